@@ -56,7 +56,9 @@ def decide(text: str, records: Records, language: str) -> Verdict | None:
     if len(text) > MAX_CLAIM_CHARS:
         return None
     parts = [Statement(part, language) for part in _clauses(text, language)]
-    right: set[str] = set()
+    if not parts:
+        return None
+    right: set[tuple[str, str]] = set()
     wrong: list[Verdict] = []
     sound: list[Verdict] = []
     whole = Statement(text, language) if len(parts) > 1 else None
@@ -66,13 +68,13 @@ def decide(text: str, records: Records, language: str) -> Verdict | None:
         for i, (statement, one) in enumerate(zip(parts, bound, strict=True)):
             clause = Clause(statement, one, records, mentioned, whole)
             found = list(_findings(clause, first=not i))
-            right |= {finding.claim.casefold() for finding in found if finding.right}
+            right |= {(finding.kind, finding.claim.casefold()) for finding in found if finding.right}
             wrong += [Verdict(False, f.claim, f.evidence, place, f.row, f.kind) for f in found if not f.right]
             if whole is None and found and all(f.right for f in found) and clause.says_only(found):
                 sound.append(Verdict(True, found[0].claim, found[0].evidence, place, found[0].row, found[0].kind))
-    if not wrong and not right and whole is None:
+    if parts and not wrong and not right and whole is None:
         wrong += [Verdict(False, f.claim, f.evidence, None, f.row, f.kind, sentence) for f, sentence in numbers(parts[0], records)]
-    against = next((verdict for verdict in wrong if verdict.claim.casefold() not in right), None)
+    against = next((verdict for verdict in wrong if (verdict.kind, verdict.claim.casefold()) not in right), None)
     return against or (sound[0] if sound and not wrong else None)
 
 

@@ -44,32 +44,33 @@ def texts(clause: Clause) -> Iterator[Finding]:
     """Codes, versions, file and exception names that stand nowhere, where the row has another of their kind; and a column's value that is
     another column's.
     """
-    if len(clause.rows) != 1 or clause.statement.negated or clause.hedged or clause.says_more(MAX_EXTRA):
+    if not clause.rows or clause.statement.negated or clause.hedged or clause.says_more(MAX_EXTRA):
         return
-    r, row = clause.rows[0]
     if not (clause.bound.groups or any(score >= NAMED for score, _ in clause.columns.values())):
         return
-    known = clause.records.tokens
-    numbers = frozenset[int]().union(*clause.statement.values_at[len(clause.statement.quantities.numbers) :])
-    numbers |= {i for q in clause.statement.quantities.numbers if q.dimension for i in clause.statement.at(q.start, q.end)}
-    for i, word in enumerate(clause.statement.words):
-        raw = clause.statement.text[word.start : word.end]
+    yield from _codes(clause)
+    if len(clause.rows) == 1:
+        yield from _misplaced(clause, *clause.rows[0])
+        yield from _renamed(clause, *clause.rows[0])
+
+
+def _codes(clause: Clause) -> Iterator[Finding]:
+    statement, known = clause.statement, clause.records.tokens
+    moments = frozenset[int]().union(*statement.values_at[len(statement.quantities.numbers) :])
+    moments |= {i for q in statement.quantities.numbers if q.dimension for i in statement.at(q.start, q.end)}
+    said = {word.text for word in statement.words}
+    for i, word in enumerate(statement.words):
+        raw = statement.text[word.start : word.end]
         form = _form(raw)
-        if not form or (i in numbers and form.count(".") < 2) or word.text in known or i in clause.bound.used:
+        if not form or (i in moments and form.count(".") < 2) or word.text in known or i in clause.bound.used:
             continue
-        alike = [
-            (c, token)
-            for c, value in row.values.items()
-            if len(value) <= MAX_ROW_CHARS
-            for token in TOKEN.findall(value)
-            if _form(token) == form
+        cells = [(r, c, value) for r, row in clause.rows for c, value in row.values.items() if len(value) <= MAX_ROW_CHARS]
+        like = [
+            (r, c, token) for r, c, value in cells for token in TOKEN.findall(value) if _form(token) == form and folded(token) not in said
         ]
-        alike = [(c, token) for c, token in alike if folded(token) not in {w.text for w in clause.statement.words}]
-        named = [(c, token) for c, token in alike if clause.score(c) >= 0.8] or alike
-        if len({token for _, token in named}) == 1:
-            yield Finding(False, raw, named[0][1], r, frozenset((i,)), "code")
-    yield from _misplaced(clause, r, row)
-    yield from _renamed(clause, r, row)
+        named = [one for one in like if clause.score(one[1]) >= 0.8] or like
+        if len({token for _, _, token in named}) == 1:
+            yield Finding(False, raw, named[0][2], named[0][0], frozenset((i,)), "code")
 
 
 def _form(token: str) -> str:

@@ -17,6 +17,8 @@ from proxy.grounding.records.cells import Row, Table
 from proxy.language.lru import LRU
 from proxy.offloop import each
 
+STAMP = "time"
+"""The column of what a line of a log begins with."""
 MAX_CHARS = 120_000
 MAX_ROWS = 2_000
 MAX_COLUMNS = 60
@@ -386,7 +388,7 @@ def _of_free(lines: Sequence[_Line]) -> Iterator[Table]:
     """Lines of a log, with the values that they name; and lines of as many words each, whose columns have no name."""
     stamped = [line for line in lines if _STAMPED.match(line[0])]
     if len(stamped) > 1:
-        rows = [{"": line.strip(), "time": _stamp(line), **_named(line)} for line, _ in stamped[:MAX_ROWS]]
+        rows = [{"": line.strip(), STAMP: _stamp(line), **_named(line)} for line, _ in stamped[:MAX_ROWS]]
         yield _table(rows, [(start, start + len(line)) for line, start in stamped[:MAX_ROWS]], "")
     others = [line for line in lines if not _STAMPED.match(line[0]) and not _is_prose(line[0].strip())]
     if len(others) > 1:

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from proxy.grounding.records.cells import MAX_VALUE_CHARS, Row, Table, names_any, read_value, words
 from proxy.grounding.records.clause import MAX_EXTRA, MAX_EXTRA_WEAK, NAMED, Clause, Finding, is_name
 from proxy.grounding.records.lexicon import concepts_of, listed
+from proxy.grounding.records.reading import STAMP
 from proxy.grounding.values.arithmetic import may_follow
 from proxy.grounding.values.consistency import says_nothing
 from proxy.language.dates import date_agrees
@@ -28,7 +29,7 @@ MAX_RATIO = 100.0
 MAX_AROUND = 12
 """Rows of another table whose numbers a statement may have calculated with."""
 _WHICH = re.compile(
-    r"\b(?:day|week|room|row|no\.?|nr\.?|tag|woche|raum|zimmer|día|semana|sala|jour|semaine|giorno|settimana|dia|kw"
+    r"\b(?:day|week|room|row|no\.|nr\.?|tag|woche|raum|zimmer|día|semana|sala|jour|semaine|giorno|settimana|dia|kw"
     r"|of the|of these|of those|der|de los|de las|des|dei|delle|degli|dos|das) $",
     re.I,
 )
@@ -188,8 +189,10 @@ def _wrong_column(
         if r not in clause.bound.rows and (cell := value.cell(row, c)) is not None and value.same(cell)
     }
     form = len(table.rows) == 1 and len(clause.records.places) == 1
-    if clause.pronoun and not clause.bound.groups and not form:
+    if clause.pronoun and not clause.bound.groups and not (form and all(clause.score(c) >= NAMED for c in named)):
         return None
+    if value.kind == "time" and not table.columns[0].name:  # when a line was written says nothing of what it is about
+        cells = {c: found for c, found in cells.items() if c in elsewhere or table.columns[c].name != STAMP}
     also = any(
         (cell := value.cell(table.rows[r], c)) is not None and value.same(cell)
         for r in clause.mentioned - clause.bound.rows
@@ -214,7 +217,7 @@ def _wrong_column(
         and not clause.says_more(MAX_EXTRA_WEAK)
     ):
         return counted[0]  # "6 torque wrenches"
-    least = 0.8 if not clause.says_more(1) and clause.bound.groups else NAMED
+    least = 0.8 if not clause.says_more(1 if clause.bound.groups else 0) and (clause.bound.groups or form) else NAMED
     plain = [c for c in named if clause.score(c) >= least and _same_kind(table, value, c, cells)]
     if len(plain) == 1 and not clause.says_more(MAX_EXTRA):
         return plain[0]
@@ -259,7 +262,7 @@ def _reachable(clause: Clause, value: _Value, least_digits: int = 3) -> bool:
     mine = value.number
     if mine is None:
         return False
-    if not clause.says_more(0) and len(clause.statement.quantities.numbers) == 1:
+    if least_digits and not clause.says_more(0) and len(clause.statement.quantities.numbers) == 1:
         return False
     if not value.specific or sum(c.isdigit() for c in mine.text.strip("0")) < least_digits:
         return False
