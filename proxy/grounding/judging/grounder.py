@@ -349,7 +349,7 @@ class Grounder:
             said, position = counterpart(cut.claim.text, ranked, base, cut.tongue)
         span = None if position is None else base.span(position)
         label, reason = found.label, found.reason
-        if label == "contradicted" and span is not None and span.opinion:
+        if label == "contradicted" and span is not None and span.opinion and not found.by_table:
             label, said = "unsure", ""  # whoever answers may know better than the user
         if not reason and label not in ("supported",) and asked:
             reason = missing(cut.claim.text, cut.selection.text, cut.tongue) or support.detail
@@ -364,6 +364,7 @@ class Grounder:
             found.by,
             reason,
             cut.tongue if reason == UNKNOWN_LANGUAGE else "",
+            found.by_table,
         )
 
     def _judgement(self, cut: _Open, base: EvidenceBase) -> Judgement:
