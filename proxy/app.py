@@ -148,6 +148,8 @@ class App:
             clashes=clashes,
             failures=failures,
         )
+        self.ports = ports
+        """What stages get, but for the judge, which is a policy's."""
         self.routes = self._make_routes(ports, policies)
         self._watch()
         self.afterwards = Afterwards(self.metrics)

@@ -87,7 +87,11 @@ def by_records(claim: Claim, base: EvidenceBase, language: str) -> ClaimDecision
     found = decide(claim.text, base.records, language)
     if found is None:
         return None
-    position = base.position_of(found.place.text, found.place.table.rows[found.row].start)
+    place = found.place
+    if place is None:
+        position = next((i for i, shown in enumerate(base.sentences) if shown in found.sentence or found.sentence.strip() in shown), None)
+    else:
+        position = base.position_of(place.text, place.table.rows[found.row].start)
     if found.supported:
         return ClaimDecision("supported", "exact", position)
     reason = f"{found.kind} {found.claim} (evidence: {found.evidence})"

@@ -345,7 +345,7 @@ class Grounder:
         asked = cut.support is not None
         ranked = base.by_terms(cut.text, cut.selection.positions, cut.similarity) if cut.selection.positions else []
         said, position = found.instead, found.position if found.position is not None else next(iter(ranked), None)
-        if found.label == "contradicted" and not said:
+        if found.label == "contradicted" and not said and ranked:
             said, position = counterpart(cut.claim.text, ranked, base, cut.tongue)
         span = None if position is None else base.span(position)
         label, reason = found.label, found.reason

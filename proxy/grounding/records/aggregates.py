@@ -51,6 +51,9 @@ def _conditions(clause: Clause) -> tuple[Rows, list[Rows], frozenset[int]]:
         if score >= 1.5 and all(boolean_of(value) is not None for _, value in filled):
             conditions.append(frozenset(r for r, value in filled if boolean_of(value)))
             columns.add(c)
+        elif score >= 1.5 and any(boolean_of(value) is False for _, value in filled) and c not in clause.table.numeric:
+            conditions.append(frozenset(r for r, value in filled if boolean_of(value) is not False))  # "allergies: none"
+            columns.add(c)
         elif score >= 0.8 and c in clause.table.numeric and not is_name(clause.table, c):
             numeric[c] = frozenset(r for r, row in enumerate(clause.table.rows) if (q := row.number(c)) is not None and q.values[0] > 0)
     if set(clause.said) & listed("out"):
@@ -99,7 +102,7 @@ def _counts(clause: Clause) -> Iterator[Finding]:
     distinct = {len({clause.table.rows[r].values.get(0, "") for r in holds})} if not bare else set()
     if q.values[0] == len(holds):
         yield Finding(True, q.text, str(len(holds)), min(holds, default=0), at, "count")
-    elif q.values[0] not in distinct and not clause.says_more(1) and not q.relation:
+    elif clause.alone and q.values[0] not in distinct and not clause.says_more(1) and not q.relation:
         yield Finding(False, q.text, str(len(holds)), min(holds, default=0), at, "count")
 
 
@@ -115,7 +118,12 @@ def _is_subject(clause: Clause, at: frozenset[int]) -> bool:
         return False
     if any(i in by for c, (_, by) in clause.columns.items() if c in clause.table.numeric or c > 1 or not _is_key(clause, c)):
         return False
-    return min(at) == 0 or said[i] in listed("of") or set(said[max(0, min(at) - 3) : min(at)]) & listed("there") != set()
+    return (
+        min(at) == 0
+        or (min(at) == 1 and said[0] in listed("every") | listed("only"))
+        or said[i] in listed("of")
+        or set(said[max(0, min(at) - 3) : min(at)]) & listed("there") != set()
+    )
 
 
 def _is_key(clause: Clause, column: int) -> bool:

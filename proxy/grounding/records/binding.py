@@ -139,10 +139,17 @@ class _Index:
 
 def _is_moment(value: str) -> bool:
     """Whether a cell is a date or a time of day: what a statement says of a row, and no name of it."""
-    if not value[:1].isdigit() or len(value) > MAX_VALUE_CHARS or _VERSION.fullmatch(value):
+    if len(value) > MAX_VALUE_CHARS or _VERSION.fullmatch(value) or not any(c.isdigit() for c in value):
         return False
     read = read_value(value)
-    return bool(read.dates or read.times) and len(value.split()) <= 3
+    places = [*((date.start, date.end) for date in read.dates), *((time.start, time.end) for time in read.times)]
+    return bool(places) and len(re.findall(r"[^\W\d_]{3,}", _without(value, places))) <= 1
+
+
+def _without(text: str, places: Sequence[tuple[int, int]]) -> str:
+    for start, end in places:
+        text = text[:start] + " " * (end - start) + text[end:]
+    return text
 
 
 def _content(value: str) -> tuple[str, ...]:

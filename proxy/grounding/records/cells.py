@@ -54,7 +54,7 @@ def alike(a: str, b: str) -> bool:
         if x != y:
             break
         shared += 1
-    return shared >= max(4, len(short) - 2) and len(long) - shared <= 4 and 5 * shared >= 3 * len(long)
+    return shared >= max(4, len(short) - 2) and len(long) - shared <= 4 and 20 * shared >= 11 * len(long)
 
 
 def names_any(word: str, listed: Iterable[str]) -> bool:
@@ -140,8 +140,8 @@ def number_of(text: str, unit: Unit | None = None) -> Quantity | None:
     if len(_PARTS.findall(rest)) > 2 or any(c.isdigit() for c in rest):
         return None
     named = unit_of(before.strip(" .~≈≥≤<>=+-"))
-    if _PARTS.search(before) and named is None and one.dimension == "":  # "Aisle 1" is a name
-        return None
+    if _PARTS.search(before) and named is None and (one.dimension == "" or not before.isalpha() or not before.islower()):
+        return None  # "Aisle 1" and "Coffee 500 g" are names, "seal 14 mm" is a size
     unit = named or unit
     if one.unit is None and unit is not None:
         return Quantity(one.values, unit, one.step, one.start, one.end, one.text, one.relation, one.spelled)
@@ -167,7 +167,12 @@ class Table:
     @cached_property
     def title_words(self) -> frozenset[str]:
         """Words of what stands over it."""
-        return frozenset(tokens(self.title))
+        return frozenset((*tokens(self.title), *words(self.title)))
+
+    @cached_property
+    def common(self) -> frozenset[str]:
+        """Words that each of several rows has."""
+        return frozenset.intersection(*(frozenset(row.text.split()) for row in self.rows)) if len(self.rows) > 2 else frozenset()
 
     @cached_property
     def numeric(self) -> frozenset[int]:

@@ -15,7 +15,7 @@ from msgspec import Struct
 from proxy.grounding.records.binding import Bound, Statement, names_column
 from proxy.grounding.records.cells import Row, Table, names_any
 from proxy.grounding.records.evidence import Records
-from proxy.grounding.records.lexicon import State, lexicon, listed
+from proxy.grounding.records.lexicon import State, concepts_of, lexicon, listed
 from proxy.grounding.values.arithmetic import asked_for
 from proxy.language.units import unit_of
 
@@ -28,7 +28,8 @@ MAX_EXTRA, MAX_EXTRA_WEAK = 3, 2
 _NOT_SO = re.compile(
     r"\b(?:than|unlike|except|instead|rather|whereas|apart from|besides|als|ausser|statt|anders|que|excepto|salvo|sauf|plutot|tranne|exceto"
     r"|would|should|could|if|unless|wenn|falls|wurde|sollte|si|cuando|lorsque|quand|quando"
-    r"|may|might|can|kann|puede|peut|puo|pode|limit|limite|grenze|over|under|uber|unter|maximum|minimum|must|muss|debe|doit|deve)\b"
+    r"|(?<!\d )may(?! \d)|might|can|kann|puede|peut|puo|pode|limit|limite|grenze"
+    r"|over|under|uber|unter|maximum|minimum|must|muss|debe|doit|deve)\b"
 )
 _BOUNDS = re.compile(
     r"\b(?:until|before|after|by|since|bis|vor|nach|ab|seit|hasta|antes|despues|desde|jusqu|avant|apres|depuis|fino|prima|dopo|ate|depois)\b"
@@ -84,7 +85,7 @@ class Clause:
     def extra(self) -> int:
         """Words that name nothing: no value, column, number, unit or state."""
         named = self.bound.used.union(*(by for _, by in self.columns.values()), *self.statement.values_at)
-        known = lexicon().states.keys() | listed("fillers")
+        known = lexicon().states.keys() | listed("fillers") | listed("none") | listed("every") | listed("only") | self.table.common
         left = [self.statement.words[i].text for i in self.statement.content() if i not in named]
         return sum(
             word not in known and not word.isdigit() and unit_of(word) is None and not names_any(word, self.table.title_words)
@@ -103,7 +104,9 @@ class Clause:
     @cached_property
     def ordinal(self) -> bool:
         """Whether it speaks of a first, last or most."""
-        return bool(set(self.said) & (listed("most") | listed("least") | listed("either") | listed("ordinals")))
+        of_columns = {i for _, by in self.columns.values() for i in by}
+        free = {word for i, word in enumerate(self.said) if i + 1 not in of_columns or word not in listed("ordinals")}  # "last modified"
+        return bool(free & (listed("most") | listed("least") | (listed("either") - listed("ordinals")) | listed("ordinals")))
 
     @cached_property
     def bounded(self) -> bool:
@@ -119,8 +122,11 @@ class Clause:
     def computed(self) -> bool:
         """Whether its number may be worked out of others, or two things are compared."""
         compares = set(self.said) & (listed("more") | listed("less"))
-        operations = asked_for(self.statement.text)
-        return bool(compares) or operations.sums or operations.differences or operations.means or operations.ratios
+        of_columns = {i for _, by in self.columns.values() for i in by}  # "Total" may be a column's name
+        said = " ".join(self.statement.text[w.start : w.end] for i, w in enumerate(self.statement.words) if i not in of_columns)
+        operations = asked_for(said)
+        left = any("stock" in concepts_of(column.words) for column in self.table.columns)  # "there are 24 left"
+        return bool(compares) or operations.sums or (operations.differences and not left) or operations.means
 
     def says_only(self, found: Sequence[Finding]) -> bool:
         """Whether it says what was found right of one row, and nothing else: each value is one of them, and no word is left."""

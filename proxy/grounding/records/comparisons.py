@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from proxy.grounding.records.cells import Table
 from proxy.grounding.records.clause import MAX_EXTRA_WEAK, Clause, Finding, is_name
 from proxy.grounding.records.lexicon import listed
 from proxy.grounding.values.cues import DIFFERENCE, MEAN, SUM
@@ -22,77 +23,84 @@ def compared(clause: Clause) -> Iterator[Finding]:
 
 
 def _extremes(clause: Clause) -> Iterator[Finding]:
+    """ "The busiest station is …", "the largest delay was 11 minutes"."""
+    way = _way(clause)
+    if way is None or MEAN.search(clause.statement.text) or clause.says_more(MAX_EXTRA_WEAK):
+        return
+    columns, plain = _measures(clause)
+    subject, domain = _subject(clause)
+    free = [q for q in clause.statement.quantities.numbers if not clause.statement.at(q.start, q.end) & clause.bound.used]
+    verdicts = []
+    for c in columns:
+        column = {r: value for r in sorted(domain) if (value := order_of(clause.table, r, c)) is not None}
+        if len(column) < 2 or (subject is not None and subject not in column):
+            continue
+        top, bottom = max(column.values()), min(column.values())
+        wanted = [top, bottom] if not way or not plain else [top if way > 0 else bottom]
+        best = next(r for r, value in column.items() if value == wanted[0])
+        if subject is not None:
+            verdicts.append((column[subject] in wanted, best))
+        elif len(free) == 1 and plain and not clause.bound.groups and c in clause.table.numeric:
+            verdicts.append((any(end in (*free[0].values, *free[0].base_values()) for end in wanted), best))
+    if verdicts:
+        right = any(holds for holds, _ in verdicts)
+        best = next((r for holds, r in verdicts if holds), verdicts[0][1])
+        shown = "; ".join(list(clause.table.rows[best].values.values())[:4])[:80]
+        word = next(w for w in clause.said if w in listed("most") | listed("least"))
+        yield Finding(right, word, shown, best, frozenset(), "extreme")
+
+
+def _way(clause: Clause) -> int | None:
+    """1 for the most, -1 for the least, 0 where it depends on the column; None without a superlative."""
     said = clause.said
     most, least = [w for w in said if w in listed("most")], [w for w in said if w in listed("least")]
     if bool(most) == bool(least) or _compares(said):
-        return
-    word = said.index((most or least)[0])
-    if (most or least)[0] in listed("romance_degrees") and (
-        not set(said) & listed("copula") or said[word + 1 : word + 2] in ([], ["de"], ["d"]) or clause.says_more(1)
-    ):
-        return
-    if said[word + 1 : word + 2] and said[word + 1] in listed("of"):  # "most of them"
-        return
-    either = any(w in listed("either") or w.startswith("prio") for w in said)
-    up = bool(most)
-    if any(w in listed("cheap") for w in said) and not any(
-        w in ("cheapest", "billigste", "billigsten", "gunstigste", "gunstigsten") for w in said
-    ):
-        up = not up  # the most inexpensive
-    if MEAN.search(clause.statement.text):
-        return
-    columns = _measures(clause)
-    rows = clause.bound.rows if clause.bound.groups and len(clause.bound.rows) == 1 and len(clause.bound.groups) == 1 else None
-    values = [q for q in clause.statement.quantities.numbers if not clause.statement.at(q.start, q.end) & clause.bound.used]
-    if not columns or clause.says_more(MAX_EXTRA_WEAK):
-        return
-    named = clause.score(columns[0]) >= 0.8
-    verdicts = []
-    for c in columns:
-        column = [(value, r) for r, row in enumerate(clause.table.rows) if (value := _order_of(clause, r, c)) is not None]
-        if len(column) < 2:
-            continue
-        ends = [max(column)[0], min(column)[0]]
-        wanted = ends if either or not named else [ends[0] if up else ends[1]]
-        if rows is not None:
-            mine = next((value for value, r in column if r in rows), None)
-            if mine is not None:
-                verdicts.append((mine in wanted, next(r for value, r in column if value == wanted[0]), c))
-        elif len(values) == 1 and not clause.bound.groups and c in clause.table.numeric:
-            verdicts.append(
-                (
-                    any(end in (*values[0].values, *values[0].base_values()) for end in wanted),
-                    next(r for v, r in column if v == wanted[0]),
-                    c,
-                )
-            )
-    if not verdicts:
-        return
-    right, row, c = next((v for v in verdicts if v[0]), verdicts[0])
-    if right or rows is not None or len(verdicts) == 1:
-        yield Finding(
-            right, " ".join(most or least), "; ".join(list(clause.table.rows[row].values.values())[:4])[:80], row, frozenset(), "extreme"
-        )
+        return None
+    word = (most or least)[0]
+    after = next(iter(said[said.index(word) + 1 :]), "")
+    if after in listed("of"):  # "most of them"
+        return None
+    if word in listed("romance_degrees") and (not set(said) & listed("copula") or after in ("", "de", "d") or clause.says_more(1)):
+        return None
+    if any(w in listed("either") or w.startswith("prio") for w in said):
+        return 0
+    cheap = any(w in listed("cheap") and w not in listed("least") for w in said)  # the most inexpensive
+    return 1 if bool(most) is not cheap else -1
+
+
+def _subject(clause: Clause) -> tuple[int | None, frozenset[int]]:
+    """The row that is said to be the most, and those that it is one of: all, or those that share its other values that are named."""
+    bound, every = clause.bound, frozenset(range(len(clause.table.rows)))
+    if len(bound.rows) != 1 or not bound.groups:
+        return None, every
+    others = [rows for rows in bound.groups.values() if rows != bound.rows]
+    return next(iter(bound.rows)), frozenset.intersection(every, *others)
 
 
 def _compares(said: Sequence[str]) -> bool:
     return _COMPARES.search(" ".join(said)) is not None and not re.search(r"\b(?:el|la|los|las) que\b", " ".join(said))
 
 
-def _measures(clause: Clause) -> list[int]:
-    """The columns that a superlative may be of: that which is named, else any with an order."""
+def _measures(clause: Clause) -> tuple[list[int], bool]:
+    """The columns that a superlative may be of, and whether it is plain that it is of the first: that which is named, the only one with a
+    unit, else any with an order.
+    """
+    table = clause.table
     ordered = [
         c
-        for c in range(len(clause.table.columns))
-        if not is_name(clause.table, c) and sum(_order_of(clause, r, c) is not None for r in range(len(clause.table.rows))) >= 2
+        for c in range(len(table.columns))
+        if not is_name(table, c) and sum(order_of(table, r, c) is not None for r in range(len(table.rows))) >= 2
     ]
-    named = clause.named(lambda c: c in ordered)
-    return named if named and clause.score(named[0]) >= 0.8 else ordered
+    named = [c for c in clause.named(lambda c: c in ordered) if clause.score(c) >= 0.8]
+    if named:
+        return named, True
+    measured = [c for c in ordered if any((n := row.number(c, table.unit(c))) is not None and n.dimension for row in table.rows)]
+    return (measured, True) if len(measured) == 1 else (ordered, False)
 
 
-def _order_of(clause: Clause, r: int, c: int) -> float | None:
+def order_of(table: Table, r: int, c: int) -> float | None:
     """A cell as a number by which rows are ordered: its number, date or time of day."""
-    row, table = clause.table.rows[r], clause.table
+    row = table.rows[r]
     if (date := table.date(row, c)) is not None and date.readings[0][0] is not None:
         year, month, day = date.readings[0]
         return (year or 0) * 372.0 + (month or 0) * 31 + (day or 0)
@@ -188,15 +196,15 @@ def _orders(clause: Clause) -> Iterator[Finding]:
 def _compared(clause: Clause, mark: int) -> Iterator[tuple[float, float, int, int]]:
     """The two values, the first that is named first; none where it is not plain which."""
     spans = sorted((min(span.words), next(iter(rows)), c) for span in clause.bound.spans for c, rows in span.rows.items() if len(rows) == 1)
-    ordered = _measures(clause)
+    ordered = _measures(clause)[0]
     if len(spans) == 2 and spans[0][2] == spans[1][2] and spans[0][1] != spans[1][1] and len(ordered) == 1:
-        a, b = _order_of(clause, spans[0][1], ordered[0]), _order_of(clause, spans[1][1], ordered[0])
+        a, b = order_of(clause.table, spans[0][1], ordered[0]), order_of(clause.table, spans[1][1], ordered[0])
         if a is not None and b is not None:
             yield a, b, ordered[0], spans[0][1]
     elif len(clause.bound.rows) == 1:
         named = sorted((min(by), c) for c, (score, by) in clause.columns.items() if score >= 1.5 and c in clause.table.numeric)
         row = next(iter(clause.bound.rows))
         if len(named) == 2 and named[0][0] < max(named[1][0], mark):
-            a, b = _order_of(clause, row, named[0][1]), _order_of(clause, row, named[1][1])
+            a, b = order_of(clause.table, row, named[0][1]), order_of(clause.table, row, named[1][1])
             if a is not None and b is not None:
                 yield a, b, named[0][1], row

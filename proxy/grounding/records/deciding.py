@@ -15,6 +15,7 @@ from proxy.grounding.records.binding import Statement, bind
 from proxy.grounding.records.clause import MAX_ROWS, Clause, Finding
 from proxy.grounding.records.evidence import Place, Records
 from proxy.grounding.records.naming import relations, texts
+from proxy.grounding.records.prose import numbers
 from proxy.grounding.records.states import booleans, states
 from proxy.grounding.records.values import values
 from proxy.offloop import each
@@ -37,9 +38,12 @@ class Verdict(Struct, frozen=True):
     """The statement's words for what differs."""
     evidence: str
     """The cell's."""
-    place: Place
+    place: Place | None
+    """Where the cell's table stands; None where a sentence says it."""
     row: int
     kind: str = ""
+    sentence: str = ""
+    """That says it, where no cell does."""
 
     @property
     def replaces(self) -> bool:
@@ -49,10 +53,12 @@ class Verdict(Struct, frozen=True):
 
 def decide(text: str, records: Records, language: str) -> Verdict | None:
     """What the tables of `records` say to the statement `text`; None where they have nothing that decides it."""
-    if len(text) > MAX_CLAIM_CHARS or not records.places:
+    if len(text) > MAX_CLAIM_CHARS:
         return None
     parts = [Statement(part, language) for part in _clauses(text, language)]
-    right: set[str] = set()
+    if not parts:
+        return None
+    right: set[tuple[str, str]] = set()
     wrong: list[Verdict] = []
     sound: list[Verdict] = []
     whole = Statement(text, language) if len(parts) > 1 else None
@@ -62,11 +68,13 @@ def decide(text: str, records: Records, language: str) -> Verdict | None:
         for i, (statement, one) in enumerate(zip(parts, bound, strict=True)):
             clause = Clause(statement, one, records, mentioned, whole)
             found = list(_findings(clause, first=not i))
-            right |= {finding.claim.casefold() for finding in found if finding.right}
+            right |= {(finding.kind, finding.claim.casefold()) for finding in found if finding.right}
             wrong += [Verdict(False, f.claim, f.evidence, place, f.row, f.kind) for f in found if not f.right]
             if whole is None and found and all(f.right for f in found) and clause.says_only(found):
                 sound.append(Verdict(True, found[0].claim, found[0].evidence, place, found[0].row, found[0].kind))
-    against = next((verdict for verdict in wrong if verdict.claim.casefold() not in right), None)
+    if parts and not wrong and not right and whole is None:
+        wrong += [Verdict(False, f.claim, f.evidence, None, f.row, f.kind, sentence) for f, sentence in numbers(parts[0], records)]
+    against = next((verdict for verdict in wrong if (verdict.kind, verdict.claim.casefold()) not in right), None)
     return against or (sound[0] if sound and not wrong else None)
 
 

@@ -14,10 +14,12 @@ from proxy.grounding.records.cells import MAX_VALUE_CHARS, Table, tokens
 from proxy.grounding.records.reading import read
 from proxy.language.dates import Date, date_agrees
 from proxy.language.quantities import Quantities, Quantity, agrees, read_quantities
+from proxy.language.text import split_sentences
 
 MAX_TABLES = 60
 MAX_LOOSE_CHARS = 40_000
 MAX_TOKEN_CHARS = 120_000
+MAX_SENTENCES = 1_000
 
 
 class Place(Struct, frozen=True):
@@ -56,6 +58,11 @@ class Records:
     def loose(self) -> Quantities:
         """Its numbers, dates and times."""
         return read_quantities(self.loose_text, any_language=True)
+
+    @cached_property
+    def sentences(self) -> list[str]:
+        """Its sentences."""
+        return [sentence for sentence in split_sentences(self.loose_text) if sentence.strip()][:MAX_SENTENCES]
 
     @cached_property
     def loose_tokens(self) -> frozenset[str]:

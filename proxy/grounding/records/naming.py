@@ -13,6 +13,8 @@ from proxy.grounding.records.lexicon import boolean_of, listed, states_of
 from proxy.language.names import folded
 
 MAX_ROW_CHARS = 200
+FULLY = 1.5
+"""How plainly a column must be spoken of (`binding.names_column`): by half of its words."""
 
 
 def relations(clause: Clause) -> Iterator[Finding]:
@@ -42,31 +44,33 @@ def texts(clause: Clause) -> Iterator[Finding]:
     """Codes, versions, file and exception names that stand nowhere, where the row has another of their kind; and a column's value that is
     another column's.
     """
-    if len(clause.rows) != 1 or clause.statement.negated or clause.hedged or clause.says_more(MAX_EXTRA):
+    if not clause.rows or clause.statement.negated or clause.hedged or clause.says_more(MAX_EXTRA):
         return
-    r, row = clause.rows[0]
     if not (clause.bound.groups or any(score >= NAMED for score, _ in clause.columns.values())):
         return
-    known = clause.records.tokens
-    numbers = frozenset[int]().union(*clause.statement.values_at[len(clause.statement.quantities.numbers) :])
-    numbers |= {i for q in clause.statement.quantities.numbers if q.dimension for i in clause.statement.at(q.start, q.end)}
-    for i, word in enumerate(clause.statement.words):
-        raw = clause.statement.text[word.start : word.end]
+    yield from _codes(clause)
+    if len(clause.rows) == 1:
+        yield from _misplaced(clause, *clause.rows[0])
+        yield from _renamed(clause, *clause.rows[0])
+
+
+def _codes(clause: Clause) -> Iterator[Finding]:
+    statement, known = clause.statement, clause.records.tokens
+    moments = frozenset[int]().union(*statement.values_at[len(statement.quantities.numbers) :])
+    moments |= {i for q in statement.quantities.numbers if q.dimension for i in statement.at(q.start, q.end)}
+    said = {word.text for word in statement.words}
+    for i, word in enumerate(statement.words):
+        raw = statement.text[word.start : word.end]
         form = _form(raw)
-        if not form or i in numbers or word.text in known or i in clause.bound.used:
+        if not form or (i in moments and form.count(".") < 2) or word.text in known or i in clause.bound.used:
             continue
-        alike = [
-            (c, token)
-            for c, value in row.values.items()
-            if len(value) <= MAX_ROW_CHARS
-            for token in TOKEN.findall(value)
-            if _form(token) == form
+        cells = [(r, c, value) for r, row in clause.rows for c, value in row.values.items() if len(value) <= MAX_ROW_CHARS]
+        like = [
+            (r, c, token) for r, c, value in cells for token in TOKEN.findall(value) if _form(token) == form and folded(token) not in said
         ]
-        alike = [(c, token) for c, token in alike if folded(token) not in {w.text for w in clause.statement.words}]
-        named = [(c, token) for c, token in alike if clause.score(c) >= 0.8] or alike
-        if len({token for _, token in named}) == 1:
-            yield Finding(False, raw, named[0][1], r, frozenset((i,)), "code")
-    yield from _misplaced(clause, r, row)
+        named = [one for one in like if clause.score(one[1]) >= 0.8] or like
+        if len({token for _, _, token in named}) == 1:
+            yield Finding(False, raw, named[0][2], named[0][0], frozenset((i,)), "code")
 
 
 def _form(token: str) -> str:
@@ -83,6 +87,36 @@ def _form(token: str) -> str:
     if "9" not in marks or marks == "9" or re.fullmatch(r"9[.,]9", marks):
         return ""
     return f"{marks} {letters}" if "a" in marks and len(letters) < 6 else marks if marks.count(".") > 1 else ""
+
+
+def _renamed(clause: Clause, r: int, row: Row) -> Iterator[Finding]:
+    """A column's name with another short mark than the row's ("gate A"), or with half of a person's name ("Arnold Finch")."""
+    statement = clause.statement
+    for c, (score, by) in clause.columns.items():
+        value = row.values.get(c, "")
+        own, after = tokens(value), max(by) + 1
+        if score < FULLY or not own or after >= len(statement.words):
+            continue
+        said = statement.words[after]
+        if len(own) == 1 and len(own[0]) <= 2 and len(said.text) == len(own[0]) and said.text.isalpha() is own[0].isalpha():
+            marks = {folded(other.values.get(c, "")) for other in clause.table.rows}
+            if said.text != own[0] and said.text in marks and row.number(c) is None:
+                yield Finding(False, said.text, value, r, frozenset((after,)), "code")
+        capitals = [i for i, word in enumerate(statement.words) if word.capital]
+        half = [i for i in capitals if statement.words[i].text in own]
+        if 2 <= len(own) <= 3 and value.istitle() and len(half) == len(own) - 1:
+            beside = [i for i in capitals if i + 1 in half or i - 1 in half]
+            strange = [i for i in beside if statement.words[i].text not in clause.records.tokens]
+            if len(strange) == 1:
+                at = frozenset((*half, *strange))
+                yield Finding(
+                    False,
+                    " ".join(statement.text[statement.words[i].start : statement.words[i].end] for i in sorted(at)),
+                    value,
+                    r,
+                    at,
+                    "code",
+                )
 
 
 def _misplaced(clause: Clause, r: int, row: Row) -> Iterator[Finding]:

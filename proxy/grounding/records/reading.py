@@ -17,6 +17,8 @@ from proxy.grounding.records.cells import Row, Table
 from proxy.language.lru import LRU
 from proxy.offloop import each
 
+STAMP = "time"
+"""The column of what a line of a log begins with."""
 MAX_CHARS = 120_000
 MAX_ROWS = 2_000
 MAX_COLUMNS = 60
@@ -32,6 +34,7 @@ _LABEL = re.compile(
 _PAIR = re.compile(r"(?<![\w/])(?P<key>[A-Za-zÀ-ÿ][\w.-]{0,40})[=](?P<value>\"[^\"]{0,200}\"|[^\s,;\"]+)")
 _SEGMENT = re.compile(r"(?:^|[,;] |\] )(?P<key>[^\W\d_][\w ]{1,24}?)(?:: |(?: (?=\S*\d)))(?P<value>[^:;]{1,40}?)(?=[,;] |$)")
 _STAMPED = re.compile(r"[ \t]*[\[(]?(?:\d{4}-\d\d-\d\d|\d{1,2}[./]\d{1,2}[./]\d{2,4}|\d\d:\d\d:\d\d|[A-Z][a-z]{2} {1,2}\d{1,2} \d\d:\d\d)")
+_STAMP = re.compile(r"[ \t]*[\[(]?[\d./-]{0,10}[T ]?\d\d:\d\d(?::\d\d)?")
 _HEADING = re.compile(r"(?:#{1,6}\s+|\*\*)?(?P<name>[^|=]{2,70}?)(?:\*\*)?:?\s*")
 _SENTENCE = re.compile(r"[.!?]\s|[.!?]$")
 _IS_VALUE = re.compile(r"[\[(]?[-+]?\d[\d.,:/]*[a-z%]{0,3}[\])]?$|\d{4}-\d\d")
@@ -385,7 +388,7 @@ def _of_free(lines: Sequence[_Line]) -> Iterator[Table]:
     """Lines of a log, with the values that they name; and lines of as many words each, whose columns have no name."""
     stamped = [line for line in lines if _STAMPED.match(line[0])]
     if len(stamped) > 1:
-        rows = [{"": line.strip(), **_named(line)} for line, _ in stamped[:MAX_ROWS]]
+        rows = [{"": line.strip(), STAMP: _stamp(line), **_named(line)} for line, _ in stamped[:MAX_ROWS]]
         yield _table(rows, [(start, start + len(line)) for line, start in stamped[:MAX_ROWS]], "")
     others = [line for line in lines if not _STAMPED.match(line[0]) and not _is_prose(line[0].strip())]
     if len(others) > 1:
@@ -406,6 +409,12 @@ def _unnamed(lines: Sequence[_Line]) -> Table:
         values = {0: line.strip(), **{i + 1: field.strip('"[]') for i, field in enumerate(found[:width])}}
         rows.append(Row(values, start, start + len(line)))
     return Table(columns, rows)
+
+
+def _stamp(line: str) -> str:
+    """The date and time that a line of a log begins with."""
+    match = _STAMP.match(line)
+    return match[0].strip(" []()") if match is not None else ""
 
 
 def _named(line: str) -> dict[str, str]:

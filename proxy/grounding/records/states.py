@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from proxy.grounding.records.cells import MAX_VALUE_CHARS, tokens, words
-from proxy.grounding.records.clause import MAX_EXTRA_WEAK, Clause, Finding, spoken_states
+from proxy.grounding.records.clause import Clause, Finding, spoken_states
 from proxy.grounding.records.lexicon import State, boolean_of, listed, states_of
 
 MAX_NAME_WORDS = 4
+FULLY = 1.5
+"""How plainly a column of yes and no must be spoken of (`binding.names_column`): by half of its words."""
 
 
 def states(clause: Clause) -> Iterator[Finding]:
@@ -42,7 +44,7 @@ def _state(clause: Clause, i: int, spoken: frozenset[State], column: int) -> Fin
     if holds:
         return Finding(True, text, value, r, at, "state")
     near = not denied or any(word.text in listed("negations") for word in clause.statement.words[max(0, i - 2) : i])
-    if clause.hedged or clause.says_more(MAX_EXTRA_WEAK) or not near or (right and len(right) < len(found)):
+    if clause.hedged or clause.says_more(1) or not near or (right and len(right) < len(found)):
         return None
     if len(clause.table.rows) > 1 and not any(c != column or not clause.table.columns[c].name for c in clause.bound.groups):
         return None
@@ -55,7 +57,7 @@ def booleans(clause: Clause) -> Iterator[Finding]:
     for c, (score, by) in clause.columns.items():
         values = [row.values[c] for row in clause.table.rows if row.values.get(c)]
         found = [(r, row.values[c]) for r, row in clause.rows if c in row.values]
-        if score < 2.0 or not values or any(boolean_of(value) is None for value in values) or not found or len(found) < len(clause.rows):
+        if score < FULLY or not values or any(boolean_of(value) is None for value in values) or not found or len(found) < len(clause.rows):
             continue
         if any(word.text in listed("only") | listed("every") for word in clause.statement.words):
             continue
@@ -63,7 +65,7 @@ def booleans(clause: Clause) -> Iterator[Finding]:
         right = [(r, value) for r, value in found if boolean_of(value) is says]
         if right:
             yield Finding(True, "", right[0][1], right[0][0], by, "boolean")
-        elif not clause.hedged and not clause.says_more(MAX_EXTRA_WEAK) and not clause.statement.quantities.numbers:
+        elif not clause.hedged and not clause.says_more(1) and not clause.statement.quantities.numbers:
             name = clause.table.columns[c].name
             yield Finding(False, clause.statement.text, f"{name}: {found[0][1]}", found[0][0], by, "boolean")
 

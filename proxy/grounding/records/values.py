@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from proxy.grounding.records.cells import MAX_VALUE_CHARS, Row, Table, names_any, read_value, words
 from proxy.grounding.records.clause import MAX_EXTRA, MAX_EXTRA_WEAK, NAMED, Clause, Finding, is_name
 from proxy.grounding.records.lexicon import concepts_of, listed
+from proxy.grounding.records.reading import STAMP
 from proxy.grounding.values.arithmetic import may_follow
 from proxy.grounding.values.consistency import says_nothing
 from proxy.language.dates import date_agrees
@@ -24,12 +25,17 @@ from proxy.language.units import MONEY, unit_of
 
 MAX_ABOUT = 0.1
 """By how much of itself a number that is given as "about" may miss."""
+MAX_RATIO = 100.0
 MAX_AROUND = 12
 """Rows of another table whose numbers a statement may have calculated with."""
 _WHICH = re.compile(
-    r"\b(?:day|week|room|row|no\.?|nr\.?|tag|woche|raum|zimmer|día|semana|sala|jour|semaine|giorno|settimana|dia|kw) $", re.I
+    r"\b(?:day|week|room|row|no\.|nr\.?|tag|woche|raum|zimmer|día|semana|sala|jour|semaine|giorno|settimana|dia|kw"
+    r"|of the|of these|of those|der|de los|de las|des|dei|delle|degli|dos|das) $",
+    re.I,
 )
 """Before a number that says which one, and not how many."""
+_DAY = re.compile(r"\b(?:el|am|le|il|den|al|du|del|dal|o|no|the) $", re.I)
+"""Before a bare number that may be a day of the month."""
 _AMBIGUOUS = re.compile(r"\b(?:pounds?|libras?)$", re.I)
 
 
@@ -48,6 +54,7 @@ class _Value(Struct):
     dimension: str = ""
     bound: bool = False
     """Whether it is only the bound of something, or about so much."""
+    number: Quantity | None = None
     small: bool = False
     """A number in words that may count anything."""
 
@@ -70,6 +77,8 @@ def _values(clause: Clause) -> Iterator[_Value]:
     for q in statement.quantities.numbers:
         if (says_nothing(q, statement.text) and q.values[0] != 0) or _WHICH.search(statement.text[max(0, q.start - 12) : q.start]):
             continue
+        if q.text.isdigit() and q.values[0] <= 31 and _DAY.search(statement.text[max(0, q.start - 5) : q.start]):
+            continue
         yield _Value(
             q.text,
             frozenset(statement.at(q.start, q.end)),
@@ -80,6 +89,7 @@ def _values(clause: Clause) -> Iterator[_Value]:
             not q.spelled and (bool(q.dimension) or sum(c.isdigit() for c in q.text.rstrip("0")) > 1),
             q.dimension,
             False,
+            q,
             q.spelled and q.values[0] <= 12,
         )
     for date in statement.quantities.dates:
@@ -144,13 +154,27 @@ def _beside(clause: Clause, value: _Value) -> Finding | None:
         return None
     if value.loose or value.bound or clause.hedged or not cells or clause.computed:
         return None
-    if value.kind == "number" and not right and _reachable(clause, value):
+    cells = {c: found for c, found in cells.items() if c not in clause.satisfied and _of_a_size(value, found[0][1])}
+    several = sum(getattr(found[0][1], "dimension", "") == value.dimension != "" for found in cells.values()) > 1
+    if value.kind == "number" and not right and _reachable(clause, value, least_digits=0 if several or value.dimension == "ratio" else 3):
         return None
-    wrong = _wrong_column(clause, value, [c for c in named if c not in clause.satisfied], cells, right)
+    wrong = _wrong_column(clause, value, [c for c in named if c in cells], cells, right)
     if wrong is None or (len(cells[wrong]) < len(clause.rows) and table.columns[0].name):
         return None
     r = cells[wrong][0][0]
     return Finding(False, value.text, table.rows[r].values[wrong], r, value.at, value.kind)
+
+
+def _of_a_size(value: _Value, cell: Any) -> bool:
+    """Whether two numbers may be told of one thing: 84 is no other value of 0.01."""
+    if not isinstance(cell, Quantity) or value.number is None or not cell.values[0] or not value.number.values[0]:
+        return True
+    share = (
+        abs(value.number.base_values()[0] / cell.base_values()[0])
+        if value.dimension == cell.dimension
+        else abs(value.number.values[0] / cell.values[0])
+    )
+    return 1 / MAX_RATIO <= share <= MAX_RATIO
 
 
 def _wrong_column(
@@ -164,8 +188,11 @@ def _wrong_column(
         for r, row in enumerate(table.rows)
         if r not in clause.bound.rows and (cell := value.cell(row, c)) is not None and value.same(cell)
     }
-    if clause.pronoun and not clause.bound.groups:
+    form = len(table.rows) == 1 and len(clause.records.places) == 1
+    if clause.pronoun and not clause.bound.groups and not (form and all(clause.score(c) >= NAMED for c in named)):
         return None
+    if value.kind == "time" and not table.columns[0].name:  # when a line was written says nothing of what it is about
+        cells = {c: found for c, found in cells.items() if c in elsewhere or table.columns[c].name != STAMP}
     also = any(
         (cell := value.cell(table.rows[r], c)) is not None and value.same(cell)
         for r in clause.mentioned - clause.bound.rows
@@ -173,6 +200,11 @@ def _wrong_column(
     )
     if also or any(c not in cells for c in elsewhere):
         return None
+    close = [
+        c for c in cells if not right and not elsewhere and _same_kind(table, value, c, cells) and _resembles(value.text, cells[c][0][1])
+    ]
+    if len(close) == 1 and not clause.says_more(MAX_EXTRA) and not _reachable(clause, value, least_digits=0):
+        return close[0]
     foreign = value.kind == "number" and _foreign_noun(clause, value, named)
     if foreign or (value.small and not _counts(clause, value, named)):
         return None
@@ -185,7 +217,7 @@ def _wrong_column(
         and not clause.says_more(MAX_EXTRA_WEAK)
     ):
         return counted[0]  # "6 torque wrenches"
-    least = 0.8 if not clause.says_more(1) and clause.bound.groups else NAMED
+    least = 0.8 if not clause.says_more(1 if clause.bound.groups else 0) and (clause.bound.groups or form) else NAMED
     plain = [c for c in named if clause.score(c) >= least and _same_kind(table, value, c, cells)]
     if len(plain) == 1 and not clause.says_more(MAX_EXTRA):
         return plain[0]
@@ -194,10 +226,19 @@ def _wrong_column(
     same = [c for c in cells if _same_kind(table, value, c, cells)]
     if len(elsewhere) == 1 and value.specific and clause.bound.groups and elsewhere <= set(same):
         return next(iter(elsewhere))
-    form = len(table.rows) == 1 and len(clause.records.places) == 1
     alone = [c for c in same if value.dimension] if (clause.bound.groups or form) and not _AMBIGUOUS.search(value.text) else []
-    close = [c for c in named if c in same and value.dimension] or alone
-    return close[0] if len(close) == 1 and not elsewhere else None
+    only = [c for c in named if c in same and value.dimension] or alone
+    return only[0] if len(only) == 1 and not elsewhere else None
+
+
+def _resembles(text: str, cell: Any) -> bool:
+    """Whether a value is a cell's with a digit changed, or two in each other's place."""
+    if not isinstance(cell, Quantity):
+        return False
+    mine, theirs = (re.sub(r"\D", "", written) for written in (text, cell.text))
+    if len(mine) != len(theirs) or len(mine) < 2 or mine == theirs:
+        return False
+    return sorted(mine) == sorted(theirs) or sum(a != b for a, b in zip(mine, theirs, strict=True)) == 1
 
 
 def _same_kind(table: Table, value: _Value, column: int, cells: dict[int, list[tuple[int, Any]]]) -> bool:
@@ -216,12 +257,14 @@ def _counts(clause: Clause, value: _Value, named: Sequence[int]) -> bool:
     return bool(value.dimension) or any(after & clause.columns[c][1] for c in named)
 
 
-def _reachable(clause: Clause, value: _Value) -> bool:
+def _reachable(clause: Clause, value: _Value, least_digits: int = 3) -> bool:
     """Whether a number of some length can be worked out of those of its rows."""
-    mine = next(q for q in clause.statement.quantities.numbers if q.text == value.text)
-    if not clause.says_more(0) and len(clause.statement.quantities.numbers) == 1:
+    mine = value.number
+    if mine is None:
         return False
-    if not (value.specific and sum(c.isdigit() for c in mine.text.strip("0")) > 2):
+    if least_digits and not clause.says_more(0) and len(clause.statement.quantities.numbers) == 1:
+        return False
+    if not value.specific or sum(c.isdigit() for c in mine.text.strip("0")) < least_digits:
         return False
     rows = [row for _, row in clause.rows]
     tables = [place.table for place in clause.records.places if place.table is not clause.table]
@@ -247,4 +290,5 @@ def _foreign_noun(clause: Clause, value: _Value, named: Sequence[int]) -> bool:
     ):  # "212 rolls", "18 pieces"
         return False
     by = {i for c in named for i in clause.columns[c][1] if not value.small or clause.table.unit(c) is None}
-    return not by & set(after) and after[0] not in clause.bound.used
+    near = {min(value.at) - 2, min(value.at) - 1, *after}  # "it deletes 61 lines"
+    return not by & near and after[0] not in clause.bound.used
