@@ -1,6 +1,6 @@
 """What does a request cost the proxy under an empty policy, as a multiple of what it costs a bare pass-through (`benchmarks.floor`)?
 
-    python -m benchmarks.hop                      # some twenty seconds: small and 204 KB
+    python -m benchmarks.hop                      # half a minute: small, 204 KB of plain words, 204 KB as an agent sends them
     python -m benchmarks.hop --check              # fails where calls have risen by more than 15%, CPU by half, above the committed ones
     python -m benchmarks.hop --repeat 8           # how far the figures scatter
 

@@ -9,6 +9,7 @@ judged by (`proxy.grounding.evidence.retrieval`). Pure and synchronous: a second
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
@@ -22,7 +23,7 @@ from proxy.context.passages.blocks import find_blocks
 from proxy.exchange import Evidence, Exchange, Message
 from proxy.exchange.judgements import EvidenceSpan
 from proxy.grounding.evidence.asserted import Author, asks_about_text, asserted
-from proxy.grounding.evidence.own_texts import own_texts, without_own_texts
+from proxy.grounding.evidence.own_texts import blank_own_texts, own_texts, without_own_texts
 from proxy.grounding.evidence.pieces import cut
 from proxy.grounding.evidence.retrieval import EVIDENCE_CHARS, GAP, Index, TermPositions
 from proxy.grounding.evidence.spans import EvidencePiece, is_heading
@@ -32,6 +33,7 @@ from proxy.offloop import each
 
 if TYPE_CHECKING:
     from proxy.grounding.evidence.retrieval import Similarity
+    from proxy.grounding.records.evidence import Records
     from proxy.grounding.values.stated import StatedValues
 
 MAX_CHARS = 2_000_000
@@ -253,6 +255,13 @@ class EvidenceBase:
         return StatedValues([without_own_texts(one.content) for one in self.evidence])
 
     @cached_property
+    def records(self) -> Records:
+        """The tables of each evidence, in which what the proxy wrote is blank."""
+        from proxy.grounding.records.evidence import Records  # as above
+
+        return Records([blank_own_texts(one.content) for one in self.evidence])
+
+    @cached_property
     def material(self) -> list[str]:
         """Without what user and system said: of an empty result only the result itself tells."""
         return [one.content for one in self.evidence if one.kind not in ("user", "system")]
@@ -270,6 +279,12 @@ class EvidenceBase:
         rare = max(words, key=len)  # a look for it costs a tenth of what it takes to cut a piece into words
         folded = ((i, sentence.casefold()) for i, sentence in enumerate(self.sentences))
         return next((i for i, sentence in folded if rare in sentence and _WORDS.findall(sentence) == words), None)
+
+    def position_of(self, evidence: int, offset: int) -> int | None:
+        """The position of the piece of an evidence in which a character stands, or of the one before."""
+        first, last = bisect_left(self._owner, evidence), bisect_right(self._owner, evidence)
+        before = [i for i in range(first, last) if self._pieces[i].start <= offset]
+        return before[-1] if before else first if first < last else None
 
     def span(self, position: int) -> EvidenceSpan:
         """Where a piece stands: the text as it is there, with its offsets."""

@@ -12,10 +12,12 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from proxy.exchange.judgements import DecidedBy, Label, Support
+from proxy.exchange.judgements import Claim, DecidedBy, Label, Support
 from proxy.grounding.evidence.gathering import EvidenceBase
-from proxy.grounding.values.operations import called_for
-from proxy.grounding.values.recomputing import calculation, derived, follows
+from proxy.grounding.records.deciding import decide
+from proxy.grounding.values.arithmetic import is_derived
+from proxy.grounding.values.belonging import called_for
+from proxy.grounding.values.recomputing import calculation, follows
 from proxy.grounding.values.slots import Slot, slot
 from proxy.grounding.values.stated import missing_names, unsaid_numbers
 from proxy.grounding.values.swaps import swaps
@@ -78,6 +80,22 @@ class ClaimMatter(Struct, frozen=True):
     nearest: Sequence[int]
     """Positions of the pieces, the nearest first."""
     language: str
+
+
+def by_records(claim: Claim, base: EvidenceBase, language: str) -> ClaimDecision | None:
+    """What the cells of the evidence's tables say to a claim; None where they say nothing that decides it."""
+    found = decide(claim.text, base.records, language)
+    if found is None:
+        return None
+    place = found.place
+    if place is None:
+        position = next((i for i, shown in enumerate(base.sentences) if shown in found.sentence or found.sentence.strip() in shown), None)
+    else:
+        position = base.position_of(place.text, place.table.rows[found.row].start)
+    if found.supported:
+        return ClaimDecision("supported", "exact", position)
+    reason = f"{found.kind} {found.claim} (evidence: {found.evidence})"
+    return ClaimDecision("contradicted", "exact", position, found.evidence if found.replaces else "", reason)
 
 
 def plain(matter: ClaimMatter, support: Support | None, base: EvidenceBase, thresholds: ClaimThresholds) -> ClaimDecision | None:
@@ -202,7 +220,7 @@ def _recomputed(matter: ClaimMatter, base: EvidenceBase) -> ClaimDecision | None
     nearest = [base.sentences[i] for i in matter.nearest[:NEAREST]]
     if not all(called_for(n, matter.text, matter.asked, nearest, base.rows, said.texts, matter.language) for n in numbers):
         every = read_quantities(matter.text, matter.language).numbers
-        possible = all(derived(number, matter.text, matter.asked, said.quantities, said.texts, every) for number in numbers)
+        possible = all(is_derived(number, matter.text, matter.asked, said.quantities, said.texts, every) for number in numbers)
         return ClaimDecision("unsure", "recomputed", reason="nothing calls for the calculation") if possible else None
     few = len({q.base_values()[0] for q in said.quantities.numbers}) <= MAX_RECOMPUTED_FROM
     differs = few and differing(matter, base, also_derived=True)

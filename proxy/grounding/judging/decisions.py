@@ -1,8 +1,8 @@
 """Questions about a text, answered by the engine that checks claims: every option is a statement, judged by the text as its evidence.
 
-- A predicate is its instructions' last paragraph; where that is a question, what its ``yes`` means. How likely it is that the text says so.
-- A choice among words for entailment (`MEANINGS`) is of the statement in its instructions' last paragraph: whether the text supports it,
-  contradicts it, or neither.
+- The statement of a question is what stands in its instructions behind ``Statement:`` or ``Claim:``, or else their last paragraph.
+- A predicate is its statement; where that is a question, what its ``yes`` means. How likely it is that the text says so.
+- A choice among words for entailment (`MEANINGS`) is of its statement: whether the text supports it, contradicts it, or neither.
 - Any other choice, and a score, has a statement for each option: its description, or itself where it is as long as one. They are weighed by
   how well the text supports them; where it supports none, there is no answer.
 
@@ -44,6 +44,7 @@ STATEMENT_WORDS = 3
 """The least that says something of something; a shorter option is a label."""
 MIN_SUPPORT = 0.5
 """Of the best supported option, as of a claim that counts as supported."""
+_LABELS = re.compile(r"^\s{0,9}(?:statement|claim|hypothesis)\s{0,9}:", re.I | re.M)
 _PARAGRAPHS = re.compile(r"\n\s*\n")
 _QUESTION_ENDS = ("?", "？", "؟")
 
@@ -107,7 +108,8 @@ def _planned(question: Question) -> _Plan:
 
 def _stated(question: Question) -> str:
     """The statement that a question is about."""
-    said = _PARAGRAPHS.split(question.instructions.strip())[-1].strip()
+    *_, said = _LABELS.split(question.instructions)
+    said = _PARAGRAPHS.split(said.strip())[-1].strip()
     if said and not _asks(said):
         return said
     if question.kind == "predicate" and question.descriptions and question.descriptions[0]:

@@ -131,11 +131,14 @@ class Grounder:
             async with within(deadline_s):
                 tongue = tongue or await asyncio.to_thread(language, answer or " ".join(texts))  # it loads a model the first time
                 await asyncio.to_thread(_set_tongues, cuts, tongue)
-                await self._find(cuts, base)
-                likely = await self._likely_swaps(cuts, base) if self._only_certain and self._compares else []
-                await self._ask(cuts, likely)
                 if self._only_certain:
-                    await self._decide(cuts, base)
+                    await aside(base.chars, _by_records, cuts, base)
+                open_ = [cut for cut in cuts if cut.decision is None]
+                await self._find(open_, base)
+                likely = await self._likely_swaps(open_, base) if self._only_certain and self._compares else []
+                await self._ask(open_, likely)
+                if self._only_certain:
+                    await self._decide(open_, base)
         except OverBudget:  # to judge what is left is the budget's, too
             raise
         except TimeoutError:
@@ -342,7 +345,7 @@ class Grounder:
         asked = cut.support is not None
         ranked = base.by_terms(cut.text, cut.selection.positions, cut.similarity) if cut.selection.positions else []
         said, position = found.instead, found.position if found.position is not None else next(iter(ranked), None)
-        if found.label == "contradicted" and not said:
+        if found.label == "contradicted" and not said and ranked:
             said, position = counterpart(cut.claim.text, ranked, base, cut.tongue)
         span = None if position is None else base.span(position)
         label, reason = found.label, found.reason
@@ -392,6 +395,14 @@ class Grounder:
         if support.supported >= self._min_support:
             return "supported"
         return "contradicted" if support.contradicted >= self._min_contradiction else "unsupported"
+
+
+def _by_records(cuts: Sequence[_Open], base: EvidenceBase) -> None:
+    """Decide those to which the cells of a table say something, before any model."""
+    from proxy.grounding.judging.deciding import by_records
+
+    for cut in each(cuts):
+        cut.decision = by_records(cut.claim, base, cut.tongue)
 
 
 def _set_tongues(cuts: Sequence[_Open], tongue: str) -> None:

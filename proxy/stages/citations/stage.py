@@ -172,7 +172,8 @@ class Citations(SentenceStage[CitationsOptions]):
         if not exchange.gated:
             self.release(exchange)  # another answer to another prompt, where it was asked for again
         said = [exchange.marked.get(choice.index, choice.text) for choice in exchange.answer.choices]
-        if exchange.knowledge is None and not may_have_context(exchange) and not any(_MARK.search(text) for text in said):
+        marked = exchange.knowledge is not None or any(_MARK.search(text) for text in said)
+        if not marked and not await aside(exchange.original.size, may_have_context, exchange):
             return self._summed_up(exchange, (), (), False, self._nothing(exchange))
         case = await self._case(exchange)
         found: dict[int, list[Judged]] = {}

@@ -167,11 +167,12 @@ class Relevance(Stage[RelevanceOptions]):
 
     async def on_request(self, exchange: Exchange) -> Verdict | None:
         """Judge the passages; answer, warn or leave some out."""
-        usable = [i for i, passage in enumerate(exchange.passages) if retrieval.holds_text(passage.content)]
-        nothing = "" if usable else retrieval.nothing_found(exchange)
+        size = exchange.original.size
+        usable = await aside(size, retrieval.usable, exchange)
+        nothing = "" if usable else await aside(size, retrieval.nothing_found, exchange)
         if not usable and not nothing:
             return self._nothing("no passages")
-        question = await aside(exchange.original.size, find_question, exchange.conversation)
+        question = await aside(size, find_question, exchange.conversation)
         if not question.readings:
             return self._nothing(question.reason)
         judge = self.ports.judge.session(exchange, self.name) if self.judges(self.options) else None
@@ -272,7 +273,7 @@ class Relevance(Stage[RelevanceOptions]):
         """Why an answer in the model's stead might be wrong; "" where it cannot be."""
         if not question.plain:
             return question.unresolved if question.asks else "it asks for no fact"
-        if retrieval.is_for_another_question(exchange):
+        if await aside(exchange.original.size, retrieval.is_for_another_question, exchange):
             return "nothing was retrieved for this question"
         if finding.judgement is None and not finding.nothing:
             if _ABBREVIATION.fullmatch(question.readings[-1]):
@@ -281,7 +282,7 @@ class Relevance(Stage[RelevanceOptions]):
                 return "not plainly off"
             if not question.defines and any(passage.coverage > _SHARED for passage in finding.ranked):
                 return "a passage shares words with the question"
-        rest = retrieval.rest_of_talk(exchange)
+        rest = await aside(exchange.original.size, retrieval.rest_of_talk, exchange)
         limit = self.options.min if question.defines else self._warn_below(question)
         if rest and not self._is_off((await self._embedded(question, rest)).probability, limit):
             return "the answer may stand elsewhere in the conversation"
