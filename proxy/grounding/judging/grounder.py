@@ -228,7 +228,7 @@ class Grounder:
 
     async def _decide(self, cuts: Sequence[_Open], base: EvidenceBase) -> None:
         """Set the decision on each claim that could be judged."""
-        from proxy.grounding.judging.deciding import ClaimDecision, decided, needs_similarity, plain, told, wanted_gain
+        from proxy.grounding.judging.deciding import ClaimDecision, decided, doubted, needs_similarity, plain, told, wanted_gain
 
         thresholds = self._thresholds()
 
@@ -256,7 +256,7 @@ class Grounder:
                 if cut.decision is None:
                     cut.decision = decided(matter, cut.support, base, thresholds, slot, near.get(cut.text, 0.0), gain)
                 if cut.decision.by == "model":
-                    cut.decision = told(matter, slot, gain) or cut.decision
+                    cut.decision = told(matter, slot, gain) or doubted(cut.decision, cut.claim, base, cut.tongue)
 
         await aside(0, decide)
 
