@@ -68,8 +68,9 @@ def within(judgement: Judgement, scope: EvidenceScope) -> Judgement:
     """A judgement by what user and system have said alone, where there is no context (`scope`).
 
     What differs from a few lines of theirs is unsure and not contradicted: a plan, a proposal or a result of the answer's has values of its
-    own. A cell of a table is another matter, where the system gives it or the user asks about it. What they say nothing of is unsure where the user asks about pasted lines. Else it is not checkable, since an answer may know more
-    than its user, unless the verifier holds against it a fact with which it shares a word.
+    own. A cell of a table is another matter, where the system gives it or the user asks about it. What they say nothing of is unsure where
+    the user asks about pasted lines. Else it is not checkable, since an answer may know more than its user, unless the verifier holds
+    against it a fact with which it shares a word.
     """
     label, span = judgement.label, judgement.evidence
     if scope == "declared" and label == "error":  # too late, or no verifier: nobody has asked for a check of such a chat
