@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 import orjson
+from msgspec import Struct
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from proxy.errors import InvalidRequest, RequestTooLarge
 
+Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
 _LIST_MAX = 1000
 MAX_BODY_BYTES = 256 * 1024
 """A decision with its reason, or a merged statement."""
@@ -37,9 +40,31 @@ def json_answer(value: Any, status: int = 200) -> Response:
     return Response(body, status, media_type="application/json")
 
 
-def list_answer(data: Sequence[Mapping[str, Any]], has_more: bool) -> Response:
-    """A page of a list."""
-    return json_answer({"object": "list", "data": data, "has_more": has_more})
+def as_object(kind: str, row: Struct, *left_out: str) -> dict[str, Any]:
+    """A row of the store as the API gives it."""
+    return {"object": kind} | {name: getattr(row, name) for name in row.__struct_fields__ if name not in left_out}
+
+
+def listing(
+    read: Callable[..., Awaitable[tuple[Sequence[T], bool]]],
+    shown: Callable[[T], Mapping[str, Any]],
+    filters: Sequence[str] = (),
+    known: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    numbers: Sequence[str] = (),
+) -> Handler:
+    """The handler of a list: `read` takes ``limit``, ``after`` and the filters of the query, and gives rows and whether there are more.
+
+    `known` are the values that some filters can have, `numbers` filters that are seconds since the epoch. The handler raises
+    `InvalidRequest`.
+    """
+
+    async def answer(request: Request) -> Response:
+        query = request.query_params
+        wanted = filters_of(request, filters, known) | {name: _number(query.get(name), name) for name in numbers}
+        rows, has_more = await read(limit_of(request), query.get("after"), **wanted)
+        return json_answer({"object": "list", "data": [shown(row) for row in rows], "has_more": has_more})
+
+    return answer
 
 
 def download(content: bytes) -> Response:
@@ -58,13 +83,20 @@ def limit_of(request: Request) -> int:
     return int(value)
 
 
-def filters_of(request: Request, names: Sequence[str], known: Mapping[str, Sequence[str]]) -> dict[str, str | None]:
+def filters_of(request: Request, names: Sequence[str], known: Mapping[str, Sequence[str]]) -> dict[str, Any]:
     """The query's filters; `known` are the values that some of them can have. Raises `InvalidRequest`."""
     found = {name: request.query_params.get(name) for name in names}
     for name, values in known.items():
         if found[name] is not None and found[name] not in values:
             raise InvalidRequest(f"{name}: expected one of {', '.join(values)}", param=name)
     return found
+
+
+def _number(value: str | None, name: str) -> float | None:
+    try:
+        return None if value is None else float(value)
+    except ValueError:
+        raise InvalidRequest(f"{name}: expected seconds since the epoch", param=name) from None
 
 
 async def body_of(request: Request, kind: type[T]) -> T:

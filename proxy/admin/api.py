@@ -16,7 +16,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from proxy import __version__
-from proxy.admin.answers import download, json_answer, limit_of, list_answer
+from proxy.admin.answers import Handler, as_object, download, json_answer, listing
+from proxy.admin.auth import AdminAuth
 from proxy.admin.clashes import ClashesApi
 from proxy.admin.dashboard.panels import FigureSource, PanelFigures
 from proxy.admin.dashboard.routes import Dashboard
@@ -25,13 +26,13 @@ from proxy.admin.failures import FailuresApi
 from proxy.admin.feedback import FeedbackApi
 from proxy.admin.front import front
 from proxy.admin.quarantine import QuarantineApi
-from proxy.admin.sessions import Door
 from proxy.admin.verdicts import ClientAccess, VerdictsApi
 from proxy.config.client_keys import Clients
 from proxy.errors import InternalError, InvalidRequest, NotFound, ProxyError, StoreUnavailable
 from proxy.ledger import Ledger
 from proxy.observe.metrics import CONTENT_TYPE, Metrics
 from proxy.observe.open_exchanges import OpenExchanges
+from proxy.ports import ScratchpadItem
 from proxy.ports.panels import StagePanel
 from proxy.ports.stage import Stage
 from proxy.stages.registry import STAGES
@@ -47,7 +48,6 @@ from proxy.store.scratchpad import DatabaseScratchpad
 from proxy.store.tool_outcomes import DatabaseToolOutcomes
 from proxy.wire.http.headers import ResponseHeaders
 
-Handler = Callable[[Request], Awaitable[Response]]
 _FILTERS = ("route", "run_id", "client", "outcome")
 
 
@@ -65,7 +65,9 @@ class AdminParts:
     failures: DatabaseFailures
     metrics: Metrics
     ready: Callable[[], dict[str, str]]
-    """What is not ready yet and why; empty when everything is."""
+    """What keeps this node from answering, and why; empty when nothing does."""
+    store_problem: Callable[[], Awaitable[str]]
+    """Why the store takes nothing now; "" where it does."""
     ledger: Ledger = field(default_factory=Ledger)
     """Counts wrong keys."""
     figures: PanelFigures | None = None
@@ -94,8 +96,8 @@ def panels_of(stages: Sequence[type[Stage]]) -> tuple[type[StagePanel], ...]:
 def make_admin(parts: AdminParts) -> Starlette:
     """The Starlette application below the proxy's own paths; ``state.stop`` ends what it has open, before the store closes;
     ``state.figures`` are its figures over time."""
-    door = Door(parts.admin_key, parts.ledger)
-    api, quarantine, clashes = Api(parts, door), QuarantineApi(parts.quarantine, parts.metrics), ClashesApi(parts.clashes, parts.metrics)
+    auth = AdminAuth(parts.admin_key, parts.ledger)
+    api, quarantine, clashes = Api(parts, auth), QuarantineApi(parts.quarantine, parts.metrics), ClashesApi(parts.clashes, parts.metrics)
     panels = panels_of(parts.stages)
     over_time = parts.figures or DatabaseFigures(parts.database, panels)
     figures = FigureSource(over_time, parts.metrics.told, panels)
@@ -107,39 +109,42 @@ def make_admin(parts: AdminParts) -> Starlette:
     search, feedback = ExchangeSearch(parts.database), FeedbackApi(DatabaseFeedback(parts.database), parts.records)
     shown = (parts.routes, parts.shadow)
     own: dict[str, Any] = {"search": search, "feedback": feedback, "failure_api": failures, "bodies": parts.bodies}
-    verdicts = VerdictsApi(parts.records, parts.exchanges, parts.access, headers, door)
-    dashboard = Dashboard(parts.records, *reviewed, deciding, door, figures, of_run, headers, *shown, **own)
+    verdicts = VerdictsApi(parts.records, parts.exchanges, parts.access, headers, auth)
+    dashboard = Dashboard(parts.records, *reviewed, deciding, auth, figures, of_run, headers, *shown, **own)
+    operators: list[tuple[str, str, Handler]] = [
+        ("GET", "/metrics", api.figures),
+        ("GET", "/records", api.records),
+        ("GET", "/records/{id}", api.record),
+        ("GET", "/scratchpad", api.scratchpad_list),
+        ("GET", "/scratchpad/{id}", api.scratchpad),
+        ("GET", "/tool-outcomes", api.tool_outcomes),
+        ("DELETE", "/tool-outcomes", api.reset_tool_outcomes),
+        ("GET", "/quarantine", quarantine.list),
+        ("GET", "/quarantine/{id}", quarantine.item),
+        ("GET", "/quarantine/{id}/content", quarantine.content),
+        ("POST", "/quarantine/{id}/approve", quarantine.approve),
+        ("POST", "/quarantine/{id}/reject", quarantine.reject),
+        ("POST", "/quarantine/{id}/undo", quarantine.undone),
+        ("GET", "/clashes", clashes.list),
+        ("GET", "/clashes/{id}", clashes.item),
+        ("POST", "/clashes/{id}/resolve", clashes.resolve),
+        ("POST", "/clashes/{id}/undo", clashes.undone),
+        ("GET", "/feedback", feedback.list),
+        ("POST", "/feedback", feedback.add),
+        ("GET", "/failures", failures.list),
+        ("GET", "/failures/{id}", failures.item),
+        ("GET", "/failures/{id}/revisions", failures.revisions),
+        ("POST", "/failures/{id}/resolve", failures.resolve),
+        ("POST", "/failures/{id}/feedback", failures.feedback),
+    ]
     routes = [
         Route("/", front(parts.routes)),
         Route("/health", api.health),
         Route("/ready", api.ready),
         Route("/metrics", api.metrics),
         Route("/groundwire/v1/verdicts/{id}", stored(verdicts.verdict)),
-        Route("/groundwire/v1/metrics", api.guarded(api.figures)),
-        Route("/groundwire/v1/records", api.guarded(api.records)),
-        Route("/groundwire/v1/records/{id}", api.guarded(api.record)),
-        Route("/groundwire/v1/scratchpad", api.guarded(api.scratchpad_list)),
-        Route("/groundwire/v1/scratchpad/{id}", api.guarded(api.scratchpad)),
-        Route("/groundwire/v1/tool-outcomes", api.guarded(api.tool_outcomes)),
-        Route("/groundwire/v1/tool-outcomes", api.guarded(api.reset_tool_outcomes), methods=["DELETE"]),
-        Route("/groundwire/v1/quarantine", api.guarded(quarantine.list)),
-        Route("/groundwire/v1/quarantine/{id}", api.guarded(quarantine.item)),
-        Route("/groundwire/v1/quarantine/{id}/content", api.guarded(quarantine.content)),
-        Route("/groundwire/v1/quarantine/{id}/approve", api.guarded(quarantine.approve), methods=["POST"]),
-        Route("/groundwire/v1/quarantine/{id}/reject", api.guarded(quarantine.reject), methods=["POST"]),
-        Route("/groundwire/v1/quarantine/{id}/undo", api.guarded(quarantine.undone), methods=["POST"]),
-        Route("/groundwire/v1/clashes", api.guarded(clashes.list)),
-        Route("/groundwire/v1/clashes/{id}", api.guarded(clashes.item)),
-        Route("/groundwire/v1/clashes/{id}/resolve", api.guarded(clashes.resolve), methods=["POST"]),
-        Route("/groundwire/v1/clashes/{id}/undo", api.guarded(clashes.undone), methods=["POST"]),
+        *(Route(f"/groundwire/v1{path}", api.guarded(handler), methods=[method]) for method, path, handler in operators),
         *dashboard.routes(),
-        Route("/groundwire/v1/feedback", api.guarded(feedback.list)),
-        Route("/groundwire/v1/feedback", api.guarded(feedback.add), methods=["POST"]),
-        Route("/groundwire/v1/failures", api.guarded(failures.list)),
-        Route("/groundwire/v1/failures/{id}", api.guarded(failures.item)),
-        Route("/groundwire/v1/failures/{id}/revisions", api.guarded(failures.revisions)),
-        Route("/groundwire/v1/failures/{id}/resolve", api.guarded(failures.resolve), methods=["POST"]),
-        Route("/groundwire/v1/failures/{id}/feedback", api.guarded(failures.feedback), methods=["POST"]),
     ]
 
     async def stop() -> None:
@@ -156,14 +161,17 @@ def make_admin(parts: AdminParts) -> Starlette:
 class Api:
     """The handlers."""
 
-    def __init__(self, parts: AdminParts, door: Door) -> None:
-        self._p, self._door = parts, door
+    def __init__(self, parts: AdminParts, auth: AdminAuth) -> None:
+        self._p, self._auth = parts, auth
+        self.records = listing(parts.records.list, _summary, _FILTERS, numbers=("since", "until"))
+        self.scratchpad_list = listing(parts.scratchpad.list, _scratchpad_item, ("run_id", "client"))
+        self.tool_outcomes = listing(parts.tool_outcomes.summary, lambda row: as_object("tool_outcomes", row), ("client",))
 
     def guarded(self, handler: Handler) -> Handler:
         """Only for the operator; a store that is away is 503."""
 
         async def guard(request: Request) -> Response:
-            self._door.check(request)
+            self._auth.check(request)
             return await handler(request)
 
         return stored(guard)
@@ -173,14 +181,18 @@ class Api:
         return json_answer({"status": "ok", "version": __version__})
 
     async def ready(self, request: Request) -> Response:
-        """Store and models are there."""
-        missing = self._p.ready()
-        try:
-            await self._p.database.ping()
-        except StoreUnavailable as error:
-            missing = {**missing, "store": str(error)}
-        found = {"status": "not ready", "missing": missing} if missing else {"status": "ready"}
-        return json_answer(found, 503 if missing else 200)
+        """Whether this node can answer. The store's state stands beside it, and counts with ``?store=1``: a store that is away takes no
+        node out of a balancer.
+        """
+        missing, problem = self._p.ready(), await self._p.store_problem()
+        store = {"status": "away", "problem": problem} if problem else {"status": "ok"}
+        away = bool(problem) and request.query_params.get("store") == "1"
+        found: dict[str, Any] = {"status": "not ready" if missing or away else "ready", "store": store}
+        if missing:
+            found["missing"] = missing
+        answer = json_answer(found, 503 if missing or away else 200)
+        answer.headers["x-groundwire-store"] = store["status"]
+        return answer
 
     async def metrics(self, request: Request) -> Response:
         """Prometheus."""
@@ -194,28 +206,12 @@ class Api:
             quarantine = None
         return json_answer(await self._p.metrics.told() | {"quarantine": quarantine})
 
-    async def records(self, request: Request) -> Response:
-        """A list, newest first."""
-        query = request.query_params
-        filters: dict[str, Any] = {name: query[name] for name in _FILTERS if name in query}
-        filters |= {name: _number(query[name], name) for name in ("since", "until") if name in query}
-        rows, has_more = await self._p.records.list(limit=limit_of(request), after=query.get("after"), **filters)
-        return list_answer([_summary(row) for row in rows], has_more)
-
     async def record(self, request: Request) -> Response:
         """One record, whole."""
         row = await self._p.records.get(request.path_params["id"])
         if row is None:
             raise NotFound("no such record; it may not be written yet (records are written in batches), or be past its retention")
         return json_answer(_whole(row))
-
-    async def scratchpad_list(self, request: Request) -> Response:
-        """Archived pieces of context without their bytes, newest first."""
-        query = request.query_params
-        filters = {name: query.get(name) for name in ("run_id", "client")}
-        rows, has_more = await self._p.scratchpad.list(limit_of(request), query.get("after"), **filters)
-        data = [{"object": "scratchpad_item", **{n: getattr(row, n) for n in row.__struct_fields__ if n != "content"}} for row in rows]
-        return list_answer(data, has_more)
 
     async def scratchpad(self, request: Request) -> Response:
         """An archived piece of context, byte for byte; as a download, since it is not to be trusted."""
@@ -224,13 +220,6 @@ class Api:
         if item is None:
             raise NotFound("no such piece of context; it may be past its retention")
         return download(item.content)
-
-    async def tool_outcomes(self, request: Request) -> Response:
-        """What tool calls taught, by client and tool, the last learned first."""
-        query = request.query_params
-        rows, has_more = await self._p.tool_outcomes.summary(limit_of(request), query.get("after"), client=query.get("client"))
-        data = [{"object": "tool_outcomes", **{name: getattr(row, name) for name in row.__struct_fields__}} for row in rows]
-        return list_answer(data, has_more)
 
     async def reset_tool_outcomes(self, request: Request) -> Response:
         """Forget what a client's tool calls taught, of one tool (its name or key) if named."""
@@ -259,19 +248,16 @@ _BODIES = ("request_body", "answer_body")
 
 
 def _summary(row: Record) -> dict[str, Any]:
-    return {"object": "record", **{name: getattr(row, name) for name in row.__struct_fields__ if name not in _BODIES}}
+    return as_object("record", row, *_BODIES)
+
+
+def _scratchpad_item(row: ScratchpadItem) -> dict[str, Any]:
+    return as_object("scratchpad_item", row, "content")
 
 
 def _whole(row: Record) -> dict[str, Any]:
     bodies = {name: body.decode("utf-8", "replace") for name in _BODIES if (body := getattr(row, name)) is not None}
     return _summary(row) | bodies
-
-
-def _number(value: str, name: str) -> float:
-    try:
-        return float(value)
-    except ValueError:
-        raise InvalidRequest(f"{name}: expected seconds since the epoch", param=name) from None
 
 
 async def _proxy_error(request: Request, error: Exception) -> Response:

@@ -11,7 +11,7 @@ from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from proxy.admin.answers import body_of, filters_of, json_answer, limit_of, list_answer
+from proxy.admin.answers import as_object, body_of, json_answer, listing
 from proxy.admin.quarantine import Name, UndoBody, as_objects, check_person
 from proxy.errors import Conflict, InvalidRequest, NotFound
 from proxy.ports import Counters
@@ -41,12 +41,7 @@ class ClashesApi:
 
     def __init__(self, store: DatabaseClashes, counters: Counters) -> None:
         self._store, self._counters = store, counters
-
-    async def list(self, request: Request) -> Response:
-        """Clashes, newest first."""
-        filters = filters_of(request, FILTERS, {"status": get_args(ClashStatus)})
-        rows, has_more = await self._store.list(limit_of(request), request.query_params.get("after"), **filters)
-        return list_answer([_summary(row) for row in rows], has_more)
+        self.list = listing(store.list, _object, FILTERS, {"status": get_args(ClashStatus)})
 
     async def item(self, request: Request) -> Response:
         """One clash with its audit trail."""
@@ -99,11 +94,11 @@ class ClashesApi:
     async def _answer(self, record: ClashRecord | None) -> Response:
         if record is None:
             raise _missing()
-        return json_answer(_summary(record) | {"decisions": as_objects(await self._store.trail(record.id))})
+        return json_answer(_object(record) | {"decisions": as_objects(await self._store.trail(record.id))})
 
 
-def _summary(record: ClashRecord) -> dict[str, Any]:
-    return {"object": "clash", **{name: getattr(record, name) for name in record.__struct_fields__}}
+def _object(record: ClashRecord) -> dict[str, Any]:
+    return as_object("clash", record)
 
 
 def _missing() -> NotFound:

@@ -13,13 +13,14 @@ from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from proxy.admin.answers import body_of, filters_of, json_answer, limit_of, list_answer
+from proxy.admin.answers import as_object, body_of, json_answer, listing
 from proxy.admin.quarantine import Name, check_person
 from proxy.errors import InvalidRequest, NotFound
 from proxy.ports import Counters, FailureRecord
 from proxy.ports.failure_kinds import SEVERITIES, SIGNAL_TYPES, STATUSES, Status
 from proxy.ports.failures import POLICY
 from proxy.store.decisions import MAX_REASON_CHARS
+from proxy.store.failure_rows import FailureRevision
 from proxy.store.failures import FILTERS, DatabaseFailures
 
 _MAX_KEY_CHARS = 200
@@ -50,12 +51,7 @@ class FailuresApi:
 
     def __init__(self, store: DatabaseFailures, counters: Counters) -> None:
         self._store, self._counters = store, counters
-
-    async def list(self, request: Request) -> Response:
-        """Records, newest first."""
-        filters = filters_of(request, FILTERS, _KNOWN)
-        records, has_more = await self._store.list(limit_of(request), request.query_params.get("after"), **filters)
-        return list_answer([_object(record) for record in records], has_more)
+        self.list = listing(store.list, _object, FILTERS, _KNOWN)
 
     async def of_run(self, run_id: str) -> Sequence[Mapping[str, Any]]:
         """A run's records as objects, newest first: what the dashboard's time line shows."""
@@ -68,12 +64,15 @@ class FailuresApi:
 
     async def revisions(self, request: Request) -> Response:
         """A record's revisions, the latest first; also those of a record that is past its retention itself."""
-        failure, after = request.path_params["id"], request.query_params.get("after")
-        found, has_more = await self._store.revisions(failure, limit_of(request), after)
-        if not found and after is None:
-            await self._found(request)
-        fields = [_object(one.record) | {"object": "failure.revision", "id": one.id} for one in found]
-        return list_answer(fields, has_more)
+        failure = request.path_params["id"]
+
+        async def read(limit: int, after: str | None) -> tuple[Sequence[FailureRevision], bool]:
+            found, has_more = await self._store.revisions(failure, limit, after)
+            if not found and after is None:
+                await self._found(request)
+            return found, has_more
+
+        return await listing(read, _revision)(request)
 
     async def some(self, limit: int, after: str | None, **filters: str | None) -> tuple[Sequence[Mapping[str, Any]], bool]:
         """Records as objects, newest first, and whether there are more: what the dashboard lists."""
@@ -120,8 +119,11 @@ class FailuresApi:
 
 
 def _object(record: FailureRecord) -> dict[str, Any]:
-    fields = {name: getattr(record, name) for name in record.__struct_fields__}
-    return {"object": "failure", "id": record.id, "failure_id": record.id, **fields}
+    return {"object": "failure", "id": record.id, "failure_id": record.id} | as_object("failure", record)
+
+
+def _revision(revision: FailureRevision) -> dict[str, Any]:
+    return _object(revision.record) | {"object": "failure.revision", "id": revision.id}
 
 
 def _key(request: Request) -> str:

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from msgspec import Meta, Struct, structs
+from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from proxy.admin.answers import body_of, filters_of, json_answer, limit_of, list_answer
+from proxy.admin.answers import as_object, body_of, json_answer, listing
 from proxy.admin.quarantine import Name, check_person
 from proxy.errors import InvalidRequest, NotFound
 from proxy.ports.review import POLICY
@@ -45,12 +45,7 @@ class FeedbackApi:
 
     def __init__(self, store: DatabaseFeedback, records: Records) -> None:
         self._store, self._records = store, records
-
-    async def list(self, request: Request) -> Response:
-        """Entries, newest first."""
-        filters = filters_of(request, FILTERS, {"said": ("right", "wrong")})
-        found, has_more = await self._store.list(limit_of(request), request.query_params.get("after"), **filters)
-        return list_answer([_object(one) for one in found], has_more)
+        self.list = listing(store.list, _object, FILTERS, {"said": ("right", "wrong")})
 
     async def add(self, request: Request) -> Response:
         """Say it."""
@@ -114,4 +109,4 @@ def _has_span(entry: Mapping[str, Any]) -> bool:
 
 
 def _object(entry: Feedback) -> dict[str, Any]:
-    return {"object": "feedback", **structs.asdict(entry)}
+    return as_object("feedback", entry)

@@ -8,21 +8,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import Response
 
 from proxy import __version__
 from proxy.admin.answers import json_answer
 from proxy.admin.dashboard.entrance import HEADERS
-from proxy.admin.dashboard.frame import page
-from proxy.admin.dashboard.html import Html, el
+from proxy.admin.dashboard.rendering import page
 
 PATHS = {"dashboard": "/dashboard", "health": "/health", "ready": "/ready", "metrics": "/metrics", "api": "/groundwire/v1"}
-_WORDS = {
-    "dashboard": "what went through, and what was found",
-    "health": "whether the server runs",
-    "ready": "whether store and models are there",
-    "metrics": "figures for Prometheus",
-}
 
 
 def front(prefixes: Sequence[str]) -> Callable[[Request], Awaitable[Response]]:
@@ -31,7 +24,7 @@ def front(prefixes: Sequence[str]) -> Callable[[Request], Awaitable[Response]]:
     async def answer(request: Request) -> Response:
         addresses = [f"{str(request.base_url).rstrip('/')}{prefix}/v1" for prefix in prefixes]
         if prefers_html(request.headers.get("accept", "")):
-            return HTMLResponse(str(front_page(addresses)), headers=HEADERS | {"vary": "accept"})
+            return await page("front.html", None, headers=HEADERS | {"vary": "accept"}, addresses=addresses)
         found = json_answer({"object": "groundwire", "version": __version__, "base_urls": addresses, "paths": PATHS})
         found.headers["vary"] = "accept"
         return found
@@ -47,13 +40,3 @@ def prefers_html(accept: str) -> bool:
         weight = next((p.removeprefix("q=") for p in parameters if p.startswith("q=")), "1")
         kinds.setdefault(name, float(weight) if weight.replace(".", "", 1).isdecimal() else 0.0)
     return kinds.get("text/html", 0.0) > kinds.get("application/json", 0.0)
-
-
-def front_page(addresses: Sequence[str]) -> Html:
-    """As a browser shows it."""
-    bases = el("ul", *(el("li", el("code", address)) for address in addresses), class_="bases")
-    places = [(el("dt", el("a", PATHS[name], href=PATHS[name])), el("dd", words)) for name, words in _WORDS.items()]
-    text = "An agent changes its base_url to one of these addresses; nothing else of it changes."
-    there = (el("h2", "What else is here"), el("dl", places, class_="places"))
-    section = el("section", el("h1", "Groundwire is running"), el("p", text), bases, there, class_="card front")
-    return page(None, "Groundwire", section)

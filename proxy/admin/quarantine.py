@@ -10,12 +10,11 @@ import base64
 from collections.abc import Sequence
 from typing import Annotated, Any, get_args
 
-import msgspec
 from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from proxy.admin.answers import body_of, download, filters_of, json_answer, limit_of, list_answer
+from proxy.admin.answers import as_object, body_of, download, json_answer, listing
 from proxy.errors import InvalidRequest, NotFound
 from proxy.ports import Counters
 from proxy.ports.review import POLICY, Decision, QuarantineItem, QuarantineStatus, Scope
@@ -49,17 +48,12 @@ class QuarantineApi:
 
     def __init__(self, store: DatabaseQuarantine, counters: Counters) -> None:
         self._store, self._counters = store, counters
-
-    async def list(self, request: Request) -> Response:
-        """Items without their content, newest first."""
-        filters = filters_of(request, FILTERS, {"status": get_args(QuarantineStatus)})
-        rows, has_more = await self._store.list(limit_of(request), request.query_params.get("after"), **filters)
-        return list_answer([_summary(row) for row in rows], has_more)
+        self.list = listing(store.list, _object, FILTERS, {"status": get_args(QuarantineStatus)})
 
     async def item(self, request: Request) -> Response:
         """One item with its content and its audit trail."""
         item = await self._found(request)
-        return json_answer(_summary(item) | _content(item.content) | await self._trail(item.id))
+        return json_answer(_object(item) | _content(item.content) | await self._trail(item.id))
 
     async def content(self, request: Request) -> Response:
         """The content alone, byte for byte."""
@@ -77,11 +71,11 @@ class QuarantineApi:
         """Take the last decision back."""
         body = await body_of(request, UndoBody)
         item = await self.undo(request.path_params["id"], body.by, body.version)
-        return json_answer(_summary(item) | await self._trail(item.id))
+        return json_answer(_object(item) | await self._trail(item.id))
 
     async def _decide(self, request: Request, status: QuarantineStatus) -> Response:
         item = await self.decide(request.path_params["id"], status, await body_of(request, DecisionBody))
-        return json_answer(_summary(item) | await self._trail(item.id))
+        return json_answer(_object(item) | await self._trail(item.id))
 
     async def decide(self, item_id: str, status: QuarantineStatus, body: DecisionBody) -> QuarantineItem:
         """Decide, as the API and the dashboard do. Raises `InvalidRequest`, `NotFound`, `Conflict`."""
@@ -128,12 +122,11 @@ def check_person(name: str, taken: Sequence[str]) -> None:
 
 def as_objects(trail: Sequence[Decision]) -> list[dict[str, Any]]:
     """The audit trail for JSON."""
-    return [{"object": "decision", **msgspec.structs.asdict(decision)} for decision in trail]
+    return [as_object("decision", decision) for decision in trail]
 
 
-def _summary(item: QuarantineItem) -> dict[str, Any]:
-    fields = {name: getattr(item, name) for name in item.__struct_fields__ if name != "content"}
-    return {"object": "quarantine_item", **fields}
+def _object(item: QuarantineItem) -> dict[str, Any]:
+    return as_object("quarantine_item", item, "content")
 
 
 def _content(content: bytes) -> dict[str, Any]:

@@ -19,8 +19,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from proxy.admin.answers import json_answer
+from proxy.admin.auth import AdminAuth
 from proxy.admin.dashboard.stopping import when_told_to_stop
-from proxy.admin.sessions import Door
 from proxy.admin.verdict_answers import ExchangeVerdict, pending, verdict_of
 from proxy.config.client_keys import Clients
 from proxy.config.settings import Settings
@@ -93,8 +93,8 @@ class _Wait:
 class VerdictsApi:
     """The handler."""
 
-    def __init__(self, records: Records, exchanges: OpenExchanges, access: ClientAccess, headers: ResponseHeaders, door: Door) -> None:
-        self._records, self._exchanges, self._access, self._headers, self._door = records, exchanges, access, headers, door
+    def __init__(self, records: Records, exchanges: OpenExchanges, access: ClientAccess, headers: ResponseHeaders, auth: AdminAuth) -> None:
+        self._records, self._exchanges, self._access, self._headers, self._auth = records, exchanges, access, headers, auth
         self._waits: dict[_Wait, frozenset[str]] = {}
         self._stopping: bool | None = None
         """None until somebody has asked."""
@@ -121,7 +121,7 @@ class VerdictsApi:
 
     def _asker(self, request: Request) -> _Asker:
         """Raises `InvalidApiKey`, `RateLimited`."""
-        operator = not self._door.open and self._door.knows(request)
+        operator = not self._auth.open and self._auth.knows(request)
         keys = client_headers(request.scope["headers"], raw=True).keys
         names, refusal = set[str](), None
         for headers in self._access.key_headers:
@@ -131,7 +131,7 @@ class VerdictsApi:
                 refusal = refusal or error
         if refusal is not None and not names and not operator:
             if keys:
-                self._door.wrong_key(request)
+                self._auth.wrong_key(request)
             raise refusal
         return _Asker(operator, frozenset(names), not not_from_here(request.scope))
 

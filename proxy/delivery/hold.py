@@ -17,12 +17,12 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from proxy.delivery.buffering import BufferedAnswer, Usage, read_held, read_whole
+from proxy.delivery.buffering import BufferedAnswer, Usage, read_held
 from proxy.delivery.tap import Delivery
 from proxy.errors import ProxyError, UpstreamTimeout
 from proxy.exchange import Answer, Message, Verdict
 from proxy.offloop import aside
-from proxy.ports.upstream import Reply
+from proxy.ports.upstream import Reply, read_whole
 
 log = logging.getLogger("groundwire.hold")
 
@@ -160,7 +160,7 @@ class _Hold:
     def _total(self) -> None:
         """What all attempts together have used is what the answer has cost."""
         exchange = self._exchange
-        if len(exchange.attempts) > 1 and exchange.answer is not None and exchange.upstream_answer is not None:
+        if exchange.attempts.several and exchange.answer is not None and exchange.upstream_answer is not None:
             usage = exchange.attempts.usage()
             exchange.answer = replace(exchange.answer, usage=usage)
             exchange.upstream_answer = replace(exchange.upstream_answer, usage=usage)

@@ -1,7 +1,7 @@
 import pytest
 from starlette.requests import HTTPConnection
 
-from proxy.admin.access import check
+from proxy.admin.auth import check_admin_key
 from proxy.errors import InvalidApiKey, PolicyNotAllowed
 
 
@@ -12,26 +12,26 @@ def connection(peer: str | None, **headers: str) -> HTTPConnection:
 
 @pytest.mark.parametrize(("peer", "host"), [("127.0.0.1", "localhost:4000"), ("::1", "[::1]:4000"), ("127.0.0.1", "127.0.0.1")])
 def test_without_a_key_its_own_machine_may(peer: str, host: str) -> None:
-    check(connection(peer, host=host), "")
+    check_admin_key(connection(peer, host=host), "")
 
 
 @pytest.mark.parametrize("peer", ["10.0.0.5", "2001:db8::1", None])
 def test_without_a_key_another_machine_may_not_whatever_name_it_calls(peer: str | None) -> None:
     with pytest.raises(PolicyNotAllowed, match=r"server\.admin_key"):
-        check(connection(peer, host="localhost"), "")
+        check_admin_key(connection(peer, host="localhost"), "")
 
 
 @pytest.mark.parametrize("header", ["forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via"])
 def test_without_a_key_nobody_comes_through_a_proxy_on_the_same_machine(header: str) -> None:
     with pytest.raises(PolicyNotAllowed, match="proxy"):
-        check(connection("127.0.0.1", **{"host": "localhost", header: "127.0.0.1"}), "")
+        check_admin_key(connection("127.0.0.1", **{"host": "localhost", header: "127.0.0.1"}), "")
 
 
 def test_with_the_key_any_machine_may() -> None:
-    check(connection("10.0.0.5", host="proxy.example", authorization="Bearer s3cret"), "s3cret")
+    check_admin_key(connection("10.0.0.5", host="proxy.example", authorization="Bearer s3cret"), "s3cret")
 
 
 @pytest.mark.parametrize("authorization", ["", "s3cret", "Basic s3cret", "Bearer s3creT"])
 def test_without_the_right_key_nobody_may(authorization: str) -> None:
     with pytest.raises(InvalidApiKey):
-        check(connection("127.0.0.1", host="localhost", authorization=authorization), "s3cret")
+        check_admin_key(connection("127.0.0.1", host="localhost", authorization=authorization), "s3cret")

@@ -50,7 +50,11 @@ def admin_with(app: App, **more: Any) -> Any:
         "clashes": DatabaseClashes(database),
         "failures": DatabaseFailures(database),
     }
-    return make_admin(AdminParts(admin_key="", database=database, metrics=app.metrics, ready=app.missing, **{**kept, **more}))
+    return make_admin(
+        AdminParts(
+            admin_key="", database=database, metrics=app.metrics, ready=app.missing, store_problem=app.store_problem, **{**kept, **more}
+        )
+    )
 
 
 async def failures(run_id: str) -> list[dict[str, Any]]:

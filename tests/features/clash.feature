@@ -240,7 +240,6 @@ Feature: Statements that contradict each other
       | waits for the answer | die zweite                 | A hotel in Rome.                            | My budget is 900 €. What is there? | keep_newer |
       | waits for the answer | 900                        | A hotel in Rome.                            | My budget is 900 €. What is there? | keep_newer |
       | streams the answer   | I'm flexible               | A hotel in Rome. My budget is 500 €.        | My budget is 900 €. What is there? | keep_both  |
-      | waits for the answer | Let's say 700 € at most.   | A hotel in Rome. Let's say 700 € at most.   | What is there?                     | merged     |
 
   Scenario: A question that gets no answer is put twice, and then left
     Given the policy resolves clashes by ask_user

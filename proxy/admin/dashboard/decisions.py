@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from proxy.admin.dashboard.frame import View, card, empty, heading, notice, page, pages, secret, tabs
+from proxy.admin.dashboard.frame import View, empty, heading, notice, page, pages, secret, tabs
 from proxy.admin.dashboard.html import Child, Html, block, cut, el, own
 from proxy.admin.dashboard.summaries import entries
 from proxy.admin.dashboard.words import moment, record_link, run_link, with_query
@@ -339,8 +339,3 @@ def _form(view: View, action: str, named: str, fields: Child, buttons: Child, mo
     acts = el("div", buttons, class_="acts")
     given = (idle, secret(view), fields, who, acts, more)
     return el("form", *given, method="post", action=action, class_="decide bulk" if id_ else "decide", aria_labelledby=named, id=id_)
-
-
-def refused(view: View | None, title: str, message: str, *more: Child) -> Html:
-    """A page that says why there is none."""
-    return page(view, title, heading(title), card(title, el("p", own(message)), *more, id_="problem", class_="problem"))

@@ -10,18 +10,15 @@ from collections.abc import Awaitable, Callable, Mapping
 from urllib.parse import parse_qs
 
 from starlette.requests import HTTPConnection, Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response
 
-from proxy.admin.access import check
 from proxy.admin.answers import read_body
-from proxy.admin.dashboard.decisions import refused
-from proxy.admin.dashboard.frame import View
-from proxy.admin.dashboard.signing_in import local, sign_in_page
+from proxy.admin.auth import COOKIE, LIFETIME_S, AdminAuth, check_admin_key
+from proxy.admin.dashboard.rendering import Visitor, page
 from proxy.admin.dashboard.static import STATIC
-from proxy.admin.sessions import COOKIE, LIFETIME_S, Door
 from proxy.errors import InvalidApiKey, InvalidRequest, ProxyError, RateLimited, StoreUnavailable
 
-Handler = Callable[[Request, View], Awaitable[Response]]
+Handler = Callable[[Request, Visitor], Awaitable[Response]]
 Waiting = Callable[[], Awaitable[Mapping[str, int]]]
 
 POLICY = "; ".join(
@@ -48,13 +45,14 @@ HEADERS = {
     "cache-control": "no-store",
 }
 _MAX_FIELDS = 20
+_START = "/dashboard"
 
 
 class Entrance:
     """Lets people in, and dresses what they get."""
 
-    def __init__(self, door: Door, waiting: Waiting) -> None:
-        self._door, self._waiting = door, waiting
+    def __init__(self, auth: AdminAuth, waiting: Waiting) -> None:
+        self._auth, self._waiting = auth, waiting
 
     def page(self, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
         """`handler` for those who may."""
@@ -63,9 +61,9 @@ class Entrance:
             try:
                 cookie, new = self._admit(request)
             except InvalidApiKey:
-                return self._ask(request)
+                return await self._ask(request)
             except ProxyError as error:
-                return _dressed(HTMLResponse(str(refused(None, "Not here", error.message)), error.status))
+                return _dressed(await page("refused.html", None, error.status, title="Not here", message=error.message))
             response = _dressed(await self._answer(handler, request, cookie))
             if new:
                 _set_cookie(request, response, cookie)
@@ -75,29 +73,29 @@ class Entrance:
 
     async def sign_in(self, request: Request) -> Response:
         """The form, and what it sends."""
-        if self._door.open:
+        if self._auth.open:
             return _dressed(RedirectResponse("/dashboard", 303))
         if request.method != "POST":
-            return _dressed(HTMLResponse(str(sign_in_page(request.query_params.get("then", "")))))
+            return await _sign_in_page(request.query_params.get("then", ""))
         then = ""
         try:
-            self._door.check_origin(request)
+            self._auth.check_origin(request)
             fields = fields_of(await form_of(request))
             then = fields.get("then", "")
         except ProxyError as error:
-            return _dressed(HTMLResponse(str(sign_in_page("", error.message)), error.status))
-        if not self._door.sessions.opens(fields.get("key", "")):
+            return await _sign_in_page("", error.message, error.status)
+        if not self._auth.sessions.opens(fields.get("key", "")):
             try:
-                self._door.wrong_key(request)
+                self._auth.wrong_key(request)
             except RateLimited as error:
                 words = error.message[0].upper() + error.message[1:] + "."
-                return _dressed(HTMLResponse(str(sign_in_page(then, words)), 429, headers=dict(error.headers)))
-            return _dressed(HTMLResponse(str(sign_in_page(then, "This is not the admin key.")), 401))
+                return await _sign_in_page(then, words, 429, dict(error.headers))
+            return await _sign_in_page(then, "This is not the admin key.", 401)
         response = _dressed(RedirectResponse(local(then), 303))
-        _set_cookie(request, response, self._door.sessions.issue())
+        _set_cookie(request, response, self._auth.sessions.issue())
         return response
 
-    async def sign_out(self, request: Request, view: View) -> Response:
+    async def sign_out(self, request: Request, visitor: Visitor) -> Response:
         """Take the cookie back."""
         self.check_decision(request, fields_of(await form_of(request)))
         response = RedirectResponse("/dashboard", 303)
@@ -106,39 +104,53 @@ class Entrance:
 
     def check_decision(self, request: Request, fields: Mapping[str, str]) -> None:
         """Raises `PolicyNotAllowed` for a form that is not from a page of this session."""
-        self._door.check_origin(request)
-        self._door.check_token(self._door.session(request), fields.get("csrf", ""))
+        self._auth.check_origin(request)
+        self._auth.check_token(self._auth.session(request), fields.get("csrf", ""))
 
     def _admit(self, request: Request) -> tuple[str, bool]:
         """The session's cookie, "" for a bearer key, and whether it is new. Raises `InvalidApiKey` or `PolicyNotAllowed`."""
-        door = self._door
-        if door.open:
-            check(request, "")
-            cookie = door.session(request)
-            return (cookie, False) if cookie else (door.sessions.issue(), True)
-        cookie = door.session(request)
+        auth = self._auth
+        if auth.open:
+            check_admin_key(request, "")
+            cookie = auth.session(request)
+            return (cookie, False) if cookie else (auth.sessions.issue(), True)
+        cookie = auth.session(request)
         if not cookie:
-            door.check(request)
+            auth.check(request)
         return cookie, False
 
     async def _answer(self, handler: Handler, request: Request, cookie: str) -> Response:
-        view = View(csrf=self._door.sessions.csrf(cookie) if cookie else "", signed_in=bool(cookie) and not self._door.open)
+        visitor = Visitor(csrf=self._auth.sessions.csrf(cookie) if cookie else "", signed_in=bool(cookie) and not self._auth.open)
         try:
             waiting = await self._waiting()
-            view = View(csrf=view.csrf, signed_in=view.signed_in, pending=waiting["quarantine"], open_clashes=waiting["clashes"])
-            return await handler(request, view)
+            visitor = Visitor(
+                csrf=visitor.csrf, signed_in=visitor.signed_in, pending=waiting["quarantine"], open_clashes=waiting["clashes"]
+            )
+            return await handler(request, visitor)
         except ProxyError as error:
-            return HTMLResponse(str(refused(view, "Not found" if error.status == 404 else "Refused", error.message)), error.status)
+            title = "Not found" if error.status == 404 else "Refused"
+            return await page("refused.html", visitor, error.status, title=title, message=error.message)
         except StoreUnavailable as error:
             told = f"The store is away ({error}). Requests go through meanwhile; this page needs it. Load it again in a moment."
-            return HTMLResponse(str(refused(view, "The store is away", told)), 503, headers={"retry-after": "5"})
+            return await page("refused.html", visitor, 503, {"retry-after": "5"}, title="The store is away", message=told)
 
-    def _ask(self, request: Request) -> Response:
+    async def _ask(self, request: Request) -> Response:
         """The form to sign in, in place of a page."""
         query = f"?{request.url.query}" if request.url.query else ""
         then = request.url.path + query if request.method == "GET" else ""
         problem = "Your session is over." if request.cookies.get(COOKIE) else ""
-        return _dressed(HTMLResponse(str(sign_in_page(then, problem)), 401, headers={"www-authenticate": "Bearer"}))
+        return await _sign_in_page(then, problem, 401, {"www-authenticate": "Bearer"})
+
+
+def local(path: str) -> str:
+    """`path` if it is one of our pages, else the first."""
+    inside = path == _START or path.startswith(("/dashboard/", "/dashboard?"))
+    harmless = not any(c in path for c in "\\\r\n") and not path.startswith(("/dashboard/sign", "/dashboard/events"))
+    return path if inside and harmless else _START
+
+
+async def _sign_in_page(then: str, problem: str = "", status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    return _dressed(await page("sign_in.html", None, status, headers, then=local(then), problem=problem))
 
 
 async def form_of(request: Request) -> dict[str, list[str]]:

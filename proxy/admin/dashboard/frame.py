@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from msgspec import Struct
-
 from proxy import __version__
 from proxy.admin.dashboard.html import Child, Html, el, join
+from proxy.admin.dashboard.rendering import Visitor
 from proxy.admin.dashboard.static import STATIC
 from proxy.language.amounts import many
 
+View = Visitor
 SIGNS = {
     "pass": "✓",
     "unsure": "~",
@@ -44,18 +44,6 @@ _PAGES = (
     ("Clashes", "/dashboard/clashes"),
     ("Failures", "/dashboard/failures"),
 )
-
-
-class View(Struct, frozen=True, kw_only=True):
-    """Who looks, and what waits for them."""
-
-    csrf: str
-    """The token of this session's decisions."""
-    signed_in: bool = False
-    """Whether there is a session to end: not on a server without an admin key."""
-    pending: int = 0
-    """Items in quarantine that nobody has decided."""
-    open_clashes: int = 0
 
 
 def page(view: View | None, title: str, *content: Child, here: str = "", live_after: str | None = None) -> Html:

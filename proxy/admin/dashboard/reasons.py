@@ -10,6 +10,8 @@ REASONS = {
     "claims_contradicted": "a statement that the context contradicts",
     "claims_unsure": "statements that nothing decides",
     "claims_unchecked": "statements could not be checked",
+    "judge_unavailable": "the policy's judge gave no answer",
+    "judge_over_budget": "the judge's budget of the day is spent",
     "unchecked_no_context": "no context to check the answer against",
     "unchecked_made_up": "a text to be made up",
     "unchecked_no_statements": "an answer without a statement to check",

@@ -72,8 +72,26 @@ def _facts(record: Record, detail: RecordDetail) -> Html:
             ("Status", f"{record.status}{', streamed' if record.stream else ''}"),
             ("Took", took),
             ("Cost", None if record.cost_usd is None else dollars(record.cost_usd)),
+            ("Judge", _judge(detail)),
         ]
     )
+
+
+def _judge(detail: RecordDetail) -> Child:
+    """What the policy's judge was asked, and what that took."""
+    use = detail.facts.judge if detail.facts is not None else None
+    if use is None:
+        return None
+    parts = [
+        f"{use.by}: {number(use.asked)} asked",
+        f"{number(use.cached)} known already" if use.cached else "",
+        f"{number(use.unanswered)} unanswered" if use.unanswered else "",
+        f"{number(use.input_tokens + use.output_tokens)} tokens" if use.input_tokens or use.output_tokens else "",
+        milliseconds(use.ms) if use.calls else "",
+        dollars(use.usd) if use.usd is not None else "",
+        *use.failed,
+    ]
+    return own(", ".join(part for part in parts if part))
 
 
 def _shadow(detail: RecordDetail) -> Html | None:

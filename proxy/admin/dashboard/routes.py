@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from proxy.admin.auth import AdminAuth
 from proxy.admin.clashes import ClashesApi
 from proxy.admin.dashboard.arriving import arriving
 from proxy.admin.dashboard.deciding import DecidingPages, form_body
@@ -35,7 +36,6 @@ from proxy.admin.dashboard.words import record_path, seconds_of, with_query
 from proxy.admin.failures import FailuresApi
 from proxy.admin.feedback import FeedbackApi, FeedbackBody
 from proxy.admin.quarantine import QuarantineApi
-from proxy.admin.sessions import Door
 from proxy.errors import InvalidRequest, NotFound
 from proxy.store.clashes import DatabaseClashes
 from proxy.store.exchange_search import ExchangePage, ExchangeSearch, place_of
@@ -56,7 +56,7 @@ class Dashboard:
         quarantine: DatabaseQuarantine,
         clashes: DatabaseClashes,
         deciding: tuple[QuarantineApi, ClashesApi],
-        door: Door,
+        auth: AdminAuth,
         figures: FigureSource,
         failures: FailuresOfRun,
         headers: ResponseHeaders,
@@ -76,7 +76,7 @@ class Dashboard:
         self._records, self._quarantine, self._clashes = records, quarantine, clashes
         self._figures, self._failures, self._routes, self._shadow = figures, failures, routes, shadow
         self._headers = headers
-        self._door, self._entrance = door, Entrance(door, self._waiting)
+        self._auth, self._entrance = auth, Entrance(auth, self._waiting)
         self._deciding = DecidingPages(quarantine, clashes, deciding, self._entrance)
         self.feed = Feed(records, self._waiting)
         self._listening = False
@@ -201,7 +201,7 @@ class Dashboard:
     # ---- news ----
 
     async def _events(self, request: Request) -> Response:
-        self._door.check(request)
+        self._auth.check(request)
         if not self._listening:
             self._listening = True
             when_told_to_stop(self.feed.close)

@@ -201,6 +201,12 @@ def _own_results(exchange: Exchange) -> Iterator[tuple[Message, str]]:
             yield message, _ARCHIVE_FRAME.sub("", text_of(message.get("content")))
 
 
+def _titled(one: Evidence, text: str) -> str:
+    """`text` with where it comes from; of what user and system said, who did."""
+    title = one.source or (one.kind if one.kind in ("user", "system") else "")
+    return f"({title}) {text}" if title else text
+
+
 class EvidenceBase:
     """The pieces of all evidence, ready to be searched for many claims. Made in about 0.5 s a million characters."""
 
@@ -313,6 +319,17 @@ class EvidenceBase:
     def text(self, positions: Sequence[int]) -> str:
         """The pieces at `positions` as one text, in their order in the evidence, gaps marked."""
         return self._index.joined(sorted(positions))
+
+    def numbered(self, claim: str, budget_chars: int) -> tuple[str, ...]:
+        """What somebody who can read is to judge `claim` by: all evidence where there is no more than `budget_chars` characters of it, else
+        what says most to it. A text for each piece of evidence, its lines in order.
+        """
+        whole = sum(map(len, self.sentences)) <= budget_chars
+        positions = range(len(self)) if whole else self.search(claim, budget_chars=budget_chars).positions
+        parts: dict[int, list[str]] = {}
+        for i in positions:
+            parts.setdefault(self._owner[i], []).append(self.sentences[i].strip())
+        return tuple(_titled(self.evidence[owner], "\n".join(lines)) for owner, lines in parts.items())
 
     def coverage(self, claim: str, positions: Sequence[int]) -> float:
         """The share of the claim's terms, weighted by how rare they are, that the pieces at `positions` have, 0 to 1."""

@@ -72,6 +72,8 @@ class ClaimDecision(Struct, frozen=True):
     """Of the piece of evidence that decides."""
     instead: str = ""
     reason: str = ""
+    by_table: bool = False
+    """Whether a cell says so: that is no remark which the answer may correct, whoever pasted it."""
 
 
 class ClaimMatter(Struct, frozen=True):
@@ -97,7 +99,7 @@ def by_records(claim: Claim, base: EvidenceBase, language: str) -> ClaimDecision
     if found.supported:
         return ClaimDecision("supported", "exact", position)
     reason = f"{found.kind} {found.claim} (evidence: {found.evidence})"
-    return ClaimDecision("contradicted", "exact", position, found.evidence if found.replaces else "", reason)
+    return ClaimDecision("contradicted", "exact", position, found.evidence if found.replaces else "", reason, place is not None)
 
 
 def doubted(decision: ClaimDecision, claim: Claim, base: EvidenceBase, language: str) -> ClaimDecision:

@@ -8,11 +8,10 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from proxy.exchange import Exchange, Message
-from proxy.grounding.clashes.kinds import Statement
 from proxy.language.patterns import LazyPattern
 from proxy.language.text import text_of
 from proxy.stages.clash.asking.questions import ClashQuestion, asked
-from proxy.stages.clash.asking.replies import UserReply, read_reply
+from proxy.stages.clash.asking.replies import Choice, read_reply
 
 
 class Dialogue(Struct, frozen=True):
@@ -20,14 +19,14 @@ class Dialogue(Struct, frozen=True):
 
     times: int
     """How often it was asked."""
-    reply: UserReply | None = None
+    reply: Choice | None = None
     """The first that was understood."""
     message: int | None = None
     """Position of that reply."""
 
 
-def dialogue_about(messages: Sequence[Message], question: ClashQuestion, about: tuple[Statement, Statement]) -> Dialogue:
-    """How often the question was asked, and what the user said to it; `about` are the two statements."""
+def dialogue_about(messages: Sequence[Message], question: ClashQuestion) -> Dialogue:
+    """How often the question was asked, and what the user said to it."""
     times = 0
     for i, message in enumerate(messages):
         if message.get("role") != "assistant" or not asked(text_of(message.get("content")), question):
@@ -36,8 +35,8 @@ def dialogue_about(messages: Sequence[Message], question: ClashQuestion, about: 
         at = _next_user(messages, i)
         if at is None:
             continue
-        reply = read_reply(text_of(messages[at].get("content")), question, about)
-        if reply.choice != "open":
+        reply = read_reply(text_of(messages[at].get("content")), question)
+        if reply != "open":
             return Dialogue(times, reply, at)
     return Dialogue(times)
 

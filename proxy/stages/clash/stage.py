@@ -21,15 +21,12 @@ from proxy.exchange import Answer, Choice, Exchange, Request, Verdict
 from proxy.grounding.clashes.kinds import Resolution, StatedPiece
 from proxy.grounding.clashes.kinds import StatementClash as FoundClash
 from proxy.grounding.clashes.statements.reading import read_statements
-from proxy.grounding.judging.asking import key_of
-from proxy.grounding.judging.options import asks, make_verifier
 from proxy.language.detection import language, load
-from proxy.language.lru import LRU
+from proxy.language.lru import LRU, key_of
 from proxy.language.text import text_of
 from proxy.ports import ClashRecord, Ports
 from proxy.ports.headers import StageHeader, count_text
 from proxy.ports.stage import Action, Stage
-from proxy.stages.clash.asking.questions import as_sentence
 from proxy.stages.clash.context import Context, Spoken, Stated
 from proxy.stages.clash.dialogue import Dialogue, dialogue_about, is_task, may_ask
 from proxy.stages.clash.finding import MAX_RUNS, Finder, FoundClashes, Pairs
@@ -57,8 +54,8 @@ from proxy.stages.clash.reporting import (
 )
 from proxy.stages.clash.resolution import resolve_clash
 
-_RESOLUTIONS = {"older": "keep_older", "newer": "keep_newer", "both": "keep_both", "neither": "merged", "other": "merged"}
-"""What the user's reply means for the record. With neither, both leave and nothing takes their place."""
+_RESOLUTIONS = {"older": "keep_older", "newer": "keep_newer", "both": "keep_both"}
+"""What the user's reply means for the record."""
 _DEADLINE = 0.8
 """Share of the stage's time after which pairs that are still open wait for the next turn."""
 STORE_AWAY = "store_unavailable"
@@ -81,13 +78,13 @@ class Clash(Stage[ClashOptions]):
     headers = (StageHeader("clashes", "clashes found", lambda facts, _: count_text(facts.clashes)),)
     panel = ClashPanel
     reports = (REMOVED, NOTED, ASKED, UNRESOLVED, UNCHECKED, FOUND, SKIPPED)
-    retryable = frozenset((UNCHECKED, "check_timeout"))
+    retryable = frozenset((UNCHECKED,))
     reads_passages = True
 
     def __init__(self, options: ClashOptions, ports: Ports) -> None:
         super().__init__(options, ports)
         self.embeds = self.verifies = options.semantic
-        self._finder = Finder(options, ports.embedder, make_verifier(options, ports))
+        self._finder = Finder(options, ports.embedder, ports.verifiers.get(ports.judge.local_model), ports.judge)
         self._context = Context(options.between)
         self._reported: LRU[bool] = LRU(MAX_RUNS)
         """Runs of which a clash was found, where nothing is done about it: what the store knows of them counts on every turn."""
@@ -110,9 +107,9 @@ class Clash(Stage[ClashOptions]):
         return (Action("edit", REMOVED), Action("edit", NOTED), *asking, Action("warn", UNRESOLVED))
 
     @classmethod
-    def asks(cls, options: ClashOptions) -> Mapping[str, str]:
-        """The judging model's upstream."""
-        return asks(options)
+    def judges(cls, options: ClashOptions) -> bool:
+        """Where more than rules decide."""
+        return options.semantic
 
     @property
     def only_tells(self) -> bool:
@@ -197,12 +194,11 @@ class Clash(Stage[ClashOptions]):
             ledger.replies.setdefault(heard.message, []).append(entry)
             if not entry.is_open:
                 continue
-            resolution = _RESOLUTIONS[heard.reply.choice]
-            await self._answered(ledger, entry.record, resolution, as_sentence(heard.reply.text))
+            await self._answered(ledger, entry.record, _RESOLUTIONS[heard.reply])
 
-    async def _answered(self, ledger: Ledger, record: ClashRecord, resolution: str, merged: str) -> None:
+    async def _answered(self, ledger: Ledger, record: ClashRecord, resolution: str) -> None:
         kept = await self.ports.clashes.resolve(
-            record.id, resolution, client=record.client, by=USER, reason="the user was asked", merged=merged, version=record.version
+            record.id, resolution, client=record.client, by=USER, reason="the user was asked", version=record.version
         )
         if kept is None:
             return
@@ -309,7 +305,7 @@ def _can_reply(exchange: Exchange, entry: LedgerEntry) -> bool:
 
 
 def _dialogue(exchange: Exchange, entry: LedgerEntry) -> Dialogue:
-    return dialogue_about(exchange.conversation, entry.question, (entry.older.statement, entry.newer.statement))
+    return dialogue_about(exchange.conversation, entry.question)
 
 
 def _language(exchange: Exchange) -> str:

@@ -70,24 +70,6 @@ async def test_a_reply_to_a_client_that_changed_its_white_space_is_found() -> No
     assert "keep_newer" == verdict(sent).detail["clashes"][0]["resolution"]
 
 
-async def test_neither_takes_both_out() -> None:
-    ports = make_ports()
-    history = [user("Hello. My budget is 500 €."), assistant(), user("My budget is 900 €. Thanks.")]
-    question = (await ask(ports, history)).answer
-    assert question is not None
-    sent = await ask(ports, [*history, assistant(question.text), user("Neither of them.")])
-    assert ["Hello. ", "Thanks."] == [contents(sent)[0], contents(sent)[2]]
-
-
-async def test_another_value_stands_as_a_sentence_in_place_of_both() -> None:
-    ports = make_ports()
-    history = [user("Hello. My budget is 500 €."), assistant(), user("My budget is 900 €. Thanks.")]
-    question = (await ask(ports, history)).answer
-    assert question is not None
-    sent = await ask(ports, [*history, assistant(question.text), user("no, let's say 700 €")])
-    assert ["Hello. Let's say 700 €.", "Thanks."] == [contents(sent)[0], contents(sent)[2]]
-
-
 async def test_a_client_that_keeps_no_answers_is_not_asked_again_and_again() -> None:
     ports = make_ports()
     said = [user("My budget is 500 €."), user("My budget is 900 €.")]

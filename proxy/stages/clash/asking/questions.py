@@ -100,12 +100,6 @@ def without_lead_in(text: str) -> str:
     return rest[:1].upper() + rest[1:] if rest and match else text
 
 
-def as_sentence(text: str) -> str:
-    """What somebody said in passing, as a sentence of its own: "no, let's say 700" -> "Let's say 700."."""
-    said = without_lead_in(text.strip())
-    return f"{said[:1].upper()}{said[1:]}{'' if said[-1:] in '.!?…' else '.'}" if said else ""
-
-
 def _option(statement: Statement) -> str:
     """A statement in one line, with its source where it is not the user's own word."""
     text = " ".join(_MARKUP.sub(" ", statement.text).split()).strip(" \"'“”„«»")

@@ -1,5 +1,5 @@
-"""Texts in another writing, which a model reads and hardly a person does: base64 and its like, numbers of characters, digits for letters,
-letters moved on (rot13) or from the end to the beginning.
+"""Texts in another writing, which a model reads and hardly a person does: base64 and its like, numbers of characters, digits for
+letters.
 
 In: any text. Out: what is written in it so, in plain letters, with its place. What says nothing (hashes, keys, pictures, identifiers) is
 none. Linear in the text's length.
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import codecs
 import re
 from collections.abc import Callable, Iterator, Sequence
 from urllib.parse import unquote
@@ -56,24 +55,8 @@ _TELLING = (
 """Beginnings of words of which some stand in what says something to a model."""
 
 
-def _moved(text: str) -> str:
-    return codecs.encode(text, "rot13")
-
-
-def _reversed(text: str) -> str:
-    return text[::-1]
-
-
-_CHANGES: tuple[tuple[str, Callable[[str], str], tuple[str, ...]], ...] = tuple(
-    (kind, change, tuple(change(word) for word in _TELLING)) for kind, change in (("rot13", _moved), ("reversed", _reversed))
-)
-CHANGED_WORD = "|".join(re.escape(word) for _, _, telling in _CHANGES for word in telling)
-"""A pattern of what stands in each word that is moved on or backwards."""
-_AROUND_CHARS = 300
-
-
-def decoded(text: str, *, changed: bool = True) -> Iterator[Encoded]:
-    """What `text` says in other writings; not `changed` where nothing in its small letters has a `CHANGED_WORD`."""
+def decoded(text: str) -> Iterator[Encoded]:
+    """What `text` says in other writings."""
     for pattern, read, kind in _perhaps(text):
         for match in pattern.finditer(text):
             if (found := read(match[0])) is not None:
@@ -88,8 +71,6 @@ def decoded(text: str, *, changed: bool = True) -> Iterator[Encoded]:
             start = before.start() if before else match.start()
             yield "percent", unquote(text[start : match.end()])[:MAX_LAYER_CHARS], start, match.end()
     yield from _with_digits(text)
-    if changed:
-        yield from _changed(text)
 
 
 def _perhaps(text: str) -> Iterator[tuple[LazyPattern, Callable[[str], str | None], str]]:
@@ -138,16 +119,6 @@ def _of_run(text: str, run: Sequence[re.Match[str]]) -> Iterator[Encoded]:
         parts += (text[at : match.start()], word)
         at = match.end()
     yield "digits", ("".join(parts) + text[at:end])[:MAX_LAYER_CHARS], start, end
-
-
-def _changed(text: str) -> Iterator[Encoded]:
-    """What is written backwards or moved on: a text in which two of the telling words stand so."""
-    lower = text.lower()
-    for kind, change, telling in _CHANGES:
-        places = [at for word in telling if (at := lower.find(word)) >= 0]
-        if len(places) > 1:
-            start, end = max(0, min(places) - _AROUND_CHARS), min(len(text), max(places) + _AROUND_CHARS)
-            yield kind, change(text[start:end])[:MAX_LAYER_CHARS], start, end
 
 
 def _base64(run: str) -> str | None:

@@ -139,8 +139,8 @@ def _closed(text: str) -> tuple[str, tuple[int, ...]]:
     return ("".join((*parts, text[at:])), tuple(removed)) if parts else (text, ())
 
 
-def layers(text: str, *, changed: bool = True) -> Iterator[Layer]:
-    """The texts hidden in `text`, with the place of each; `changed` as `decoded` has it."""
+def layers(text: str) -> Iterator[Layer]:
+    """The texts hidden in `text`, with the place of each."""
     if not text.isascii():
         yield from _tag_characters(text)
         yield from (Layer("zero_width", INVISIBLE.sub(" ", match[0]), *match.span()) for match in _JOINED.finditer(text))
@@ -149,7 +149,7 @@ def layers(text: str, *, changed: bool = True) -> Iterator[Layer]:
         yield from _groups(text, _LINK_COMMENT, "comment")
         yield from _groups(text, _HIDDEN_ELEMENT, "hidden_element")
         yield from _groups(text, _ATTRIBUTE, "attribute")
-    yield from _encoded(text, changed=changed)
+    yield from _encoded(text)
 
 
 def carries_bits(text: str) -> re.Match[str] | None:
@@ -183,8 +183,8 @@ def _groups(text: str, pattern: LazyPattern, kind: str) -> Iterator[Layer]:
             yield Layer(kind, html.unescape(inner)[:MAX_LAYER_CHARS], match.start(), match.end())
 
 
-def _encoded(text: str, *, changed: bool) -> Iterator[Layer]:
-    for kind, said, start, end in decoded(text, changed=changed):
+def _encoded(text: str) -> Iterator[Layer]:
+    for kind, said, start, end in decoded(text):
         yield Layer(kind, said, start, end)
     if "&#" in text:
         for match in _ENTITIES.finditer(text):

@@ -22,7 +22,6 @@ from proxy.language.json.strings import JsonString, strings_of
 from proxy.offloop import each
 from proxy.stages.poisoning.injections.addressed import READER_WORD, Order, orders
 from proxy.stages.poisoning.injections.certainty import Grade, grade
-from proxy.stages.poisoning.injections.encodings import CHANGED_WORD
 from proxy.stages.poisoning.injections.hidden import FoldedText, carries_bits, fold, layers
 from proxy.stages.poisoning.injections.mentions import in_string, is_defence, is_forbidden, is_received, weight
 from proxy.stages.poisoning.injections.phrases import SIGNALS
@@ -48,13 +47,11 @@ _HIDDEN_STRENGTH = {
     "numbers": 0.6,
     "bits": 0.6,
     "digits": 0.45,
-    "rot13": 0.6,
-    "reversed": 0.6,
 }
 """What it adds that an instruction was hidden in this way; alone, only tag characters mean anything."""
 _ORDERS: frozenset[Category] = frozenset(("override", "exfiltration"))
-READER, CHANGED = "READER", "CHANGED"
-"""Told to be in a text where one who is told something is named, and where words stand backwards or moved on."""
+READER = "READER"
+"""Told to be in a text where one who is told something is named."""
 _MAX_JSON_DEPTH = 3
 """JSON in a string of JSON is opened so often."""
 MIN_HIDDEN_SCORE = 0.28
@@ -158,13 +155,13 @@ def _spans(text: str, *, deep: bool = True) -> Iterator[InjectionSpan]:
     if (bits := carries_bits(text)) is not None:
         yield InjectionSpan(bits.start(), bits.end(), "hidden", 0.6, "a long run of invisible characters")
     if deep:
-        yield from _in_layers(text, folded, changed=CHANGED in present or folded.text != text.lower())
+        yield from _in_layers(text, folded)
 
 
 @cache
 def _hints() -> PhraseHints:
     hints = (hint for signal in SIGNALS for group in signal.hints for hint in group)
-    return PhraseHints(hints, {MODEL: (MODEL_WORDS, AI_WORD), READER: (None, READER_WORD), CHANGED: (None, CHANGED_WORD)})
+    return PhraseHints(hints, {MODEL: (MODEL_WORDS, AI_WORD), READER: (None, READER_WORD)})
 
 
 @cache
@@ -198,10 +195,10 @@ def _span(signal: Signal | Order, folded: FoldedText, start: int, end: int) -> I
     return InjectionSpan(*place, signal.category, signal.strength * left, reason, left < 1 or in_string(folded.text, start, end))
 
 
-def _in_layers(text: str, folded: FoldedText, *, changed: bool) -> Iterator[InjectionSpan]:
+def _in_layers(text: str, folded: FoldedText) -> Iterator[InjectionSpan]:
     if not folded.text:
         return
-    for layer in each(layers(text, changed=changed)):
+    for layer in each(layers(text)):
         inner = list(_spans(layer.text, deep=False))
         score, added = _score(inner), _HIDDEN_STRENGTH[layer.kind]
         if layer.kind == "tag_characters":

@@ -1,0 +1,138 @@
+"""Who may use the operator's surface, and an operator's session in a browser.
+
+With an admin key: whoever sends it as a bearer token, or a browser that has exchanged it for a signed cookie, whose forms carry a token.
+Without one, a server on loopback is open to its own machine's programs (`proxy.wire.http.peers`). A server on any other address always has
+a key; `proxy.__main__` makes one where none is set.
+
+Nothing of a session is kept on the server: the signature's key is derived from the admin key, so that every worker knows every session,
+and another admin key ends them all. On a server without an admin key the cookie proves nothing, and needs not: it only ties the decision's
+token to the browser that was given the page.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+import time
+from collections.abc import Callable
+from hashlib import sha256
+
+from starlette.requests import HTTPConnection
+
+from proxy.errors import InvalidApiKey, PolicyNotAllowed, ProxyError
+from proxy.ledger import Ledger
+from proxy.wire.http.peers import not_from_here
+
+COOKIE = "groundwire_session"
+CSRF_HEADER = "x-groundwire-csrf"
+LIFETIME_S = 12 * 3600
+"""A working day; then the key is asked for again."""
+_READING = ("GET", "HEAD")
+
+
+def check_admin_key(connection: HTTPConnection, admin_key: str) -> None:
+    """Raises `InvalidApiKey` or `PolicyNotAllowed`."""
+    if admin_key:
+        scheme, _, token = connection.headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or not hmac.compare_digest(token.strip().encode(), admin_key.encode()):
+            raise InvalidApiKey("the admin key is needed here: send it as 'Authorization: Bearer KEY'")
+        return
+    problem = not_from_here(connection.scope)
+    if problem:
+        raise PolicyNotAllowed(f"without an admin key {problem}; server.admin_key sets one")
+
+
+class Sessions:
+    """Makes sessions and knows its own again."""
+
+    def __init__(self, admin_key: str, *, clock: Callable[[], float] = time.time) -> None:
+        self._admin_key, self._clock = admin_key, clock
+        self._key = hmac.digest(admin_key.encode(), b"groundwire dashboard session, version 1", sha256)
+
+    def opens(self, key: str) -> bool:
+        """Whether this is the admin key, told in constant time."""
+        return hmac.compare_digest(key.encode(), self._admin_key.encode())
+
+    def issue(self) -> str:
+        """A new session's cookie."""
+        named = f"{int(self._clock()) + LIFETIME_S}.{secrets.token_urlsafe(18)}"
+        return f"{named}.{self._signed('session', named)}"
+
+    def valid(self, cookie: str) -> bool:
+        """Whether it is one of ours and not over."""
+        named, _, signature = cookie.rpartition(".")
+        if not hmac.compare_digest(signature.encode(), self._signed("session", named).encode()):
+            return False
+        expires = named.partition(".")[0]
+        return expires.isdecimal() and int(expires) > self._clock()
+
+    def csrf(self, cookie: str) -> str:
+        """The token of a session's decisions; another site can neither read nor guess it."""
+        return self._signed("csrf", cookie)
+
+    def _signed(self, purpose: str, value: str) -> str:
+        return hmac.new(self._key, f"{purpose}:{value}".encode(), sha256).hexdigest()
+
+
+class AdminAuth:
+    """Lets the operator in: by the bearer key, by a session's cookie, or without either on a loopback server that has no key."""
+
+    def __init__(self, admin_key: str, ledger: Ledger, *, clock: Callable[[], float] = time.time) -> None:
+        self._admin_key, self._ledger = admin_key, ledger
+        self.sessions = Sessions(admin_key, clock=clock)
+
+    @property
+    def open(self) -> bool:
+        """Whether there is no key to sign in with."""
+        return not self._admin_key
+
+    def session(self, connection: HTTPConnection) -> str:
+        """The cookie of a session that is valid, else ""."""
+        cookie = connection.cookies.get(COOKIE, "")
+        return cookie if cookie and self.sessions.valid(cookie) else ""
+
+    def check(self, connection: HTTPConnection) -> None:
+        """For the JSON API: as `check_admin_key`, or a session from our own page; decisions then need its token in a header.
+
+        Raises `InvalidApiKey`, `RateLimited` or `PolicyNotAllowed`.
+        """
+        try:
+            self._check(connection)
+        except InvalidApiKey:
+            if "authorization" in connection.headers:
+                self.wrong_key(connection)
+            raise
+
+    def knows(self, connection: HTTPConnection) -> bool:
+        """Whether it is the operator, where others may ask, too, whose keys are no guesses."""
+        try:
+            self._check(connection)
+        except ProxyError:
+            return False
+        return True
+
+    def _check(self, connection: HTTPConnection) -> None:
+        cookie = "" if self.open or "authorization" in connection.headers else self.session(connection)
+        if not cookie:
+            return check_admin_key(connection, self._admin_key)
+        self.check_origin(connection)
+        if connection.scope["method"] not in _READING:
+            self.check_token(cookie, connection.headers.get(CSRF_HEADER, ""))
+        return None
+
+    def wrong_key(self, connection: HTTPConnection) -> None:
+        """It came with one. A right key never waits. Raises `RateLimited` where too many came from its address."""
+        self._ledger.wrong_key(self._ledger.wrong_admin_keys, connection.client.host if connection.client is not None else "")
+
+    def check_token(self, cookie: str, token: str) -> None:
+        """Raises `PolicyNotAllowed` for a decision that did not come from a page of this session."""
+        if not cookie or not hmac.compare_digest(token.encode(), self.sessions.csrf(cookie).encode()):
+            raise PolicyNotAllowed("this decision did not come from a page of your session: load the page again, and decide there")
+
+    def check_origin(self, connection: HTTPConnection) -> None:
+        """Raises `PolicyNotAllowed` for a request that another site's page, or another server's on this machine, has made."""
+        headers = connection.headers
+        origin = headers.get("origin")
+        elsewhere = origin is not None and origin.partition("://")[2] != headers.get("host", "")
+        if elsewhere or headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
+            raise PolicyNotAllowed("requests from another site's page are refused")

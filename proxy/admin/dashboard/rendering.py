@@ -1,0 +1,186 @@
+"""The pages' templates (``proxy/admin/templates``, Jinja2): how they are compiled, and what they may call.
+
+In: a template's name, who looks, and the values of the page. Out: the page's text. Every value is escaped; what is missing is an error.
+Text of models and clients goes through `shown`, which also makes visible what a reader would not see: control characters, marks that turn
+the reading direction, characters of no width, letters of Unicode's tag block. Addresses that are put together go through `own_address`.
+
+A template is read and compiled when the first page needs it, in a worker thread as all rendering, so the event loop never waits. In its
+source a line break beside a tag or a brace is nothing, any other is one space: pages are as small as if each stood on one line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+import unicodedata
+from collections.abc import Callable, Mapping
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlencode
+
+import msgspec
+from markupsafe import Markup, escape
+from msgspec import Struct
+from starlette.responses import HTMLResponse
+
+from proxy import __version__
+from proxy.admin.dashboard.static import STATIC
+from proxy.language import amounts
+from proxy.store.decisions import MAX_REASON_CHARS
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+_BREAK = re.compile(r"(\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\})|[ \t]*\n\s*", re.DOTALL)
+"""Code of a template, within which line breaks stay, or a line break."""
+_UNSEEN = re.compile(
+    "[\U000e0000-\U000e007f]+|[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u115f\u1160\u180e\u200b\u200e\u200f\u2028-\u202e"
+    "\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\ud800-\udfff]"
+)
+"""Not among them: tab, line feed, and the joiners and variation selectors that scripts and emoji need."""
+_TAG_BLOCK = 0xE0000
+_SHORT_CHARS = 14
+_TIME = Markup(
+    '<time datetime="{stamp}" title="{date} {clock} UTC"><span class="date">{date}</span> <span class="time">{clock}</span></time>'
+)
+
+
+class Visitor(Struct, frozen=True, kw_only=True):
+    """Who looks, and what waits for them."""
+
+    csrf: str
+    """The token of this session's decisions."""
+    signed_in: bool = False
+    """Whether there is a session to end: not on a server without an admin key."""
+    pending: int = 0
+    """Items in quarantine that nobody has decided."""
+    open_clashes: int = 0
+
+
+async def page(
+    name: str, visitor: Visitor | None, status: int = 200, headers: Mapping[str, str] | None = None, **values: Any
+) -> HTMLResponse:
+    """A whole page as a response."""
+    return HTMLResponse(await rendered(name, visitor, **values), status, headers)
+
+
+async def rendered(name: str, visitor: Visitor | None, **values: Any) -> str:
+    """A page's text, made in a worker thread."""
+    return await asyncio.to_thread(render, name, visitor=visitor, **values)
+
+
+def render(name: str, **values: Any) -> str:
+    """A template's text, as UTF-8 can hold it."""
+    text = environment().get_template(name).render(values)
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+@cache
+def environment() -> Environment:
+    """The templates, each compiled once; autoescape on, and no name without a value."""
+    from jinja2 import Environment, FunctionLoader, StrictUndefined  # a tenth of a second, which no server without visitors needs
+
+    made = Environment(autoescape=True, undefined=StrictUndefined, loader=FunctionLoader(_source), auto_reload=False)
+    made.policies["json.dumps_function"] = lambda value: msgspec.json.encode(value).decode()
+    made.policies["json.dumps_kwargs"] = {}
+    words: tuple[Callable[..., Any], ...] = (amounts.number, amounts.share, amounts.score, amounts.milliseconds, amounts.dollars)
+    for function in (*words, shown, own, cut, short, moment, minute, own_address):
+        made.filters[function.__name__] = function
+    for function in (amounts.many, record_path, run_path, with_query):
+        made.globals[function.__name__] = function
+    made.globals |= {
+        "NONE": amounts.NONE,
+        "MAX_REASON_CHARS": MAX_REASON_CHARS,
+        "version": __version__,
+        "static": STATIC,
+        "style": Markup(STATIC.style),  # noqa: S704 - our own file, the same for everybody
+    }
+    return made
+
+
+def _source(name: str) -> tuple[str, str, Callable[[], bool]]:
+    """A template without its line breaks; each stays as a comment, so that errors name the right line."""
+    text = (files("proxy.admin") / "templates" / name).read_text("utf-8")
+
+    def joined(match: re.Match[str]) -> str:
+        if match[1]:
+            return match[1]
+        beside = text[max(match.start() - 1, 0) : match.start()] in (">", "}", "") or text[match.end() : match.end() + 1] in ("<", "{", "")
+        return ("" if beside else " ") + "{#" + "\n" * match[0].count("\n") + "#}"
+
+    return _BREAK.sub(joined, text), name, lambda: True
+
+
+# ---- text from outside ----
+
+
+def shown(text: object) -> Markup:
+    """Text from outside, with a mark for each character that cannot be seen."""
+    return Markup(_UNSEEN.sub(_mark, str(escape(str(text)))))  # noqa: S704 - escaped, and our own marks in it
+
+
+def own(text: object) -> Markup:
+    """A short text from outside between our own words: its reading direction stays inside it."""
+    return Markup("<bdi>{}</bdi>").format(shown(text))
+
+
+def cut(text: str, limit: int) -> str:
+    """At most `limit` characters, with an ellipsis where it is shortened."""
+    return text if len(text) <= limit else text[:limit] + " …"
+
+
+def _mark(match: re.Match[str]) -> str:
+    characters = match[0]
+    code = ord(characters[0])
+    if code >= _TAG_BLOCK:
+        hidden = "".join(chr(ord(c) - _TAG_BLOCK) for c in characters if 0x20 <= ord(c) - _TAG_BLOCK < 0x7F)
+        words, title = f"hidden: {hidden or len(characters)}", "letters of Unicode's tag block, which nobody sees"
+    else:
+        words, title = f"U+{code:04X}", unicodedata.name(chr(code), "control character").lower()
+    return f'<span class="unseen" title="{escape(title)}">{escape(words)}</span>'
+
+
+# ---- times and addresses ----
+
+
+def moment(at: float) -> Markup:
+    """A time, in UTC until the page's script has put it into the viewer's zone; the title stays UTC."""
+    utc = time.gmtime(at)
+    date, clock = time.strftime("%Y-%m-%d", utc), time.strftime("%H:%M:%S", utc)
+    stamp = f"{date}T{clock}.{int(at % 1 * 1000):03d}Z"
+    return _TIME.format(stamp=stamp, date=date, clock=clock)
+
+
+def minute(at: float) -> str:
+    """A time in UTC as a browser's field for it takes it; with seconds where it has some."""
+    return time.strftime("%Y-%m-%dT%H:%M:%S" if at % 60 >= 1 else "%Y-%m-%dT%H:%M", time.gmtime(at))
+
+
+def record_path(record_id: str) -> str:
+    """The page of an exchange."""
+    return f"/dashboard/records/{quote(record_id, safe='')}"
+
+
+def run_path(run_id: str) -> str:
+    """The page of a run."""
+    return f"/dashboard/runs/{quote(run_id, safe='')}"
+
+
+def with_query(path: str, **values: str | None) -> str:
+    """`path` with those values that there are."""
+    given = {name: value for name, value in values.items() if value}
+    return f"{path}?{urlencode(given)}" if given else path
+
+
+def own_address(address: str) -> str:
+    """An address that a page leads to. Raises `ValueError` for one outside of this server."""
+    if not address.startswith(("/", "#", "?")) or address.startswith(("//", "/\\")):
+        raise ValueError(f"the address leads away: {address[:80]!r}")
+    return address
+
+
+def short(name: str) -> str:
+    """The end of a long id, which tells it from others of its kind."""
+    return name if len(name) <= _SHORT_CHARS else f"…{name[-8:]}"
