@@ -129,6 +129,7 @@ def _shown(value: Any) -> str:
 
 
 def table_of(rows: Sequence[dict[str, str]], places: Sequence[tuple[int, int]], title: str, texts: Sequence[str] = ()) -> Table:
+    """Rows of values by the names of their columns, as a table; `texts` is what each says beside."""
     names = list(dict.fromkeys(name for row in rows for name in row))[:MAX_COLUMNS]
     position = {name: i for i, name in enumerate(names)}
     found = [
