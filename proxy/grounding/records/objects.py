@@ -13,7 +13,8 @@ from typing import Any
 from proxy.grounding.records.cells import Row, Table
 from proxy.offloop import each
 
-MAX_ROWS = 2_000
+MAX_ROWS = 600
+"""A table of more is not read: what it says counts as text."""
 MAX_COLUMNS = 60
 _MAX_DEPTH = 12
 Line = tuple[str, int]

@@ -126,7 +126,8 @@ def _of_cells(names: Sequence[str], rows: Sequence[Sequence[tuple[str, int, int]
     for cells in each(rows):
         filled = [cell for cell in cells if cell[0]]
         if filled:
-            found.append(Row({c: cell[0] for c, cell in enumerate(cells) if cell[0]}, filled[0][1], filled[-1][2]))
+            values = {c: cell[0] for c, cell in enumerate(cells[: len(names)]) if cell[0] and c < MAX_COLUMNS}
+            found.append(Row(values, filled[0][1], filled[-1][2]))
     return Table(names[:MAX_COLUMNS], found)
 
 
