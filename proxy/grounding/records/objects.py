@@ -77,7 +77,7 @@ class _Walker:
         row: dict[str, str] = {}
         inner: list[tuple[str, Any]] = []
         self._flatten(value, "", row, inner, depth)
-        if row and len(self._found.setdefault(path, [])) < MAX_ROWS:
+        if row and len(self._found.setdefault(path, [])) <= MAX_ROWS:
             first = next(iter(row.values()))
             place = self._text.find(first, max(self._at, start), end) if first else -1
             place = place if place >= 0 else max(self._at, start)

@@ -92,7 +92,7 @@ def _delimited_at(lines: Sequence[Line], i: int) -> tuple[list[Table], int] | No
     if table is None:
         return None
     end, kept = first, list[Line]()
-    while end < len(lines) and (table.has(lines[end][0]) or _is_frame(lines[end][0])) and len(kept) <= MAX_ROWS:
+    while end < len(lines) and (table.has(lines[end][0]) or _is_frame(lines[end][0])):
         if not _is_frame(lines[end][0]):
             kept.append(lines[end])
         end += 1
@@ -139,7 +139,7 @@ def _aligned_at(lines: Sequence[Line], i: int) -> tuple[list[Table], int] | None
     ruled = _RULE.fullmatch(lines[i + 1][0]) is not None and lines[i + 1][0].strip(" -=") == ""
     first = i + 2 if ruled else i + 1
     end = first
-    while end < len(lines) and lines[end][0].strip() and len(_GAP.split(lines[end][0].strip())) > 1 and end - first < MAX_ROWS:
+    while end < len(lines) and lines[end][0].strip() and len(_GAP.split(lines[end][0].strip())) > 1:
         end += 1
     body = lines[first:end]
     if not body or (len(body) < 2 and not ruled):
@@ -265,13 +265,13 @@ def _of_free(lines: Sequence[Line]) -> Iterator[Table]:
     """Lines of a log, with the values that they name; and lines of as many words each, whose columns have no name."""
     stamped = [line for line in lines if _STAMPED.match(line[0])]
     if len(stamped) > 1:
-        rows = [{"": line.strip(), STAMP: _stamp(line), **_named(line)} for line, _ in stamped[:MAX_ROWS]]
-        yield table_of(rows, [(start, start + len(line)) for line, start in stamped[:MAX_ROWS]], "")
+        rows = [{"": line.strip(), STAMP: _stamp(line), **_named(line)} for line, _ in stamped[: MAX_ROWS + 1]]
+        yield table_of(rows, [(start, start + len(line)) for line, start in stamped[: MAX_ROWS + 1]], "")
     others = [
         line for line in lines if not _STAMPED.match(line[0]) and not _is_prose(line[0].strip()) and not line[0].rstrip().endswith(":")
     ]
     if len(others) > 1:
-        yield _unnamed(others[:MAX_ROWS])
+        yield _unnamed(others[: MAX_ROWS + 1])
 
 
 def _is_prose(line: str) -> bool:
