@@ -55,7 +55,7 @@ def decide(text: str, records: Records, language: str, slack: int = 0) -> Verdic
     """What the tables of `records` say to the statement `text`; None where they have nothing that decides it. With `slack` as many more of
     its words may name nothing: then what differs is a reason to doubt, and no more.
     """
-    if len(text) > MAX_CLAIM_CHARS:
+    if len(text) > MAX_CLAIM_CHARS or not records.whole:
         return None
     parts = [Statement(part, language) for part in _clauses(text, language)]
     if not parts:

@@ -99,11 +99,11 @@ class Records:
 
     def has_date(self, date: Date) -> bool:
         """Whether the other text has a date."""
-        return not self.whole or any(date_agrees(date, other) or date_agrees(other, date) for other in self.loose.dates)
+        return any(date_agrees(date, other) or date_agrees(other, date) for other in self.loose.dates)
 
     def has_time(self, minutes: tuple[int, ...]) -> bool:
         """Whether the other text has a time of day."""
-        return not self.whole or any(set(minutes) & set(other.minutes) for other in self.loose.times)
+        return any(set(minutes) & set(other.minutes) for other in self.loose.times)
 
 
 def _spans(tables: Sequence[Table]) -> list[tuple[int, int]]:
