@@ -1,4 +1,4 @@
-"""Are values told of the right row? Statements over tables, JSON, logs, forms and lists, right and with one thing wrong, by the exact rules.
+"""Are values told of the right row? Statements over tables, JSON, logs, forms and lists, right and with one thing wrong, by exact rules.
 
     python -m benchmarks.records_values [--split dev,test] [--show] [--check]
 

@@ -123,28 +123,44 @@ def _acts(policy: Policy) -> bool:
 
 def fit(pairs: Sequence[JudgedPair], answers: Sequence[JudgeAnswer], *, acts: bool, fits: bool) -> list[str]:
     """What is printed: a line a choice and what follows from it, fitted on every other document and measured on the rest, and the options
-    that come of it, where they are the judge's to have.
+    that come of it; where nothing `fits`, how right each choice is.
     """
     both = [(pair, answer.probabilities) for pair, answer in zip(pairs, answers, strict=True) if answer.probabilities]
     said = [f"{len(both)} of {len(pairs)} statements answered by {next((a.by for a in answers if a.by), 'nobody')}"]
+    if not fits:
+        return [*said, *_of_choices(pairs, answers)]
     fitted, other = _half(both, 0), _half(both, 1)
     if min(len(fitted), len(other)) < len(pairs) // 4:
         return [*said, "too few answers to fit anything: " + next((a.problem for a in answers if a.problem), "")]
-    temperature = _temperature(fitted) if fits else 1.0
+    temperature = _temperature(fitted)
     fitted, other = _tempered(fitted, temperature), _tempered(other, temperature)
     said.append(f"{'choice':13} {'what follows':12} floor  threshold  precision [95%]    recall    n")
     chosen: dict[str, float] = {}
     for choice, follows, floor in _FOLLOWS:
         threshold = _threshold(fitted, choice, floor)
         hits, n = _hits(other, choice, threshold)
-        low, high = _wilson(hits, n)
-        figure = f"{hits / n:.2f} [{low:.2f}, {high:.2f}]" if n else "-"
         recall = hits / max(1, sum(pair.label == choice for pair, _ in other))
-        said.append(f"{choice:13} {follows:12} {floor:5.2f}  {threshold:9.2f}  {figure:18} {recall:5.2f} {n:4}")
+        said.append(f"{choice:13} {follows:12} {floor:5.2f}  {threshold:9.2f}  {_figure(hits, n):18} {recall:5.2f} {n:4}")
         if acts or choice not in chosen:
             chosen[choice] = threshold
     least = f"min_support: {chosen['supported']:.2f}, min_contradiction: {chosen['contradicted']:.2f}"
-    return [*said, f"judge: {{…, temperature: {temperature:.2f}, {least}}}"] if fits else said
+    return [*said, f"judge: {{…, temperature: {temperature:.2f}, {least}}}"]
+
+
+def _of_choices(pairs: Sequence[JudgedPair], answers: Sequence[JudgeAnswer]) -> list[str]:
+    """How right each choice of the built-in models is, whose thresholds are their own."""
+    said = [f"{'choice':13} precision [95%]    recall    n"]
+    for choice in SUPPORT:
+        called = [pair.label == choice for pair, answer in zip(pairs, answers, strict=True) if answer.choice == choice]
+        said.append(
+            f"{choice:13} {_figure(sum(called), len(called)):18} {sum(called) / sum(p.label == choice for p in pairs):5.2f} {len(called):4}"
+        )
+    return said
+
+
+def _figure(hits: int, n: int) -> str:
+    low, high = _wilson(hits, n)
+    return f"{hits / n:.2f} [{low:.2f}, {high:.2f}]" if n else "-"
 
 
 async def asked(options: JudgeOptions | None, pairs: Sequence[JudgedPair], settings: Settings) -> list[JudgeAnswer]:

@@ -184,9 +184,10 @@ def bind(statement: Statement, table: Table) -> Bound:
     whole = {_column(span, table) for span in spans if span.whole}
     spans = [span for span in spans if span.whole or span.sure or _column(span, table) not in whole]
     groups: dict[int, frozenset[int]] = {}
-    for span in spans:
+    for span in sorted(spans, key=lambda span: (not span.sure, min(map(len, span.rows.values())))):
         column = _column(span, table)
-        groups[column] = groups.get(column, frozenset()) | span.rows[column]
+        rows, found = groups.get(column, frozenset()), span.rows[column]
+        groups[column] = rows | found if table.columns[column].name or not rows else rows & found or rows  # of a line each word tells more
     if not groups:
         return Bound(table, spans, groups, _by_columns(statement, table))
     sure = {c for c in groups if any(c in span.rows and (span.sure or span.whole) for span in spans)}
@@ -217,7 +218,7 @@ def _spans(statement: Statement, table: Table, index: _Index) -> list[Span]:
     found: list[Span] = []
     taken: set[int] = set()
     for i in statement.content():
-        if i in taken:
+        if i in taken or statement.words[i].text in listed("none"):
             continue
         cells = _candidates(statement.words[i], index)
         matches: dict[frozenset[int], dict[int, set[int]]] = {}

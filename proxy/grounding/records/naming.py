@@ -23,7 +23,7 @@ def relations(clause: Clause) -> Iterator[Finding]:
     together = [c for c, rows in bound.groups.items() if rows & bound.rows]
     if len(together) > 1 and not statement.negated and clause.rows:
         yield Finding(True, "", "", min(bound.rows), bound.used, "relation")
-    if statement.negated or clause.hedged or clause.says_more(MAX_EXTRA) or not any(_sure(bound, c) for c in together):
+    if statement.negated or clause.hedged or clause.says_more(MAX_EXTRA, apart=1) or not any(_sure(bound, c) for c in together):
         return
     for column, rows in bound.groups.items():
         if rows & bound.rows or not _sure(bound, column):
@@ -59,10 +59,14 @@ def _codes(clause: Clause) -> Iterator[Finding]:
     moments = frozenset[int]().union(*statement.values_at[len(statement.quantities.numbers) :])
     moments |= {i for q in statement.quantities.numbers if q.dimension for i in statement.at(q.start, q.end)}
     said = {word.text for word in statement.words}
+    lines = [(span.words, rows) for span in clause.bound.spans for c, rows in span.rows.items() if not clause.table.columns[c].name]
+    strange = frozenset(i for at, rows in lines if not rows & clause.bound.rows for i in at)  # words of other lines
     for i, word in enumerate(statement.words):
         raw = statement.text[word.start : word.end]
         form = _form(raw)
-        if not form or (i in moments and form.count(".") < 2) or word.text in known or i in clause.bound.used:
+        if not form or (i in moments and form.count(".") < 2):
+            continue
+        if i not in strange and (word.text in known or i in clause.bound.used):
             continue
         cells = [(r, c, value) for r, row in clause.rows for c, value in row.values.items() if len(value) <= MAX_ROW_CHARS]
         like = [

@@ -282,7 +282,9 @@ def _aligned_at(lines: Sequence[_Line], i: int) -> tuple[list[Table], int] | Non
             return None
     if any(len(name) > 40 or _SENTENCE.search(name) for name in names) or sum(name[:1].isdigit() for name in names) * 2 > len(names):
         return None
-    if any(_IS_VALUE.match(name) for name in names):  # a line like the others, and not their names
+    alike = [all(any(map(str.isdigit, cells[c][0])) for cells in rows if c < len(cells)) for c in range(len(names))]
+    timed = any(":" in name and any(map(str.isdigit, name)) and alike[c] for c, name in enumerate(names))
+    if timed or any(_IS_VALUE.match(name) for name in names):  # a line like the others, and not their names
         return ([_of_cells([""] * len(names), [_chunks(*lines[i]), *rows])], end) if len(names) == len(rows[0]) else None
     return [_of_cells(names, rows)], end
 
@@ -390,7 +392,9 @@ def _of_free(lines: Sequence[_Line]) -> Iterator[Table]:
     if len(stamped) > 1:
         rows = [{"": line.strip(), STAMP: _stamp(line), **_named(line)} for line, _ in stamped[:MAX_ROWS]]
         yield _table(rows, [(start, start + len(line)) for line, start in stamped[:MAX_ROWS]], "")
-    others = [line for line in lines if not _STAMPED.match(line[0]) and not _is_prose(line[0].strip())]
+    others = [
+        line for line in lines if not _STAMPED.match(line[0]) and not _is_prose(line[0].strip()) and not line[0].rstrip().endswith(":")
+    ]
     if len(others) > 1:
         yield _unnamed(others[:MAX_ROWS])
 

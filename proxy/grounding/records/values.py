@@ -30,7 +30,7 @@ MAX_AROUND = 12
 """Rows of another table whose numbers a statement may have calculated with."""
 _WHICH = re.compile(
     r"\b(?:day|week|room|row|no\.|nr\.?|tag|woche|raum|zimmer|día|semana|sala|jour|semaine|giorno|settimana|dia|kw"
-    r"|of the|of these|of those|der|de los|de las|des|dei|delle|degli|dos|das) $",
+    r"|by|by only|by just|um|um nur|of the|of these|of those|der|de los|de las|des|dei|delle|degli|dos|das) $",
     re.I,
 )
 """Before a number that says which one, and not how many."""
@@ -83,7 +83,7 @@ def _values(clause: Clause) -> Iterator[_Value]:
             q.text,
             frozenset(statement.at(q.start, q.end)),
             "number",
-            lambda row, c, q=q: None if is_name(table, c) else _fitting(q, row.number(c, table.unit(c)) or _none(row, c)),  # type: ignore[misc]
+            lambda row, c, q=q: None if is_name(table, c) else _fitting(q, table.number(row, c) or _none(row, c)),  # type: ignore[misc]
             lambda cell, q=q: agrees(q, cell) or agrees(q, _absolute(cell)) or _roughly(q, cell),  # type: ignore[misc]
             records.has_number(q),
             not q.spelled and (bool(q.dimension) or sum(c.isdigit() for c in q.text.rstrip("0")) > 1),
@@ -152,7 +152,7 @@ def _beside(clause: Clause, value: _Value) -> Finding | None:
         return None
     if value.kind == "number" and clause.bounded:
         return None
-    if value.loose or value.bound or clause.hedged or not cells or clause.computed:
+    if value.loose or value.bound or clause.hedged or not cells or (clause.computed and value.kind == "number"):
         return None
     cells = {c: found for c, found in cells.items() if c not in clause.satisfied and _of_a_size(value, found[0][1])}
     several = sum(getattr(found[0][1], "dimension", "") == value.dimension != "" for found in cells.values()) > 1

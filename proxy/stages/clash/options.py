@@ -49,7 +49,11 @@ class ClashOptions(StageOptions, frozen=True, kw_only=True):
         ),
     ] = ("user", "memory")
     semantic: Annotated[
-        bool, Meta(description="have the verifiers judge what no rule decides, before the model is asked: it is only reported")
+        bool,
+        Meta(
+            description="have what no rule decides judged by the built-in models, and by the policy's judge, before the model is asked: "
+            "it is only reported"
+        ),
     ] = False
     max_pairs: Annotated[Positive, Meta(description="semantic: pairs judged for one request; what is left over is said to be skipped")] = 64
     min_score: Annotated[Share, Meta(description="semantic: probability from which two statements count as clashing")] = 0.5

@@ -84,7 +84,7 @@ class Clash(Stage[ClashOptions]):
     def __init__(self, options: ClashOptions, ports: Ports) -> None:
         super().__init__(options, ports)
         self.embeds = self.verifies = options.semantic
-        self._finder = Finder(options, ports.embedder, ports.verifiers.get(ports.judge.local_model))
+        self._finder = Finder(options, ports.embedder, ports.verifiers.get(ports.judge.local_model), ports.judge)
         self._context = Context(options.between)
         self._reported: LRU[bool] = LRU(MAX_RUNS)
         """Runs of which a clash was found, where nothing is done about it: what the store knows of them counts on every turn."""
@@ -105,6 +105,11 @@ class Clash(Stage[ClashOptions]):
             return ()
         asking = (Action("ask", ASKED),) if options.max_asked else ()
         return (Action("edit", REMOVED), Action("edit", NOTED), *asking, Action("warn", UNRESOLVED))
+
+    @classmethod
+    def judges(cls, options: ClashOptions) -> bool:
+        """Where more than rules decide."""
+        return options.semantic
 
     @property
     def only_tells(self) -> bool:
