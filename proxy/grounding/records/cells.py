@@ -125,10 +125,10 @@ class Row:
         return found[0] if len(found) == 1 else None
 
     def minutes(self, column: int) -> tuple[int, ...]:
-        """The one time of day of a cell."""
+        """The time of day of a cell, or its two of a span."""
         text = self.values.get(column, "")
         found = read_value(text).times if len(text) <= MAX_VALUE_CHARS and len(text.split()) <= _MOMENT_WORDS else ()
-        return found[0].minutes if len(found) == 1 else ()
+        return tuple(minute for time in found for minute in time.minutes) if 1 <= len(found) <= 2 else ()
 
 
 @lru_cache(maxsize=8192)

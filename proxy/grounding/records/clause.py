@@ -153,7 +153,7 @@ class Clause:
         if self.hedged or self.ordinal or self.bounded or self.pronoun or self.statement.negated or (self.computed and self.numbers):
             return False
         kinds = {finding.kind for finding in found}
-        together = all(rows & bound.rows for rows in bound.groups.values())
+        together = all(any(rows & bound.rows for rows in span.rows.values()) for span in bound.spans)
         strong = bool(kinds - {"relation", "boolean"}) or ("relation" in kinds and all(span.whole or span.sure for span in bound.spans))
         return together and strong
 

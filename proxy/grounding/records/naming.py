@@ -78,19 +78,18 @@ def _codes(clause: Clause) -> Iterator[Finding]:
 
 
 def _form(token: str) -> str:
-    """What kind of code a token is: "KX-90" letters, a mark and digits; "KeyError" a name that ends in Error; "" for a plain word."""
+    """What kind of code a token is: "KX-90" letters, a mark and digits; "KeyError" a name of several words; "" for a plain word."""
     if token[0] in "~-+" and token[1:].isalpha():
         return "?" + token[1:]
-    camel = re.fullmatch(r"(?:[A-Z][a-z]+)+([A-Z][a-z]+)", token)
-    if camel is not None:
-        return camel[1]
+    if re.fullmatch(r"(?:[A-Z][a-z]+){2,}", token):
+        return "Camel"
     if token.isupper() and token.isalpha() and 2 <= len(token) <= 5:
         return "A" * len(token)
     marks = re.sub(r"\d+", "9", re.sub(r"[^\W\d_]+", "a", token))
     letters = "".join(re.findall(r"[^\W\d_]+", token)).lower()
     if "9" not in marks or marks == "9" or re.fullmatch(r"9[.,]9", marks):
         return ""
-    return f"{marks} {letters}" if "a" in marks and len(letters) < 6 else marks if marks.count(".") > 1 else ""
+    return f"{marks} {letters}" if "a" in marks and len(letters) <= 12 else marks if marks.count(".") > 1 else ""
 
 
 def _renamed(clause: Clause, r: int, row: Row) -> Iterator[Finding]:
