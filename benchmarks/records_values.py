@@ -1,11 +1,11 @@
-"""Are values told of the right row? Statements over tables, JSON, logs, forms and lists, right and with one thing wrong, by the exact rules.
+"""Are values told of the right row? Statements over tables, JSON, logs and forms, right and with one thing wrong, by exact rules.
 
     python -m benchmarks.records_values [--split dev,test] [--show] [--check]
 
-Data: `data/records.jsonl`, 640 statements over 62 documents in six languages, written by hand for this project before the rules were, same
-licence as the project. Each right statement stands beside the same one with another row's value, another column's, a changed digit, state,
-code or date, or a wrong count, quantifier, superlative, sum, difference or order; ``words`` are rounded, converted or put otherwise. Rules
-are made with the documents of ``dev`` in view; those of ``test`` are looked at in figures alone.
+Data: `data/records.jsonl`, 832 statements over 79 documents in six languages, written by hand for this project, same licence as it; those
+of ``test``, and the first 306 of ``dev``, before the rules were. Each right statement stands beside the same one with another row's value,
+another column's, a changed digit, state, code or date, or a wrong count, quantifier, superlative, sum, difference or order; ``words`` are
+rounded, converted or put otherwise. Rules are made with the documents of ``dev`` in view; ``test`` is looked at in figures alone.
 
 No model is asked: `proxy.grounding.records.deciding` on one statement and its document. *caught* is the share of wrong statements that are
 contradicted, *harmed* of right ones that are, *supported* of right ones called so, *passed* of wrong ones called supported; *precision* is
@@ -31,7 +31,7 @@ from proxy.grounding.records.evidence import Records
 
 DATA = Path(__file__).parent / "data" / "records.jsonl"
 RESULTS = Path(__file__).parent / "results" / "records_values.json"
-LIMITS = {"precision": 0.97, "caught": 0.5, "passed": 0.0}
+LIMITS = {"precision": 0.98, "caught": 0.65, "passed": 0.0}
 """Of ``test``: the least precision and share caught, and the largest share of wrong statements called supported."""
 
 

@@ -98,6 +98,8 @@ class Judgement(Struct, frozen=True):
     """Why it is not checkable or an error, or which number, name or unit is not in the evidence."""
     language: str = ""
     """Of the claim, ISO 639-1, where no verifier knows it."""
+    by_table: bool = False
+    """Whether a cell of a table decides, bound to the claim by row and column."""
 
 
 _BY_RULE: tuple[DecidedBy, ...] = ("literal", "exact", "recomputed")

@@ -43,6 +43,8 @@ CONFIRMS = 0.1
 worked out or of something else. Measured: `benchmarks.actions_answers`."""
 TELLS = 0.5
 """The same where the value's place is clear and nothing else need be."""
+SLACK = 1
+"""Words of a claim that name nothing, beyond those up to which cells contradict it, up to which they make a model's "supported" unsure."""
 NEAREST = 6
 """Sentences of the evidence that a claim's values are compared with."""
 TOO_MANY = "too_many_values"
@@ -70,6 +72,8 @@ class ClaimDecision(Struct, frozen=True):
     """Of the piece of evidence that decides."""
     instead: str = ""
     reason: str = ""
+    by_table: bool = False
+    """Whether a cell says so: that is no remark which the answer may correct, whoever pasted it."""
 
 
 class ClaimMatter(Struct, frozen=True):
@@ -95,7 +99,17 @@ def by_records(claim: Claim, base: EvidenceBase, language: str) -> ClaimDecision
     if found.supported:
         return ClaimDecision("supported", "exact", position)
     reason = f"{found.kind} {found.claim} (evidence: {found.evidence})"
-    return ClaimDecision("contradicted", "exact", position, found.evidence if found.replaces else "", reason)
+    return ClaimDecision("contradicted", "exact", position, found.evidence if found.replaces else "", reason, place is not None)
+
+
+def doubted(decision: ClaimDecision, claim: Claim, base: EvidenceBase, language: str) -> ClaimDecision:
+    """A model's "supported" is none where a cell of what the claim seems to speak of has another value."""
+    if decision.label != "supported" or decision.by != "model":
+        return decision
+    found = decide(claim.text, base.records, language, slack=SLACK)
+    if found is None or found.supported:
+        return decision
+    return ClaimDecision("unsure", "model", reason=f"{found.kind} {found.claim} (evidence may have: {found.evidence})")
 
 
 def plain(matter: ClaimMatter, support: Support | None, base: EvidenceBase, thresholds: ClaimThresholds) -> ClaimDecision | None:

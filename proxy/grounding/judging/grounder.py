@@ -228,7 +228,7 @@ class Grounder:
 
     async def _decide(self, cuts: Sequence[_Open], base: EvidenceBase) -> None:
         """Set the decision on each claim that could be judged."""
-        from proxy.grounding.judging.deciding import ClaimDecision, decided, needs_similarity, plain, told, wanted_gain
+        from proxy.grounding.judging.deciding import ClaimDecision, decided, doubted, needs_similarity, plain, told, wanted_gain
 
         thresholds = self._thresholds()
 
@@ -256,7 +256,7 @@ class Grounder:
                 if cut.decision is None:
                     cut.decision = decided(matter, cut.support, base, thresholds, slot, near.get(cut.text, 0.0), gain)
                 if cut.decision.by == "model":
-                    cut.decision = told(matter, slot, gain) or cut.decision
+                    cut.decision = told(matter, slot, gain) or doubted(cut.decision, cut.claim, base, cut.tongue)
 
         await aside(0, decide)
 
@@ -349,7 +349,7 @@ class Grounder:
             said, position = counterpart(cut.claim.text, ranked, base, cut.tongue)
         span = None if position is None else base.span(position)
         label, reason = found.label, found.reason
-        if label == "contradicted" and span is not None and span.opinion:
+        if label == "contradicted" and span is not None and span.opinion and not found.by_table:
             label, said = "unsure", ""  # whoever answers may know better than the user
         if not reason and label not in ("supported",) and asked:
             reason = missing(cut.claim.text, cut.selection.text, cut.tongue) or support.detail
@@ -364,6 +364,7 @@ class Grounder:
             found.by,
             reason,
             cut.tongue if reason == UNKNOWN_LANGUAGE else "",
+            found.by_table,
         )
 
     def _judgement(self, cut: _Open, base: EvidenceBase) -> Judgement:

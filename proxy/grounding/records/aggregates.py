@@ -73,7 +73,7 @@ def _conditions(clause: Clause) -> tuple[Rows, list[Rows], frozenset[int]]:
 def _counts(clause: Clause) -> Iterator[Finding]:
     """ "Two of the five orders are open", "There are two flights to Lisbon"."""
     statement = clause.statement
-    free = [q for q in statement.quantities.numbers if not statement.at(q.start, q.end) & clause.bound.used]
+    free = clause.numbers
     if not free or len(free) > 2 or statement.quantities.dates or clause.hedged:
         return
     q = free[0]

@@ -129,7 +129,7 @@ class _Index:
         self.by_word: dict[str, set[tuple[int, int]]] = {}
         for r, row in enumerate(each(table.rows)):
             for c, value in row.values.items():
-                if (c in table.numeric and not _is_key(table, c)) or _is_moment(value):
+                if (c in table.numeric and not _is_key(table, c)) or (_is_moment(value) and c not in table.years):
                     continue
                 found = _content(value)
                 self.cells[r, c] = found
@@ -160,6 +160,8 @@ def _content(value: str) -> tuple[str, ...]:
 
 def _is_key(table: Table, column: int) -> bool:
     """Whether the numbers of a column are names: of orders, years, tickets."""
+    if column in table.years:
+        return True
     values = [row.values.get(column) for row in table.rows]
     distinct = len(set(values)) == len(values) and all(value and value.isdigit() and len(value) > 2 for value in values)
     return distinct and (column == 0 or bool(listed("id_columns") & set(table.columns[column].words)))
@@ -184,9 +186,10 @@ def bind(statement: Statement, table: Table) -> Bound:
     whole = {_column(span, table) for span in spans if span.whole}
     spans = [span for span in spans if span.whole or span.sure or _column(span, table) not in whole]
     groups: dict[int, frozenset[int]] = {}
-    for span in spans:
+    for span in sorted(spans, key=lambda span: (not span.sure, min(map(len, span.rows.values())))):
         column = _column(span, table)
-        groups[column] = groups.get(column, frozenset()) | span.rows[column]
+        rows, found = groups.get(column, frozenset()), span.rows[column]
+        groups[column] = rows | found if table.columns[column].name or not rows else rows & found or rows  # of a line each word tells more
     if not groups:
         return Bound(table, spans, groups, _by_columns(statement, table))
     sure = {c for c in groups if any(c in span.rows and (span.sure or span.whole) for span in spans)}
@@ -217,7 +220,7 @@ def _spans(statement: Statement, table: Table, index: _Index) -> list[Span]:
     found: list[Span] = []
     taken: set[int] = set()
     for i in statement.content():
-        if i in taken:
+        if i in taken or statement.words[i].text in listed("none"):
             continue
         cells = _candidates(statement.words[i], index)
         matches: dict[frozenset[int], dict[int, set[int]]] = {}
@@ -230,6 +233,9 @@ def _spans(statement: Statement, table: Table, index: _Index) -> list[Span]:
         if not matches:
             continue
         best = max(matches, key=lambda span: (len(span), whole[span]))
+        bare = len(best) == 1 and re.fullmatch(r"[\d:]+", statement.words[i].text) is not None
+        if bare and all(not table.columns[c].name for c in matches[best]):
+            continue  # a number, or a time, of a line names nothing by itself
         by_column = {c: _closest(rows, c, index) if table.columns[c].name else frozenset(rows) for c, rows in matches[best].items()}
         sure = any(statement.words[k].is_id or statement.words[k].capital for k in best)
         if all(((w := statement.words[k].text).isdigit() and len(w) < 3) or unit_of(w) is not None for k in best):

@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterable
 from functools import cached_property, lru_cache
 
+from msgspec.structs import replace
+
 from proxy.grounding.records.lexicon import listed
 from proxy.language.dates import Date
 from proxy.language.names import folded
@@ -24,6 +26,11 @@ TOKEN = re.compile(r"[^\W_]+(?:[._:/@+~-]+[^\W_]+)*|[~+-](?=[a-z]{2,8}\b)[a-z]+"
 _PARTS = re.compile(r"[^\W_]+")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _STAMP = re.compile(r"(\d{4})(\d{2})(\d{2})T(\d{2})(\d{2})\d{2}Z?|(?<=\d)T(?=\d\d:\d\d)|(?<=:\d\d)(?:\.\d{1,9})?Z\b")
+_DAYS = re.compile(r"(?<=\d)d\b")
+_THOUSANDS = {"k": 1e3, "thousand": 1e3, "thousands": 1e3, "tsd": 1e3, "miles": 1e3, "milliers": 1e3, "migliaia": 1e3, "mil": 1e3}
+_MILLIONS = dict.fromkeys(("million", "millions", "mio", "mln", "millones", "milioni", "milhoes", "meur", "musd"), 1e6)
+_SCALES = _THOUSANDS | _MILLIONS
+"""What a column's numbers stand for, by a word of its name."""
 _COMPOUND_UNIT = re.compile(r"(?<=\d)(?:/[a-zA-Z]{1,6}|[mun](?![\w²³]))")
 """Names of columns that say which one, and not how many."""
 _NUMBER = re.compile(r"[-−]?\d[\d.,   '’]*")
@@ -118,10 +125,10 @@ class Row:
         return found[0] if len(found) == 1 else None
 
     def minutes(self, column: int) -> tuple[int, ...]:
-        """The one time of day of a cell."""
+        """The time of day of a cell, or its two of a span."""
         text = self.values.get(column, "")
         found = read_value(text).times if len(text) <= MAX_VALUE_CHARS and len(text.split()) <= _MOMENT_WORDS else ()
-        return found[0].minutes if len(found) == 1 else ()
+        return tuple(minute for time in found for minute in time.minutes) if 1 <= len(found) <= 2 else ()
 
 
 @lru_cache(maxsize=8192)
@@ -129,7 +136,7 @@ def number_of(text: str, unit: Unit | None = None) -> Quantity | None:
     """The number that a cell is, with its unit; None for a cell that says more than a number."""
     if not text or len(text) > MAX_VALUE_CHARS or not any(c.isdigit() for c in text):
         return None
-    read = read_quantities(_COMPOUND_UNIT.sub(" ", text))
+    read = read_quantities(_COMPOUND_UNIT.sub(" ", _DAYS.sub(" days", text)))
     found = list(read.numbers)
     if not found and not read.times and _NUMBER.fullmatch(text.strip()) and (read.dates or text.strip().isdigit()):
         found = list(read_quantities(f"{text.strip()} x").numbers) or [_plain(text.strip())]
@@ -192,6 +199,14 @@ class Table:
     def date(self, row: Row, column: int) -> Date | None:
         """The one date of a cell; a bare number is one in a column of years."""
         return None if row.values.get(column, "").isdigit() and column not in self.years else row.date(column)
+
+    def number(self, row: Row, column: int) -> Quantity | None:
+        """The one number of a cell, as written and as what it stands for: 412 of "revenue (k)" is 412,000, too."""
+        found = row.number(column, self.unit(column))
+        scale = next((_SCALES[word] for word in self.columns[column].words if word in _SCALES), None)
+        if found is None or scale is None:
+            return found
+        return replace(found, values=(*found.values, *(value * scale for value in found.values)))
 
     def unit(self, column: int) -> Unit | None:
         """What a column's numbers are counted in."""

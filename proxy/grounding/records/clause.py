@@ -17,6 +17,7 @@ from proxy.grounding.records.cells import Row, Table, names_any
 from proxy.grounding.records.evidence import Records
 from proxy.grounding.records.lexicon import State, concepts_of, lexicon, listed
 from proxy.grounding.values.arithmetic import asked_for
+from proxy.language.quantities import Quantity
 from proxy.language.units import unit_of
 
 MAX_ROWS = 3
@@ -32,7 +33,9 @@ _NOT_SO = re.compile(
     r"|over|under|uber|unter|maximum|minimum|must|muss|debe|doit|deve)\b"
 )
 _BOUNDS = re.compile(
-    r"\b(?:until|before|after|by|since|bis|vor|nach|ab|seit|hasta|antes|despues|desde|jusqu|avant|apres|depuis|fino|prima|dopo|ate|depois)\b"
+    r"\b(?:until|before|after|by|since|bis|vor|nach|ab|seit|hasta|antes de|despues de|desde|jusqu|avant|apres|depuis|fino a|prima|dopo|ate"
+    r"|depois)"
+    r"(?: \w+){0,2} \S*\d"
 )
 
 
@@ -52,12 +55,20 @@ class Clause:
     """A clause within a table, with what it says of columns."""
 
     def __init__(
-        self, statement: Statement, bound: Bound, records: Records, mentioned: frozenset[int] = frozenset(), whole: Statement | None = None
+        self,
+        statement: Statement,
+        bound: Bound,
+        records: Records,
+        mentioned: frozenset[int] = frozenset(),
+        whole: Statement | None = None,
+        slack: int = 0,
     ) -> None:
         self.statement, self.bound, self.table, self.records = statement, bound, bound.table, records
         self.whole = whole or statement
         self.mentioned = mentioned | bound.rows
         """Rows that any clause of the statement names."""
+        self.slack = slack
+        """Words that name nothing, which it may have beyond what is plain."""
         self.alone = whole is None
         """Whether the clause is the whole statement."""
         self.satisfied: set[int] = set()
@@ -92,9 +103,9 @@ class Clause:
             for word in left
         )
 
-    def says_more(self, most: int) -> bool:
-        """Whether it has more words that name nothing than so many; of a clause among others none may be left."""
-        return self.extra > (most if self.alone else 0)
+    def says_more(self, most: int, apart: int = 0) -> bool:
+        """Whether it has more words that name nothing than so many; than `apart`, where it is a clause among others."""
+        return self.extra > (most if self.alone else apart) + self.slack
 
     @cached_property
     def hedged(self) -> bool:
@@ -128,16 +139,21 @@ class Clause:
         left = any("stock" in concepts_of(column.words) for column in self.table.columns)  # "there are 24 left"
         return bool(compares) or operations.sums or (operations.differences and not left) or operations.means
 
+    @cached_property
+    def numbers(self) -> list[Quantity]:
+        """Its numbers that are no names of rows."""
+        return [q for q in self.statement.quantities.numbers if not self.statement.at(q.start, q.end) & self.bound.used]
+
     def says_only(self, found: Sequence[Finding]) -> bool:
         """Whether it says what was found right of one row, and nothing else: each value is one of them, and no word is left."""
         bound = self.bound
         explained = bound.used.union(*(finding.words for finding in found))
         if any(not at & explained for at in self.statement.values_at) or self.extra or len(self.rows) != 1 or not bound.groups:
             return False
-        if self.hedged or self.ordinal or self.bounded or self.pronoun or self.statement.negated or self.computed:
+        if self.hedged or self.ordinal or self.bounded or self.pronoun or self.statement.negated or (self.computed and self.numbers):
             return False
         kinds = {finding.kind for finding in found}
-        together = all(rows & bound.rows for rows in bound.groups.values())
+        together = all(any(rows & bound.rows for rows in span.rows.values()) for span in bound.spans)
         strong = bool(kinds - {"relation", "boolean"}) or ("relation" in kinds and all(span.whole or span.sure for span in bound.spans))
         return together and strong
 

@@ -29,7 +29,7 @@ def _extremes(clause: Clause) -> Iterator[Finding]:
         return
     columns, plain = _measures(clause)
     subject, domain = _subject(clause)
-    free = [q for q in clause.statement.quantities.numbers if not clause.statement.at(q.start, q.end) & clause.bound.used]
+    free = clause.numbers
     verdicts = []
     for c in columns:
         column = {r: value for r in sorted(domain) if (value := order_of(clause.table, r, c)) is not None}
@@ -89,13 +89,18 @@ def _measures(clause: Clause) -> tuple[list[int], bool]:
     ordered = [
         c
         for c in range(len(table.columns))
-        if not is_name(table, c) and sum(order_of(table, r, c) is not None for r in range(len(table.rows))) >= 2
+        if not is_name(table, c) and sum(order_of(table, r, c) is not None for r in range(len(table.rows))) >= 2 and _of_one_unit(table, c)
     ]
     named = [c for c in clause.named(lambda c: c in ordered) if clause.score(c) >= 0.8]
     if named:
         return named, True
     measured = [c for c in ordered if any((n := row.number(c, table.unit(c))) is not None and n.dimension for row in table.rows)]
     return (measured, True) if len(measured) == 1 else (ordered, False)
+
+
+def _of_one_unit(table: Table, c: int) -> bool:
+    """Whether all numbers of a column are counted in the same."""
+    return len({n.dimension for row in table.rows if (n := row.number(c, table.unit(c))) is not None}) <= 1
 
 
 def order_of(table: Table, r: int, c: int) -> float | None:
@@ -113,7 +118,7 @@ def order_of(table: Table, r: int, c: int) -> float | None:
 def _numbers_of(clause: Clause) -> list[Quantity]:
     """The clause's numbers that are no names, and do not only say how many rows there are."""
     rows = {len(clause.table.rows), len(clause.bound.rows)}
-    free = [q for q in clause.statement.quantities.numbers if not clause.statement.at(q.start, q.end) & clause.bound.used]
+    free = clause.numbers
     return [q for q in free if not (q.spelled and q.values[0] in rows)] if len(free) > 1 else free
 
 

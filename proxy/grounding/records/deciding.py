@@ -51,8 +51,10 @@ class Verdict(Struct, frozen=True):
         return self.kind in ("number", "date", "time", "code", "relation", "count", "sum", "difference")
 
 
-def decide(text: str, records: Records, language: str) -> Verdict | None:
-    """What the tables of `records` say to the statement `text`; None where they have nothing that decides it."""
+def decide(text: str, records: Records, language: str, slack: int = 0) -> Verdict | None:
+    """What the tables of `records` say to the statement `text`; None where they have nothing that decides it. With `slack` as many more of
+    its words may name nothing: then what differs is a reason to doubt, and no more.
+    """
     if len(text) > MAX_CLAIM_CHARS:
         return None
     parts = [Statement(part, language) for part in _clauses(text, language)]
@@ -66,7 +68,7 @@ def decide(text: str, records: Records, language: str) -> Verdict | None:
         bound = [bind(statement, place.table) for statement in parts]
         mentioned = frozenset(r for one in bound if one.groups and len(one.rows) <= MAX_ROWS for r in one.rows)
         for i, (statement, one) in enumerate(zip(parts, bound, strict=True)):
-            clause = Clause(statement, one, records, mentioned, whole)
+            clause = Clause(statement, one, records, mentioned, whole, slack)
             found = list(_findings(clause, first=not i))
             right |= {(finding.kind, finding.claim.casefold()) for finding in found if finding.right}
             wrong += [Verdict(False, f.claim, f.evidence, place, f.row, f.kind) for f in found if not f.right]

@@ -69,6 +69,9 @@ def states_of(words: tuple[str, ...]) -> frozenset[State]:
 
 
 def boolean_of(text: str) -> bool | None:
-    """What a cell of a column of yes and no says."""
+    """What a cell of a column of yes and no says; of "2/3" whether it is all of them."""
     word = folded(text.strip())
+    done, mark, whole = word.partition("/")
+    if mark and done.isdigit() and whole.isdigit():
+        return done == whole
     return True if word in listed("yes") else False if word in listed("no") else None

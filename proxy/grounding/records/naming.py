@@ -23,7 +23,7 @@ def relations(clause: Clause) -> Iterator[Finding]:
     together = [c for c, rows in bound.groups.items() if rows & bound.rows]
     if len(together) > 1 and not statement.negated and clause.rows:
         yield Finding(True, "", "", min(bound.rows), bound.used, "relation")
-    if statement.negated or clause.hedged or clause.says_more(MAX_EXTRA) or not any(_sure(bound, c) for c in together):
+    if statement.negated or clause.hedged or clause.says_more(MAX_EXTRA, apart=1) or not any(_sure(bound, c) for c in together):
         return
     for column, rows in bound.groups.items():
         if rows & bound.rows or not _sure(bound, column):
@@ -59,10 +59,14 @@ def _codes(clause: Clause) -> Iterator[Finding]:
     moments = frozenset[int]().union(*statement.values_at[len(statement.quantities.numbers) :])
     moments |= {i for q in statement.quantities.numbers if q.dimension for i in statement.at(q.start, q.end)}
     said = {word.text for word in statement.words}
+    lines = [(span.words, rows) for span in clause.bound.spans for c, rows in span.rows.items() if not clause.table.columns[c].name]
+    strange = frozenset(i for at, rows in lines if not rows & clause.bound.rows for i in at)  # words of other lines
     for i, word in enumerate(statement.words):
         raw = statement.text[word.start : word.end]
         form = _form(raw)
-        if not form or (i in moments and form.count(".") < 2) or word.text in known or i in clause.bound.used:
+        if not form or (i in moments and form.count(".") < 2):
+            continue
+        if i not in strange and (word.text in known or i in clause.bound.used):
             continue
         cells = [(r, c, value) for r, row in clause.rows for c, value in row.values.items() if len(value) <= MAX_ROW_CHARS]
         like = [
@@ -74,19 +78,18 @@ def _codes(clause: Clause) -> Iterator[Finding]:
 
 
 def _form(token: str) -> str:
-    """What kind of code a token is: "KX-90" letters, a mark and digits; "KeyError" a name that ends in Error; "" for a plain word."""
+    """What kind of code a token is: "KX-90" letters, a mark and digits; "KeyError" a name of several words; "" for a plain word."""
     if token[0] in "~-+" and token[1:].isalpha():
         return "?" + token[1:]
-    camel = re.fullmatch(r"(?:[A-Z][a-z]+)+([A-Z][a-z]+)", token)
-    if camel is not None:
-        return camel[1]
+    if re.fullmatch(r"(?:[A-Z][a-z]+){2,}", token):
+        return "Camel"
     if token.isupper() and token.isalpha() and 2 <= len(token) <= 5:
         return "A" * len(token)
     marks = re.sub(r"\d+", "9", re.sub(r"[^\W\d_]+", "a", token))
     letters = "".join(re.findall(r"[^\W\d_]+", token)).lower()
     if "9" not in marks or marks == "9" or re.fullmatch(r"9[.,]9", marks):
         return ""
-    return f"{marks} {letters}" if "a" in marks and len(letters) < 6 else marks if marks.count(".") > 1 else ""
+    return f"{marks} {letters}" if "a" in marks and len(letters) <= 12 else marks if marks.count(".") > 1 else ""
 
 
 def _renamed(clause: Clause, r: int, row: Row) -> Iterator[Finding]:

@@ -32,9 +32,9 @@ _LABEL = re.compile(
 )
 """``Label: value``, ``KEY:value``, ``setting=value``, with the mark of a list's item before it."""
 _PAIR = re.compile(r"(?<![\w/])(?P<key>[A-Za-zÀ-ÿ][\w.-]{0,40})[=](?P<value>\"[^\"]{0,200}\"|[^\s,;\"]+)")
-_SEGMENT = re.compile(r"(?:^|[,;] |\] )(?P<key>[^\W\d_][\w ]{1,24}?)(?:: |(?: (?=\S*\d)))(?P<value>[^:;]{1,40}?)(?=[,;] |$)")
+_SEGMENT = re.compile(r"(?:^|[,;] |\] )(?P<key>[^\W\d_][\w ]{1,24}?)(?:: |(?: (?=[-+]?\d)))(?P<value>[^:;]{1,40}?)(?=[,;] |$)")
 _STAMPED = re.compile(r"[ \t]*[\[(]?(?:\d{4}-\d\d-\d\d|\d{1,2}[./]\d{1,2}[./]\d{2,4}|\d\d:\d\d:\d\d|[A-Z][a-z]{2} {1,2}\d{1,2} \d\d:\d\d)")
-_STAMP = re.compile(r"[ \t]*[\[(]?[\d./-]{0,10}[T ]?\d\d:\d\d(?::\d\d)?")
+_STAMP = re.compile(r"[ \t]*[\[(]?(?:[\d./-]{0,10}[T ]?|[A-Z][a-z]{2} {1,2}\d{1,2} )\d\d:\d\d(?::\d\d)?")
 _HEADING = re.compile(r"(?:#{1,6}\s+|\*\*)?(?P<name>[^|=]{2,70}?)(?:\*\*)?:?\s*")
 _SENTENCE = re.compile(r"[.!?]\s|[.!?]$")
 _IS_VALUE = re.compile(r"[\[(]?[-+]?\d[\d.,:/]*[a-z%]{0,3}[\])]?$|\d{4}-\d\d")
@@ -280,10 +280,12 @@ def _aligned_at(lines: Sequence[_Line], i: int) -> tuple[list[Table], int] | Non
         rows = [_chunks(line, start) for line, start in body]
         if any(len(cells) != len(names) for cells in rows):
             return None
+    alike = [all(any(map(str.isdigit, cells[c][0])) for cells in rows if c < len(cells)) for c in range(len(names))]
+    timed = any(":" in name and any(map(str.isdigit, name)) and alike[c] for c, name in enumerate(names))
+    if timed or any(_IS_VALUE.match(name) for name in names):  # a line like the others, and not their names
+        return ([_of_cells([""] * len(names), [_chunks(*lines[i]), *rows])], end) if len(names) == len(rows[0]) else None
     if any(len(name) > 40 or _SENTENCE.search(name) for name in names) or sum(name[:1].isdigit() for name in names) * 2 > len(names):
         return None
-    if any(_IS_VALUE.match(name) for name in names):  # a line like the others, and not their names
-        return ([_of_cells([""] * len(names), [_chunks(*lines[i]), *rows])], end) if len(names) == len(rows[0]) else None
     return [_of_cells(names, rows)], end
 
 
@@ -390,7 +392,9 @@ def _of_free(lines: Sequence[_Line]) -> Iterator[Table]:
     if len(stamped) > 1:
         rows = [{"": line.strip(), STAMP: _stamp(line), **_named(line)} for line, _ in stamped[:MAX_ROWS]]
         yield _table(rows, [(start, start + len(line)) for line, start in stamped[:MAX_ROWS]], "")
-    others = [line for line in lines if not _STAMPED.match(line[0]) and not _is_prose(line[0].strip())]
+    others = [
+        line for line in lines if not _STAMPED.match(line[0]) and not _is_prose(line[0].strip()) and not line[0].rstrip().endswith(":")
+    ]
     if len(others) > 1:
         yield _unnamed(others[:MAX_ROWS])
 

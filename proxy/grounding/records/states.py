@@ -9,6 +9,8 @@ from proxy.grounding.records.clause import Clause, Finding, spoken_states
 from proxy.grounding.records.lexicon import State, boolean_of, listed, states_of
 
 MAX_NAME_WORDS = 4
+MAX_LINE_CHARS = 200
+"""A line that says one state is in it."""
 FULLY = 1.5
 """How plainly a column of yes and no must be spoken of (`binding.names_column`): by half of its words."""
 
@@ -29,9 +31,14 @@ def _state(clause: Clause, i: int, spoken: frozenset[State], column: int) -> Fin
     found = []
     for r, row in clause.rows:
         value = row.values.get(column, "")
-        said = words(value) if clause.table.columns[column].name else tokens(value)
-        cell = frozenset(s for s in states_of(said) if s.group in groups) if len(value) <= MAX_VALUE_CHARS else frozenset()
-        if cell and len(said) <= 3:
+        line = not clause.table.columns[column].name
+        said = tokens(value) if line else words(value)
+        cell = (
+            frozenset(s for s in states_of(said) if s.group in groups)
+            if len(value) <= (MAX_LINE_CHARS if line else MAX_VALUE_CHARS)
+            else frozenset()
+        )
+        if cell and (len(said) <= 3 or (line and len(cell) == 1)):
             found.append((r, value, cell))
     if not found or len(found) < len(clause.rows):
         return None
@@ -76,7 +83,7 @@ def _nobody(clause: Clause) -> Iterator[Finding]:
     for c, (score, by) in clause.columns.items() if first and len(clause.rows) == 1 and not clause.hedged else ():
         r, row = clause.rows[0]
         value = row.values.get(c, "")
-        if score < 0.8 or not value or clause.says_more(1) or c in clause.table.numeric or states_of(words(value)):
+        if score < 0.8 or not value or clause.says_more(1) or any(map(str.isdigit, value)) or states_of(words(value)):
             continue
         empty = boolean_of(value)
         if empty is None and (score == 2.0 or clause.bound.groups) and len(words(value)) <= MAX_NAME_WORDS:

@@ -13,7 +13,8 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from proxy.grounding.records.cells import MAX_VALUE_CHARS, Row, Table, names_any, read_value, words
+from proxy.grounding.records.binding import Statement
+from proxy.grounding.records.cells import MAX_VALUE_CHARS, Row, Table, alike, names_any, read_value, tokens, words
 from proxy.grounding.records.clause import MAX_EXTRA, MAX_EXTRA_WEAK, NAMED, Clause, Finding, is_name
 from proxy.grounding.records.lexicon import concepts_of, listed
 from proxy.grounding.records.reading import STAMP
@@ -25,12 +26,13 @@ from proxy.language.units import MONEY, unit_of
 
 MAX_ABOUT = 0.1
 """By how much of itself a number that is given as "about" may miss."""
+MAX_LINE_CHARS, MAX_NOUN_CHARS = 200, 20
 MAX_RATIO = 100.0
 MAX_AROUND = 12
 """Rows of another table whose numbers a statement may have calculated with."""
 _WHICH = re.compile(
     r"\b(?:day|week|room|row|no\.|nr\.?|tag|woche|raum|zimmer|día|semana|sala|jour|semaine|giorno|settimana|dia|kw"
-    r"|of the|of these|of those|der|de los|de las|des|dei|delle|degli|dos|das) $",
+    r"|by|by only|by just|um|um nur|of the|of these|of those|der|de los|de las|des|dei|delle|degli|dos|das) $",
     re.I,
 )
 """Before a number that says which one, and not how many."""
@@ -83,7 +85,7 @@ def _values(clause: Clause) -> Iterator[_Value]:
             q.text,
             frozenset(statement.at(q.start, q.end)),
             "number",
-            lambda row, c, q=q: None if is_name(table, c) else _fitting(q, row.number(c, table.unit(c)) or _none(row, c)),  # type: ignore[misc]
+            lambda row, c, q=q: _cell(statement, table, q, row, c),  # type: ignore[misc]
             lambda cell, q=q: agrees(q, cell) or agrees(q, _absolute(cell)) or _roughly(q, cell),  # type: ignore[misc]
             records.has_number(q),
             not q.spelled and (bool(q.dimension) or sum(c.isdigit() for c in q.text.rstrip("0")) > 1),
@@ -115,6 +117,24 @@ def _values(clause: Clause) -> Iterator[_Value]:
             True,
             "time",
         )
+
+
+def _cell(statement: Statement, table: Table, q: Quantity, row: Row, column: int) -> Quantity | None:
+    """The number of a cell that may be meant; of a line its one number of that unit, or of what is counted."""
+    if is_name(table, column):
+        return None
+    found = table.number(row, column) or _none(row, column)
+    value = row.values.get(column, "")
+    if found is not None or table.columns[column].name or len(value) > MAX_LINE_CHARS:
+        return _fitting(q, found)
+    noun = next(iter(tokens(statement.text[q.end : q.end + MAX_NOUN_CHARS])), "")
+    same = [
+        n
+        for n in read_value(value).numbers
+        if (q.dimension and n.dimension == q.dimension)
+        or (not q.dimension and noun and alike(noun, next(iter(tokens(value[n.end : n.end + MAX_NOUN_CHARS])), "")))
+    ]
+    return same[0] if len(same) == 1 else None
 
 
 def _fitting(q: Quantity, cell: Quantity | None) -> Quantity | None:
@@ -152,7 +172,7 @@ def _beside(clause: Clause, value: _Value) -> Finding | None:
         return None
     if value.kind == "number" and clause.bounded:
         return None
-    if value.loose or value.bound or clause.hedged or not cells or clause.computed:
+    if value.loose or value.bound or clause.hedged or not cells or (clause.computed and value.kind == "number"):
         return None
     cells = {c: found for c, found in cells.items() if c not in clause.satisfied and _of_a_size(value, found[0][1])}
     several = sum(getattr(found[0][1], "dimension", "") == value.dimension != "" for found in cells.values()) > 1
@@ -246,6 +266,8 @@ def _same_kind(table: Table, value: _Value, column: int, cells: dict[int, list[t
     if value.kind != "number" or not value.dimension:
         return True
     dimension = cells[column][0][1].dimension
+    if not dimension and not table.columns[column].name:
+        return value.dimension == "data"
     if not dimension and value.dimension in MONEY:
         return bool(concepts_of(table.columns[column].words) & {"price", "salary", "fee"})
     return bool(dimension == value.dimension)

@@ -68,8 +68,9 @@ def within(judgement: Judgement, scope: EvidenceScope) -> Judgement:
     """A judgement by what user and system have said alone, where there is no context (`scope`).
 
     What differs from a few lines of theirs is unsure and not contradicted: a plan, a proposal or a result of the answer's has values of its
-    own. What they say nothing of is unsure where the user asks about pasted lines. Else it is not checkable, since an answer may know more
-    than its user, unless the verifier holds against it a fact with which it shares a word.
+    own. A cell of a table is another matter, where the system gives it or the user asks about it. What they say nothing of is unsure where
+    the user asks about pasted lines. Else it is not checkable, since an answer may know more than its user, unless the verifier holds
+    against it a fact with which it shares a word.
     """
     label, span = judgement.label, judgement.evidence
     if scope == "declared" and label == "error":  # too late, or no verifier: nobody has asked for a check of such a chat
@@ -78,7 +79,8 @@ def within(judgement: Judgement, scope: EvidenceScope) -> Judgement:
         return judgement
     declared = span is not None and span.kind in ("user", "system")
     if label == "contradicted":
-        return replace(judgement, label="unsure") if declared and judgement.decided_by == "exact" else judgement
+        told = judgement.by_table and span is not None and (scope == "pasted" or span.kind == "system")
+        return replace(judgement, label="unsure") if declared and judgement.decided_by == "exact" and not told else judgement
     against = (judgement.contradiction or 0.0) >= AGAINST and span is not None and words_of(judgement.claim.text) & words_of(span.text)
     if judgement.decided_by == "exact" or against or (scope == "pasted" and declared):
         return replace(judgement, label="unsure")
