@@ -127,9 +127,10 @@ class _Index:
     def __init__(self, table: Table) -> None:
         self.cells: dict[tuple[int, int], tuple[str, ...]] = {}
         self.by_word: dict[str, set[tuple[int, int]]] = {}
+        names = frozenset(c for c in range(len(table.columns)) if _is_key(table, c))
         for r, row in enumerate(each(table.rows)):
             for c, value in row.values.items():
-                if (c in table.numeric and not _is_key(table, c)) or (_is_moment(value) and c not in table.years):
+                if (c in table.numeric and c not in names) or (_is_moment(value) and c not in table.years):
                     continue
                 found = _content(value)
                 self.cells[r, c] = found

@@ -30,7 +30,7 @@ _NOT_SO = re.compile(
     r"\b(?:than|unlike|except|instead|rather|whereas|apart from|besides|als|ausser|statt|anders|que|excepto|salvo|sauf|plutot|tranne|exceto"
     r"|would|should|could|if|unless|wenn|falls|wurde|sollte|si|cuando|lorsque|quand|quando"
     r"|(?<!\d )may(?! \d)|might|can|kann|puede|peut|puo|pode|limit|limite|grenze"
-    r"|over|under|uber|unter|maximum|minimum|must|muss|debe|doit|deve)\b"
+    r"|(?:over|under|uber|unter)(?= \S*\d)|maximum|minimum|must|muss|debe|doit|deve)\b"
 )
 _BOUNDS = re.compile(
     r"\b(?:until|before|after|by|since|bis|vor|nach|ab|seit|hasta|antes de|despues de|desde|jusqu|avant|apres|depuis|fino a|prima|dopo|ate"

@@ -11,12 +11,15 @@ from functools import cached_property
 from msgspec import Struct
 
 from proxy.grounding.records.cells import MAX_VALUE_CHARS, Table, tokens
+from proxy.grounding.records.objects import MAX_ROWS
 from proxy.grounding.records.reading import read
 from proxy.language.dates import Date, date_agrees
 from proxy.language.quantities import Quantities, Quantity, agrees, read_quantities
 from proxy.language.text import split_sentences
 
 MAX_TABLES = 60
+MAX_CELLS = 8_000
+"""Of all tables: the others' are text."""
 MAX_LOOSE_CHARS = 40_000
 MAX_TOKEN_CHARS = 120_000
 MAX_SENTENCES = 1_000
@@ -35,7 +38,14 @@ class Records:
 
     def __init__(self, texts: Sequence[str]) -> None:
         self.texts = tuple(texts)
-        self.places = [Place(i, table) for i, text in enumerate(texts) for table in read(text)][:MAX_TABLES]
+        every = (Place(i, table) for i, text in enumerate(texts) for table in read(text))
+        self.places: list[Place] = []
+        cells = 0
+        for place in every:
+            size = len(place.table.rows) * len(place.table.columns)
+            if len(place.table.rows) <= MAX_ROWS and cells + size <= MAX_CELLS and len(self.places) < MAX_TABLES:
+                self.places.append(place)
+                cells += size
 
     @cached_property
     def loose_text(self) -> str:
@@ -52,22 +62,27 @@ class Records:
         for place in self.places:
             for row in place.table.rows:
                 parts += [v for c, v in row.values.items() if is_text(place.table, c, v)]
-        return "\n".join(parts)[:MAX_LOOSE_CHARS]
+        return "\n".join(parts)
+
+    @cached_property
+    def whole(self) -> bool:
+        """Whether all of the other text is looked at: where it is not, any value may stand in it."""
+        return len(self.loose_text) <= MAX_LOOSE_CHARS
 
     @cached_property
     def loose(self) -> Quantities:
         """Its numbers, dates and times."""
-        return read_quantities(self.loose_text, any_language=True)
+        return read_quantities(self.loose_text[:MAX_LOOSE_CHARS], any_language=True)
 
     @cached_property
     def sentences(self) -> list[str]:
         """Its sentences."""
-        return [sentence for sentence in split_sentences(self.loose_text) if sentence.strip()][:MAX_SENTENCES]
+        return [sentence for sentence in split_sentences(self.loose_text[:MAX_LOOSE_CHARS]) if sentence.strip()][:MAX_SENTENCES]
 
     @cached_property
     def loose_tokens(self) -> frozenset[str]:
         """Its words."""
-        return frozenset(tokens(self.loose_text))
+        return frozenset(tokens(self.loose_text[:MAX_LOOSE_CHARS]))
 
     @cached_property
     def tokens(self) -> frozenset[str]:
@@ -76,17 +91,19 @@ class Records:
 
     def has_number(self, q: Quantity) -> bool:
         """Whether the other text has a number, in whatever form."""
-        return any(agrees(q, other) for other in self.loose.numbers) or any(
-            q.values[0] == year for date in self.loose.dates for year, _, _ in date.readings
+        return (
+            not self.whole
+            or any(agrees(q, other) for other in self.loose.numbers)
+            or any(q.values[0] == year for date in self.loose.dates for year, _, _ in date.readings)
         )
 
     def has_date(self, date: Date) -> bool:
         """Whether the other text has a date."""
-        return any(date_agrees(date, other) or date_agrees(other, date) for other in self.loose.dates)
+        return not self.whole or any(date_agrees(date, other) or date_agrees(other, date) for other in self.loose.dates)
 
     def has_time(self, minutes: tuple[int, ...]) -> bool:
         """Whether the other text has a time of day."""
-        return any(set(minutes) & set(other.minutes) for other in self.loose.times)
+        return not self.whole or any(set(minutes) & set(other.minutes) for other in self.loose.times)
 
 
 def _spans(tables: Sequence[Table]) -> list[tuple[int, int]]:

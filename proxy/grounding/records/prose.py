@@ -36,7 +36,7 @@ _APART = re.compile(
 def numbers(statement: Statement, records: Records) -> Iterator[tuple[Finding, str]]:
     """The statement's number where a sentence of the same words has another, and that sentence."""
     found = [q for q in statement.quantities.numbers if not says_nothing(q, statement.text)]
-    if len(found) != 1 or statement.quantities.dates or statement.quantities.times or _APART.search(statement.text):
+    if len(found) != 1 or not records.whole or statement.quantities.dates or statement.quantities.times or _APART.search(statement.text):
         return
     q, operations = found[0], asked_for(statement.text)
     if q.relation or operations.sums or operations.differences or operations.means or operations.ratios:

@@ -7,22 +7,18 @@ the lines for each kind, bounded by `MAX_CHARS` and `MAX_ROWS`.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from proxy.grounding.evidence import tables as delimited
 from proxy.grounding.records.cells import Row, Table
+from proxy.grounding.records.objects import MAX_COLUMNS, MAX_ROWS, Line, read_json, table_of
 from proxy.language.lru import LRU
 from proxy.offloop import each
 
 STAMP = "time"
 """The column of what a line of a log begins with."""
 MAX_CHARS = 120_000
-MAX_ROWS = 2_000
-MAX_COLUMNS = 60
-_MAX_DEPTH = 12
 _RULE = re.compile(r"[ \t|+:]*[-=]{2,}[-=+|: \t]*")
 _GAP = re.compile(r"[ ]{2,}|\t+")
 _LABEL = re.compile(
@@ -40,7 +36,6 @@ _SENTENCE = re.compile(r"[.!?]\s|[.!?]$")
 _IS_VALUE = re.compile(r"[\[(]?[-+]?\d[\d.,:/]*[a-z%]{0,3}[\])]?$|\d{4}-\d\d")
 _PROSE = re.compile(r"[^\W\d]{2}[\"')\]]?[.!?;](?:\s+[^\W\d_a-z]|$)")
 _FIELD = re.compile(r"\"[^\"]*\"|\[[^\]]*\]|\S+")
-_Line = tuple[str, int]
 _known: LRU[tuple[Table, ...]] = LRU(2_000_000, lambda tables: 500 + 200 * sum(len(table.rows) for table in tables))
 
 
@@ -55,15 +50,15 @@ def read(text: str) -> tuple[Table, ...]:
 
 
 def _read(text: str) -> Iterator[Table]:
-    lines: list[_Line] = []
+    lines: list[Line] = []
     at = 0
     for line in text.split("\n"):
         lines.append((line.rstrip("\r"), at))
         at += len(line) + 1
-    rest: list[_Line] = []
+    rest: list[Line] = []
     i = 0
     while i < len(lines):
-        found = _json_at(text, lines, i) or _delimited_at(lines, i) or _aligned_at(lines, i)
+        found = read_json(text, lines, i) or _delimited_at(lines, i) or _aligned_at(lines, i)
         if found is None:
             rest.append(lines[i])
             i += 1
@@ -78,7 +73,7 @@ def _read(text: str) -> Iterator[Table]:
     yield from _of_lines(rest)
 
 
-def _title(lines: Sequence[_Line], i: int) -> str:
+def _title(lines: Sequence[Line], i: int) -> str:
     """The line over a table."""
     for line, _ in reversed(lines[max(0, i - 2) : i]):
         if line.strip() and not _RULE.fullmatch(line):
@@ -86,138 +81,17 @@ def _title(lines: Sequence[_Line], i: int) -> str:
     return ""
 
 
-# ---- JSON ----
-
-
-_DECODER = json.JSONDecoder()
-
-
-def _json_at(text: str, lines: Sequence[_Line], i: int) -> tuple[list[Table], int] | None:
-    """JSON that begins with a line, with all lines of JSON that follow it."""
-    values: list[tuple[Any, int, int]] = []
-    k = i
-    while k < len(lines):
-        line, start = lines[k]
-        begin = start + len(line) - len(line.lstrip())
-        if line.lstrip()[:1] not in ("{", "["):
-            break
-        try:
-            value, end = _DECODER.raw_decode(text, begin)
-        except (ValueError, RecursionError):
-            break
-        if not isinstance(value, dict | list) or (isinstance(value, list) and not any(isinstance(one, dict | list) for one in value)):
-            break
-        values.append((value, begin, end))
-        k += 1
-        while k < len(lines) and lines[k][1] < end:
-            k += 1
-        while k < len(lines) and not lines[k][0].strip():
-            k += 1
-    if not values:
-        return None
-    walker = _Walker(text)
-    whole: Any = [value for value, _, _ in values] if len(values) > 1 else values[0][0]
-    walker.walk(whole, "", "", 0, values[0][1], values[-1][2])
-    tables = walker.tables()
-    for table in tables:
-        table.start, table.end = values[0][1], values[-1][2]
-    return tables, k
-
-
-class _Walker:
-    """Goes through a nested value, and makes a table of the objects of each path."""
-
-    def __init__(self, text: str) -> None:
-        self._text, self._at = text, 0
-        self._found: dict[str, list[tuple[dict[str, str], int, int]]] = {}
-        self._titles: dict[str, str] = {}
-
-    def walk(self, value: Any, path: str, title: str, depth: int, start: int, end: int) -> None:
-        """Objects at `path`, and what is in them."""
-        if depth > _MAX_DEPTH:
-            return
-        if isinstance(value, list):
-            for one in each(value):
-                if isinstance(one, dict | list):
-                    self.walk(one, path, title, depth + 1, start, end)
-        elif isinstance(value, dict):
-            self._object(value, path, title, depth, start, end)
-
-    def _object(self, value: dict[Any, Any], path: str, title: str, depth: int, start: int, end: int) -> None:
-        row: dict[str, str] = {}
-        inner: list[tuple[str, Any]] = []
-        self._flatten(value, "", row, inner, depth)
-        if row and len(self._found.setdefault(path, [])) < MAX_ROWS:
-            first = next(iter(row.values()))
-            place = self._text.find(first, max(self._at, start), end) if first else -1
-            place = place if place >= 0 else max(self._at, start)
-            self._at = place
-            self._found[path].append((row, place, min(end, place + len(first))))
-            self._titles.setdefault(path, title)
-        name = " ".join(list(row.values())[:3]) if len(row) < 12 else ""
-        for key, one in inner:
-            if isinstance(one, dict):  # objects by name: the name is a value of theirs
-                for which, member in one.items():
-                    named = {"": str(which), **member} if isinstance(member, dict) else {"": str(which), key: member}
-                    self.walk(named, f"{path}.{key}", f"{title} {key} {name}".strip(), depth + 1, start, end)
-            else:
-                self.walk(one, f"{path}.{key}", f"{title} {key} {name}".strip(), depth + 1, start, end)
-
-    def _flatten(self, value: dict[Any, Any], prefix: str, row: dict[str, str], inner: list[tuple[str, Any]], depth: int) -> None:
-        for key, one in each(value.items()):
-            name = f"{prefix}{key}"
-            if isinstance(one, dict):
-                if _is_by_name(one):
-                    inner.append((name, one))
-                elif depth < _MAX_DEPTH:
-                    self._flatten(one, f"{name} ", row, inner, depth + 1)
-            elif isinstance(one, list) and any(isinstance(member, dict | list) for member in one):
-                inner.append((name, one))
-            elif len(row) < MAX_COLUMNS:
-                row[name] = ", ".join(map(_shown, one)) if isinstance(one, list) else _shown(one)
-
-    def tables(self) -> list[Table]:
-        """A table of each path."""
-        return [_table([row for row, _, _ in rows], [(a, b) for _, a, b in rows], self._titles[path]) for path, rows in self._found.items()]
-
-
-def _is_by_name(value: dict[Any, Any]) -> bool:
-    """Whether an object holds objects of one kind, each under its name."""
-    members = list(value.values())
-    if len(members) < 2:
-        return False
-    if all(isinstance(member, dict) and member for member in members):
-        return len(set(members[0]) & set(members[1])) > 0 and any(not isinstance(v, dict | list) for v in members[0].values())
-    return False
-
-
-def _shown(value: Any) -> str:
-    if value is None:
-        return "null"
-    return str(value).lower() if isinstance(value, bool) else str(value).strip()
-
-
-def _table(rows: Sequence[dict[str, str]], places: Sequence[tuple[int, int]], title: str, texts: Sequence[str] = ()) -> Table:
-    names = list(dict.fromkeys(name for row in rows for name in row))[:MAX_COLUMNS]
-    position = {name: i for i, name in enumerate(names)}
-    found = [
-        Row({position[k]: v for k, v in row.items() if k in position and v}, *place, texts[i] if texts else "")
-        for i, (row, place) in enumerate(zip(rows, places, strict=True))
-    ]
-    return Table(names, found, title)
-
-
 # ---- tables in lines ----
 
 
-def _delimited_at(lines: Sequence[_Line], i: int) -> tuple[list[Table], int] | None:
+def _delimited_at(lines: Sequence[Line], i: int) -> tuple[list[Table], int] | None:
     """A table with marks between its cells that begins with a line, or with a rule above it."""
     first = i + 1 if _RULE.fullmatch(lines[i][0]) and "+" in lines[i][0] and i + 1 < len(lines) else i
     body = [k for k in range(first, min(first + 3, len(lines))) if not _is_frame(lines[k][0])][:2]
     table = delimited.read([lines[k] for k in body])
     if table is None:
         return None
-    end, kept = first, list[_Line]()
+    end, kept = first, list[Line]()
     while end < len(lines) and (table.has(lines[end][0]) or _is_frame(lines[end][0])) and len(kept) <= MAX_ROWS:
         if not _is_frame(lines[end][0]):
             kept.append(lines[end])
@@ -240,7 +114,7 @@ def _of_named_cells(rows: Sequence[Sequence[tuple[str, int, int]]]) -> Table:
             label, mark, value = text.lstrip("-*• ").partition(": ")
             row[label if mark else ""] = value if mark else label
         found.append(row)
-    return _table(found, [(cells[0][1], cells[-1][2]) for cells in rows], "")
+    return table_of(found, [(cells[0][1], cells[-1][2]) for cells in rows], "")
 
 
 def _is_frame(line: str) -> bool:
@@ -252,11 +126,12 @@ def _of_cells(names: Sequence[str], rows: Sequence[Sequence[tuple[str, int, int]
     for cells in each(rows):
         filled = [cell for cell in cells if cell[0]]
         if filled:
-            found.append(Row({c: cell[0] for c, cell in enumerate(cells) if cell[0]}, filled[0][1], filled[-1][2]))
+            values = {c: cell[0] for c, cell in enumerate(cells[: len(names)]) if cell[0] and c < MAX_COLUMNS}
+            found.append(Row(values, filled[0][1], filled[-1][2]))
     return Table(names[:MAX_COLUMNS], found)
 
 
-def _aligned_at(lines: Sequence[_Line], i: int) -> tuple[list[Table], int] | None:
+def _aligned_at(lines: Sequence[Line], i: int) -> tuple[list[Table], int] | None:
     """Columns that are aligned with spaces, under their names."""
     head = lines[i][0]
     if len(_GAP.split(head.strip())) < 2 or _STAMPED.match(head) or i + 1 >= len(lines) or head[:1].isspace():
@@ -311,10 +186,10 @@ def _chunks(line: str, start: int) -> list[tuple[str, int, int]]:
 # ---- lines that name their values ----
 
 
-def _of_lines(lines: Sequence[_Line]) -> Iterator[Table]:
+def _of_lines(lines: Sequence[Line]) -> Iterator[Table]:
     """Forms, headers, nested settings and lists under headings; then logs and other lines that stand under each other."""
     sections: list[_Section] = [_Section("")]
-    free: list[_Line] = []
+    free: list[Line] = []
     previous = ""
     for line, start in each(lines):
         stripped = line.strip()
@@ -351,7 +226,7 @@ def _of_lines(lines: Sequence[_Line]) -> Iterator[Table]:
     if filled:
         rows = [({"": section.title, **section.row} if section.title else section.row) for section in filled]
         texts = [" ".join([section.title, *section.lines]) for section in filled]
-        yield _table(rows, [(section.start, section.end) for section in filled], sections[0].name, texts)
+        yield table_of(rows, [(section.start, section.end) for section in filled], sections[0].name, texts)
     yield from _of_free(free)
 
 
@@ -386,12 +261,12 @@ class _Section:
         self.end = end
 
 
-def _of_free(lines: Sequence[_Line]) -> Iterator[Table]:
+def _of_free(lines: Sequence[Line]) -> Iterator[Table]:
     """Lines of a log, with the values that they name; and lines of as many words each, whose columns have no name."""
     stamped = [line for line in lines if _STAMPED.match(line[0])]
     if len(stamped) > 1:
         rows = [{"": line.strip(), STAMP: _stamp(line), **_named(line)} for line, _ in stamped[:MAX_ROWS]]
-        yield _table(rows, [(start, start + len(line)) for line, start in stamped[:MAX_ROWS]], "")
+        yield table_of(rows, [(start, start + len(line)) for line, start in stamped[:MAX_ROWS]], "")
     others = [
         line for line in lines if not _STAMPED.match(line[0]) and not _is_prose(line[0].strip()) and not line[0].rstrip().endswith(":")
     ]
@@ -403,7 +278,7 @@ def _is_prose(line: str) -> bool:
     return _PROSE.search(line) is not None and _GAP.search(line) is None
 
 
-def _unnamed(lines: Sequence[_Line]) -> Table:
+def _unnamed(lines: Sequence[Line]) -> Table:
     """Lines under each other: of as many fields each, a column for each, else one for all that they say."""
     fields = [_FIELD.findall(line) for line, _ in lines]
     width = len(fields[0]) if all(len(found) == len(fields[0]) for found in fields) and len(fields[0]) > 2 else 0

@@ -23,6 +23,7 @@ from proxy.grounding.values.consistency import says_nothing
 from proxy.language.dates import date_agrees
 from proxy.language.quantities import Quantity, agrees
 from proxy.language.units import MONEY, unit_of
+from proxy.offloop import each
 
 MAX_ABOUT = 0.1
 """By how much of itself a number that is given as "about" may miss."""
@@ -205,7 +206,8 @@ def _wrong_column(
     elsewhere = {
         c
         for c in range(len(table.columns))
-        for r, row in enumerate(table.rows)
+        if table.columns[c].name or len(table.columns) > 2
+        for r, row in enumerate(each(table.rows))
         if r not in clause.bound.rows and (cell := value.cell(row, c)) is not None and value.same(cell)
     }
     form = len(table.rows) == 1 and len(clause.records.places) == 1

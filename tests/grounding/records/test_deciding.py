@@ -91,6 +91,16 @@ def test_a_value_that_other_text_has_may_be_meant() -> None:
     assert (False, None) == (verdict("The Skua is 20 metres long.", BOATS), verdict("The Skua is 20 metres long.", BOATS, note))
 
 
+def test_where_not_all_text_is_looked_at_any_value_may_stand_in_it() -> None:
+    much = "The weather was fine that day, and nobody went out. " * 1000
+    assert (False, None) == (verdict("The Skua is 20 metres long.", BOATS), verdict("The Skua is 20 metres long.", BOATS, much))
+
+
+def test_a_table_of_very_many_rows_is_text() -> None:
+    rows = "\n".join(f"boat {i},Oban,{i}" for i in range(700))
+    assert [] == Records([f"boat,harbour,length_m\n{rows}"]).places
+
+
 def test_what_differs_is_named_with_its_place() -> None:
     records = Records(["No table.", BOATS])
     found = decide("The Gannet has a crew of 9.", records, "en")

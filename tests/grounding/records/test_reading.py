@@ -87,6 +87,11 @@ def test_a_unit_in_a_columns_name_is_that_of_its_numbers() -> None:
     assert ["", "area", "EUR", ""] == [unit.dimension if (unit := table.unit(c)) else "" for c in range(4)]
 
 
+def test_a_row_with_more_cells_than_names_has_those_that_are_named() -> None:
+    text = "| bird | eggs |\n|---|---|\n| wren | 6 | small |\n| rook | 4 |"
+    assert [{"bird": "wren", "eggs": "6"}, {"bird": "rook", "eggs": "4"}] == rows(text)
+
+
 @pytest.mark.cost
 def test_reading_costs_no_more_than_the_length() -> None:
     r = random.Random(3)
