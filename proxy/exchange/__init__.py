@@ -328,7 +328,8 @@ class Exchange(Struct):
         if prompt or not snapshot.shared:
             self.prompt = snapshot.prompt
         if not snapshot.shared:
-            self.findings = snapshot.findings
+            asked, self.findings = self.facts.judge, snapshot.findings
+            self.facts.judge = asked  # it was paid, whatever came of it
             self.marked = {choice: self.marked[choice][:length] for choice, length in snapshot.marked.items()}
 
     @property

@@ -25,6 +25,7 @@ from proxy.grounding.judging.decision_models import DecisionReadout
 from proxy.grounding.judging.options import JudgeOptions
 from proxy.language.lru import LRU, key_of
 from proxy.ports import Ports
+from proxy.ports.deadline import left_s
 from proxy.ports.judge import AskAbout, Builtin, Judge, JudgeAnswer, JudgeQuestion
 
 log = logging.getLogger("groundwire.judge")
@@ -44,6 +45,9 @@ CLEAR = 0.6
 """Probability from which an answer counts that has no threshold of its own."""
 PAUSE_AFTER, PAUSE_S = 3, 10.0
 """So many calls in a row that fail, and for so long nobody waits for it any more."""
+SHARE_OF_TIME = 0.9
+"""Of what is left until the deadline of the check: how long the judge is waited for, so that the built-in models' word still counts."""
+_SHORTEST_S = 0.01
 _DAY_S = 86_400
 _MAX_PROBLEM_CHARS = 300
 
@@ -261,13 +265,20 @@ class UpstreamSession:
 
     async def _together(self, waiting: Sequence[tuple[Sequence[JudgeQuestion], float, asyncio.Future[list[JudgeAnswer]]]]) -> None:
         questions = [question for some, _, _ in waiting for question in some]
-        answers = iter(await self._asked(questions, max(limit_s for _, limit_s, _ in waiting)))
+        try:
+            answers = iter(await self._asked(questions, max(limit_s for _, limit_s, _ in waiting)))
+        except Exception as error:  # whoever waits is to know, whatever went wrong
+            for _, _, future in waiting:
+                if not future.done():
+                    future.set_exception(error)
+            return
         for some, _, future in waiting:
             given = [next(answers) for _ in some]
             if not future.done():
                 future.set_result(given)
 
     async def _asked(self, questions: Sequence[JudgeQuestion], timeout_s: float) -> list[JudgeAnswer]:
+        timeout_s = min(timeout_s, max(_SHORTEST_S, left_s() * SHARE_OF_TIME))
         facts = self._exchange.facts
         facts.judge = use = facts.judge or JudgeUse(self.name)
         answers = await self._judge.answers(questions, self._exchange.client, use, timeout_s)

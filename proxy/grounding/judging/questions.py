@@ -18,6 +18,14 @@ _HELPFUL = (
     "Does the evidence hold the information that the question in the statement asks for? Evidence that is merely about the same subject "
     "does not."
 )
+_FAILED = (
+    "Is the statement the result of a tool call that failed: an error, a refusal, a missing thing that stopped it? A result that only "
+    "tells of errors, such as a log, a document or a search's finding, is of a call that worked. The evidence is the call."
+)
+_CORRECTS = (
+    "Does the message in the statement tell the assistant that what it said or did in the evidence is wrong? Thanks, an answer to its "
+    "question, a new wish, a change of mind and somebody else's mistake do not."
+)
 _COMPATIBLE = "Can both sentences of the statement be true of the same person or thing at the same time?"
 
 
@@ -41,6 +49,16 @@ def relevance_question(question: str, passages: Sequence[str], language: str = "
 def compatible_question(older: str, newer: str, language: str = "en") -> JudgeQuestion:
     """Whether two statements can both be true now."""
     return _predicate("clash", _COMPATIBLE, f"1. {older}\n2. {newer}", (), language)
+
+
+def failed_question(result: str, call: str) -> JudgeQuestion:
+    """Whether a tool call failed, by what came of it."""
+    return _predicate("failure", _FAILED, result, (call,), "")
+
+
+def correction_question(message: str, before: str) -> JudgeQuestion:
+    """Whether a user's message corrects what the assistant said `before`."""
+    return _predicate("correction", _CORRECTS, message, (before,) if before else (), "")
 
 
 def _predicate(purpose: str, instructions: str, statement: str, evidence: Sequence[str], language: str) -> JudgeQuestion:

@@ -25,16 +25,14 @@ RELATED = 0.2
 """Probability of either, from which evidence has anything to do with a claim."""
 REMARKS = 3
 """Sentences of a user's up to which they are a remark, that the answer may correct, and no text to work with."""
-_BY_RULE = ("literal", "exact")
+_BY_RULE = ("literal", "exact", "recomputed")
 _LABELS: dict[str, Label] = {"supported": "supported", "contradicted": "contradicted", "neither": "unsupported"}
 
 
 def open_to(judgement: Judgement, ask: AskAbout) -> bool:
     """Whether the judge is to be asked about it: nothing exact decides it and, unless everything is asked, nobody is sure that it holds."""
     label = judgement.label
-    if label == "not_checkable" or judgement.decided_by in _BY_RULE:
-        return False
-    if judgement.decided_by == "recomputed" and label in ("supported", "contradicted"):
+    if label == "not_checkable" or (judgement.decided_by in _BY_RULE and label in ("supported", "contradicted")):
         return False
     return ask == "all" or label != "supported" or (judgement.score or 0.0) < SURELY
 
@@ -93,6 +91,8 @@ def _decided(judgement: Judgement, answer: JudgeAnswer, base: EvidenceBase) -> J
     label = _LABELS.get(answer.choice) or ("unsupported" if judgement.label == "unsupported" else "unsure")
     if judgement.label == "not_checkable" and label not in ("supported", "contradicted"):
         return judgement
+    if judgement.decided_by == "exact" and label == "supported":
+        return judgement  # a value differs there, whoever said it
     span = judgement.evidence
     if span is None and label in ("supported", "contradicted"):
         nearest = base.by_terms(judgement.claim.question_and_text, range(len(base)))

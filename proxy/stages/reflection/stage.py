@@ -28,6 +28,7 @@ from proxy.ports.stage import Action, Stage
 from proxy.stages.reflection import learning
 from proxy.stages.reflection.applied import Applied
 from proxy.stages.reflection.capping import cap_answer
+from proxy.stages.reflection.confirming import confirmed
 from proxy.stages.reflection.failures import questions
 from proxy.stages.reflection.failures.escalation import Escalation, escalation
 from proxy.stages.reflection.failures.guidance import render
@@ -105,6 +106,11 @@ class Reflection(Stage[ReflectionOptions]):
         return (*stops, *((Action("edit", CAPPED),) if options.enforce else ()))
 
     @classmethod
+    def judges(cls, options: ReflectionOptions) -> bool:
+        """Of what wording alone says."""
+        return bool({"tool_error", "human_correction"} & set(options.signals))
+
+    @classmethod
     def needs_hold(cls, options: ReflectionOptions) -> str:
         """A call must be whole before its arguments can be capped."""
         return "enforce: true" if options.enforce else ""
@@ -151,7 +157,9 @@ class Reflection(Stage[ReflectionOptions]):
 
     async def _read(self, exchange: Exchange) -> _Reading:
         """Raises `StoreUnavailable`."""
-        history, every = await aside(LARGE, self._history, exchange)  # a schema's pattern, or 10,000 messages, may take their time
+        history = await aside(LARGE, self._history, exchange)  # a schema's pattern, or 10,000 messages, may take their time
+        history = await confirmed(history, self.ports.judge.session(exchange, self.name))
+        every = await aside(LARGE, lambda: history.events)
         events = [event for event in every if self._counts(event.failure)]
         await self._apply(exchange, events)
         if self.only_tells and not events and not self._applied.has_failed(_owner(exchange)):
@@ -176,7 +184,7 @@ class Reflection(Stage[ReflectionOptions]):
         recent = [record for record in own if record.fingerprint in shown or learning.of_the_exchange_before(record)]
         return _Reading(history, [*own, *(record for record in found if record.run_id != exchange.run_id)], recent)
 
-    def _history(self, exchange: Exchange) -> tuple[FailureHistory, list[FailureEvent]]:
+    def _history(self, exchange: Exchange) -> FailureHistory:
         patterns = exchange.retrieval_tools
 
         @cache
@@ -184,7 +192,7 @@ class Reflection(Stage[ReflectionOptions]):
             return is_retrieval_tool(tool, patterns)
 
         tools = exchange.original.tools
-        history = read_history(
+        return read_history(
             exchange.conversation,
             tools,
             retrieves,
@@ -192,7 +200,6 @@ class Reflection(Stage[ReflectionOptions]):
             stall_after=self.options.stall_after,
             corrects="human_correction" in self.options.signals,
         )
-        return history, history.events
 
     def _counts(self, failure: Failure | None) -> bool:
         return failure is None or failure.signal_type in self.options.signals

@@ -17,6 +17,7 @@ from proxy.grounding.judging.decision_models import DecisionReadout
 from proxy.grounding.judging.judges import PAUSE_AFTER, DailyBudget, UpstreamJudge, UpstreamSession, batches, make_judge, tempered
 from proxy.grounding.judging.options import JudgeOptions, SecondOpinion
 from proxy.grounding.judging.questions import relevance_question, support_question
+from proxy.ports.deadline import within
 from proxy.ports.judge import Builtin, JudgeAnswer, JudgeQuestion
 from proxy.testing import make_exchange, make_ports
 
@@ -148,6 +149,27 @@ async def test_a_judge_that_is_too_slow_is_not_waited_for() -> None:
             return await super().ask(questions, timeout_s)
 
     assert [""] == await choices(session(Slow(), timeout_ms=10), "a")
+
+
+async def test_a_check_s_deadline_is_the_judge_s_too() -> None:
+    class Slow(Readout):
+        async def ask(self, questions: Sequence[JudgeQuestion], timeout_s: float, *, reordered: bool = False) -> Asked:
+            await asyncio.sleep(3600)
+            return await super().ask(questions, timeout_s)
+
+    async with within(0.6):
+        assert [""] == await choices(session(Slow(), timeout_ms=60_000), "a")
+
+
+async def test_a_failure_that_nobody_expects_leaves_nobody_waiting() -> None:
+    class Broken(Readout):
+        async def ask(self, questions: Sequence[JudgeQuestion], timeout_s: float, *, reordered: bool = False) -> Asked:
+            raise ZeroDivisionError
+
+    asking = session(Broken())
+    asking.join()
+    with pytest.raises(ZeroDivisionError):
+        await asyncio.wait_for(choices(asking, "a"), 5)
 
 
 async def test_after_failures_in_a_row_nobody_waits_for_it() -> None:

@@ -34,6 +34,7 @@ def judgement(label: Label = "unsure", text: str = "The tower is ugly.", by: Any
         ("error", "", None, True, True),
         ("supported", "recomputed", None, False, False),
         ("contradicted", "exact", 0.9, False, False),
+        ("unsure", "exact", 0.3, True, True),
         ("supported", "literal", None, False, False),
         ("not_checkable", "", None, False, False),
     ],
@@ -85,6 +86,12 @@ async def test_what_no_verifier_could_judge_is_the_judge_s() -> None:
     )
     assert ("supported", "", "") == (found.label, found.reason, found.language)
     assert found.evidence is not None
+
+
+@pytest.mark.parametrize(("choice", "label"), [("contradicted", "contradicted"), ("supported", "unsure")])
+async def test_a_value_that_differs_from_what_somebody_said_is_never_supported_on_its_word(choice: str, label: str) -> None:
+    (found,) = await reconsidered([judgement("unsure", by="exact")], BASE, ScriptedJudge(lambda question: choice))
+    assert label == found.label
 
 
 async def test_what_differs_from_a_user_s_opinion_is_not_wrong_for_that() -> None:
