@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from proxy.admin.dashboard.arriving import Cut, arriving
 from proxy.admin.dashboard.exchanges import CUTS
 from proxy.admin.dashboard.overview import LATEST
 from proxy.admin.dashboard.panels import Period, report
+from proxy.admin.dashboard.rendering import Cut, arriving
 from proxy.admin.dashboard.static import STATIC
 from proxy.errors import StoreUnavailable
 from proxy.ports import FailureEvent

@@ -17,8 +17,8 @@ from typing import Any, Literal, Protocol, TypeAlias
 from msgspec import Struct
 
 from proxy.admin.dashboard.traffic import tiles, traffic_panels
-from proxy.language.amounts import NONE
-from proxy.ports.panels import Bucket, Panel, StagePanel
+from proxy.language.amounts import NONE, dollars, milliseconds, number, score, share
+from proxy.ports.panels import Bucket, Panel, StagePanel, Unit
 from proxy.store.figures import total
 
 log = logging.getLogger(__name__)
@@ -37,6 +37,7 @@ _MOST_BUCKETS = 60
 _MOST_PERIODS = 32
 """Whose figures are remembered at a time."""
 _FRESH_S, _END_S = 5.0, 2.0
+_AMOUNTS = {"count": number, "share": share, "score": score, "ms": milliseconds, "usd": dollars}
 
 
 class PanelFigures(Protocol):
@@ -95,6 +96,21 @@ def _shown(panel: type[StagePanel], whole: Bucket, buckets: Sequence[Bucket], co
     except Exception:  # the code of a stage that may be anybody's: the page and the other panels are there all the same
         log.exception("panel %s cannot be shown", panel.name)
         return Panel(name=panel.name, title=panel.title, headline=NONE, meaning="could not be worked out; the log says why")
+
+
+def chart_label(panel: Panel) -> str:
+    """What a panel's chart shows, for who cannot see it."""
+    words = [f"{s.name}: {_range(s.values, panel.unit)}" for s in panel.series]
+    return f"{panel.title} over time. {'; '.join(words)}" if words else f"{panel.title}: nothing to draw yet"
+
+
+def _range(values: Sequence[float | None], unit: Unit) -> str:
+    there = [value for value in values if value is not None]
+    if not there:
+        return "no values"
+    last = next(value for value in reversed(values) if value is not None)
+    said = _AMOUNTS[unit]
+    return f"from {said(min(there))} to {said(max(there))}, lately {said(last)}"
 
 
 class FigureSource:

@@ -14,7 +14,8 @@ import asyncio
 import re
 import time
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,8 @@ from starlette.responses import HTMLResponse
 
 from proxy import __version__
 from proxy.admin.dashboard.static import STATIC
+from proxy.admin.dashboard.summaries import SIGNS, usage_points
+from proxy.errors import InvalidRequest, ProxyError, StoreUnavailable
 from proxy.language import amounts
 from proxy.store.decisions import MAX_REASON_CHARS
 
@@ -42,6 +45,7 @@ _UNSEEN = re.compile(
 """Not among them: tab, line feed, and the joiners and variation selectors that scripts and emoji need."""
 _TAG_BLOCK = 0xE0000
 _SHORT_CHARS = 14
+_MINUTE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?")
 _TIME = Markup(
     '<time datetime="{stamp}" title="{date} {clock} UTC"><span class="date">{date}</span> <span class="time">{clock}</span></time>'
 )
@@ -86,13 +90,14 @@ def environment() -> Environment:
     made.policies["json.dumps_function"] = lambda value: msgspec.json.encode(value).decode()
     made.policies["json.dumps_kwargs"] = {}
     words: tuple[Callable[..., Any], ...] = (amounts.number, amounts.share, amounts.score, amounts.milliseconds, amounts.dollars)
-    for function in (*words, shown, own, cut, short, moment, minute, own_address):
+    for function in (*words, shown, own, cut, decoded, short, moment, minute, own_address, usage_points):
         made.filters[function.__name__] = function
     for function in (amounts.many, record_path, run_path, with_query):
         made.globals[function.__name__] = function
     made.globals |= {
         "NONE": amounts.NONE,
         "MAX_REASON_CHARS": MAX_REASON_CHARS,
+        "SIGNS": SIGNS,
         "version": __version__,
         "static": STATIC,
         "style": Markup(STATIC.style),  # noqa: S704 - our own file, the same for everybody
@@ -131,6 +136,11 @@ def cut(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[:limit] + " …"
 
 
+def decoded(content: bytes, limit: int) -> str:
+    """The text of the first `limit` bytes."""
+    return content[:limit].decode("utf-8", "replace")
+
+
 def _mark(match: re.Match[str]) -> str:
     characters = match[0]
     code = ord(characters[0])
@@ -156,6 +166,18 @@ def moment(at: float) -> Markup:
 def minute(at: float) -> str:
     """A time in UTC as a browser's field for it takes it; with seconds where it has some."""
     return time.strftime("%Y-%m-%dT%H:%M:%S" if at % 60 >= 1 else "%Y-%m-%dT%H:%M", time.gmtime(at))
+
+
+def seconds_of(text: str, name: str) -> float | None:
+    """What such a field gives; None for nothing. Raises `InvalidRequest`."""
+    if not text:
+        return None
+    try:
+        if _MINUTE.fullmatch(text) is None:
+            raise ValueError(text)
+        return datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        raise InvalidRequest(f"{name}: expected a minute in UTC, as 2026-02-03T14:05", param=name) from None
 
 
 def record_path(record_id: str) -> str:
@@ -184,3 +206,46 @@ def own_address(address: str) -> str:
 def short(name: str) -> str:
     """The end of a long id, which tells it from others of its kind."""
     return name if len(name) <= _SHORT_CHARS else f"…{name[-8:]}"
+
+
+# ---- a page that leaves in parts ----
+
+
+class Cut(Struct, frozen=True):
+    """A place in a page."""
+
+    mark: str
+    """What begins there."""
+    wait_s: float = 0.0
+    """How long the page waits for the rest, before it sends what is above this place."""
+    meanwhile: str = ""
+    """What stands there until then."""
+
+
+async def arriving(nothing: str, whole: Awaitable[str], cuts: Sequence[Cut]) -> AsyncIterator[str]:
+    """The page, cut at most at `cuts`; `nothing` is the page without what is to be read. What goes wrong is said in its place."""
+    made = asyncio.ensure_future(whole)
+    last, left = "", nothing
+    try:
+        for cut in cuts:
+            await asyncio.wait((made,), timeout=cut.wait_s)
+            if made.done():
+                break
+            above, mark, rest = left.partition(cut.mark)
+            yield above + cut.meanwhile
+            last, left = cut.mark, mark + rest
+        text = await made
+        yield last + text.partition(last)[2] if last else text
+    except (ProxyError, StoreUnavailable) as error:
+        if not last:
+            above, last, _ = left.partition(cuts[0].mark)
+            yield above
+        yield await asyncio.to_thread(_instead, last, left, str(error))
+    finally:
+        made.cancel()
+
+
+def _instead(mark: str, left: str, problem: str) -> str:
+    """What is wrong, in place of what was to come."""
+    id_ = mark.partition('id="')[2].partition('"')[0]
+    return render("problem.html", problem=problem, id=id_) + "</main>" + left.rpartition("</main>")[2]

@@ -5,34 +5,34 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
+from typing import Any
 
+from msgspec import structs
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from proxy.admin.auth import AdminAuth
 from proxy.admin.clashes import ClashesApi
-from proxy.admin.dashboard.arriving import arriving
 from proxy.admin.dashboard.deciding import DecidingPages, form_body
 from proxy.admin.dashboard.entrance import Entrance, fields_of, form_of
 from proxy.admin.dashboard.events import Feed
 from proxy.admin.dashboard.exchanges import CUTS as EXCHANGES_CUTS
-from proxy.admin.dashboard.exchanges import FORMATS, Listed, ListFilters, exchanges, filters_of
+from proxy.admin.dashboard.exchanges import FORMATS, exchanges_page, exported, filters_of
 from proxy.admin.dashboard.exchanges import PER_PAGE as EXCHANGES_PER_PAGE
-from proxy.admin.dashboard.export import exported
 from proxy.admin.dashboard.failures import FailurePages
 from proxy.admin.dashboard.frame import View
 from proxy.admin.dashboard.html import Html
 from proxy.admin.dashboard.overview import CUTS as OVERVIEW_CUTS
-from proxy.admin.dashboard.overview import PLOTTED, WAITING, Overview, figures_json, frame, overview
-from proxy.admin.dashboard.panels import SPANS, FigureSource, Period
+from proxy.admin.dashboard.overview import PLOTTED, WAITING, figures_json, frame, overview_page, period_of
+from proxy.admin.dashboard.panels import FigureSource, Period
 from proxy.admin.dashboard.record import record_page
+from proxy.admin.dashboard.rendering import Visitor, arriving, record_path, rendered, with_query
 from proxy.admin.dashboard.run import PER_PAGE as RUN_PER_PAGE
 from proxy.admin.dashboard.run import FailuresOfRun, Turn, run_page
 from proxy.admin.dashboard.static import STATIC
 from proxy.admin.dashboard.stopping import when_told_to_stop
 from proxy.admin.dashboard.summaries import summary
-from proxy.admin.dashboard.words import record_path, seconds_of, with_query
 from proxy.admin.failures import FailuresApi
 from proxy.admin.feedback import FeedbackApi, FeedbackBody
 from proxy.admin.quarantine import QuarantineApi
@@ -108,61 +108,52 @@ class Dashboard:
 
     # ---- looking ----
 
-    async def _overview(self, request: Request, view: View) -> Response:
-        period = _period(request)
-        whole = self._overview_page(request, view, period)
-        return StreamingResponse(arriving(str(frame(view, period)), whole, OVERVIEW_CUTS), media_type="text/html")
+    async def _overview(self, request: Request, visitor: Visitor) -> Response:
+        period = period_of(request)
+        nothing = await rendered("overview.html", visitor, **structs.asdict(frame(period)))
+        parts = arriving(nothing, self._overview_page(request, visitor, period), OVERVIEW_CUTS)
+        return StreamingResponse(parts, media_type="text/html")
 
-    async def _overview_page(self, request: Request, view: View, period: Period) -> str:
+    async def _overview_page(self, request: Request, visitor: Visitor, period: Period) -> str:
         report = await self._figures.get(period, _FIGURES_WAIT_S)
         rows, _ = await self._records.list(limit=PLOTTED)
         items, _ = await self._quarantine.list(WAITING, status="pending")
         clashes, _ = await self._clashes.list(WAITING, status="open")
-        shown = Overview(
-            period=period,
-            report=report,
-            latest=[summary(row) for row in rows],
+        shown = overview_page(
+            period,
+            report,
+            self._figures.panels,
+            [summary(row) for row in rows],
             pending=await self._deciding.whole(items),
             clashes=clashes,
             first_call=self._first_call(request),
             shadow=self._shadow,
-            panels=self._figures.panels,
         )
-        return str(overview(view, shown))
+        return await rendered("overview.html", visitor, **structs.asdict(shown))
 
     async def _figures_json(self, request: Request, view: View) -> Response:
-        report = await self._figures.get(_period(request))
+        report = await self._figures.get(period_of(request))
         assert report is not None
         return Response(figures_json(report), media_type="application/json")
 
-    async def _exchanges(self, request: Request, view: View) -> Response:
+    async def _exchanges(self, request: Request, visitor: Visitor) -> Response:
         filters, after = filters_of(request.query_params), request.query_params.get("after", "")
         if after:
             place_of(after)  # what is refused is refused before anything is sent
 
-        def shown(found: ExchangePage, newest: str) -> str:
-            return str(exchanges(view, self._listed(request, found, filters, after, newest), filters))
+        async def shown(found: ExchangePage, newest: str = "") -> str:
+            more: dict[str, Any] = {"routes": self._routes, "bodies": self._bodies, "first_call": self._first_call(request)}
+            return await rendered(
+                "exchanges.html", visitor, **structs.asdict(exchanges_page(found, filters, after=after, newest=newest, **more))
+            )
 
         async def searched() -> str:
             rows, _ = await self._records.list(limit=1)
             found = await self._search.page(filters.wanted(time.time()), EXCHANGES_PER_PAGE, after)
-            return shown(found, rows[0].id if rows else "")
+            return await shown(found, rows[0].id if rows else "")
 
-        parts = arriving(shown(ExchangePage([], "", 0.0), ""), searched(), EXCHANGES_CUTS)
-        return StreamingResponse(parts, media_type="text/html")
-
-    def _listed(self, request: Request, found: ExchangePage, filters: ListFilters, after: str, newest: str) -> Listed:
-        rows = [summary(row) for row in found.rows]
-        return Listed(
-            rows=rows,
-            next=found.next,
-            looked_back_to=found.looked_back_to,
-            after=after,
-            routes=sorted({prefix or "/" for prefix in self._routes} | {s.route for s in rows}),
-            bodies=self._bodies or any(s.question for s in rows) or bool(filters.q),
-            first_call=self._first_call(request),
-            newest=newest,
-        )
+        nothing = await shown(ExchangePage([], "", 0.0))
+        return StreamingResponse(arriving(nothing, searched(), EXCHANGES_CUTS), media_type="text/html")
 
     async def _export(self, request: Request, view: View) -> Response:
         form = request.query_params.get("format", "csv")
@@ -224,18 +215,3 @@ async def _nothing(request: Request, view: View) -> Response:
 
 def _html(page: Html, status: int = 200) -> HTMLResponse:
     return HTMLResponse(str(page), status)
-
-
-def _period(request: Request) -> Period:
-    query = request.query_params
-    since, until = (seconds_of(query.get(name, "").strip(), name) for name in ("since", "until"))
-    if since is not None or until is not None:
-        end = time.time() // 60 * 60 + 60 if until is None else until
-        if since is None or since >= end:
-            raise InvalidRequest("since, until: expected a time, and a later one", param="since")
-        return Period(None, since, end)
-    found = query.get("span", "day")
-    for span in SPANS:
-        if span == found:
-            return Period(span)
-    raise InvalidRequest(f"span: expected one of {', '.join(SPANS)}", param="span")

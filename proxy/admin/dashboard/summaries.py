@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -49,6 +49,19 @@ class RecordSummary(Struct, frozen=True, kw_only=True):
     said: str = ""
 
 
+SIGNS = {
+    "pass": "✓",
+    "unsure": "~",
+    "unchecked": "○",
+    "warn": "!",
+    "block": "✕",
+    "error": "?",
+    "upstream_error": "↯",
+    "skipped": "–",
+    "pending": "…",
+}
+"""By verdict; so in ``static/format.js``."""
+_POINT = ("id", "at", "route", "run", "share", "tokens", "window")
 _FAILED = 500
 """From this status on an upstream has given no answer, whatever was found before: also of a path that no policy applies to."""
 
@@ -85,6 +98,11 @@ def summary(record: Record) -> RecordSummary:
         question=record.question,
         said=record.answer,
     )
+
+
+def usage_points(summaries: Sequence[RecordSummary]) -> dict[str, Any]:
+    """The data of the chart of context windows, oldest first."""
+    return {"names": _POINT, "rows": [[getattr(s, name) for name in _POINT] for s in reversed(summaries)]}
 
 
 def part(mapping: Any, name: str) -> Mapping[str, Any]:
