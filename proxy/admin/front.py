@@ -24,7 +24,7 @@ def front(prefixes: Sequence[str]) -> Callable[[Request], Awaitable[Response]]:
     async def answer(request: Request) -> Response:
         addresses = [f"{str(request.base_url).rstrip('/')}{prefix}/v1" for prefix in prefixes]
         if prefers_html(request.headers.get("accept", "")):
-            return await page("front.html", None, headers=HEADERS | {"vary": "accept"}, addresses=addresses)
+            return await page("front.html", None, 200, HEADERS | {"vary": "accept"}, addresses=addresses)
         found = json_answer({"object": "groundwire", "version": __version__, "base_urls": addresses, "paths": PATHS})
         found.headers["vary"] = "accept"
         return found

@@ -11,6 +11,7 @@ source a line break beside a tag or a brace is nothing, any other is one space: 
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import time
 import unicodedata
@@ -28,7 +29,7 @@ from starlette.responses import HTMLResponse
 
 from proxy import __version__
 from proxy.admin.dashboard.static import STATIC
-from proxy.admin.dashboard.summaries import SIGNS, usage_points
+from proxy.admin.dashboard.summaries import SIGNS, adjustment, entries, listed, part, usage_points
 from proxy.errors import InvalidRequest, ProxyError, StoreUnavailable
 from proxy.language import amounts
 from proxy.store.decisions import MAX_REASON_CHARS
@@ -64,18 +65,18 @@ class Visitor(Struct, frozen=True, kw_only=True):
 
 
 async def page(
-    name: str, visitor: Visitor | None, status: int = 200, headers: Mapping[str, str] | None = None, **values: Any
+    name: str, visitor: Visitor | None, status: int = 200, headers: Mapping[str, str] | None = None, /, **values: Any
 ) -> HTMLResponse:
     """A whole page as a response."""
     return HTMLResponse(await rendered(name, visitor, **values), status, headers)
 
 
-async def rendered(name: str, visitor: Visitor | None, **values: Any) -> str:
+async def rendered(name: str, visitor: Visitor | None, /, **values: Any) -> str:
     """A page's text, made in a worker thread."""
     return await asyncio.to_thread(render, name, visitor=visitor, **values)
 
 
-def render(name: str, **values: Any) -> str:
+def render(name: str, /, **values: Any) -> str:
     """A template's text, as UTF-8 can hold it."""
     text = environment().get_template(name).render(values)
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
@@ -89,11 +90,13 @@ def environment() -> Environment:
     made = Environment(autoescape=True, undefined=StrictUndefined, loader=FunctionLoader(_source), auto_reload=False)
     made.policies["json.dumps_function"] = lambda value: msgspec.json.encode(value).decode()
     made.policies["json.dumps_kwargs"] = {}
-    words: tuple[Callable[..., Any], ...] = (amounts.number, amounts.share, amounts.score, amounts.milliseconds, amounts.dollars)
-    for function in (*words, shown, own, cut, decoded, short, moment, minute, own_address, usage_points):
-        made.filters[function.__name__] = function
-    for function in (amounts.many, record_path, run_path, with_query):
-        made.globals[function.__name__] = function
+    filters: tuple[Callable[..., Any], ...] = (
+        *(amounts.number, amounts.share, amounts.score, amounts.milliseconds, amounts.dollars),
+        *(shown, own, cut, pretty, decoded, short, moment, minute, own_address),
+        *(usage_points, entries, listed, part, adjustment),
+    )
+    made.filters |= {function.__name__: function for function in filters}
+    made.globals |= {function.__name__: function for function in (amounts.many, record_path, run_path, with_query)}
     made.globals |= {
         "NONE": amounts.NONE,
         "MAX_REASON_CHARS": MAX_REASON_CHARS,
@@ -139,6 +142,11 @@ def cut(text: str, limit: int) -> str:
 def decoded(content: bytes, limit: int) -> str:
     """The text of the first `limit` bytes."""
     return content[:limit].decode("utf-8", "replace")
+
+
+def pretty(value: Any) -> str:
+    """A value as JSON that a person reads; a text as it is."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1)
 
 
 def _mark(match: re.Match[str]) -> str:

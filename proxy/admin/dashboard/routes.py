@@ -9,34 +9,31 @@ from typing import Any
 
 from msgspec import structs
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
+from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from proxy.admin.auth import AdminAuth
 from proxy.admin.clashes import ClashesApi
-from proxy.admin.dashboard.deciding import DecidingPages, form_body
 from proxy.admin.dashboard.entrance import Entrance, fields_of, form_of
 from proxy.admin.dashboard.events import Feed
 from proxy.admin.dashboard.exchanges import CUTS as EXCHANGES_CUTS
 from proxy.admin.dashboard.exchanges import FORMATS, exchanges_page, exported, filters_of
 from proxy.admin.dashboard.exchanges import PER_PAGE as EXCHANGES_PER_PAGE
-from proxy.admin.dashboard.failures import FailurePages
-from proxy.admin.dashboard.frame import View
-from proxy.admin.dashboard.html import Html
 from proxy.admin.dashboard.overview import CUTS as OVERVIEW_CUTS
 from proxy.admin.dashboard.overview import PLOTTED, WAITING, figures_json, frame, overview_page, period_of
 from proxy.admin.dashboard.panels import FigureSource, Period
 from proxy.admin.dashboard.record import record_page
-from proxy.admin.dashboard.rendering import Visitor, arriving, record_path, rendered, with_query
+from proxy.admin.dashboard.rendering import Visitor, arriving, page, record_path, rendered, with_query
+from proxy.admin.dashboard.review import FailurePages, check_choice, clash_queue, form_body, quarantine_queue
 from proxy.admin.dashboard.run import PER_PAGE as RUN_PER_PAGE
-from proxy.admin.dashboard.run import FailuresOfRun, Turn, run_page
+from proxy.admin.dashboard.run import FailuresOfRun, run_page
 from proxy.admin.dashboard.static import STATIC
 from proxy.admin.dashboard.stopping import when_told_to_stop
 from proxy.admin.dashboard.summaries import summary
 from proxy.admin.failures import FailuresApi
 from proxy.admin.feedback import FeedbackApi, FeedbackBody
 from proxy.admin.quarantine import QuarantineApi
-from proxy.errors import InvalidRequest, NotFound
+from proxy.errors import NotFound
 from proxy.store.clashes import DatabaseClashes
 from proxy.store.exchange_search import ExchangePage, ExchangeSearch, place_of
 from proxy.store.quarantine import DatabaseQuarantine
@@ -77,7 +74,8 @@ class Dashboard:
         self._figures, self._failures, self._routes, self._shadow = figures, failures, routes, shadow
         self._headers = headers
         self._auth, self._entrance = auth, Entrance(auth, self._waiting)
-        self._deciding = DecidingPages(quarantine, clashes, deciding, self._entrance)
+        self._pieces = quarantine_queue(quarantine, deciding[0], self._entrance)
+        self._contradictions = clash_queue(clashes, deciding[1], self._entrance)
         self.feed = Feed(records, self._waiting)
         self._listening = False
 
@@ -96,7 +94,8 @@ class Dashboard:
             Route(f"{pages}/records/{{id}}", enter.page(self._record)),
             Route(f"{pages}/records/{{id}}/feedback", enter.page(self._said), methods=["POST"]),
             Route(f"{pages}/runs/{{id:path}}", enter.page(self._run)),
-            *self._deciding.routes(),
+            *self._pieces.routes(),
+            *self._contradictions.routes(),
             *FailurePages(self._failure_api, self._entrance).routes(),
             Route(f"{pages}/{{rest:path}}", enter.page(_nothing), methods=["GET", "POST"]),
         ]
@@ -124,14 +123,14 @@ class Dashboard:
             report,
             self._figures.panels,
             [summary(row) for row in rows],
-            pending=await self._deciding.whole(items),
+            pending=await self._pieces.whole(items),
             clashes=clashes,
             first_call=self._first_call(request),
             shadow=self._shadow,
         )
         return await rendered("overview.html", visitor, **structs.asdict(shown))
 
-    async def _figures_json(self, request: Request, view: View) -> Response:
+    async def _figures_json(self, request: Request, visitor: Visitor) -> Response:
         report = await self._figures.get(period_of(request))
         assert report is not None
         return Response(figures_json(report), media_type="application/json")
@@ -155,39 +154,35 @@ class Dashboard:
         nothing = await shown(ExchangePage([], "", 0.0))
         return StreamingResponse(arriving(nothing, searched(), EXCHANGES_CUTS), media_type="text/html")
 
-    async def _export(self, request: Request, view: View) -> Response:
+    async def _export(self, request: Request, visitor: Visitor) -> Response:
         form = request.query_params.get("format", "csv")
-        if form not in FORMATS:
-            raise InvalidRequest(f"format: expected one of {', '.join(FORMATS)}", param="format")
+        check_choice("format", form, tuple(FORMATS))
         wanted = filters_of(request.query_params).wanted(time.time())
         headers = {"content-disposition": f'attachment; filename="exchanges.{form}"'}
         kind = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson"}[form]
         return StreamingResponse(exported(self._search, wanted, form), media_type=kind, headers=headers)
 
-    async def _record(self, request: Request, view: View) -> Response:
+    async def _record(self, request: Request, visitor: Visitor) -> Response:
         row = await self._records.get(request.path_params["id"])
         if row is None:
             raise NotFound("no such exchange; it may not be written yet (they are written in batches), or be past its retention")
         said, done = await self._feedback.of_record(row.id), request.query_params.get("done", "")
-        return _html(await asyncio.to_thread(record_page, view, row, self._headers, said, done))
+        shown = await asyncio.to_thread(record_page, row, self._headers, said, done)
+        return await page("record.html", visitor, **structs.asdict(shown))
 
-    async def _said(self, request: Request, view: View) -> Response:
+    async def _said(self, request: Request, visitor: Visitor) -> Response:
         fields = fields_of(await form_of(request))
         self._entrance.check_decision(request, fields)
         record_id = request.path_params["id"]
-        names = ("stage", "place", "said", "expected", "note", "by")
-        wanted = {name: fields[name] for name in names if fields.get(name, "").strip()}
-        if wanted.get("said") == "right":
-            wanted.pop("expected", None)
-        await self._feedback.say(form_body(wanted | {"record_id": record_id}, FeedbackBody))
+        expected = fields.get("expected", "") if fields.get("said") == "wrong" else ""
+        await self._feedback.say(form_body(fields | {"record_id": record_id, "expected": expected}, FeedbackBody))
         return RedirectResponse(with_query(record_path(record_id), done="feedback"), 303)
 
-    async def _run(self, request: Request, view: View) -> Response:
+    async def _run(self, request: Request, visitor: Visitor) -> Response:
         run_id, after = request.path_params["id"], request.query_params.get("after", "")
         rows, more = await self._records.list(RUN_PER_PAGE, after or None, run_id=run_id)
         failures = await self._failures(run_id)
-        turns = [Turn(summary(row), row.step_id, row.found.changes) for row in rows]
-        return _html(run_page(view, run_id, turns, failures, more, after))
+        return await page("run.html", visitor, **structs.asdict(run_page(run_id, rows, failures, more, after)))
 
     # ---- news ----
 
@@ -209,9 +204,5 @@ class Dashboard:
         return f"curl {url} \\\n  -H 'content-type: application/json' \\\n  -d '{body}'"
 
 
-async def _nothing(request: Request, view: View) -> Response:
+async def _nothing(request: Request, visitor: Visitor) -> Response:
     raise NotFound("there is no such page")
-
-
-def _html(page: Html, status: int = 200) -> HTMLResponse:
-    return HTMLResponse(str(page), status)

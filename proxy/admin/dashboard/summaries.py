@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -113,5 +114,19 @@ def part(mapping: Any, name: str) -> Mapping[str, Any]:
 
 def entries(mapping: Any, name: str) -> list[Mapping[str, Any]]:
     """The mappings of a list inside a mapping."""
+    return [entry for entry in listed(mapping, name) if isinstance(entry, Mapping)]
+
+
+def listed(mapping: Any, name: str) -> list[Any]:
+    """A list inside a mapping."""
     found = mapping.get(name) if isinstance(mapping, Mapping) else None
-    return [entry for entry in found if isinstance(entry, Mapping)] if isinstance(found, list) else []
+    return found if isinstance(found, list) else []
+
+
+def adjustment(given: Any) -> str:
+    """What to do otherwise, in words: its ``type``, then its parameters."""
+    if not isinstance(given, Mapping):
+        return str(given or "")
+    rest = {name: value for name, value in given.items() if name != "type"}
+    said = ", ".join(f"{name.replace('_', ' ')} {value if isinstance(value, str) else json.dumps(value)}" for name, value in rest.items())
+    return ": ".join(filter(None, (str(given.get("type", "")).replace("_", " ").lower(), said)))

@@ -1,5 +1,5 @@
 // @ts-check
-/** Figures and times in words, as `words.py` writes them for the first load. */
+/** Figures and times in words, as `proxy.language.amounts` writes them for the first load. */
 
 export const NONE = '–';
 export const SIGNS = {pass: '✓', unsure: '~', unchecked: '○', warn: '!', block: '✕', error: '?', upstream_error: '↯', skipped: '–', pending: '…'};
@@ -31,7 +31,7 @@ export function dollars(value) {
   return value >= 0.0001 ? `$${value.toFixed(4)}` : '<$0.0001';
 }
 
-/** The end of an id that tells it from others of its kind, as `words.py` cuts it.
+/** The end of an id that tells it from others of its kind, as `rendering.py` cuts it.
  * @param {string} id */
 export const short = id => id.length > 14 ? `…${id.slice(-8)}` : id;
 
