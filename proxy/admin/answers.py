@@ -17,7 +17,7 @@ from msgspec import Struct
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from proxy.errors import InvalidRequest, RequestTooLarge
+from proxy.errors import InvalidRequest, NotFound, RequestTooLarge
 
 Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
 _LIST_MAX = 1000
@@ -43,6 +43,13 @@ def json_answer(value: Any, status: int = 200) -> Response:
 def as_object(kind: str, row: Struct, *left_out: str) -> dict[str, Any]:
     """A row of the store as the API gives it."""
     return {"object": kind} | {name: getattr(row, name) for name in row.__struct_fields__ if name not in left_out}
+
+
+def there(row: T | None, what: str, why_not: str = "it may be past its retention") -> T:
+    """`row`. Raises `NotFound` where there is none."""
+    if row is None:
+        raise NotFound(f"no such {what}; {why_not}")
+    return row
 
 
 def listing(

@@ -1,13 +1,11 @@
 """``/health``, ``/ready``, ``/metrics`` and the operator's API: records, the scratchpad, tool outcomes, figures.
 
-What a person decides on is in `proxy.admin.quarantine`, `proxy.admin.clashes` and `proxy.admin.failures`, what people say of findings in
+What a person decides on is in `proxy.admin.decisions` and `proxy.admin.failures`, what people say of findings in
 `proxy.admin.feedback`, the pages in `proxy.admin.dashboard`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from starlette.applications import Starlette
@@ -16,99 +14,42 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from proxy import __version__
-from proxy.admin.answers import Handler, as_object, download, json_answer, listing
+from proxy.admin.answers import Handler, as_object, download, json_answer, listing, there
 from proxy.admin.auth import AdminAuth
-from proxy.admin.clashes import ClashesApi
-from proxy.admin.dashboard.panels import FigureSource, PanelFigures
+from proxy.admin.dashboard.panels import FigureSource
 from proxy.admin.dashboard.routes import Dashboard
-from proxy.admin.dashboard.run import FailuresOfRun
+from proxy.admin.decisions import ClashesApi, QuarantineApi
 from proxy.admin.failures import FailuresApi
 from proxy.admin.feedback import FeedbackApi
 from proxy.admin.front import front
-from proxy.admin.quarantine import QuarantineApi
-from proxy.admin.verdicts import ClientAccess, VerdictsApi
-from proxy.config.client_keys import Clients
+from proxy.admin.parts import AdminParts
+from proxy.admin.verdicts import VerdictsApi
 from proxy.errors import InternalError, InvalidRequest, NotFound, ProxyError, StoreUnavailable
-from proxy.ledger import Ledger
-from proxy.observe.metrics import CONTENT_TYPE, Metrics
-from proxy.observe.open_exchanges import OpenExchanges
+from proxy.observe.metrics import CONTENT_TYPE
 from proxy.ports import ScratchpadItem
-from proxy.ports.panels import StagePanel
-from proxy.ports.stage import Stage
-from proxy.stages.registry import STAGES
 from proxy.store.clashes import DatabaseClashes
-from proxy.store.database import Database
-from proxy.store.exchange_search import ExchangeSearch
 from proxy.store.failures import DatabaseFailures
 from proxy.store.feedback import DatabaseFeedback
 from proxy.store.figures import DatabaseFigures
 from proxy.store.quarantine import DatabaseQuarantine
-from proxy.store.records import Record, Records
+from proxy.store.records import Record
 from proxy.store.scratchpad import DatabaseScratchpad
 from proxy.store.tool_outcomes import DatabaseToolOutcomes
-from proxy.wire.http.headers import ResponseHeaders
 
 _FILTERS = ("route", "run_id", "client", "outcome")
-
-
-@dataclass(slots=True, frozen=True)
-class AdminParts:
-    """What the operator's surface shows."""
-
-    admin_key: str
-    database: Database
-    records: Records
-    scratchpad: DatabaseScratchpad
-    tool_outcomes: DatabaseToolOutcomes
-    quarantine: DatabaseQuarantine
-    clashes: DatabaseClashes
-    failures: DatabaseFailures
-    metrics: Metrics
-    ready: Callable[[], dict[str, str]]
-    """What is not ready yet and why; empty when everything is."""
-    ledger: Ledger = field(default_factory=Ledger)
-    """Counts wrong keys."""
-    figures: PanelFigures | None = None
-    """Figures over time; None for those of the records table."""
-    failures_of_run: FailuresOfRun | None = None
-    """A run's failure records, for its time line; None where nobody keeps any."""
-    stages: Sequence[type[Stage]] = STAGES
-    """Those whose panels and headers are shown, in this order."""
-    routes: tuple[str, ...] = ()
-    """Prefixes that clients can call."""
-    shadow: tuple[str, ...] = ()
-    """Routes whose policy is not enforced."""
-    bodies: bool = False
-    """Whether texts are kept."""
-    access: ClientAccess = field(default_factory=lambda: ClientAccess(Clients(())))
-    """How a client that asks for its own verdict is known."""
-    exchanges: OpenExchanges = field(default_factory=OpenExchanges)
-    """Those of this process that have no record yet."""
-
-
-def panels_of(stages: Sequence[type[Stage]]) -> tuple[type[StagePanel], ...]:
-    """Of each name one."""
-    return tuple({stage.panel.name: stage.panel for stage in stages if stage.panel is not None}.values())
 
 
 def make_admin(parts: AdminParts) -> Starlette:
     """The Starlette application below the proxy's own paths; ``state.stop`` ends what it has open, before the store closes;
     ``state.figures`` are its figures over time."""
-    auth = AdminAuth(parts.admin_key, parts.ledger)
-    api, quarantine, clashes = Api(parts, auth), QuarantineApi(parts.quarantine, parts.metrics), ClashesApi(parts.clashes, parts.metrics)
-    panels = panels_of(parts.stages)
-    over_time = parts.figures or DatabaseFigures(parts.database, panels)
-    figures = FigureSource(over_time, parts.metrics.told, panels)
-    failures = FailuresApi(parts.failures, parts.metrics)
-    of_run = parts.failures_of_run or failures.of_run
-    deciding = (quarantine, clashes)
-    headers = ResponseHeaders(header for stage in parts.stages for header in stage.headers)
-    reviewed = parts.quarantine, parts.clashes
-    search, feedback = ExchangeSearch(parts.database), FeedbackApi(DatabaseFeedback(parts.database), parts.records)
-    shown = (parts.routes, parts.shadow)
-    own: dict[str, Any] = {"search": search, "feedback": feedback, "failure_api": failures, "bodies": parts.bodies}
-    verdicts = VerdictsApi(parts.records, parts.exchanges, parts.access, headers, auth)
-    dashboard = Dashboard(parts.records, *reviewed, deciding, auth, figures, of_run, headers, *shown, **own)
+    auth, database, metrics = AdminAuth(parts.admin_key, parts.ledger), parts.database, parts.metrics
+    quarantine, clashes = QuarantineApi(DatabaseQuarantine(database), metrics), ClashesApi(DatabaseClashes(database), metrics)
+    failures, feedback = FailuresApi(DatabaseFailures(database), metrics), FeedbackApi(DatabaseFeedback(database), parts.records)
+    over_time = DatabaseFigures(database, parts.panels)
+    figures = FigureSource(over_time, metrics.told, parts.panels)
+    verdicts = VerdictsApi(parts.records, parts.exchanges, parts.access, parts.headers, auth)
+    dashboard = Dashboard(parts, auth, figures, quarantine, clashes, failures, feedback)
+    api = Api(parts, quarantine.store)
     operators: list[tuple[str, str, Handler]] = [
         ("GET", "/metrics", api.figures),
         ("GET", "/records", api.records),
@@ -141,7 +82,7 @@ def make_admin(parts: AdminParts) -> Starlette:
         Route("/ready", api.ready),
         Route("/metrics", api.metrics),
         Route("/groundwire/v1/verdicts/{id}", stored(verdicts.verdict)),
-        *(Route(f"/groundwire/v1{path}", api.guarded(handler), methods=[method]) for method, path, handler in operators),
+        *(Route(f"/groundwire/v1{path}", guarded(auth, handler), methods=[method]) for method, path, handler in operators),
         *dashboard.routes(),
     ]
 
@@ -159,20 +100,12 @@ def make_admin(parts: AdminParts) -> Starlette:
 class Api:
     """The handlers."""
 
-    def __init__(self, parts: AdminParts, auth: AdminAuth) -> None:
-        self._p, self._auth = parts, auth
+    def __init__(self, parts: AdminParts, quarantine: DatabaseQuarantine) -> None:
+        self._p, self._quarantine = parts, quarantine
+        self._scratchpad, self._outcomes = DatabaseScratchpad(parts.database), DatabaseToolOutcomes(parts.database)
         self.records = listing(parts.records.list, _summary, _FILTERS, numbers=("since", "until"))
-        self.scratchpad_list = listing(parts.scratchpad.list, _scratchpad_item, ("run_id", "client"))
-        self.tool_outcomes = listing(parts.tool_outcomes.summary, lambda row: as_object("tool_outcomes", row), ("client",))
-
-    def guarded(self, handler: Handler) -> Handler:
-        """Only for the operator; a store that is away is 503."""
-
-        async def guard(request: Request) -> Response:
-            self._auth.check(request)
-            return await handler(request)
-
-        return stored(guard)
+        self.scratchpad_list = listing(self._scratchpad.list, _scratchpad_item, ("run_id", "client"))
+        self.tool_outcomes = listing(self._outcomes.summary, lambda row: as_object("tool_outcomes", row), ("client",))
 
     async def health(self, request: Request) -> Response:
         """The process is alive."""
@@ -195,33 +128,40 @@ class Api:
     async def figures(self, request: Request) -> Response:
         """The same as JSON, and how much is in quarantine; null while the store is away."""
         try:
-            quarantine: dict[str, int] | None = await self._p.quarantine.counts()
+            quarantine: dict[str, int] | None = await self._quarantine.counts()
         except StoreUnavailable:
             quarantine = None
         return json_answer(await self._p.metrics.told() | {"quarantine": quarantine})
 
     async def record(self, request: Request) -> Response:
         """One record, whole."""
-        row = await self._p.records.get(request.path_params["id"])
-        if row is None:
-            raise NotFound("no such record; it may not be written yet (records are written in batches), or be past its retention")
-        return json_answer(_whole(row))
+        row = there(await self._p.records.get(request.path_params["id"]), "record", "it may not be written yet, or be past its retention")
+        bodies = {name: body.decode("utf-8", "replace") for name in _BODIES if (body := getattr(row, name)) is not None}
+        return json_answer(_summary(row) | bodies)
 
     async def scratchpad(self, request: Request) -> Response:
         """An archived piece of context, byte for byte; as a download, since it is not to be trusted."""
         name = request.path_params["id"]
-        item = await self._p.scratchpad.item(name) or await self._p.scratchpad.find(name)  # a reference in a prompt has a short one
-        if item is None:
-            raise NotFound("no such piece of context; it may be past its retention")
-        return download(item.content)
+        item = await self._scratchpad.item(name) or await self._scratchpad.find(name)  # a reference in a prompt has a short one
+        return download(there(item, "piece of context").content)
 
     async def reset_tool_outcomes(self, request: Request) -> Response:
         """Forget what a client's tool calls taught, of one tool (its name or key) if named."""
         client, tool = request.query_params.get("client"), request.query_params.get("tool")
         if client is None:
             raise InvalidRequest("client: whose outcomes to delete, as in the list; tool leaves those of other tools", param="client")
-        deleted = await self._p.tool_outcomes.reset(client, tool)
+        deleted = await self._outcomes.reset(client, tool)
         return json_answer({"object": "tool_outcomes.deleted", "client": client, "tool": tool, "deleted": deleted})
+
+
+def guarded(auth: AdminAuth, handler: Handler) -> Handler:
+    """Only for the operator; a store that is away is 503."""
+
+    async def guard(request: Request) -> Response:
+        auth.check(request)
+        return await handler(request)
+
+    return stored(guard)
 
 
 def stored(handler: Handler) -> Handler:
@@ -247,11 +187,6 @@ def _summary(row: Record) -> dict[str, Any]:
 
 def _scratchpad_item(row: ScratchpadItem) -> dict[str, Any]:
     return as_object("scratchpad_item", row, "content")
-
-
-def _whole(row: Record) -> dict[str, Any]:
-    bodies = {name: body.decode("utf-8", "replace") for name in _BODIES if (body := getattr(row, name)) is not None}
-    return _summary(row) | bodies
 
 
 async def _proxy_error(request: Request, error: Exception) -> Response:

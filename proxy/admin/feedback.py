@@ -12,8 +12,8 @@ from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from proxy.admin.answers import as_object, body_of, json_answer, listing
-from proxy.admin.quarantine import Name, check_person
+from proxy.admin.answers import as_object, body_of, json_answer, listing, there
+from proxy.admin.decisions import Name, check_person
 from proxy.errors import InvalidRequest, NotFound
 from proxy.ports.review import POLICY
 from proxy.store.decisions import MAX_REASON_CHARS
@@ -58,9 +58,7 @@ class FeedbackApi:
     async def say(self, body: FeedbackBody) -> Feedback:
         """Keep it, as the API and the dashboard do. Raises `InvalidRequest`, `NotFound`."""
         check_person(body.by, (POLICY,))
-        record = await self._records.get(body.record_id)
-        if record is None:
-            raise NotFound("no such record; it may not be written yet, or be past its retention")
+        record = there(await self._records.get(body.record_id), "record", "it may not be written yet, or be past its retention")
         label, content = _finding(record, body.stage, body.place)
         known = LABELS if "text" in content else OUTCOMES
         if body.expected and (body.expected not in known or body.expected == label):

@@ -10,14 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from jinja2 import UndefinedError
-from msgspec import structs
 
 from proxy.admin.dashboard import diff
 from proxy.admin.dashboard.exchanges import ListFilters, filters_of
 from proxy.admin.dashboard.panels import FigureSource, Period, report
-from proxy.admin.dashboard.reasons import REASONS, codes_alike
 from proxy.admin.dashboard.record import claims_of, pieces, placed, record_page
 from proxy.admin.dashboard.rendering import Visitor, environment, own_address, render
+from proxy.admin.dashboard.summaries import REASONS, codes_alike
 from proxy.errors import InvalidRequest, StoreUnavailable
 from proxy.language.amounts import milliseconds, number, share
 from proxy.ports.panels import Bucket
@@ -122,7 +121,7 @@ def answer_page(entries: list[dict[str, Any]], text: str) -> str:
     body = {"choices": [{"index": 0, "text": text}]}
     record = making.record(1, 1e9, detail={"verdicts": verdicts}, answer_body=json.dumps(body).encode())
     shown = record_page(record, ResponseHeaders(()), {})
-    return render("record.html", visitor=Visitor(csrf="c"), **structs.asdict(shown))
+    return render("record.html", visitor=Visitor(csrf="c"), **shown, done="")
 
 
 def test_sentences_are_marked_where_they_stand() -> None:

@@ -4,6 +4,10 @@ The source is the store, so that every worker's exchanges show in every page: ea
 listens to this worker. An exchange is listed by the time at which its request came but is written when it is over, so the look goes some
 minutes back and tells what it has not seen before; a page drops what it has already. The specification of the stream is
 https://html.spec.whatwg.org/multipage/server-sent-events.html; a page that comes back gives the last id it has seen.
+
+uvicorn waits for open responses before it ends the application's lifespan, so a stream without an end would hold every stop up until
+the drain is over. The only sign it gives before that is the signal itself, whose handler is therefore wrapped (`when_told_to_stop`): ours
+first, then the server's.
 """
 
 from __future__ import annotations
@@ -11,8 +15,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import signal
+import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from types import FrameType
 from typing import Any
 
 import msgspec
@@ -32,6 +39,7 @@ _BACK_S, _BACK_IDS = 600.0, 1000
 """How long an exchange may last and still be noticed, and how many of the newest are told apart."""
 _QUEUE = 100
 _STOP_S = 2.0
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _encode = msgspec.json.Encoder(order="deterministic").encode
 Counts = Callable[[], Awaitable[dict[str, int]]]
 
@@ -178,3 +186,28 @@ def _event(name: str, data: Any, event_id: str = "") -> bytes:
     """One event; JSON has no line feeds outside of its strings, and escapes those within."""
     head = f"id: {event_id}\n" if event_id else ""
     return f"{head}event: {name}\ndata: ".encode() + _encode(data) + b"\n\n"
+
+
+# ---- the server stops ----
+
+
+def when_told_to_stop(call: Callable[[], None]) -> None:
+    """Call `call` on the running loop at SIGTERM or SIGINT, before whoever handles it now; nothing where nobody does."""
+    if threading.current_thread() is not threading.main_thread():
+        return
+    loop = asyncio.get_running_loop()
+    for number in _SIGNALS:
+        before = signal.getsignal(number)
+        if callable(before) and before is not signal.default_int_handler:
+            signal.signal(number, _wrapped(loop, call, before))
+
+
+def _wrapped(
+    loop: asyncio.AbstractEventLoop, call: Callable[[], None], before: Callable[[int, FrameType | None], object]
+) -> Callable[[int, FrameType | None], None]:
+    def handle(number: int, frame: FrameType | None) -> None:
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(call)
+        before(number, frame)
+
+    return handle

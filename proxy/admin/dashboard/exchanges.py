@@ -7,15 +7,13 @@ import io
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import UTC, datetime
-from types import MappingProxyType
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from proxy.admin.dashboard.reasons import REASONS, codes_alike, in_words
 from proxy.admin.dashboard.rendering import Cut, seconds_of, with_query
-from proxy.admin.dashboard.summaries import SIGNS, RecordSummary, outcome_of, summary
+from proxy.admin.dashboard.summaries import REASONS, SIGNS, codes_alike, in_words, outcome_of, summary
 from proxy.errors import InvalidRequest, StoreUnavailable
 from proxy.store.exchange_search import ExchangeFilters, ExchangePage, ExchangeSearch
 from proxy.store.records import Record
@@ -117,61 +115,28 @@ def filters_of(query: Mapping[str, str]) -> ListFilters:
     return found
 
 
-class ExchangesPage(Struct, frozen=True, kw_only=True):
-    """What ``templates/exchanges.html`` shows."""
-
-    filters: ListFilters
-    given: Mapping[str, str]
-    rows: Sequence[RecordSummary]
-    after: str
-    newer: str | None
-    """The way to the newest part of the list; `older`: to what follows."""
-    older: str | None
-    looked_back_to: float | None
-    """Where the time was up before the page was full."""
-    routes: Sequence[str]
-    """Suggestions, as `models` and `clients`."""
-    models: Sequence[str]
-    clients: Sequence[str]
-    verdicts: Sequence[tuple[str, str]]
-    """Value and words of each choice, as `times` and `reasons`."""
-    times: Sequence[tuple[str, str]]
-    reasons: Sequence[tuple[str, str]]
-    more_given: bool
-    """Whether a filter is given that stands folded away otherwise."""
-    bodies: bool
-    """Whether texts are kept, so that words can be looked for."""
-    first_call: str
-    newest: str
-    """Id of the newest exchange of all: what comes after it is news."""
-    formats: Mapping[str, str] = MappingProxyType(FORMATS)
-
-
-def exchanges_page(
-    found: ExchangePage, filters: ListFilters, *, after: str, routes: Sequence[str], bodies: bool, first_call: str, newest: str
-) -> ExchangesPage:
-    """Of what a search has found; `routes` are the prefixes that clients can call."""
+def exchanges_page(found: ExchangePage, filters: ListFilters, after: str, routes: Sequence[str], bodies: bool) -> dict[str, Any]:
+    """What ``exchanges.html`` shows of a search; `routes` are the prefixes that clients can call, `bodies` says whether texts are kept."""
     rows, given = [summary(row) for row in found.rows], filters.given
     named = [(name, f"{sign} {name.replace('_', ' ')}") for name, sign in SIGNS.items() if name != "pending"]
-    return ExchangesPage(
-        filters=filters,
-        given=given,
-        rows=rows,
-        after=after,
-        newer=with_query(PATH, **given) if after else None,
-        older=with_query(PATH, **given, after=found.next) if found.next else None,
-        looked_back_to=found.looked_back_to,
-        routes=sorted({prefix or "/" for prefix in routes} | {s.route for s in rows}),
-        models=sorted({s.model for s in rows} - {""}),
-        clients=sorted({s.client for s in rows} - {""}),
-        verdicts=[("", "anything"), *_HAPPENED.items(), *named],
-        times=[(key, words) for key, (words, _) in WITHIN.items()],
-        reasons=_reasons(filters.reason),
-        more_given=any(name in given for name in _MORE),
-        bodies=bodies or any(s.question for s in rows) or bool(filters.q),
-        first_call=first_call,
-        newest=newest,
-    )
+    return {
+        "filters": filters,
+        "given": given,
+        "rows": rows,
+        "after": after,
+        "newer": with_query(PATH, **given) if after else None,
+        "older": with_query(PATH, **given, after=found.next) if found.next else None,
+        "looked_back_to": found.looked_back_to,
+        "routes": sorted({prefix or "/" for prefix in routes} | {s.route for s in rows}),
+        "models": sorted({s.model for s in rows} - {""}),
+        "clients": sorted({s.client for s in rows} - {""}),
+        "verdicts": [("", "anything"), *_HAPPENED.items(), *named],
+        "times": [(key, words) for key, (words, _) in WITHIN.items()],
+        "reasons": _reasons(filters.reason),
+        "more_given": any(name in given for name in _MORE),
+        "bodies": bodies or any(s.question for s in rows) or bool(filters.q),
+        "formats": FORMATS,
+    }
 
 
 def _reasons(chosen: str) -> list[tuple[str, str]]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-from msgspec import Struct
 from starlette.requests import Request
 
 from proxy.admin.dashboard.panels import SPANS, Period, Report, chart_label
@@ -16,7 +15,6 @@ from proxy.admin.dashboard.summaries import RecordSummary
 from proxy.admin.dashboard.traffic import NAMES
 from proxy.errors import InvalidRequest
 from proxy.ports.panels import Panel, StagePanel
-from proxy.ports.review import ClashRecord, QuarantineItem
 
 LATEST, PLOTTED = 8, 200
 """Exchanges of the list, and of the chart."""
@@ -28,52 +26,18 @@ _WITHIN = {"hour": "1h", "day": "1d", "week": "7d", "month": "30d"}
 """Of the list of exchanges, by span."""
 
 
-class OverviewFrame(Struct, frozen=True, kw_only=True):
+def frame(period: Period) -> dict[str, Any]:
     """What the page shows before anything is read."""
-
-    period: Period
-    span_tabs: Sequence[tuple[str, str, None]]
-
-
-class OverviewPage(OverviewFrame, frozen=True, kw_only=True):
-    """What ``templates/overview.html`` shows."""
-
-    list_query: Mapping[str, str]
-    """Of the address of the exchanges that the figures are of."""
-    figures_query: Mapping[str, str]
-    """Of the address at which the page's script asks for the figures."""
-    tiles: Mapping[str, tuple[str, str]] | None
-    """None while figures are worked out."""
-    starts: Sequence[float]
-    general: Sequence[tuple[Panel, str]]
-    """Panels, each with its chart in words; `of_stages`: those of stages."""
-    of_stages: Sequence[tuple[Panel, str]]
-    latest: Sequence[RecordSummary]
-    """Newest first."""
-    newest: str
-    plotted: Sequence[RecordSummary]
-    """Those whose context was measured."""
-    pending: Sequence[QuarantineItem]
-    """With their contents."""
-    clashes: Sequence[ClashRecord]
-    """Open ones."""
-    first_call: str
-    """A command that makes the first exchange."""
-    shadow: Sequence[str]
-    """Routes in shadow mode."""
-    slots: int = LATEST
-    """Rows of the list: as many as there will ever be, so that a new exchange moves nothing on the page."""
-
-
-def frame(period: Period) -> OverviewFrame:
-    """The page without what is read for it."""
-    return OverviewFrame(period=period, span_tabs=[(name.capitalize(), f"/dashboard?span={name}", None) for name in SPANS])
+    return {"period": period, "span_tabs": [(name.capitalize(), f"/dashboard?span={name}", None) for name in SPANS]}
 
 
 def overview_page(
-    period: Period, report: Report | None, panels: Sequence[type[StagePanel]], summaries: Sequence[RecordSummary], **more: Any
-) -> OverviewPage:
-    """The page; `panels` are those of stages, also while `report` is worked out, `summaries` the newest exchanges."""
+    period: Period, report: Report | None, panels: Sequence[type[StagePanel]], summaries: Sequence[RecordSummary]
+) -> dict[str, Any]:
+    """What ``overview.html`` shows, beside what waits; `panels` are those of stages, `summaries` the newest exchanges.
+
+    Without a `report`, which is still worked out, its panels are there all the same: the page's script asks for their figures.
+    """
     chosen = {"since": minute(period.since), "until": minute(period.until)}
     by_name = {} if report is None else {panel.name: panel for panel in report.panels}
 
@@ -81,19 +45,18 @@ def overview_page(
         found = by_name.get(name) or Panel(name=name, title=title, headline="…", meaning="being worked out")
         return found, chart_label(found)
 
-    return OverviewPage(
-        **msgspec.structs.asdict(frame(period)),
-        list_query={"within": _WITHIN[period.span]} if period.span is not None else chosen,
-        figures_query={"span": period.span} if period.span is not None else chosen,
-        tiles=None if report is None else report.tiles,
-        starts=() if report is None else report.starts,
-        general=[panel(name, title) for name, title in NAMES.items()],
-        of_stages=[panel(one.name, one.title) for one in panels],
-        latest=summaries[:LATEST],
-        newest=max((s.id for s in summaries), default=""),
-        plotted=[s for s in summaries if s.share is not None],
-        **more,
-    )
+    return frame(period) | {
+        "list_query": {"within": _WITHIN[period.span]} if period.span is not None else chosen,
+        "figures_query": {"span": period.span} if period.span is not None else chosen,
+        "tiles": None if report is None else report.tiles,
+        "starts": () if report is None else report.starts,
+        "general": [panel(name, title) for name, title in NAMES.items()],
+        "of_stages": [panel(one.name, one.title) for one in panels],
+        "latest": summaries[:LATEST],
+        "slots": LATEST,  # as many rows as there will ever be, so that a new exchange moves nothing on the page
+        "newest": max((s.id for s in summaries), default=""),
+        "plotted": [s for s in summaries if s.share is not None],
+    }
 
 
 def figures_json(report: Report) -> bytes:

@@ -13,9 +13,8 @@ from typing import Any
 from msgspec import Struct
 
 from proxy.admin.dashboard import diff
-from proxy.admin.dashboard.reasons import why
 from proxy.admin.dashboard.rendering import cut
-from proxy.admin.dashboard.summaries import entries, listed, outcome_of
+from proxy.admin.dashboard.summaries import entries, listed, outcome_of, why
 from proxy.admin.feedback import LABELS, OUTCOMES
 from proxy.admin.verdict_answers import headers_of
 from proxy.store.detail import RecordTexts, RecordVerdict
@@ -113,41 +112,8 @@ class StageRow(Struct, frozen=True):
     """Of the time of the longest."""
 
 
-class RecordPage(Struct, frozen=True, kw_only=True):
-    """What ``templates/record.html`` shows."""
-
-    record: Record
-    detail: RecordTexts
-    outcome: str
-    why: str
-    claims: Sequence[ShownClaim]
-    claims_left_out: int
-    choices: Sequence[Choice] | None
-    """None where no body was kept."""
-    components: Sequence[tuple[str, int]]
-    """Tokens of the context by what they are, the largest first."""
-    stage_rows: Sequence[StageRow]
-    changes: Sequence[tuple[str, str, str]]
-    """What stages changed: stage, what, and the rest in words."""
-    steps: Sequence[diff.ShownStep] | None
-    """Messages of the request; None where its text was not kept."""
-    steps_left_out: int
-    step_counts: Sequence[tuple[diff.Kind, int]]
-    tools: diff.ToolLists | None
-    parameters: Mapping[str, Any]
-    """Of the request, beside messages and tools."""
-    headers: Mapping[str, str]
-    said: Mapping[tuple[str, str], Feedback]
-    """What people said of its findings, by stage and place."""
-    done: str
-    """What the visitor has just done."""
-    sentence_labels: Sequence[str] = LABELS
-    """What a sentence's finding can be said to have to be; `verdict_labels`: a stage's."""
-    verdict_labels: Sequence[str] = OUTCOMES
-
-
-def record_page(record: Record, headers: ResponseHeaders, said: Mapping[tuple[str, str], Feedback], done: str = "") -> RecordPage:
-    """The page; `headers` are written as the exchange's were."""
+def record_page(record: Record, headers: ResponseHeaders, said: Mapping[tuple[str, str], Feedback]) -> dict[str, Any]:
+    """What ``record.html`` shows; `headers` are written as the exchange's were, `said` is what people said of its findings."""
     detail = record.found
     found = next((verdict.detail for verdict in reversed(detail.verdicts) if verdict.stage == "claims" and verdict.detail), {})
     claims, left_out = claims_of(entries(found, "claims")), found.get("claims_left_out")
@@ -156,26 +122,27 @@ def record_page(record: Record, headers: ResponseHeaders, said: Mapping[tuple[st
     steps = diff.steps(listed(sent, "messages"), listed(went, "messages"))
     shown = diff.listed_steps(steps)
     kinds: tuple[diff.Kind, ...] = ("kept", "changed", "removed", "added")
-    return RecordPage(
-        record=record,
-        detail=detail,
-        outcome=outcome_of(record),
-        why=why(record.reason, record.would),
-        claims=claims,
-        claims_left_out=left_out if isinstance(left_out, int) else 0,
-        choices=None if record.answer_body is None else _choices(_loaded(record.answer_body), claims),
-        components=_components(detail),
-        stage_rows=_stage_rows(detail),
-        changes=[_change(change) for change in detail.changes],
-        steps=None if record.request_body is None else shown,
-        steps_left_out=len(steps) - len(shown),
-        step_counts=[(kind, count) for kind in kinds if (count := sum(step.kind == kind for step in steps))],
-        tools=diff.tool_lists(listed(sent, "tools"), listed(went, "tools")),
-        parameters={name: value for name, value in sent.items() if name not in ("messages", "tools")} if isinstance(sent, Mapping) else {},
-        headers=headers_of(record, headers),
-        said=said,
-        done=done,
-    )
+    return {
+        "record": record,
+        "detail": detail,
+        "outcome": outcome_of(record),
+        "why": why(record.reason, record.would),
+        "claims": claims,
+        "claims_left_out": left_out if isinstance(left_out, int) else 0,
+        "choices": None if record.answer_body is None else _choices(_loaded(record.answer_body), claims),
+        "components": _components(detail),
+        "stage_rows": _stage_rows(detail),
+        "changes": [_change(change) for change in detail.changes],
+        "steps": None if record.request_body is None else shown,
+        "steps_left_out": len(steps) - len(shown),
+        "step_counts": [(kind, count) for kind in kinds if (count := sum(step.kind == kind for step in steps))],
+        "tools": diff.tool_lists(listed(sent, "tools"), listed(went, "tools")),
+        "parameters": _without(sent, "messages", "tools"),
+        "headers": headers_of(record, headers),
+        "said": said,
+        "sentence_labels": LABELS,
+        "verdict_labels": OUTCOMES,
+    }
 
 
 def _choices(body: Any, claims: Sequence[ShownClaim]) -> list[Choice]:
@@ -211,9 +178,13 @@ def _stage_rows(detail: RecordTexts) -> list[StageRow]:
 
 
 def _change(change: Mapping[str, Any]) -> tuple[str, str, str]:
-    rest = {name: value for name, value in change.items() if name not in ("stage", "what")}
+    rest = _without(change, "stage", "what")
     words = ", ".join(f"{name.replace('_', ' ')} {cut(_plain(value), _CHANGE_CHARS)}" for name, value in rest.items())
     return str(change.get("stage", "")), str(change.get("what", "")), words
+
+
+def _without(mapping: Any, *names: str) -> dict[str, Any]:
+    return {name: value for name, value in mapping.items() if name not in names} if isinstance(mapping, Mapping) else {}
 
 
 def _loaded(body: bytes) -> Any:

@@ -7,7 +7,7 @@ as nobody has decided anew since.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, TypeAlias, get_args
+from typing import Any, get_args
 
 import msgspec
 from msgspec import Struct
@@ -15,23 +15,17 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from proxy.admin.clashes import ClashesApi, ResolutionBody
 from proxy.admin.dashboard.entrance import Entrance, fields_of, form_of
 from proxy.admin.dashboard.rendering import Visitor, page, with_query
+from proxy.admin.decisions import ClashesApi, DecisionBody, QuarantineApi, ResolutionBody
 from proxy.admin.failures import FailuresApi, FeedbackBody, StatusBody
-from proxy.admin.quarantine import DecisionBody, QuarantineApi
 from proxy.errors import InvalidRequest, ProxyError
 from proxy.ports.failure_kinds import SIGNAL_TYPES, STATUSES
 from proxy.ports.review import ClashRecord, ClashStatus, QuarantineItem, QuarantineStatus
 from proxy.store.clashes import DatabaseClashes
-from proxy.store.quarantine import DatabaseQuarantine
 
 PER_PAGE, FAILURES_PER_PAGE = 10, 20
 _DECISIONS: dict[str, QuarantineStatus] = {"approve": "approved", "reject": "rejected"}
-Decided: TypeAlias = tuple[str, int, str]
-"""Id, version and status of what a decision was made on."""
-Work: TypeAlias = Callable[[Mapping[str, str], Sequence[str]], Awaitable[list[Decided]]]
-"""What a form asks for: its fields and the entries that are ticked in it."""
 
 
 class Done(Struct, frozen=True):
@@ -52,30 +46,34 @@ class Queue:
         self,
         name: str,
         statuses: Sequence[str],
-        store: DatabaseQuarantine | DatabaseClashes,
         api: QuarantineApi | ClashesApi,
-        decide: Callable[[str, dict[str, str]], Awaitable[QuarantineItem | ClashRecord]],
+        decide: Callable[[str, Mapping[str, str]], Awaitable[QuarantineItem | ClashRecord]],
         entrance: Entrance,
     ) -> None:
         """`decide` takes an entry's id and the fields of its form."""
         self._name, self._path, self._statuses = name, f"/dashboard/{name}", statuses
-        self._store, self._api, self._decide, self._entrance = store, api, decide, entrance
+        self._api, self._decide, self._entrance = api, decide, entrance
 
     def routes(self) -> list[Route]:
         """For the application."""
-        enter, path, post = self._entrance, self._path, ["POST"]
-        return [
-            Route(path, enter.page(self._shown)),
-            Route(f"{path}/many", enter.page(self._many), methods=post),
-            Route(f"{path}/undo", enter.page(self._undone), methods=post),
-            Route(f"{path}/{{id}}", enter.page(self._one), methods=post),
-        ]
+        enter = self._entrance
+        return [Route(self._path, enter.page(self._shown)), Route(f"{self._path}/{{id}}", enter.page(self._decided), methods=["POST"])]
 
-    async def whole(self, rows: Sequence[Any]) -> Sequence[Any]:
-        """The same with their contents."""
-        if isinstance(self._store, DatabaseClashes):
-            return rows
-        return [item for row in rows if (item := await self._store.get(row.id)) is not None]
+    async def count(self, status: str) -> int:
+        """How many there are."""
+        return (await self._api.store.counts())[status]
+
+    async def first(self, limit: int) -> Sequence[Any]:
+        """The newest of those that wait."""
+        return (await self._list(limit, "", self._statuses[0]))[0]
+
+    async def _list(self, limit: int, after: str, status: str) -> tuple[Sequence[Any], bool]:
+        """Rows with their contents, and whether there are more."""
+        store = self._api.store
+        if isinstance(store, DatabaseClashes):
+            return await store.list(limit, after or None, status=status)
+        rows, more = await store.list(limit, after or None, status=status)
+        return [item for row in rows if (item := await store.get(row.id)) is not None], more
 
     async def _shown(self, request: Request, visitor: Visitor) -> Response:
         query = request.query_params
@@ -86,73 +84,58 @@ class Queue:
         status = status or request.query_params.get("status", self._statuses[0])
         check_choice("status", status, self._statuses)
         after = request.query_params.get("after", "")
-        rows, more = await self._store.list(PER_PAGE, after or None, status=status)
-        shown: dict[str, Any] = {
-            "rows": await self.whole(rows),
-            "counts": await self._store.counts(),
-            "status": status,
-            "after": after,
-            "more": more,
-        }
-        return await page(f"{self._name}.html", visitor, code, done=done, **shown)
+        rows, more = await self._list(PER_PAGE, after, status)
+        shown = {"rows": rows, "counts": await self._api.store.counts(), "after": after, "more": more}
+        return await page(f"{self._name}.html", visitor, code, done=done, status=status, **shown)
 
-    async def _one(self, request: Request, visitor: Visitor) -> Response:
-        async def decide(fields: Mapping[str, str], chosen: Sequence[str]) -> list[Decided]:
-            return [_decided(await self._decide(request.path_params["id"], dict(fields)))]
-
-        return await self._answer(request, visitor, decide)
-
-    async def _many(self, request: Request, visitor: Visitor) -> Response:
-        async def decide(fields: Mapping[str, str], chosen: Sequence[str]) -> list[Decided]:
-            named = [_named(item) for item in _some(chosen)]
-            return [_decided(await self._decide(name, {**fields, "version": version, "text": ""})) for name, version in named]
-
-        return await self._answer(request, visitor, decide)
-
-    async def _undone(self, request: Request, visitor: Visitor) -> Response:
-        async def undo(fields: Mapping[str, str], chosen: Sequence[str]) -> list[Decided]:
-            by = fields.get("by", "").strip() or "admin"
-            for name, version in map(_named, _some(chosen)):
-                await self._api.undo(name, by, int(version))
-            return []
-
-        return await self._answer(request, visitor, undo)
-
-    async def _answer(self, request: Request, visitor: Visitor, work: Work) -> Response:
+    async def _decided(self, request: Request, visitor: Visitor) -> Response:
         """Do what a form asks for, and go back to the list; what is refused is said on it."""
         form = await form_of(request)
         fields = fields_of(form)
         status = fields.get("status", self._statuses[0])
         self._entrance.check_decision(request, fields)
         try:
-            decided = await work(fields, form.get("item", []))
+            decided = await self._do(request.path_params["id"], fields, form.get("item", []))
         except ProxyError as error:
             return await self._page(request, visitor, Done(problem=error.message), status, error.status)
-        undo = ",".join(f"{name}.{version}" for name, version, _ in decided)
-        done = decided[0][2] if decided else "undone"
+        undo = ",".join(f"{row.id}.{row.version}" for row in decided)
+        done = decided[0].status if decided else "undone"
         return RedirectResponse(with_query(self._path, status=status, done=done, undo=undo) if status.isalpha() else self._path, 303)
 
+    async def _do(self, name: str, fields: Mapping[str, str], chosen: Sequence[str]) -> list[QuarantineItem | ClashRecord]:
+        """Decide on the entry `name`, or on ``many`` that are ticked; or ``undo`` decisions on these."""
+        if name not in ("many", "undo"):
+            return [await self._decide(name, fields)]
+        if not chosen:
+            raise InvalidRequest("nothing is selected: tick what it is to be decided for", param="item")
+        entries = [_named(item) for item in chosen]
+        if name == "many":
+            return [await self._decide(entry, {**fields, "version": version, "text": ""}) for entry, version in entries]
+        for entry, version in entries:
+            await self._api.undo(entry, fields.get("by", "").strip() or "admin", int(version))
+        return []
 
-def quarantine_queue(store: DatabaseQuarantine, api: QuarantineApi, entrance: Entrance) -> Queue:
+
+def quarantine_queue(api: QuarantineApi, entrance: Entrance) -> Queue:
     """Pieces of context that a policy keeps from the model."""
 
-    async def decide(name: str, fields: dict[str, str]) -> QuarantineItem:
+    async def decide(name: str, fields: Mapping[str, str]) -> QuarantineItem:
         decision = _DECISIONS.get(fields.get("decision", ""))
         if decision is None:
             raise InvalidRequest("choose to approve or to reject", param="decision")
         return await api.decide(name, decision, form_body(fields, DecisionBody))
 
-    return Queue("quarantine", get_args(QuarantineStatus), store, api, decide, entrance)
+    return Queue("quarantine", get_args(QuarantineStatus), api, decide, entrance)
 
 
-def clash_queue(store: DatabaseClashes, api: ClashesApi, entrance: Entrance) -> Queue:
+def clash_queue(api: ClashesApi, entrance: Entrance) -> Queue:
     """Statements that contradict each other."""
 
-    async def decide(name: str, fields: dict[str, str]) -> ClashRecord:
+    async def decide(name: str, fields: Mapping[str, str]) -> ClashRecord:
         text = fields.get("text", "") if fields.get("resolution") == "merged" else ""  # it counts only where it is to be put in place
-        return await api.decide(name, form_body(fields | {"text": text}, ResolutionBody))
+        return await api.decide(name, form_body({**fields, "text": text}, ResolutionBody))
 
-    return Queue("clashes", get_args(ClashStatus), store, api, decide, entrance)
+    return Queue("clashes", get_args(ClashStatus), api, decide, entrance)
 
 
 class FailurePages:
@@ -217,16 +200,6 @@ def check_choice(name: str, given: str, known: Sequence[str]) -> None:
     """Raises `InvalidRequest` for what cannot be chosen."""
     if given not in known:
         raise InvalidRequest(f"{name}: expected one of {', '.join(filter(None, known))}", param=name)
-
-
-def _decided(row: QuarantineItem | ClashRecord) -> Decided:
-    return row.id, row.version, row.status
-
-
-def _some(chosen: Sequence[str]) -> Sequence[str]:
-    if not chosen:
-        raise InvalidRequest("nothing is selected: tick what it is to be decided for", param="item")
-    return chosen
 
 
 def _named(item: str) -> tuple[str, str]:

@@ -44,55 +44,31 @@ class Turn(Struct, frozen=True):
     """Whether its question is another than that of the turn before."""
 
 
-class RunPage(Struct, frozen=True, kw_only=True):
-    """What ``templates/run.html`` shows; without a time line nothing is known of the run."""
-
-    run_id: str
-    timeline: Sequence[tuple[float, Turn | None, Failure | None]] = ()
-    """Exchanges and failures, oldest first."""
-    began: float = 0.0
-    last_seen: float = 0.0
-    exchanges: int = 0
-    ended: str = ""
-    """How many exchanges had which verdict."""
-    failures: int = 0
-    unresolved: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    usd: float | None = None
-    provider_ms: float = 0.0
-    plotted: Sequence[RecordSummary] = ()
-    """Newest first."""
-    more: bool = False
-    after: str = ""
-    older: str = ""
-
-
-def run_page(run_id: str, records: Sequence[Record], failures: Sequence[Failure], more: bool, after: str) -> RunPage:
-    """The page; `records` newest first."""
+def run_page(run_id: str, records: Sequence[Record], failures: Sequence[Failure], more: bool, after: str) -> dict[str, Any]:
+    """What ``run.html`` shows; `records` newest first. Without a time line nothing is known of the run."""
     if not records and not failures:
-        return RunPage(run_id=run_id)
+        return {"run_id": run_id, "timeline": ()}
     rows = [summary(record) for record in records]
     times = [s.at for s in rows] + [_created_at(failure) for failure in failures]
     costs = [s.usd for s in rows if s.usd is not None]
-    return RunPage(
-        run_id=run_id,
-        timeline=_timeline(records, rows, failures),
-        began=min(times),
-        last_seen=max(times),
-        exchanges=len(rows),
-        ended=", ".join(f"{count:,} {name}" for name, count in Counter(s.outcome for s in rows).most_common()),
-        failures=len(failures),
-        unresolved=sum(str(failure.get("status", "")) not in _OVER for failure in failures),
-        prompt_tokens=sum(s.tokens or 0 for s in rows),
-        completion_tokens=sum(s.answer or 0 for s in rows),
-        usd=sum(costs) if costs else None,
-        provider_ms=sum(s.ms - (s.own_ms or 0.0) for s in rows),
-        plotted=[s for s in rows if s.share is not None],
-        more=more,
-        after=after,
-        older=with_query(run_path(run_id), after=rows[-1].id) if more else "",
-    )
+    return {
+        "run_id": run_id,
+        "timeline": _timeline(records, rows, failures),
+        "began": min(times),
+        "last_seen": max(times),
+        "exchanges": len(rows),
+        "ended": ", ".join(f"{count:,} {name}" for name, count in Counter(s.outcome for s in rows).most_common()),
+        "failures": len(failures),
+        "unresolved": sum(str(failure.get("status", "")) not in _OVER for failure in failures),
+        "prompt_tokens": sum(s.tokens or 0 for s in rows),
+        "completion_tokens": sum(s.answer or 0 for s in rows),
+        "usd": sum(costs) if costs else None,
+        "provider_ms": sum(s.ms - (s.own_ms or 0.0) for s in rows),
+        "plotted": [s for s in rows if s.share is not None],
+        "more": more,
+        "after": after,
+        "older": with_query(run_path(run_id), after=rows[-1].id) if more else "",
+    }
 
 
 def _timeline(

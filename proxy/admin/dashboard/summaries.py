@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
-from proxy.admin.dashboard.reasons import why
 from proxy.exchange import QUIET
-from proxy.store.records import Record
+from proxy.store.records import NOTHING, Record
 
+_WORDS = tomllib.loads(Path(__file__).with_name("reasons.words.toml").read_text("utf-8"))
+REASONS: dict[str, str] = _WORDS["reasons"]
+"""Codes of verdicts and errors in words; a code that is not here is shown as it is."""
 MAX_MODEL_CHARS = 80
 """Of a model's name, which a client chooses, in lists; the record's page has it whole."""
 
@@ -99,6 +103,28 @@ def summary(record: Record) -> RecordSummary:
         question=record.question,
         said=record.answer,
     )
+
+
+def in_words(code: str) -> str:
+    """A code as a phrase; "" for none."""
+    if code in REASONS:
+        return REASONS[code]
+    if code.startswith("unchecked_language_"):
+        return f"{REASONS['unchecked_language']}: {code.removeprefix('unchecked_language_').replace('_', ', ')}"
+    if code.startswith("upstream_"):
+        return f"the provider said {code.removeprefix('upstream_').replace('_', ' ')}"
+    return code.replace("_", " ")
+
+
+def codes_alike(code: str) -> tuple[str, ...]:
+    """`code` and those with the same words; nothing for none."""
+    return tuple(dict.fromkeys([code, *(one for one, words in REASONS.items() if words == REASONS.get(code))])) if code else ()
+
+
+def why(reason: str, would: str) -> str:
+    """What happened, in a few words: what a policy in shadow mode held back comes first."""
+    held = _WORDS["would"].get(would, "") if would != NOTHING else ""
+    return ": ".join(part for part in (held, in_words(reason)) if part)
 
 
 def usage_points(summaries: Sequence[RecordSummary]) -> dict[str, Any]:
