@@ -1,5 +1,7 @@
 # Groundwire with the small local model's engine and the PostgreSQL driver. Build: docker build -t groundwire .
 # Run: docker run -p 4000:4000 -v ./config:/config groundwire      (config.yaml and policies/ in ./config; groundwire init writes them)
+# With a provider's key in the configuration it starts only where clients have keys (keys: in config.yaml; groundwire new-key NAME makes one)
+# or server: {allow_anonymous: true} says that anyone who reaches it may spend that key.
 FROM python:3.11-slim AS build
 WORKDIR /src
 RUN python -m venv /opt/groundwire

@@ -55,7 +55,7 @@ LOSS = {"us": 0.5, "calls": 0.15}
 """Of a figure: what a change may cost before the check fails. Calls scatter by 2%; CPU time beside a machine's other work by a quarter
 (with 204 KB, whose bytes fall out of a shared cache), so that only what is gross shows in it."""
 CONNECTIONS = 8
-TURNS = {"small": (36, 64), "large": (24, 16)}
+TURNS = {"small": (36, 64), "large": (24, 16), "agent": (24, 16)}
 """By kind of body: how many turns, and requests in each."""
 COUNTED = 64
 TRIES = 3

@@ -62,7 +62,12 @@ class Operation(Struct, frozen=True):
 OPERATIONS: tuple[Operation, ...] = (
     Operation("GET", "/", "the start page, as HTML or JSON", open=True),
     Operation("GET", "/health", "the process is alive", open=True),
-    Operation("GET", "/ready", "store, token counter and models are there; else 503, with what is missing", open=True),
+    Operation(
+        "GET",
+        "/ready",
+        "this node can answer; else 503, with what is missing. The store's state beside it, counted with `?store=1`",
+        open=True,
+    ),
     Operation("GET", "/metrics", "figures for Prometheus, added up over workers", gives="text", open=True),
     Operation(
         "GET",

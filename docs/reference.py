@@ -20,6 +20,7 @@ from proxy.__main__ import _parser
 from proxy.cli.schema import attribute_docs
 from proxy.cli.stage_words import option_rows, summary
 from proxy.config import settings
+from proxy.config.decisions import DecisionsSettings
 from proxy.config.models import EmbeddingSettings, GroundingSettings
 from proxy.config.observability import LoggingSettings, TracingSettings
 from proxy.observe.metrics.families import FAMILIES, GAUGES
@@ -38,6 +39,7 @@ SECTIONS: tuple[tuple[str, type[Struct]], ...] = (
     *((f"upstreams.NAME, kind: {kind.__struct_config__.tag}", kind) for kind in get_args(settings.UpstreamSettings)),
     ("upstreams.NAME.timeouts", settings.Timeouts),
     ("upstreams.NAME.retries", settings.Retries),
+    ("upstreams.NAME.decisions", DecisionsSettings),
     ("routes, a list", settings.RouteSettings),
     ("keys, a list", settings.KeySettings),
     ("models.NAME", settings.ModelSettings),

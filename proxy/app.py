@@ -23,8 +23,8 @@ from proxy.admin.verdicts import client_access
 from proxy.config.client_keys import Clients
 from proxy.config.paths import PathRules
 from proxy.config.settings import (
-    EmbeddedSettings,
-    OpenAISettings,
+    BuiltinSettings,
+    LocalSettings,
     RouteSettings,
     Settings,
     UpstreamSettings,
@@ -32,7 +32,7 @@ from proxy.config.settings import (
     load_settings,
     spends,
 )
-from proxy.errors import ConfigError, NotFound
+from proxy.errors import ConfigError, NotFound, StoreUnavailable
 from proxy.grounding.judging.options import local_models
 from proxy.models.deferred import DeferredModels
 from proxy.models.knowledge.bases import FolderKnowledgeBases
@@ -78,10 +78,12 @@ from proxy.store.scratchpad import DatabaseScratchpad
 from proxy.store.tool_outcomes import DatabaseToolOutcomes
 from proxy.store.tool_runs import DatabaseToolRuns
 from proxy.store.writer import RecordWriter
+from proxy.upstreams.builtin import BuiltinUpstream
 from proxy.upstreams.chat_model import UpstreamChat
-from proxy.upstreams.making import make_upstream, model_settings
-from proxy.upstreams.resilience import Resilient, Slots
-from proxy.upstreams.translating import Translating, is_openai, translated_paths
+from proxy.upstreams.decision_model import UpstreamDecisions
+from proxy.upstreams.making import decision_apis, make_resilient, make_upstream, model_settings
+from proxy.upstreams.resilience import Resilient
+from proxy.upstreams.translating import translated_paths
 from proxy.wire.chat.completions import ChatDialect
 from proxy.wire.dialect import Dialects, TokenCount
 from proxy.wire.http.asgi import Receive, Responder, Scope, Send
@@ -111,34 +113,37 @@ class App:
         verifiers: Verifiers | None = None,
     ) -> None:
         """Build every part; `make` builds the upstreams, `verifiers` take the place of this process's own. Raises `ConfigError`."""
-        self._make_upstream = make or make_upstream
+        self._make_upstream = make or self._own_upstream
         self.settings = settings
+        self.verifiers = make_verifiers(settings)
+        self._verifiers: Verifiers = verifiers or self.verifiers
         self.tokens = TiktokenCounter(model_settings(settings))
         self.metrics = Metrics(self.tokens.model)
         self.database = Database(settings.store.url)
+        self.pages_database = self.database.for_pages()
         self.records_writer = RecordWriter(self.database, self.metrics)
         self.retention = Retention(self.database, days=settings.store.retention_days, max_mb=settings.store.retention_mb)
-        records, scratchpad = Records(self.database, self.records_writer), DatabaseScratchpad(self.database)
+        records, scratchpad = Records(self.pages_database, self.records_writer), DatabaseScratchpad(self.database)
         quarantine, clashes, failures = DatabaseQuarantine(self.database), DatabaseClashes(self.database), DatabaseFailures(self.database)
-        self._proxies = TrustedProxies(settings.server.trusted_proxies)
+        self._proxies = TrustedProxies(settings.server.trusted_proxies) if settings.server.trusted_proxies else None
         self.ledger = make_ledger(settings.server, self._proxies, self.metrics)
         self.upstreams = {name: self._resilient(name, s) for name, s in settings.upstreams.items()}
         policies, outcomes = load_policies(settings, stages), DatabaseToolOutcomes(self.database)
         used = tuple(dict.fromkeys((*stages, *(stage for found in policies.values() for stage in found.stages))))
         self.models = DeferredModels(lambda: make_models(settings, outcomes))
         self.knowledge = FolderKnowledgeBases(Path(settings.folder), self.models)
-        self.verifiers = make_verifiers(settings)
         ports = Ports(
             tokens=self.tokens,
             counters=self.metrics,
             scratchpad=scratchpad,
             embedder=self.models,
             chat=UpstreamChat(self.upstreams, forwarding(settings)),
+            decisions=UpstreamDecisions(self.upstreams, decision_apis(settings), self.tokens, forwarding(settings)),
             ranker=self.models,
             tool_runs=DatabaseToolRuns(self.database),
             compactions=DatabaseCompactions(self.database),
             first_seen=DatabaseFirstSeen(self.database),
-            verifiers=verifiers or self.verifiers,
+            verifiers=self._verifiers,
             knowledge=self.knowledge,
             quarantine=quarantine,
             clashes=clashes,
@@ -148,7 +153,7 @@ class App:
         self._watch()
         self.afterwards = Afterwards(self.metrics)
         self.tracing = make_tracing(settings)
-        named = {n: None if isinstance(s, EmbeddedSettings) else s.model_prefix for n, s in settings.upstreams.items()}
+        named = {n: None if isinstance(s, LocalSettings) else s.model_prefix for n, s in settings.upstreams.items()}
         prices = prices_of(named, self.tokens.model)
         services = Services(
             server=settings.server,
@@ -173,7 +178,17 @@ class App:
         admin_key = settings.server.admin_key or os.environ.get(GENERATED_KEY_VARIABLE, "")
         prefixes = tuple(route.prefix for route in settings.routes)
         shadow = tuple(route.prefix or "/" for route in self.routes if not route.default.pipeline.enforces)
-        parts = AdminParts(admin_key, self.database, records, self.metrics, self.missing, stages=used, routes=prefixes, shadow=shadow)
+        parts = AdminParts(
+            admin_key,
+            self.pages_database,
+            records,
+            self.metrics,
+            self.missing,
+            self.store_problem,
+            stages=used,
+            routes=prefixes,
+            shadow=shadow,
+        )
         access = client_access(settings, services.clients, DIALECTS, [route.prefix for route in self.routes if route.own_machine_only])
         more: dict[str, Any] = {"access": access, "exchanges": services.recorder.open, "ledger": self.ledger}
         self._admin = make_admin(replace(parts, bodies=settings.store.bodies, **more))
@@ -188,7 +203,8 @@ class App:
         if scope["type"] == "lifespan":
             await self._lifespan(scope, receive, send)
         elif scope["type"] == "http":
-            scope = self._proxies.resolved(scope) if self._proxies else scope
+            if self._proxies is not None:
+                scope = self._proxies.resolved(scope)
             await (self._for_pages if self._for_pages and is_api(scope) else self._http)(scope, receive, send)
         elif scope["type"] == "websocket":  # the realtime API is not proxied
             await send({"type": "websocket.close", "code": 1008, "reason": "Groundwire serves no websockets"})
@@ -217,6 +233,8 @@ class App:
         one_thread_a_product()
         self.knowledge.check(lambda: make_embedder(self.settings).name)
         await self.database.start()
+        if self.pages_database is not self.database:
+            await self.pages_database.start()
         self.records_writer.start()
         self.retention.start()
         self.rollups.start()
@@ -226,7 +244,8 @@ class App:
         for upstream in self.upstreams.values():
             await upstream.upstream.start()
         self._pricing = asyncio.create_task(asyncio.to_thread(self.tokens.load_list))  # the metrics need its prices
-        if self.has_stages:
+        judges = any(isinstance(upstream, BuiltinSettings) for upstream in self.settings.upstreams.values())
+        if self.has_stages or judges:
             counter = asyncio.create_task(asyncio.to_thread(self.tokens.load))
             self._warming = {"token counter": counter, "stages": asyncio.create_task(self._warm_after(counter))}
         stages = [stage for route in self.routes if route.default.load_models == "at_start" for stage in route.default.pipeline.stages]
@@ -234,6 +253,8 @@ class App:
             self._loading.append(asyncio.create_task(self.models.load()))
         verifies = [stage for stage in stages if stage.verifies and stage.ports.verifiers is self.verifiers]
         verifiers = dict.fromkeys(name for stage in verifies for name in local_models(stage.options))
+        if judges and self._verifiers is self.verifiers:
+            verifiers[""] = None
         if self.knowledge:
             self._loading.append(asyncio.create_task(self.knowledge.load()))
         if verifiers:
@@ -260,6 +281,8 @@ class App:
         await self.retention.stop()
         await self.rollups.stop()
         await self.records_writer.stop()
+        if self.pages_database is not self.database:
+            await self.pages_database.stop()
         await self.database.stop()
         await self.metrics.stop()
 
@@ -298,8 +321,6 @@ class App:
     def missing(self) -> dict[str, str]:
         """What is not ready yet, and why."""
         found = {name: "still loading" for name, task in self._warming.items() if not task.done()}
-        if self.records_writer.problem:
-            found["records"] = f"{len(self.records_writer)} wait to be written: {self.records_writer.problem}"
         if self.models.problem:
             found["embedding model"] = self.models.problem
         if self.knowledge.problem:
@@ -307,6 +328,16 @@ class App:
         if self.verifiers.problem:
             found["verifier"] = self.verifiers.problem
         return found
+
+    async def store_problem(self) -> str:
+        """Why the store takes nothing now; "" where it does. Requests are answered all the same."""
+        problem = self.records_writer.problem
+        found = [f"{len(self.records_writer)} records wait to be written: {problem}"] if problem else []
+        try:
+            await self.database.ping()
+        except StoreUnavailable as error:
+            found.insert(0, str(error))
+        return "; ".join(found)
 
     async def _lifespan(self, scope: Scope, receive: Receive, send: Send) -> None:
         await receive()
@@ -324,19 +355,13 @@ class App:
         await send({"type": "lifespan.shutdown.complete"})
 
     def _resilient(self, name: str, settings: UpstreamSettings) -> Resilient:
-        slots = Slots(settings.max_concurrency, settings.max_queue, wait_s=settings.timeouts.queue_s, ledger=self.ledger)
-        upstream = Translating(
-            self._make_upstream(name, settings),
-            settings.spoken,
-            newest=isinstance(settings, OpenAISettings) and is_openai(settings.base_url),
-            limit_of=lambda model: self.tokens.model(upstream.catalogue_name(model)).max_output_tokens,
-            dropped=settings.drop_fields,
-            max_bytes=self.settings.server.max_answer_bytes,
-        )
-        figures = self.metrics.upstream(name)
-        return Resilient(
-            upstream, settings.retries, slots, settings.fallback, self.metrics, settings.timeouts.total_s, figures, upstream.takes
-        )
+        made, most = self._make_upstream(name, settings), self.settings.server.max_answer_bytes
+        return make_resilient(made, settings, self.tokens, self.ledger, self.metrics, self.metrics.upstream(name), most)
+
+    def _own_upstream(self, name: str, settings: UpstreamSettings) -> Upstream:
+        if isinstance(settings, BuiltinSettings):
+            return BuiltinUpstream(name, settings, self._verifiers, self.tokens, self.settings.server.max_body_bytes)
+        return make_upstream(name, settings)
 
     def _make_routes(self, ports: Ports, policies: Mapping[str, RoutePolicies]) -> list[Route]:
         active: dict[tuple[int, bool], ActivePolicy] = {}

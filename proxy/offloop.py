@@ -20,6 +20,8 @@ from contextvars import ContextVar
 from functools import partial
 from typing import ParamSpec, TypeVar
 
+from msgspec import Struct
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -32,7 +34,6 @@ SLICE_S = 0.005
 """Longest time that one exchange has the event loop for itself."""
 _LOOK_S = 0.01
 """How often work in a thread looks at its processor time, which takes a call of the system."""
-_here = threading.local()
 
 
 SWITCH_S = 0.001
@@ -57,13 +58,22 @@ class _TooLong(BaseException):
     """Work on the event loop has had its slice."""
 
 
-class Allowance:
+class _Here(threading.local):
+    """Of one thread."""
+
+    work: _Work | None = None
+    """What runs in it now."""
+
+
+_here = _Here()
+
+
+class Allowance(Struct):
     """Processor time that work may take: of an exchange, or of one stage of it (`part`). Threads' and the loop's own, models' not."""
 
-    __slots__ = ("limit_s", "spent_s", "whole")
-
-    def __init__(self, limit_s: float, whole: Allowance | None = None) -> None:
-        self.limit_s, self.whole, self.spent_s = limit_s, whole, 0.0
+    limit_s: float
+    whole: Allowance | None = None
+    spent_s: float = 0.0
 
     def part(self, limit_s: float) -> Allowance:
         """What one stage may take of it."""
@@ -94,40 +104,37 @@ def allowed(allowance: Allowance) -> Iterator[None]:
         _allowance.reset(token)
 
 
-class _Work:
+class _Work(Struct):
     """One piece of work: whether somebody still waits for it, and how long it may go on. Set by the event loop, read where it runs."""
 
-    __slots__ = ("_allowance", "_began", "_look_at", "_on_loop", "over")
-
-    def __init__(self, allowance: Allowance | None, *, on_loop: bool) -> None:
-        self.over, self._allowance, self._on_loop = False, allowance, on_loop
-        self._look_at, self._began = 0.0, 0.0
+    allowance: Allowance | None
+    on_loop: bool
+    over: bool = False
+    look_at: float = 0.0
+    began: float = 0.0
 
     def run(self, work: Callable[[], T]) -> T:
-        """What `work` returns; its processor time is taken from the allowance."""
-        before, _here.work = getattr(_here, "work", None), self
-        self._began = time.thread_time()
-        self._look_at = time.perf_counter() + SLICE_S if self._on_loop else 0.0
+        """What `work` returns, in a thread; its processor time is taken from the allowance."""
+        _here.work, self.began = self, time.thread_time()
         try:
-            if not self._on_loop:
-                self.check()  # it may have waited for a thread until nobody waited for it
+            self.check()  # it may have waited for a thread until nobody waited for it
             return work()
         finally:
-            _here.work = before
-            if self._allowance is not None:
-                self._allowance.spend(time.thread_time() - self._began)
+            _here.work = None
+            if self.allowance is not None:
+                self.allowance.spend(time.thread_time() - self.began)
 
     def check(self) -> None:
         """Raises where it must not go on."""
         if self.over:
             raise Abandoned
         now = time.perf_counter()
-        if now < self._look_at:
+        if now < self.look_at:
             return
-        if self._on_loop:
+        if self.on_loop:
             raise _TooLong
-        self._look_at = now + _LOOK_S
-        if self._allowance is not None and self._allowance.over(time.thread_time() - self._began):
+        self.look_at = now + _LOOK_S
+        if self.allowance is not None and self.allowance.over(time.thread_time() - self.began):
             raise _Spent
 
 
@@ -137,13 +144,21 @@ async def aside(size: int, work: Callable[P, T], *args: P.args, **kwargs: P.kwar
     It must not touch what belongs to the loop, and must not mind being begun twice. Raises `OverBudget` where the exchange's processor
     time is used up.
     """
-    allowance, bound = _allowance.get(), partial(work, *args, **kwargs)
+    allowance = _allowance.get()
     if size < LARGE:
-        with suppress(_TooLong):
-            return _Work(allowance, on_loop=True).run(bound)
+        before, _here.work = _here.work, _Work(allowance, on_loop=True, look_at=time.perf_counter() + SLICE_S)
+        began = time.thread_time() if allowance is not None else 0.0
+        try:
+            return work(*args, **kwargs)
+        except _TooLong:
+            pass
+        finally:
+            _here.work = before
+            if allowance is not None:
+                allowance.spend(time.thread_time() - began)
     piece = _Work(allowance, on_loop=False)
     try:
-        return await asyncio.to_thread(piece.run, bound)
+        return await asyncio.to_thread(piece.run, partial(work, *args, **kwargs))
     except _Spent:
         raise OverBudget from None
     finally:
@@ -152,15 +167,13 @@ async def aside(size: int, work: Callable[P, T], *args: P.args, **kwargs: P.kwar
 
 def check() -> None:
     """In work of `aside`: raises where its caller has gone, or its time is over. Anywhere else nothing; 50 ns."""
-    work: _Work | None = getattr(_here, "work", None)
-    if work is not None:
+    if (work := _here.work) is not None:
         work.check()
 
 
 def each(items: Iterable[T]) -> Iterator[T]:
     """`items`, with a `check` before each."""
-    work: _Work | None = getattr(_here, "work", None)
-    if work is None:
+    if (work := _here.work) is None:
         yield from items
         return
     for item in items:

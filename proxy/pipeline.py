@@ -27,6 +27,8 @@ log = logging.getLogger("groundwire.pipeline")
 
 RETRY_AFTER_S = "1"
 """Whoever comes again after a second finds a store, or a model, that had a hiccup."""
+_LATE = frozenset(("check_timeout", "check_over_budget"))
+"""Codes of checks that ran out of time: the same request may have more of it later."""
 _HEAD_START_S = 0.003
 """What the upstream's request gets of the event loop before the stages that only tell."""
 Hook = Callable[[Exchange], Awaitable[Verdict | None]]
@@ -326,7 +328,7 @@ class Pipeline:
                 raise PolicyBlocked(verdict.message or f"the policy's stage {stage.name} refused this", param=verdict.code or stage.name)
             if verdict.outcome == "error" and stage.options.on_error == "closed":
                 message = f"the check {stage.name} could not run, and the policy refuses what it cannot check"
-                if verdict.code in stage.retryable or verdict.code == "check_over_budget":
+                if verdict.code in stage.retryable or verdict.code in _LATE:
                     raise Overloaded(f"{message}; try again", param=verdict.code, headers=(("retry-after", RETRY_AFTER_S),))
                 raise PolicyBlocked(message, param=verdict.code or "check_failed")
         return verdict

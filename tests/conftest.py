@@ -115,10 +115,10 @@ class Running:
         async with self._session.request(method, self.url + path, data=body, headers=named) as response:
             return Answer(response, await response.read())
 
-    def open(self, body: object, **headers: str) -> Any:
+    def open(self, body: object, path: str = "/v1/chat/completions", **headers: str) -> Any:
         """An open response, to read as it streams."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
-        return self._session.post(self.url + "/v1/chat/completions", json=body, headers=named)
+        return self._session.post(self.url + path, json=body, headers=named)
 
     async def record(self, answer: Answer) -> Any:
         """The answer's record, flushed."""

@@ -88,7 +88,7 @@ def served(admin_routes: Any) -> Any:
 
     def asked(path: str, method: str) -> bool:
         scope = {"type": "http", "path": path, "method": method, "headers": []}
-        return path == "/v1/chat/completions" or any(route.matches(scope)[0] is Match.FULL for route in admin_routes)
+        return path in ("/v1/chat/completions", "/v1/systemone") or any(route.matches(scope)[0] is Match.FULL for route in admin_routes)
 
     return asked
 

@@ -70,12 +70,13 @@ def test_what_one_person_has_is_one_network(one: str, other: str) -> None:
 
 
 def test_what_a_request_has_comes_back_once() -> None:
-    share, refused = Share(10), list[int]()
-    holding = Holding(share, NOBODY, lambda: refused.append(1))
+    refused = list[str]()
+    ledger = Ledger(max_bodies_bytes=10, count=refused.append)
+    holding = Holding(ledger)
     assert (True, True, False) == (holding.take(4), holding.take(5), holding.take(2))
     holding.release()
     holding.release()
-    assert (10, [1]) == (share.free, refused)
+    assert (10, ["ledger.body_refused_count"]) == (ledger.bodies.free, refused)
 
 
 class Clock:

@@ -1,4 +1,4 @@
-"""A store that cannot be had: requests are answered, /ready says it, the counters tell what was not recorded."""
+"""A store that cannot be had: requests are answered, /ready stays and says it beside, the counters tell what was not recorded."""
 
 import asyncio
 import re
@@ -70,8 +70,8 @@ async def test_a_store_in_a_folder_that_is_not_there(tmp_path: Path) -> None:
         records = await proxy.get("/groundwire/v1/records")
         exposition = await until(lambda: _with_errors(proxy))
     assert [200] * 3 == [a.status for a in answers]
-    assert (503, 200) == (ready.status, health.status)
-    assert f"the folder {tmp_path}/missing does not exist" in ready.json["missing"]["store"]
+    assert (200, 200, "away") == (ready.status, health.status, dict(ready.headers)["x-groundwire-store"])
+    assert f"the folder {tmp_path}/missing does not exist" in ready.json["store"]["problem"]
     assert (503, "overloaded") == (records.status, records.json["error"]["code"])
     assert figure(exposition, "groundwire_records_write_errors_total") >= 1
 
@@ -91,20 +91,20 @@ async def test_a_folder_that_comes_gets_the_records_that_waited(tmp_path: Path) 
 
 
 async def _ready(proxy: Running) -> bool:
-    return (await proxy.get("/ready")).status == 200
+    return (await proxy.get("/ready?store=1")).status == 200
 
 
 @pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs a folder that not even root can write")
 async def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     async with Elsewhere(tmp_path, "/proc/store.db") as proxy:
         assert 200 == (await proxy.post()).status
-        assert (503, ["store"]) == ((ready := await proxy.get("/ready")).status, list(ready.json["missing"]))
+        assert (503, "away") == ((ready := await proxy.get("/ready?store=1")).status, ready.json["store"]["status"])
 
 
 async def test_a_store_that_is_a_folder(tmp_path: Path) -> None:
     async with Elsewhere(tmp_path, tmp_path) as proxy:
         assert 200 == (await proxy.post()).status
-        assert (503, ["store"]) == ((ready := await proxy.get("/ready")).status, list(ready.json["missing"]))
+        assert (503, "away") == ((ready := await proxy.get("/ready?store=1")).status, ready.json["store"]["status"])
 
 
 async def test_a_store_that_is_locked_delays_nobody_and_gets_its_records_later(start: Start, tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ async def test_a_store_that_is_locked_delays_nobody_and_gets_its_records_later(s
     assert (20, 21, 0.0) == (waiting, len(listed), lost)
 
 
-async def test_a_store_that_takes_no_records_is_not_ready_though_it_can_be_reached(start: Start, tmp_path: Path) -> None:
+async def test_a_store_that_takes_no_records_is_away_though_it_can_be_reached(start: Start, tmp_path: Path) -> None:
     async with start() as proxy:
         await proxy.record(await proxy.post())
         with closing(sqlite3.connect(tmp_path / "store.db", isolation_level=None, check_same_thread=False)) as other:
@@ -134,16 +134,16 @@ async def test_a_store_that_takes_no_records_is_not_ready_though_it_can_be_reach
             told = await until(lambda: _not_ready(proxy))
             await asyncio.to_thread(other.execute, "ALTER TABLE elsewhere RENAME TO records")
         assert await until(lambda: _is_ready(proxy))
-    assert "wait to be written" in told["missing"]["records"]
+    assert "wait to be written" in told["store"]["problem"]
 
 
 async def _not_ready(proxy: Running) -> Any:
-    found = await proxy.get("/ready")
+    found = await proxy.get("/ready?store=1")
     return found.json if found.status == 503 else None
 
 
 async def _is_ready(proxy: Running) -> bool:
-    return (await proxy.get("/ready")).status == 200
+    return (await proxy.get("/ready?store=1")).status == 200
 
 
 async def _flushed(proxy: Running) -> Any:
@@ -179,3 +179,19 @@ async def test_records_that_can_never_be_written_are_counted_as_lost_at_the_end(
         await elsewhere.app.records_writer.stop(deadline_s=0.01)
         exposition = (await proxy.get("/metrics")).body
     assert 3.0 == figure(exposition, "groundwire_records_lost_total")
+
+
+CLOSED = "name: p\ndelivery: hold\nstages:\n- poisoning: {injections: quarantine, on_error: closed}\n"
+
+
+async def test_a_closed_policy_without_its_store_asks_to_come_again(start: Start) -> None:
+    messages = [
+        {"role": "user", "content": "What is the weather?"},
+        {"role": "assistant", "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}]},
+        {"role": "tool", "tool_call_id": "c1", "content": "Rain in Oslo."},
+    ]
+    async with start(policy=CLOSED) as proxy:
+        await proxy.app.database.stop()
+        answer = await proxy.post({"model": "m", "messages": messages})
+    assert (503, "overloaded", "poisoning_unchecked") == (answer.status, *(answer.json["error"][name] for name in ("code", "param")))
+    assert "1" == answer.headers["retry-after"]

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import random
+from typing import Any
+
+from benchmarks.load import agent_texts
 
 MODEL = "gpt-4o"  # its tokenizer is public: the budget stage really counts
 SEED = 20240607
 LARGE_MESSAGES = 200
+AGENT_BYTES = 204_000
 _LARGE_MESSAGE_BYTES = 986  # 200 of them make 204 KB, about 50,000 tokens
 _NUMBERS = 0.2  # share of words that are order numbers: with them 204 KB are about 50,000 tokens, o200k_base
 _TEXT = (
@@ -37,6 +41,31 @@ def large(*, stream: bool = False) -> bytes:
     return _body([{"role": role, "content": _prose(text)} for role in roles[: LARGE_MESSAGES - 1]] + [_last(text)], stream)
 
 
+def agent(*, stream: bool = False) -> bytes:
+    """An agent's conversation of 204 KB, with its calls and their results: texts of code, diffs, JSON, logs, and prose in four scripts."""
+    return _body(agent_messages(), stream)
+
+
+def agent_messages(size: int = AGENT_BYTES) -> list[dict[str, Any]]:
+    """Its messages, `size` bytes as JSON."""
+    rng = random.Random(SEED)
+    messages: list[dict[str, Any]] = [
+        {"role": "system", "content": "You are a coding agent. Read before you write.\n\n" + agent_texts.prose(rng)},
+        {"role": "user", "content": agent_texts.prose(rng)},
+    ]
+    left = size - sum(len(_encoded(message)) for message in messages)
+    while left > 0:
+        name, call = f"call_{rng.randrange(16**12):012x}", {"path": rng.choice(("src/a.py", "lib/b.ts")), "text": agent_texts.code(rng)}
+        function = {"name": "edit_file", "arguments": json.dumps(call)}
+        asked = {"role": "assistant", "content": None, "tool_calls": [{"id": name, "type": "function", "function": function}]}
+        kind = rng.choice((agent_texts.code, agent_texts.diff, agent_texts.result, agent_texts.result, agent_texts.logs))
+        messages += [asked, {"role": "tool", "tool_call_id": name, "content": kind(rng)}]
+        if rng.random() < 0.3:
+            messages += [{"role": "assistant", "content": agent_texts.prose(rng)}, {"role": "user", "content": agent_texts.prose(rng)}]
+        left = size - len(_encoded(messages))
+    return messages
+
+
 def _last(text: random.Random) -> dict[str, str]:
     return {"role": "user", "content": _prose(text)}
 
@@ -54,8 +83,13 @@ def _order_number(text: random.Random) -> str:
     return f"{text.choice('ABCDEFGHKMNPRSTUVWXYZ')}{text.choice('ABCDEFGHKMNPRSTUVWXYZ')}-{text.randrange(10_000, 99_999)}"
 
 
-def _body(messages: list[dict[str, str]], stream: bool) -> bytes:
+def _body(messages: list[dict[str, Any]], stream: bool) -> bytes:
     request: dict[str, object] = {"model": MODEL, "temperature": 0.2, "max_tokens": 256, "messages": messages}
     if stream:
         request["stream"] = True
-    return json.dumps(request, separators=(",", ":")).encode()
+    return _encoded(request)
+
+
+def _encoded(value: object) -> bytes:
+    """As OpenAI's library sends it."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()

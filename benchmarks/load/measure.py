@@ -11,7 +11,7 @@ from benchmarks.load.statistics import percentile
 from benchmarks.load.streaming import read_streams
 from benchmarks.load.systems import System
 
-BODIES: dict[str, Callable[[], bytes]] = {"small": bodies.small, "large": bodies.large}
+BODIES: dict[str, Callable[[], bytes]] = {"small": bodies.small, "large": bodies.large, "agent": bodies.agent}
 _PERCENTILES = {"p50": 0.50, "p95": 0.95, "p99": 0.99}
 
 

@@ -112,14 +112,18 @@ class Api:
         return json_answer({"status": "ok", "version": __version__})
 
     async def ready(self, request: Request) -> Response:
-        """Store and models are there."""
-        missing = self._p.ready()
-        try:
-            await self._p.database.ping()
-        except StoreUnavailable as error:
-            missing = {**missing, "store": str(error)}
-        found = {"status": "not ready", "missing": missing} if missing else {"status": "ready"}
-        return json_answer(found, 503 if missing else 200)
+        """Whether this node can answer. The store's state stands beside it, and counts with ``?store=1``: a store that is away takes no
+        node out of a balancer.
+        """
+        missing, problem = self._p.ready(), await self._p.store_problem()
+        store = {"status": "away", "problem": problem} if problem else {"status": "ok"}
+        away = bool(problem) and request.query_params.get("store") == "1"
+        found: dict[str, Any] = {"status": "not ready" if missing or away else "ready", "store": store}
+        if missing:
+            found["missing"] = missing
+        answer = json_answer(found, 503 if missing or away else 200)
+        answer.headers["x-groundwire-store"] = store["status"]
+        return answer
 
     async def metrics(self, request: Request) -> Response:
         """Prometheus."""

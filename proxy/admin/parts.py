@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from proxy.admin.dashboard.run import FailuresOfRun
@@ -28,7 +28,9 @@ class AdminParts:
     records: Records
     metrics: Metrics
     ready: Callable[[], dict[str, str]]
-    """What is not ready yet and why; empty when everything is."""
+    """What keeps this node from answering, and why; empty when nothing does."""
+    store_problem: Callable[[], Awaitable[str]]
+    """Why the store takes nothing now; "" where it does."""
     ledger: Ledger = field(default_factory=Ledger)
     """Counts wrong keys."""
     failures_of_run: FailuresOfRun | None = None

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from proxy.config.problems import Problems
-from proxy.config.settings import RouteSettings, Settings, read_settings
+from proxy.config.settings import BuiltinSettings, RouteSettings, Settings, read_settings
 from proxy.errors import ConfigError
 from proxy.policy.loading import Policy, PolicyReading, RoutePolicies, load_policy
 from proxy.policy.precision import below_floor
@@ -40,7 +40,7 @@ def check(path: Path) -> int:
         folders = {file.parent.resolve() for file in used} | {Path(settings.folder) / "policies"}
     else:
         used, folders = set(), {path.resolve().parent / "policies"}
-    lines += _unused([file for file in _policy_files(folders, path) if file not in used], found)
+    lines += _unused([file for file in _policy_files(folders, path) if file not in used])
     try:
         found.raised()
     except ConfigError as refused:
@@ -66,10 +66,14 @@ def _policy_files(folders: set[Path], config: Path) -> Iterator[Path]:
                 yield file
 
 
-def _unused(files: list[Path], found: Problems) -> Iterator[str]:
+def _unused(files: list[Path]) -> Iterator[str]:
+    """Policies that no route names; what is wrong with one keeps nothing from starting."""
     for file in files:
-        with found.caught():
+        try:
             yield f"  {file.name}: no route uses it; {_in_short(load_policy(file))}"
+        except ConfigError as error:
+            yield f"  {file.name}: no route uses it, and none could:"
+            yield from (f"    {one.located()}" for one in error)
 
 
 def _in_short(policy: Policy) -> str:
@@ -80,7 +84,8 @@ def _translations(settings: Settings) -> Iterator[str]:
     """Which clients an upstream that routes lead to is asked for in another API than their own."""
     named = [name for route in settings.routes for name in (route.upstream, *_fallback(route, settings))]
     for name in dict.fromkeys(name for name in named if name in settings.upstreams):
-        spoken = settings.upstreams[name].spoken
+        upstream = settings.upstreams[name]
+        spoken = APIS if isinstance(upstream, BuiltinSettings) else upstream.spoken  # which is asked in none of them
         if others := [TITLES[api] for api in APIS if api not in spoken]:
             yield f"  {name}: {' and '.join(others)} translated to {TITLES[spoken[0]]}"
 

@@ -22,7 +22,7 @@ from proxy.cli.report_figures import Price, ReportFigures
 from proxy.cli.report_sources import ReportSource, ServerSource, StoreSource
 from proxy.cli.report_table import write
 from proxy.cli.terminal import Terminal, harmless
-from proxy.config.settings import EmbeddedSettings, Settings
+from proxy.config.settings import LocalSettings, Settings
 from proxy.errors import ConfigError, StoreUnavailable
 from proxy.models.tokens.catalogue import Catalogue
 from proxy.store.detail import RecordUsage
@@ -160,7 +160,7 @@ def price_of(settings: Settings) -> Price:
 
     def price(upstream: str, model: str, usage: RecordUsage) -> float | None:
         found = upstreams.get(upstream)
-        if isinstance(found, EmbeddedSettings):  # whatever the client calls its model
+        if isinstance(found, LocalSettings):  # whatever the client calls its model
             return None
         info = catalogue.find((found.model_prefix if found is not None else "") + model)
         return info.cost_usd(usage.prompt, usage.completion, usage.cached)

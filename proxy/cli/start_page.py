@@ -65,7 +65,7 @@ def lines(page: StartPage, columns: int) -> Iterator[Text]:
 def _route(route: StartRoute, columns: int) -> Iterator[Text]:
     from rich.text import Text
 
-    yield Text.assemble(_INDENT, ("base_url   ", "dim"), (route.base_url, "bold"))
+    yield Text.assemble(_INDENT, ("base_url   ", "dim"), (route.for_client, "bold"))
     yield from _wrapped(f"to {route.upstream} ({route.kind}), policy {route.policy}, {route.how}", columns, 13, "")
     for note in route.notes:
         yield from _wrapped(f"! {note}", columns, 13, "yellow")

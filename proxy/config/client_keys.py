@@ -31,11 +31,8 @@ class Clients:
 
     def __init__(self, keys: Sequence[KeySettings]) -> None:
         self._keys = {key.sha256.lower(): key for key in keys}
-
-    @property
-    def keyed(self) -> bool:
+        self.keyed = bool(keys)
         """Whether a client needs a key of this server's."""
-        return bool(self._keys)
 
     def identify(self, sent: Sequence[tuple[str, str]], route: str | None, form: str = "Authorization: Bearer KEY") -> str:
         """Whose request this is, for route prefix `route` (None for what is no route's); `sent` are the headers with its keys, the one that

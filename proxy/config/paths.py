@@ -74,6 +74,8 @@ PASSED: tuple[Passed, ...] = (
     Passed("moderations", _POST),
     Passed("rerank", _POST),
     Passed("messages/count_tokens", _POST),
+    Passed("decisions", _POST),
+    Passed("systemone", _POST),
     Passed("completions", _POST, answers=True),
     Passed("responses/input_tokens", _POST),
     Passed("responses/compact", _POST),
@@ -101,6 +103,8 @@ class PathRules:
         passed = next((p for p in self._passed if p.covers(method, name)), None)
         if passed is None:
             first = name.partition("/")[0]
+            if first == "v1":
+                return NotFound(f"/v1{path[:200]} has /v1 twice: this client adds it itself, so its base_url is the one without /v1")
             return NotFound(f"this route does not pass {method} /v1{path[:200]} on; passthrough: [{first[:100]}] in config.yaml would")
         if strict and passed.answers and not self._chosen:
             return PolicyNotAllowed(

@@ -55,6 +55,16 @@ class ServerSettings(Section, frozen=True, kw_only=True):
         return self.max_bodies_bytes or max(MAX_BODIES_BYTES, 4 * self.max_body_bytes)
 
 
+Origin = Annotated[str, Meta(pattern=r"^(\*|https?://[^/*\s]+)$")]
+
+
+class CorsSettings(Section, frozen=True, kw_only=True):
+    """``cors:``, for web pages that ask the proxy themselves."""
+
+    origins: tuple[Origin, ...] = ()
+    """Of pages that may read answers, as ``https://app.example.com``, or ``*`` for all. Empty: what each upstream allows."""
+
+
 def server_problems(server: ServerSettings) -> Iterator[tuple[str, str]]:
     """Path and problem of what no single field shows."""
     if server.bodies_bytes < 2 * server.max_body_bytes:

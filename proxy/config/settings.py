@@ -16,11 +16,13 @@ import msgspec
 from msgspec import Meta
 
 from proxy.config.conversion import mend, problems, suggested
+from proxy.config.decisions import DecisionsSettings
 from proxy.config.models import Count, EmbeddingSettings, GroundingSettings, Positive, Section, check_models
 from proxy.config.models import Seconds as Seconds
 from proxy.config.observability import LoggingSettings, TracingSettings, check_tracing
 from proxy.config.paths import Passthrough, check_passthrough
 from proxy.config.problems import Problems
+from proxy.config.server import CorsSettings as CorsSettings
 from proxy.config.server import ServerSettings as ServerSettings
 from proxy.config.server import server_problems
 from proxy.config.yaml_files import read_yaml
@@ -107,6 +109,8 @@ class OpenAISettings(_Upstream, frozen=True, kw_only=True, tag="openai"):
     """``http://USER:PASSWORD@HOST:PORT`` of a forward proxy, ``none``, or empty for ``HTTPS_PROXY`` and its like of the environment."""
     apis: Annotated[tuple[Api, ...], Meta(min_length=1)] = ("chat", "responses")
     """What the server speaks itself, byte for byte: ``chat``, ``responses``, ``messages``; other clients are translated to the first."""
+    decisions: DecisionsSettings | None = None
+    """How it answers decision models' questions, where that is not as its host, or most servers, have it."""
 
     @property
     def spoken(self) -> tuple[Api, ...]:
@@ -137,7 +141,11 @@ class LiteLLMSettings(_Upstream, frozen=True, kw_only=True, tag="litellm"):
     """Further keyword arguments of every litellm call, as ``aws_region_name``."""
 
 
-class EmbeddedSettings(_Upstream, frozen=True, kw_only=True, tag="embedded"):
+class LocalSettings(_Upstream, frozen=True, kw_only=True):
+    """What runs on this machine, without an address or a key."""
+
+
+class EmbeddedSettings(LocalSettings, frozen=True, kw_only=True, tag="embedded"):
     """A small local model beside this process, to try everything without network or key."""
 
     model_path: str = ""
@@ -150,7 +158,14 @@ class EmbeddedSettings(_Upstream, frozen=True, kw_only=True, tag="embedded"):
     """Answers generated side by side; each has a window of its own."""
 
 
-UpstreamSettings = OpenAISettings | AnthropicSettings | LiteLLMSettings | EmbeddedSettings
+class BuiltinSettings(LocalSettings, frozen=True, kw_only=True, tag="builtin"):
+    """The built-in verifier as a decision model, ``POST /v1/decisions`` and ``POST /v1/systemone``, for other programs' guardrails."""
+
+    window: Positive = 32_768
+    """Tokens of the text and the questions of one call; more is 400 ``context_length_exceeded``."""
+
+
+UpstreamSettings = OpenAISettings | AnthropicSettings | LiteLLMSettings | EmbeddedSettings | BuiltinSettings
 
 
 class ModelSettings(Section, frozen=True, kw_only=True):
@@ -197,16 +212,6 @@ class KeySettings(Section, frozen=True, kw_only=True):
     """Of the key; ``groundwire new-key NAME`` makes both."""
     routes: tuple[str, ...] = ()
     """Prefixes it may use; empty for all."""
-
-
-Origin = Annotated[str, Meta(pattern=r"^(\*|https?://[^/*\s]+)$")]
-
-
-class CorsSettings(Section, frozen=True, kw_only=True):
-    """``cors:``, for web pages that ask the proxy themselves."""
-
-    origins: tuple[Origin, ...] = ()
-    """Of pages that may read answers, as ``https://app.example.com``, or ``*`` for all. Empty: what each upstream allows."""
 
 
 class Settings(Section, frozen=True, kw_only=True):
@@ -330,6 +335,8 @@ def _of_upstreams(settings: Settings) -> _Found:
                 yield f"upstreams.{name}.fallback", "an upstream cannot be its own fallback"
         if isinstance(upstream, OpenAISettings) and not re.match(r"https?://[^/]", upstream.base_url):
             yield f"upstreams.{name}.base_url", f"expected http://… or https://…, got {upstream.base_url!r}"
+        elif isinstance(upstream, OpenAISettings) and (wanted := _mended(upstream.base_url)) is not None:
+            yield f"upstreams.{name}.base_url", f"expected it up to and with /v1, and no further: did you mean {wanted!r}?"
         if isinstance(upstream, OpenAISettings) and not re.fullmatch(r"(?:none|http://[^/\s]+/?)?", upstream.proxy):
             yield f"upstreams.{name}.proxy", "expected http://HOST:PORT, none, or nothing for the environment's"
         if not isinstance(upstream, LiteLLMSettings) or upstream.model_prefix:
@@ -340,6 +347,19 @@ def _of_upstreams(settings: Settings) -> _Found:
         elif not upstream.models:
             problem = "is needed, or a list of models: else a client could choose any provider whose key lies in the environment"
             yield f"upstreams.{name}.model_prefix", problem
+
+
+_OPERATION = re.compile(r"/(?:chat/completions|completions|responses|messages|embeddings|models)/*$")
+_ROOTS = ("https://api.openai.com", "https://api.anthropic.com")
+"""Nothing answers there without ``/v1``."""
+
+
+def _mended(base_url: str) -> str | None:
+    """What was meant where a base URL cannot work: it ends in an operation, or without the ``/v1`` that its server wants."""
+    bare = _OPERATION.sub("", base_url)
+    if bare.rstrip("/") in _ROOTS:
+        return f"{bare.rstrip('/')}/v1"
+    return bare if bare != base_url else None
 
 
 def _of_keys(settings: Settings) -> _Found:
@@ -377,7 +397,7 @@ def _ambient(upstream: LiteLLMSettings) -> str:
 
 def forwarding(settings: Settings) -> list[str]:
     """Upstreams with no key but the client's own."""
-    return [name for name, u in settings.upstreams.items() if not isinstance(u, EmbeddedSettings) and u.api_key == "forward"]
+    return [name for name, u in settings.upstreams.items() if not isinstance(u, LocalSettings) and u.api_key == "forward"]
 
 
 def _unknown(name: str, known: Mapping[str, Any]) -> str:

@@ -29,13 +29,16 @@ _SYSTEM = ("system", "developer")
 _HEADER_LINE = re.compile(r"\s{0,8}x-[a-z-]{1,60}:", re.I)
 """``x-anthropic-billing-header: …; cch=…``, which Claude Code puts first."""
 _SENTENCE_END = re.compile(r"(?<=[.!?;。！？]) {1,4}")
-_MOVES = re.compile(
-    r"\d|\b(?:mon|tues|wednes|thurs|fri|satur|sun)day|\b(?:january|february|march|april|may|june|july|august|september|october|november|december)\b"
-    r"|\b(?:montag|dienstag|mittwoch|donnerstag|freitag|samstag|sonntag|januar|februar|märz|mai|juni|juli|oktober|dezember)\b"
-    r"|\b(?:lunes|martes|miércoles|jueves|viernes|sábado|domingo|enero|febrero|marzo|abril|mayo|junio|julio|agosto|septiembre|octubre|noviembre|diciembre)\b"
-    r"|\b(?:lundi|mardi|mercredi|jeudi|vendredi|samedi|dimanche|janvier|février|mars|avril|juin|juillet|août|septembre|octobre|novembre|décembre)\b",
-    re.I,
+_DIGIT, _WORD = re.compile(r"\d"), re.compile(r"\w+")
+_MOVING = frozenset(
+    """
+    monday tuesday wednesday thursday friday saturday sunday january february march april may june july august september october november
+    december montag dienstag mittwoch donnerstag freitag samstag sonntag januar februar märz mai juni juli oktober dezember lunes martes
+    miércoles jueves viernes sábado domingo enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre lundi
+    mardi mercredi jeudi vendredi samedi dimanche janvier février mars avril juin juillet août septembre octobre novembre décembre
+    """.split()  # noqa: SIM905 (a list of them would be a page long)
 )
+"""Days and months."""
 
 
 class Beginnings(Struct, frozen=True):
@@ -98,15 +101,17 @@ def steady(text: str) -> list[str]:
     """The first `STEADY_SENTENCES` of a system message that do not say what moves: no digit, no day or month, no header of a client's."""
     found: list[str] = []
     for line in text[:STEADY_CHARS].splitlines():
-        if not _HEADER_LINE.match(line):
-            found += [said for part in _SENTENCE_END.split(line) if _is_steady(said := part.strip())]
-        if len(found) >= STEADY_SENTENCES:
-            break
-    return found[:STEADY_SENTENCES]
-
-
-def _is_steady(sentence: str) -> bool:
-    return len(sentence) >= _SHORTEST_SENTENCE and not _MOVES.search(sentence)
+        if _HEADER_LINE.match(line):
+            continue
+        for part in _SENTENCE_END.split(line):
+            if _DIGIT.search(part):
+                continue
+            sentence = part.strip()
+            if len(sentence) >= _SHORTEST_SENTENCE and _MOVING.isdisjoint(_WORD.findall(sentence.lower())):
+                found.append(sentence)
+                if len(found) == STEADY_SENTENCES:
+                    return found
+    return found
 
 
 def branch_of(run: str, beginning: str) -> str:

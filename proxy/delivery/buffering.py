@@ -12,7 +12,7 @@ from typing import Protocol
 from proxy.errors import UpstreamUnreachable
 from proxy.exchange import Answer
 from proxy.offloop import Breather, aside
-from proxy.ports.upstream import Reply, header_of, is_event_stream
+from proxy.ports.upstream import Reply, is_event_stream, limit, read_whole
 from proxy.wire.dialect import AnswerStream, Dialect, StreamPiece
 
 Usage = Mapping[str, object]
@@ -52,30 +52,10 @@ async def read_held(reply: Reply, dialect: Dialect, max_bytes: int) -> BufferedA
     found, breather = _Stream(dialect), Breather()
     async for chunk in reply.chunks():
         await aside(len(chunk), found.add, chunk)
-        _limit(found.size, max_bytes)
+        limit(found.size, max_bytes)
         await breather.breathe()
     await aside(found.size, found.end)
     return found
-
-
-async def read_whole(reply: Reply, max_bytes: int) -> bytes:
-    """The reply's body. Raises `UpstreamUnreachable` when it is too long to hold."""
-    length = header_of(reply.headers, "content-length")
-    if length.isdigit() and int(length) <= max_bytes:
-        return await reply.read()
-    chunks, size = [], 0
-    async for chunk in reply.chunks():
-        size += len(chunk)
-        _limit(size, max_bytes)
-        chunks.append(chunk)
-    return b"".join(chunks)
-
-
-def _limit(size: int, max_bytes: int) -> None:
-    if size > max_bytes:
-        raise UpstreamUnreachable(
-            f"the upstream's answer is longer than {max_bytes} bytes (server.max_answer_bytes, or 1 MiB for an error)"
-        )
 
 
 class _Body:

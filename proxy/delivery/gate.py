@@ -6,6 +6,9 @@ at once; while text waits, keep-alive comments flow. Sentence k is judged while 
 a client would act on, the usage chunk and the end mark wait for the checks of the whole answer, so that a late refusal still ends the
 stream as one that a filter stopped.
 
+Under a policy that refuses what it cannot check nothing is shown that no check was given: what a call of the client's tool takes waits for
+those of the whole answer, and an answer that breaks off or is refused is given to them as far as it came, before the client is told.
+
 What was sent and what is being checked are two things (after NeMo-Guardrails' buffer): `_Line` holds the events of one choice in order and
 releases those that judged text covers, cutting an event in two where a sentence ends inside it.
 """
@@ -13,6 +16,7 @@ releases those that judged text covers, cutting an event in two where a sentence
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,6 +29,8 @@ from proxy.exchange import Answer, Sentence
 from proxy.language.text import SentenceSplitter
 from proxy.offloop import Breather
 from proxy.wire.dialect import AnswerStream, StreamPiece
+
+log = logging.getLogger("groundwire.delivery")
 
 Leave = Callable[[], bytes]
 """Gives the bytes of an event at the moment when it leaves: not before, for they may depend on what has left."""
@@ -40,9 +46,11 @@ async def deliver_gate(d: Delivery) -> None:
         await gate.run()
     except PolicyBlocked:
         gate.close()
+        await gate.hand_over()
         await d.responder.end(stream.blocked(gate.open_choices()) + stream.end(d.inline() if d.exchange.inline else None))
     except ProxyError as error:
         gate.close()
+        await gate.hand_over()
         await end_with_error(d, stream, error)
     finally:
         gate.close()
@@ -57,11 +65,17 @@ class Gate:
         self._d, self._stream = d, stream
         self._lines: dict[int, _Line] = {}
         self._tail: list[StreamPiece | Leave] = []
-        """Choices' ends, refusals, the usage chunk, and calls that a client would act on: what waits for the checks of the whole answer."""
+        """Refusals and calls: what waits for the checks of the whole answer."""
+        self._ends: list[StreamPiece] = []
+        """What waits behind those: choices' ends, the usage chunk, an error."""
         self._waits = False
         """Whether such a call, or a refusal that stands between texts, is in it: then what was judged behind it waits, too."""
         self._answer: Answer | None = None
         """As it left, once it is whole."""
+        self._closed = d.pipeline.closed(d.exchange)
+        """Whether nothing may leave that no check was given."""
+        self._handed_over = False
+        """Whether the checks of the whole answer were given it."""
         self._tasks: list[asyncio.Task[None]] = []
         self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Gets the first exception of any task."""
@@ -72,11 +86,14 @@ class Gate:
         for line in self._lines.values():
             line.close()
             await self._until(line.worker)
+        if not (self._stream.complete or self._stream.done or self._stream.error):
+            await self.hand_over()
         if await end_broken(self._d, self._stream):
             return
         exchange = self._d.exchange
         exchange.upstream_answer = self._stream.answer
         exchange.answer = released = self.released_answer()
+        self._handed_over = True
         await self._until(self.start(self._d.pipeline.answer(exchange)))
         refusals = (exchange.answer or released).changed_refusals(released)
         for index, text in refusals.items():
@@ -88,10 +105,24 @@ class Gate:
         await self._d.leaving()
         await self._d.responder.end(b"".join([*tail, end]))
 
+    async def hand_over(self) -> None:
+        """The answer will not be whole: give the checks what came of it. What they refuse of it can only be recorded."""
+        if self._handed_over or not self._closed:
+            return
+        self._handed_over = True
+        exchange = self._d.exchange
+        exchange.upstream_answer = self._stream.answer
+        exchange.answer = released = self.released_answer()
+        try:
+            await self._d.pipeline.answer(exchange)
+        except ProxyError as error:
+            log.warning("%s: what has left of an answer that is not whole would be refused: %s", exchange.id, error.message)
+        exchange.answer = released
+
     def _ending(self, refusals: Mapping[int, str]) -> list[bytes]:
         """What has waited for the checks of the whole answer, with these `refusals` in place of the model's."""
         rest, out = dict(refusals), []
-        for piece in self._tail:
+        for piece in (*self._tail, *self._ends):
             if not isinstance(piece, StreamPiece):
                 out.append(piece())
             elif piece.refusal and piece.choice in rest:
@@ -157,8 +188,8 @@ class Gate:
         if piece.done:
             return
         if piece.choice is None:
-            if self._lines and all(line.closed for line in self._lines.values()):
-                self._tail.append(piece)
+            if self._lines and (self._stream.error is not None or all(line.closed for line in self._lines.values())):
+                self._ends.append(piece)  # an error leaves behind the text that came before it
             else:
                 await self.send(self._stream.leaving(piece))
             return
@@ -167,11 +198,13 @@ class Gate:
             line = self._lines[piece.choice] = _Line(piece.choice, self, self._stream)
         if piece.finish:
             line.close()
-            self._tail.append(piece)
+            self._ends.append(piece)
         elif piece.refusal and not piece.waits:  # judged with the whole answer: where the words of a refusal end nobody can tell before
             self._tail.append(piece)
         elif piece.text or piece.waits or piece.parts or piece.acts:
             line.push(piece)
+        elif piece.called and self._closed:  # of an API in which it stands in no order with the text
+            self._tail.append(piece)
         else:
             await self.send(self._stream.leaving(piece))
 
@@ -182,7 +215,7 @@ class Gate:
     async def release(self, leaving: Sequence[tuple[StreamPiece, Leave]]) -> None:
         """To the client, or behind a call that waits for the checks of the whole answer."""
         for piece, leave in leaving:
-            self._waits = self._waits or piece.acts or piece.refusal
+            self._waits = self._waits or piece.acts or piece.refusal or (piece.called and self._closed)
             if self._waits:
                 self._tail.append(piece if piece.refusal else leave)
             else:

@@ -17,12 +17,12 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from proxy.delivery.buffering import BufferedAnswer, Usage, read_held, read_whole
+from proxy.delivery.buffering import BufferedAnswer, Usage, read_held
 from proxy.delivery.tap import Delivery
 from proxy.errors import ProxyError, UpstreamTimeout
 from proxy.exchange import Answer, Message, Verdict
 from proxy.offloop import aside
-from proxy.ports.upstream import Reply
+from proxy.ports.upstream import Reply, read_whole
 
 log = logging.getLogger("groundwire.hold")
 

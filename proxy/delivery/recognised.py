@@ -45,6 +45,7 @@ _HEADERS = frozenset(
 """An upstream's headers that say who served a request and when to come again; SDKs read them."""
 _HEADER_BEGINNINGS = ("anthropic-", "openai-", "ratelimit-", "x-ratelimit-")
 _MAX_HEADER = 256
+_DATE = re.compile(r"[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT")
 _LONG_NUMBER = re.compile(rb"\d{17}")
 """What may be more than a double, or 64 bits, hold: `orjson` rounds it."""
 _MAX_ERROR_BYTES = 2**20
@@ -186,9 +187,11 @@ def refuse_unreadable(exchange: Exchange, problem: str) -> NoReturn:
 
 
 def _is_plain(name: str, value: str) -> bool:
-    """Whether a header of the upstream's goes on."""
+    """Whether a header of the upstream's goes on: one of the list that says a word, words with figures (``100, 100;w=60``), or a date."""
     known = name in _HEADERS or name.startswith(_HEADER_BEGINNINGS)
-    return known and len(value) <= _MAX_HEADER and value.isascii() and value.isprintable()
+    if not known or len(value) > _MAX_HEADER or not value.isascii() or not value.isprintable():
+        return False
+    return " " not in value or _DATE.fullmatch(value) is not None or all(any(c.isdigit() for c in word) for word in value.split())
 
 
 def _loaded(data: bytes) -> Any:

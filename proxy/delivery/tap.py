@@ -18,18 +18,17 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any
 
 import orjson
+from msgspec import Struct
 
-from proxy.delivery.buffering import read_whole
 from proxy.delivery.recognised import UNREADABLE, refuse_unreadable
 from proxy.errors import ProxyError, UpstreamUnreachable
 from proxy.exchange import Exchange, Outcome, Verdict
 from proxy.offloop import Breather, aside
 from proxy.pipeline import Pipeline
-from proxy.ports.upstream import Reply
+from proxy.ports.upstream import Reply, read_whole
 from proxy.wire import sse
 from proxy.wire.dialect import AnswerStream, Dialect
 from proxy.wire.http.asgi import RawHeaders, Responder
@@ -38,8 +37,7 @@ from proxy.wire.http.forwarding import returned_headers
 log = logging.getLogger("groundwire.delivery")
 
 
-@dataclass(slots=True)
-class Delivery:
+class Delivery(Struct):
     """Everything that the delivery of one answer needs."""
 
     exchange: Exchange
@@ -161,7 +159,8 @@ async def deliver_body(d: Delivery) -> None:
 
 async def _leave(d: Delivery, body: bytes, last_byte: float, verdict: str) -> None:
     d.exchange.timings["after_ms"] = (time.perf_counter() - last_byte) * 1000
-    await d.leaving()
+    if d.keep is not None:
+        await d.keep()
     await d.responder.whole(d.reply.status, d.headers(verdict), body)
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
+from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 
@@ -128,9 +129,6 @@ class Request(Struct, frozen=True):
     """Whether the provider keeps it and its answer, so that a later request can go on from them by name."""
     size: int = 0
     """Bytes of its body: how much a pass over all of it has to read (`proxy.offloop.aside`)."""
-    answered: int | None = None
-    """How often the assistant has spoken, where the request was only skimmed because nobody looks at its conversation: `messages` are then
-    those that it opens with, up to the user's first, and `tools` and `params` are empty."""
 
 
 class FactCheck(Protocol):
@@ -291,7 +289,7 @@ class Exchange(Struct):
     ``after_ms`` from the upstream's last byte to the answer's leaving."""
     marks: list[HookMark] | None = None
     """Every run of a hook, in the order of their ends; None where nobody asks for them (they are what a trace is made of)."""
-    work: Allowance = field(default_factory=lambda: Allowance(CHECKS_CPU_S))
+    work: Allowance = field(default_factory=partial(Allowance, CHECKS_CPU_S))
     """Processor time that its stages may take, all together."""
     running: list[Snapshot] = field(default_factory=list)
     """Of each hook that runs now: under gate, the sentences of several choices are judged at once, and tools called meanwhile."""

@@ -39,6 +39,8 @@ class Choice(Struct, frozen=True):
     """What providers send as ``reasoning_content`` or ``reasoning``; not part of the answer."""
     tool_calls: tuple[ToolCall, ...] = ()
     finish_reason: str | None = None
+    inputs: tuple[str, ...] = ()
+    """What calls of custom tools, and of the provider's own, take: free text, code, searches. Not part of the answer."""
 
 
 class Usage(Struct, frozen=True):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from proxy.exchange.answers import Answer, Usage
 
@@ -50,14 +50,13 @@ class Attempt(Struct):
         return () if self.found is None else self.found.changes[len(self.start.changes) :]
 
 
-class Attempts:
+class Attempts(Struct, eq=False):
     """The upstream's answers that were held to be judged, in order; the last is the present one."""
 
-    def __init__(self) -> None:
-        self._all: list[Attempt] = []
-        self.possible = False
-        """Whether another would be asked for. False under gate and tap, when the bounds of attempts or time are reached, and when another
-        attempt has failed (a verdict ``retry_failed`` says so): the hooks then run once more on the answer before it, and must decide."""
+    _all: list[Attempt] = field(default_factory=list)
+    possible: bool = False
+    """Whether another would be asked for. False under gate and tap, when the bounds of attempts or time are reached, and when another
+    attempt has failed (a verdict ``retry_failed`` says so): the hooks then run once more on the answer before it, and must decide."""
 
     def __len__(self) -> int:
         return len(self._all)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from proxy.errors import ProxyError
-from proxy.exchange import Exchange
+from proxy.exchange import Exchange, Usage
 
 MAX_NAME_CHARS = 200
 """Longest name that a client may put into a line."""
@@ -41,6 +41,12 @@ class Finished(Struct, frozen=True, kw_only=True):
     """The API in which it was asked, where that is not the client's: ``chat``, ``responses``, ``messages``."""
     tries: int = 0
     """Calls of upstreams that gave a reply."""
+    model: str = ""
+    """Of a path that is passed through, where its answer says who answered."""
+    usage: Usage | None = None
+    """Of a path that is passed through, where its answer says so."""
+    usd: float | None = None
+    """What it has cost, where the answer says so."""
     error: ProxyError | None = None
     received_at: float = 0.0
     """Seconds since the epoch; by `time.perf_counter`, that was `started`."""
@@ -55,7 +61,7 @@ class Finished(Struct, frozen=True, kw_only=True):
     def tokens(self) -> Tokens:
         """Prompt tokens as the client sent them and as they went upstream (the upstream's own figure if it gave one), and the answer's."""
         if self.exchange is None:
-            return None, None, None
+            return (None, None, None) if self.usage is None else (None, self.usage.prompt_tokens, self.usage.completion_tokens)
         facts, answer = self.exchange.facts, self.exchange.answer
         before = facts.context_before.used_tokens if facts.context_before else None
         if answer is not None and answer.usage is not None:
@@ -119,7 +125,7 @@ def log_line(finished: Finished) -> LogLine:
     """The line."""
     error, exchange = finished.error, finished.exchange
     before, prompt, completion = finished.tokens
-    path, run, step, model = finished.path, "", "", ""
+    path, run, step, model = finished.path, "", "", finished.model
     if exchange is not None:
         run, step, model = exchange.run_id, exchange.step_id, exchange.original.model
     if len(path) + len(run) + len(step) + len(model) > MAX_NAME_CHARS:
@@ -138,7 +144,7 @@ def log_line(finished: Finished) -> LogLine:
         step=step,
         model=model,
         stream=exchange is not None and exchange.original.stream,
-        warnings=tuple(exchange.warnings) if exchange is not None else (),
+        warnings=tuple(exchange.warnings) if exchange is not None and exchange.verdicts else (),
         upstream=finished.upstream,
         asked_in=finished.asked_in,
         error=error.code if error is not None else "",

@@ -68,7 +68,7 @@ def record_of(finished: Finished, *, bodies: bool, price: Price | None = None) -
         route=finished.route,
         policy=exchange.policy if exchange is not None else "",
         upstream=finished.upstream,
-        model=exchange.original.model if exchange is not None else "",
+        model=exchange.original.model if exchange is not None else finished.model,
         run_id=exchange.run_id if exchange is not None else "",
         step_id=exchange.step_id if exchange is not None else "",
         path=finished.path,
@@ -115,10 +115,13 @@ def _texts(exchange: Exchange) -> dict[str, Any]:
 
 def _cost_usd(finished: Finished, price: Price | None) -> float | None:
     exchange = finished.exchange
-    usage = exchange.answer.usage if exchange is not None and exchange.answer is not None else None
-    if price is None or usage is None or exchange is None:
-        return None
-    return price(finished.upstream, exchange.original.model, usage)
+    if exchange is None:
+        usage, model = finished.usage, finished.model
+    else:
+        usage, model = exchange.answer.usage if exchange.answer is not None else None, exchange.original.model
+    if price is None or usage is None or finished.usd is not None:
+        return finished.usd
+    return price(finished.upstream, model, usage)
 
 
 def inline_detail(exchange: Exchange, verdict: str) -> dict[str, Any]:
@@ -151,7 +154,7 @@ def _detail(
         attempts=attempts,
         asked_in=asked_in,
         enforced=exchange.enforced,
-        verdicts=[_verdict(verdict) for verdict in findings.verdicts],
+        verdicts=[_verdict(verdict) for verdict in findings.verdicts] if findings.verdicts else [],
         facts=copy(findings.facts) if findings.facts != _NO_FACTS else None,
         timings_ms={name: round(ms, 3) for name, ms in exchange.timings.items()},
         changes=findings.changes[:],

@@ -216,11 +216,18 @@ class PolicyReading:
         """The policy in a file that config.yaml names at `place`."""
         if path.is_file():
             return self.file(path)
-        there = sorted(file.stem for file in path.parent.glob("*.y*ml")) if path.parent.is_dir() else []
-        near = suggested(path.stem, there)
-        hint = f"did you mean {near!r}?" if near else f"there are: {', '.join(there)}" if there else "the folder has no policies"
+        root = Path(self._settings.folder)
+        folder = root / "policies" if path.parent == root and not path.suffix else path.parent
+        there = sorted(str(file.relative_to(root) if file.is_relative_to(root) else file) for file in _with_stages(folder))
+        near = next((name for name in there if Path(name).stem == path.stem), "") or suggested(path.name, there)
+        hint = f"did you mean {near!r}?" if near else f"there are: {', '.join(there)}" if there else f"{folder} has no policies"
         self.problems.found.append(ConfigError(self._source, place, f"no such policy file: {path}; {hint}"))
         return None
+
+
+def _with_stages(folder: Path) -> Iterator[Path]:
+    """Its policies; other YAML may stand beside them."""
+    return (file for file in folder.glob("*.y*ml") if "stages:" in file.read_text("utf-8", "replace"))
 
 
 def _unanswered(policy: Policy, settings: Settings) -> Iterator[ConfigError]:

@@ -15,6 +15,7 @@ from proxy.exchange import ContextUse, Message, Tool
 from proxy.exchange.judgements import ClaimPair, Support
 from proxy.exchange.wishes import Wishes
 from proxy.ports import failures as failure_records
+from proxy.ports.decisions import DecisionModel as DecisionModel
 from proxy.ports.facts import Fact as Fact
 from proxy.ports.facts import FactHit as FactHit
 from proxy.ports.failures import FailureRecord as FailureRecord
@@ -348,6 +349,7 @@ class Ports(Struct, frozen=True):
     scratchpad: Scratchpad
     embedder: Embedder
     chat: ChatModel
+    decisions: DecisionModel
     ranker: ToolRanker
     tool_runs: ToolRuns
     compactions: Compactions

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
+from proxy.errors import UpstreamUnreachable
 from proxy.ledger import NOBODY, Party
 
 Headers = Sequence[tuple[str, str]]
@@ -26,7 +27,10 @@ def header_of(headers: Headers, wanted: str) -> str:
 
 def is_event_stream(headers: Headers) -> bool:
     """Whether an answer with these headers is a stream of server-sent events."""
-    return header_of(headers, "content-type").strip().lower().startswith("text/event-stream")
+    for name, value in headers:
+        if name == "content-type":
+            return value != "application/json" and value.strip().lower().startswith("text/event-stream")
+    return False
 
 
 class Past(Struct, frozen=True):
@@ -75,6 +79,27 @@ class Reply(Protocol):
 
     async def close(self) -> None:
         """Give the connection up; before the body has ended this cancels the call."""
+
+
+async def read_whole(reply: Reply, max_bytes: int) -> bytes:
+    """The reply's body. Raises `UpstreamUnreachable` (also when it is too long to hold), `UpstreamTimeout`."""
+    length = header_of(reply.headers, "content-length")
+    if length.isdigit() and int(length) <= max_bytes:
+        return await reply.read()
+    chunks, size = [], 0
+    async for chunk in reply.chunks():
+        size += len(chunk)
+        limit(size, max_bytes)
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+def limit(size: int, max_bytes: int) -> None:
+    """Raises `UpstreamUnreachable` for an answer of more bytes than that."""
+    if size > max_bytes:
+        raise UpstreamUnreachable(
+            f"the upstream's answer is longer than {max_bytes} bytes (server.max_answer_bytes, or 1 MiB for an error)"
+        )
 
 
 class Upstream(Protocol):

@@ -7,8 +7,9 @@ the proxy's own for that route, which a page could not read otherwise. With ``co
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Awaitable
 
+from proxy.ports.upstream import Reply, header_of
 from proxy.wire.http.asgi import RawHeaders, Scope
 
 MAX_GRANTS = 1024
@@ -21,12 +22,13 @@ class Grants:
     def __init__(self) -> None:
         self._found: dict[tuple[str, str], bytes] = {}
 
-    def note(self, route: str, scope: Scope, headers: Iterable[tuple[str, str]]) -> None:
-        """An upstream's answer to a page."""
-        origin = origin_of(scope)
-        allowed = next((value for name, value in headers if name == _ALLOWS), "") if origin else ""
-        if allowed in ("*", origin) and origin and len(self._found) < MAX_GRANTS:
+    async def noted(self, route: str, origin: str, sending: Awaitable[Reply]) -> Reply:
+        """An upstream's answer to a page of that `origin`."""
+        reply = await sending
+        allowed = header_of(reply.headers, _ALLOWS)
+        if allowed in ("*", origin) and len(self._found) < MAX_GRANTS:
             self._found[route, allowed] = allowed.encode("latin-1", "replace")
+        return reply
 
     def headers(self, route: str, scope: Scope) -> RawHeaders:
         """For an error of the proxy's own."""
@@ -37,7 +39,10 @@ class Grants:
 
 def origin_of(scope: Scope) -> str:
     """The origin of the page that asks; "" for any other client."""
-    return next((value.decode("latin-1") for name, value in scope["headers"] if name == b"origin"), "")
+    for name, value in scope["headers"]:
+        if name == b"origin":
+            return str(value, "latin-1")
+    return ""
 
 
 def is_preflight(scope: Scope) -> bool:

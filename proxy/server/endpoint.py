@@ -49,5 +49,6 @@ class Endpoint:
             log.exception("%s: unexpected failure", handler.id)
             await handler.failed(InternalError("an internal error; the server's log has the details under this request's id"))
         finally:
-            handler.responder.unwatch()
+            if not handler.responder.ended:
+                handler.responder.unwatch()
             await handler.finish()

@@ -7,7 +7,7 @@ import os
 import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 
 from proxy.config.client_keys import ANONYMOUS
 from proxy.config.paths import normal
@@ -23,19 +23,20 @@ from proxy.errors import (
     WebSocketRefused,
 )
 from proxy.exchange import Exchange, Unanswered, Verdict
-from proxy.ledger import NOBODY
+from proxy.ledger import NOBODY, Holding
 from proxy.observe import logs
 from proxy.observe.finished import Finished, log_line
 from proxy.observe.tracing.context import parent_of
 from proxy.offloop import LARGE, aside
 from proxy.ports.upstream import Call, Reply
-from proxy.server.cross_origin import is_preflight
+from proxy.server.cross_origin import is_preflight, origin_of
 from proxy.server.routes import ActivePolicy, Route, Services
+from proxy.wire.decisions.answers import Billing
 from proxy.wire.dialect import Dialect
 from proxy.wire.http import asgi
 from proxy.wire.http.asgi import RawHeaders, Receive, Responder, Scope
 from proxy.wire.http.encodings import decoded
-from proxy.wire.http.forwarding import client_headers, wants_websocket
+from proxy.wire.http.forwarding import ClientHeaders, client_headers
 from proxy.wire.http.headers import PREFIX, RequestHints, parse_hints, plain_headers
 from proxy.wire.http.keep_alive import KeepAlive
 from proxy.wire.http.peers import foreign_name, not_from_here
@@ -98,10 +99,12 @@ class Handler(ABC):
         """Calls of the upstream so far, without its own retries."""
         self._asked_at = 0.0
         self._client = ""
-        self.party, self.room = NOBODY, services.ledger.body(NOBODY)
+        self.party, self.room = NOBODY, Holding(services.ledger)
         """Who is charged for what the request takes, and what its body has."""
         self._before_ms = 0.0
         self._error: ProxyError | None = None
+        self._bill = Billing()
+        """What an answer that was passed through says that it took."""
         self._keeps = False
         """Whether its turn is to be kept."""
         self._alive: KeepAlive | None = None
@@ -113,18 +116,18 @@ class Handler(ABC):
         path = self.path.partition("?")[0]
         if self._dialect is None:  # a dialect's own path is the one that it was found by
             normal(path)
-        if _METHOD_IN_QUERY.search(self.path):
+        if ("?" in self.path or "&" in self.path) and _METHOD_IN_QUERY.search(self.path):
             raise InvalidRequest("a query that names another method (_method) is not passed on")
-        if wants_websocket(self._scope):
+        headers = client_headers(self._scope["headers"], raw=self._dialect is None)
+        if headers.websocket:
             raise WebSocketRefused("there is no WebSocket here: use HTTP, with server-sent events", headers=(("upgrade", "HTTP/1.1"),))
         if problem := self._foreign():
             raise PolicyNotAllowed(f"without keys (keys:, or server.allow_anonymous, in config.yaml) {problem}")
-        headers = client_headers(self._scope["headers"], raw=self._dialect is None)
         hints = parse_hints(headers.hints)
-        self._client = ANONYMOUS if is_preflight(self._scope) else self._identified(headers.keys)
+        self._client = ANONYMOUS if self._scope["method"] == "OPTIONS" and is_preflight(self._scope) else self._identified(headers.keys)
         self._s.recorder.open.add(self.id, self._client, self.route.prefix)
         self._policy = self._choose_policy(hints)
-        await self._serve(path, headers.forwarded, hints)
+        await self._serve(path, headers, hints)
 
     async def decoded(self, body: bytes, encoding: str) -> bytes:
         """A compressed body, which takes its room as it is read. Raises `UnsupportedEncoding`, `RequestTooLarge`, `Overloaded`."""
@@ -140,7 +143,7 @@ class Handler(ABC):
         return "" if self._s.clients.keyed or self._s.server.allow_anonymous else foreign_name(self._scope, hosts)
 
     @abstractmethod
-    async def _serve(self, path: str, forwarded: list[tuple[str, str]], hints: RequestHints) -> None:
+    async def _serve(self, path: str, headers: ClientHeaders, hints: RequestHints) -> None:
         """What is particular to the request, once it is known who asks and under which policy."""
 
     def _identified(self, keys: Mapping[str, str]) -> str:
@@ -153,7 +156,7 @@ class Handler(ABC):
                 ledger.wrong_key(ledger.wrong_client_keys, address)
             raise
         self.party = ledger.client(client, address, keyed=self._s.clients.keyed)
-        self.room = ledger.body(self.party)
+        self.room.party = self.party
         return client
 
     def _credentials(self, keys: Mapping[str, str]) -> tuple[list[tuple[str, str]], str, str]:
@@ -177,14 +180,12 @@ class Handler(ABC):
             raise PolicyNotAllowed(f"this route does not allow the policy {hints.policy!r}", param=PREFIX + "policy")
         return policy
 
-    async def _call(self, call: Call) -> Reply:
+    def _call(self, call: Call) -> Awaitable[Reply]:
         """Make the call, within a span of its own where there are any."""
-        if self._trace is not None:
-            reply = await self._trace.send(self.route.upstream, call, self._s.upstreams)
-        else:
-            reply = await self.route.upstream.send(call, self._s.upstreams)
-        self._s.grants.note(self.route.prefix, self._scope, reply.headers)
-        return reply
+        upstream, others = self.route.upstream, self._s.upstreams
+        sending = upstream.send(call, others) if self._trace is None else self._trace.send(upstream, call, others)
+        origin = origin_of(self._scope)
+        return self._s.grants.noted(self.route.prefix, origin, sending) if origin else sending
 
     @property
     def _translates(self) -> bool:
@@ -193,7 +194,8 @@ class Handler(ABC):
 
     def _asked_in(self, upstream: str) -> str:
         """The API in which an upstream was asked where it does not speak the client's; else ""."""
-        return "" if self._dialect is None else self.route.asked_in.get(upstream, {}).get(self._dialect.path, "")
+        asked_in = self.route.asked_in
+        return "" if self._dialect is None or upstream not in asked_in else asked_in[upstream].get(self._dialect.path, "")
 
     async def _keep(self, exchange: Exchange) -> None:
         """The client may go on from this answer by its name alone; once is enough."""
@@ -268,7 +270,8 @@ class Handler(ABC):
     async def _finish(self) -> None:
         exchange, pipeline = self.exchange, self._policy.pipeline
         if exchange is not None:
-            await self._keep(exchange)
+            if self._keeps:
+                await self._keep(exchange)
             if pipeline.stages:
                 await pipeline.conclude(exchange)
                 pipeline.release(exchange)
@@ -300,6 +303,9 @@ class Handler(ABC):
             client=self._client,
             upstream=upstream,
             asked_in=self._asked_in(upstream) if self._replies else "",
+            model=self._bill.model,
+            usage=self._bill.usage,
+            usd=self._bill.usd,
             tries=sum([reply.attempts for reply in self._replies]),
             error=self._error,
             received_at=self.received_at,

@@ -1,4 +1,4 @@
-"""A path that no policy judges: passed to the upstream and back byte for byte, and counts of a prompt's tokens."""
+"""A path that no policy judges: passed to the upstream and back byte for byte; decision models' answers; counts of tokens."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from typing import Any
 
 from msgspec import structs
 
-from proxy.delivery.buffering import read_whole
+from proxy.config.decisions import DECISION_PATHS
 from proxy.errors import InvalidRequest, ProxyError
 from proxy.offloop import aside
-from proxy.ports.upstream import Call
+from proxy.ports.upstream import Call, header_of, read_whole
 from proxy.server.cross_origin import is_preflight
 from proxy.server.handler import Handler
 from proxy.server.owners import id_in, ids_of, is_collection
 from proxy.wire.ambiguous_keys import check_keys
+from proxy.wire.decisions.answers import billed
 from proxy.wire.dialect import TokenCount
 from proxy.wire.http import asgi
-from proxy.wire.http.forwarding import NOT_RETURNED_RAW, has_body, returned_headers
+from proxy.wire.http.forwarding import NOT_RETURNED_RAW, ClientHeaders, has_body, returned_headers
 from proxy.wire.http.headers import RequestHints, plain_headers
 from proxy.wire.responses.owned import named_in
 
@@ -37,9 +38,13 @@ _WITHOUT_BODY = ("GET", "HEAD", "OPTIONS", "TRACE")
 class Passthrough(Handler):
     """A request that is passed on where its route allows that."""
 
-    async def _serve(self, path: str, forwarded: list[tuple[str, str]], hints: RequestHints) -> None:
+    _encoding = ""
+    """Of its body."""
+
+    async def _serve(self, path: str, headers: ClientHeaders, hints: RequestHints) -> None:
         self._check_passes(path)
-        await self._pass_through(forwarded)
+        self._encoding = headers.encoding
+        await self._pass_through(headers.forwarded)
 
     def _check_passes(self, path: str) -> None:
         """Raises `ProxyError` for what this route does not pass on."""
@@ -66,6 +71,9 @@ class Passthrough(Handler):
                 await self._make(call)
                 return
         self._before_ms = (time.perf_counter() - self._started) * 1000
+        if self.path.partition("?")[0] in DECISION_PATHS and call.method == "POST":
+            await self._decide(call)
+            return
         if (count := self._counting()) is not None:
             await self._count(count, call)
             return
@@ -92,8 +100,7 @@ class Passthrough(Handler):
         if isinstance(call.body, bytes) or not self.path.startswith(KEPT):
             return call
         body = await asgi.joined(call.body, self.room)
-        encoding = asgi.encoding_of(self._scope)
-        read = await self.decoded(body, encoding) if encoding else body
+        read = await self.decoded(body, self._encoding) if self._encoding else body
         named, brought = await aside(len(read), named_in, read)
         if named and self._s.clients.keyed:
             await aside(len(read), check_keys, read, "input")
@@ -117,6 +124,18 @@ class Passthrough(Handler):
         headers = [item for item in returned_headers(reply, NOT_RETURNED_RAW) if item[0] != b"content-length"]
         await self.responder.whole(reply.status, headers + plain_headers(self.id, "skipped"), answer)
 
+    async def _decide(self, call: Call) -> None:
+        """A decision model's answer, byte for byte; what it says that it took is for the record and the figures."""
+        body = await asgi.joined(call.body, self.room) if not isinstance(call.body, bytes) else call.body
+        self.responder.watch()
+        reply = await self._call(structs.replace(call, body=body))
+        self._replies.append(reply)
+        answer = await read_whole(reply, self._s.server.max_answer_bytes)
+        if 200 <= reply.status < 300:
+            self._bill = await aside(len(answer), billed, answer, header_of(reply.headers, "content-encoding"))
+        headers = [item for item in returned_headers(reply, NOT_RETURNED_RAW) if item[0] != b"content-length"]
+        await self.responder.whole(reply.status, headers + plain_headers(self.id, "skipped"), answer)
+
     def _counting(self) -> TokenCount | None:
         return self._s.counts.get(self.path.partition("?")[0]) if self._scope["method"] == "POST" else None
 
@@ -124,8 +143,8 @@ class Passthrough(Handler):
         """The upstream's count of a prompt's tokens, or this proxy's own, which says that it is an estimate."""
         body = await asgi.joined(call.body, self.room) if not isinstance(call.body, bytes) else call.body
         self.responder.watch()
-        if encoding := asgi.encoding_of(self._scope):
-            body = await self.decoded(body, encoding)
+        if self._encoding:
+            body = await self.decoded(body, self._encoding)
         forwarded = [(name, value) for name, value in call.headers if name not in _OF_THE_BYTES]
         reply = await self._call(structs.replace(call, headers=forwarded, body=body, raw=False))
         self._replies.append(reply)

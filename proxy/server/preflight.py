@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from proxy.config.settings import EmbeddedSettings, LiteLLMSettings, OpenAISettings, ServerSettings, Settings
+from proxy.config.settings import EmbeddedSettings, LiteLLMSettings, LocalSettings, OpenAISettings, ServerSettings, Settings
 from proxy.config.yaml_files import read_yaml
 from proxy.errors import ConfigError
 from proxy.store.sqlite import file_path
@@ -93,7 +93,7 @@ def key_notes(settings: Settings, source: str) -> dict[str, str]:
     found = {}
     for name in dict.fromkeys(route.upstream for route in settings.routes):
         upstream = settings.upstreams[name]
-        if isinstance(upstream, EmbeddedSettings) or upstream.api_key or not _wants_key(upstream):
+        if isinstance(upstream, LocalSettings) or upstream.api_key or not _wants_key(upstream):
             continue
         variable = _REFERENCE.search(str(_at(raw, "upstreams", name, "api_key")))
         found[name] = f"no key: set {variable[1]}" if variable else "no key: set api_key, or api_key: forward for the client's own"
@@ -128,7 +128,7 @@ class Reach:
         self._connect = connect
         self._notes: dict[str, str] = {}
         used = {name: settings.upstreams[name] for name in dict.fromkeys(route.upstream for route in settings.routes)}
-        addresses = {name: found.base_url for name, found in used.items() if not isinstance(found, EmbeddedSettings) and found.base_url}
+        addresses = {name: found.base_url for name, found in used.items() if not isinstance(found, LocalSettings) and found.base_url}
         self._asking = [threading.Thread(target=self._ask, args=pair, daemon=True) for pair in addresses.items()]
         for thread in self._asking:
             thread.start()

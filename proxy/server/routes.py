@@ -91,13 +91,13 @@ class Services:
     """None where nobody wants traces."""
 
 
-def make_ledger(server: ServerSettings, proxies: TrustedProxies, metrics: Metrics) -> Ledger:
+def make_ledger(server: ServerSettings, proxies: TrustedProxies | None, metrics: Metrics) -> Ledger:
     """As ``server:`` has it."""
     return Ledger(
         max_connections=server.max_connections,
         max_bodies_bytes=server.bodies_bytes,
         party_share=server.party_share,
         write_stall_s=server.write_stall_s,
-        no_address=proxies.trusts,
+        no_address=proxies.trusts if proxies else None,
         count=metrics.count,
     )

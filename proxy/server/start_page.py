@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from proxy.config.settings import EmbeddedSettings, OpenAISettings, ServerSettings, Settings, UpstreamSettings
+from proxy.config.settings import BuiltinSettings, EmbeddedSettings, OpenAISettings, ServerSettings, Settings, UpstreamSettings
 from proxy.policy.loading import load_policies
 
 log = logging.getLogger("groundwire")
@@ -29,6 +29,15 @@ class StartRoute(Struct, frozen=True):
     """Its delivery, or shadow mode."""
     notes: tuple[str, ...]
     """What keeps the upstream from answering."""
+    speaks_messages: bool = False
+    """Whether it is made for Anthropic's clients, which add ``/v1`` themselves."""
+
+    @property
+    def for_client(self) -> str:
+        """The base URL, and whose client wants another."""
+        if not self.speaks_messages:
+            return self.base_url
+        return f"{self.base_url.removesuffix('/v1')} (Anthropic's SDKs and Claude Code; others: {self.base_url})"
 
 
 class StartPage(Struct, frozen=True):
@@ -55,7 +64,8 @@ def start_page(
         policy = policies[route.prefix].default
         how = f"delivery {policy.delivery}" if policy.enforce and route.enforce else "shadow mode: it judges, and changes nothing"
         kind, told = _kind(settings.upstreams[route.upstream]), notes.get(route.upstream, ())
-        routes.append(StartRoute(f"{address}{route.prefix}/v1", route.upstream, kind, policy.label, how, told))
+        messages = settings.upstreams[route.upstream].spoken[0] == "messages"
+        routes.append(StartRoute(f"{address}{route.prefix}/v1", route.upstream, kind, policy.label, how, told, messages))
     return StartPage(address, tuple(routes), f"{address}/dashboard", _entrance(server), _curl(settings, address), (store,) if store else ())
 
 
@@ -69,11 +79,14 @@ def _entrance(server: ServerSettings) -> str:
 def _curl(settings: Settings, address: str) -> str:
     """A line to paste, for the last route."""
     last = settings.routes[-1]
-    body = """'{"model": "MODEL", "messages": [{"role": "user", "content": "Which planet is the largest?"}]}'"""
-    model = "smollm2" if isinstance(settings.upstreams[last.upstream], EmbeddedSettings) else "gpt-4o-mini"
+    upstream, path = settings.upstreams[last.upstream], "chat/completions"
+    model = "smollm2" if isinstance(upstream, EmbeddedSettings) else "gpt-4o-mini"
+    body = f"""'{{"model": "{model}", "messages": [{{"role": "user", "content": "Which planet is the largest?"}}]}}'"""
+    if isinstance(upstream, BuiltinSettings):
+        path, asked = "systemone", '{"q": {"type": "noul", "instructions": "It has come."}}'
+        body = f"""'{{"model": "builtin", "state": "The parcel has come.", "questions": {asked}}}'"""
     key = " -H 'authorization: Bearer KEY'" if settings.keys else ""
-    url = f"{address}{last.prefix}/v1/chat/completions"
-    return f"curl {url} -H 'content-type: application/json'{key} -d {body.replace('MODEL', model)}"
+    return f"curl {address}{last.prefix}/v1/{path} -H 'content-type: application/json'{key} -d {body}"
 
 
 def log_page(page: StartPage) -> None:
@@ -86,7 +99,7 @@ def log_page(page: StartPage) -> None:
 
 def welcome(page: StartPage) -> list[str]:
     """What the log says once the server is up: address, routes, dashboard, a line to paste."""
-    routes = [f"  {r.base_url} -> {r.upstream} ({r.kind}), policy {r.policy}, {r.how}" for r in page.routes]
+    routes = [f"  {r.for_client} -> {r.upstream} ({r.kind}), policy {r.policy}, {r.how}" for r in page.routes]
     return [f"Groundwire is up at {page.address}", *routes, f"  dashboard: {page.dashboard}", f"  try it: {page.curl}"]
 
 

@@ -34,6 +34,7 @@ _MIGRATION_LOCK = 0x67726F756E647772
 _WRITE_NOTHING = text("UPDATE alembic_version SET version_num = version_num WHERE version_num IS NULL")
 """Takes the lock that a write takes, and is refused where a write would be, but changes no byte."""
 _BEGIN = text("BEGIN IMMEDIATE")
+_ANYTHING, _PROBE_S = text("SELECT 1"), 2.0
 _REFUSED = (sa_errors.IntegrityError, sa_errors.DataError, sqlite3.IntegrityError, sqlite3.DataError)
 _BROKEN = (sa_errors.OperationalError, sa_errors.InterfaceError, sqlite3.OperationalError, sqlite3.InterfaceError)
 """SQLAlchemy's errors, and the driver's own where `fetch` and `write` go to it."""
@@ -46,10 +47,14 @@ class StoreRejected(StoreUnavailable):
 class Database:
     """One worker's pool of connections."""
 
-    def __init__(self, url: str, *, timeout_s: float = 5.0, source: str = "config.yaml") -> None:
-        """`timeout_s` bounds every operation, waiting for a lock included. Raises `ConfigError` for a URL that cannot work."""
+    def __init__(self, url: str, *, timeout_s: float = 5.0, source: str = "config.yaml", used_by: str = "requests") -> None:
+        """`timeout_s` bounds every operation, waiting for a lock included. Raises `ConfigError` for a URL that cannot work.
+
+        `used_by` is what PostgreSQL's list of connections calls this pool.
+        """
         self._url = store_url(url, source)
         self.timeout_s = timeout_s
+        self._used_by = used_by
         self.is_sqlite = self._url.drivername.startswith("sqlite")
         self.available = False
         """Whether operations are tried at all."""
@@ -59,9 +64,17 @@ class Database:
         self._identity: lite.FileIdentity | None = None
         self._engine: AsyncEngine | None = None
         self._opening: asyncio.Task[None] | None = None
+        self._probing: asyncio.Task[None] | None = None
         self._writers = asyncio.Lock()
         self._compiled: dict[Callable[[Database], Any], str] = {}
         self._rolling_back: set[asyncio.Future[None]] = set()
+
+    def for_pages(self) -> Database:
+        """Another pool for pages and reports, with more time, so that their queries keep nobody's request from a connection.
+
+        With SQLite the same one: its readers wait for nobody.
+        """
+        return self if self.is_sqlite else Database(self._url.render_as_string(hide_password=False), timeout_s=30.0, used_by="pages")
 
     @property
     def name(self) -> str:
@@ -81,9 +94,10 @@ class Database:
 
     async def stop(self) -> None:
         """Close every connection."""
-        if self._opening:
-            self._opening.cancel()
-            await asyncio.gather(self._opening, return_exceptions=True)
+        tasks = [task for task in (self._opening, self._probing) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         self.available, self.problem = False, "stopped"
         await self._dispose()
 
@@ -153,7 +167,8 @@ class Database:
         except sa_errors.TimeoutError:
             raise StoreUnavailable(f"no free connection within {limit_s:g} s") from None
         except TimeoutError:
-            raise self._lost(f"no answer within {limit_s:g} s") from None
+            self._probe()
+            raise StoreUnavailable(f"the store gave no answer within {limit_s:g} s") from None
         except (sa_errors.SQLAlchemyError, OSError, sqlite3.Error) as error:
             raise self._converted(error) from error
         except (UnicodeError, OverflowError) as error:
@@ -228,7 +243,7 @@ class Database:
                 max_overflow=10,
                 pool_timeout=self.timeout_s,
                 pool_use_lifo=True,
-                connect_args={"timeout": self.timeout_s},
+                connect_args={"timeout": self.timeout_s, "server_settings": {"application_name": f"groundwire {self._used_by}"}},
             )
         # A database in memory lives in its one connection.
         sizes = {"pool_size": 5, "max_overflow": 10} if self._path else {"pool_size": 1, "max_overflow": 0}
@@ -287,6 +302,24 @@ class Database:
             log.warning("store %s: %s; trying to reopen it in the background", self.name, problem)
             self._opening = asyncio.create_task(self._reopen(), name="store-open")
         return StoreUnavailable(f"the store is not available: {problem}")
+
+    def _probe(self) -> None:
+        """One operation was too slow: see whether the store answers anything. A slow query is no store that is away."""
+        if self.available and (self._probing is None or self._probing.done()):
+            self._probing = asyncio.create_task(self._see_whether_it_answers(), name="store-probe")
+
+    async def _see_whether_it_answers(self) -> None:
+        engine, limit_s = self._engine, min(_PROBE_S, self.timeout_s)
+        if engine is None:
+            return
+        try:
+            async with asyncio.timeout(limit_s), engine.connect() as connection:
+                await connection.execute(_ANYTHING)
+        except sa_errors.TimeoutError:  # every connection is in use: busy, and not away
+            return
+        except (sa_errors.SQLAlchemyError, OSError, sqlite3.Error) as error:  # `TimeoutError` is an `OSError`
+            if engine is self._engine:
+                self._lost(self._words(error))
 
     async def _reopen(self) -> None:
         await self._dispose()

@@ -22,6 +22,7 @@ from proxy.exchange import Request as ChatRequest
 from proxy.exchange.judgements import ClaimPair, Support
 from proxy.exchange.wishes import Wishes
 from proxy.ports import ModelInfo, Ports, ToolRanking
+from proxy.testing.decisions import ScriptedDecisions as ScriptedDecisions
 from proxy.testing.failures import MemoryFailures as MemoryFailures
 from proxy.testing.knowledge import MemoryKnowledge as MemoryKnowledge
 from proxy.testing.review import MemoryClashes as MemoryClashes
@@ -209,6 +210,7 @@ def make_ports(**parts: Any) -> Ports:
         "scratchpad": MemoryScratchpad(),
         "embedder": embedder,
         "chat": ScriptedChat(),
+        "decisions": ScriptedDecisions(),
         "ranker": SharedWords(),
         "tool_runs": MemoryToolRuns(),
         "compactions": MemoryCompactions(),

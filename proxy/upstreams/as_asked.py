@@ -9,15 +9,16 @@ to a fallback and reaches the client as any other. What is neither goes on as it
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 import orjson
+from msgspec import Struct
 
 from proxy.config.settings import Api
 from proxy.errors import ProxyError, UpstreamUnreachable
 from proxy.offloop import aside
-from proxy.ports.upstream import Call, Headers, Reply, is_event_stream
+from proxy.ports.upstream import Call, Headers, Reply, is_event_stream, limit, read_whole
 from proxy.wire.big_numbers import exact
 from proxy.wire.chat import forms as chat_forms
 from proxy.wire.error_envelopes import envelope, events_of
@@ -47,22 +48,53 @@ _TO_WHOLE: Mapping[Api, Callable[..., dict[str, Any] | None]] = {
 }
 
 
-async def as_asked(reply: Reply, api: Api, call: Call, max_bytes: int) -> Reply:
-    """The reply to a call of `api`, as it was asked for. Raises `UpstreamUnreachable`, `UpstreamTimeout`."""
+async def as_asked(sending: Awaitable[Reply], api: Api, call: Call, max_bytes: int) -> Reply:
+    """The reply to a call of `api`, as it was asked for. Raises what `sending` raises, `UpstreamUnreachable`, `UpstreamTimeout`."""
+    reply = await sending
     if not 200 <= reply.status < 300:
         return reply
-    found = _AsAsked(reply, api, call, max_bytes)
-    if not (call.stream and is_event_stream(reply.headers)):
-        try:
-            await found.open()
-        except BaseException as error:
-            await reply.close()
-            if isinstance(error, ProxyError):
-                error.answered_status = reply.status
-            if isinstance(error, UpstreamUnreachable):
-                error.repeatable = False  # the server has answered once
-            raise
-    return found
+    events = is_event_stream(reply.headers)
+    if call.stream and events:
+        return _AsAsked(reply, api, call, max_bytes)
+    try:
+        if call.stream:
+            return await _AsAsked(reply, api, call, max_bytes).open()
+        body = await read_whole(reply, max_bytes)
+        if body[:1] == b"{" and not events and not _may_fail(api, body):  # what most answers are
+            return _Whole(body, reply, reply.status, reply.headers, reply.upstream, reply.attempts)
+        return await _AsAsked(reply, api, call, max_bytes).take(body)
+    except BaseException as error:
+        await reply.close()
+        if isinstance(error, ProxyError):
+            error.answered_status = reply.status
+        if isinstance(error, UpstreamUnreachable):
+            error.repeatable = False  # the server has answered once
+        raise
+
+
+class _Whole(Struct):
+    """Implements `proxy.ports.upstream.Reply`: an answer that was read, and leaves as it came."""
+
+    body: bytes
+    reply: Reply
+    status: int
+    headers: Headers
+    upstream: str
+    attempts: int
+
+    async def read(self) -> bytes:
+        """The whole body; the next time nothing."""
+        body, self.body = self.body, b""
+        return body
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """The same."""
+        yield await self.read()
+
+    async def close(self) -> None:
+        """Give the connection up."""
+        self.body = b""
+        await self.reply.close()
 
 
 class _AsAsked:
@@ -92,32 +124,32 @@ class _AsAsked:
         self._first = b""
         self._pieces: AsyncIterator[bytes] | None = None
 
-    async def open(self) -> None:
-        """Find out what it is; a body is read to its end."""
+    async def open(self) -> _AsAsked:
+        """Find out what came where a stream was asked for; a body is read to its end."""
         self._pieces = self._reply.chunks()
         blank = bytearray()
         async for piece in self._pieces:
             blank += piece
-            self._limit(len(blank))
+            limit(len(blank), self._max_bytes)
             if piece.strip(_BLANK):
                 break
         self._first = bytes(blank)
-        if not self._streams:
-            await self._open_body()
-        elif _begins_stream(self._first):
+        if _begins_stream(self._first):
             self.headers = _typed(self.headers, _EVENTS)
         else:
-            await self._open_body()
+            await self.take(await self._rest())
             if self.status == self._reply.status and self._body is not None:
                 events = await aside(len(self._body), self._events, self._body)
                 if events is not None:
                     self._body, self.headers = events, _typed(self.headers, _EVENTS)
+        return self
 
-    async def _open_body(self) -> None:
-        body = await self._rest()
-        if _begins_stream(body):
+    async def take(self, body: bytes) -> _AsAsked:
+        """A whole body, which leaves as it is where it is an answer."""
+        made: bytes | Failure = body
+        if not body.startswith(b"{") and _begins_stream(body):
             made = await aside(len(body), self._whole, body)
-        else:
+        elif _may_fail(self._api, body):
             made = await aside(len(body), self._checked, body)
         if isinstance(made, Failure):
             self.status, own = made.status or _BAD_GATEWAY, is_own(self._api, body)
@@ -126,6 +158,7 @@ class _AsAsked:
             self._body = made
         if self._body is not body or is_event_stream(self.headers):
             self.headers = _typed(self.headers, _JSON)
+        return self
 
     async def _rest(self) -> bytes:
         assert self._pieces is not None
@@ -133,20 +166,14 @@ class _AsAsked:
         self._first = b""
         async for piece in self._pieces:
             size += len(piece)
-            self._limit(size)
+            limit(size, self._max_bytes)
             pieces.append(piece)
         return b"".join(pieces)
-
-    def _limit(self, size: int) -> None:
-        if size > self._max_bytes:
-            raise UpstreamUnreachable(f"the upstream's answer is longer than {self._max_bytes} bytes (server.max_answer_bytes)")
 
     # ---- what it is ----
 
     def _checked(self, body: bytes) -> bytes | Failure:
         """The body, or the error that it is."""
-        if _ANSWERS[self._api] in body and not _ERROR.search(body):
-            return body
         try:
             return instead_of_answer(self._api, orjson.loads(body)) or body
         except orjson.JSONDecodeError:
@@ -202,7 +229,7 @@ class _AsAsked:
 
     async def _body_as_events(self) -> bytes:
         body = await self._rest()
-        found = await aside(len(body), self._checked, body)
+        found = await aside(len(body), self._checked, body) if _may_fail(self._api, body) else body
         if isinstance(found, Failure):
             return events_of(self._api, found)
         return await aside(len(body), self._events, body) or body
@@ -211,6 +238,11 @@ class _AsAsked:
         """Give the connection up."""
         self._body = b"" if self._body is not None else None
         await self._reply.close()
+
+
+def _may_fail(api: Api, body: bytes) -> bool:
+    """Whether it may be an error in place of an answer, as far as its names tell."""
+    return _ANSWERS[api] not in body or ((b'"error' in body or b'"detail"' in body) and _ERROR.search(body) is not None)
 
 
 def _begins_stream(body: bytes) -> bool:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from proxy.config.decisions import DecisionApi, decision_api
 from proxy.config.settings import (
     AnthropicSettings,
+    BuiltinSettings,
     EmbeddedSettings,
     LiteLLMSettings,
     ModelSettings,
@@ -13,9 +15,14 @@ from proxy.config.settings import (
     Settings,
     UpstreamSettings,
 )
+from proxy.ledger import Ledger
+from proxy.ports import Counters, TokenCounter, UpstreamFigures
 from proxy.ports.upstream import Upstream
 from proxy.upstreams.anthropic import AnthropicUpstream
+from proxy.upstreams.builtin import MAX_STATEMENTS
 from proxy.upstreams.openai import OpenAIUpstream
+from proxy.upstreams.resilience import Resilient, Slots
+from proxy.upstreams.translating import Translating, is_openai
 
 
 def make_upstream(name: str, settings: UpstreamSettings) -> Upstream:
@@ -28,9 +35,36 @@ def make_upstream(name: str, settings: UpstreamSettings) -> Upstream:
         from proxy.upstreams.litellm import LiteLLMUpstream
 
         return LiteLLMUpstream(name, settings)
+    if isinstance(settings, BuiltinSettings):
+        raise TypeError("the built-in judge is made of the application's verifiers")
     from proxy.upstreams.embedded import EmbeddedUpstream
 
     return EmbeddedUpstream(name, settings)
+
+
+def make_resilient(
+    upstream: Upstream,
+    settings: UpstreamSettings,
+    tokens: TokenCounter,
+    ledger: Ledger,
+    counters: Counters,
+    figures: UpstreamFigures,
+    max_answer_bytes: int,
+) -> Resilient:
+    """`upstream` for clients of every API, with what `settings` say of its places, its retries and its fallbacks."""
+    slots = Slots(settings.max_concurrency, settings.max_queue, wait_s=settings.timeouts.queue_s, ledger=ledger)
+    translating = Translating(
+        upstream,
+        settings.spoken,
+        newest=isinstance(settings, OpenAISettings) and is_openai(settings.base_url),
+        limit_of=lambda model: tokens.model(upstream.catalogue_name(model)).max_output_tokens,
+        dropped=settings.drop_fields,
+        max_bytes=max_answer_bytes,
+        decides=_decision_api(settings) is not None,
+    )
+    return Resilient(
+        translating, settings.retries, slots, settings.fallback, counters, settings.timeouts.total_s, figures, translating.takes
+    )
 
 
 def model_settings(settings: Settings) -> Mapping[str, ModelSettings]:
@@ -40,3 +74,17 @@ def model_settings(settings: Settings) -> Mapping[str, ModelSettings]:
         if isinstance(upstream, EmbeddedSettings):
             found.setdefault(make_upstream(name, upstream).catalogue_name(""), ModelSettings(window=upstream.window))
     return found
+
+
+def decision_apis(settings: Settings) -> Mapping[str, DecisionApi]:
+    """Of the upstreams that may answer decision models' questions, what each offers; Anthropic's API does where config.yaml says so."""
+    found = ((name, _decision_api(upstream)) for name, upstream in settings.upstreams.items())
+    return {name: api for name, api in found if api is not None}
+
+
+def _decision_api(settings: UpstreamSettings) -> DecisionApi | None:
+    if isinstance(settings, BuiltinSettings):
+        return DecisionApi(max_questions=MAX_STATEMENTS, usd_per_million_tokens=0.0)
+    if isinstance(settings, OpenAISettings) and (settings.decisions or not isinstance(settings, AnthropicSettings)):
+        return decision_api(settings.base_url, settings.decisions)
+    return None

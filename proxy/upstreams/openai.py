@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Iterator
 from urllib.parse import urlsplit
 
 from proxy import __version__
+from proxy.config.decisions import MODEL, PATHS, decision_api
 from proxy.config.settings import OpenAISettings
 from proxy.errors import ConfigError, ProxyError, UpstreamTimeout, UpstreamUnreachable
 from proxy.ports.upstream import Call, Headers, Reply, header_of
@@ -44,6 +45,9 @@ class OpenAIUpstream:
         self._replaced_whole = self._replaced | {"content-length"}
         """Of a call whose body is there."""
         self._pool: http1.Pool | None = None
+        api = decision_api(settings.base_url, settings.decisions)
+        self._paths = {} if MODEL in api.path else {PATHS[api.shape]: api.path}
+        """Where its server has decisions elsewhere than the shape has them."""
 
     def catalogue_name(self, model: str) -> str:
         """The model's name with the configured prefix."""
@@ -105,7 +109,7 @@ class OpenAIUpstream:
             framing, length = "\r\n", int(given) if given.isascii() and given.isdecimal() and len(given) < 20 else -1
         else:
             framing = http1.CHUNKED
-        head = pool.origin.head(call.method, call.path, headers, framing)
+        head = pool.origin.head(call.method, self._paths.get(call.path, call.path), headers, framing)
         total_s, bodiless = self._settings.timeouts.total_s, call.method == "HEAD"
         connection = pool.kept()
         if connection is not None:
@@ -169,6 +173,9 @@ def _final(error: UpstreamUnreachable) -> UpstreamUnreachable:
     return error
 
 
+_NOTHING: Iterator[bytes] = iter(())
+
+
 class _OpenAIReply:
     """Implements `proxy.ports.upstream.Reply`."""
 
@@ -179,8 +186,9 @@ class _OpenAIReply:
         self._upstream = upstream
         self._connection: http1.Connection | None = connection
         """None once all of the body was taken: then it may serve another call."""
-        self._decoder = Decoder(connection.encoding) if decode and connection.encoding.lower() not in ("identity", "") else None
-        self._decoded: Iterator[bytes] = iter(())
+        encoding = connection.encoding
+        self._decoder = Decoder(encoding) if decode and encoding and encoding.lower() != "identity" else None
+        self._decoded = _NOTHING
         self.status = connection.status
         self.headers: Headers = connection.headers
         if self._decoder is not None:
@@ -190,9 +198,12 @@ class _OpenAIReply:
 
     async def read(self) -> bytes:
         """The whole body."""
+        connection = self._connection
+        if self._decoder is None and connection is not None and connection.complete:  # most answers come in one piece, with their head
+            self._connection, body = None, connection.take()
+            connection.release()
+            return body
         first = await self._piece()
-        if self._decoder is None and self._connection is None:  # most answers come in one piece
-            return first
         pieces = [first]
         while piece := await self._piece():
             pieces.append(piece)

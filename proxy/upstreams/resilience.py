@@ -37,7 +37,7 @@ class Slots:
 
     def take(self, party: Party = NOBODY) -> bool:
         """Take a place if the party may have one that nobody waits for who could have it."""
-        return not self._ready() and self._places.take(party)
+        return not (self._waiting and self._ready()) and self._places.take(party)
 
     async def acquire(self, name: str, party: Party = NOBODY) -> None:
         """Wait for a place. Raises `Overloaded` when the queue is full, and past `wait_s`."""
@@ -63,7 +63,7 @@ class Slots:
     def release(self, party: Party = NOBODY) -> None:
         """Give a place back, to the next who waits."""
         self._places.release(party)
-        while ready := self._ready():
+        while self._waiting and (ready := self._ready()):
             party = min(ready, key=self._has)
             turn = self._waiting[party][0]
             self._leave(party, turn)
@@ -73,7 +73,7 @@ class Slots:
 
     def _ready(self) -> list[Party]:
         """Those who wait and may have a place now."""
-        return [party for party in self._waiting if self._places.may_take(party)] if self._waiting else []
+        return [party for party in self._waiting if self._places.may_take(party)]
 
     def _has(self, party: Party) -> int:
         return self._places.of(party[0][0]) if party else 0
@@ -124,6 +124,10 @@ class Resilient:
         if not self.fallback or not isinstance(call.body, bytes):
             return self._send(call)
         return self._with_fallbacks(call, others)
+
+    def send_alone(self, call: Call) -> Awaitable[Reply]:
+        """Try this upstream, and none of its fallbacks. Raises what it raised."""
+        return self._send(call)
 
     async def _with_fallbacks(self, call: Call, others: Mapping[str, Resilient]) -> Reply:
         candidate, waiting, tries = self, [others[name] for name in self.fallback], 0
@@ -201,8 +205,10 @@ class Resilient:
 
 def _is_repeatable(reply: Reply) -> bool:
     """Whether the same server should be asked once more."""
+    if reply.status < 400:
+        return False
     said = header_of(reply.headers, "x-should-retry").strip().lower()
-    return reply.status >= 400 and (said == "true" or (reply.status in RETRIED and said != "false"))
+    return said == "true" or (reply.status in RETRIED and said != "false")
 
 
 def _taking(call: Call, waiting: list[Resilient]) -> Resilient | None:

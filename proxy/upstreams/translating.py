@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
+from proxy.config.decisions import DECISION_PATHS
 from proxy.config.settings import Api
 from proxy.errors import InvalidRequest, NotFound, UpstreamUnreachable
 from proxy.offloop import aside
@@ -54,13 +55,16 @@ class Translating:
         limit_of: Callable[[str], int | None] = lambda model: None,
         dropped: tuple[str, ...] = (),
         max_bytes: int = 100_000_000,
+        decides: bool = True,
     ) -> None:
-        """`speaks` are the APIs of its server; clients of another are translated to the first. `max_bytes` is the longest answer."""
+        """`speaks` are the APIs of its server; clients of another are translated to the first. `max_bytes` is the longest answer,
+        `decides` whether it may have decision models.
+        """
         self.inner = upstream
         self.name = upstream.name
         self._speaks = tuple(speaks)
         self._server = Server(upstream.name, self._speaks[0], newest, limit_of, dropped)
-        self._max_bytes = max_bytes
+        self._max_bytes, self._decides = max_bytes, decides
         self._translated = {path: _APIS[path] for path in translated_paths(self._speaks)}
 
     def catalogue_name(self, model: str) -> str:
@@ -78,6 +82,8 @@ class Translating:
     def takes(self, call: Call) -> bool:
         """Whether its server's API has a form for all that a call says; of those in its own API that is for the server to say."""
         client = self._client(call)
+        if not self._decides and call.path in DECISION_PATHS:
+            return False
         try:
             if client is not None and isinstance(call.body, bytes):
                 Exchange(client, self._server, 0).request(call.body, call.past)
@@ -91,23 +97,22 @@ class Translating:
 
     def send(self, call: Call) -> Coroutine[Any, Any, Reply]:
         """Make the call. Raises `InvalidRequest` for what cannot be translated, `UpstreamUnreachable`, `UpstreamTimeout`."""
-        client = self._client(call)
-        if client is not None:
-            return self._send_translated(call, client)
+        api = _APIS.get(call.path.partition("?")[0]) if call.method == "POST" else None
+        if api is not None and api not in self._speaks:
+            return self._send_translated(call, api)
         if "responses" not in self._speaks and call.path.startswith(_KEPT):
             raise NotFound(f"upstream {self.name} keeps no responses: it is asked in the API {TITLES[self._server.api]}")
-        api = _APIS.get(call.path.partition("?")[0]) if call.method == "POST" and isinstance(call.body, bytes) and not call.raw else None
-        return self.inner.send(call) if api is None else self._send_own(call, api)
-
-    async def _send_own(self, call: Call, api: Api) -> Reply:
-        return await as_asked(await self.inner.send(call), api, call, self._max_bytes)
+        if call.raw or not isinstance(call.body, bytes):
+            api = None
+        return self.inner.send(call) if api is None else as_asked(self.inner.send(call), api, call, self._max_bytes)
 
     async def _send_translated(self, call: Call, client: Api) -> Reply:
         body = call.body if isinstance(call.body, bytes) else b"".join([piece async for piece in call.body])
         exchange = Exchange(client, self._server, int(time.time()))
         asked = await aside(len(body), exchange.request, body, call.past)
         headers = _headers(call.headers, self._server.api)
-        reply = await self._send_own(replace(call, path=PATHS[self._server.api], body=asked, headers=headers), self._server.api)
+        translated = replace(call, path=PATHS[self._server.api], body=asked, headers=headers)
+        reply = await as_asked(self.inner.send(translated), self._server.api, translated, self._max_bytes)
         return _Translated(reply, exchange, self._max_bytes)
 
 

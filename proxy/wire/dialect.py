@@ -46,6 +46,8 @@ class StreamPiece(Struct, frozen=True):
     acts: bool = False
     """Whether it waits, and a client may act on it as soon as it comes (a whole call of its tool): it leaves, with all that is behind it,
     only when the whole answer has been judged."""
+    called: bool = False
+    """Whether it tells what a call of a client's tool takes: under a policy that refuses what it cannot check it leaves as what `acts`."""
     payload: Mapping[str, object] | None = None
     """The dialect's parsed form."""
 
@@ -196,9 +198,6 @@ class Dialect(Protocol):
 
     def parse_request(self, body: bytes) -> Request:
         """With `wants` and `read_wants`, by which stages know the parameters. Raises `InvalidRequest` with the field in ``param``."""
-
-    def skim(self, body: bytes) -> Request | None:
-        """Of a body whose conversation nobody looks at, as much as `Request.answered` says; None where it has to be parsed."""
 
     def render_request(self, exchange: Exchange) -> bytes:
         """The body to send upstream: the client's own bytes wherever no stage changed anything."""

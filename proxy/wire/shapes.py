@@ -63,7 +63,7 @@ class Asked:
     def holds(self, text: str) -> bool:
         """Whether `text` stands in the request as it was sent."""
         if self._text is None:
-            texts = [*_strings(orjson.loads(self._body))]
+            texts = [*strings(orjson.loads(self._body))]
             self._texts, self._text = frozenset(texts), "\0".join(texts)
         if text in self._texts:
             return True
@@ -71,7 +71,8 @@ class Asked:
         return self._left >= 0 and text in self._text
 
 
-def _strings(value: object) -> Iterator[str]:
+def strings(value: object) -> Iterator[str]:
+    """Every text in a JSON value, and every key."""
     waiting = [value]
     while waiting:
         one = waiting.pop()

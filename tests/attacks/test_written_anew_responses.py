@@ -54,6 +54,7 @@ ITEMS: dict[str, Any] = {
     "a call of a tool that was not offered": call_item("say", json.dumps({"text": FALSE})),
     "a custom call that was not offered": of("custom_tool_call", call_id="c", name="say", input=FALSE),
     "a command that nobody offered": of("local_shell_call", call_id="c", action={"type": "exec", "command": ["echo", FALSE]}),
+    "a program that nobody offered": of("code_interpreter_call", code=f"say('{FALSE}')", container_id="c", outputs=[]),
     "a click that nobody offered": of("computer_call", call_id="c", action={"type": "type", "text": FALSE}, pending_safety_checks=[]),
     "an approval that nobody asked for": of("mcp_approval_request", name=FALSE, server_label="s", arguments="{}"),
 }
@@ -101,6 +102,12 @@ EVENTS: dict[str, list[Item]] = {
         event("response.output_item.added", output_index=1, item=call_item("say", "")),
         event("response.function_call_arguments.delta", output_index=1, delta=FALSE),
         event("response.output_item.done", output_index=1, item=call_item("say", FALSE)),
+    ],
+    "what a call takes, of an item that has not begun": [event("response.function_call_arguments.delta", output_index=7, delta=FALSE)],
+    "a text of an item that thinks": [
+        event("response.output_item.added", output_index=1, item=of("reasoning", summary=[])),
+        event("response.output_text.delta", output_index=1, content_index=0, delta=FALSE),
+        event("response.output_item.done", output_index=1, item=of("reasoning", summary=[])),
     ],
     "audio": [event("response.audio.transcript.delta", delta=FALSE), event("response.audio.delta", delta="UklGRg==")],
     "an annotation": [

@@ -41,7 +41,7 @@ HOSTILE = f"{EVIL} {LONG} {RIGHT_TO_LEFT} {UNSEEN} {{{{7*7}}}} ${{7*7}} javascri
 def admin_with(app: App, **more: Any) -> Any:
     """The operator's surface of `app` with other parts."""
     given = {"database": app.database, "records": Records(app.database), "metrics": app.metrics, "ready": app.missing, **more}
-    return make_admin(AdminParts(admin_key="", **given))
+    return make_admin(AdminParts(admin_key="", store_problem=app.store_problem, **given))
 
 
 async def failures(run_id: str) -> list[dict[str, Any]]:

@@ -43,7 +43,7 @@ def folder(tmp_path: Path) -> Path:
 def test_all_problems_come_at_once_in_the_order_of_their_lines(folder: Path, capsys: Captured) -> None:
     assert [
         "config.yaml:4: upstreams.openai: unknown key 'api_base'; did you mean 'base_url'?",
-        "config.yaml:5: upstreams.local.kind: invalid value 'embeded'; known: anthropic, embedded, litellm, openai",
+        "config.yaml:5: upstreams.local.kind: invalid value 'embeded'; known: anthropic, builtin, embedded, litellm, openai",
         "config.yaml:6: logging.level: expected one of debug, info, warning, error, got 'verbos'",
         "config.yaml:7: unknown key 'port'; it belongs below server:",
     ] == problems(capsys, folder)
@@ -55,7 +55,7 @@ def test_what_can_be_mended_does_not_hide_the_rest(folder: Path, capsys: Capture
         "config.yaml:4: upstreams.openai: unknown key 'api_base'; did you mean 'base_url'?",
         "config.yaml:6: logging.level: expected one of debug, info, warning, error, got 'verbos'",
         "config.yaml:7: unknown key 'port'; it belongs below server:",
-        f"config.yaml:11: routes[0].policy: no such policy file: {folder}/policies/rags.yaml; did you mean 'rag'?",
+        f"config.yaml:11: routes[0].policy: no such policy file: {folder}/policies/rags.yaml; did you mean 'policies/rag.yaml'?",
         "config.yaml:12: routes[1].upstream: 'opnai' is not one of: local, openai; did you mean 'openai'?",
     ] == problems(capsys, folder)
 
@@ -65,7 +65,9 @@ def test_a_policy_that_no_route_names_is_checked_too(folder: Path, capsys: Captu
         "name: mine\ndelivery: tap\nstages:\n  - citations: {action: blok}\n  - bugdet\nenfore: 1\n"
     )
     (folder / "config.yaml").write_text("upstreams: {local: {kind: embedded}}\nroutes: [{upstream: local, policy: policies/rag.yaml}]\n")
-    found = problems(capsys, folder)
+    assert 0 == main(["check", "--config", str(folder / "config.yaml")])
+    lines = capsys.readouterr().out.splitlines()
+    found = [line.strip().removeprefix(f"{folder}/") for line in lines[lines.index("  mine.yaml: no route uses it, and none could:") + 1 :]]
     assert [
         "policies/mine.yaml:4: stages[0].citations.action: expected one of annotate, redact, block, got 'blok'; did you mean 'block'?",
         "policies/mine.yaml:5: stages[1]: unknown stage 'bugdet'; did you mean 'budget'?",
@@ -133,3 +135,40 @@ def test_what_serve_refuses_check_refuses_too(folder: Path, capsys: Captured) ->
     assert found.startswith(
         "config.yaml:2: server.host: 0.0.0.0 is not loopback, and without client keys anyone who reaches it spends the key"
     )
+
+
+def test_an_unused_policy_that_is_wrong_keeps_nothing_from_starting(tmp_path: Path, capsys: Captured) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        "upstreams: {u: {kind: openai, base_url: 'http://x/v1'}}\nroutes: [{prefix: '', upstream: u, policy: policies/p.yaml}]\n"
+    )
+    (tmp_path / "policies").mkdir()
+    (tmp_path / "policies" / "p.yaml").write_text("name: p\nstages: []\n")
+    (tmp_path / "policies" / "old.yaml").write_text("name: old\nstages: [budgett]\n")
+    assert 0 == main(["check", "--config", str(config)])
+    assert "  old.yaml: no route uses it, and none could:" in capsys.readouterr().out
+
+
+def test_a_policys_bare_name_is_told_its_file(tmp_path: Path, capsys: Captured) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text("upstreams: {u: {kind: openai, base_url: 'http://x/v1'}}\nroutes: [{prefix: '', upstream: u, policy: default}]\n")
+    (tmp_path / "policies").mkdir()
+    (tmp_path / "policies" / "default.yaml").write_text("name: default\nstages: []\n")
+    assert 2 == main(["check", "--config", str(config)])
+    assert "did you mean 'policies/default.yaml'?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("https://api.openai.com", "https://api.openai.com/v1"),
+        ("https://api.openai.com/v1/chat/completions", "https://api.openai.com/v1"),
+        ("http://10.0.0.5:8000/v1/responses/", "http://10.0.0.5:8000/v1"),
+    ],
+)
+def test_a_base_url_that_cannot_work_is_refused(tmp_path: Path, capsys: Captured, given: str, meant: str) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(f"upstreams: {{u: {{kind: openai, base_url: '{given}'}}}}\nroutes: [{{prefix: '', upstream: u, policy: p.yaml}}]\n")
+    (tmp_path / "p.yaml").write_text("name: p\nstages: []\n")
+    assert 2 == main(["check", "--config", str(config)])
+    assert f"did you mean {meant!r}?" in capsys.readouterr().err

@@ -65,7 +65,7 @@ def test_no_client_shows_what_no_check_read(house: House, client: Api, server: A
 @pytest.mark.parametrize(("client", "server"), PAIRS)
 @pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
 def test_of_a_right_answer_every_client_shows_the_same_under_strict(house: House, client: Api, server: Api, streamed: bool) -> None:
-    for kind in KINDS:
+    for kind in (*KINDS, *(right.OWN_KINDS if client == server else ())):
         shape, made = right_shape(client, server, kind, streamed=streamed)
         seen = house.see(shape, "strict")
         texts = {(name, place): text for name, place, text in said(seen)}
@@ -81,7 +81,7 @@ def test_of_a_right_answer_every_client_shows_the_same_under_strict(house: House
 
 @pytest.mark.parametrize("client", APIS)
 def test_all_that_clients_show_of_right_answers_is_read(house: House, client: Api) -> None:
-    for kind in KINDS:
+    for kind in (*KINDS, *right.OWN_KINDS):
         for streamed, delivery in ((False, "hold"), (True, "hold"), (True, "gate")):
             shape, _ = right_shape(client, client, kind, streamed=streamed, delivery=delivery)
             seen = house.see(shape)

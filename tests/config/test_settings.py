@@ -62,7 +62,10 @@ def test_a_default_may_hold_an_address(tmp_path: Path) -> None:
         ),
         (BASE + "folder: x", "folder: unknown key"),
         (BASE + "sever: {}", "unknown key 'sever'; did you mean 'server'?"),
-        (BASE.replace("embedded", "embeded"), "upstreams.local.kind: invalid value 'embeded'; known: anthropic, embedded, litellm, openai"),
+        (
+            BASE.replace("embedded", "embeded"),
+            "upstreams.local.kind: invalid value 'embeded'; known: anthropic, builtin, embedded, litellm, openai",
+        ),
         (
             BASE.replace('"http://x/v1"', '"http://x/v1", timeouts: {conect_s: 1}'),
             "upstreams.openai.timeouts: unknown key 'conect_s'; did you mean 'connect_s'?",

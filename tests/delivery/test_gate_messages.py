@@ -30,8 +30,8 @@ class Checks:
 
     enforces = True
 
-    def __init__(self, refused: str = "") -> None:
-        self._refused = refused
+    def __init__(self, refused: str = "", *, closed: bool = False) -> None:
+        self._refused, self._closed = refused, closed
         self.sentences: list[str] = []
 
     async def sentence(self, exchange: Exchange, sentence: Sentence) -> str:
@@ -45,6 +45,10 @@ class Checks:
 
     async def answer(self, exchange: Exchange) -> None:
         """Nothing."""
+
+    def closed(self, exchange: Exchange) -> bool:
+        """Whether calls wait."""
+        return self._closed
 
 
 class Sent:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from proxy.context.conversation import problems
 from proxy.context.edits import NOTE
-from proxy.errors import ConfigError, ModelUnavailable, PolicyBlocked, StoreUnavailable
+from proxy.errors import ConfigError, ModelUnavailable, Overloaded, PolicyBlocked, StoreUnavailable
 from proxy.exchange import Evidence
 from proxy.grounding.knowledge.checking import KnowledgeChecker
 from proxy.policy.loading import load_policy
@@ -226,7 +226,7 @@ async def test_without_its_models_it_is_an_error_and_the_agent_goes_on(part: str
 async def test_where_the_policy_is_closed_what_cannot_be_checked_is_refused() -> None:
     knowledge = MemoryKnowledge(*FACTS)
     knowledge.failure = ModelUnavailable("no model")
-    with pytest.raises(PolicyBlocked, match="the check poisoning could not run"):
+    with pytest.raises(Overloaded, match="the check poisoning could not run"):
         await run(made(ports_with(knowledge=knowledge), on_error="closed"), history(LONDON))
 
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proxy.context.conversation import problems
-from proxy.errors import ModelUnavailable, PolicyBlocked
+from proxy.errors import ModelUnavailable, Overloaded
 from proxy.exchange import Evidence
 from proxy.exchange.judgements import ClaimPair, Support
 from proxy.stages.validation.acting import NOTE_KEY
@@ -178,7 +178,7 @@ async def test_a_check_that_could_not_run_is_an_error_and_never_a_pass() -> None
 
 
 async def test_a_policy_can_refuse_what_could_not_be_checked() -> None:
-    with pytest.raises(PolicyBlocked) as caught:
+    with pytest.raises(Overloaded) as caught:
         await run(exchange_of(asked(FRESH)), stage(ports_with(embedder=NoModel()), on_error="closed"))
     assert "context_unchecked" == caught.value.param
 

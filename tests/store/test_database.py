@@ -5,8 +5,10 @@ import logging
 import shutil
 import sqlite3
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
+from sqlalchemy import text as sql
 
 from proxy.errors import ConfigError, StoreUnavailable
 from proxy.store import urls
@@ -215,3 +217,51 @@ async def test_a_server_that_goes_away_is_found_again(migrated_server: str) -> N
 def test_a_password_is_taken_out_in_every_form() -> None:
     url = urls.store_url("postgresql://u:p%40ss%20word@h/d")
     assert urls.without_password("p@ss word and p%40ss%20word and p%40ss word", url).count("***") >= 2
+
+
+async def test_a_slow_query_is_no_store_that_is_away(tmp_path: Path) -> None:
+    database = Database(f"sqlite:///{tmp_path / 'x.db'}", timeout_s=5)
+    await database.start()
+    endless = sql("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000000) SELECT count(*) FROM n")
+    with pytest.raises(StoreUnavailable, match=r"no answer within 0\.1 s"):
+        async with database.transaction(0.1) as connection:
+            await connection.execute(endless)
+    assert database.available
+    await database.ping()
+    await database.stop()
+
+
+async def test_after_a_query_without_an_answer_a_server_that_is_silent_is_away() -> None:
+    database = Database("postgresql://u:p@127.0.0.1:1/d", timeout_s=0.2)
+
+    class Silent:
+        def connect(self) -> Any:
+            return self
+
+        async def __aenter__(self) -> Any:
+            await asyncio.Event().wait()
+
+        async def __aexit__(self, *_: object) -> None:
+            """Nothing to close."""
+
+        async def dispose(self) -> None:
+            """Nothing to close."""
+
+    database.available, database._engine = True, cast("Any", Silent())
+    with pytest.raises(StoreUnavailable, match="no answer"):
+        await database.read(sql("SELECT 1"), {})
+    while database.available:
+        await asyncio.sleep(0)
+    assert "no answer within 0.2 s" == database.problem
+    await database.stop()
+
+
+@pytest.mark.postgres
+async def test_pages_have_a_pool_of_their_own(migrated_server: str) -> None:
+    async with opened(f"{migrated_server}/migrated") as database:
+        pages = database.for_pages()
+        await pages.start()
+        async with pages.transaction() as connection:
+            rows = await connection.execute(sql("SELECT application_name FROM pg_stat_activity WHERE pid = pg_backend_pid()"))
+            assert [("groundwire pages",)] == [tuple(row) for row in rows]
+        await pages.stop()

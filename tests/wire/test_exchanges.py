@@ -1,7 +1,6 @@
-"""Recorded exchanges of every dialect through the proxy, and what they say in the form that stages see.
+"""Recorded exchanges of every dialect, in the form that stages see: each says the same in all of them, however its bytes are cut.
 
-The matrix is exchange × dialect of the client × kind of the upstream × streamed or not. Where the upstream speaks the client's dialect, no
-byte changes; where it speaks another, both sides say the same in the form of the stages. A new pair is a line in `CELLS`.
+What becomes of them on their way through the proxy, byte for byte, is in `tests/golden`.
 """
 
 from __future__ import annotations
@@ -11,106 +10,16 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from msgspec import Struct
 
-from proxy.exchange import Answer, Exchange, Request, Sentence, Verdict
-from proxy.ports.stage import SentenceStage
-from proxy.stages.registry import STAGES
-from proxy.testing import reply, stream
+from proxy.exchange import Answer, Request
 from proxy.wire.chat.completions import ChatDialect
 from proxy.wire.dialect import Dialect
 from proxy.wire.messages.dialect import MessagesDialect
 from proxy.wire.responses.dialect import ResponsesDialect
-from tests.conftest import Running, Start
-from tests.exchanges import Exchanged, recorded
+from tests.exchanges import recorded
 
 DIALECTS: Mapping[str, Dialect] = {"chat": ChatDialect(), "responses": ResponsesDialect(), "messages": MessagesDialect()}
 EXCHANGES = {dialect: {one.name: one for one in recorded(dialect)} for dialect in DIALECTS}
-PIECE_BYTES = 23
-
-
-class Cell(Struct, frozen=True):
-    """A client's dialect and an upstream's kind."""
-
-    dialect: str
-    kind: str
-    speaks: str
-    """The upstream's dialect."""
-
-
-CELLS = [
-    Cell("chat", "openai", speaks="chat"),
-    Cell("responses", "openai", speaks="responses"),
-    Cell("messages", "anthropic", speaks="messages"),
-]
-
-
-class Passing(SentenceStage):
-    """Reads every sentence and lets it pass."""
-
-    name = "passing"
-
-    async def on_sentence(self, exchange: Exchange, sentence: Sentence) -> Verdict:
-        return Verdict("passing", "pass")
-
-
-EMPTY = "name: empty\ndelivery: {}\nstages: []\n"
-READ = "name: read\ndelivery: {}\nstages: [passing]\n"
-MATRIX = pytest.mark.parametrize("cell", CELLS, ids=lambda cell: f"{cell.dialect}-{cell.kind}")
-
-
-@MATRIX
-@pytest.mark.parametrize("policy", [EMPTY.format("tap"), EMPTY.format("gate"), READ.format("hold")], ids=["tap", "gate", "read"])
-async def test_a_policy_that_changes_nothing_changes_no_byte(start: Start, cell: Cell, policy: str) -> None:
-    assert {} == await _differences(start, cell, policy, exact=True)
-
-
-@MATRIX
-async def test_a_stream_that_is_judged_sentence_by_sentence_says_the_same(start: Start, cell: Cell) -> None:
-    assert {} == await _differences(start, cell, READ.format("gate"), exact=False)
-
-
-async def _differences(start: Start, cell: Cell, policy: str, *, exact: bool) -> dict[str, str]:
-    """What of the exchanges is not as it should be: byte for byte with `exact`, where both sides speak one dialect."""
-    found = {}
-    async with start(policy=policy, kind=cell.kind, stages=(*STAGES, Passing)) as proxy:
-        for name, one in EXCHANGES[cell.dialect].items():
-            theirs = EXCHANGES[cell.speaks][name]
-            for streamed in (False, True):
-                if said := await _difference(proxy, cell, one, theirs, streamed, exact and cell.dialect == cell.speaks):
-                    found[f"{name}, {'streamed' if streamed else 'whole'}"] = said
-    return found
-
-
-async def _difference(proxy: Running, cell: Cell, ours: Exchanged, theirs: Exchanged, streamed: bool, exact: bool) -> str:
-    """What is not as it should be, or ""."""
-    pieces = [theirs.events[i : i + PIECE_BYTES] for i in range(0, len(theirs.events), PIECE_BYTES)]
-    proxy.upstream.say(stream(pieces) if streamed else reply(theirs.answer, theirs.status))
-    sent = ours.streamed_request if streamed else ours.request
-    got = await proxy.post(sent, "/v1" + DIALECTS[cell.dialect].path)
-    arrived = proxy.upstream.calls[-1]
-    if got.status != (200 if streamed else theirs.status):
-        return f"status {got.status}: {got.body.decode()[:300]}"
-    if "/v1" + DIALECTS[cell.speaks].path != arrived.path:
-        return f"sent to {arrived.path}"
-    if not exact:
-        return _said_otherwise(cell, sent, arrived.body, got.body, theirs, streamed)
-    if arrived.body != sent:
-        return f"the request became {arrived.body.decode()[:300]}"
-    expected = theirs.events if streamed else theirs.answer
-    return "" if got.body == expected else f"the answer became {got.body.decode()[:300]}"
-
-
-def _said_otherwise(cell: Cell, sent: bytes, arrived: bytes, got: bytes, theirs: Exchanged, streamed: bool) -> str:
-    """Where a client and an upstream of two dialects do not say the same to each other."""
-    ours, other = DIALECTS[cell.dialect], DIALECTS[cell.speaks]
-    asked, came = request_of(ours.parse_request(sent)), request_of(other.parse_request(arrived))
-    if asked != came:
-        return f"asked {asked}, came as {came}"
-    if theirs.status != 200 and not streamed:
-        return "" if ours.error_code(got) else f"no error: {got.decode()[:300]}"
-    said, read = _read(other, theirs.events if streamed else theirs.answer, streamed), _read(ours, got, streamed)
-    return "" if said == read else f"said {said}, read {read}"
 
 
 def _read(dialect: Dialect, body: bytes, streamed: bool) -> list[Any]:

@@ -123,7 +123,7 @@ class Exchanges:
         noted, exchange = self._noted, finished.exchange
         route, verdict, status = finished.route, finished.verdict, finished.status
         if exchange is None:
-            noted.append((route, verdict, status, None, "", "", None, _NO_TIMINGS, None, ()))
+            noted.append((route, verdict, status, None, finished.upstream, finished.model, finished.usage, _NO_TIMINGS, None, ()))
         else:
             answer = exchange.answer if exchange.answer is not None else exchange.upstream_answer
             usage = answer.usage if answer is not None else None

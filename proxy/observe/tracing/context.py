@@ -44,10 +44,15 @@ class SpanContext(Struct, frozen=True):
 
 def parent_of(headers: Sequence[tuple[bytes, bytes]]) -> SpanContext | None:
     """The span from which a request with these headers comes; None when it names none, or not as it must be named."""
-    found = [value for name, value in headers if name == b"traceparent"]
-    if len(found) != 1:
+    found = None
+    for name, value in headers:
+        if name == b"traceparent":
+            if found is not None:
+                return None
+            found = value
+    if found is None:
         return None
-    match = _TRACEPARENT.fullmatch(found[0].strip())
+    match = _TRACEPARENT.fullmatch(found.strip())
     if match is None or match[1] == b"ff" or (match[1] == b"00" and match[5]):
         return None
     trace_id, span_id = int(match[2], 16), int(match[3], 16)

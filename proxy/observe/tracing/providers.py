@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from proxy.config.settings import AnthropicSettings, LiteLLMSettings, OpenAISettings, UpstreamSettings
+from proxy.config.settings import AnthropicSettings, BuiltinSettings, LiteLLMSettings, OpenAISettings, UpstreamSettings
 
 _BY_HOST = (
     (".openai.azure.com", "azure.ai.openai"),
@@ -53,7 +53,7 @@ def server_of(settings: UpstreamSettings) -> ProviderServer:
     if isinstance(settings, LiteLLMSettings):
         prefix = settings.model_prefix.partition("/")[0]
         return ProviderServer(_BY_PREFIX.get(prefix, prefix or "litellm"), *_place(settings.base_url))
-    return ProviderServer("llama_cpp")
+    return ProviderServer("groundwire" if isinstance(settings, BuiltinSettings) else "llama_cpp")
 
 
 def _place(url: str) -> tuple[str, int | None]:

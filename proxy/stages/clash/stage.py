@@ -80,7 +80,7 @@ class Clash(Stage[ClashOptions]):
     headers = (StageHeader("clashes", "clashes found", lambda facts, _: count_text(facts.clashes)),)
     panel = ClashPanel
     reports = (REMOVED, NOTED, ASKED, UNRESOLVED, UNCHECKED, FOUND, SKIPPED)
-    retryable = frozenset((UNCHECKED, "check_timeout"))
+    retryable = frozenset((UNCHECKED,))
     reads_passages = True
 
     def __init__(self, options: ClashOptions, ports: Ports) -> None:

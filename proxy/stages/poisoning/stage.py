@@ -88,6 +88,7 @@ class Poisoning(Stage[PoisoningOptions]):
     )
     reads_passages = True
     verifies = True
+    retryable = frozenset(("poisoning_unchecked",))
 
     def __init__(self, options: PoisoningOptions, ports: Ports) -> None:
         super().__init__(options, ports)

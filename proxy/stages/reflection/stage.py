@@ -79,6 +79,7 @@ class Reflection(Stage[ReflectionOptions]):
     counters = COUNTERS
     headers = (StageHeader("failures", "failure records injected", lambda facts, _: count_text(facts.failures_injected)),)
     reports = (REPEATED, ASKED, STOPPED, CAPPED, UNCHECKED)
+    retryable = frozenset((UNCHECKED,))
 
     def __init__(self, options: ReflectionOptions, ports: Ports) -> None:
         super().__init__(options, ports)

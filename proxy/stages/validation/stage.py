@@ -54,6 +54,7 @@ class Validation(Stage[ValidationOptions]):
     reports = (*CODES.values(), UNCHECKED, REJECTED)
     reads_passages = True
     verifies = True
+    retryable = frozenset((UNCHECKED,))
     embeds = True
 
     def __init__(self, options: ValidationOptions, ports: Ports) -> None:

@@ -327,12 +327,12 @@ class Connection(asyncio.Protocol):
 
     def on_status(self, reason: bytes) -> None:
         """Or a part of it."""
-        if _CONTROL.search(reason):
+        if reason != b"OK" and _CONTROL.search(reason):
             self._refusal = "a control character in the status line"
 
     def on_header(self, raw: bytes, value: bytes) -> None:
         """Of the head, or a trailer, which nobody looks at."""
-        name, text = _names.get(raw) or _name(raw), value.decode("utf-8", "surrogateescape").rstrip(" \t")
+        name, text = _names[raw] if raw in _names else _name(raw), value.decode("utf-8", "surrogateescape").rstrip(" \t")
         self._fields.append((name, text))
         if name in _LOOKED_AT and not self.status:
             self._look_at(name, text)

@@ -56,7 +56,7 @@ class Origin:
         """A request's head, for a `path` below the base URL; `framing` ends it, with an empty line. Raises `Unsendable`."""
         start = self._starts.get((method, path)) or self._start(method, path)
         text = "".join([start, *[f"{name}: {value}\r\n" for name, value in headers], framing])
-        lines = self._lines + len(headers) + framing.count("\n")
+        lines = self._lines + len(headers) + (2 if framing != "\r\n" else 1)
         if text.count("\n") != lines or text.count("\r") != lines or "\0" in text:
             raise Unsendable("a header with a line break or a NUL")
         if self.signed and any(name == "authorization" for name, _ in headers):

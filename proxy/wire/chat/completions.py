@@ -7,7 +7,7 @@ a message, a tool or a field that is still the object it was goes out in the byt
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -17,9 +17,8 @@ from proxy.errors import InvalidRequest, ProxyError
 from proxy.exchange import Answer, Choice, Exchange, Message, Request, Tool, ToolCall
 from proxy.language.text import text_of
 from proxy.wire.bodies import EXTENSION, flag, kind_of, load, passages_of, same, typed, withhold
-from proxy.wire.chat import skimming
 from proxy.wire.chat.arguments import with_arguments
-from proxy.wire.chat.message import token_logprobs
+from proxy.wire.chat.message import call_entries, token_logprobs
 from proxy.wire.chat.own_answer import own_answer, own_body, own_events
 from proxy.wire.chat.own_calls import ChatCallFilter
 from proxy.wire.chat.shapes import ChatShapes, asked_of
@@ -27,7 +26,6 @@ from proxy.wire.chat.stream import ChatStream, usage
 from proxy.wire.chat.unread import unread
 from proxy.wire.chat.usual_answer import usual_answer
 from proxy.wire.chat.wishes import wishes_of
-from proxy.wire.skimming import Skim
 from proxy.wire.upstream_errors import failure_in
 from proxy.wire.usage import added_up
 
@@ -61,6 +59,8 @@ class ChatDialect:
         tools = _tools(fields)
         stream = flag(fields, "stream")
         params = {k: v for k, v in fields.items() if k not in ("model", "messages", "tools", "stream", "functions", EXTENSION)}
+        extension = fields.get(EXTENSION)
+        legacy = "functions" in fields and fields["functions"] is not None and fields.get("tools") is None
         return Request(
             model=model,
             messages=messages,
@@ -69,16 +69,12 @@ class ChatDialect:
             stream=stream,
             wants=wishes_of(params),
             read_wants=wishes_of,
-            passages=passages_of(fields.get(EXTENSION)),
-            has_context="context" in (fields.get(EXTENSION) or {}),
+            passages=passages_of(extension) if extension is not None else (),
+            has_context="context" in (extension or {}),
             message_hints=hints,
-            wire=_Wire(body, legacy=fields.get("functions") is not None and fields.get("tools") is None, extended=EXTENSION in fields),
+            wire=_Wire(body, legacy=legacy, extended=EXTENSION in fields),
             size=len(body),
         )
-
-    def skim(self, body: bytes) -> Request | None:
-        """None for Groundwire's own extension, and for what is not as it should be."""
-        return skimming.skimmed(body, wire=_Wire(body, legacy=False, extended=False)) or _SKIM.request(body)
 
     def render_request(self, exchange: Exchange) -> bytes:
         """The client's body when nothing changed; otherwise its pieces with the changed ones written anew."""
@@ -201,25 +197,14 @@ class _Wire:
         self.body, self.legacy, self.extended = body, legacy, extended
 
 
-_SKIM = Skim(
-    "messages",
-    skimming.items,
-    skimming.answered,
-    skimming.opening,
-    wire=lambda body: _Wire(body, legacy=False, extended=False),
-    read_wants=wishes_of,
-    tools=("tools", "functions"),
-)
-
-
 def _messages(fields: dict[str, Any]) -> tuple[tuple[Message, ...], dict[int, Mapping[str, Any]]]:
     messages = typed(fields, "messages", list, "a list of messages")
     if not messages:
         raise InvalidRequest("messages: at least one message is needed", param="messages")
     hints: dict[int, Mapping[str, Any]] = {}
+    if _are_plain(messages):
+        return tuple(messages), hints
     for i, message in enumerate(messages):
-        if type(message) is dict and type(message.get("role")) is str and EXTENSION not in message:
-            continue
         if not isinstance(message, dict):
             raise InvalidRequest(f"messages[{i}]: expected an object, got {kind_of(message)}", param=f"messages[{i}]")
         if not isinstance(message.get("role"), str):
@@ -232,7 +217,18 @@ def _messages(fields: dict[str, Any]) -> tuple[tuple[Message, ...], dict[int, Ma
     return tuple(messages), hints
 
 
+def _are_plain(messages: list[Any]) -> bool:
+    """Whether each has a role and none an extension: all of them are looked at together, for a third of what one after the other takes."""
+    try:
+        roles = [message["role"] for message in messages]
+    except (TypeError, KeyError):
+        return False
+    return {*map(type, messages)} == {dict} and {*map(type, roles)} == {str} and not [1 for message in messages if EXTENSION in message]
+
+
 def _tools(fields: dict[str, Any]) -> tuple[Tool, ...]:
+    if "tools" not in fields and "functions" not in fields:
+        return ()
     name = "tools" if fields.get("tools") is not None else "functions"
     items = fields.get(name)
     if items is None:
@@ -257,6 +253,7 @@ def _choice(choice: dict[str, Any], position: int) -> Choice:
         reasoning=_string(message.get("reasoning_content")) or _string(message.get("reasoning")),
         tool_calls=_tool_calls(message),
         finish_reason=finish if isinstance(finish, str) else None,
+        inputs=tuple(_inputs(message)),
     )
 
 
@@ -269,6 +266,14 @@ def _tool_calls(message: dict[str, Any]) -> tuple[ToolCall, ...]:
         return ()
     found = [(i, c, c["function"]) for i, c in enumerate(calls) if isinstance(c, dict) and isinstance(c.get("function"), dict)]
     return tuple(ToolCall(_string(c.get("id")), _string(f.get("name")), _string(f.get("arguments")), i) for i, c, f in found)
+
+
+def _inputs(message: dict[str, Any]) -> Iterator[str]:
+    """What calls of custom tools take."""
+    for call, _ in call_entries(message):
+        custom = call.get("custom")
+        if isinstance(custom, dict) and (given := _string(custom.get("input"))):
+            yield given
 
 
 def _splice(raw: msgspec.Raw, old: Sequence[object], new: Sequence[object], rewritten: set[int]) -> msgspec.Raw:

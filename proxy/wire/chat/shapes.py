@@ -171,6 +171,8 @@ class _Calls:
         """Of the calls, by the identities of what was read of them."""
         self._told: dict[int, str] = {}
         """The names that have left, by the calls' places."""
+        self._kinds: dict[int, str] = {}
+        """What the calls began as."""
 
     def leaving(self, delta: dict[str, Any], reading: Reading) -> None:
         """Take the deltas of calls out of `delta` that are not to leave, or not yet; the others get their own index and a name once."""
@@ -195,6 +197,9 @@ class _Calls:
 
     def _piece(self, call: CallParts, entry: Mapping[str, Any], kind: str, reading: Reading) -> dict[str, Any] | None:
         place = self._places.setdefault(id(call), len(self._places))
+        if kind != self._kinds.setdefault(place, kind):
+            reading.leave_out("a call that goes on as one of another kind")
+            return None
         if not reading.asked.offers(call.name, kind):
             if call.arguments or not reading.asked.may_offer(call.name):
                 reading.leave_out("a call of a tool that was not offered")
@@ -262,8 +267,12 @@ class ChatShapes:
             del message["function_call"]
         self._check(choice, message)
 
-    def _is_offered(self, call: Mapping[str, Any]) -> bool:
-        kind = "custom" if call.get("custom") else "function"
+    def _is_offered(self, call: dict[str, Any]) -> bool:
+        kind, other = ("custom", "function") if call.get("custom") else ("function", "custom")
+        if call.pop(other, None):
+            self.reading.leave_out("a call of two kinds")
+        if call.get("type"):
+            call["type"] = kind
         offered = self.reading.asked.offers(str((call.get(kind) or {}).get("name") or ""), kind)
         if not offered:
             self.reading.leave_out("a call of a tool that was not offered")

@@ -16,7 +16,7 @@ from proxy.errors import ProxyError
 from proxy.exchange import Answer, Choice, ToolCall, Usage
 from proxy.wire import sse
 from proxy.wire.chat.arguments import rewritten
-from proxy.wire.chat.message import Calls, token_logprobs
+from proxy.wire.chat.message import Calls, call_entries, token_logprobs
 from proxy.wire.chat.unread import delta_text, unread
 from proxy.wire.dialect import StreamPiece
 from proxy.wire.ends import end_of
@@ -27,7 +27,7 @@ from proxy.wire.usage import added_up
 class _ChoiceState:
     """One choice, growing."""
 
-    __slots__ = ("calls", "finish_reason", "logprobs", "reasoning", "refusal", "text")
+    __slots__ = ("calls", "finish_reason", "inputs", "logprobs", "reasoning", "refusal", "text")
 
     def __init__(self) -> None:
         self.text: list[str] = []
@@ -35,6 +35,8 @@ class _ChoiceState:
         self.reasoning: list[str] = []
         self.logprobs: list[tuple[str, float]] = []
         self.calls = Calls()
+        self.inputs: dict[int, list[str]] = {}
+        """What custom calls take, by the identities of those `calls`."""
         self.finish_reason: str | None = None
 
 
@@ -152,7 +154,9 @@ class ChatStream:
             state.finish_reason = finish
         delta = choice.get("delta")
         refusal = isinstance(delta, dict) and bool(delta.get("refusal"))
-        return StreamPiece(raw, index, text, finish is not None, divisible=not choice.get("logprobs"), refusal=refusal, payload=chunk)
+        called = isinstance(delta, dict) and bool(delta.get("tool_calls") or delta.get("function_call"))
+        whole = not choice.get("logprobs")
+        return StreamPiece(raw, index, text, finish is not None, divisible=whole, refusal=refusal, called=called, payload=chunk)
 
     def with_text(self, piece: StreamPiece, text: str) -> bytes:
         """`piece` as an event that says `text` instead."""
@@ -258,16 +262,20 @@ def _absorb(state: _ChoiceState, delta: object) -> str:
             if isinstance(value, str) and value:
                 into.append(value)
                 break
-    state.calls.absorb(delta)
+    if delta.get("tool_calls") or delta.get("function_call"):
+        for (entry, _), call in zip(call_entries(delta), state.calls.absorb(delta), strict=True):
+            if isinstance(custom := entry.get("custom"), dict):
+                given = custom.get("input")
+                state.inputs.setdefault(id(call), []).append(given if isinstance(given, str) else "")
     return text
 
 
 def _choice(index: int, state: _ChoiceState) -> Choice:
-    calls = tuple(
-        ToolCall(c.id, c.name, "".join(c.arguments), i) for i, c in enumerate(sorted(state.calls.parts, key=lambda part: part.index))
-    )
+    ranked = enumerate(sorted(state.calls.parts, key=lambda part: part.index))
+    calls = tuple(ToolCall(c.id, c.name, "".join(c.arguments), i) for i, c in ranked if id(c) not in state.inputs or c.arguments)
     text, refusal, reasoning = ("".join(parts) for parts in (state.text, state.refusal, state.reasoning))
-    return Choice(index, text, refusal, reasoning, calls, state.finish_reason)
+    inputs = tuple(said for parts in state.inputs.values() if (said := "".join(parts)))
+    return Choice(index, text, refusal, reasoning, calls, state.finish_reason, inputs)
 
 
 def usage(value: object) -> Usage | None:

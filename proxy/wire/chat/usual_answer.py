@@ -85,8 +85,4 @@ def usual_answer(body: bytes) -> Answer | None:
 def _usage(found: _Usage) -> Usage:
     details = found.prompt_tokens_details
     cached = details.cached_tokens if details is not None else 0
-    return Usage(_whole(found.prompt_tokens), _whole(found.completion_tokens), _whole(cached))
-
-
-def _whole(number: _Number | None) -> int:
-    return number if isinstance(number, int) else 0
+    return Usage(*[number if number.__class__ is int else 0 for number in (found.prompt_tokens, found.completion_tokens, cached)])

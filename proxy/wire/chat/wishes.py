@@ -41,8 +41,11 @@ Calls = Literal["auto", "none", "required"]
 
 def wishes_of(params: Mapping[str, Any]) -> Wishes:
     """Read from them."""
-    sampling = {name: params[name] for name in _SAMPLING if is_number(params.get(name))}
-    limit = next((limit for name in _LIMITS if (limit := _whole(params.get(name))) is not None), None)
+    sampling = {name: params[name] for name in _SAMPLING if name in params and is_number(params[name])}
+    limit = None
+    for name in _LIMITS:
+        if limit is None and name in params:
+            limit = _whole(params[name])
     if _SAID.isdisjoint(params):
         return Wishes(max_output_tokens=limit, sampling=sampling)
     options, form = object_of(params.get("stream_options")), object_of(params.get("response_format"))
@@ -130,4 +133,4 @@ def _choices(n: object) -> int:
 
 
 def _whole(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+    return value if type(value) is int and value > 0 else None

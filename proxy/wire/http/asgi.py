@@ -32,11 +32,12 @@ class ClientGone(Exception):
 async def read_body(scope: Scope, receive: Receive, limit_bytes: int, room: Holding) -> bytes:
     """The whole request body, which takes `room` as it comes. Raises `RequestTooLarge`, `Overloaded`, `ClientGone`."""
     message = await receive()
-    if message["type"] == "http.request" and not message.get("more_body", False):  # the common case: one piece
-        body: bytes = message.get("body", b"")
+    if message["type"] == "http.request" and not (message.get("more_body")):  # the common case: one piece
+        body: bytes = message["body"] if "body" in message else b""  # noqa: SIM401 (a call less in each request)
         if len(body) > limit_bytes:
             raise _too_large(limit_bytes)
-        take(room, len(body))
+        if not room.take(len(body)):
+            raise _no_room()
         return body
     return await joined(body_chunks(scope, receive, limit_bytes, first=message), room)
 
@@ -56,8 +57,12 @@ async def joined(pieces: AsyncIterator[bytes], room: Holding) -> bytes:
 def take(room: Holding, size: int) -> None:
     """Raises `Overloaded` where there is none."""
     if not room.take(size):
-        message = "the server has no room for this body beside those of other requests; try again in a moment"
-        raise Overloaded(message, headers=(("retry-after", "1"),))
+        raise _no_room()
+
+
+def _no_room() -> Overloaded:
+    message = "the server has no room for this body beside those of other requests; try again in a moment"
+    return Overloaded(message, headers=(("retry-after", "1"),))
 
 
 async def body_chunks(scope: Scope, receive: Receive, limit_bytes: int, *, first: dict[str, Any] | None = None) -> AsyncIterator[bytes]:
@@ -79,11 +84,6 @@ async def body_chunks(scope: Scope, receive: Receive, limit_bytes: int, *, first
             yield chunk
         if not message.get("more_body", False):
             return
-
-
-def encoding_of(scope: Scope) -> str:
-    """The ``content-encoding`` of a request's body, "" without one."""
-    return ",".join(value.decode("latin-1") for name, value in scope["headers"] if name == b"content-encoding")
 
 
 def declared_length(scope: Scope) -> int:

@@ -160,9 +160,8 @@ class BoundedProtocol(HttpToolsProtocol):
         if len(self.headers) > MAX_HEADERS:
             self._refuse(431, f"more than {MAX_HEADERS} headers")
             return
-        self._all.busy(self)
         self._has_read = True  # who asks anew has most likely read what was answered; if not, the pause of writing tells
-        if not self.url.startswith(_HEALTH) and not self._all.admit(self):
+        if not self._all.ask(self, health=self.url.startswith(_HEALTH)):
             self._all.refused(self)
             self._refuse(503, "too many connections")
             return

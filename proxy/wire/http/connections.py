@@ -34,13 +34,11 @@ class Connections:
 
     def open(self, connection: Closable) -> bool:
         """A client has connected; False where it has to go at once."""
-        return self.admit(connection) or self._take(connection, self._reserve)
+        return self._admit(connection) or self._take(connection, self._reserve)
 
-    def admit(self, connection: Closable) -> bool:
-        """Whether it may ask for more than the server's health."""
+    def _admit(self, connection: Closable) -> bool:
+        """Give it a place among those that may ask for more than the server's health."""
         held = self._held.get(connection)
-        if held is self._share:
-            return True
         if not self._share.may_take(connection.party):
             self._make_room(connection)
         if not self._take(connection, self._share):
@@ -49,9 +47,18 @@ class Connections:
             held.release(connection.party)
         return True
 
+    def ask(self, connection: Closable, *, health: bool) -> bool:
+        """It has a request, for the server's `health` or for more; False where it may not ask for that."""
+        idle = self._idle.get(connection.party)
+        if idle is not None:
+            idle.pop(connection, None)
+            if not idle:
+                del self._idle[connection.party]
+        return health or self._held.get(connection) is self._share or self._admit(connection)
+
     def close(self, connection: Closable) -> None:
         """It is over; once more does nothing."""
-        self.busy(connection)
+        self.ask(connection, health=True)
         if (held := self._held.pop(connection, None)) is not None:
             held.release(connection.party)
 
@@ -59,14 +66,6 @@ class Connections:
         """It waits for a request."""
         if connection in self._held:
             self._idle.setdefault(connection.party, {})[connection] = None
-
-    def busy(self, connection: Closable) -> None:
-        """It has one."""
-        idle = self._idle.get(connection.party)
-        if idle is not None:
-            idle.pop(connection, None)
-            if not idle:
-                del self._idle[connection.party]
 
     def refused(self, connection: Closable) -> None:
         """Nothing could make room for it."""

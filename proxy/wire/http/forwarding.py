@@ -6,9 +6,10 @@ Specification: RFC 9110 section 7.6.1 (hop-by-hop headers).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import chain
 from urllib.parse import quote
+
+from msgspec import Struct
 
 from proxy.errors import RequestTooLarge
 from proxy.ports.upstream import Reply
@@ -86,8 +87,7 @@ _MAX_NAMES = 512
 _names: dict[bytes, tuple[str, bool]] = {}
 
 
-@dataclass(slots=True)
-class ClientHeaders:
+class ClientHeaders(Struct):
     """A request's headers, sorted."""
 
     forwarded: list[tuple[str, str]]
@@ -96,6 +96,10 @@ class ClientHeaders:
     """Groundwire's own."""
     keys: dict[str, str]
     """What says who the client is, by header: of several, the last."""
+    encoding: str = ""
+    """The ``content-encoding`` of its body; several with commas between them."""
+    websocket: bool = False
+    """Whether it asks for another protocol than HTTP, which is one of the two that it may."""
 
 
 def client_headers(headers: Sequence[tuple[bytes, bytes]], *, raw: bool) -> ClientHeaders:
@@ -106,11 +110,15 @@ def client_headers(headers: Sequence[tuple[bytes, bytes]], *, raw: bool) -> Clie
     keys: dict[str, str] = {}
     forwarded: list[tuple[str, str]] = []
     dropped = _NOT_SENT if raw else _REWRITTEN
-    named = _connection_names(headers)
+    named, encoding, websocket = _connection_names(headers), "", False
     for name, value in headers:
+        if name == b"content-encoding":
+            encoding += ("," if encoding else "") + value.decode("latin-1")
+        elif name == b"upgrade" and value.lower() == b"websocket":
+            websocket = True
         if name in dropped:
             continue
-        known, is_hint = _names.get(name) or _decoded(name)
+        known, is_hint = _names[name] if name in _names else _decoded(name)
         if is_hint:
             hints[known] = value.decode("latin-1")
         elif name not in named:
@@ -121,7 +129,7 @@ def client_headers(headers: Sequence[tuple[bytes, bytes]], *, raw: bool) -> Clie
             forwarded.append((known, text))
             if known in _KEYS:
                 keys[known] = text
-    return ClientHeaders(forwarded, hints, keys)
+    return ClientHeaders(forwarded, hints, keys, encoding, websocket)
 
 
 def _decoded(name: bytes) -> tuple[str, bool]:
@@ -157,11 +165,6 @@ def tail(scope: Scope, path: str, prefix: str) -> str:
     """What follows ``/v1`` of a `sent_path` that begins with `prefix`, with the query."""
     rest, query = path[len(prefix) + len("/v1") :], scope.get("query_string")
     return f"{rest}?{query.decode('latin-1')}" if query else rest
-
-
-def wants_websocket(scope: Scope) -> bool:
-    """Whether the request asks for another protocol than HTTP, which is one of the two that it may."""
-    return b"websocket" in [value.lower() for name, value in scope["headers"] if name == b"upgrade"]
 
 
 def has_body(scope: Scope) -> bool:

@@ -120,8 +120,8 @@ class ResponseHeaders:
             found += self._without_facts
         if facts.retries is not None:
             found.append((b"x-groundwire-retries", b"%d" % facts.retries))
-        if warnings := _codes(warning_codes(verdicts, verdict)):
-            found.append((b"x-groundwire-warnings", ascii_value(warnings)))
+        if warnings := warning_codes(verdicts, verdict):
+            found.append((b"x-groundwire-warnings", ascii_value(_codes(warnings))))
         return found
 
     def _of_stages(self, facts: Facts, verdicts: Sequence[Found], record_id: str) -> list[tuple[bytes, bytes]]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ipaddress
 import socket
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from proxy.errors import ConfigError
@@ -25,6 +26,7 @@ _TOLD = (b"host", b"origin", b"sec-fetch-site")
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
+@lru_cache(maxsize=1024)
 def is_loopback(host: str) -> bool:
     """Whether a host name or address can only be this machine."""
     if host in ("localhost", "localhost."):
@@ -35,18 +37,21 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def foreign_name(scope: Mapping[str, Any], hosts: Sequence[str] = ()) -> str:
+def foreign_name(scope: Mapping[str, Any], hosts: tuple[str, ...] = ()) -> str:
     """Why a request over loopback may be a web page's that rebinds a name of its own; "" when it cannot. `hosts` are further names."""
     client, server = scope.get("client"), scope.get("server")
     if client is None or server is None or scope.get(_KNOWN) or not is_loopback(client[0]) or not is_loopback(server[0]):
         return ""
-    host = next((value.decode("latin-1") for name, value in scope["headers"] if name == b"host"), None)
-    return "" if host is None or _is_own(_host_name(host), hosts) else _UNKNOWN_NAME  # every browser names one
+    for name, value in scope["headers"]:
+        if name == b"host":
+            return "" if _is_own(value, hosts) else _UNKNOWN_NAME
+    return ""  # every browser names one
 
 
-def _is_own(name: str, hosts: Sequence[str]) -> bool:
+@lru_cache(maxsize=1024)
+def _is_own(netloc: bytes, hosts: tuple[str, ...]) -> bool:
     """Whether it cannot be a name that somebody else gives this machine."""
-    plain = name.lower().removesuffix(".")
+    plain = _host_name(netloc.decode("latin-1")).lower().removesuffix(".")
     return is_loopback(plain) or plain.endswith(".localhost") or plain in hosts or plain == socket.gethostname().lower()
 
 
@@ -90,9 +95,6 @@ class TrustedProxies:
                 self._networks.append(ipaddress.ip_network(network))
             except ValueError as error:
                 raise ConfigError("config.yaml", f"server.trusted_proxies[{i}]", str(error)) from None
-
-    def __bool__(self) -> bool:
-        return bool(self._networks)
 
     def resolved(self, scope: dict[str, Any]) -> dict[str, Any]:
         """`scope` with the client's own address: the last one of ``x-forwarded-for`` that is no trusted proxy's."""

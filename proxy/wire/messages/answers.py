@@ -17,6 +17,7 @@ import orjson
 
 from proxy.exchange import Answer, Choice, Exchange, ToolCall, Usage
 from proxy.wire.messages.blocks import THINKING, input_of
+from proxy.wire.shapes import strings
 from proxy.wire.spreading import spread
 from proxy.wire.usage import added_up
 
@@ -33,6 +34,8 @@ FINISHES: Mapping[str, str] = {
 """``stop_reason`` in the words of the chat API; others stay as they are."""
 PARTED = "\n\n"
 """Between two texts that do not follow each other."""
+PROVIDERS_CALLS = ("server_tool_use", "mcp_tool_use")
+"""Types of blocks that call a tool which the provider runs."""
 _SILENT = (*THINKING, "tool_use", "compaction", "container_upload", "fallback")
 _SILENT_ENDS = ("_tool_use", "_tool_result")
 _SPOKEN = ("text", "content", "refusal", "transcript")
@@ -51,6 +54,7 @@ def parse(body: bytes) -> Answer:
         reasoning="".join(str(block.get("thinking") or "") for block in blocks if block.get("type") in THINKING),
         tool_calls=tuple(_calls(blocks)),
         finish_reason=FINISHES.get(reason, reason) if isinstance(reason, str) else None,
+        inputs=tuple(text for block in blocks if block.get("type") in PROVIDERS_CALLS for text in strings(block.get("input")) if text),
     )
     missed = next((name for block in blocks if (name := unread(block))), "")
     return Answer((choice,), model if isinstance(model, str) else "", usage_of(fields.get("usage")), unread=missed)

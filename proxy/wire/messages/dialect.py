@@ -13,23 +13,12 @@ import orjson
 from proxy.errors import ProxyError
 from proxy.exchange import Answer, Exchange, Request
 from proxy.wire.bodies import withhold
-from proxy.wire.messages import answers, events, prompts, skimming
+from proxy.wire.messages import answers, events, prompts
 from proxy.wire.messages.errors import code_of, envelope
 from proxy.wire.messages.own_calls import MessagesCallFilter
-from proxy.wire.messages.requests import Wire, read_request
+from proxy.wire.messages.requests import read_request
 from proxy.wire.messages.shapes import MessagesShapes, asked_of
 from proxy.wire.messages.stream import MessagesStream
-from proxy.wire.messages.wishes import wishes_of
-from proxy.wire.skimming import Skim
-
-_SKIM = Skim(
-    "messages",
-    skimming.items,
-    skimming.answered,
-    skimming.opening,
-    wire=lambda body: Wire(body, {}),
-    read_wants=wishes_of,
-)
 
 
 class MessagesDialect:
@@ -51,10 +40,6 @@ class MessagesDialect:
     def parse_request(self, body: bytes) -> Request:
         """Raises `InvalidRequest`: not JSON, not an object, or a field of the wrong type."""
         return read_request(body)
-
-    def skim(self, body: bytes) -> Request | None:
-        """None for Groundwire's own extension, for a block of a type that is not known, and for what is not as it should be."""
-        return _SKIM.request(body)
 
     def render_request(self, exchange: Exchange) -> bytes:
         """The client's body when nothing changed; otherwise its pieces with the changed ones written anew."""

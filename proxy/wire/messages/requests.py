@@ -9,7 +9,7 @@ message and part by the identity of its object: what no stage replaced is found 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -114,18 +114,6 @@ def read_request(body: bytes) -> Request:
         wire=wire,
         size=len(body),
     )
-
-
-def opening_of(system: object, items: Iterable[object]) -> list[Message]:
-    """The messages up to the user's first; of the items, no more are read than that takes. Raises `InvalidRequest`."""
-    reader = _Reader(Wire(b"", {}))
-    reader.system(system)
-    for i, item in enumerate(items):
-        seen = len(reader.messages)
-        reader.item(i, item)
-        if any(message["role"] == "user" for message in reader.messages[seen:]):
-            break
-    return reader.messages
 
 
 class _Reader:

@@ -19,7 +19,7 @@ from proxy.exchange import Answer, Choice, ToolCall
 from proxy.wire import sse
 from proxy.wire.dialect import StreamPiece
 from proxy.wire.messages import events
-from proxy.wire.messages.answers import FINISHES, PARTED, unread, usage_of
+from proxy.wire.messages.answers import FINISHES, PARTED, PROVIDERS_CALLS, unread, usage_of
 from proxy.wire.messages.blocks import THINKING
 from proxy.wire.messages.errors import envelope
 from proxy.wire.messages.rewriting import with_arguments, with_texts
@@ -53,6 +53,8 @@ class MessagesStream:
         self._blocks: dict[int, _Block] = {}
         self._model = ""
         self.usage: dict[str, Any] | None = None
+        self._final_usage: dict[str, Any] | None = None
+        """The usage in ``message_delta``: where a server knows only then what it was asked, ``message_start`` has a guess."""
         self.error: Mapping[str, object] | None = None
         self.done = False
         self._reason: str | None = None
@@ -102,6 +104,7 @@ class MessagesStream:
             reasoning="".join(block.text for block in blocks if block.kind in THINKING),
             tool_calls=tuple(ToolCall(block.id, block.name, block.text or "{}", i) for i, block in enumerate(uses)),
             finish_reason=FINISHES.get(self._reason, self._reason) if self._reason is not None else None,
+            inputs=tuple(block.text for block in blocks if block.kind in PROVIDERS_CALLS and block.said),
         )
         return Answer((choice,) if self._blocks or self._reason is not None else (), self._model, usage_of(self.usage))
 
@@ -148,7 +151,10 @@ class MessagesStream:
 
     def _waiting(self, piece: StreamPiece, *, parts: bool = False) -> StreamPiece:
         """A piece that may not leave before the text in front of it."""
-        return piece if self._reason is not None else replace(piece, choice=0, waits=True, parts=parts)
+        if self._reason is not None:
+            return piece
+        block = self._blocks.get(_index(piece.payload)) if piece.payload is not None and "index" in piece.payload else None
+        return replace(piece, choice=0, waits=True, parts=parts, called=block is not None and block.kind == "tool_use")
 
     def _message(self, message: object) -> None:
         if isinstance(message, dict):
@@ -203,6 +209,8 @@ class MessagesStream:
 
     def _message_delta(self, piece: StreamPiece, payload: dict[str, Any]) -> StreamPiece:
         self._count(payload.get("usage"))
+        if isinstance(payload.get("usage"), dict):
+            self._final_usage = payload["usage"]
         delta = payload.get("delta")
         reason = delta.get("stop_reason") if isinstance(delta, dict) else None
         if not isinstance(reason, str) or self._reason is not None:
@@ -304,8 +312,7 @@ class MessagesStream:
             found.append({"type": "message_start", "message": {**head, "content": [], "stop_reason": None, "usage": usage}})
         if self._open is not None:
             found.append(events.stopped(self._open - self._dropped))
-        said = (self.usage or {}).get("output_tokens", 0)
-        found.append(events.ended("refusal", {"output_tokens": said}))
+        found.append(events.ended("refusal", self._final_usage or {"output_tokens": (self.usage or {}).get("output_tokens", 0)}))
         return b"".join(events.encode(event) for event in found)
 
     def failed(self, error: ProxyError) -> bytes:

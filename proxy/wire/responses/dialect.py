@@ -20,7 +20,6 @@ from proxy.exchange import Answer, Exchange, Request, Tool, tool_name
 from proxy.exchange.histories import CONVERSATION, RESPONSE, History
 from proxy.wire.bodies import EXTENSION, flag, kind_of, load, passages_of, same, typed, withhold
 from proxy.wire.chat.own_answer import own_answer
-from proxy.wire.responses import skimming
 from proxy.wire.responses.items import Origin, Reading, read
 from proxy.wire.responses.output import answer_of, rendered
 from proxy.wire.responses.own_answer import own_body, own_events, own_id
@@ -30,7 +29,6 @@ from proxy.wire.responses.rendering import OUTPUT_ITEMS, Rendering
 from proxy.wire.responses.shapes import asked_of
 from proxy.wire.responses.stream import ResponsesStream
 from proxy.wire.responses.wishes import wishes_of
-from proxy.wire.skimming import Skim
 from proxy.wire.upstream_errors import failure_in
 
 _RAW_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -63,10 +61,6 @@ class ResponsesDialect:
     def parse_request(self, body: bytes) -> Request:
         """Raises `InvalidRequest`: not JSON, not an object, or a field of the wrong type."""
         return _request(body, load(body), {})
-
-    def skim(self, body: bytes) -> Request | None:
-        """None for Groundwire's own extension, for an ``input`` that is no list, and for what is not as it should be."""
-        return _SKIM.request(body)
 
     def render_request(self, exchange: Exchange) -> bytes:
         """The client's body when nothing changed; otherwise its pieces with the changed ones written anew."""
@@ -150,16 +144,6 @@ class _Wire:
         self.body, self.reading, self.extended = body, reading, extended
         self.goes_on_from = goes_on_from
         """The last response that the provider knows, "" for none, where that is not the one that the client names; else None."""
-
-
-_SKIM = Skim(
-    "input",
-    skimming.items,
-    skimming.answered,
-    skimming.opening,
-    wire=lambda body: _Wire(body, Reading(), extended=False),
-    read_wants=wishes_of,
-)
 
 
 def _request(body: bytes, fields: dict[str, Any], known: Mapping[str, Mapping[str, Any]]) -> Request:

@@ -11,8 +11,9 @@ from typing import Any
 import orjson
 
 from proxy.wire import sse
-from proxy.wire.responses.output import Place
 
+Place = tuple[int, int]
+"""An output item's position, and a part's position in its content."""
 TEXT, TEXT_DONE = "response.output_text.delta", "response.output_text.done"
 REFUSAL, REFUSAL_DONE = "response.refusal.delta", "response.refusal.done"
 ARGUMENTS, ARGUMENTS_DONE = "response.function_call_arguments.delta", "response.function_call_arguments.done"
@@ -22,6 +23,26 @@ PART, PART_DONE = "response.content_part.added", "response.content_part.done"
 BEGINS = ("response.created", "response.in_progress", "response.queued")
 ENDS = ("response.completed", "response.incomplete", "response.failed")
 THOUGHTS = ("response.reasoning_text.delta", "response.reasoning_summary_text.delta")
+GIVEN: Mapping[str, str] = {
+    "response.function_call_arguments": "arguments",
+    "response.custom_tool_call_input": "input",
+    "response.mcp_call_arguments": "arguments",
+    "response.code_interpreter_call_code": "code",
+}
+"""Beginnings of the types that tell what a call takes, with the field of its item that says it again."""
+_OWNERS: Mapping[str, str] = {
+    "output_text": "message",
+    "refusal": "message",
+    "content_part": "message",
+    "reasoning_text": "reasoning",
+    "reasoning_summary_text": "reasoning",
+    "reasoning_summary_part": "reasoning",
+    "function_call_arguments": "function_call",
+    "custom_tool_call_input": "custom_tool_call",
+    "mcp_call_arguments": "mcp_call",
+    "code_interpreter_call_code": "code_interpreter_call",
+}
+"""The type of the items that events are of, by the second part of their own; of others, that is it."""
 _SILENT = (
     "response.reasoning",
     "response.function_call",
@@ -61,6 +82,18 @@ def response_of(event: Mapping[str, Any]) -> dict[str, Any]:
     """The response that an event carries; empty where there is none."""
     response = event.get("response")
     return response if isinstance(response, dict) else {}
+
+
+def owner_of(kind: str) -> str:
+    """The type of the items that events of this type are about."""
+    name = kind.split(".")[1]
+    return _OWNERS.get(name, name)
+
+
+def given_in(kind: str) -> tuple[str, bool] | None:
+    """Of an event that tells what a call takes: the field of its item that says it again, and whether all of it is told."""
+    begin, _, step = kind.rpartition(".")
+    return (GIVEN[begin], step == "done") if begin in GIVEN else None
 
 
 def said(event: Mapping[str, Any]) -> str:

@@ -13,8 +13,8 @@ from proxy.errors import ProxyError
 from proxy.wire.dialect import StreamPiece
 from proxy.wire.responses import events
 from proxy.wire.responses.annotations import moved
-from proxy.wire.responses.events import encode, index_of, place_of, response_of
-from proxy.wire.responses.output import GAP, Place, changed_item, changed_part, once_more
+from proxy.wire.responses.events import Place, encode, index_of, place_of, response_of
+from proxy.wire.responses.output import GAP, changed_item, changed_part, once_more
 from proxy.wire.usage import added_up
 
 GAP_MARK, TOLD_MARK = "_gap", "_told"

@@ -17,6 +17,8 @@ import orjson
 
 from proxy.exchange import Answer, Choice, ToolCall, Usage
 from proxy.wire.responses.annotations import moved
+from proxy.wire.responses.beside import beside
+from proxy.wire.responses.events import Place
 from proxy.wire.spreading import spread
 from proxy.wire.usage import added_up
 
@@ -24,8 +26,6 @@ _RAW_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _RAW_ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
 GAP = "\n\n"
 """Between two texts of one answer."""
-Place = tuple[int, int]
-"""An output item's position, and a part's position in its content."""
 
 
 def texts_of(output: Sequence[Any], kind: str = "output_text", name: str = "text") -> dict[Place, str]:
@@ -86,13 +86,15 @@ def answer_of(response: Mapping[str, Any]) -> Answer:
         ToolCall(_string(item.get("call_id")), _string(item.get("name")), _string(item.get("arguments")), index)
         for index, (_, item) in enumerate(functions_of(output))
     )
+    found = beside(output)
     choice = Choice(
         0,
         joined(texts_of(output)),
         joined(refusals_of(output)),
-        "\n".join(_thoughts(output)),
+        found.reasoning,
         calls,
         finish_reason(response, bool(calls)),
+        found.inputs,
     )
     logprobs = {0: tuple(_logprobs(output))} if any(_logprobs(output)) else {}
     model = response.get("model")
@@ -208,15 +210,6 @@ def changed_part(part: Any, text: str | None, refusal: str | None = None) -> Any
     if part.get("logprobs"):  # they belong to the words that were replaced
         new["logprobs"] = []
     return new
-
-
-def _thoughts(output: Sequence[Any]) -> Iterator[str]:
-    for item in output:
-        if isinstance(item, dict) and item.get("type") == "reasoning":
-            for name in ("summary", "content"):
-                for part in item.get(name) or ():
-                    if isinstance(part, dict) and isinstance(part.get("text"), str):
-                        yield part["text"]
 
 
 def _logprobs(output: Sequence[Any]) -> Iterator[tuple[str, float]]:

@@ -11,7 +11,8 @@ from typing import Any
 
 from proxy.config.settings import Api
 from proxy.wire.responses import events
-from proxy.wire.responses.output import GAP, Place
+from proxy.wire.responses.events import Place
+from proxy.wire.responses.output import GAP
 from proxy.wire.responses.shapes import ERROR, EVENT, NEEDS, RESPONSE
 from proxy.wire.shapes import ABSENT, Asked, Fields, Reading, glues
 from proxy.wire.token_shapes import tells
@@ -20,6 +21,7 @@ _FAILED = ("failed", "cancelled")
 _CALLS = {"function_call": "function", "custom_tool_call": "custom"}
 _WORDS = ((events.TEXT, "delta"), (events.TEXT_DONE, "text"), (events.REFUSAL, "delta"), (events.REFUSAL_DONE, "refusal"))
 _SAID_IN = dict(_WORDS)
+_GIVEN = tuple(dict.fromkeys(events.GIVEN.values()))
 Item = dict[str, Any]
 
 
@@ -40,6 +42,10 @@ class ResponsesShapes:
         """How many parts of an item leave, by its upstream's position."""
         self._kinds: dict[int, str] = {}
         """Of items that leave."""
+        self._over: set[int] = set()
+        """Those of them that are done."""
+        self._given: dict[tuple[int, str], list[str]] = {}
+        """What calls take, as it was told first, by their items among those that leave and the field that says it."""
         self._gaps: dict[Place, str] = {}
         """What each text begins with, by its place among those that leave."""
         self._last = ""
@@ -76,6 +82,9 @@ class ResponsesShapes:
         return offered
 
     def _item(self, item: Item, position: int) -> None:
+        for field in _GIVEN:
+            if item.get(field).__class__ is str:
+                item[field] = self._as_told(position, field, item[field])
         if item["type"] != "message":
             return
         item.setdefault("content", [])
@@ -121,16 +130,55 @@ class ResponsesShapes:
             return []
         if kind == events.ITEM:
             return self._begin(index, made)
-        if index not in self._items:  # a server that opens no items
-            self._items[index] = len(self._kinds)
-            self._kinds[len(self._kinds)] = "message" if kind in _SAID_IN or "content_part" in kind else ""
-        at = self._items[index]
+        at = self._items[index] if index in self._items else self._opened(index, kind, made)
         if at is None:
             return []
         made["output_index"] = at
         if kind == events.ITEM_DONE:
-            return self._end_item(index, at, made)
-        return self._placed(kind, index, at, made) if "content_index" in made and self._kinds[at] == "message" else [made]
+            return self._end_item(at, made)
+        if not self._is_of(kind, at, made):
+            self.reading.leave_out(kind, "of another item")
+            return []
+        if "content_index" in made and self._kinds[at] == "message":
+            return self._placed(kind, index, at, made)
+        return [self._of_call(kind, at, made)]
+
+    def _opened(self, index: int, kind: str, made: Item) -> int | None:
+        """The place of an item that no event has opened: of some servers' texts, and of one that is told whole at once."""
+        item = made.get("item")
+        whole = kind == events.ITEM_DONE and isinstance(item, dict) and self._is_offered(item)
+        owner = item["type"] if whole and item is not None else events.owner_of(kind)
+        if not whole and owner not in ("message", "reasoning"):
+            self.reading.leave_out(kind, "of an item that has not begun")
+            return None
+        at = self._items[index] = len(self._kinds)
+        self._kinds[at] = owner
+        return at
+
+    def _is_of(self, kind: str, at: int, made: Item) -> bool:
+        """Whether it is an event of such an item as it is said to be of, and that goes on."""
+        owner = events.owner_of(kind)
+        if isinstance(part := made.get("part"), dict) and part["type"] == "reasoning_text":
+            owner = "reasoning"
+        return self._kinds[at] == owner and not (at in self._over and events.given_in(kind))
+
+    def _of_call(self, kind: str, at: int, made: Item) -> Item:
+        """An event of an item that is no message; what it tells of a call once more is what was told first."""
+        field, whole = events.given_in(kind) or ("", False)
+        if whole and made.get(field).__class__ is str:
+            made[field] = self._as_told(at, field, made[field])
+        elif field and not whole:
+            self._given.setdefault((at, field), []).append(made.get("delta") or "")
+        return made
+
+    def _as_told(self, at: int, field: str, text: str) -> str:
+        """What a call takes: `text`, unless that does not begin with what was told of it before."""
+        known = "".join(self._given.get((at, field), ()))
+        if not text.startswith(known):
+            self.reading.leave_out("what a call takes, told otherwise")
+            text = known
+        self._given[at, field] = [text]
+        return text
 
     def _whole(self, kind: str, made: Item) -> list[Item]:
         response = made.get("response")
@@ -153,12 +201,12 @@ class ResponsesShapes:
         self._kinds[at] = item["type"]
         return [{**made, "output_index": at}]
 
-    def _end_item(self, index: int, at: int, made: Item) -> list[Item]:
+    def _end_item(self, at: int, made: Item) -> list[Item]:
         item = made.get("item")
-        if not isinstance(item, dict) or not self._is_offered(item) or self._kinds[at] not in ("", item["type"]):
+        if not isinstance(item, dict) or not self._is_offered(item) or self._kinds[at] != item["type"]:
             self.reading.leave_out(events.ITEM_DONE, "item")
             return []
-        self._kinds[at] = item["type"]
+        self._over.add(at)
         self._item(item, at)
         return [made]
 
@@ -166,7 +214,7 @@ class ResponsesShapes:
         """An event of a part of a message."""
         given = made["content_index"]
         place = (index, given)
-        if given.__class__ is not int or (kind == events.PART and not self._opens(made)):
+        if given.__class__ is not int or (kind == events.PART and not isinstance(made.get("part"), dict)):
             self.reading.leave_out(kind, "part")
             self._parts.setdefault(place, None)
             return []
@@ -180,13 +228,8 @@ class ResponsesShapes:
         self._words(kind, made, (at, part_at))
         return [made]
 
-    @staticmethod
-    def _opens(made: Mapping[str, Any]) -> bool:
-        part = made.get("part")
-        return isinstance(part, dict) and part["type"] != "reasoning_text"
-
     def _words(self, kind: str, made: Item, place: Place) -> None:
-        if kind == events.PART_DONE and isinstance(made.get("part"), dict) and made["part"]["type"] != "reasoning_text":
+        if kind == events.PART_DONE and isinstance(made.get("part"), dict):
             self._part(made["part"], place)
         elif kind == events.ANNOTATION and isinstance(made.get("annotation"), dict):
             _shift(made["annotation"], len(self._gaps.get(place, "")))

@@ -128,7 +128,14 @@ _ITEMS: Mapping[str, Fields] = {
     "compaction": Fields("compaction", {**_ITEM, "encrypted_content": word}),
 }
 ITEM = tagged(_ITEMS)
-_SOME_LATER = {"message": {"content": emptied([])}, "reasoning": {"summary": emptied([]), "content": emptied([])}}
+_SOME_LATER: Mapping[str, Mapping[str, Shape]] = {
+    "message": {"content": emptied([])},
+    "reasoning": {"summary": emptied([]), "content": emptied([])},
+    "function_call": {"arguments": emptied("")},
+    "custom_tool_call": {"input": emptied("")},
+    "mcp_call": {"arguments": emptied("")},
+    "code_interpreter_call": {"code": emptied("")},
+}
 ITEM_BEGINS = tagged({kind: shape.but(**_SOME_LATER.get(kind, {})) for kind, shape in _ITEMS.items()})
 """An item whose words are still to come."""
 PART_BEGINS = tagged(
@@ -144,8 +151,15 @@ NEEDS: Mapping[str, tuple[str, ...]] = {
     "shell_call": ("shell", "local_shell"),
     "apply_patch_call": ("apply_patch",),
     "mcp_approval_request": ("mcp",),
+    "mcp_call": ("mcp",),
+    "mcp_list_tools": ("mcp",),
+    "web_search_call": ("web_search",),
+    "file_search_call": ("file_search",),
+    "code_interpreter_call": ("code_interpreter",),
+    "image_generation_call": ("image_generation",),
+    "tool_search_call": ("tool_search",),
 }
-"""Items that a client acts on, with the tools of the provider's that they are calls of."""
+"""Items that are calls, with the tools of the provider's that they are calls of."""
 
 
 ERROR = Fields("error", {"type": word, "code": either(word, number), "message": text, "param": word})

@@ -19,11 +19,14 @@ from proxy.exchange import Answer, Choice, ToolCall
 from proxy.wire import sse
 from proxy.wire.dialect import StreamPiece
 from proxy.wire.responses import events
-from proxy.wire.responses.events import event_of, index_of, place_of, response_of
+from proxy.wire.responses.beside import Beside
+from proxy.wire.responses.events import Place, event_of, index_of, place_of, response_of
 from proxy.wire.responses.leaving import GAP_MARK, TOLD_MARK, Leaving
-from proxy.wire.responses.output import GAP, Place, finish_reason, is_read, items_of, joined, parted, token_logprobs, usage
+from proxy.wire.responses.output import GAP, finish_reason, is_read, items_of, joined, parted, token_logprobs, usage
 from proxy.wire.upstream_errors import error_event
 
+_CLIENTS_CALLS = ("response.function_call_arguments.", "response.custom_tool_call_input.")
+"""Beginnings of the types that tell what a call of the client's tools takes."""
 _PLACED = (events.TEXT, events.TEXT_DONE, events.REFUSAL, events.REFUSAL_DONE, events.PART_DONE)
 """Events of a text, or refusal, that name its item's and its part's positions."""
 
@@ -35,11 +38,10 @@ class ResponsesStream:
         self._splitter = sse.EventSplitter()
         self._texts: dict[Place, list[str]] = {}
         self._refusals: dict[Place, list[str]] = {}
-        self._thoughts: list[str] = []
+        self._beside = Beside()
         self._logprobs: list[tuple[str, float]] = []
         self._calls: dict[int, dict[str, Any]] = {}
         """Functions that are called, by their items' positions."""
-        self._arguments: dict[int, list[str]] = {}
         self._items: dict[int, Any] = {}
         """Those that are whole, by position."""
         self._whole: set[Place] = set()
@@ -78,12 +80,12 @@ class ResponsesStream:
         texts = {place: "".join(parts) for place, parts in self._texts.items()}
         refusals = {place: "".join(parts) for place, parts in self._refusals.items()}
         finish = finish_reason(self._end, bool(calls)) if self._end is not None else None
-        choice = Choice(0, joined(texts), joined(refusals), "".join(self._thoughts), calls, finish)
+        choice = Choice(0, joined(texts), joined(refusals), self._beside.reasoning, calls, finish, self._beside.inputs)
         logprobs = {0: tuple(self._logprobs)} if self._logprobs else {}
         return Answer((choice,), self._model, usage(self.usage), logprobs, id=self._id, items=items_of(list(self._items.values())))
 
     def _call(self, position: int, item: Mapping[str, Any], index: int) -> ToolCall:
-        given = item.get("arguments") or "".join(self._arguments.get(position, ()))
+        given = item.get("arguments") or self._beside.arguments(position)
         return ToolCall(str(item.get("call_id") or ""), str(item.get("name") or ""), given if isinstance(given, str) else "", index)
 
     def _pieces(self, event: sse.Event) -> Iterator[StreamPiece]:
@@ -132,22 +134,20 @@ class ResponsesStream:
 
     def _other(self, kind: str, raw: bytes, event: dict[str, Any]) -> StreamPiece:
         """What opens or closes something, what a call is given, thoughts, and every type that is not known."""
+        self._beside.event(kind, event)
         if kind in (events.ITEM, events.ITEM_DONE):
             item = event.get("item")
             if isinstance(item, dict) and item.get("type") == "function_call":
                 self._calls[index_of(event)] = item
             if kind == events.ITEM_DONE:
                 self._items[index_of(event)] = item
-        elif kind == events.ARGUMENTS:
-            self._arguments.setdefault(index_of(event), []).append(events.said(event))
-        elif kind in events.THOUGHTS:
-            self._thoughts.append(events.said(event))
         elif kind not in (events.TEXT_DONE, events.REFUSAL_DONE, events.PART, events.PART_DONE) and events.is_unread(event):
             self.unreadable = self.unreadable or f"text in an event {kind[:80]} is not read"
         if "output_index" not in event:
             return StreamPiece(raw, payload=event)
         parts = kind in (events.TEXT_DONE, events.ITEM, events.ITEM_DONE)
-        return StreamPiece(raw, 0, waits=True, parts=parts, acts=kind == events.ITEM_DONE and _is_call(event), payload=event)
+        acts, called = kind == events.ITEM_DONE and _is_call(event), kind.startswith(_CLIENTS_CALLS)
+        return StreamPiece(raw, 0, waits=True, parts=parts, acts=acts, called=called, payload=event)
 
     def _text(self, raw: bytes, event: dict[str, Any]) -> Iterator[StreamPiece]:
         place, text = place_of(event), events.said(event)
@@ -231,8 +231,9 @@ class ResponsesStream:
         output = response.get("output")
         for i, item in enumerate(output if isinstance(output, list) else ()):
             yield from self._told_item(i, item, {**event, "item": item})
-            if isinstance(item, dict) and item.get("type") == "function_call":
-                self._calls.setdefault(i, item)
+            if isinstance(item, dict):
+                self._beside.item(i, item)
+                self._ended_call(i, item)
         self._end, self.done = response, True
         self._named(response)
         self.usage = response["usage"] if isinstance(response.get("usage"), dict) else None
@@ -240,6 +241,14 @@ class ResponsesStream:
             self.error = response["error"] if isinstance(response.get("error"), dict) else {"message": "the response failed"}
         self._leaving.ended(raw, event)
         yield StreamPiece(raw, 0, finish=True, done=True, payload=event)
+
+    def _ended_call(self, position: int, item: dict[str, Any]) -> None:
+        """What the end of the response tells of an item: the call that it was when it was done, or the first that is told of it."""
+        known = self._calls.get(position) if position in self._items else None
+        if item.get("type") == "function_call":
+            if known is not None and any(known.get(name) != item.get(name) for name in ("call_id", "name", "arguments")):
+                self.unreadable = self.unreadable or f"output[{position}] ends as another call than it was"
+            self._calls[position] = known or item
 
     def _named(self, response: Mapping[str, Any]) -> None:
         self._model, self._id = str(response.get("model") or self._model), str(response.get("id") or self._id)

@@ -45,8 +45,8 @@ class ChatReader:
     def __init__(self) -> None:
         self._begun = False
         self._calls = Calls()
-        self._begun_calls: set[int] = set()
-        """Their places among `_calls`."""
+        self._custom: dict[int, bool] = {}
+        """Of the calls that have begun, by their places among `_calls`: whether they call a custom tool."""
 
     def event(self, event: sse.Event) -> Iterator[Piece]:
         """The pieces of a chunk."""
@@ -85,11 +85,13 @@ class ChatReader:
             yield from self._call(next(i for i, known in enumerate(self._calls.parts) if known is part), call)
 
     def _call(self, key: int, call: Mapping[str, Any]) -> Iterator[Piece]:
-        custom = call.get("type") == "custom" or isinstance(call.get("custom"), Mapping)
+        begins = key not in self._custom
+        if begins:
+            self._custom[key] = call.get("type") == "custom" or isinstance(call.get("custom"), Mapping)
+        custom = self._custom[key]
         inner = call.get("custom" if custom else "function")
         inner = inner if isinstance(inner, Mapping) else {}
-        if key not in self._begun_calls:
-            self._begun_calls.add(key)
+        if begins:
             yield CallBegun(key, words(call.get("id")) or made_call_id(), words(inner.get("name")), custom)
         given = inner.get("input" if custom else "arguments")
         if given:

@@ -10,6 +10,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from tests.clients.oracle.right import CUSTOM, TOOL
 from tests.clients.oracle.words import WORD, Words
 
 TWICE = "@twice@"
@@ -75,6 +76,8 @@ def _usual(kind: str) -> Sequence[str]:
 
 
 def _of_field(name: str, rng: random.Random, words: Words) -> Value:
+    if name == "name":
+        return rng.choice((words.word(), TOOL, CUSTOM, "web_search"))
     if name in ("call_id", "tool_use_id"):
         return "call_1"
     if name in ("start_index", "end_index"):

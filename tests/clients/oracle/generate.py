@@ -38,7 +38,7 @@ def make(rng: random.Random, client: Api, server: Api, *, streamed: bool | None 
     """Any shape of this pair."""
     words = Words(rng.randrange(20000))
     streamed = rng.random() < 0.65 if streamed is None else streamed
-    kind = rng.choice(right.KINDS)
+    kind = rng.choice((*right.KINDS, *(right.OWN_KINDS if client == server else ())))
     count = 3 if client == server == "chat" and rng.random() < 0.1 else 1
     if count > 1:
         body, events = right.several(rng, words, count)
@@ -46,7 +46,7 @@ def make(rng: random.Random, client: Api, server: Api, *, streamed: bool | None 
     else:
         made = right.answer(server, kind, words)
         body, events = made.body, right.events(server, made.body)
-    tools = made.tools and rng.random() < 0.8
+    tools = _offered(rng, made.tools, own=client == server)
     done: list[str] = [kind]
     for _ in range(rng.choice((1, 1, 1, 2, 2, 3))):
         done.append(_changed(rng, words, server, streamed, body, events))
@@ -54,6 +54,13 @@ def make(rng: random.Random, client: Api, server: Api, *, streamed: bool | None 
     status, headers = (200, ()) if rng.random() < 0.9 else _head(rng, words)
     delivery = rng.choice(DELIVERIES) if streamed else "hold"
     return Shape(client, server, streamed, written, status, headers, count, tools, delivery, tuple(done))
+
+
+def _offered(rng: random.Random, needed: int, *, own: bool) -> int:
+    """Which tools are offered (`right.Right.tools`): mostly those that the answer calls."""
+    if rng.random() < 0.8:
+        return needed
+    return rng.choice((0, 1, 2) if own else (0, 1))
 
 
 def _changed(rng: random.Random, words: Words, api: Api, streamed: bool, body: Any, events: list[Event]) -> str:
@@ -105,7 +112,7 @@ def _head(rng: random.Random, words: Words) -> tuple[int, tuple[tuple[str, str],
         "etag",
         "openai-note",
     )
-    value = rng.choice((words.word(), f"0; url={{upstream}}{ELSEWHERE}", f"a={words.word()}"))
+    value = rng.choice((words.word(), words.sentence(), f"0; url={{upstream}}{ELSEWHERE}", f"a={words.word()}"))
     return 200, rng.choice(((("content-type", rng.choice(kinds)),), ((rng.choice(names), value),)))
 
 

@@ -51,6 +51,20 @@ TOOLS: Mapping[Api, dict[str, Any]] = {
 }
 
 
+MORE_TOOLS: Mapping[Api, list[dict[str, Any]]] = {
+    "chat": [{"type": "custom", "custom": {"name": right.CUSTOM}}],
+    "responses": [
+        {"type": "custom", "name": right.CUSTOM},
+        {"type": "web_search"},
+        {"type": "file_search", "vector_store_ids": ["vs_1"]},
+        {"type": "code_interpreter", "container": {"type": "auto"}},
+        {"type": "mcp", "server_label": "s", "server_url": "https://a.example/"},
+        {"type": "local_shell"},
+    ],
+    "messages": [{"type": "web_search_20250305", "name": "web_search"}, {"type": "code_execution_20250825", "name": "code_execution"}],
+}
+
+
 class Read(SentenceStage[Any]):
     """Reads everything that a check is given of an answer, changes nothing, remembers it."""
 
@@ -203,7 +217,8 @@ class House:
     def see(self, shape: Shape, policy: str = "") -> Seen:
         """A shape through the proxy, and what each client shows of what comes out."""
         self._shape = shape
-        body = ASK[shape.client] | ({"stream": True} if shape.streamed else {}) | ({"tools": [TOOLS[shape.client]]} if shape.tools else {})
+        tools = [TOOLS[shape.client], *(MORE_TOOLS[shape.client] if shape.tools > 1 else ())] if shape.tools else []
+        body = ASK[shape.client] | ({"stream": True} if shape.streamed else {}) | ({"tools": tools} if tools else {})
         if shape.choices > 1:
             body |= {"n": shape.choices}
         Read.by_exchange.clear()
@@ -226,7 +241,7 @@ class House:
     def _shown(self, shape: Shape, where: str) -> dict[str, Any]:
         self._number += 1
         url = f"{self._servers.provider_url.removesuffix('/v1')}{where}/{self._number}"
-        question = {"url": url, "api": shape.client, "streamed": shape.streamed, "choices": shape.choices, "tools": shape.tools}
+        question = {"url": url, "api": shape.client, "streamed": shape.streamed, "choices": shape.choices, "tools": bool(shape.tools)}
         for client in self._clients:
             client.ask(question)
         return {name: shown for client in self._clients for name, shown in client.answer().items()}

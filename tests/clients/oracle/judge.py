@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -15,6 +16,7 @@ NAMES = frozenset(
 )
 """Last names of places that hold names, states and seals: whatever is one word is taken for one there, as every key of an object is."""
 
+_SENTENCES = re.compile(r"(?<=[a-z]{2}\.)(?=[A-Z][a-z])")
 _HEADERS = tuple(f"header {name}" for name in ("openai-", "anthropic-", "x-request-id", "request-id", "x-ratelimit-", "retry-after"))
 """Headers of an upstream's that SDKs read."""
 
@@ -59,13 +61,15 @@ def _is_name(path: str, text: str) -> bool:
     """Whether a client has a name, a state or a number there, and no text."""
     one_word = not text.split()[1:]
     return one_word and (
-        path.startswith(_HEADERS) or path.endswith("{}") or path.rsplit(".", 1)[-1] in NAMES or text.replace(".", "", 1).isdigit()
+        path.startswith(_HEADERS) or path.endswith(("{}", "Id")) or path.rsplit(".", 1)[-1] in NAMES or text.replace(".", "", 1).isdigit()
     )
 
 
 def spaced(text: str) -> str:
-    """The text with one space for each run of white space: more or less of it says nothing else, but some or none in a word does."""
-    return " ".join(text.split())
+    """The text with one space for each run of white space, and between two sentences: more or less of it there says nothing else, but some
+    or none in a word does.
+    """
+    return " ".join(_SENTENCES.sub(" ", text).split())
 
 
 def said(seen: Seen) -> Iterator[tuple[str, str, str]]:

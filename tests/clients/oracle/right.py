@@ -17,7 +17,11 @@ from tests.wire.translation import chat_api
 TOOL = "look_up"
 """The tool that a client offers."""
 SCHEMA = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
+CUSTOM = "run"
+"""A custom tool that it offers where it offers tools of every kind."""
 KINDS = ("text", "text", "sentences", "parts", "calls", "thinking", "refusal", "logprobs", "cut")
+OWN_KINDS = ("served",)
+"""Those that no other API has: calls of custom tools, and of tools that the provider runs."""
 Body = dict[str, Any]
 
 
@@ -28,7 +32,8 @@ class Right:
     body: Body
     text: str = ""
     refusal: str = ""
-    tools: bool = False
+    tools: int = 0
+    """What its client must offer for it: nothing, the tool `TOOL`, or tools of every kind."""
 
 
 def answer(api: Api, kind: str, words: Words) -> Right:
@@ -42,7 +47,10 @@ def answer(api: Api, kind: str, words: Words) -> Right:
 def _chat(kind: str, text: str, words: Words) -> Right:
     if kind == "calls":
         calls = [chat_api.call(TOOL, json.dumps({"path": words.word()}))]
-        return Right(chat_api.whole(text, tool_calls=calls), text, tools=True)
+        return Right(chat_api.whole(text, tool_calls=calls), text, tools=1)
+    if kind == "served":
+        custom = {"id": "call_2", "type": "custom", "custom": {"name": CUSTOM, "input": words.sentence()}}
+        return Right(chat_api.whole(text, tool_calls=[custom]), text, tools=2)
     if kind == "thinking":
         return Right(chat_api.whole(text, reasoning_content=words.sentence()), text)
     if kind == "refusal":
@@ -59,7 +67,9 @@ def _responses(kind: str, text: str, words: Words) -> Right:
     make, item = responses_api.response, responses_api.text_item
     if kind == "calls":
         call = responses_api.call_item(TOOL, json.dumps({"path": words.word()}))
-        return Right(make(item(text), call), text, tools=True)
+        return Right(make(item(text), call), text, tools=1)
+    if kind == "served":
+        return Right(make(*_served_items(words), item(text)), text, tools=2)
     if kind == "thinking":
         thought = {**responses_api.reasoning_item(), "summary": [{"type": "summary_text", "text": words.sentence()}]}
         return Right(make(thought, item(text)), text)
@@ -74,13 +84,36 @@ def _responses(kind: str, text: str, words: Words) -> Right:
 
 def _messages(kind: str, text: str, words: Words) -> Right:
     if kind == "calls":
-        return Right(messages.message(messages.text(text), messages.use(TOOL, {"path": words.word()})), text, tools=True)
+        return Right(messages.message(messages.text(text), messages.use(TOOL, {"path": words.word()})), text, tools=1)
+    if kind == "served":
+        search = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": words.sentence()}}
+        found = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []}
+        return Right(messages.message(search, found, messages.text(text)), text, tools=2)
     if kind == "thinking":
         thought = {"type": "thinking", "thinking": words.sentence(), "signature": "EqQB+/=="}
         return Right(messages.message(thought, messages.text(text)), text)
     if kind == "parts":
         return Right(messages.message(messages.text(text + " "), messages.text(more := words.sentence())), f"{text} {more}")
     return Right(messages.message(messages.text(text), reason="max_tokens" if kind == "cut" else None), text)
+
+
+def _served_items(words: Words) -> list[dict[str, Any]]:
+    """Calls of a Responses answer whose words stand in other fields than those of a function's."""
+    given = json.dumps({"path": words.word()})
+    return [
+        {"id": "ws_1", "type": "web_search_call", "status": "completed", "action": {"type": "search", "query": words.sentence()}},
+        {"id": "fs_1", "type": "file_search_call", "status": "completed", "queries": [words.sentence()], "results": None},
+        {
+            "id": "ci_1",
+            "type": "code_interpreter_call",
+            "status": "completed",
+            "code": words.sentence(),
+            "container_id": "c",
+            "outputs": [],
+        },
+        {"id": "mcp_1", "type": "mcp_call", "status": "completed", "server_label": "s", "name": TOOL, "arguments": given, "output": None},
+        {"id": "ctc_1", "type": "custom_tool_call", "status": "completed", "call_id": "call_9", "name": CUSTOM, "input": words.sentence()},
+    ]
 
 
 @dataclass(slots=True)
@@ -105,7 +138,12 @@ def _streamed(api: Api, body: Mapping[str, Any]) -> list[bytes]:
         return messages.streamed(*body["content"], reason=body["stop_reason"])
     if api == "responses":
         more = {"incomplete_details": body["incomplete_details"]} if body["incomplete_details"] else {}
-        return responses_api.events(*body["output"], ends=body["status"], **more)
+        return [piece for one in responses_api.events(*body["output"], ends=body["status"], **more) for piece in _with_deltas(one)]
+    custom = [one for one in body["choices"][0]["message"].get("tool_calls") or () if one["type"] == "custom"]
+    if custom:
+        head, *said, end, usage, mark = chat_api.chunks({**body, "choices": [{**body["choices"][0], "message": {"content": "The."}}]})
+        pieces = [{**custom[0], "custom": {**custom[0]["custom"], "input": ""}}, {"custom": {"input": custom[0]["custom"]["input"]}}]
+        return [head, *said, *(chat_api.chunk({"tool_calls": [{"index": 0, **one}]}) for one in pieces), end, usage, mark]
     logprobs = body["choices"][0]["logprobs"]
     if logprobs is None:
         return chat_api.chunks(body)
@@ -120,6 +158,29 @@ def _streamed(api: Api, body: Mapping[str, Any]) -> list[bytes]:
         }
         said.append(chat_api.event({**chat_api.HEAD, "object": "chat.completion.chunk", "choices": [choice]}))
     return [head, *said, end, usage, mark]
+
+
+_GIVEN = {
+    "mcp_call": ("mcp_call_arguments", "arguments"),
+    "code_interpreter_call": ("code_interpreter_call_code", "code"),
+    "custom_tool_call": ("custom_tool_call_input", "input"),
+}
+
+
+def _with_deltas(event: bytes) -> Iterator[bytes]:
+    """An event of a Responses stream; before the end of an item, what its call takes, where that comes in pieces."""
+    data = responses_api.decoded(event)[0]
+    item = data.get("item", {})
+    name, field = _GIVEN.get(item.get("type"), ("", ""))
+    if name and data["type"] == "response.output_item.added":
+        event = responses_api.encode({**data, "item": {**item, field: ""}})
+    elif name and data["type"] == "response.output_item.done":
+        where = {"item_id": item["id"], "output_index": data["output_index"], "sequence_number": data["sequence_number"]}
+        half = len(item[field]) // 2
+        for piece in (item[field][:half], item[field][half:]):
+            yield responses_api.encode({"type": f"response.{name}.delta", **where, "delta": piece})
+        yield responses_api.encode({"type": f"response.{name}.done", **where, field: item[field]})
+    yield event
 
 
 def _read(stream: bytes) -> Iterator[Event]:

@@ -26,8 +26,8 @@ class Shape:
     """Instead of, or beside, those of a usual answer."""
     choices: int = 1
     """How many the client asks for."""
-    tools: bool = False
-    """Whether it offers the tool `right.TOOL`."""
+    tools: int = 0
+    """What it offers: nothing, the tool `right.TOOL`, or tools of every kind that its API has."""
     delivery: str = "hold"
     changes: tuple[str, ...] = field(default=(), compare=False)
     """What was done to a right answer, for people."""
@@ -40,7 +40,7 @@ class Shape:
             "streamed": int(self.streamed),
             "status": self.status,
             "choices": self.choices,
-            "tools": int(self.tools),
+            "tools": self.tools,
             "delivery": self.delivery,
         }
         lines = [" ".join(f"{name}={value}" for name, value in facts.items()), *(f"{name}: {value}" for name, value in self.headers)]
@@ -66,6 +66,6 @@ def decoded(data: bytes) -> Shape:
         status=int(facts["status"]),
         headers=headers,
         choices=int(facts["choices"]),
-        tools=facts["tools"] == "1",
+        tools=int(facts["tools"]),
         delivery=facts["delivery"],
     )

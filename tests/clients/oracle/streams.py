@@ -168,6 +168,16 @@ def ends_early(api: Api, events: list[Event], rng: random.Random, words: Words) 
     events.insert(rng.randrange(len(events)), Event(DONE))
 
 
+def breaks_off(api: Api, events: list[Event], rng: random.Random, words: Words) -> None:
+    """Nothing comes behind some event; or an error does, and then the rest."""
+    at = rng.randrange(1, len(events) + 1)
+    if rng.random() < 0.6:
+        del events[at:]
+    else:
+        error = {"type": "server_error", "code": "server_error", "message": "no"}
+        events.insert(at, Event({"error": error} if api == "chat" else {"type": "error", "error": error, **error}))
+
+
 def value(api: Api, events: list[Event], rng: random.Random, words: Words) -> None:
     """One event's data, changed."""
     rng.choice(changes.CHANGES)(rng.choice(events).data, rng, words)
@@ -202,6 +212,8 @@ CHANGES: tuple[Change, ...] = (
     snapshot,
     snapshot,
     bare,
+    breaks_off,
+    breaks_off,
     other_name,
     ends_early,
 )

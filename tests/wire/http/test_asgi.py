@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from proxy.errors import Overloaded
-from proxy.ledger import NOBODY, Holding, Share
+from proxy.ledger import Holding, Ledger
 from proxy.testing import completion, hang, reply, stream, streamed
 from proxy.wire.http.asgi import Departures, Responder, joined
 from tests.conftest import CHAT, Running, Start
@@ -234,8 +234,8 @@ async def test_a_body_that_has_no_room_is_not_kept_by_its_error() -> None:
         for _ in range(9):
             yield b"x" * 100
 
-    share = Share(500)
+    ledger = Ledger(max_bodies_bytes=500)
     with pytest.raises(Overloaded) as raised:
-        await joined(pieces(), Holding(share, NOBODY, lambda: None))
+        await joined(pieces(), Holding(ledger))
     kept = [value for frame, _ in traceback.walk_tb(raised.tb) for value in frame.f_locals.values() if isinstance(value, list)]
-    assert (0, [[]]) == (share.free, kept)
+    assert (0, [[]]) == (ledger.bodies.free, kept)

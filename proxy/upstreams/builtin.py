@@ -1,0 +1,112 @@
+"""The built-in verifier as an upstream: ``POST /v1/decisions`` and ``POST /v1/systemone``, so that other programs' guardrails can ask it.
+
+In: a call of either shape. Out: its answer, or its error. Work is bounded: the tokens of state and questions (`window`), the statements
+that they come to, and the verifier's own queue, which is off the event loop. Who cannot be served now gets a 503.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+
+from proxy.config.settings import BuiltinSettings
+from proxy.errors import ContextLengthExceeded, InvalidRequest, ModelUnavailable, NotFound, Overloaded, ProxyError
+from proxy.grounding.judging.decisions import decide, statements
+from proxy.offloop import aside
+from proxy.ports import TokenCounter, Verifiers
+from proxy.ports.decisions import Decision
+from proxy.ports.upstream import Call, Headers, header_of
+from proxy.wire.decisions.openai_served import OpenAIServed
+from proxy.wire.decisions.shape import Served, ServedCall
+from proxy.wire.decisions.systemone_served import SystemOneServed
+from proxy.wire.http.encodings import decoded
+
+MAX_STATEMENTS = 400
+"""Of one call, as many as it may have questions: 6 s of work for the built-in verifier on two cores."""
+_SHAPES: Mapping[str, Served] = {"/decisions": OpenAIServed(), "/systemone": SystemOneServed()}
+_JSON = (("content-type", "application/json"),)
+
+
+class BuiltinUpstream:
+    """Implements `proxy.ports.upstream.Upstream`."""
+
+    def __init__(self, name: str, settings: BuiltinSettings, verifiers: Verifiers, tokens: TokenCounter, max_body_bytes: int) -> None:
+        """`max_body_bytes` is what a compressed body may come to."""
+        self.name = name
+        self._settings, self._verifiers, self._tokens, self._max_body_bytes = settings, verifiers, tokens, max_body_bytes
+
+    def catalogue_name(self, model: str) -> str:
+        """``builtin``, whatever the client calls it: there is only this one."""
+        return "builtin"
+
+    async def start(self) -> None:
+        """There is nothing to open: the verifier is loaded by who made it, or at its first use."""
+
+    async def stop(self) -> None:
+        """There is nothing to close."""
+
+    async def send(self, call: Call) -> BuiltinReply:
+        """Answer it. Raises `Overloaded`."""
+        served = _SHAPES.get(call.path.partition("?")[0]) if call.method == "POST" else None
+        if served is None:
+            missing = NotFound(
+                f"the built-in judge serves POST /v1/decisions and POST /v1/systemone, not {call.method} /v1{call.path[:200]}"
+            )
+            return BuiltinReply(self.name, *_SHAPES["/decisions"].error(missing))
+        try:
+            return BuiltinReply(self.name, 200, await self._answered(served, await self._body(call)))
+        except ProxyError as error:
+            if error.status >= 500:
+                raise
+            return BuiltinReply(self.name, *served.error(error))
+
+    async def _body(self, call: Call) -> bytes:
+        body = call.body if isinstance(call.body, bytes) else b"".join([piece async for piece in call.body])
+        encoding = header_of(call.headers, "content-encoding")
+        return await aside(len(body), decoded, body, encoding, self._max_body_bytes) if encoding else body
+
+    async def _answered(self, served: Served, body: bytes) -> bytes:
+        """Raises `InvalidRequest`, `Overloaded`."""
+        asked = await aside(len(body), served.parse, body)
+        tokens = await self._counted(asked)
+        if (count := statements(asked.questions)) > MAX_STATEMENTS:
+            raise InvalidRequest(f"the questions have {count} statements to judge, of at most {MAX_STATEMENTS}: ask in several calls")
+        verifier = self._verifiers.get()
+        try:
+            answers = await decide(verifier, asked.state, asked.questions, deadline_s=self._settings.timeouts.first_byte_s)
+        except ModelUnavailable as error:
+            raise Overloaded(f"the built-in judge cannot answer now: {error}", headers=(("retry-after", "1"),)) from error
+        return await aside(len(body), asked.render, Decision(answers, tokens), verifier.name)
+
+    async def _counted(self, asked: ServedCall) -> int:
+        """Tokens of state and questions. Raises `ContextLengthExceeded`."""
+        parts = [asked.state]
+        for question in asked.questions:
+            parts += (question.instructions, *question.choices, *question.descriptions)
+        text, model, window = "\n".join(parts), self._tokens.model(self.catalogue_name("")), self._settings.window
+        tokens = await aside(len(text), self._tokens.count_text, text, model)
+        if tokens > window:
+            raise ContextLengthExceeded(
+                f"state and questions have {tokens} tokens, of at most {window}: send less of the state", param="state"
+            )
+        return tokens
+
+
+class BuiltinReply:
+    """Its answer. Implements `proxy.ports.upstream.Reply`."""
+
+    __slots__ = ("_body", "attempts", "headers", "status", "upstream")
+
+    def __init__(self, upstream: str, status: int, body: bytes) -> None:
+        self.upstream, self.status, self._body, self.attempts = upstream, status, body, 1
+        self.headers: Headers = _JSON
+
+    async def read(self) -> bytes:
+        """The whole body."""
+        return self._body
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """The same."""
+        yield self._body
+
+    async def close(self) -> None:
+        """There is nothing to give up."""
