@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from proxy import __version__
-from proxy.admin.answers import Handler, as_object, download, json_answer, listing, there
+from proxy.admin.answers import Handler, download, json_answer, listing, objects, there
 from proxy.admin.auth import AdminAuth
 from proxy.admin.dashboard.panels import FigureSource
 from proxy.admin.dashboard.routes import Dashboard
@@ -26,17 +26,17 @@ from proxy.admin.parts import AdminParts
 from proxy.admin.verdicts import VerdictsApi
 from proxy.errors import InternalError, InvalidRequest, NotFound, ProxyError, StoreUnavailable
 from proxy.observe.metrics import CONTENT_TYPE
-from proxy.ports import ScratchpadItem
 from proxy.store.clashes import DatabaseClashes
 from proxy.store.failures import DatabaseFailures
 from proxy.store.feedback import DatabaseFeedback
 from proxy.store.figures import DatabaseFigures
 from proxy.store.quarantine import DatabaseQuarantine
-from proxy.store.records import Record
 from proxy.store.scratchpad import DatabaseScratchpad
 from proxy.store.tool_outcomes import DatabaseToolOutcomes
 
 _FILTERS = ("route", "run_id", "client", "outcome")
+_BODIES = ("request_body", "answer_body")
+_summary = objects("record", *_BODIES)
 
 
 def make_admin(parts: AdminParts) -> Starlette:
@@ -104,8 +104,8 @@ class Api:
         self._p, self._quarantine = parts, quarantine
         self._scratchpad, self._outcomes = DatabaseScratchpad(parts.database), DatabaseToolOutcomes(parts.database)
         self.records = listing(parts.records.list, _summary, _FILTERS, numbers=("since", "until"))
-        self.scratchpad_list = listing(self._scratchpad.list, _scratchpad_item, ("run_id", "client"))
-        self.tool_outcomes = listing(self._outcomes.summary, lambda row: as_object("tool_outcomes", row), ("client",))
+        self.scratchpad_list = listing(self._scratchpad.list, objects("scratchpad_item", "content"), ("run_id", "client"))
+        self.tool_outcomes = listing(self._outcomes.summary, objects("tool_outcomes"), ("client",))
 
     async def health(self, request: Request) -> Response:
         """The process is alive."""
@@ -180,17 +180,6 @@ def stored(handler: Handler) -> Handler:
             return json_answer({"error": {"message": message, "type": "server_error", "param": None, "code": "overloaded"}}, 503)
 
     return answer
-
-
-_BODIES = ("request_body", "answer_body")
-
-
-def _summary(row: Record) -> dict[str, Any]:
-    return as_object("record", row, *_BODIES)
-
-
-def _scratchpad_item(row: ScratchpadItem) -> dict[str, Any]:
-    return as_object("scratchpad_item", row, "content")
 
 
 async def _proxy_error(request: Request, error: Exception) -> Response:

@@ -15,7 +15,7 @@ from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from proxy.admin.answers import as_object, body_of, download, json_answer, listing, there
+from proxy.admin.answers import body_of, download, json_answer, listing, objects, there
 from proxy.errors import Conflict, InvalidRequest
 from proxy.ports import Counters
 from proxy.ports.review import POLICY, ClashRecord, ClashStatus, Decision, QuarantineItem, QuarantineStatus, Scope
@@ -24,6 +24,8 @@ from proxy.store.clashes import DatabaseClashes
 from proxy.store.decisions import MAX_REASON_CHARS
 from proxy.store.quarantine import DatabaseQuarantine
 
+_PIECE, _CLASH = "item in quarantine", "clash"
+_item, _clash, _decision = objects("quarantine_item", "content"), objects("clash"), objects("decision")
 _USER = "user"
 """Signs what the client's user answered when asked."""
 _MAX_MERGED_CHARS = 20_000
@@ -172,9 +174,6 @@ def check_person(name: str, taken: Sequence[str]) -> None:
         raise InvalidRequest(f"by: {name.strip()} is how the proxy signs what it decides itself; give a person's name", param="by")
 
 
-_PIECE, _CLASH = "item in quarantine", "clash"
-
-
 def _last(trail: Sequence[Decision], not_of: Sequence[str], what: str) -> tuple[Decision, str]:
     """The last decision, and the words that take it back. Raises `InvalidRequest` where no person has made one."""
     if not trail or trail[-1].decided_by in not_of:
@@ -183,15 +182,7 @@ def _last(trail: Sequence[Decision], not_of: Sequence[str], what: str) -> tuple[
 
 
 async def _trail(store: DatabaseQuarantine | DatabaseClashes, row_id: str) -> dict[str, Any]:
-    return {"decisions": [as_object("decision", decision) for decision in await store.trail(row_id)]}
-
-
-def _item(item: QuarantineItem) -> dict[str, Any]:
-    return as_object("quarantine_item", item, "content")
-
-
-def _clash(record: ClashRecord) -> dict[str, Any]:
-    return as_object("clash", record)
+    return {"decisions": [*map(_decision, await store.trail(row_id))]}
 
 
 def _content(content: bytes) -> dict[str, Any]:

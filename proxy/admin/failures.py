@@ -13,7 +13,7 @@ from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from proxy.admin.answers import as_object, body_of, json_answer, listing, there
+from proxy.admin.answers import body_of, json_answer, listing, objects, there
 from proxy.admin.decisions import Name, check_person
 from proxy.errors import InvalidRequest
 from proxy.ports import Counters, FailureRecord
@@ -23,6 +23,7 @@ from proxy.store.decisions import MAX_REASON_CHARS
 from proxy.store.failure_rows import FailureRevision
 from proxy.store.failures import FILTERS, DatabaseFailures
 
+_fields = objects("failure")
 _MAX_KEY_CHARS = 200
 _SHOWN_OF_A_RUN = 500
 _KNOWN = {"status": STATUSES, "signal_type": SIGNAL_TYPES, "severity": SEVERITIES}
@@ -111,7 +112,7 @@ class FailuresApi:
 
 
 def _object(record: FailureRecord) -> dict[str, Any]:
-    return {"object": "failure", "id": record.id, "failure_id": record.id} | as_object("failure", record)
+    return {"object": "failure", "id": record.id, "failure_id": record.id} | _fields(record)
 
 
 def _revision(revision: FailureRevision) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from proxy.admin.answers import as_object, body_of, json_answer, listing, there
+from proxy.admin.answers import body_of, json_answer, listing, objects, there
 from proxy.admin.decisions import Name, check_person
 from proxy.errors import InvalidRequest, NotFound
 from proxy.ports.review import POLICY
@@ -20,6 +20,7 @@ from proxy.store.decisions import MAX_REASON_CHARS
 from proxy.store.feedback import FILTERS, DatabaseFeedback, Feedback, Said
 from proxy.store.records import Record, Records
 
+_object = objects("feedback")
 LABELS = ("supported", "contradicted", "unsupported", "unsure", "not_checkable")
 """What a sentence's verdict can be said to have to be."""
 OUTCOMES = ("pass", "warn", "block")
@@ -104,7 +105,3 @@ def _finding(record: Record, stage: str, place: str) -> tuple[str, dict[str, Any
 def _has_span(entry: Mapping[str, Any]) -> bool:
     span = entry.get("span")
     return isinstance(span, list) and len(span) == 2
-
-
-def _object(entry: Feedback) -> dict[str, Any]:
-    return as_object("feedback", entry)

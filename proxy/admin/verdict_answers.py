@@ -185,20 +185,9 @@ def _listed(verdicts: Sequence[RecordVerdict]) -> _Listed:
 
 
 def _claim(one: _ListedClaim) -> ClaimVerdict:
+    same = {name: getattr(one, name) for name in ClaimVerdict.__struct_fields__ if name not in ("span", "probability")}
     span = one.span if one.delivered_span is msgspec.UNSET else one.delivered_span
-    return ClaimVerdict(
-        text=one.text,
-        choice=one.choice,
-        field=one.field,
-        span=span,
-        label=one.label,
-        probability=None if one.label == "not_checkable" else support(one),
-        contradiction=one.contradiction,
-        decided_by=one.decided_by,
-        instead=one.instead,
-        reason=one.reason,
-        evidence=one.evidence,
-    )
+    return ClaimVerdict(**same, span=span, probability=None if one.label == "not_checkable" else support(one))
 
 
 def _stage(one: RecordVerdict) -> StageVerdict:

@@ -1,6 +1,6 @@
 """The request as it came and as it went: its messages side by side in order, words taken out and put in, tools left out.
 
-In: two lists of messages. Out: `DiffStep` values, and those that a page shows with their pieces. Bounded in time: texts that are too long
+In: two lists of messages. Out: `DiffStep` values. Bounded in time: texts that are too long
 for a comparison by words are compared by lines, and longer ones shown whole as taken out and put in.
 """
 
@@ -37,16 +37,22 @@ class DiffStep(Struct, frozen=True):
     before: str
     after: str
 
+    @property
+    def size(self) -> int:
+        """Characters."""
+        return len(self.after or self.before)
 
-class ShownStep(Struct, frozen=True):
-    """The same for the page."""
+    @property
+    def preview(self) -> str:
+        """How it begins."""
+        return cut(" ".join((self.after or self.before)[: 4 * _PREVIEW_CHARS].split()), _PREVIEW_CHARS)
 
-    kind: Kind
-    role: str
-    size: int
-    """Characters."""
-    preview: str
-    pieces: Sequence[Piece]
+    @property
+    def pieces(self) -> list[Piece]:
+        """Its text for the page."""
+        if self.kind == "changed":
+            return _changes(self.before, self.after)
+        return [(self.kind, cut(self.after or self.before, _SHOWN_CHARS))]
 
 
 def steps(before: Sequence[Any], after: Sequence[Any]) -> list[DiffStep]:
@@ -64,12 +70,17 @@ def _same(one: Sequence[str], other: Sequence[str]) -> int:
 
 
 def _kept(messages: Sequence[Any]) -> list[DiffStep]:
-    return [DiffStep("kept", _role(m), words, words) for m in messages for words in (_text(m),)]
+    return [DiffStep("kept", _role(message), text := _text(message), text) for message in messages]
+
+
+def _replaced(before: Sequence[Any], after: Sequence[Any]) -> list[DiffStep]:
+    gone, come = [DiffStep("removed", _role(m), _text(m), "") for m in before], [DiffStep("added", _role(m), "", _text(m)) for m in after]
+    return [*gone, *come]
 
 
 def _matched(before: Sequence[Any], after: Sequence[Any], ours: Sequence[str], theirs: Sequence[str]) -> list[DiffStep]:
     if len(ours) * len(theirs) > _MAX_STEPS:
-        return [*(DiffStep("removed", _role(m), _text(m), "") for m in before), *(DiffStep("added", _role(m), "", _text(m)) for m in after)]
+        return _replaced(before, after)
     found: list[DiffStep] = []
     for tag, i1, i2, j1, j2 in difflib.SequenceMatcher(None, ours, theirs).get_opcodes():
         found += _kept(before[i1:i2]) if tag == "equal" else _between(before[i1:i2], after[j1:j2])
@@ -78,29 +89,20 @@ def _matched(before: Sequence[Any], after: Sequence[Any], ours: Sequence[str], t
 
 def _between(before: Sequence[Any], after: Sequence[Any]) -> list[DiffStep]:
     """Between two places where both sides agree: messages of one role are the same one, changed; the others came or went."""
-    roles_before, roles_after = [_role(m) for m in before], [_role(m) for m in after]
     found: list[DiffStep] = []
-    for tag, i1, i2, j1, j2 in difflib.SequenceMatcher(None, roles_before, roles_after).get_opcodes():
+    for tag, i1, i2, j1, j2 in difflib.SequenceMatcher(None, [*map(_role, before)], [*map(_role, after)]).get_opcodes():
         if tag == "equal":
             found += [DiffStep("changed", _role(a), _text(a), _text(b)) for a, b in zip(before[i1:i2], after[j1:j2], strict=True)]
         else:
-            found += [DiffStep("removed", _role(m), _text(m), "") for m in before[i1:i2]]
-            found += [DiffStep("added", _role(m), "", _text(m)) for m in after[j1:j2]]
+            found += _replaced(before[i1:i2], after[j1:j2])
     return found
 
 
-def listed_steps(found: Sequence[DiffStep]) -> list[ShownStep]:
+def listed_steps(found: Sequence[DiffStep]) -> list[DiffStep]:
     """Those that a page has room for, in order: what changed before what did not."""
     changed = [i for i, step in enumerate(found) if step.kind != "kept"][:_MAX_CHANGED]
     kept = [i for i, step in enumerate(found) if step.kind == "kept"][-_MAX_KEPT:]
-    return [_shown(found[i]) for i in sorted([*changed, *kept])]
-
-
-def _shown(step: DiffStep) -> ShownStep:
-    text = step.after or step.before
-    preview = cut(" ".join(text[: 4 * _PREVIEW_CHARS].split()), _PREVIEW_CHARS)
-    pieces = _changes(step.before, step.after) if step.kind == "changed" else [(step.kind, cut(text, _SHOWN_CHARS))]
-    return ShownStep(step.kind, step.role, len(text), preview, pieces)
+    return [found[i] for i in sorted([*changed, *kept])]
 
 
 def _changes(before: str, after: str) -> list[Piece]:
@@ -138,28 +140,14 @@ def _middle_cut(text: str) -> str:
     return f"{text[:_CONTEXT_CHARS]} … {left_out:,} characters as they came … {text[-_CONTEXT_CHARS:]}"
 
 
-class ToolLists(Struct, frozen=True):
-    """Which tools went to the model."""
-
-    offered: int
-    sent: int
-    lists: Sequence[tuple[str, Sequence[str], Kind]]
-    """Title, names and kind of each."""
-
-
-def tool_lists(before: Sequence[Any], after: Sequence[Any]) -> ToolLists | None:
-    """None where there were no tools."""
-    names = [tool_name(tool) for tool in before if isinstance(tool, Mapping)]
-    sent = [tool_name(tool) for tool in after if isinstance(tool, Mapping)]
-    if not names and not sent:
-        return None
-    added, left_out = [n for n in sent if n not in names], [n for n in names if n not in sent]
-    lists: list[tuple[str, Sequence[str], Kind]] = [
-        ("Sent", [n for n in sent if n in names], "kept"),
-        ("Put in", added, "added"),
-        ("Left out", left_out, "removed"),
+def tool_lists(before: Sequence[Any], after: Sequence[Any]) -> list[tuple[str, list[str], Kind]]:
+    """Which tools went to the model: title, names and kind of each list."""
+    offered, sent = ([tool_name(tool) for tool in tools if isinstance(tool, Mapping)] for tools in (before, after))
+    return [
+        ("Sent", [name for name in sent if name in offered], "kept"),
+        ("Put in", [name for name in sent if name not in offered], "added"),
+        ("Left out", [name for name in offered if name not in sent], "removed"),
     ]
-    return ToolLists(len(names), len(sent), lists)
 
 
 def _key(message: Any) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from urllib.parse import parse_qs
 
+from msgspec import structs
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import RedirectResponse, Response
 
@@ -21,19 +22,9 @@ from proxy.errors import InvalidApiKey, InvalidRequest, ProxyError, RateLimited,
 Handler = Callable[[Request, Visitor], Awaitable[Response]]
 Waiting = Callable[[], Awaitable[Mapping[str, int]]]
 
-POLICY = "; ".join(
-    (
-        "default-src 'none'",
-        "script-src 'self'",
-        f"style-src {STATIC.style_source}",
-        "img-src 'self'",
-        "connect-src 'self'",
-        "form-action 'self'",
-        "base-uri 'none'",
-        "frame-ancestors 'none'",
-        "require-trusted-types-for 'script'",
-        "trusted-types 'none'",
-    )
+POLICY = (
+    f"default-src 'none'; script-src 'self'; style-src {STATIC.style_source}; img-src 'self'; connect-src 'self'; form-action 'self'; "
+    "base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 )
 """Content-Security-Policy: our own files, nothing inline but the style; no string ever becomes markup or code. https://www.w3.org/TR/CSP3/"""
 HEADERS = {
@@ -123,9 +114,7 @@ class Entrance:
         visitor = Visitor(csrf=self._auth.sessions.csrf(cookie) if cookie else "", signed_in=bool(cookie) and not self._auth.open)
         try:
             waiting = await self._waiting()
-            visitor = Visitor(
-                csrf=visitor.csrf, signed_in=visitor.signed_in, pending=waiting["quarantine"], open_clashes=waiting["clashes"]
-            )
+            visitor = structs.replace(visitor, pending=waiting["quarantine"], open_clashes=waiting["clashes"])
             return await handler(request, visitor)
         except ProxyError as error:
             title = "Not found" if error.status == 404 else "Refused"

@@ -12,29 +12,17 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from proxy.admin.dashboard.rendering import Cut, seconds_of, with_query
+from proxy.admin.dashboard.rendering import Cut, check_choice, seconds_of, with_query
 from proxy.admin.dashboard.summaries import REASONS, SIGNS, codes_alike, in_words, outcome_of, summary
 from proxy.errors import InvalidRequest, StoreUnavailable
 from proxy.store.exchange_search import ExchangeFilters, ExchangePage, ExchangeSearch
 from proxy.store.records import Record
 
 PER_PAGE = 50
-WITHIN: Mapping[str, tuple[str, float | None]] = {
-    "": ("any time", None),
-    "15m": ("last 15 minutes", 900.0),
-    "1h": ("last hour", 3600.0),
-    "1d": ("last day", 86_400.0),
-    "7d": ("last week", 7 * 86_400.0),
-    "30d": ("last month", 30 * 86_400.0),
-}
-FORMATS = {"csv": "CSV", "jsonl": "JSON Lines"}
+WITHIN_S = {"15m": 900.0, "1h": 3600.0, "1d": 86_400.0, "7d": 7 * 86_400.0, "30d": 30 * 86_400.0}
+FORMATS = ("csv", "jsonl")
 """What a list can be downloaded as."""
-_HAPPENED = {
-    "problem": "anything wrong",
-    "caught": "refused or warned of",
-    "failed": "failed",
-    "would": "shadow mode: would have acted",
-}
+_VERDICTS = ("", *SIGNS, "problem", "caught", "failed", "would")
 MAX_ROWS = 100_000
 _READ_AT_ONCE = 500
 _COLUMNS = (
@@ -51,8 +39,6 @@ CUTS = (
     Cut('<section id="found"', wait_s=0.1, meanwhile='<p class="looking" role="status">Looking through the exchanges …</p>'),
 )
 """Where the page may leave in parts: its frame at once, its filters when the search takes long."""
-_MORE = ("run", "status", "reason", "tokens", "usd", "ms", "since", "until")
-"""Filters that stand folded away until one is given."""
 
 
 class ListFilters(Struct, frozen=True, kw_only=True):
@@ -84,7 +70,7 @@ class ListFilters(Struct, frozen=True, kw_only=True):
     def wanted(self, now: float) -> ExchangeFilters:
         """For the store. Raises `InvalidRequest`."""
         since, until = seconds_of(self.since, "since"), seconds_of(self.until, "until")
-        back_s = WITHIN[self.within][1]
+        back_s = WITHIN_S.get(self.within)
         return ExchangeFilters(
             route={"": None, "/": ""}.get(self.route, self.route),
             run=self.run,
@@ -105,10 +91,8 @@ class ListFilters(Struct, frozen=True, kw_only=True):
 def filters_of(query: Mapping[str, str]) -> ListFilters:
     """The page's query. Raises `InvalidRequest`."""
     found = ListFilters(**{name: query.get(name, "").strip() for name in ListFilters.__struct_fields__})
-    if found.verdict and found.verdict not in (*SIGNS, *_HAPPENED):
-        raise InvalidRequest(f"verdict: expected one of {', '.join((*SIGNS, *_HAPPENED))}", param="verdict")
-    if found.within not in WITHIN:
-        raise InvalidRequest(f"within: expected one of {', '.join(filter(None, WITHIN))}", param="within")
+    check_choice("verdict", found.verdict, _VERDICTS)
+    check_choice("within", found.within, ("", *WITHIN_S))
     if found.status and _STATUS.fullmatch(found.status.lower()) is None:
         raise InvalidRequest("status: expected a number, as 502, or a kind of them, as 5xx", param="status")
     found.wanted(0.0)
@@ -118,7 +102,6 @@ def filters_of(query: Mapping[str, str]) -> ListFilters:
 def exchanges_page(found: ExchangePage, filters: ListFilters, after: str, routes: Sequence[str], bodies: bool) -> dict[str, Any]:
     """What ``exchanges.html`` shows of a search; `routes` are the prefixes that clients can call, `bodies` says whether texts are kept."""
     rows, given = [summary(row) for row in found.rows], filters.given
-    named = [(name, f"{sign} {name.replace('_', ' ')}") for name, sign in SIGNS.items() if name != "pending"]
     return {
         "filters": filters,
         "given": given,
@@ -128,14 +111,8 @@ def exchanges_page(found: ExchangePage, filters: ListFilters, after: str, routes
         "older": with_query(PATH, **given, after=found.next) if found.next else None,
         "looked_back_to": found.looked_back_to,
         "routes": sorted({prefix or "/" for prefix in routes} | {s.route for s in rows}),
-        "models": sorted({s.model for s in rows} - {""}),
-        "clients": sorted({s.client for s in rows} - {""}),
-        "verdicts": [("", "anything"), *_HAPPENED.items(), *named],
-        "times": [(key, words) for key, (words, _) in WITHIN.items()],
         "reasons": _reasons(filters.reason),
-        "more_given": any(name in given for name in _MORE),
         "bodies": bodies or any(s.question for s in rows) or bool(filters.q),
-        "formats": FORMATS,
     }
 
 
@@ -162,25 +139,20 @@ def _least(text: str, name: str) -> float | None:
 
 async def exported(search: ExchangeSearch, filters: ExchangeFilters, form: str) -> AsyncIterator[bytes]:
     """The file's bytes, newest first, `MAX_ROWS` at most; the last line says so where a store that went away cut it short."""
+    written = _csv if form == "csv" else _json_lines
     if form == "csv":
-        yield _csv([_COLUMNS])
+        yield _csv([dict(zip(_COLUMNS, _COLUMNS, strict=True))])
     after, left = "", MAX_ROWS
     while left > 0:
         try:
             page = await search.page(filters, min(_READ_AT_ONCE, left), after)
         except StoreUnavailable as error:
-            yield _lines(form, [{"id": f"cut short: {error}"}])
+            yield written([{"id": f"cut short: {error}"}])
             return
-        yield _lines(form, [_object(record) for record in page.rows])
+        yield written([_object(record) for record in page.rows])
         after, left = page.next, left - len(page.rows)
         if not after:
             return
-
-
-def _lines(form: str, objects: Sequence[dict[str, Any]]) -> bytes:
-    if form == "csv":
-        return _csv([[_cell(one.get(name)) for name in _COLUMNS] for one in objects])
-    return b"".join(msgspec.json.encode(one) + b"\n" for one in objects)
 
 
 def _object(record: Record) -> dict[str, Any]:
@@ -188,9 +160,13 @@ def _object(record: Record) -> dict[str, Any]:
     return {name: own[name] if name in own else getattr(record, name) for name in _COLUMNS}
 
 
-def _csv(rows: Sequence[Sequence[Any]]) -> bytes:
+def _json_lines(objects: Sequence[dict[str, Any]]) -> bytes:
+    return b"".join(msgspec.json.encode(one) + b"\n" for one in objects)
+
+
+def _csv(objects: Sequence[dict[str, Any]]) -> bytes:
     text = io.StringIO()
-    csv.writer(text).writerows(rows)
+    csv.DictWriter(text, _COLUMNS).writerows({name: _cell(value) for name, value in one.items()} for one in objects)
     return text.getvalue().encode("utf-8", "replace")
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from starlette.requests import Request
 
-from proxy.admin.dashboard.panels import SPANS, Period, Report, chart_label
-from proxy.admin.dashboard.rendering import Cut, minute, seconds_of
+from proxy.admin.dashboard.panels import SPANS, Period, Report, Span, chart_label
+from proxy.admin.dashboard.rendering import Cut, check_choice, minute, seconds_of
 from proxy.admin.dashboard.summaries import RecordSummary
 from proxy.admin.dashboard.traffic import NAMES
 from proxy.errors import InvalidRequest
@@ -74,8 +74,6 @@ def period_of(request: Request) -> Period:
         if since is None or since >= end:
             raise InvalidRequest("since, until: expected a time, and a later one", param="since")
         return Period(None, since, end)
-    found = query.get("span", "day")
-    for span in SPANS:
-        if span == found:
-            return Period(span)
-    raise InvalidRequest(f"span: expected one of {', '.join(SPANS)}", param="span")
+    span = query.get("span", "day")
+    check_choice("span", span, tuple(SPANS))
+    return Period(cast("Span", span))

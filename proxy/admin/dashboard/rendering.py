@@ -92,7 +92,7 @@ def environment() -> Environment:
     made.policies["json.dumps_kwargs"] = {}
     filters: tuple[Callable[..., Any], ...] = (
         *(amounts.number, amounts.share, amounts.score, amounts.milliseconds, amounts.dollars),
-        *(shown, own, cut, pretty, decoded, short, moment, minute, own_address),
+        *(shown, own, cut, pretty, short, moment, minute, own_address),
         *(usage_points, entries, listed, part, adjustment),
     )
     made.filters |= {function.__name__: function for function in filters}
@@ -139,11 +139,6 @@ def cut(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[:limit] + " …"
 
 
-def decoded(content: bytes, limit: int) -> str:
-    """The text of the first `limit` bytes."""
-    return content[:limit].decode("utf-8", "replace")
-
-
 def pretty(value: Any) -> str:
     """A value as JSON that a person reads; a text as it is."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1)
@@ -188,6 +183,12 @@ def seconds_of(text: str, name: str) -> float | None:
         raise InvalidRequest(f"{name}: expected a minute in UTC, as 2026-02-03T14:05", param=name) from None
 
 
+def check_choice(name: str, given: str, known: Sequence[str]) -> None:
+    """Raises `InvalidRequest` for what cannot be chosen."""
+    if given not in known:
+        raise InvalidRequest(f"{name}: expected one of {', '.join(filter(None, known))}", param=name)
+
+
 def record_path(record_id: str) -> str:
     """The page of an exchange."""
     return f"/dashboard/records/{quote(record_id, safe='')}"
@@ -212,8 +213,8 @@ def own_address(address: str) -> str:
 
 
 def short(name: str) -> str:
-    """The end of a long id, which tells it from others of its kind."""
-    return name if len(name) <= _SHORT_CHARS else f"…{name[-8:]}"
+    """A long id or name by how it begins, for who knows it, and by its end, which tells it from others of its kind."""
+    return name if len(name) <= _SHORT_CHARS else f"{name[:8]}…{name[-5:]}"
 
 
 # ---- a page that leaves in parts ----

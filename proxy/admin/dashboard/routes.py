@@ -16,8 +16,8 @@ from proxy.admin.dashboard.entrance import Entrance, fields_of, form_of
 from proxy.admin.dashboard.events import Feed, when_told_to_stop
 from proxy.admin.dashboard.panels import FigureSource, Period
 from proxy.admin.dashboard.record import record_page
-from proxy.admin.dashboard.rendering import Visitor, arriving, page, record_path, rendered, with_query
-from proxy.admin.dashboard.review import FailurePages, check_choice, clash_queue, form_body, quarantine_queue
+from proxy.admin.dashboard.rendering import Visitor, arriving, check_choice, page, record_path, rendered, with_query
+from proxy.admin.dashboard.review import FailureQueue, clash_queue, form_body, quarantine_queue
 from proxy.admin.dashboard.static import STATIC
 from proxy.admin.dashboard.summaries import summary
 from proxy.admin.decisions import ClashesApi, QuarantineApi
@@ -50,7 +50,7 @@ class Dashboard:
         self._search = ExchangeSearch(parts.database)
         self._entrance = Entrance(auth, self._waiting)
         self._quarantine, self._clashes = quarantine_queue(quarantine, self._entrance), clash_queue(clashes, self._entrance)
-        self._failures = FailurePages(failures, self._entrance)
+        self._failures = FailureQueue(failures, self._entrance)
         self.feed = Feed(parts.records, self._waiting)
         self._listening = False
 
@@ -75,7 +75,7 @@ class Dashboard:
 
     async def _waiting(self) -> dict[str, int]:
         """How much waits for a decision."""
-        return {"quarantine": await self._quarantine.count("pending"), "clashes": await self._clashes.count("open")}
+        return {"quarantine": await self._quarantine.count(), "clashes": await self._clashes.count()}
 
     # ---- looking ----
 
@@ -117,7 +117,7 @@ class Dashboard:
 
     async def _export(self, request: Request, visitor: Visitor) -> Response:
         form = request.query_params.get("format", "csv")
-        check_choice("format", form, tuple(exchanges.FORMATS))
+        check_choice("format", form, exchanges.FORMATS)
         wanted = exchanges.filters_of(request.query_params).wanted(time.time())
         headers = {"content-disposition": f'attachment; filename="exchanges.{form}"'}
         kind = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson"}[form]

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 
 from proxy.admin.dashboard.rendering import run_path, with_query
-from proxy.admin.dashboard.summaries import RecordSummary, summary
+from proxy.admin.dashboard.summaries import WORDS, RecordSummary, summary
 from proxy.store.records import Record
 
 Failure: TypeAlias = Mapping[str, Any]
@@ -21,16 +21,6 @@ FailuresOfRun: TypeAlias = Callable[[str], Awaitable[Sequence[Failure]]]
 ``created_at``, ``last_seen_at`` (seconds since the epoch) and ``recommended_adjustment``."""
 PER_PAGE = 100
 _OVER = ("resolved", "superseded")
-_CHANGED = {
-    "reflection": "guidance about failures",
-    "history": "older messages",
-    "compression": "the prompt",
-    "tool_rag": "the tools",
-    "poisoning": "content kept out",
-    "clash": "contradicting statements",
-    "claims": "the answer",
-}
-"""What a stage changes, as a person would say it."""
 
 
 class Turn(Struct, frozen=True):
@@ -84,7 +74,7 @@ def _timeline(
 
 
 def _changed(changes: Sequence[Mapping[str, Any]]) -> str:
-    words = [_CHANGED.get(str(one.get("stage"))) or f"{one.get('what', '')} (by {one.get('stage', '')})" for one in changes]
+    words = [WORDS["changed"].get(str(one.get("stage"))) or f"{one.get('what', '')} (by {one.get('stage', '')})" for one in changes]
     return ", ".join(dict.fromkeys(words))
 
 

@@ -13,9 +13,8 @@ from msgspec import Struct
 from proxy.exchange import QUIET
 from proxy.store.records import NOTHING, Record
 
-_WORDS = tomllib.loads(Path(__file__).with_name("reasons.words.toml").read_text("utf-8"))
-REASONS: dict[str, str] = _WORDS["reasons"]
-"""Codes of verdicts and errors in words; a code that is not here is shown as it is."""
+WORDS: dict[str, dict[str, str]] = tomllib.loads(Path(__file__).with_name("words.toml").read_text("utf-8"))
+REASONS = WORDS["reasons"]
 MAX_MODEL_CHARS = 80
 """Of a model's name, which a client chooses, in lists; the record's page has it whole."""
 
@@ -123,7 +122,7 @@ def codes_alike(code: str) -> tuple[str, ...]:
 
 def why(reason: str, would: str) -> str:
     """What happened, in a few words: what a policy in shadow mode held back comes first."""
-    held = _WORDS["would"].get(would, "") if would != NOTHING else ""
+    held = WORDS["would"].get(would, "") if would != NOTHING else ""
     return ": ".join(part for part in (held, in_words(reason)) if part)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from proxy.admin.dashboard.summaries import in_words
+from proxy.admin.dashboard.summaries import WORDS, in_words
 from proxy.language.amounts import NONE, dollars, many, milliseconds, number, score, share
 from proxy.ports.panels import Bucket, Panel, Series, most_common, said
 from proxy.stages.claims.panel import QualityPanel
@@ -15,16 +15,8 @@ from proxy.store.spreads import percentile
 Course = Callable[[Bucket], float | None]
 Lines: TypeAlias = Mapping[str, Course]
 """Of a chart, by title."""
-NAMES = {
-    "traffic": "Traffic",
-    "latency": "Time",
-    "cost": "Cost",
-    "failed": "Errors",
-    "caught": "What was caught",
-    "feedback": "What people say of it",
-}
-"""Of the panels, in order."""
-_DID = {"block": "refused", "retry": "asked again", "answer": "answered itself", "ask": "asked the user", "edit": "changed"}
+NAMES = WORDS["panels"]
+"""Titles of the panels, in order."""
 _STATUSES = 4
 """Drawn each on a line of its own."""
 
@@ -140,5 +132,6 @@ def _shadow(whole: Bucket) -> tuple[str, str]:
     """What shadow mode held back: the figure, and what it would have been."""
     judged = sum(whole.would.values())
     held = {name: count for name, count in whole.would.items() if name != NOTHING}
-    did = ", ".join(f"{_DID.get(name, name)} {count:,}" for name, count in sorted(held.items(), key=lambda one: -one[1]))
+    words = WORDS["did"]
+    did = ", ".join(f"{words.get(name, name)} {count:,}" for name, count in sorted(held.items(), key=lambda one: -one[1]))
     return f"{sum(held.values()):,} of {judged:,}", did
