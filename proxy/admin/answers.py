@@ -45,7 +45,7 @@ def objects(kind: str, *left_out: str) -> Callable[[Struct], dict[str, Any]]:
     return lambda row: {"object": kind} | {name: getattr(row, name) for name in row.__struct_fields__ if name not in left_out}
 
 
-def there(row: T | None, what: str, why_not: str = "it may be past its retention") -> T:
+def require(row: T | None, what: str, why_not: str = "it may be past its retention") -> T:
     """`row`. Raises `NotFound` where there is none."""
     if row is None:
         raise NotFound(f"no such {what}; {why_not}")

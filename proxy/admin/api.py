@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from proxy import __version__
-from proxy.admin.answers import Handler, download, json_answer, listing, objects, there
+from proxy.admin.answers import Handler, download, json_answer, listing, objects, require
 from proxy.admin.auth import AdminAuth
 from proxy.admin.dashboard.panels import FigureSource
 from proxy.admin.dashboard.routes import Dashboard
@@ -46,7 +46,7 @@ def make_admin(parts: AdminParts) -> Starlette:
     quarantine, clashes = QuarantineApi(DatabaseQuarantine(database), metrics), ClashesApi(DatabaseClashes(database), metrics)
     failures, feedback = FailuresApi(DatabaseFailures(database), metrics), FeedbackApi(DatabaseFeedback(database), parts.records)
     over_time = DatabaseFigures(database, parts.panels)
-    figures = FigureSource(over_time, metrics.told, parts.panels)
+    figures = FigureSource(over_time.between, metrics.told, parts.panels)
     verdicts = VerdictsApi(parts.records, parts.exchanges, parts.access, parts.headers, auth)
     dashboard = Dashboard(parts, auth, figures, quarantine, clashes, failures, feedback)
     api = Api(parts, quarantine.store)
@@ -63,11 +63,11 @@ def make_admin(parts: AdminParts) -> Starlette:
         ("GET", "/quarantine/{id}/content", quarantine.content),
         ("POST", "/quarantine/{id}/approve", quarantine.approve),
         ("POST", "/quarantine/{id}/reject", quarantine.reject),
-        ("POST", "/quarantine/{id}/undo", quarantine.undone),
+        ("POST", "/quarantine/{id}/undo", quarantine.undo_last),
         ("GET", "/clashes", clashes.list),
         ("GET", "/clashes/{id}", clashes.item),
         ("POST", "/clashes/{id}/resolve", clashes.resolve),
-        ("POST", "/clashes/{id}/undo", clashes.undone),
+        ("POST", "/clashes/{id}/undo", clashes.undo_last),
         ("GET", "/feedback", feedback.list),
         ("POST", "/feedback", feedback.add),
         ("GET", "/failures", failures.list),
@@ -81,8 +81,8 @@ def make_admin(parts: AdminParts) -> Starlette:
         Route("/health", api.health),
         Route("/ready", api.ready),
         Route("/metrics", api.metrics),
-        Route("/groundwire/v1/verdicts/{id}", stored(verdicts.verdict)),
-        *(Route(f"/groundwire/v1{path}", guarded(auth, handler), methods=[method]) for method, path, handler in operators),
+        Route("/groundwire/v1/verdicts/{id}", answer_503_without_store(verdicts.verdict)),
+        *(Route(f"/groundwire/v1{path}", for_operator(auth, handler), methods=[method]) for method, path, handler in operators),
         *dashboard.routes(),
     ]
 
@@ -139,7 +139,7 @@ class Api:
 
     async def record(self, request: Request) -> Response:
         """One record, whole."""
-        row = there(await self._p.records.get(request.path_params["id"]), "record", "it may not be written yet, or be past its retention")
+        row = require(await self._p.records.get(request.path_params["id"]), "record", "it may not be written yet, or be past its retention")
         bodies = {name: body.decode("utf-8", "replace") for name in _BODIES if (body := getattr(row, name)) is not None}
         return json_answer(_summary(row) | bodies)
 
@@ -147,7 +147,7 @@ class Api:
         """An archived piece of context, byte for byte; as a download, since it is not to be trusted."""
         name = request.path_params["id"]
         item = await self._scratchpad.item(name) or await self._scratchpad.find(name)  # a reference in a prompt has a short one
-        return download(there(item, "piece of context").content)
+        return download(require(item, "piece of context").content)
 
     async def reset_tool_outcomes(self, request: Request) -> Response:
         """Forget what a client's tool calls taught, of one tool (its name or key) if named."""
@@ -158,17 +158,17 @@ class Api:
         return json_answer({"object": "tool_outcomes.deleted", "client": client, "tool": tool, "deleted": deleted})
 
 
-def guarded(auth: AdminAuth, handler: Handler) -> Handler:
+def for_operator(auth: AdminAuth, handler: Handler) -> Handler:
     """Only for the operator; a store that is away is 503."""
 
     async def guard(request: Request) -> Response:
         auth.check(request)
         return await handler(request)
 
-    return stored(guard)
+    return answer_503_without_store(guard)
 
 
-def stored(handler: Handler) -> Handler:
+def answer_503_without_store(handler: Handler) -> Handler:
     """With a 503 while the store is away."""
 
     async def answer(request: Request) -> Response:

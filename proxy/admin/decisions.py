@@ -15,7 +15,7 @@ from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from proxy.admin.answers import body_of, download, json_answer, listing, objects, there
+from proxy.admin.answers import body_of, download, json_answer, listing, objects, require
 from proxy.errors import Conflict, InvalidRequest
 from proxy.ports import Counters
 from proxy.ports.review import POLICY, ClashRecord, ClashStatus, Decision, QuarantineItem, QuarantineStatus, Scope
@@ -88,7 +88,7 @@ class QuarantineApi:
         """Keep it out."""
         return await self._decide(request, "rejected")
 
-    async def undone(self, request: Request) -> Response:
+    async def undo_last(self, request: Request) -> Response:
         """Take the last decision back."""
         body = await body_of(request, UndoBody)
         item = await self.undo(request.path_params["id"], body.by, body.version)
@@ -101,11 +101,11 @@ class QuarantineApi:
     async def decide(self, item_id: str, status: QuarantineStatus, body: DecisionBody) -> QuarantineItem:
         """Decide, as the API and the dashboard do. Raises `InvalidRequest`, `NotFound`, `Conflict`."""
         check_person(body.by, (POLICY,))
-        before = there(await self.store.get(item_id, content=False), _PIECE)
+        before = require(await self.store.get(item_id, content=False), _PIECE)
         decided = await self.store.decide(item_id, status, by=body.by, reason=body.reason, scope=body.scope, version=body.version)
-        if there(decided, _PIECE).version != before.version:
+        if require(decided, _PIECE).version != before.version:
             self._counters.count(f"quarantine.{status}_count")
-        return there(decided, _PIECE)
+        return require(decided, _PIECE)
 
     async def undo(self, item_id: str, by: str, version: int) -> QuarantineItem:
         """Take the last decision back: what was decided before counts again. Raises as `decide` does, `Conflict` after another decision."""
@@ -114,10 +114,10 @@ class QuarantineApi:
         last, said = _last(trail, (POLICY,), "decision")
         statuses: dict[str, QuarantineStatus] = {status: status for status in get_args(QuarantineStatus)}
         before = statuses.get(trail[-2].decision, "pending") if len(trail) > 1 else "pending"
-        return there(await self.store.decide(item_id, before, by=by, reason=said, scope=last.scope, version=version), _PIECE)
+        return require(await self.store.decide(item_id, before, by=by, reason=said, scope=last.scope, version=version), _PIECE)
 
     async def _found(self, request: Request) -> QuarantineItem:
-        return there(await self.store.get(request.path_params["id"]), _PIECE)
+        return require(await self.store.get(request.path_params["id"]), _PIECE)
 
 
 class ClashesApi:
@@ -129,13 +129,13 @@ class ClashesApi:
 
     async def item(self, request: Request) -> Response:
         """One clash with its audit trail."""
-        return await self._answer(there(await self.store.get(request.path_params["id"]), _CLASH))
+        return await self._answer(require(await self.store.get(request.path_params["id"]), _CLASH))
 
     async def resolve(self, request: Request) -> Response:
         """Decide what holds from now on."""
         return await self._answer(await self.decide(request.path_params["id"], await body_of(request, ResolutionBody)))
 
-    async def undone(self, request: Request) -> Response:
+    async def undo_last(self, request: Request) -> Response:
         """Take the last resolution back."""
         body = await body_of(request, UndoBody)
         return await self._answer(await self.undo(request.path_params["id"], body.by, body.version))
@@ -145,11 +145,11 @@ class ClashesApi:
         check_person(body.by, (POLICY, _USER))
         if (body.resolution == "merged") != bool(body.text.strip()):
             raise InvalidRequest("text: the statement that takes the place of both; with resolution merged, and only with it", param="text")
-        before = there(await self.store.get(record_id), _CLASH)
+        before = require(await self.store.get(record_id), _CLASH)
         resolved = await self.store.resolve(before.id, body.resolution, by=body.by, reason=body.reason, merged=body.text)
-        if there(resolved, _CLASH).version != before.version:
+        if require(resolved, _CLASH).version != before.version:
             self._counters.count("clashes.operator_resolved_count")
-        return there(resolved, _CLASH)
+        return require(resolved, _CLASH)
 
     async def undo(self, record_id: str, by: str, version: int) -> ClashRecord:
         """Take the last resolution back: what counted before counts again, unless that was a merged statement, whose text is gone.
@@ -157,12 +157,12 @@ class ClashesApi:
         Raises `InvalidRequest`, `NotFound`, and `Conflict` after another resolution.
         """
         check_person(by, (POLICY, _USER))
-        now, trail = there(await self.store.get(record_id), _CLASH), await self.store.trail(record_id)
+        now, trail = require(await self.store.get(record_id), _CLASH), await self.store.trail(record_id)
         _, said = _last(trail, (POLICY, _USER), "resolution")
         before = trail[-2].decision if len(trail) > 1 and trail[-2].decision in _AGAIN else "reopen"
         if now.version != version:
             raise Conflict(f"somebody has resolved it since: it has version {now.version}, not {version}", param="version")
-        return there(await self.store.resolve(record_id, before, by=by, reason=said, version=version), _CLASH)
+        return require(await self.store.resolve(record_id, before, by=by, reason=said, version=version), _CLASH)
 
     async def _answer(self, record: ClashRecord) -> Response:
         return json_answer(_clash(record) | await _trail(self.store, record.id))

@@ -13,7 +13,7 @@ from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from proxy.admin.answers import body_of, json_answer, listing, objects, there
+from proxy.admin.answers import body_of, json_answer, listing, objects, require
 from proxy.admin.decisions import Name, check_person
 from proxy.errors import InvalidRequest
 from proxy.ports import Counters, FailureRecord
@@ -103,12 +103,12 @@ class FailuresApi:
 
     async def _get(self, failure: str, by: str = "admin") -> FailureRecord:
         check_person(by, (POLICY,))
-        return there(await self._store.get(failure), "failure")
+        return require(await self._store.get(failure), "failure")
 
     def _changed(self, counter: str, before: FailureRecord, after: FailureRecord | None) -> dict[str, Any]:
-        if there(after, "failure").revision != before.revision:
+        if require(after, "failure").revision != before.revision:
             self._counters.count(counter)
-        return _object(there(after, "failure"))
+        return _object(require(after, "failure"))
 
 
 def _object(record: FailureRecord) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from proxy.admin.answers import body_of, json_answer, listing, objects, there
+from proxy.admin.answers import body_of, json_answer, listing, objects, require
 from proxy.admin.decisions import Name, check_person
 from proxy.errors import InvalidRequest, NotFound
 from proxy.ports.review import POLICY
@@ -59,7 +59,7 @@ class FeedbackApi:
     async def say(self, body: FeedbackBody) -> Feedback:
         """Keep it, as the API and the dashboard do. Raises `InvalidRequest`, `NotFound`."""
         check_person(body.by, (POLICY,))
-        record = there(await self._records.get(body.record_id), "record", "it may not be written yet, or be past its retention")
+        record = require(await self._records.get(body.record_id), "record", "it may not be written yet, or be past its retention")
         label, content = _finding(record, body.stage, body.place)
         known = LABELS if "text" in content else OUTCOMES
         if body.expected and (body.expected not in known or body.expected == label):

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from proxy.admin.dashboard.exchanges import CUTS
 from proxy.admin.dashboard.overview import LATEST
-from proxy.admin.dashboard.panels import Period, report
-from proxy.admin.dashboard.rendering import Cut, arriving
+from proxy.admin.dashboard.panels import report
+from proxy.admin.dashboard.rendering import Cut, send_in_parts
 from proxy.admin.dashboard.static import STATIC
 from proxy.errors import StoreUnavailable
 from proxy.ports import FailureEvent
@@ -166,7 +166,7 @@ async def test_a_search_that_fails_late_says_so_on_its_page() -> None:
         raise StoreUnavailable("the store is away")
 
     nothing = '<main><form></form><section id="found">none</section></main><footer></footer>'
-    said = "".join([part async for part in arriving(nothing, failing(), (Cut('<section id="found"', meanwhile="<p>wait</p>"),))])
+    said = "".join([part async for part in send_in_parts(nothing, failing(), (Cut('<section id="found"', meanwhile="<p>wait</p>"),))])
     assert said.startswith('<main><form></form><section id="found" class="card">'), said
     assert said.endswith("</section></main><footer></footer>")
     assert ("the store is away" in said, "none" in said) == (True, False)
@@ -614,9 +614,7 @@ async def test_the_pages_files_are_served_under_an_address_of_their_version(star
 
 def test_a_report_without_buckets_has_every_panel() -> None:
     stages = ["poisoning", "clashes", "distraction", "compression", "confusion", "quality"]
-    assert ["traffic", "latency", "cost", "failed", "caught", "feedback", *stages] == [
-        panel.name for panel in report(Period(), [], PANELS).panels
-    ]
+    assert ["traffic", "latency", "cost", "failed", "caught", "feedback", *stages] == [panel.name for panel in report([], PANELS).panels]
 
 
 def _texts(page: Page) -> list[str]:

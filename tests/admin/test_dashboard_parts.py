@@ -14,7 +14,7 @@ from jinja2 import UndefinedError
 from proxy.admin.dashboard import diff
 from proxy.admin.dashboard.exchanges import ListFilters, filters_of
 from proxy.admin.dashboard.panels import FigureSource, Period, report
-from proxy.admin.dashboard.record import claims_of, pieces, placed, record_page
+from proxy.admin.dashboard.record import claims_of, pieces, record_page, without_overlaps
 from proxy.admin.dashboard.rendering import Visitor, environment, own_address, render
 from proxy.admin.dashboard.summaries import REASONS, codes_alike
 from proxy.errors import InvalidRequest, StoreUnavailable
@@ -55,7 +55,7 @@ def test_text_becomes_text_and_nothing_else(text: str) -> None:
 
 @given(st.text())
 def test_what_is_shown_of_a_text_has_no_element_but_our_marks(text: str) -> None:
-    assert {"span"} >= {tag for tag, _ in Page(markup("{{ text|shown }}", text=text)).elements}
+    assert {"span"} >= {tag for tag, _ in Page(markup("{{ text|visible }}", text=text)).elements}
 
 
 @given(st.recursive(st.text() | st.integers() | st.none(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))
@@ -65,7 +65,7 @@ def test_nothing_in_a_data_block_ends_it(value: object) -> None:
 
 @pytest.mark.parametrize("text", [HOSTILE, "\U000e003cscript\U000e003e", "\ud800", "a\u202eb"])
 def test_what_cannot_be_seen_has_a_mark_in_place_of_itself(text: str) -> None:
-    made = markup("{{ text|own }}", text=text)
+    made = markup("{{ text|isolate }}", text=text)
     assert ("bdi", set()) == (Page(made).elements[0][0], set("\u200b\u202e\u2066\U000e0049\U000e003c\x00\ud800") & set(made))
     assert {"bdi", "span"} >= {tag for tag, _ in Page(made).elements}
 
@@ -83,7 +83,7 @@ def test_markup_is_not_escaped_twice_and_text_beside_it_is() -> None:
 
 def test_what_turns_the_reading_direction_stays_within_the_text() -> None:
     assert ("bdi", "auto") == (
-        Page(markup("{{ 'a'|own }}")).elements[0][0],
+        Page(markup("{{ 'a'|isolate }}")).elements[0][0],
         Page(macro("parts.html", "text_block", "a")).elements[0][1]["dir"],
     )
 
@@ -125,13 +125,13 @@ def answer_page(entries: list[dict[str, Any]], text: str) -> str:
 
 
 def test_sentences_are_marked_where_they_stand() -> None:
-    found = placed(claims_of(claims()), ANSWER)
+    found = without_overlaps(claims_of(claims()), ANSWER)
     assert [ANSWER[claim.start : claim.end] for claim in found] == [claim.text for claim in found]
 
 
 @pytest.mark.parametrize("span", [[5, 3], [0, 10**9], [-4, 4], [0, 0]])
 def test_a_position_outside_the_text_is_not_marked(span: list[int]) -> None:
-    assert [] == placed(claims_of([{"span": span, "label": "supported", "text": ""}]), "Some text.")
+    assert [] == without_overlaps(claims_of([{"span": span, "label": "supported", "text": ""}]), "Some text.")
 
 
 def test_a_claim_that_does_not_stand_where_it_says_is_not_marked_but_listed() -> None:
@@ -253,7 +253,7 @@ def test_panels_tell_what_the_buckets_add_up_to() -> None:
         ),
     ]
     counted = {"tool_selection": {"selection_accuracy": 0.964, "calls": 500}}
-    found = {panel.name: panel for panel in report(Period(), buckets, PANELS, counted).panels}
+    found = {panel.name: panel for panel in report(buckets, PANELS, counted).panels}
     assert ("15", "kept out of the context, 1.5% of those checked") == (found["poisoning"].headline, found["poisoning"].meaning)
     assert "12 × wrong number, 3 × false fact" in found["poisoning"].detail
     assert ("48", "46 (96%) resolved by the policy, 2 open") == (found["clashes"].headline, found["clashes"].detail[0])
@@ -278,7 +278,7 @@ def test_every_server_has_panels_of_traffic_time_cost_errors_and_what_was_caught
         provider_ms=slow,
         own_ms=quick,
     )
-    found = {panel.name: panel for panel in report(Period(), [bucket], PANELS).panels}
+    found = {panel.name: panel for panel in report([bucket], PANELS).panels}
     assert ["traffic", "latency", "cost", "failed", "caught", "feedback"] == list(found)[:6]
     assert ("120", "$0.5000", "9", "11") == tuple(found[name].headline for name in ("traffic", "cost", "failed", "caught"))
     assert ("7 × 502, 2 × 400", "20 exchanges without a known price or usage") == (found["failed"].detail[0], found["cost"].detail[1])
@@ -288,7 +288,7 @@ def test_every_server_has_panels_of_traffic_time_cost_errors_and_what_was_caught
 
 def test_what_shadow_mode_held_back_is_told_of_all_that_it_judged() -> None:
     bucket = Bucket(start=0.0, seconds=60, would={"nothing": 328, "block": 10, "edit": 2})
-    assert ("12 of 340", "refused 10, changed 2") == report(Period(), [bucket], PANELS).tiles["shadow"]
+    assert ("12 of 340", "refused 10, changed 2") == report([bucket], PANELS).tiles["shadow"]
 
 
 @pytest.mark.parametrize(("span_s", "bucket_s"), [(60, 1), (3600, 60), (7200, 300), (86_400, 3600), (90 * 86_400, 7 * 86_400)])
@@ -300,7 +300,7 @@ def test_a_range_is_cut_into_buckets_that_a_chart_can_show(span_s: int, bucket_s
 def test_more_than_five_percent_of_poisoned_pieces_is_an_alert(poisoned: int, alerts: bool) -> None:
     checks = {"poisoning": PoisoningPanel(poisoning_checked=1000)}
     bucket = Bucket(start=0.0, seconds=60, panels=checks, quarantined={"wrong_location": poisoned})
-    found = next(panel for panel in report(Period(), [bucket], PANELS, {}).panels if panel.name == "poisoning")
+    found = next(panel for panel in report([bucket], PANELS, {}).panels if panel.name == "poisoning")
     assert alerts == ("alert: more than 5% of what came in" in found.detail)
 
 
@@ -308,9 +308,7 @@ def test_requests_with_all_of_too_many_tools_are_told() -> None:
     chosen = {"confusion": ToolRagPanel(tool_requests=4, tools_offered=160, tools_kept=52)}
     bucket = Bucket(start=0.0, seconds=60, panels=chosen)
     found = next(
-        panel
-        for panel in report(Period(), [bucket], PANELS, {"tool_selection": {"confusion_incidents": 1}}).panels
-        if panel.name == "confusion"
+        panel for panel in report([bucket], PANELS, {"tool_selection": {"confusion_incidents": 1}}).panels if panel.name == "confusion"
     )
     assert "1 request with all of too many tools" in found.detail
 
@@ -338,19 +336,19 @@ async def nothing_counted() -> dict[str, object]:
 
 async def test_a_page_does_not_wait_for_slow_figures_and_they_are_worked_out_once() -> None:
     figures = Slow()
-    source = FigureSource(figures, nothing_counted, PANELS)
+    source = FigureSource(figures.between, nothing_counted, PANELS)
     first = await source.get(Period(), 0.001)
     figures.ready.set()
     second = await source.get(Period())
     third = await source.get(Period())
-    assert (None, 7, 1) == (first, second.exchanges if second else 0, figures.asked)
+    assert (None, "7", 1) == (first, second.tiles["exchanges"][0] if second else "", figures.asked)
     assert third is second
 
 
 async def test_figures_that_failed_are_asked_for_again() -> None:
     figures = Slow()
     figures.problem = StoreUnavailable("away")
-    source = FigureSource(figures, nothing_counted, PANELS)
+    source = FigureSource(figures.between, nothing_counted, PANELS)
     with pytest.raises(StoreUnavailable):
         await source.get(Period())
     figures.problem = None

@@ -100,7 +100,7 @@ class Feed:
             self._seen, self._waiting = None, {}
             self._looking = asyncio.create_task(self._look_on(), name="dashboard-feed")
         try:
-            yield b"retry: 3000\n\n" + await self._caught_up(after)
+            yield b"retry: 3000\n\n" + await self._catch_up(after)
             while True:
                 try:
                     async with asyncio.timeout(self._heartbeat_s):
@@ -113,17 +113,17 @@ class Feed:
         finally:
             self._listeners.discard(queue)
 
-    async def _caught_up(self, after: str) -> bytes:
-        """As `_missed`, in a task of its own: a client that leaves again at once must not break a question to the store off."""
-        task = asyncio.create_task(self._missed(after))
+    async def _catch_up(self, after: str) -> bytes:
+        """As `_catch_up_event`, in a task of its own: a client that leaves again at once must not break a question to the store off."""
+        task = asyncio.create_task(self._catch_up_event(after))
         self._catching_up.add(task)
         task.add_done_callback(self._catching_up.discard)
         return await asyncio.shield(task)
 
-    async def _missed(self, after: str) -> bytes:
+    async def _catch_up_event(self, after: str) -> bytes:
         """What came between the page's making and its listening, and how much waits."""
         try:
-            found = [await self._told(await self._newer(after))] if after else []
+            found = [await self._exchanges_event(await self._newer(after))] if after else []
             return b"".join([*found, _event("counts", await self._counts())])
         except StoreUnavailable as error:
             return _event("problem", {"message": str(error)})
@@ -154,13 +154,13 @@ class Feed:
         seen, self._seen = self._seen, set(ids)
         new = [] if seen is None else [record_id for record_id in ids if record_id not in seen]
         if new:
-            self._tell(await self._told(new[:MAX_AT_ONCE], len(new)))
+            self._tell(await self._exchanges_event(new[:MAX_AT_ONCE], len(new)))
         waiting = await self._counts()
         if waiting != self._waiting:
             self._waiting = waiting
             self._tell(_event("counts", waiting))
 
-    async def _told(self, ids: list[str], number: int | None = None) -> bytes:
+    async def _exchanges_event(self, ids: list[str], number: int | None = None) -> bytes:
         if not ids:
             return b""
         records = await self._records.these(ids)
@@ -199,10 +199,10 @@ def when_told_to_stop(call: Callable[[], None]) -> None:
     for number in _SIGNALS:
         before = signal.getsignal(number)
         if callable(before) and before is not signal.default_int_handler:
-            signal.signal(number, _wrapped(loop, call, before))
+            signal.signal(number, _wrap(loop, call, before))
 
 
-def _wrapped(
+def _wrap(
     loop: asyncio.AbstractEventLoop, call: Callable[[], None], before: Callable[[int, FrameType | None], object]
 ) -> Callable[[int, FrameType | None], None]:
     def handle(number: int, frame: FrameType | None) -> None:

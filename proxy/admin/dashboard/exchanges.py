@@ -137,7 +137,7 @@ def _least(text: str, name: str) -> float | None:
 # ---- a list as a file ----
 
 
-async def exported(search: ExchangeSearch, filters: ExchangeFilters, form: str) -> AsyncIterator[bytes]:
+async def export_lines(search: ExchangeSearch, filters: ExchangeFilters, form: str) -> AsyncIterator[bytes]:
     """The file's bytes, newest first, `MAX_ROWS` at most; the last line says so where a store that went away cut it short."""
     written = _csv if form == "csv" else _json_lines
     if form == "csv":

@@ -12,7 +12,7 @@ import math
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -25,6 +25,8 @@ log = logging.getLogger(__name__)
 
 Span = Literal["hour", "day", "week", "month"]
 Counted: TypeAlias = Callable[[], Awaitable[Mapping[str, Any]]]
+Between: TypeAlias = Callable[[float, float, int], Awaitable[list[Bucket]]]
+"""Figures from one time to another, a bucket for so many seconds, the oldest first: `proxy.store.figures.DatabaseFigures.between`."""
 SPANS: Mapping[Span, tuple[float, int]] = {
     "hour": (3600.0, 60),
     "day": (86_400.0, 3600),
@@ -38,13 +40,6 @@ _MOST_PERIODS = 32
 """Whose figures are remembered at a time."""
 _FRESH_S, _END_S = 5.0, 2.0
 _AMOUNTS = {"count": number, "share": share, "score": score, "ms": milliseconds, "usd": dollars}
-
-
-class PanelFigures(Protocol):
-    """Figures over time; `proxy.store.figures.DatabaseFigures`."""
-
-    async def between(self, since: float, until: float, bucket_s: int) -> list[Bucket]:
-        """A bucket for each `bucket_s` seconds, the oldest first."""
 
 
 class Period(Struct, frozen=True):
@@ -67,30 +62,22 @@ class Period(Struct, frozen=True):
 class Report(Struct, frozen=True, kw_only=True):
     """All panels of a period."""
 
-    period: Period
     starts: tuple[float, ...]
     """Of the buckets, in seconds since the epoch."""
-    exchanges: int
     tiles: Mapping[str, tuple[str, str]]
     """By name: the figure and what stands below it."""
     panels: tuple[Panel, ...]
 
 
-def report(
-    period: Period, buckets: Sequence[Bucket], panels: Sequence[type[StagePanel]], counted: Mapping[str, Any] = MappingProxyType({})
-) -> Report:
+def report(buckets: Sequence[Bucket], panels: Sequence[type[StagePanel]], counted: Mapping[str, Any] = MappingProxyType({})) -> Report:
     """The buckets in words and lines, a panel for each of `panels`; `counted` is what only counters know, since the server's start."""
     whole = total(buckets) or Bucket(start=0.0, seconds=0)
-    return Report(
-        period=period,
-        starts=tuple(bucket.start for bucket in buckets),
-        exchanges=whole.exchanges,
-        tiles=tiles(whole),
-        panels=(*traffic_panels(whole, buckets), *(_shown(panel, whole, buckets, counted) for panel in panels)),
-    )
+    of_stages = (_show(panel, whole, buckets, counted) for panel in panels)
+    starts = tuple(bucket.start for bucket in buckets)
+    return Report(starts=starts, tiles=tiles(whole), panels=(*traffic_panels(whole, buckets), *of_stages))
 
 
-def _shown(panel: type[StagePanel], whole: Bucket, buckets: Sequence[Bucket], counted: Mapping[str, Any]) -> Panel:
+def _show(panel: type[StagePanel], whole: Bucket, buckets: Sequence[Bucket], counted: Mapping[str, Any]) -> Panel:
     try:
         return panel.show(whole, buckets, counted)
     except Exception:  # the code of a stage that may be anybody's: the page and the other panels are there all the same
@@ -117,10 +104,10 @@ class FigureSource:
     """Reports, worked out once for everybody who asks within a few seconds."""
 
     def __init__(
-        self, figures: PanelFigures, counted: Counted, panels: Sequence[type[StagePanel]], *, clock: Callable[[], float] = time.time
+        self, between: Between, counted: Counted, panels: Sequence[type[StagePanel]], *, clock: Callable[[], float] = time.time
     ) -> None:
         """`counted` tells what only counters know, since the server's start."""
-        self._figures, self._counted, self.panels, self._clock = figures, counted, panels, clock
+        self._between, self._counted, self.panels, self._clock = between, counted, panels, clock
         self._tasks: dict[Period, tuple[float, asyncio.Task[Report]]] = {}
 
     async def get(self, period: Period, wait_s: float | None = None) -> Report | None:
@@ -128,7 +115,7 @@ class FigureSource:
         at, task = self._tasks.pop(period, (0.0, None))
         if task is None or (task.done() and (task.exception() is not None or self._clock() - at > _FRESH_S)):
             task = asyncio.create_task(self._make(period), name="dashboard-figures")
-            task.add_done_callback(_looked_at)
+            task.add_done_callback(_take_note)
             at = self._clock()
         self._tasks[period] = (at, task)
         while len(self._tasks) > _MOST_PERIODS:
@@ -142,11 +129,11 @@ class FigureSource:
             await asyncio.wait(running, timeout=_END_S)
 
     async def _make(self, period: Period) -> Report:
-        buckets = await self._figures.between(*period.buckets(self._clock()))
-        return report(period, buckets, self.panels, await self._counted())
+        buckets = await self._between(*period.buckets(self._clock()))
+        return report(buckets, self.panels, await self._counted())
 
 
-def _looked_at(task: asyncio.Task[Report]) -> None:
+def _take_note(task: asyncio.Task[Report]) -> None:
     """A failure that no page waits for any more is no news: the next page asks again."""
     if not task.cancelled():
         task.exception()

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from proxy.admin.dashboard import diff
 from proxy.admin.dashboard.rendering import cut
-from proxy.admin.dashboard.summaries import entries, listed, outcome_of, why
+from proxy.admin.dashboard.summaries import list_in, mappings_in, outcome_of, why
 from proxy.admin.feedback import LABELS, OUTCOMES
 from proxy.admin.verdict_answers import headers_of
 from proxy.store.detail import RecordTexts, RecordVerdict
@@ -61,7 +61,7 @@ def claims_of(entries: Sequence[Mapping[str, Any]]) -> list[ShownClaim]:
     return [ShownClaim(number, *one) for number, one in enumerate(found, 1)]
 
 
-def placed(claims: Sequence[ShownClaim], text: str) -> list[ShownClaim]:
+def without_overlaps(claims: Sequence[ShownClaim], text: str) -> list[ShownClaim]:
     """Those that stand where they say, without overlaps, in order."""
     found: list[ShownClaim] = []
     for claim in claims:
@@ -85,7 +85,7 @@ def pieces(claims: Sequence[ShownClaim], text: str) -> list[tuple[str, ShownClai
     """The text, cut where claims stand in it."""
     found: list[tuple[str, ShownClaim | None]] = []
     last = 0
-    for claim in placed(claims, text):
+    for claim in without_overlaps(claims, text):
         found += [(text[last : claim.start], None), (text[claim.start : claim.end], claim)]
         last = claim.end
     return [*found, (text[last:], None)]
@@ -112,14 +112,14 @@ class StageRow(Struct, frozen=True):
     """Of the time of the longest."""
 
 
-def record_page(record: Record, headers: ResponseHeaders, said: Mapping[tuple[str, str], Feedback]) -> dict[str, Any]:
-    """What ``record.html`` shows; `headers` are written as the exchange's were, `said` is what people said of its findings."""
+def record_page(record: Record, headers: ResponseHeaders, feedback: Mapping[tuple[str, str], Feedback]) -> dict[str, Any]:
+    """What ``record.html`` shows; `headers` are written as the exchange's were, `feedback` is what people said of its findings."""
     detail = record.found
     found = next((verdict.detail for verdict in reversed(detail.verdicts) if verdict.stage == "claims" and verdict.detail), {})
-    claims, left_out = claims_of(entries(found, "claims")), found.get("claims_left_out")
+    claims, left_out = claims_of(mappings_in(found, "claims")), found.get("claims_left_out")
     sent = None if record.request_body is None else _loaded(record.request_body)
     went = detail.forwarded or sent
-    steps = diff.steps(listed(sent, "messages"), listed(went, "messages"))
+    steps = diff.steps(list_in(sent, "messages"), list_in(went, "messages"))
     shown = diff.listed_steps(steps)
     kinds: tuple[diff.Kind, ...] = ("kept", "changed", "removed", "added")
     return {
@@ -136,10 +136,10 @@ def record_page(record: Record, headers: ResponseHeaders, said: Mapping[tuple[st
         "steps": None if record.request_body is None else shown,
         "steps_left_out": len(steps) - len(shown),
         "step_counts": [(kind, count) for kind in kinds if (count := sum(step.kind == kind for step in steps))],
-        "tools": diff.tool_lists(listed(sent, "tools"), listed(went, "tools")),
+        "tools": diff.tool_lists(list_in(sent, "tools"), list_in(went, "tools")),
         "parameters": _without(sent, "messages", "tools"),
         "headers": headers_of(record, headers),
-        "said": said,
+        "feedback": feedback,
         "sentence_labels": LABELS,
         "verdict_labels": OUTCOMES,
     }
@@ -147,10 +147,10 @@ def record_page(record: Record, headers: ResponseHeaders, said: Mapping[tuple[st
 
 def _choices(body: Any, claims: Sequence[ShownClaim]) -> list[Choice]:
     found = []
-    for position, choice in enumerate(entries(body, "choices")):
+    for position, choice in enumerate(mappings_in(body, "choices")):
         given, text = choice.get("index", position), str(choice.get("text") or "")
         index = given if isinstance(given, int) else position
-        found.append(Choice(index, text, pieces([claim for claim in claims if claim.choice == index], text), listed(choice, "tool_calls")))
+        found.append(Choice(index, text, pieces([claim for claim in claims if claim.choice == index], text), list_in(choice, "tool_calls")))
     return found
 
 

@@ -1,7 +1,7 @@
 """The pages' templates (``proxy/admin/templates``, Jinja2): how they are compiled, and what they may call.
 
 In: a template's name, who looks, and the values of the page. Out: the page's text. Every value is escaped; what is missing is an error.
-Text of models and clients goes through `shown`, which also makes visible what a reader would not see: control characters, marks that turn
+Text of models and clients goes through `visible`, which also makes visible what a reader would not see: control characters, marks that turn
 the reading direction, characters of no width, letters of Unicode's tag block. Addresses that are put together go through `own_address`.
 
 A template is read and compiled when the first page needs it, in a worker thread as all rendering, so the event loop never waits. In its
@@ -29,7 +29,7 @@ from starlette.responses import HTMLResponse
 
 from proxy import __version__
 from proxy.admin.dashboard.static import STATIC
-from proxy.admin.dashboard.summaries import SIGNS, adjustment, entries, listed, part, usage_points
+from proxy.admin.dashboard.summaries import SIGNS, adjustment, list_in, mapping_in, mappings_in, usage_points
 from proxy.errors import InvalidRequest, ProxyError, StoreUnavailable
 from proxy.language import amounts
 from proxy.store.decisions import MAX_REASON_CHARS
@@ -68,10 +68,10 @@ async def page(
     name: str, visitor: Visitor | None, status: int = 200, headers: Mapping[str, str] | None = None, /, **values: Any
 ) -> HTMLResponse:
     """A whole page as a response."""
-    return HTMLResponse(await rendered(name, visitor, **values), status, headers)
+    return HTMLResponse(await render_in_thread(name, visitor, **values), status, headers)
 
 
-async def rendered(name: str, visitor: Visitor | None, /, **values: Any) -> str:
+async def render_in_thread(name: str, visitor: Visitor | None, /, **values: Any) -> str:
     """A page's text, made in a worker thread."""
     return await asyncio.to_thread(render, name, visitor=visitor, **values)
 
@@ -92,8 +92,8 @@ def environment() -> Environment:
     made.policies["json.dumps_kwargs"] = {}
     filters: tuple[Callable[..., Any], ...] = (
         *(amounts.number, amounts.share, amounts.score, amounts.milliseconds, amounts.dollars),
-        *(shown, own, cut, pretty, short, moment, minute, own_address),
-        *(usage_points, entries, listed, part, adjustment),
+        *(visible, isolate, cut, pretty, short, moment, minute, own_address),
+        *(usage_points, mappings_in, list_in, mapping_in, adjustment),
     )
     made.filters |= {function.__name__: function for function in filters}
     made.globals |= {function.__name__: function for function in (amounts.many, record_path, run_path, with_query)}
@@ -124,14 +124,14 @@ def _source(name: str) -> tuple[str, str, Callable[[], bool]]:
 # ---- text from outside ----
 
 
-def shown(text: object) -> Markup:
+def visible(text: object) -> Markup:
     """Text from outside, with a mark for each character that cannot be seen."""
     return Markup(_UNSEEN.sub(_mark, str(escape(str(text)))))  # noqa: S704 - escaped, and our own marks in it
 
 
-def own(text: object) -> Markup:
+def isolate(text: object) -> Markup:
     """A short text from outside between our own words: its reading direction stays inside it."""
-    return Markup("<bdi>{}</bdi>").format(shown(text))
+    return Markup("<bdi>{}</bdi>").format(visible(text))
 
 
 def cut(text: str, limit: int) -> str:
@@ -231,7 +231,7 @@ class Cut(Struct, frozen=True):
     """What stands there until then."""
 
 
-async def arriving(nothing: str, whole: Awaitable[str], cuts: Sequence[Cut]) -> AsyncIterator[str]:
+async def send_in_parts(nothing: str, whole: Awaitable[str], cuts: Sequence[Cut]) -> AsyncIterator[str]:
     """The page, cut at most at `cuts`; `nothing` is the page without what is to be read. What goes wrong is said in its place."""
     made = asyncio.ensure_future(whole)
     last, left = "", nothing

@@ -27,10 +27,10 @@ PER_PAGE, FAILURES_PER_PAGE = 10, 20
 _DECISIONS: dict[str, QuarantineStatus] = {"approve": "approved", "reject": "rejected"}
 
 
-class Done(Struct, frozen=True):
+class DecisionOutcome(Struct, frozen=True):
     """What a decision came to, for the page that follows it."""
 
-    done: str = ""
+    status: str = ""
     """The status that was set, ``undone`` where one was taken back."""
     undo: tuple[str, ...] = ()
     """What it was set on, as ``ID.VERSION``."""
@@ -47,7 +47,7 @@ class Queue:
     def routes(self) -> list[Route]:
         """For the application."""
         enter = self._entrance
-        return [Route(self._path, enter.page(self._shown)), Route(f"{self._path}/{{id}}", enter.page(self._decided), methods=["POST"])]
+        return [Route(self._path, enter.page(self._show)), Route(f"{self._path}/{{id}}", enter.page(self._submit), methods=["POST"])]
 
     async def _values(self, query: Mapping[str, str], status: str) -> dict[str, Any]:
         """What the page shows."""
@@ -57,17 +57,17 @@ class Queue:
         """Do what a form asks for, on the entry `name` or on all that are `chosen`; what it came to, and what it can be undone on."""
         raise NotImplementedError
 
-    async def _shown(self, request: Request, visitor: Visitor) -> Response:
+    async def _show(self, request: Request, visitor: Visitor) -> Response:
         query = request.query_params
         undo = tuple(filter(None, query.get("undo", "").split(",")))[:PER_PAGE]
-        return await self._page(request, visitor, Done(done=query.get("done", ""), undo=undo))
+        return await self._page(request, visitor, DecisionOutcome(status=query.get("done", ""), undo=undo))
 
-    async def _page(self, request: Request, visitor: Visitor, done: Done, status: str = "", code: int = 200) -> Response:
+    async def _page(self, request: Request, visitor: Visitor, outcome: DecisionOutcome, status: str = "", code: int = 200) -> Response:
         status = status or request.query_params.get("status", self._statuses[0])
         check_choice("status", status, self._statuses)
-        return await page(f"{self._name}.html", visitor, code, done=done, **await self._values(request.query_params, status))
+        return await page(f"{self._name}.html", visitor, code, outcome=outcome, **await self._values(request.query_params, status))
 
-    async def _decided(self, request: Request, visitor: Visitor) -> Response:
+    async def _submit(self, request: Request, visitor: Visitor) -> Response:
         """Do what a form asks for, and go back to the list; what is refused is said on it."""
         form = await form_of(request)
         fields = fields_of(form)
@@ -76,7 +76,7 @@ class Queue:
         try:
             done, undo = await self._decide(request.path_params["id"], fields, form.get("item", []))
         except ProxyError as error:
-            return await self._page(request, visitor, Done(problem=error.message), status, error.status)
+            return await self._page(request, visitor, DecisionOutcome(problem=error.message), status, error.status)
         known = status in self._statuses
         return RedirectResponse(with_query(self._path, status=status, done=done, undo=",".join(undo)) if known else self._path, 303)
 
@@ -107,6 +107,8 @@ class DecisionQueue(Queue):
     async def _list(self, limit: int, after: str, status: str) -> tuple[Sequence[Any], bool]:
         """Rows with their contents, and whether there are more."""
         rows, more = await self._api.store.list(limit, after or None, status=status)
+        if isinstance(self._api, ClashesApi):  # whose lists have all
+            return rows, more
         return [row for one in rows if (row := await self._api.store.get(one.id)) is not None], more
 
     async def _values(self, query: Mapping[str, str], status: str) -> dict[str, Any]:

@@ -9,14 +9,14 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from proxy.admin.answers import there
+from proxy.admin.answers import require
 from proxy.admin.auth import AdminAuth
 from proxy.admin.dashboard import exchanges, overview, run
 from proxy.admin.dashboard.entrance import Entrance, fields_of, form_of
 from proxy.admin.dashboard.events import Feed, when_told_to_stop
 from proxy.admin.dashboard.panels import FigureSource, Period
 from proxy.admin.dashboard.record import record_page
-from proxy.admin.dashboard.rendering import Visitor, arriving, check_choice, page, record_path, rendered, with_query
+from proxy.admin.dashboard.rendering import Visitor, check_choice, page, record_path, render_in_thread, send_in_parts, with_query
 from proxy.admin.dashboard.review import FailureQueue, clash_queue, form_body, quarantine_queue
 from proxy.admin.dashboard.static import STATIC
 from proxy.admin.dashboard.summaries import summary
@@ -67,7 +67,7 @@ class Dashboard:
             Route(f"{pages}/exchanges", enter.page(self._exchanges)),
             Route(f"{pages}/exchanges/export", enter.page(self._export)),
             Route(f"{pages}/records/{{id}}", enter.page(self._record)),
-            Route(f"{pages}/records/{{id}}/feedback", enter.page(self._said), methods=["POST"]),
+            Route(f"{pages}/records/{{id}}/feedback", enter.page(self._submit_feedback), methods=["POST"]),
             Route(f"{pages}/runs/{{id:path}}", enter.page(self._run)),
             *(route for part in (self._quarantine, self._clashes, self._failures) for route in part.routes()),
             Route(f"{pages}/{{rest:path}}", enter.page(_nothing), methods=["GET", "POST"]),
@@ -81,8 +81,8 @@ class Dashboard:
 
     async def _overview(self, request: Request, visitor: Visitor) -> Response:
         period = overview.period_of(request)
-        nothing = await rendered("overview.html", visitor, **overview.frame(period))
-        parts = arriving(nothing, self._overview_page(request, visitor, period), overview.CUTS)
+        nothing = await render_in_thread("overview.html", visitor, **overview.frame(period))
+        parts = send_in_parts(nothing, self._overview_page(request, visitor, period), overview.CUTS)
         return StreamingResponse(parts, media_type="text/html")
 
     async def _overview_page(self, request: Request, visitor: Visitor, period: Period) -> str:
@@ -91,7 +91,7 @@ class Dashboard:
         shown = overview.overview_page(period, report, self._figures.panels, [summary(row) for row in rows])
         pending, clashes = await self._quarantine.first(overview.WAITING), await self._clashes.first(overview.WAITING)
         more = {"pending": pending, "clashes": clashes, "shadow": self._parts.shadow, "first_call": self._first_call(request)}
-        return await rendered("overview.html", visitor, **shown, **more)
+        return await render_in_thread("overview.html", visitor, **shown, **more)
 
     async def _figures_json(self, request: Request, visitor: Visitor) -> Response:
         report = await self._figures.get(overview.period_of(request))
@@ -105,7 +105,7 @@ class Dashboard:
 
         async def shown(found: ExchangePage, newest: str = "") -> str:
             values = exchanges.exchanges_page(found, filters, after, self._parts.routes, self._parts.bodies)
-            return await rendered("exchanges.html", visitor, **values, newest=newest, first_call=self._first_call(request))
+            return await render_in_thread("exchanges.html", visitor, **values, newest=newest, first_call=self._first_call(request))
 
         async def searched() -> str:
             rows, _ = await self._records.list(limit=1)
@@ -113,7 +113,7 @@ class Dashboard:
             return await shown(found, rows[0].id if rows else "")
 
         nothing = await shown(ExchangePage([], "", 0.0))
-        return StreamingResponse(arriving(nothing, searched(), exchanges.CUTS), media_type="text/html")
+        return StreamingResponse(send_in_parts(nothing, searched(), exchanges.CUTS), media_type="text/html")
 
     async def _export(self, request: Request, visitor: Visitor) -> Response:
         form = request.query_params.get("format", "csv")
@@ -121,16 +121,16 @@ class Dashboard:
         wanted = exchanges.filters_of(request.query_params).wanted(time.time())
         headers = {"content-disposition": f'attachment; filename="exchanges.{form}"'}
         kind = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson"}[form]
-        return StreamingResponse(exchanges.exported(self._search, wanted, form), media_type=kind, headers=headers)
+        return StreamingResponse(exchanges.export_lines(self._search, wanted, form), media_type=kind, headers=headers)
 
     async def _record(self, request: Request, visitor: Visitor) -> Response:
         why_not = "it may not be written yet (they are written in batches), or be past its retention"
-        row = there(await self._records.get(request.path_params["id"]), "exchange", why_not)
-        said = await self._feedback.of_record(row.id)
-        shown = await asyncio.to_thread(record_page, row, self._headers, said)
+        row = require(await self._records.get(request.path_params["id"]), "exchange", why_not)
+        feedback = await self._feedback.of_record(row.id)
+        shown = await asyncio.to_thread(record_page, row, self._headers, feedback)
         return await page("record.html", visitor, **shown, done=request.query_params.get("done", ""))
 
-    async def _said(self, request: Request, visitor: Visitor) -> Response:
+    async def _submit_feedback(self, request: Request, visitor: Visitor) -> Response:
         fields = fields_of(await form_of(request))
         self._entrance.check_decision(request, fields)
         record_id = request.path_params["id"]

@@ -131,18 +131,18 @@ def usage_points(summaries: Sequence[RecordSummary]) -> dict[str, Any]:
     return {"names": _POINT, "rows": [[getattr(s, name) for name in _POINT] for s in reversed(summaries)]}
 
 
-def part(mapping: Any, name: str) -> Mapping[str, Any]:
+def mapping_in(mapping: Any, name: str) -> Mapping[str, Any]:
     """A mapping inside a mapping; empty where there is none, whatever is there instead."""
     found = mapping.get(name) if isinstance(mapping, Mapping) else None
     return found if isinstance(found, Mapping) else {}
 
 
-def entries(mapping: Any, name: str) -> list[Mapping[str, Any]]:
+def mappings_in(mapping: Any, name: str) -> list[Mapping[str, Any]]:
     """The mappings of a list inside a mapping."""
-    return [entry for entry in listed(mapping, name) if isinstance(entry, Mapping)]
+    return [entry for entry in list_in(mapping, name) if isinstance(entry, Mapping)]
 
 
-def listed(mapping: Any, name: str) -> list[Any]:
+def list_in(mapping: Any, name: str) -> list[Any]:
     """A list inside a mapping."""
     found = mapping.get(name) if isinstance(mapping, Mapping) else None
     return found if isinstance(found, list) else []
