@@ -16,12 +16,12 @@ from starlette.routing import Route
 from proxy import __version__
 from proxy.admin.answers import Handler, download, json_answer, listing, objects, require
 from proxy.admin.auth import AdminAuth
+from proxy.admin.dashboard.entrance import front
 from proxy.admin.dashboard.panels import FigureSource
 from proxy.admin.dashboard.routes import Dashboard
 from proxy.admin.decisions import ClashesApi, QuarantineApi
 from proxy.admin.failures import FailuresApi
 from proxy.admin.feedback import FeedbackApi
-from proxy.admin.front import front
 from proxy.admin.parts import AdminParts
 from proxy.admin.verdicts import VerdictsApi
 from proxy.errors import InternalError, InvalidRequest, NotFound, ProxyError, StoreUnavailable

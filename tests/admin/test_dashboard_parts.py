@@ -14,9 +14,10 @@ from jinja2 import UndefinedError
 from proxy.admin.dashboard import diff
 from proxy.admin.dashboard.exchanges import ListFilters, filters_of
 from proxy.admin.dashboard.panels import FigureSource, Period, report
-from proxy.admin.dashboard.record import claims_of, pieces, record_page, without_overlaps
+from proxy.admin.dashboard.record import ShownClaim, claims_of, pieces, record_page, without_overlaps
 from proxy.admin.dashboard.rendering import Visitor, environment, own_address, render
 from proxy.admin.dashboard.summaries import REASONS, codes_alike
+from proxy.admin.verdict_answers import listed_claims
 from proxy.errors import InvalidRequest, StoreUnavailable
 from proxy.language.amounts import milliseconds, number, share
 from proxy.ports.panels import Bucket
@@ -24,6 +25,7 @@ from proxy.stages.history import HistoryPanel
 from proxy.stages.poisoning.panel import PoisoningPanel
 from proxy.stages.registry import STAGES
 from proxy.stages.tool_rag.panel import ToolRagPanel
+from proxy.store.detail import RecordVerdict
 from proxy.wire.http.headers import ResponseHeaders
 from tests.admin.pages import PANELS, Page
 from tests.browser import making
@@ -124,14 +126,19 @@ def answer_page(entries: list[dict[str, Any]], text: str) -> str:
     return render("record.html", visitor=Visitor(csrf="c"), **shown, done="")
 
 
+def listed(entries: list[dict[str, Any]]) -> list[ShownClaim]:
+    """The claims of a verdict with these entries."""
+    return claims_of(listed_claims([RecordVerdict(stage="claims", outcome="warn", detail={"claims": entries})]))
+
+
 def test_sentences_are_marked_where_they_stand() -> None:
-    found = without_overlaps(claims_of(claims()), ANSWER)
-    assert [ANSWER[claim.start : claim.end] for claim in found] == [claim.text for claim in found]
+    found = without_overlaps(listed(claims()), ANSWER)
+    assert [ANSWER[claim.start : claim.end] for claim in found] == [claim.entry.text for claim in found]
 
 
 @pytest.mark.parametrize("span", [[5, 3], [0, 10**9], [-4, 4], [0, 0]])
 def test_a_position_outside_the_text_is_not_marked(span: list[int]) -> None:
-    assert [] == without_overlaps(claims_of([{"span": span, "label": "supported", "text": ""}]), "Some text.")
+    assert [] == without_overlaps(listed([{"span": span, "label": "supported", "text": ""}]), "Some text.")
 
 
 def test_a_claim_that_does_not_stand_where_it_says_is_not_marked_but_listed() -> None:
@@ -145,7 +152,7 @@ def test_a_claim_that_does_not_stand_where_it_says_is_not_marked_but_listed() ->
     st.lists(st.tuples(st.integers(-5, 70), st.integers(-5, 70), st.sampled_from(["supported", "not_checkable", "error", "x"]))),
 )
 def test_marks_never_lose_or_add_text(text: str, spans: list[tuple[int, int, str]]) -> None:
-    found = claims_of([{"span": [start, end], "label": label, "text": ""} for start, end, label in spans])
+    found = listed([{"span": [start, end], "label": label, "text": ""} for start, end, label in spans])
     assert text == "".join(piece for piece, _ in pieces(found, text))
 
 

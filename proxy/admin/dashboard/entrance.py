@@ -1,19 +1,21 @@
-"""Who may see the pages, what every response of theirs carries, and signing in and out.
+"""Who may see the pages, what every response of theirs carries, signing in and out, and what the server's own address shows.
 
 A page is shown to a session, to the bearer key, and to the server's own machine where there is no key; anybody else gets the form that
-asks for the key. Errors become pages here.
+asks for the key. Errors become pages here. The server's address is open to anybody, so it says nothing that the server's own errors do not
+say: no upstreams, no policies, no traffic.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from urllib.parse import parse_qs
 
 from msgspec import structs
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import RedirectResponse, Response
 
-from proxy.admin.answers import read_body
+from proxy import __version__
+from proxy.admin.answers import json_answer, read_body
 from proxy.admin.auth import COOKIE, LIFETIME_S, AdminAuth, check_admin_key
 from proxy.admin.dashboard.rendering import Visitor, page
 from proxy.admin.dashboard.static import STATIC
@@ -35,6 +37,7 @@ HEADERS = {
     "cross-origin-opener-policy": "same-origin",
     "cache-control": "no-store",
 }
+PATHS = {"dashboard": "/dashboard", "health": "/health", "ready": "/ready", "metrics": "/metrics", "api": "/groundwire/v1"}
 _MAX_FIELDS = 20
 _START = "/dashboard"
 
@@ -129,6 +132,30 @@ class Entrance:
         then = request.url.path + query if request.method == "GET" else ""
         problem = "Your session is over." if request.cookies.get(COOKIE) else ""
         return await _sign_in_page(then, problem, 401, {"www-authenticate": "Bearer"})
+
+
+def front(prefixes: Sequence[str]) -> Callable[[Request], Awaitable[Response]]:
+    """The handler; `prefixes` are the routes'."""
+
+    async def answer(request: Request) -> Response:
+        addresses = [f"{str(request.base_url).rstrip('/')}{prefix}/v1" for prefix in prefixes]
+        if prefers_html(request.headers.get("accept", "")):
+            return await page("front.html", None, 200, HEADERS | {"vary": "accept"}, addresses=addresses)
+        found = json_answer({"object": "groundwire", "version": __version__, "base_urls": addresses, "paths": PATHS})
+        found.headers["vary"] = "accept"
+        return found
+
+    return answer
+
+
+def prefers_html(accept: str) -> bool:
+    """Whether HTML comes before JSON in an ``accept`` header; browsers name it first (RFC 9110, section 12.5.1)."""
+    kinds: dict[str, float] = {}
+    for entry in accept.lower().split(","):
+        name, *parameters = (part.strip() for part in entry.split(";"))
+        weight = next((p.removeprefix("q=") for p in parameters if p.startswith("q=")), "1")
+        kinds.setdefault(name, float(weight) if weight.replace(".", "", 1).isdecimal() else 0.0)
+    return kinds.get("text/html", 0.0) > kinds.get("application/json", 0.0)
 
 
 def local(path: str) -> str:

@@ -16,32 +16,28 @@ from proxy.admin.dashboard import diff
 from proxy.admin.dashboard.rendering import cut
 from proxy.admin.dashboard.summaries import list_in, mappings_in, outcome_of, why
 from proxy.admin.feedback import LABELS, OUTCOMES
-from proxy.admin.verdict_answers import headers_of
+from proxy.admin.verdict_answers import ListedClaim, ListedClaims, headers_of, listed_claims
 from proxy.store.detail import RecordTexts, RecordVerdict
 from proxy.store.feedback import Feedback
 from proxy.store.records import Record
 from proxy.wire.http.headers import ResponseHeaders
 
-_LABELS = (*LABELS, "error")
 _CHANGE_CHARS = 400
 _START_CHARS = 12
 
 
 class ShownClaim(Struct, frozen=True):
-    """One entry of the record's list."""
+    """One entry of the record's list, and where its sentence stands in the answer."""
 
     number: int
-    choice: int
     start: int
     end: int
-    label: str
-    text: str
-    entry: Mapping[str, Any]
+    entry: ListedClaim
 
     @property
     def place(self) -> str:
         """As `proxy.admin.feedback` names it."""
-        return f"{self.choice}:{self.start}-{self.end}"
+        return f"{self.entry.choice}:{self.start}-{self.end}"
 
     @property
     def anchor(self) -> str:
@@ -49,16 +45,11 @@ class ShownClaim(Struct, frozen=True):
         return f"claim-{self.number}"
 
 
-def claims_of(entries: Sequence[Mapping[str, Any]]) -> list[ShownClaim]:
-    """The entries that have what a mark needs, numbered from 1 in the answer's order."""
-    found = []
-    for entry in entries:
-        span, label = entry.get("span"), entry.get("label")
-        if isinstance(span, list) and len(span) == 2 and all(isinstance(at, int) for at in span) and label in _LABELS:
-            choice = entry.get("choice", 0)
-            found.append((choice if isinstance(choice, int) else 0, span[0], span[1], str(label), str(entry.get("text", "")), entry))
-    found.sort(key=lambda one: one[:3])
-    return [ShownClaim(number, *one) for number, one in enumerate(found, 1)]
+def claims_of(found: ListedClaims) -> list[ShownClaim]:
+    """The entries that have a place, numbered from 1 in the answer's order."""
+    placed = [(one.choice, *one.span, one) for one in found.claims if one.span is not None]
+    ordered = sorted(placed, key=lambda one: one[:3])
+    return [ShownClaim(number, start, end, one) for number, (_, start, end, one) in enumerate(ordered, 1)]
 
 
 def without_overlaps(claims: Sequence[ShownClaim], text: str) -> list[ShownClaim]:
@@ -66,7 +57,7 @@ def without_overlaps(claims: Sequence[ShownClaim], text: str) -> list[ShownClaim
     found: list[ShownClaim] = []
     for claim in claims:
         after = found[-1].end if found else 0
-        if after <= claim.start < claim.end <= len(text) and _there(claim.text, text[claim.start : claim.end]):
+        if after <= claim.start < claim.end <= len(text) and _there(claim.entry.text, text[claim.start : claim.end]):
             found.append(claim)
     return found
 
@@ -115,8 +106,8 @@ class StageRow(Struct, frozen=True):
 def record_page(record: Record, headers: ResponseHeaders, feedback: Mapping[tuple[str, str], Feedback]) -> dict[str, Any]:
     """What ``record.html`` shows; `headers` are written as the exchange's were, `feedback` is what people said of its findings."""
     detail = record.found
-    found = next((verdict.detail for verdict in reversed(detail.verdicts) if verdict.stage == "claims" and verdict.detail), {})
-    claims, left_out = claims_of(mappings_in(found, "claims")), found.get("claims_left_out")
+    found = listed_claims(detail.verdicts)
+    claims = claims_of(found)
     sent = None if record.request_body is None else _loaded(record.request_body)
     went = detail.forwarded or sent
     steps = diff.steps(list_in(sent, "messages"), list_in(went, "messages"))
@@ -128,7 +119,7 @@ def record_page(record: Record, headers: ResponseHeaders, feedback: Mapping[tupl
         "outcome": outcome_of(record),
         "why": why(record.reason, record.would),
         "claims": claims,
-        "claims_left_out": left_out if isinstance(left_out, int) else 0,
+        "claims_left_out": found.claims_left_out,
         "choices": None if record.answer_body is None else _choices(_loaded(record.answer_body), claims),
         "components": _components(detail),
         "stage_rows": _stage_rows(detail),
@@ -150,7 +141,9 @@ def _choices(body: Any, claims: Sequence[ShownClaim]) -> list[Choice]:
     for position, choice in enumerate(mappings_in(body, "choices")):
         given, text = choice.get("index", position), str(choice.get("text") or "")
         index = given if isinstance(given, int) else position
-        found.append(Choice(index, text, pieces([claim for claim in claims if claim.choice == index], text), list_in(choice, "tool_calls")))
+        found.append(
+            Choice(index, text, pieces([claim for claim in claims if claim.entry.choice == index], text), list_in(choice, "tool_calls"))
+        )
     return found
 
 

@@ -29,7 +29,7 @@ from starlette.responses import HTMLResponse
 
 from proxy import __version__
 from proxy.admin.dashboard.static import STATIC
-from proxy.admin.dashboard.summaries import SIGNS, adjustment, list_in, mapping_in, mappings_in, usage_points
+from proxy.admin.dashboard.summaries import SIGNS, adjustment, list_in, mappings_in, usage_points
 from proxy.errors import InvalidRequest, ProxyError, StoreUnavailable
 from proxy.language import amounts
 from proxy.store.decisions import MAX_REASON_CHARS
@@ -93,7 +93,7 @@ def environment() -> Environment:
     filters: tuple[Callable[..., Any], ...] = (
         *(amounts.number, amounts.share, amounts.score, amounts.milliseconds, amounts.dollars),
         *(visible, isolate, cut, pretty, short, moment, minute, own_address),
-        *(usage_points, mappings_in, list_in, mapping_in, adjustment),
+        *(usage_points, mappings_in, list_in, adjustment),
     )
     made.filters |= {function.__name__: function for function in filters}
     made.globals |= {function.__name__: function for function in (amounts.many, record_path, run_path, with_query)}

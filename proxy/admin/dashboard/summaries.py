@@ -131,12 +131,6 @@ def usage_points(summaries: Sequence[RecordSummary]) -> dict[str, Any]:
     return {"names": _POINT, "rows": [[getattr(s, name) for name in _POINT] for s in reversed(summaries)]}
 
 
-def mapping_in(mapping: Any, name: str) -> Mapping[str, Any]:
-    """A mapping inside a mapping; empty where there is none, whatever is there instead."""
-    found = mapping.get(name) if isinstance(mapping, Mapping) else None
-    return found if isinstance(found, Mapping) else {}
-
-
 def mappings_in(mapping: Any, name: str) -> list[Mapping[str, Any]]:
     """The mappings of a list inside a mapping."""
     return [entry for entry in list_in(mapping, name) if isinstance(entry, Mapping)]
