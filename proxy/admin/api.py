@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -91,8 +92,7 @@ def make_admin(parts: AdminParts) -> Starlette:
         await dashboard.feed.stop()
         await figures.stop()
 
-    handlers: Any = {ProxyError: _proxy_error, 404: _not_found, 405: _not_found, 500: _internal_error}
-    admin = Starlette(routes=routes, exception_handlers=handlers)
+    admin = Starlette(routes=routes, exception_handlers=dict.fromkeys((ProxyError, HTTPException, 500), _answer_error))
     admin.state.stop, admin.state.figures, admin.state.verdicts = stop, over_time, verdicts
     return admin
 
@@ -182,17 +182,12 @@ def answer_503_without_store(handler: Handler) -> Handler:
     return answer
 
 
-async def _proxy_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, ProxyError)
+async def _answer_error(request: Request, error: Exception) -> Response:
+    """Errors as OpenAI gives them; an exception that is none of ours says nothing of itself."""
+    if isinstance(error, HTTPException):
+        error = NotFound(f"nothing is served at {request.url.path}; a route's API is at its prefix + /v1, the operator's at /groundwire/v1")
+    elif not isinstance(error, ProxyError):
+        error = InternalError("an internal error; the server's log has the details")
     answer = json_answer(error.envelope(), error.status)
     answer.headers.update(dict(error.headers))
     return answer
-
-
-async def _not_found(request: Request, error: Exception) -> Response:
-    found = NotFound(f"nothing is served at {request.url.path}; a route's API is at its prefix + /v1, the operator's at /groundwire/v1")
-    return json_answer(found.envelope(), found.status)
-
-
-async def _internal_error(request: Request, error: Exception) -> Response:
-    return json_answer(InternalError("an internal error; the server's log has the details").envelope(), 500)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from jinja2 import UndefinedError
 
 from proxy.admin.dashboard import diff
-from proxy.admin.dashboard.exchanges import ListFilters, filters_of
+from proxy.admin.dashboard.exchanges import filters_of, search_filters
 from proxy.admin.dashboard.panels import FigureSource, Period, report
 from proxy.admin.dashboard.record import ShownClaim, claims_of, pieces, record_page, without_overlaps
 from proxy.admin.dashboard.rendering import Visitor, environment, own_address, render
@@ -364,8 +364,8 @@ async def test_figures_that_failed_are_asked_for_again() -> None:
 
 
 def test_times_of_the_list_are_seconds() -> None:
-    hour = ListFilters(within="1h").wanted(1_600_000_000.0)
-    minute = ListFilters(since="1970-01-01T00:00", until="1970-01-01T00:01").wanted(1e9)
+    hour = search_filters(filters_of({"within": "1h"}), 1_600_000_000.0)
+    minute = search_filters(filters_of({"since": "1970-01-01T00:00", "until": "1970-01-01T00:01"}), 1e9)
     assert [(1_600_000_000.0 - 3600, None), (0.0, 60.0)] == [(wanted.since, wanted.until) for wanted in (hour, minute)]
 
 

@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
-from msgspec import Struct
 
 from proxy.admin.dashboard.rendering import Cut, check_choice, seconds_of, with_query
 from proxy.admin.dashboard.summaries import REASONS, SIGNS, codes_alike, in_words, outcome_of, summary
@@ -22,6 +21,11 @@ PER_PAGE = 50
 WITHIN_S = {"15m": 900.0, "1h": 3600.0, "1d": 86_400.0, "7d": 7 * 86_400.0, "30d": 30 * 86_400.0}
 FORMATS = ("csv", "jsonl")
 """What a list can be downloaded as."""
+_FILTERS = (
+    *("q", "route", "model", "client", "verdict", "within", "run", "status", "reason"),
+    *("tokens", "usd", "ms"),  # at least
+    *("since", "until"),  # a minute in UTC, as a browser's field for it gives it: 2026-02-03T14:05
+)
 _VERDICTS = ("", *SIGNS, "problem", "caught", "failed", "would")
 MAX_ROWS = 100_000
 _READ_AT_ONCE = 500
@@ -41,67 +45,51 @@ CUTS = (
 """Where the page may leave in parts: its frame at once, its filters when the search takes long."""
 
 
-class ListFilters(Struct, frozen=True, kw_only=True):
-    """What the list is narrowed to, as the address has it; "" is everything."""
-
-    q: str = ""
-    """Words in bodies."""
-    route: str = ""
-    model: str = ""
-    client: str = ""
-    verdict: str = ""
-    within: str = ""
-    run: str = ""
-    status: str = ""
-    reason: str = ""
-    tokens: str = ""
-    """At least; so are `usd` and `ms`."""
-    usd: str = ""
-    ms: str = ""
-    since: str = ""
-    """A minute in UTC, as a browser's field for it gives it: ``2026-02-03T14:05``."""
-    until: str = ""
-
-    @property
-    def given(self) -> dict[str, str]:
-        """Those that narrow it."""
-        return {name: value for name in self.__struct_fields__ if (value := getattr(self, name))}
-
-    def wanted(self, now: float) -> ExchangeFilters:
-        """For the store. Raises `InvalidRequest`."""
-        since, until = seconds_of(self.since, "since"), seconds_of(self.until, "until")
-        back_s = WITHIN_S.get(self.within)
-        return ExchangeFilters(
-            route={"": None, "/": ""}.get(self.route, self.route),
-            run=self.run,
-            client=self.client,
-            model=self.model,
-            outcome=self.verdict,
-            reasons=codes_alike(self.reason),
-            status=self.status.lower(),
-            min_tokens=_least(self.tokens, "tokens"),
-            min_usd=_least(self.usd, "usd"),
-            min_ms=_least(self.ms, "ms"),
-            since=since if back_s is None else max(since or 0.0, now - back_s),
-            until=until,
-            text=self.q,
-        )
-
-
-def filters_of(query: Mapping[str, str]) -> ListFilters:
-    """The page's query. Raises `InvalidRequest`."""
-    found = ListFilters(**{name: query.get(name, "").strip() for name in ListFilters.__struct_fields__})
-    check_choice("verdict", found.verdict, _VERDICTS)
-    check_choice("within", found.within, ("", *WITHIN_S))
-    if found.status and _STATUS.fullmatch(found.status.lower()) is None:
+def filters_of(query: Mapping[str, str]) -> dict[str, str]:
+    """What the address narrows the list to, by the names of `_FILTERS`; "" is everything. Raises `InvalidRequest`."""
+    found = {name: query.get(name, "").strip() for name in _FILTERS}
+    check_choice("verdict", found["verdict"], _VERDICTS)
+    check_choice("within", found["within"], ("", *WITHIN_S))
+    if found["status"] and _STATUS.fullmatch(found["status"].lower()) is None:
         raise InvalidRequest("status: expected a number, as 502, or a kind of them, as 5xx", param="status")
-    found.wanted(0.0)
+    search_filters(found, 0.0)
     return found
 
 
-def exchanges_page(found: ExchangePage, filters: ListFilters, after: str, routes: Sequence[str], bodies: bool) -> dict[str, Any]:
+def search_filters(filters: Mapping[str, str], now: float) -> ExchangeFilters:
+    """The same for the store. Raises `InvalidRequest`."""
+    since, until = seconds_of(filters["since"], "since"), seconds_of(filters["until"], "until")
+    back_s = WITHIN_S.get(filters["within"])
+    return ExchangeFilters(
+        route={"": None, "/": ""}.get(filters["route"], filters["route"]),
+        run=filters["run"],
+        client=filters["client"],
+        model=filters["model"],
+        outcome=filters["verdict"],
+        reasons=codes_alike(filters["reason"]),
+        status=filters["status"].lower(),
+        min_tokens=_least(filters, "tokens"),
+        min_usd=_least(filters, "usd"),
+        min_ms=_least(filters, "ms"),
+        since=since if back_s is None else max(since or 0.0, now - back_s),
+        until=until,
+        text=filters["q"],
+    )
+
+
+def _least(filters: Mapping[str, str], name: str) -> float | None:
+    try:
+        found = float(filters[name].replace(",", "") or "nan")
+    except ValueError:
+        found = -1.0
+    if not 0 <= found < float("inf") and filters[name]:
+        raise InvalidRequest(f"{name}: expected a number from 0 on", param=name)
+    return found if filters[name] else None
+
+
+def exchanges_page(found: ExchangePage, filters: Mapping[str, str], after: str, routes: Sequence[str], bodies: bool) -> dict[str, Any]:
     """What ``exchanges.html`` shows of a search; `routes` are the prefixes that clients can call, `bodies` says whether texts are kept."""
-    rows, given = [summary(row) for row in found.rows], filters.given
+    rows, given = [summary(row) for row in found.rows], {name: value for name, value in filters.items() if value}
     return {
         "filters": filters,
         "given": given,
@@ -111,8 +99,8 @@ def exchanges_page(found: ExchangePage, filters: ListFilters, after: str, routes
         "older": with_query(PATH, **given, after=found.next) if found.next else None,
         "looked_back_to": found.looked_back_to,
         "routes": sorted({prefix or "/" for prefix in routes} | {s.route for s in rows}),
-        "reasons": _reasons(filters.reason),
-        "bodies": bodies or any(s.question for s in rows) or bool(filters.q),
+        "reasons": _reasons(filters["reason"]),
+        "bodies": bodies or any(s.question for s in rows) or bool(filters["q"]),
     }
 
 
@@ -120,18 +108,6 @@ def _reasons(chosen: str) -> list[tuple[str, str]]:
     """Each phrase once, though several codes may have it: one of them stands for all (`codes_alike`)."""
     by_words = {in_words(code): code for code in [*reversed(REASONS), chosen] if code}
     return [("", "any"), *((code, words) for words, code in sorted(by_words.items()))]
-
-
-def _least(text: str, name: str) -> float | None:
-    if not text:
-        return None
-    try:
-        found = float(text.replace(",", ""))
-    except ValueError:
-        found = -1.0
-    if not 0 <= found < float("inf"):
-        raise InvalidRequest(f"{name}: expected a number from 0 on", param=name)
-    return found
 
 
 # ---- a list as a file ----

@@ -109,7 +109,7 @@ class Dashboard:
 
         async def searched() -> str:
             rows, _ = await self._records.list(limit=1)
-            found = await self._search.page(filters.wanted(time.time()), exchanges.PER_PAGE, after)
+            found = await self._search.page(exchanges.search_filters(filters, time.time()), exchanges.PER_PAGE, after)
             return await shown(found, rows[0].id if rows else "")
 
         nothing = await shown(ExchangePage([], "", 0.0))
@@ -118,7 +118,7 @@ class Dashboard:
     async def _export(self, request: Request, visitor: Visitor) -> Response:
         form = request.query_params.get("format", "csv")
         check_choice("format", form, exchanges.FORMATS)
-        wanted = exchanges.filters_of(request.query_params).wanted(time.time())
+        wanted = exchanges.search_filters(exchanges.filters_of(request.query_params), time.time())
         headers = {"content-disposition": f'attachment; filename="exchanges.{form}"'}
         kind = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson"}[form]
         return StreamingResponse(exchanges.export_lines(self._search, wanted, form), media_type=kind, headers=headers)

@@ -46,12 +46,8 @@ def _latency(whole: Bucket, buckets: Sequence[Bucket]) -> Panel:
     ours = f"Groundwire: {milliseconds(own)} at the median, 95% within {milliseconds(own_most)}" if own is not None else ""
     if half is None:
         return _panel("latency", milliseconds(half), "nothing timed yet", [ours], buckets, {}, unit="ms")
-    lines: Lines = {
-        "provider p50": lambda b: percentile(b.provider_ms, 0.5),
-        "provider p95": lambda b: percentile(b.provider_ms, 0.95),
-        "Groundwire p50": lambda b: percentile(b.own_ms, 0.5),
-        "Groundwire p95": lambda b: percentile(b.own_ms, 0.95),
-    }
+    times = {"provider": "provider_ms", "Groundwire": "own_ms"}
+    lines: Lines = {f"{who} p{p}": _percentile_of(name, p / 100) for who, name in times.items() for p in (50, 95)}
     meaning = f"the provider's median, 95% within {milliseconds(most)}"
     return _panel("latency", milliseconds(half), meaning, [ours], buckets, lines, unit="ms")
 
@@ -100,6 +96,10 @@ def _feedback(whole: Bucket, buckets: Sequence[Bucket]) -> Panel:
 
 def _spoken(word: str) -> Course:
     return lambda bucket: float(sum(count for name, count in bucket.feedback.items() if name.endswith(f":{word}")))
+
+
+def _percentile_of(spread: str, share_: float) -> Course:
+    return lambda bucket: percentile(getattr(bucket, spread), share_)
 
 
 def _count_of(what: str, name: str) -> Course:
