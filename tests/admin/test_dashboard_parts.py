@@ -3,6 +3,7 @@
 import html
 import json
 import re
+import threading
 from importlib.resources import files
 from typing import Any
 
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jinja2 import UndefinedError
 
-from proxy.admin.dashboard import diff
+from proxy.admin.dashboard import diff, rendering
 from proxy.admin.dashboard.exchanges import filters_of, search_filters
 from proxy.admin.dashboard.panels import FigureSource, Period, report
 from proxy.admin.dashboard.record import ShownClaim, claims_of, pieces, record_page, without_overlaps
@@ -99,6 +100,13 @@ def test_a_template_is_compiled_once_and_errors_name_their_line() -> None:
     first = environment().get_template("overview.html")
     source = environment().loader.get_source(environment(), "overview.html")[0]  # type: ignore[union-attr]
     assert (first, TEMPLATES["overview.html"].count("\n")) == (environment().get_template("overview.html"), source.count("\n"))
+
+
+async def test_a_page_is_made_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[threading.Thread] = []
+    monkeypatch.setattr(rendering, "render", lambda name, **values: threads.append(threading.current_thread()) or "")
+    await rendering.page("front.html", None, addresses=[])
+    assert [False] == [thread is threading.main_thread() for thread in threads]
 
 
 @pytest.mark.parametrize("name", TEMPLATES)
