@@ -36,7 +36,6 @@ from proxy.grounding.clashes.detecting.candidates import Pair
 from proxy.grounding.clashes.detecting.features import Answers, Cosines, coefficients, features, regression, shared_terms
 from proxy.grounding.clashes.kinds import StatementClash, StatementKind
 from proxy.grounding.clashes.statements.reading import as_statement
-from proxy.grounding.judging.options import make_verifier
 from proxy.stages.clash import ClashOptions
 from proxy.stages.clash.context import Context, Spoken
 from proxy.stages.clash.finding import Finder
@@ -259,7 +258,7 @@ def through(models: data.Models | None) -> tuple[Context, Finder]:
     """What the stage reads and compares with, asking the models, or by rules alone."""
     ports = make_ports(**({"verifiers": models.verifiers, "embedder": models.embedder} if models is not None else {}))
     options = ClashOptions(semantic=models is not None)
-    return Context(options.between), Finder(options, ports.embedder, make_verifier(options, ports))
+    return Context(options.between), Finder(options, ports.embedder, ports.verifiers.get())
 
 
 async def found_in(stage: tuple[Context, Finder], said: list[dict[str, Any]], run: str) -> tuple[Sequence[Spoken], list[StatementClash]]:

@@ -2,18 +2,16 @@
 
     python -m benchmarks.judge_costs
 
-Every right answer of `benchmarks.promise_data` is cut into statements as the stage `claims` cuts it, each gets the evidence that it would
-be judged by, and all of an answer's go into one call: the evidence numbered, each piece once, and one choice (supported, contradicted,
-neither) for each statement. Tokens are those of o200k_base over all texts of the call; a provider's own tokenizer counts some per cent
-more or less. For a chat model the same texts stand behind the instructions of `proxy.grounding.judging.llm`, and its answer is the least
-that it can be: label and confidence of each statement, without reasons. Nothing is asked, and no judge's word is measured here.
+Every right answer of `benchmarks.promise_data` is cut into statements as the stage `claims` cuts it, and all of an answer's go into one
+call, as `proxy.grounding.judging` makes it for a decision model and for a chat model. Tokens are those of o200k_base over all texts of the
+call; a provider's own tokenizer counts some per cent more or less. The chat model's answer is the least that it can be: choice and
+confidence of each statement, without reasons. Nothing is asked, and no judge's word is measured here.
 
 Prices: the bundled list's where it has the model, else `STATED`, read in November 2026. Intervals are 95%, by bootstrap over answers.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,17 +21,12 @@ from benchmarks.load.statistics import estimate
 from benchmarks.promise_data import Pair, pairs
 from proxy.exchange import Evidence
 from proxy.grounding.claims.claims import claims_of
-from proxy.grounding.judging.grounder import Grounder, searchable
-from proxy.grounding.judging.llm import SYSTEM
+from proxy.grounding.evidence.gathering import EvidenceBase
+from proxy.grounding.judging.chat import prompt
+from proxy.grounding.judging.decision_models import state_of
+from proxy.grounding.judging.reconsidering import question_of
 from proxy.models.tokens.counter import TiktokenCounter
-from proxy.ports.decisions import Question
-from proxy.testing import ScriptedVerifiers
 
-OPTIONS: Mapping[str, str] = {
-    "supported": "The evidence says all of it.",
-    "contradicted": "The evidence says otherwise.",
-    "neither": "The evidence does not say it, or only a part of it.",
-}
 MODELS: Sequence[tuple[str, str]] = (
     ("gpt-6-luna", "gpt-6-luna"),
     ("gemini-decision-1", "gemini-decision-1"),
@@ -65,30 +58,20 @@ class Cost:
     """Of its answer."""
 
 
-async def cost(pair: Pair, counter: TiktokenCounter) -> Cost:
+def cost(pair: Pair, counter: TiktokenCounter) -> Cost:
     """Of asking about its right answer."""
-    base = await searchable([Evidence(passage["content"], passage.get("source", "")) for passage in pair.passages])
+    base = EvidenceBase([Evidence(passage["content"], passage.get("source", "")) for passage in pair.passages])
     claims = [claim for claim in claims_of(pair.right, pair.question) if claim.checkable]
-    found = await Grounder(ScriptedVerifiers()).selections(claims, base)
-    numbers = {text: i for i, text in enumerate(dict.fromkeys(one.text for one in found), 1)}
-    state = "\n\n".join(f"[{number}] {text}" for text, number in numbers.items())
-    questions = [
-        Question(
-            name=f"s{i}",
-            instructions=f"Does evidence [{numbers[one.text]}] support this statement?\n\n{claim.question_and_text}",
-            choices=tuple(OPTIONS),
-            descriptions=tuple(OPTIONS.values()),
-        )
-        for i, (claim, one) in enumerate(zip(claims, found, strict=True))
-    ]
+    asked = [question for claim in claims if (question := question_of(claim, base)) is not None]
+    if not asked:
+        return Cost(0, 0, 0, 0)
+    state, questions = state_of(asked)
     model = counter.model("gpt-4o")
-    texts = [
-        state,
-        *(text for question in questions for text in (question.name, question.instructions, *question.choices, *OPTIONS.values())),
-    ]
-    asked = "\n".join((SYSTEM, state, *(question.instructions for question in questions)))
-    said = json.dumps({"verdicts": [{"claim": i, "verdict": "supported", "confidence": 0.95} for i in range(len(questions))]})
-    return Cost(len(claims), counter.count_text("\n".join(texts), model), counter.count_text(asked, model), counter.count_text(said, model))
+    texts = [state, *(text for question in questions for text in (question.name, question.instructions, *question.choices))]
+    messages = "\n".join(str(message["content"]) for message in prompt(asked))
+    said = json.dumps({"answers": [{"number": i, "answer": "supported", "confidence": 0.95} for i in range(len(questions))]})
+    counted = (counter.count_text(text, model) for text in ("\n".join(texts), messages, said))
+    return Cost(len(asked), *counted)
 
 
 def usd_per_token(counter: TiktokenCounter, name: str) -> float | None:
@@ -102,11 +85,7 @@ def main() -> None:
     counter = TiktokenCounter({})
     counter.load()
     rows = pairs()
-
-    async def measured() -> list[Cost]:
-        return [await cost(pair, counter) for pair in rows]
-
-    found = [one for one in asyncio.run(measured()) if one.statements]
+    found = [one for one in (cost(pair, counter) for pair in rows) if one.statements]
     tokens = [float(one.tokens) for one in found]
     print(f"{len(found)} answers of {len(rows)} have statements to judge; one call an answer, `ask: all`")
     print_table(

@@ -1,12 +1,16 @@
 """Is what a client is told of an answer true? `make bench-promise`: the same answer, once right and once with one thing wrong in it.
 
     python -m benchmarks.promise [--policies default,rag,strict] [--only de-,en-ward] [--check] [--show]
+    python -m benchmarks.promise --judge chat|decisions --ask unsure|all [...]
 
 Each question of `data/promise` goes through the running proxy with its evidence, in its API, streamed or not, and the scripted model gives
 first the right and then the wrong answer. *Harmed* is an answer that was refused, cut, changed or given in the model's stead; *warned* one
 whose verdict is a warning or worse; *flagged* a wrong one that was warned of or did not leave. *pass*, *unsure* and *unchecked* are the
 other verdicts. AUROC is that of ``x-groundwire-faithfulness``, wrong against right; where the header is missing 0.5 stands for it.
 Questions over another topic's passages are counted apart: refused, warned of, or neither.
+
+With ``--judge`` the policies have a judge that is always right (`benchmarks.promise_oracle`): what is still not noticed is the product's
+own, and *why* counts what became of the wrong statements that were not flagged.
 
 Intervals are 95%: Wilson's of shares, by bootstrap over pairs of the AUROC. With ``--check`` it ends with 1 where one of `LIMITS` is
 passed. Writes ``results/promise.json``. No rule, threshold or weight is made with these rows in view; who asks to be shown them has looked.
@@ -31,7 +35,8 @@ from benchmarks.grounding_metrics import auroc, estimate, row_weights
 from benchmarks.load.report import print_table
 from benchmarks.load.statistics import wilson
 from benchmarks.promise_data import OffTopic, Pair, off_topic, pairs
-from benchmarks.promise_replay import Seen, Task, replay
+from benchmarks.promise_oracle import Oracle, is_planted
+from benchmarks.promise_replay import JudgedBy, Seen, Task, replay
 
 RESULTS = Path(__file__).parent / "results" / "promise.json"
 CHECKED = ("default", "rag", "strict")
@@ -78,14 +83,14 @@ class Result:
     off_topic: Sequence[tuple[OffTopic, Seen]]
 
 
-def run(policies: Sequence[str], asked: Sequence[Pair], apart: Sequence[OffTopic]) -> list[Result]:
+def run(policies: Sequence[str], asked: Sequence[Pair], apart: Sequence[OffTopic], judged_by: JudgedBy | None = None) -> list[Result]:
     """Every answer under every policy."""
     tasks = []
     for policy in policies:
         for pair in asked:
             tasks += [Task(policy, pair, pair.right, f"{pair.id}-right"), Task(policy, pair, pair.wrong, f"{pair.id}-wrong")]
         tasks += [Task(policy, question, question.answer, question.id) for question in apart]
-    found = iter(asyncio.run(replay(policies, tasks)))
+    found = iter(asyncio.run(replay(policies, tasks, judged_by)))
     return [
         Result(policy, [Judged(pair, next(found), next(found)) for pair in asked], [(question, next(found)) for question in apart])
         for policy in policies
@@ -122,6 +127,24 @@ def figures(result: Result) -> dict[str, Any]:
     warned = sum(not (one.asked or one.blocked) and one.warned for one in seen)
     apart = {"n": len(seen), "refused": refused, "warned": warned, "silent": len(seen) - refused - warned}
     return {"policy": result.policy, **counts(result.judged), "groups": groups, "off_topic": apart}
+
+
+def causes(result: Result) -> Counter[str]:
+    """What became of the wrong statement in each wrong answer that was not flagged, and of what failed in each right one that was: how it
+    was labelled, and by whom.
+    """
+    found = Counter[str]()
+    for one in result.judged:
+        if not one.wrong.flagged:
+            found["wrong: " + _said([claim for claim in one.wrong.claims if is_planted(claim["text"], one.pair)])] += 1
+        if one.right.warned or one.right.harmed:
+            found["right: " + _said([claim for claim in one.right.claims if claim["label"] in ("contradicted", "error")])] += 1
+    return found
+
+
+def _said(claims: Sequence[Mapping[str, Any]]) -> str:
+    said = {" ".join(str(claim.get(name) or "-") for name in ("label", "decided_by")) for claim in claims}
+    return ", ".join(sorted(said)) or "no such statement"
 
 
 def passed(found: Mapping[str, Any], limits: Mapping[str, Limit] = LIMITS) -> list[str]:
@@ -203,6 +226,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--policies", default=",".join(CHECKED), help="shipped policies, comma-separated")
     parser.add_argument("--only", default="", help="questions whose id begins so, comma-separated")
+    parser.add_argument("--judge", choices=("chat", "decisions"), help="the oracle as the policies' judge, asked in this way")
+    parser.add_argument("--ask", choices=("unsure", "all"), default="all", help="what the oracle is asked about")
     parser.add_argument("--check", action="store_true", help="end with 1 where a limit is passed")
     parser.add_argument("--show", action="store_true", help="name each miss, with its texts")
     given = parser.parse_args()
@@ -210,13 +235,18 @@ def main() -> int:
     if only := tuple(name for name in given.only.split(",") if name):
         asked, apart = [row for row in asked if row.id.startswith(only)], [row for row in apart if row.id.startswith(only)]
     print(f"{len(asked)} pairs ({dict(Counter(row.language for row in asked))}), {len(apart)} questions off topic; seed {SEED}", flush=True)
-    results = run([name for name in given.policies.split(",") if name], asked, apart)
+    judged_by = JudgedBy(given.judge, given.ask, Oracle()) if given.judge else None
+    results = run([name for name in given.policies.split(",") if name], asked, apart, judged_by)
     all_figures = [figures(result) for result in results]
     if given.show:
         print("\n".join(text for result in results if (text := shown(result))))
     print_figures(all_figures)
+    if judged_by is not None:
+        lines = [[result.policy, why, str(n)] for result in results for why, n in causes(result).most_common()]
+        print_table("why wrong answers were not flagged, and right ones were", ["", "the statement is", "answers"], lines)
     RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps({"pairs": len(asked), "seed": SEED, "policies": all_figures}, indent=1) + "\n", "utf-8")
+    path = RESULTS if judged_by is None else RESULTS.with_stem(f"promise_oracle_{given.ask}")
+    path.write_text(json.dumps({"pairs": len(asked), "seed": SEED, "policies": all_figures}, indent=1) + "\n", "utf-8")
     problems = [problem for found in all_figures for problem in passed(found)]
     print("\n".join(f"LIMIT PASSED: {problem}" for problem in problems) or "within the limits")
     return 1 if given.check and problems else 0

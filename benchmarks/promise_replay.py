@@ -19,6 +19,7 @@ import aiohttp
 
 from benchmarks.dialects import answers
 from benchmarks.promise_data import Question
+from benchmarks.promise_oracle import Kind, Oracle, replying, with_judge
 from proxy.app import App
 from proxy.config.settings import load_settings
 from proxy.models.embedding.use import available_cores
@@ -52,6 +53,8 @@ class Seen:
     """The client got another text than the model wrote."""
     judged: tuple[str, ...]
     """The answer's statements, as they were judged."""
+    claims: tuple[Mapping[str, Any], ...] = ()
+    """The same, as the record has them."""
 
     @property
     def harmed(self) -> bool:
@@ -86,14 +89,25 @@ class Task:
     """Of the client that asks."""
 
 
-async def replay(policies: Sequence[str], tasks: Sequence[Task]) -> list[Seen]:
+@dataclass(slots=True, frozen=True)
+class JudgedBy:
+    """The oracle as the policies' judge."""
+
+    kind: Kind
+    ask: str
+    oracle: Oracle
+
+
+async def replay(policies: Sequence[str], tasks: Sequence[Task], judged_by: JudgedBy | None = None) -> list[Seen]:
     """What became of each, in order; one whose check had no time left is sent once more."""
-    async with _running(policies) as (upstream, url), aiohttp.ClientSession() as session:
+    async with _running(policies, judged_by) as (upstream, url), aiohttp.ClientSession() as session:
         async with asyncio.timeout(120):
             while not await _ready(session, url):  # the models load in the background
                 await asyncio.sleep(0.1)
         found = []
         for task in tasks:
+            if judged_by is not None:
+                judged_by.oracle.about(task.question, task.answer)
             seen = await _send(session, upstream, url, task)
             found.append(await _send(session, upstream, url, task) if seen.late else seen)
         return found
@@ -105,19 +119,27 @@ async def _ready(session: aiohttp.ClientSession, url: str) -> bool:
 
 
 @asynccontextmanager
-async def _running(policies: Sequence[str]) -> AsyncIterator[tuple[ScriptedUpstream, str]]:
+async def _running(policies: Sequence[str], judged_by: JudgedBy | None = None) -> AsyncIterator[tuple[ScriptedUpstream, str]]:
     verifiers = LocalVerifiers(lambda _: OnnxVerifier(FOLDER, min(2, available_cores())), cache_size=SHARED_PAIRS)
     await verifiers.load()
     try:
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
-            async with ScriptedUpstream(reply(completion())) as upstream:
+            said = replying(judged_by.oracle, judged_by.kind) if judged_by is not None else reply(completion())
+            async with ScriptedUpstream(reply(completion())) as upstream, ScriptedUpstream(said) as oracle:
+                for name in policies:
+                    text = (POLICIES / f"{name}.yaml").read_text("utf-8")
+                    text = with_judge(text, judged_by.kind, judged_by.ask) if judged_by is not None else text
+                    (folder / f"{name}.yaml").write_text(text, encoding="utf-8")
                 main = {"kind": "openai", "apis": ["chat", "responses", "messages"], "base_url": upstream.base_url, "api_key": "sk-test"}
                 settings = {
                     "store": {"url": f"sqlite+aiosqlite:///{folder}/store.db"},
                     "logging": {"level": "error"},
-                    "upstreams": {"main": {**main, "retries": {"attempts": 0}}},
-                    "routes": [{"prefix": f"/{one}", "upstream": "main", "policy": str(POLICIES / f"{one}.yaml")} for one in policies],
+                    "upstreams": {
+                        "main": {**main, "retries": {"attempts": 0}},
+                        "oracle": {"kind": "openai", "base_url": oracle.base_url, "api_key": "sk-test", "decisions": {"shape": "openai"}},
+                    },
+                    "routes": [{"prefix": f"/{one}", "upstream": "main", "policy": f"{one}.yaml"} for one in policies],
                 }
                 (folder / "config.yaml").write_text(json.dumps(settings), encoding="utf-8")
                 async with serving(App(load_settings(folder / "config.yaml", {}), verifiers=verifiers)) as url:
@@ -146,6 +168,7 @@ async def _send(session: aiohttp.ClientSession, upstream: ScriptedUpstream, url:
         asked=not upstream.calls and not blocked,
         changed=not blocked and bool(upstream.calls) and _text(question, got) != text,
         judged=tuple(f"{one['label']} {one.get('score', 0):.2f}: {one['text']}" for one in _claims(detail)),
+        claims=tuple(_claims(detail)),
     )
 
 

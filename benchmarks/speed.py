@@ -34,10 +34,11 @@ from benchmarks.load.systems import Missing, Place, System
 
 OUTPUT = hop.COMMITTED
 FLOOR, PROXY = "floor", "groundwire, empty policy"
-LOADS = (("small", 64), ("large", 64), ("small", 1))
+LOADS = (("small", 64), ("large", 64), ("agent", 64), ("small", 1))
 GOALS = {
     "requests/s of the floor's, small, 64": ">= 0.75",
     "requests/s of the floor's, large, 64": ">= 0.90",
+    "requests/s of the floor's, agent, 64": ">= 0.90",
     "p99 of the floor's, small, 64": "<= 1.30",
     "requests/s of portkey's, small, 64": ">= 10",
     "requests/s of litellm's, small, 64": ">= 50",

@@ -18,6 +18,9 @@ from benchmarks.stall_units import UNITS
 
 Maker = Callable[[int], str]
 PLACES = ("user", "context", "tool result", "tool", "answer")
+MANY = ("parts", "turns")
+"""Places that a text is cut up for: tens of thousands of small ones cost what their number does, and not their length."""
+PIECE_CHARS = 8
 QUESTION = "What does the record say of the Eiffel Tower, and how many steps has it in total?"
 
 
@@ -42,8 +45,12 @@ def _tool(i: int, description: str, key: str = "x") -> dict[str, Any]:
     return {"type": "function", "function": {"name": f"tool_{i}", "description": description, "parameters": parameters}}
 
 
+def _pieces(text: str) -> list[str]:
+    return [text[at : at + PIECE_CHARS] for at in range(0, len(text), PIECE_CHARS)]
+
+
 def request_of(place: str, text: str, *, stream: bool = False) -> Asked:
-    """A request with `text` in one of the `PLACES`."""
+    """A request with `text` in one of the `PLACES`, or in `MANY` pieces."""
     messages: list[dict[str, Any]] = [{"role": "user", "content": QUESTION}]
     context, tools, answer = [FACT], list[Any](), "The Eiffel Tower stands in Paris. It has 1,665 steps in total."
     if place == "user":
@@ -58,5 +65,9 @@ def request_of(place: str, text: str, *, stream: bool = False) -> Asked:
         tools = [_tool(0, text, text[:60]), *(_tool(i, f"{WORDS[i % 16]} {i}") for i in range(1, 35))]
     elif place == "answer":
         answer = text
+    elif place == "parts":
+        messages.insert(0, {"role": "user", "content": [{"type": "text", "text": piece} for piece in _pieces(text)]})
+    elif place == "turns":
+        messages[:0] = [{"role": ("user", "assistant")[i % 2], "content": piece} for i, piece in enumerate(_pieces(text))]
     body = {"model": "stall-model", "messages": messages, "groundwire": {"context": [{"content": one} for one in context]}}
     return Asked({**body, **({"tools": tools} if tools else {}), **({"stream": True} if stream else {})}, answer)

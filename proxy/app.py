@@ -33,7 +33,7 @@ from proxy.config.settings import (
     spends,
 )
 from proxy.errors import ConfigError, NotFound, StoreUnavailable
-from proxy.grounding.judging.options import local_models
+from proxy.grounding.judging.judges import make_judge
 from proxy.models.deferred import DeferredModels
 from proxy.models.knowledge.bases import FolderKnowledgeBases
 from proxy.models.making import make_embedder, make_models, make_verifiers
@@ -137,7 +137,7 @@ class App:
             counters=self.metrics,
             scratchpad=scratchpad,
             embedder=self.models,
-            chat=UpstreamChat(self.upstreams, forwarding(settings)),
+            chat=UpstreamChat(self.upstreams, forwarding(settings), self.tokens),
             decisions=UpstreamDecisions(self.upstreams, decision_apis(settings), self.tokens, forwarding(settings)),
             ranker=self.models,
             tool_runs=DatabaseToolRuns(self.database),
@@ -149,6 +149,8 @@ class App:
             clashes=clashes,
             failures=failures,
         )
+        self.ports = ports
+        """What stages get, but for the judge, which is a policy's."""
         self.routes = self._make_routes(ports, policies)
         self._watch()
         self.afterwards = Afterwards(self.metrics)
@@ -252,7 +254,7 @@ class App:
         if any(stage.embeds for stage in stages):
             self._loading.append(asyncio.create_task(self.models.load()))
         verifies = [stage for stage in stages if stage.verifies and stage.ports.verifiers is self.verifiers]
-        verifiers = dict.fromkeys(name for stage in verifies for name in local_models(stage.options))
+        verifiers = dict.fromkeys(stage.ports.judge.local_model for stage in verifies)
         if judges and self._verifiers is self.verifiers:
             verifiers[""] = None
         if self.knowledge:
@@ -372,6 +374,7 @@ class App:
             key = id(policy), enforced
             if key not in active:
                 given = ports if enforced else uncounted
+                given = msgspec.structs.replace(given, judge=make_judge(policy.judge, given, self.settings.server.workers))
                 stages = [spec.stage(spec.options, with_deadline(given, spec.options.timeout_ms)) for spec in policy.stages]
                 later = policy.load_models == "at_first_use"
                 pipeline = (Pipeline if enforced else ShadowPipeline)(

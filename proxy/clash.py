@@ -24,7 +24,6 @@ from proxy.exchange import Exchange, Message, Prompt, Request
 from proxy.grounding.clashes.kinds import Resolution as Resolution
 from proxy.grounding.clashes.kinds import Statement as Statement
 from proxy.grounding.clashes.kinds import StatementClash as StatementClash
-from proxy.grounding.judging.combined import CombinedVerifier
 from proxy.models import builtin as builtin_models
 from proxy.ports import Embedder, Verifier
 from proxy.stages.clash.context import Context
@@ -59,7 +58,7 @@ async def detect_clash_async(
 async def _detect(said: Said, verifier: Verifier | None, embedder: Embedder | None, known: Collection[str]) -> list[StatementClash]:
     options, exchange = ClashOptions(between=get_args(Part), semantic=True), _conversation(said)
     spoken = (await Context(options.between, whole=True).stated(exchange)).spoken
-    finder = Finder(options, embedder or builtin_models.embedder(), CombinedVerifier([verifier or builtin_models.verifier()]))
+    finder = Finder(options, embedder or builtin_models.embedder(), verifier or builtin_models.verifier())
     return [found.clash for found in (await finder.find(exchange, Ledger(spoken, ()), spoken, known=known)).clashes]
 
 

@@ -24,14 +24,16 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from proxy.errors import UpstreamUnreachable
-from proxy.exchange import Message
+from proxy.exchange import Exchange, Message, Prompt, Request
 from proxy.exchange.fact_checks import FactVerdict as FactVerdict
-from proxy.grounding.judging.combined import CombinedVerifier
-from proxy.grounding.judging.llm import LLMVerifier, LLMVerifierOptions
+from proxy.grounding.judging.chat import ChatReadout
+from proxy.grounding.judging.judges import UpstreamJudge
+from proxy.grounding.judging.options import JudgeOptions
 from proxy.grounding.knowledge import checking as facts
 from proxy.models import builtin as builtin_models
 from proxy.models.knowledge.bases import FolderKnowledge, check_folder
-from proxy.ports import Embedder, Verifier
+from proxy.ports import Completion, Embedder, Verifier
+from proxy.ports.judge import JudgeSession
 from proxy.stages.validation.metrics.accuracy import MAX_CLAIMS, ChecksFacts, accuracy_of
 from proxy.stages.validation.metrics.candidates import Candidate, existing_base
 from proxy.stages.validation.metrics.completeness import completeness
@@ -110,12 +112,25 @@ class _Chat:
     async def complete(
         self, upstream: str, model: str, messages: Sequence[Message], *, params: Mapping[str, Any] | None = None, timeout_s: float = 30.0
     ) -> str:
+        return (await self.answer(upstream, model, messages, params=params, timeout_s=timeout_s)).text
+
+    async def answer(
+        self, upstream: str, model: str, messages: Sequence[Message], *, params: Mapping[str, Any] | None = None, timeout_s: float = 30.0
+    ) -> Completion:
         try:
             async with asyncio.timeout(timeout_s):
                 answer = await asyncio.to_thread(self._ask, messages)
-                return answer if isinstance(answer, str) else await answer
+                return Completion(answer if isinstance(answer, str) else await answer)
         except Exception as error:  # whatever a caller's model fails with, the built-in verifier's word stands
             raise UpstreamUnreachable(f"llm: {error!r}") from error
+
+
+def _judge(llm: AskLLM) -> Callable[[], JudgeSession]:
+    """Makes sessions with a caller's model, which remembers what it was asked."""
+    options = JudgeOptions(upstream="library", model="llm")
+    judge = UpstreamJudge(ChatReadout(_Chat(llm), options), options)
+    request = Request("", (), (), {}, stream=False)
+    return lambda: judge.session(Exchange("library", "", "", "", "", original=request, model="", prompt=Prompt((), (), {})), "library")
 
 
 class ChecksOneFact(Protocol):
@@ -167,7 +182,7 @@ class ContextQualityValidator:
         """
         checker = fact_checker if fact_checker is None or isinstance(fact_checker, ChecksFacts) else _OneByOne(fact_checker)
         self._given, self._clock, self._required = Models(embedder, verifier, checker), clock, tuple(required_fields)
-        self._llm = None if llm is None else LLMVerifier(_Chat(llm), LLMVerifierOptions(upstream="", model="llm"))
+        self._judge = None if llm is None else _judge(llm)
         self._options: dict[str, Any] = {"thresholds": thresholds, "weights": weights, "max_age_s": max_age_s}
         self._options |= {"min_contradiction": min_contradiction, "max_claims": max_claims}
 
@@ -223,14 +238,15 @@ class ContextQualityValidator:
         """Whether it contradicts `existing_context`."""
         candidates = self._candidates([content], None, existing_context)
         stated = [statements_of(one.content.text) for one in candidates]
-        found = consistency_of(candidates, stated, self._models().verifier, min_contradiction=self._options["min_contradiction"])
+        models, least = self._models(), self._options["min_contradiction"]
+        found = consistency_of(candidates, stated, models.verifier, min_contradiction=least, judge=models.judge)
         return builtin_models.wait_for(found)[0]
 
     def _models(self) -> Models:
         """The built-in ones where none were given."""
-        given, own = self._given, self._given.verifier or builtin_models.verifier()
-        verifier = own if self._llm is None else CombinedVerifier([own, self._llm])
-        return Models(given.embedder or builtin_models.embedder(), verifier, given.checker)
+        given = self._given
+        judge = None if self._judge is None else self._judge()
+        return Models(given.embedder or builtin_models.embedder(), given.verifier or builtin_models.verifier(), given.checker, judge)
 
     def _candidates(
         self, contents: Sequence[object], query: str | None, existing_context: str | Sequence[str] | None = None

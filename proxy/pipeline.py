@@ -21,6 +21,7 @@ from proxy.exchange import CHECKS_CPU_S, QUIET, Exchange, HookMark, Request, Sen
 from proxy.exchange.verdicts import UNCHECKED
 from proxy.language.text import replaced
 from proxy.offloop import LARGE, OverBudget, allowed, aside
+from proxy.ports.deadline import within
 from proxy.ports.stage import SentenceStage, Stage, can_answer_tools
 
 log = logging.getLogger("groundwire.pipeline")
@@ -237,7 +238,7 @@ class Pipeline:
             if self._skipped(stage, exchange):
                 continue
             try:
-                async with asyncio.timeout(stage.options.timeout_ms / 1000):
+                async with within(stage.options.timeout_ms / 1000):
                     await hook(exchange)
             except Exception as error:  # nobody waits for it any more
                 log.error("%s: stage %s (done) failed", exchange.id, stage.name, exc_info=error)
@@ -295,7 +296,7 @@ class Pipeline:
             if phase == "sentence" and exchange.work.over():
                 raise OverBudget
             with allowed(stage.allowance(exchange)):
-                async with asyncio.timeout(stage.options.timeout_ms / 1000):
+                async with within(stage.options.timeout_ms / 1000):
                     verdict = await hook(exchange)
             if verdict is not None and verdict.outcome == "error":
                 verdict = self._excused(stage, verdict, started)

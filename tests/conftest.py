@@ -173,6 +173,7 @@ def start(tmp_path: Path, migrated_file: Path, request: pytest.FixtureRequest) -
         config: str = "",
         kind: str = "openai",
         upstream_options: str = "retries: {attempts: 0}",
+        more_upstreams: str = "",
         apis: str = "[chat, responses, messages]",
         api_key: str = "sk-upstream-secret",
         route_options: str = "allow_skip: true",
@@ -190,8 +191,8 @@ def start(tmp_path: Path, migrated_file: Path, request: pytest.FixtureRequest) -
             (tmp_path / "config.yaml").write_text(
                 "embeddings: {disk_mb: 0}\n"  # what one test has embedded is no other's
                 f"store: {{url: 'sqlite+aiosqlite:///{tmp_path}/store.db', bodies: {str(bodies).lower()}}}\n"
-                f"upstreams: {{main: {{kind: {kind}, base_url: '{upstream.base_url}', {upstream_options}, "
-                f"api_key: {api_key}{', apis: ' + apis if kind == 'openai' else ''}}}}}\n"
+                f"upstreams:\n  main: {{kind: {kind}, base_url: '{upstream.base_url}', {upstream_options}, "
+                f"api_key: {api_key}{', apis: ' + apis if kind == 'openai' else ''}}}\n{more_upstreams}"
                 f"routes: [{{prefix: '', upstream: main, policy: policy.yaml, {route_options}}}]\n" + config,
                 encoding="utf-8",
             )

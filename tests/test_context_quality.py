@@ -188,7 +188,7 @@ def test_a_model_is_asked_where_the_verifier_is_unsure() -> None:
 
     def llm(messages: Any) -> str:
         asked.append(messages)
-        return '{"verdicts": [{"claim": 1, "reason": "another height", "verdict": "contradicted", "confidence": 0.99}]}'
+        return '{"answers": [{"number": 1, "reason": "another height", "answer": "contradicted", "confidence": 0.99}]}'
 
     unsure = ScriptedVerifiers(lambda pair: Support(0.5, 0.3))
     made = ContextQualityValidator(embedder=HashEmbedder(), verifier=unsure, llm=llm)

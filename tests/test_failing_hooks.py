@@ -16,7 +16,7 @@ from msgspec.structs import asdict, replace
 from proxy import offloop
 from proxy.context.archive_reader import READ_ARCHIVE
 from proxy.context.passages import RETRIEVAL_TOOLS
-from proxy.exchange import Answer, Choice, CompressionResult, Evidence, Exchange, Sentence, ToolCall, ToolSelection, Verdict
+from proxy.exchange import Answer, Choice, CompressionResult, Evidence, Exchange, JudgeUse, Sentence, ToolCall, ToolSelection, Verdict
 from proxy.pipeline import Pipeline
 from proxy.ports import Ports
 from proxy.ports.stage import SentenceStage, Stage, StageOptions
@@ -351,3 +351,16 @@ async def test_the_prompt_is_put_back_when_a_tool_fails_beside_a_sentence() -> N
     await pipeline.call_tool(exchange, ToolCall("1", "own", "{}"))
     await judging
     assert exchange.original.tools == exchange.tools
+
+
+async def test_what_a_judge_was_asked_is_known_though_its_check_failed() -> None:
+    class Asking(Stage):
+        name = "asking"
+
+        async def on_request(self, exchange: Exchange) -> Verdict | None:
+            exchange.facts.judge = JudgeUse("a/b", asked=1)
+            raise ZeroDivisionError
+
+    exchange = make_exchange()
+    await Pipeline([Asking(StageOptions(), make_ports())]).request(exchange)
+    assert (["error"], JudgeUse("a/b", asked=1)) == ([verdict.outcome for verdict in exchange.verdicts], exchange.facts.judge)

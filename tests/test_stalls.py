@@ -13,11 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.stall_texts import PLACES, TEXTS, request_of
-from benchmarks.stalls import OWN_S, SIZES, STALL_S, Cell, cells, started
+from benchmarks.stall_texts import MANY, PLACES, TEXTS, request_of
+from benchmarks.stalls import OWN_S, POLICIES, SIZES, STALL_S, Cell, cells, started
 
 SECONDS = 75
 """For the cells of one run: the texts take turns in an order that is drawn anew each day."""
+MANY_CHARS = 600_000
+"""In pieces: 75,000 of them, 3 MB of JSON."""
 IDLE_SHARE = 3
 """A look may take so many times what the slowest takes on the idle server, where that is more than the limit."""
 
@@ -44,6 +46,14 @@ def test_a_text_stands_in_its_place(place: str) -> None:
     assert "needle needle" in str(there.get(place, asked.body))
 
 
+@pytest.mark.parametrize("place", MANY)
+def test_a_text_that_is_cut_up_is_there_whole(place: str) -> None:
+    found = request_of(place, "needle " * 1000).body["messages"]
+    assert "needle " * 1000 == "".join(
+        part["text"] if place == "parts" else part["content"] for part in (found[0]["content"] if place == "parts" else found[:-1])
+    )
+
+
 def test_every_text_is_drawn_and_the_whole_matrix_is_all_of_it() -> None:
     assert len(TEXTS) * len(PLACES) * len(SIZES) == len(cells(SIZES, list(TEXTS), PLACES))
     assert set(TEXTS) == {cell.text for cell in cells(SIZES, list(TEXTS), PLACES, share=0.01)}
@@ -68,3 +78,14 @@ def test_health_answers_beside_any_text(tmp_path: Path) -> None:
     print(f"{seen} of {len(drawn)} cells, idle {idle * 1000:.0f} ms")
     assert [] == slow
     assert seen >= 60
+
+
+@pytest.mark.cost
+@pytest.mark.process
+@pytest.mark.parametrize("place", MANY)
+def test_health_answers_beside_a_conversation_of_many_pieces(tmp_path: Path, place: str) -> None:
+    with started(tmp_path, tmp_path / "watch.jsonl") as server:
+        idle = max(server.idle(2))
+        looked = {policy: server.median(Cell("sentences", place, MANY_CHARS, policy, stream=False)) for policy in POLICIES}
+    held = {policy: one.held_s for policy, one in looked.items() if one.worst_s >= max(STALL_S, IDLE_SHARE * idle)}
+    assert [] == [(policy, held_s) for policy, held_s in held.items() if held_s >= OWN_S]

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct, field
 
 from proxy.exchange import Facts
-from proxy.exchange.judgements import DecidedBy, Label, support
+from proxy.exchange.judgements import Label, support
 from proxy.store.detail import RecordDetail, RecordError, RecordVerdict
 from proxy.store.records import Record
 from proxy.wire.http.headers import PREFIX, ResponseHeaders, plain_headers
@@ -46,7 +46,7 @@ class ClaimVerdict(Struct, frozen=True):
     contradiction: float | None = None
     """Calibrated probability that the context contradicts it."""
     decided_by: str = ""
-    """What the label rests on: ``literal``, ``exact``, ``recomputed``, ``model``, ``second_opinion``, ``knowledge``."""
+    """What the label rests on: ``literal``, ``exact``, ``recomputed``, ``model``, ``judge``, ``knowledge``."""
     instead: str = ""
     """Of a contradicted one, what the context has in place of its words, where that could be found."""
     reason: str = ""
@@ -120,7 +120,7 @@ class ListedClaim(Struct, frozen=True):
     label: Label = "not_checkable"
     score: float | None = None
     contradiction: float | None = None
-    decided_by: DecidedBy = ""
+    decided_by: str = ""
     instead: str = ""
     reason: str = ""
     verifier: str = ""

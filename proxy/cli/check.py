@@ -104,5 +104,5 @@ def _route(route: RouteSettings, found: RoutePolicies) -> Iterator[str]:
         yield f"    on request: {', '.join(also)}"
     for policy in found.allowed.values():
         for spec in policy.stages if policy.enforce and route.enforce else ():
-            for line in below_floor(spec.stage.name, spec.stage.actions(spec.options)):
+            for line in below_floor(spec.stage.name, policy.actions(spec)):
                 yield f"    note: {policy.name} lets {spec.stage.name} {line}"

@@ -48,7 +48,7 @@ def explain(policy: Policy, columns: int = 80) -> str:
         lines += [f"In every stage: {_options(shared)}.", ""]
     for number, spec in enumerate(policy.stages, 1):
         own = {name: values for name, values in changed_options(spec.options).items() if name not in shared}
-        said = [summary(spec.stage).partition(";")[0].rstrip(".") + ".", _actions(spec.stage.actions(spec.options)), _options(own)]
+        said = [summary(spec.stage).partition(";")[0].rstrip(".") + ".", _actions(policy.actions(spec)), _options(own)]
         for i, text in enumerate(filter(None, said)):
             lines += _wrapped(text, columns, f"{number:2} {spec.stage.name}" if not i else "")
     if policy.stages:
@@ -63,7 +63,7 @@ def explain_all(policy: Policy, columns: int = 80) -> str:
         lines.append(f"retrieval tools, whose results are passages: {', '.join(policy.retrieval_tools) or 'none'}")
     for number, spec in enumerate(policy.stages, 1):
         lines.append(f"\n{number}. {spec.stage.name}: {summary(spec.stage)}")
-        lines += _declared(spec)
+        lines += _declared(policy, spec)
         for name, _, description in option_rows(spec.stage):
             lines.append(f"   {name} = {plain(getattr(spec.options, name))}" + (f"  ({description})" if description else ""))
     return "\n".join(lines)
@@ -76,6 +76,7 @@ def _head(policy: Policy, columns: int) -> list[str]:
         rest = "stays behind" if policy.unknown == "drop" else "makes it an error"
         said = f"An answer is written anew from what is recognised of it; what is not {rest} (unknown: {policy.unknown})."
         lines += textwrap.wrap(said, columns)
+    lines += textwrap.wrap(_judge(policy), columns)
     if not policy.enforce:
         lines += textwrap.wrap("enforce: false: shadow mode, it judges and records everything, and changes and blocks nothing", columns)
     if not policy.stages:
@@ -83,7 +84,20 @@ def _head(policy: Policy, columns: int) -> list[str]:
     return lines
 
 
-def _declared(spec: StageSpec) -> Iterator[str]:
+def _judge(policy: Policy) -> str:
+    """Who says what a text means, where the policy names somebody."""
+    judge = policy.judge
+    if judge is None:
+        return ""
+    if judge.kind == "builtin":
+        return f"What a text means is judged in this process{f', by {judge.model}' if judge.model else ''} (judge: kind: builtin)."
+    about = "every statement that nothing exact decides" if judge.ask == "all" else "what the built-in models are not sure to hold"
+    budget = f", for at most {judge.max_usd_per_day:g} USD a day" if judge.max_usd_per_day else ""
+    named = f"{judge.upstream}/{judge.model} (judge: kind: {judge.kind}, ask: {judge.ask})"
+    return f"{named} is asked about {about}{budget}; where it does not answer within {judge.timeout_ms:g} ms, the built-in models judge."
+
+
+def _declared(policy: Policy, spec: StageSpec) -> Iterator[str]:
     for word, values in (
         ("needs", spec.stage.requires),
         ("provides", spec.stage.assigns),
@@ -92,7 +106,7 @@ def _declared(spec: StageSpec) -> Iterator[str]:
         ("reports", (*(f"{PREFIX}{header.name}" for header in spec.stage.headers), *spec.stage.reports)),
     ):
         yield f"   {word}: {', '.join(values) or 'nothing'}"
-    for action in spec.stage.actions(spec.options):
+    for action in policy.actions(spec):
         yield f"   may {told(spec.stage.name, action)}"
 
 

@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from proxy.cli.stage_words import summary
 from proxy.config.settings import Settings
-from proxy.grounding.judging.second_opinion import SecondOpinion
+from proxy.grounding.judging.options import JudgeOptions, SecondOpinion
 from proxy.policy import plugins
 from proxy.policy.loading import DELIVERIES, LoadModels, Unknown
 from proxy.ports.stage import StageOptions
@@ -35,7 +35,8 @@ _SAID = {
     "enforce": "false is shadow mode: it judges and records everything, and changes and blocks nothing.",
     "load_models": "When the weights that its stages use are read.",
     "retrieval_tools": "Tools whose results are passages; * stands for anything.",
-    "second_opinion": "A model that is asked about what the built-in judge is unsure of.",
+    "judge": "Who is asked what a text means, beside exact rules and the built-in models.",
+    "second_opinion": "The old name of a judge that is asked about what the built-in one is unsure of.",
     "stages": "In the order in which they run.",
     "unknown": "What of an answer is not recognised stays behind (drop) or makes it an error (refuse), where on_error is closed.",
 }
@@ -59,8 +60,8 @@ def _config() -> dict[str, Any]:
 
 def _policy() -> dict[str, Any]:
     own = {stage.name: stage for stage in STAGES}
-    kinds: list[Any] = [SecondOpinion, StageOptions, *(stage.Options for stage in STAGES)]
-    (opinion, shared, *options), parts = msgspec.json.schema_components(kinds, ref_template="#/$defs/{name}")
+    kinds: list[Any] = [JudgeOptions, SecondOpinion, StageOptions, *(stage.Options for stage in STAGES)]
+    (judge, opinion, shared, *options), parts = msgspec.json.schema_components(kinds, ref_template="#/$defs/{name}")
     _described(parts, kinds)
     stages = {
         name: {"description": summary(own[name]), "anyOf": [found, {"type": "null"}]} for name, found in zip(own, options, strict=True)
@@ -76,6 +77,7 @@ def _policy() -> dict[str, Any]:
         "load_models": {"enum": list(get_args(LoadModels)), "default": "at_start"},
         "unknown": {"enum": list(get_args(Unknown)), "default": "drop"},
         "retrieval_tools": {"type": "array", "items": {"type": "string"}},
+        "judge": judge,
         "second_opinion": opinion,
         "stages": {"type": "array", "items": {"anyOf": [named, {**entry, "minProperties": 1, "maxProperties": 1}]}},
     }

@@ -25,6 +25,8 @@ from proxy.config.problems import Problems
 from proxy.config.server import CorsSettings as CorsSettings
 from proxy.config.server import ServerSettings as ServerSettings
 from proxy.config.server import server_problems
+from proxy.config.waiting import Retries as Retries
+from proxy.config.waiting import Timeouts as Timeouts
 from proxy.config.yaml_files import read_yaml
 from proxy.errors import ConfigError
 
@@ -46,32 +48,6 @@ class StoreSettings(Section, frozen=True, kw_only=True):
     """Records that are older go."""
     retention_mb: Positive = 2048
     """The oldest records go when the store has grown past this."""
-
-
-class Timeouts(Section, frozen=True, kw_only=True):
-    """``upstreams.*.timeouts``, in seconds."""
-
-    connect_s: Seconds = 10.0
-    """For the connection."""
-    first_byte_s: Seconds = 600.0
-    """From the request being sent to the response's first bytes; a model may think for long before it answers unstreamed."""
-    between_chunks_s: Seconds = 120.0
-    """From one piece of an answer to the next."""
-    total_s: Seconds = 1800.0
-    """For the whole answer; ends one that drips on for ever."""
-    queue_s: Seconds = 600.0
-    """For a place where `max_concurrency` calls run; past it the answer is 503 ``overloaded``."""
-
-
-class Retries(Section, frozen=True, kw_only=True):
-    """``upstreams.*.retries``: exponential backoff with full jitter, before the first byte only."""
-
-    attempts: Count = 2
-    """Further tries after the first, per upstream."""
-    base_s: Seconds = 0.5
-    """Longest first pause; it doubles with every try."""
-    max_s: Seconds = 8.0
-    """Longest pause; a longer ``retry-after`` is passed to the client instead of waited for."""
 
 
 class _Upstream(Section, frozen=True, kw_only=True, tag_field="kind"):
@@ -163,6 +139,8 @@ class BuiltinSettings(LocalSettings, frozen=True, kw_only=True, tag="builtin"):
 
     window: Positive = 32_768
     """Tokens of the text and the questions of one call; more is 400 ``context_length_exceeded``."""
+    answer_s: Seconds = 30.0
+    """Longest work at one call; past it the questions that are still open are refused."""
 
 
 UpstreamSettings = OpenAISettings | AnthropicSettings | LiteLLMSettings | EmbeddedSettings | BuiltinSettings

@@ -105,10 +105,17 @@ def _fitting(text: str, exchange: Exchange) -> str:
 
 def references_made(exchange: Exchange) -> list[Reference]:
     """The references that the proxy made; what looks like one in the client's own words is none."""
-    given = {id(message) for message in (*exchange.original.messages, *exchange.conversation)}
-    made = references_in(message for message in exchange.messages if id(message) not in given)
-    sent = {id(message) for message in exchange.messages}
-    for own, edited in zip(exchange.original.messages, exchange.conversation, strict=True):
+    original, conversation, messages = exchange.original.messages, exchange.conversation, exchange.messages
+    if messages is original and conversation is original:
+        return []
+    ours = {id(message): message for message in messages}
+    for message in original if conversation is original else (*original, *conversation):
+        ours.pop(id(message), None)
+    made = references_in(ours.values())
+    if conversation is original:
+        return made
+    sent = {id(message) for message in messages}
+    for own, edited in zip(original, conversation, strict=True):
         if edited is not own and id(edited) in sent:
             known = references_in([own])
             made += [reference for reference in references_in([edited]) if reference not in (*known, *made)]

@@ -160,7 +160,7 @@ class _Hold:
     def _total(self) -> None:
         """What all attempts together have used is what the answer has cost."""
         exchange = self._exchange
-        if len(exchange.attempts) > 1 and exchange.answer is not None and exchange.upstream_answer is not None:
+        if exchange.attempts.several and exchange.answer is not None and exchange.upstream_answer is not None:
             usage = exchange.attempts.usage()
             exchange.answer = replace(exchange.answer, usage=usage)
             exchange.upstream_answer = replace(exchange.upstream_answer, usage=usage)

@@ -28,6 +28,7 @@ from proxy.exchange.attempts import Attempts
 from proxy.exchange.facts import CompressionResult as CompressionResult
 from proxy.exchange.facts import ContextUse as ContextUse
 from proxy.exchange.facts import Facts as Facts
+from proxy.exchange.facts import JudgeUse as JudgeUse
 from proxy.exchange.facts import ToolSelection as ToolSelection
 from proxy.exchange.histories import History
 from proxy.exchange.verdicts import OUTCOMES as OUTCOMES
@@ -327,7 +328,8 @@ class Exchange(Struct):
         if prompt or not snapshot.shared:
             self.prompt = snapshot.prompt
         if not snapshot.shared:
-            self.findings = snapshot.findings
+            asked, self.findings = self.facts.judge, snapshot.findings
+            self.facts.judge = asked  # it was paid, whatever came of it
             self.marked = {choice: self.marked[choice][:length] for choice, length in snapshot.marked.items()}
 
     @property

@@ -58,6 +58,9 @@ class Attempts(Struct, eq=False):
     """Whether another would be asked for. False under gate and tap, when the bounds of attempts or time are reached, and when another
     attempt has failed (a verdict ``retry_failed`` says so): the hooks then run once more on the answer before it, and must decide."""
 
+    several: bool = False
+    """Whether there is more than one."""
+
     def __len__(self) -> int:
         return len(self._all)
 
@@ -70,6 +73,7 @@ class Attempts(Struct, eq=False):
     def present(self, exchange: Exchange, answer: Answer, ms: float) -> None:
         """A further upstream answer is there, to be judged."""
         exchange.upstream_answer = exchange.answer = answer
+        self.several = bool(self._all)
         self._all.append(Attempt(answer, exchange.upstream, ms, exchange.prompt, exchange.findings.copy()))
 
     def ask_again(self, exchange: Exchange, messages: Sequence[Message]) -> None:

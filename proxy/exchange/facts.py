@@ -63,6 +63,39 @@ class Distraction(Struct, frozen=True):
         return f"{self.severity};messages={self.messages};tokens={self.tokens}"
 
 
+class JudgeUse(Struct, omit_defaults=True):
+    """What the policy's judge was asked in an exchange, and what that took; added to as it is asked."""
+
+    by: str
+    """``UPSTREAM/MODEL``."""
+    asked: int = 0
+    """Questions, those whose answer was known among them."""
+    cached: int = 0
+    """Of these, answered from memory."""
+    unanswered: int = 0
+    """Of these, without an answer that can be used."""
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    usd: float | None = None
+    """By the list of prices; None where no price is known, or nothing was paid."""
+    ms: float = 0.0
+    """Waited for it, all batches together."""
+    failed: list[str] = field(default_factory=list)
+    """Why some had no answer, each reason once."""
+
+    def add(self, input_tokens: int, output_tokens: int, usd: float | None) -> None:
+        """One call."""
+        self.input_tokens += input_tokens
+        self.output_tokens += output_tokens
+        self.usd = self.usd if usd is None else (self.usd or 0.0) + usd
+
+    def fail(self, reason: str) -> None:
+        """A call that brought nothing."""
+        if reason not in self.failed:
+            self.failed.append(reason)
+
+
 class Facts(Struct, omit_defaults=True):
     """The figures behind the response headers; each is None until a stage sets it."""
 
@@ -88,6 +121,8 @@ class Facts(Struct, omit_defaults=True):
     """HIGH, MEDIUM, LOW or none, with ``;overclaimed`` where the evidence does not carry it."""
     relevance: float | None = None
     """Calibrated relevance of the context to the question, 0 to 1."""
+    judge: JudgeUse | None = None
+    """What the policy's judge was asked; None where it was asked nothing."""
     clashes: int | None = None
     distraction: Distraction | None = None
     failures_injected: int | None = None

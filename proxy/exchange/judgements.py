@@ -11,9 +11,9 @@ Label = Literal["supported", "contradicted", "unsupported", "unsure", "not_check
 """``unsure``: nothing exact decides it, and a model's opinion alone does not either; or no model knows its language."""
 UNKNOWN_LANGUAGE = "unknown_language"
 """Reason of a claim that nobody is sure of because no verifier knows its language: nothing was checked, and nothing has failed."""
-DecidedBy = Literal["", "literal", "exact", "recomputed", "model", "second_opinion", "knowledge"]
-"""What a label rests on: the same words in the evidence, another value in their place, a calculation, the policy's verifiers, the model
-asked for a second opinion, the knowledge base."""
+DecidedBy = Literal["", "literal", "exact", "recomputed", "model", "judge", "knowledge"]
+"""What a label rests on: the same words in the evidence, another value in their place, a calculation, a model of this process,
+the judge that the policy names, the knowledge base."""
 
 
 class Claim(Struct, frozen=True):
@@ -98,6 +98,8 @@ class Judgement(Struct, frozen=True):
     """Why it is not checkable or an error, or which number, name or unit is not in the evidence."""
     language: str = ""
     """Of the claim, ISO 639-1, where no verifier knows it."""
+    by_table: bool = False
+    """Whether a cell of a table decides, bound to the claim by row and column."""
 
 
 _BY_RULE: tuple[DecidedBy, ...] = ("literal", "exact", "recomputed")
@@ -118,7 +120,7 @@ class Judged(Protocol):
         """As `Judgement.score`."""
 
     @property
-    def decided_by(self) -> DecidedBy:
+    def decided_by(self) -> str:
         """As `Judgement.decided_by`."""
 
 

@@ -22,6 +22,10 @@ UNCHECKED = "unchecked_"
 """How the code begins that says why nothing of an answer was checked: ``unchecked_no_context``."""
 NO_ANSWER_CHECK = f"{UNCHECKED}no_answer_check"
 """No stage of the policy looks at answers, or the client has left out those that do."""
+JUDGE_UNAVAILABLE, JUDGE_OVER_BUDGET = "judge_unavailable", "judge_over_budget"
+"""The judge that the policy names gave no answer in time, or its budget of the day is spent: the built-in models judged alone."""
+_NOTICES = frozenset((JUDGE_UNAVAILABLE, JUDGE_OVER_BUDGET))
+"""Codes that a client is told of though their outcome warns of nothing."""
 
 
 class Verdict(Struct, frozen=True):
@@ -90,8 +94,10 @@ def worst_outcome(verdicts: Sequence[Verdict]) -> Outcome:
 
 
 def warning_codes(verdicts: Sequence[Found], outcome: str = "") -> list[str]:
-    """Codes of every verdict that is not one of `QUIET`, in order, each once; of an exchange whose outcome is ``unchecked`` also why."""
-    found = dict.fromkeys([v.code for v in verdicts if v.outcome not in QUIET and v.code]) if verdicts else {}
+    """Codes of every verdict that is not one of `QUIET`, in order, each once; of an exchange whose outcome is ``unchecked`` also why. That
+    the policy's judge was not asked is among them.
+    """
+    found = dict.fromkeys([v.code for v in verdicts if (v.outcome not in QUIET or v.code in _NOTICES) and v.code]) if verdicts else {}
     if outcome == "unchecked":
         found[unchecked_reason(verdicts)] = None
     return list(found)

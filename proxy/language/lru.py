@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Hashable
 from threading import Lock
 from typing import Generic, TypeVar
@@ -40,3 +41,12 @@ class LRU(Generic[T]):
                 self._kept[key] = value
             except ValueError:
                 self._kept.pop(key, None)
+
+
+def key_of(*parts: str) -> bytes:
+    """A name for `parts` in a memory; where one ends and the next begins is part of it."""
+    digest = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        data = part.encode("utf-8", "surrogatepass")
+        digest.update(b"%d:" % len(data) + data)
+    return digest.digest()

@@ -1,4 +1,4 @@
-"""Whether a sentence is negated: not, kein, nunca, ne … pas. English, German, Spanish and French.
+"""Whether a sentence is negated: not, kein, nunca, ne … pas. In six languages.
 
 Used by `proxy.grounding.values.consistency`. Two negations make none ("not impossible" is left as it is: prefixes are not read).
 """
@@ -12,6 +12,8 @@ _WORDS = {
     "de": r"\b(?:nicht|nichts|nie|niemals|niemand\w{0,2}|ohne|weder|kein\w{0,2}|nirgends)\b",
     "es": r"\b(?:no|nunca|jamás|nadie|nada|tampoco|sin|ningún|ningun[oa]s?)\b",
     "fr": r"\b(?:pas|jamais|aucune?|rien|sans|ni|nullement)\b",
+    "it": r"\b(?:non|mai|nessun[oa]?|niente|nulla|senza|né|neppure|nemmeno)\b",
+    "pt": r"\b(?:não|nunca|jamais|ninguém|nada|sem|nem|nenhum(?:a|as)?|nenhuns)\b",
 }
 _NEGATIONS = {language: re.compile(words, re.I) for language, words in _WORDS.items()}
 _NOT_NEGATING = re.compile(

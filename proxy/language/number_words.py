@@ -1,5 +1,5 @@
 # ruff: noqa: SIM905 - lists of words read better as words
-"""Numbers in words, in English, German, Spanish and French: "twenty-one", "einundzwanzig", "treinta y uno", "quatre-vingt-dix".
+"""Numbers in words, in six languages: "twenty-one", "einundzwanzig", "treinta y uno", "quatre-vingt-dix", "ventuno", "trinta e um".
 
 In: the words of a text, in order. Out: what a run of them is worth. Used by `proxy.language.quantities`.
 """
@@ -22,6 +22,16 @@ def _german() -> dict[str, float]:
     for k, unit in enumerate(_DE_UNITS, 1):
         out |= {f"{unit}hundert{word}": k * 100 + n for word, n in [("", 0), *below_100.items()]}
     return out | {"null": 0, "zwo": 2, "dreissig": 30}
+
+
+def _italian() -> dict[str, float]:
+    units = "uno due tre quattro cinque sei sette otto nove".split()
+    below_20 = [*units, *"dieci undici dodici tredici quattordici quindici sedici diciassette diciotto diciannove".split()]
+    out: dict[str, float] = {"zero": 0, "una": 1, **dict(zip(below_20, range(1, 20), strict=True))}
+    for n, ten in enumerate("venti trenta quaranta cinquanta sessanta settanta ottanta novanta".split(), 2):
+        out[ten] = n * 10
+        out |= {f"{ten[:-1] if unit[0] in 'uo' else ten}{'tré' if unit == 'tre' else unit}": n * 10 + k for k, unit in enumerate(units, 1)}
+    return out | {"cento": 100, "duecento": 200, "trecento": 300, "dozzina": 12}
 
 
 _GERMAN = _german()
@@ -79,16 +89,39 @@ _WORDS: dict[str, dict[str, float]] = {
         "cents": 100,
         "douzaine": 12,
     },
+    "it": _italian(),
+    "pt": {
+        **dict(
+            zip(
+                "zero um dois três quatro cinco seis sete oito nove dez onze doze treze catorze quinze dezesseis dezessete dezoito "
+                "dezenove vinte".split(),
+                range(21),
+                strict=True,
+            )
+        ),
+        **dict(
+            zip("trinta quarenta cinquenta sessenta setenta oitenta noventa cem cento".split(), [*range(30, 101, 10), 100], strict=True)
+        ),
+        "uma": 1,
+        "duas": 2,
+        "dezasseis": 16,
+        "dezassete": 17,
+        "dezanove": 19,
+        "dúzia": 12,
+    },
 }
 _MAGNITUDES: dict[str, float] = {
-    **dict.fromkeys("thousand thousands tausend tsd mil mille milliers k".split(), 1e3),
-    **dict.fromkeys("million millions mn mio mill millionen millón millones".split(), 1e6),
-    **dict.fromkeys("bn milliarde milliarden mrd md milliard milliards".split(), 1e9),
+    **dict.fromkeys("thousand thousands tausend tsd mil mille mila milliers k".split(), 1e3),
+    **dict.fromkeys("million millions mn mio mill millionen millón millones milione milioni milhão milhões".split(), 1e6),
+    **dict.fromkeys("bn milliarde milliarden mrd md milliard milliards miliardo miliardi".split(), 1e9),
     "lakh": 1e5,
     "crore": 1e7,
     "billionen": 1e12,
 }
-_BILLIONS = {"billion": {"en": 1e9, "de": 1e12, "fr": 1e12, "es": 1e12}, "trillion": {"en": 1e12, "de": 1e18, "fr": 1e18, "es": 1e18}}
+_BILLIONS = {
+    "billion": {"en": 1e9, **dict.fromkeys(("de", "fr", "es", "it", "pt"), 1e12)},
+    "trillion": {"en": 1e12, **dict.fromkeys(("de", "fr", "es", "it", "pt"), 1e18)},
+}
 _ORDINALS: dict[str, float] = {
     **dict(
         zip(
@@ -133,8 +166,9 @@ FRACTIONS: dict[str, float] = {
     "tiers": 1 / 3,
 }
 """Words that are always a part of something; "a third" and "a quarter" need their article."""
-JOINERS = frozenset(("and", "und", "y", "et"))
+JOINERS = frozenset(("and", "und", "y", "et", "e"))
 LANGUAGES = ("en", "de", "es", "fr")
+EVERY_LANGUAGE = (*LANGUAGES, "it", "pt")
 
 
 def _lexicon(language: str) -> dict[str, float]:
@@ -144,7 +178,7 @@ def _lexicon(language: str) -> dict[str, float]:
     return {**_MAGNITUDES, **words}
 
 
-_LEXICONS = {language: _lexicon(language) for language in LANGUAGES}
+_LEXICONS = {language: _lexicon(language) for language in EVERY_LANGUAGE}
 
 
 _GERMAN_ORDINALS = {f"{word}{mark}te{end}": n for word, n in _GERMAN.items() for mark in ("", "s") for end in ("", "n", "r", "s", "m")}

@@ -8,15 +8,15 @@ bounded; a run of digits longer than any number that means something is passed o
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
 from proxy.language.dates import Date, Time, read_dates, read_times
 from proxy.language.halves import read_halves
-from proxy.language.number_words import FRACTIONS, JOINERS, LANGUAGES, magnitude, may_count, ordinal_value, run_value, word_value
+from proxy.language.number_words import EVERY_LANGUAGE, FRACTIONS, JOINERS, magnitude, may_count, ordinal_value, run_value, word_value
 from proxy.language.units import CURRENCY_SIGNS, UNITS, Unit, unit_of
-from proxy.offloop import check, each
+from proxy.offloop import each
 
 TOLERANCE = 0.05
 """By how much of itself a number that is given as "about" may miss."""
@@ -25,7 +25,6 @@ _CONVERTED_TOLERANCE = 0.02
 _ROUNDED_TOLERANCE = 0.1
 """A rounded number may not miss by more than this share, whatever the place it is rounded at."""
 _MAX_NUMBER_CHARS = 24
-_Hit = Callable[[float], bool]
 _NEAR_CHARS = 28
 
 _NUMBER = re.compile(r"\d{1,3}(?:[ \u00a0\u202f]\d{3}){1,5}(?!\d)(?:[.,]\d{1,9}(?!\d))?|\d+(?:[.,'’]\d+)*")
@@ -94,12 +93,12 @@ class Quantities(Struct, frozen=True):
 
 
 def read_quantities(text: str, language: str = "en", *, any_language: bool = False) -> Quantities:
-    """Numbers, dates and times of day in `text`; with `any_language` number words of all four languages, for evidence."""
+    """Numbers, dates and times of day in `text`; with `any_language` number words of all six languages, for evidence."""
     times = read_times(text)
     clock = {at for time in times for at in range(time.start, time.end)}
     dates = [date for date in read_dates(text) if not (date.start in clock or date.end - 1 in clock or _is_amount(text, date))]
     taken = sorted([(d.start, d.end) for d in dates] + [(t.start, t.end) for t in times])
-    languages = LANGUAGES if any_language else (language if language in LANGUAGES else "en",)
+    languages = EVERY_LANGUAGE if any_language else (language if language in EVERY_LANGUAGE else "en",)
     numbers = [_with_half(text, *half) for half in read_halves(text) if half[1] not in clock]
     taken = sorted([*taken, *((n.start, n.end) for n in numbers)])
     numbers += _digits(text, taken, languages)
@@ -304,75 +303,3 @@ def _within_bound(claim: Quantity, evidence: Quantity, c: float, e: float) -> bo
     if claim.dimension != evidence.dimension:
         return False
     return (claim.relation == "min" and e >= c) or (claim.relation == "max" and e <= c)
-
-
-_SUM = re.compile(
-    r"\b(?:total\w{0,3}|together|sum|combined|altogether|overall|both|insgesamt|zusammen|summe|gesamt\w{0,12}|en total|suma\w{0,3}|"
-    r"junt[oa]s|au total|ensemble|somme|all told|in all)\b",
-    re.I,
-)
-_DIFFERENCE = re.compile(
-    r"\b(?:difference|(?:more|less|fewer|higher|lower|longer|shorter|older|younger|later|earlier|larger|smaller|greater|taller) "
-    r"than|later|earlier|"
-    r"increase[sd]?|decrease[sd]?|(?:rose|fell|grew|gained|lost|dropped|up|down) by|remain\w{0,3}|left|margin|between|lasted|aged?|old|"
-    r"differenz|unterschied|mehr als|weniger als|später|früher|gestiegen|gesunken|um|verblieb\w{0,3}|dauerte|alter|diferencia|más "
-    r"que|menos que|"
-    r"aumento|aumentó|disminuy\w{0,4}|después|antes|edad|différence|de plus|de moins|augment\w{0,5}|diminu\w{0,5}|plus tard|"
-    r"âge)\b",
-    re.I,
-)
-_PRODUCT = re.compile(r"\b(?:total\w{0,3}|each|per|times|insgesamt|je|jeweils|mal|pro|cada|veces|por|chacun\w?|fois|par|au total)\b", re.I)
-_CHANGE = re.compile(
-    r"\b(?:increase\w?|decrease\w?|rose|fell|grew|growth|rise|drop\w{0,3}|declin\w{1,3}|doubled|higher|lower|more|less|gestiegen|"
-    r"gesunken|Anstieg|"
-    r"Rückgang|Wachstum|Zunahme|mehr|weniger|aument\w{1,3}|creci\w{1,5}|disminu\w{1,6}|más|menos|augment\w{1,5}|hausse|baisse|"
-    r"diminu\w{1,5})\b",
-    re.I,
-)
-_MAX_OPERANDS = 12
-"""Numbers of the evidence that are tried with each other."""
-
-
-def derivable(claim: Quantity, said: str, evidence: Sequence[Quantity], years: Sequence[int] = ()) -> bool:
-    """Whether `claim` is the sum, difference, product or change of the evidence's amounts, and `said` (the claim's text) hints at it.
-
-    Without such a cue a wrong number would find two others that make it up by chance. `years` are those of the evidence: a span of
-    years is their difference.
-    """
-    check()
-    wanted = claim.base_values()
-    unit = claim.unit.factor if claim.unit else 1.0
-    reach = claim.step * unit / 2 if claim.step != 1.0 else TOLERANCE * abs(wanted[0]) if claim.relation == "about" else 0.0
-
-    def hit(value: float) -> bool:
-        return any(abs(value - w) <= max(reach, 1e-6 * abs(w)) for w in wanted)
-
-    if claim.dimension == "duration" and any(
-        hit(abs(a - b) * 31556952.0) for a in years[:_MAX_OPERANDS] for b in years[:_MAX_OPERANDS] if a != b
-    ):
-        return True
-    if not claim.dimension and _DIFFERENCE.search(said) and any(hit(abs(a - b)) for a in years[:8] for b in years[:8] if a != b):
-        return True
-    same = [q.base_values()[0] for q in evidence if q.dimension == claim.dimension][:_MAX_OPERANDS]
-    return (
-        (bool(_SUM.search(said)) and _summed(same, hit))
-        or (bool(_DIFFERENCE.search(said)) and any(hit(abs(a - b)) for a in same for b in same))
-        or (bool(_PRODUCT.search(said)) and _multiplied(same, evidence, hit))
-        or (claim.dimension == "ratio" and bool(_CHANGE.search(said)) and _changed(evidence, wanted))
-    )
-
-
-def _summed(values: Sequence[float], hit: _Hit) -> bool:
-    return any(hit(a + b) for i, a in enumerate(values) for b in values[i + 1 :]) or (len(values) > 2 and hit(sum(values)))
-
-
-def _multiplied(values: Sequence[float], evidence: Sequence[Quantity], hit: _Hit) -> bool:
-    counts = [q.values[0] for q in evidence if not q.dimension][:_MAX_OPERANDS]
-    return any(hit(a * n) for a in values for n in counts if n > 1)
-
-
-def _changed(evidence: Sequence[Quantity], wanted: Sequence[float]) -> bool:
-    """Percentage change between two amounts of one kind, to the nearest whole percent."""
-    amounts = [(q.dimension, q.base_values()[0]) for q in evidence][:_MAX_OPERANDS]
-    changes = [abs(b - a) / abs(a) for kind, a in amounts for other, b in amounts if kind == other and a and a != b]
-    return any(abs(change - abs(w)) <= 0.005 for change in changes for w in wanted)

@@ -128,7 +128,7 @@ def log_line(finished: Finished) -> LogLine:
     path, run, step, model = finished.path, "", "", finished.model
     if exchange is not None:
         run, step, model = exchange.run_id, exchange.step_id, exchange.original.model
-    if len(path) + len(run) + len(step) + len(model) > MAX_NAME_CHARS:
+    if len(path + run + step + model) > MAX_NAME_CHARS:
         path, run, step, model = clipped(path), clipped(run), clipped(step), clipped(model)
     return LogLine(
         id=finished.id,

@@ -53,7 +53,7 @@ class Recorder:
 
     def _reads(self, exchange: Exchange) -> bool:
         """Whether what is long is read for its record: texts are, for bodies, and answers that were put beside each other."""
-        return self.bodies or len(exchange.attempts) > 1 or exchange.answer is not exchange.upstream_answer
+        return self.bodies or exchange.attempts.several or exchange.answer is not exchange.upstream_answer
 
 
 def record_of(finished: Finished, *, bodies: bool, price: Price | None = None) -> Record:
@@ -147,7 +147,7 @@ def _detail(
 ) -> D:
     """Its detail: what the exchange itself fills, what its end tells, and the `texts` that are kept."""
     answer, findings = exchange.answer, exchange.findings
-    several = answer is not None and len(exchange.attempts) > 1
+    several = answer is not None and exchange.attempts.several
     return kind(
         overhead_ms=overhead_ms,
         error=error,
@@ -158,7 +158,7 @@ def _detail(
         facts=copy(findings.facts) if findings.facts != _NO_FACTS else None,
         timings_ms={name: round(ms, 3) for name, ms in exchange.timings.items()},
         changes=findings.changes[:],
-        skip=sorted(exchange.skip),
+        skip=sorted(exchange.skip) if exchange.skip else [],
         usage=_usage(answer.usage) if answer is not None else None,
         answers=[_attempt(exchange, i) for i in range(len(exchange.attempts))] if several else [],
         finish_reasons=[choice.finish_reason for choice in answer.choices] if answer is not None else None,
@@ -204,6 +204,6 @@ def _changed_texts(exchange: Exchange) -> dict[str, Any]:
         found["forwarded"] = mask({"messages": list(exchange.messages), "tools": list(exchange.tools)})
     if exchange.answer is not None and exchange.answer != exchange.upstream_answer:
         found["delivered"] = mask(msgspec.to_builtins(exchange.answer.choices))
-    if len(exchange.attempts) > 1:
+    if exchange.attempts.several:
         found["answer_texts"] = mask([[choice.text for choice in kept.came.choices] for kept in exchange.attempts])
     return found

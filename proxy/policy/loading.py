@@ -20,15 +20,16 @@ from proxy.config.settings import RouteSettings, Settings, forwarding
 from proxy.config.yaml_files import read_yaml
 from proxy.context.passages import RETRIEVAL_TOOLS
 from proxy.errors import ConfigError
-from proxy.grounding.judging.second_opinion import SecondOpinion
+from proxy.grounding.judging.options import JudgeOptions
 from proxy.policy import plugins
-from proxy.ports.stage import SentenceStage, Stage, StageOptions
+from proxy.policy.judge_keys import gone, judge_of
+from proxy.ports.stage import Action, SentenceStage, Stage, StageOptions
 from proxy.stages.registry import STAGES
 
 Delivery = Literal["hold", "gate", "tap"]
 LoadModels = Literal["at_start", "at_first_use"]
 Unknown = Literal["drop", "refuse"]
-KEYS = ("name", "delivery", "enforce", "load_models", "retrieval_tools", "second_opinion", "stages", "unknown")
+KEYS = ("name", "delivery", "enforce", "judge", "load_models", "retrieval_tools", "second_opinion", "stages", "unknown")
 DELIVERIES: tuple[Delivery, ...] = ("hold", "gate", "tap")
 
 
@@ -60,6 +61,8 @@ class Policy:
 
     unknown: Unknown = "drop"
     """What becomes of an answer of which something is not recognised, where a stage that looks at it refuses what it cannot check."""
+    judge: JudgeOptions | None = None
+    """Whom its stages ask what a text means; None for the built-in models alone."""
 
     @property
     def label(self) -> str:
@@ -71,10 +74,17 @@ class Policy:
         """Whether of an answer what is recognised leaves, and nothing else."""
         return _writes_anew(self.delivery, self.stages)
 
+    def actions(self, spec: StageSpec) -> tuple[Action, ...]:
+        """What one of its stages may do. How right each is was measured with the built-in models; another judge's findings are others."""
+        found = spec.stage.actions(spec.options)
+        if self.judge is None or not spec.stage.judges(spec.options):
+            return found
+        return tuple(action if action.exact else replace(action, code=f"{action.code}, by a judge of one's own") for action in found)
+
     @property
     def judges(self) -> bool:
         """Whether what a request says may make it change or refuse something: then every reader must read the same in it."""
-        actions = [action for spec in self.stages for action in spec.stage.actions(spec.options)]
+        actions = [action for spec in self.stages for action in self.actions(spec)]
         return self.refuses or any(not action.exact and action.kind not in ("annotate", "warn") for action in actions)
 
     @property
@@ -113,9 +123,12 @@ def load_policy(path: str | Path, stages: Sequence[type[Stage]] = STAGES) -> Pol
             said[name] = _word(raw.get(name, default), name, file)
     with found.caught():
         said["retrieval_tools"] = _retrieval_tools(raw.get("retrieval_tools"), file)
+    with found.caught():
+        said["judge"] = judge_of(raw, file)
     specs = _specs(raw, file, stages, found)
     if specs is not None:
         _check_order(specs, file, said.get("delivery", "hold"), found)
+        _check_judge(specs, file, said.get("judge"), found)
         if "unknown" in raw and not _writes_anew(said.get("delivery", "hold"), specs):
             found.found.append(ConfigError(file, "unknown", _OPEN))
     found.raised()
@@ -162,9 +175,6 @@ def _specs(raw: Mapping[str, Any], file: str, stages: Sequence[type[Stage]], fou
     for i, entry in enumerate(entries):
         with found.caught():
             specs.append(_spec(entry, i, file, stages))
-    if raw.get("second_opinion") is not None:
-        with found.caught():
-            specs = _with_second_opinion(specs, raw["second_opinion"], file)
     return specs if len(found.found) == wrong else None
 
 
@@ -231,16 +241,15 @@ def _with_stages(folder: Path) -> Iterator[Path]:
 
 
 def _unanswered(policy: Policy, settings: Settings) -> Iterator[ConfigError]:
-    """Upstreams that a stage asks, and that do not exist or have no key of their own."""
-    for spec in policy.stages:
-        for option, name in spec.stage.asks(spec.options).items():
-            path = f"stages.{spec.stage.name}.{option}"
-            if name not in settings.upstreams:
-                problem = f"no upstream {name!r} in config.yaml; known: {', '.join(settings.upstreams)}"
-            elif name in forwarding(settings):
-                problem = f"upstream {name} has no key of its own (api_key: forward), so the proxy cannot ask it for itself"
-            else:
-                continue
+    """Upstreams that a stage or the judge asks, and that do not exist or have no key of their own."""
+    asked = [(f"stages.{s.stage.name}.{option}", name) for s in policy.stages for option, name in s.stage.asks(s.options).items()]
+    if policy.judge is not None and policy.judge.upstream:
+        asked.append(("judge.upstream", policy.judge.upstream))
+    for path, name in asked:
+        if name not in settings.upstreams:
+            yield ConfigError(policy.file, path, f"no upstream {name!r} in config.yaml; known: {', '.join(settings.upstreams)}")
+        elif name in forwarding(settings):
+            problem = f"upstream {name} has no key of its own (api_key: forward), so the proxy cannot ask it for itself"
             yield ConfigError(policy.file, path, problem)
 
 
@@ -272,6 +281,9 @@ def _spec(entry: Any, i: int, file: str, stages: Sequence[type[Stage]]) -> Stage
     name, options = next(iter(entry.items()))
     known = {stage.name: stage for stage in stages}
     stage = known[name] if name in known else _plugin(str(name), known, file, path)
+    problems = Problems()
+    problems.found += gone(options, stage.Options, file, f"{path}.{name}")
+    problems.raised()
     return StageSpec(stage, checked(options or {}, stage.Options, file, f"{path}.{name}"))
 
 
@@ -285,17 +297,15 @@ def _plugin(name: str, known: Mapping[str, type[Stage]], file: str, path: str) -
         raise ConfigError(file, path, f"{error}{hint}") from error
 
 
-def _with_second_opinion(specs: Sequence[StageSpec], value: Any, file: str) -> list[StageSpec]:
-    """The policy's second opinion as an option of every stage that has one and does not name its own."""
-    opinion = checked(value, SecondOpinion, file, "second_opinion")
-    if not any("second_opinion" in spec.options.__struct_fields__ for spec in specs):
-        raise ConfigError(file, "second_opinion", "no stage of this policy asks for one; claims does")
-    return [
-        StageSpec(spec.stage, replace(spec.options, second_opinion=opinion))
-        if getattr(spec.options, "second_opinion", opinion) is None
-        else spec
-        for spec in specs
-    ]
+def _check_judge(specs: Sequence[StageSpec], file: str, judge: JudgeOptions | None, found: Problems) -> None:
+    """Whether who asks for a judge has one, and who has one asks it."""
+    asks = judge is not None and bool(judge.upstream)
+    for i, spec in enumerate(specs):
+        if spec.options.enabled and not asks and (option := spec.stage.needs_judge(spec.options)):
+            problem = f"{option} needs a judge at the top of the policy: judge: {{upstream: …, model: …}}"
+            found.found.append(ConfigError(file, f"stages[{i}].{spec.stage.name}", problem))
+    if judge is not None and not any(spec.options.enabled and spec.stage.judges(spec.options) for spec in specs):
+        found.found.append(ConfigError(file, "judge", "no stage of this policy asks one; claims does"))
 
 
 def _check_order(specs: Sequence[StageSpec], file: str, delivery: Delivery, found: Problems) -> None:

@@ -20,6 +20,7 @@ from proxy.ports.facts import Fact as Fact
 from proxy.ports.facts import FactHit as FactHit
 from proxy.ports.failures import FailureRecord as FailureRecord
 from proxy.ports.failures import Failures as Failures
+from proxy.ports.judge import Builtin, Judge
 from proxy.ports.review import Clashes as Clashes
 from proxy.ports.review import ClashRecord as ClashRecord
 from proxy.ports.review import Quarantine as Quarantine
@@ -166,13 +167,30 @@ class Embedder(Protocol):
         """``(len(texts), any)`` of unit length: far cheaper, and good enough to find candidates by. None where a model has none."""
 
 
+class Completion(Struct, frozen=True):
+    """A chat model's answer to a question of the proxy's own, and what it cost."""
+
+    text: str
+    first_token: Mapping[str, float] = {}
+    """Log probabilities of what its first token might have been, where they were asked for and given."""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    usd: float | None = None
+    """By the list of prices; None where none is known."""
+
+
 class ChatModel(Protocol):
     """Asks a configured upstream a question of the proxy's own; implemented in `proxy.upstreams.chat_model`."""
+
+    async def answer(
+        self, upstream: str, model: str, messages: Sequence[Message], *, params: Mapping[str, Any] | None = None, timeout_s: float = 30.0
+    ) -> Completion:
+        """The answer with what it cost. Raises `ProxyError`: the upstream is unknown, unreachable, too slow, or answers with an error."""
 
     async def complete(
         self, upstream: str, model: str, messages: Sequence[Message], *, params: Mapping[str, Any] | None = None, timeout_s: float = 30.0
     ) -> str:
-        """The answer's text. Raises `ProxyError`: the upstream is unknown, unreachable, too slow, or answers with an error."""
+        """The answer's text alone. Raises `ProxyError`."""
 
 
 class ToolRanking(Struct, frozen=True):
@@ -359,3 +377,5 @@ class Ports(Struct, frozen=True):
     clashes: Clashes
     failures: Failures
     knowledge: KnowledgeBases
+    judge: Judge = Builtin()
+    """Whom the policy asks what a text means; the models of this process alone, where it names nobody."""

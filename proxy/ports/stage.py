@@ -171,6 +171,16 @@ class Stage(Generic[OptionsT]):
         return ()
 
     @classmethod
+    def judges(cls, options: OptionsT) -> bool:
+        """Whether it asks `ports.judge` anything: a policy that names a judge and has no such stage is refused."""
+        return bool(cls.verifies)
+
+    @classmethod
+    def needs_judge(cls, options: OptionsT) -> str:
+        """Which of these options nobody in this process can do, as ``mode: llm``, so that a policy must name a judge; "" where none."""
+        return ""
+
+    @classmethod
     def asks(cls, options: OptionsT) -> Mapping[str, str]:
         """Upstreams that these options ask through `ports.chat`, by path inside the options; one that cannot be asked is refused."""
         return {}

@@ -51,6 +51,9 @@ MAX_ERROR_BYTES = 2**20
 class Completion(Handler):
     """A request that the policy's stages see, and its answer."""
 
+    _owned = False
+    """Whether the provider keeps, under the operator's key, what the client may go on from."""
+
     async def _serve(self, path: str, headers: ClientHeaders, hints: RequestHints) -> None:
         dialect = self._dialect
         assert dialect is not None
@@ -60,7 +63,8 @@ class Completion(Handler):
             body = await self.decoded(body, headers.encoding)
         request = await self._parse(dialect, body)
         dialect = self._dialect or dialect
-        if self._owns:
+        self._owned = dialect.path == KEEPING and self.route.keeps_for_operator and not self._translates
+        if self._owned:
             await self._check_owner(dialect, body)
         elif self._policy.judges:
             await aside(len(body), check_keys, body, dialect.carries)
@@ -75,11 +79,6 @@ class Completion(Handler):
             return
         ask = partial(self._ask, exchange, dialect, headers.forwarded)
         await self._deliver(exchange, dialect, await ask(), ask)
-
-    @property
-    def _owns(self) -> bool:
-        """Whether the provider keeps, under the operator's key, what the client may go on from."""
-        return self._dialect is not None and self._dialect.path == KEEPING and self.route.keeps_for_operator and not self._translates
 
     async def _check_owner(self, dialect: Dialect, body: bytes) -> None:
         """Raises `NotFound` where it goes on from what is another client's, `InvalidRequest` where that can be read in two ways."""
@@ -176,7 +175,7 @@ class Completion(Handler):
             if request.stream:
                 self._alive = KeepAlive(self.responder, self._s.server.keep_alive_s, lambda: self._own_headers("pending"))
         reply = await self._call(call)
-        if self._owns and 200 <= reply.status < 300:
+        if self._owned and 200 <= reply.status < 300:
             reply = OwnedReply(reply, self._s.owners, self.route.upstream.name, self._client)
         return self._recognised(exchange, dialect, body, reply)
 
@@ -252,7 +251,7 @@ class Completion(Handler):
     async def _deliver_own(self, exchange: Exchange, dialect: Dialect) -> None:
         """Send the answer that a stage gave in the model's stead."""
         self._s.metrics.count("answers.own_count")
-        if self._owns and exchange.answer is not None and exchange.answer.id:
+        if self._owned and exchange.answer is not None and exchange.answer.id:
             await self._s.owners.add(self.route.upstream.name, [exchange.answer.id], self._client)
         exchange.upstream = OWN
         exchange.facts.context = None  # nothing was sent upstream

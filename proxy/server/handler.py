@@ -266,6 +266,8 @@ class Handler(ABC):
         finally:
             self.room.release()
             self._s.recorder.open.remove(self.id)
+            if (error := self._error) is not None:  # its traceback's frames know this handler: the collector stops all to free a large body
+                error.__traceback__ = error.__context__ = error.__cause__ = None
 
     async def _finish(self) -> None:
         exchange, pipeline = self.exchange, self._policy.pipeline
@@ -291,6 +293,9 @@ class Handler(ABC):
         exchange, place = self.exchange, self._trace.context if self._trace is not None else parent_of(self._scope["headers"])
         answered_by = self._replies[-1].upstream if self._replies else self.route.upstream.name
         upstream = exchange.upstream if exchange is not None else answered_by
+        tries = 0
+        for reply in self._replies:
+            tries += reply.attempts
         return Finished(
             id=self.id,
             exchange=exchange,
@@ -306,7 +311,7 @@ class Handler(ABC):
             model=self._bill.model,
             usage=self._bill.usage,
             usd=self._bill.usd,
-            tries=sum([reply.attempts for reply in self._replies]),
+            tries=tries,
             error=self._error,
             received_at=self.received_at,
             started=self._started,

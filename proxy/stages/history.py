@@ -18,7 +18,7 @@ from msgspec import Meta, Struct, field
 
 from proxy.context.archive import READ_ARCHIVE
 from proxy.context.archive_reader import ArchiveReader
-from proxy.context.compaction.conversation import Compacted, recalled, sent, stored
+from proxy.context.compaction.conversation import Compacted, recalled, send, stored
 from proxy.context.compaction.folding import FoldedRun, folded
 from proxy.context.compaction.late import LateSummaries
 from proxy.context.compaction.measure import prompt_use, token_counter
@@ -193,7 +193,7 @@ class History(Stage[HistoryOptions]):
         done, result = known, "none"
         if severity and options.action != "warn":
             done, result = await self._shorten(exchange, known)
-        self._send(exchange, done)
+        await self._send(exchange, done)
         if severity is None:
             return Verdict(self.name, "unchecked", detail={"store": known.problem}) if known.problem else None
         self.ports.counters.count("context.distraction_count")
@@ -261,9 +261,9 @@ class History(Stage[HistoryOptions]):
 
         return await folded(parts, runs, write, token_counter(exchange, self.ports))
 
-    def _send(self, exchange: Exchange, done: Compacted) -> None:
+    async def _send(self, exchange: Exchange, done: Compacted) -> None:
         given = exchange.messages
-        sent(exchange, done.parts)
+        await send(exchange, done.parts)
         self._reader.offer(exchange)
         if exchange.messages is not given:
             exchange.changes.append({"stage": self.name, "what": "messages", "sent": len(exchange.messages)})

@@ -16,15 +16,14 @@ from msgspec import Meta
 
 from proxy.exchange import Evidence, Exchange, Verdict
 from proxy.grounding.evidence.gathering import question_of
-from proxy.grounding.judging.options import VerifierOptions, asks, make_verifier
 from proxy.grounding.knowledge.checking import KnowledgeChecker
 from proxy.language.detection import load
 from proxy.ports import Ports
 from proxy.ports.facts import FactHit
-from proxy.ports.stage import Positive, Share, Stage
+from proxy.ports.stage import Positive, Share, Stage, StageOptions
 
 
-class KnowledgeOptions(VerifierOptions, frozen=True, kw_only=True):
+class KnowledgeOptions(StageOptions, frozen=True, kw_only=True):
     """``knowledge:``"""
 
     folder: Annotated[
@@ -54,17 +53,12 @@ class Knowledge(Stage[KnowledgeOptions]):
 
     def __init__(self, options: KnowledgeOptions, ports: Ports) -> None:
         super().__init__(options, ports)
-        self._verifier = make_verifier(options, ports)
+        self._verifier = ports.verifiers.get(ports.judge.local_model)
         self._base = ports.knowledge.get(options.folder)
 
     def warm(self) -> None:
         """Read the model that tells languages."""
         load()
-
-    @classmethod
-    def asks(cls, options: KnowledgeOptions) -> Mapping[str, str]:
-        """The judging model's upstream."""
-        return asks(options)
 
     @classmethod
     def folders(cls, options: KnowledgeOptions) -> Mapping[str, str]:
@@ -89,10 +83,11 @@ class Knowledge(Stage[KnowledgeOptions]):
     def _checker(self, exchange: Exchange) -> KnowledgeChecker:
         return KnowledgeChecker(
             self._base,
-            self._verifier.for_client(exchange.client),
+            self._verifier,
             top_k=self.options.top_k,
             min_support=self.options.min_support,
             min_contradiction=self.options.min_contradiction,
+            judge=self.ports.judge.session(exchange, self.name),
         )
 
 

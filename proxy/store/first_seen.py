@@ -39,12 +39,18 @@ class DatabaseFirstSeen:
         key, asked = key_of(client, run), await aside(len(hashes) * _HASH, _all_short, hashes)
         for _ in range(_SWAPS):
             content, version = await self._rows.load(key)
-            stored = dict(_ENTRY.iter_unpack(content or b""))
-            wanted = stored | {hash_: now for hash_ in asked if hash_ not in stored}
-            kept = _bounded(wanted, set(asked), self._per_run)
-            if kept.keys() == stored.keys() or await self._rows.swap(key, _packed(kept), version, client):
-                return [wanted[hash_] for hash_ in asked]
+            times, packed = await aside(len(hashes) * _HASH, _merged, content or b"", asked, now, self._per_run)
+            if packed is None or await self._rows.swap(key, packed, version, client):
+                return times
         raise StoreUnavailable("other workers keep changing the run's times")
+
+
+def _merged(content: bytes, asked: Sequence[int], now: float, most: int) -> tuple[list[float], bytes | None]:
+    """The times of those `asked` for, and what is to be stored of all; None where that is there."""
+    stored = dict(_ENTRY.iter_unpack(content))
+    wanted = stored | {hash_: now for hash_ in asked if hash_ not in stored}
+    kept = _bounded(wanted, set(asked), most)
+    return [wanted[hash_] for hash_ in asked], None if kept.keys() == stored.keys() else _packed(kept)
 
 
 def _packed(times: Mapping[int, float]) -> bytes:

@@ -21,9 +21,10 @@ from proxy.exchange import ContextUse, Exchange, Message, Prompt, Tool
 from proxy.exchange import Request as ChatRequest
 from proxy.exchange.judgements import ClaimPair, Support
 from proxy.exchange.wishes import Wishes
-from proxy.ports import ModelInfo, Ports, ToolRanking
+from proxy.ports import Completion, ModelInfo, Ports, ToolRanking
 from proxy.testing.decisions import ScriptedDecisions as ScriptedDecisions
 from proxy.testing.failures import MemoryFailures as MemoryFailures
+from proxy.testing.judges import ScriptedJudge as ScriptedJudge
 from proxy.testing.knowledge import MemoryKnowledge as MemoryKnowledge
 from proxy.testing.review import MemoryClashes as MemoryClashes
 from proxy.testing.review import MemoryQuarantine as MemoryQuarantine
@@ -137,18 +138,27 @@ class HashEmbedder:
 class ScriptedChat:
     """A `proxy.ports.ChatModel` that gives its answers in order (the last one repeats) and keeps what it was asked."""
 
-    answers: Sequence[str | Exception] = ("",)
+    answers: Sequence[str | Exception | Completion] = ("",)
     asked: list[Sequence[Message]] = field(default_factory=list)
+    params: list[Mapping[str, Any]] = field(default_factory=list)
+    """Of each call."""
 
     async def complete(
         self, upstream: str, model: str, messages: Sequence[Message], *, params: Mapping[str, Any] | None = None, timeout_s: float = 30.0
     ) -> str:
+        """The next answer's text."""
+        return (await self.answer(upstream, model, messages, params=params, timeout_s=timeout_s)).text
+
+    async def answer(
+        self, upstream: str, model: str, messages: Sequence[Message], *, params: Mapping[str, Any] | None = None, timeout_s: float = 30.0
+    ) -> Completion:
         """The next answer."""
         answer = self.answers[min(len(self.asked), len(self.answers) - 1)]
         self.asked.append(messages)
+        self.params.append(params or {})
         if isinstance(answer, Exception):
             raise answer
-        return answer
+        return Completion(answer) if isinstance(answer, str) else answer
 
 
 class SharedWords:

@@ -60,7 +60,7 @@ def make_resilient(
         limit_of=lambda model: tokens.model(upstream.catalogue_name(model)).max_output_tokens,
         dropped=settings.drop_fields,
         max_bytes=max_answer_bytes,
-        decides=_decision_api(settings) is not None,
+        decides="only" if isinstance(settings, BuiltinSettings) else "also" if _decision_api(settings) else "",
     )
     return Resilient(
         translating, settings.retries, slots, settings.fallback, counters, settings.timeouts.total_s, figures, translating.takes

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from msgspec.structs import replace
@@ -55,10 +55,10 @@ class Translating:
         limit_of: Callable[[str], int | None] = lambda model: None,
         dropped: tuple[str, ...] = (),
         max_bytes: int = 100_000_000,
-        decides: bool = True,
+        decides: Literal["also", "only", ""] = "also",
     ) -> None:
         """`speaks` are the APIs of its server; clients of another are translated to the first. `max_bytes` is the longest answer,
-        `decides` whether it may have decision models.
+        `decides` whether it may have decision models, or nothing else.
         """
         self.inner = upstream
         self.name = upstream.name
@@ -82,7 +82,9 @@ class Translating:
     def takes(self, call: Call) -> bool:
         """Whether its server's API has a form for all that a call says; of those in its own API that is for the server to say."""
         client = self._client(call)
-        if not self._decides and call.path in DECISION_PATHS:
+        if call.path in DECISION_PATHS:
+            return self._decides != ""
+        if self._decides == "only":
             return False
         try:
             if client is not None and isinstance(call.body, bytes):

@@ -20,8 +20,10 @@ from proxy.admin.dashboard.rendering import Visitor, environment, own_address, r
 from proxy.admin.dashboard.summaries import REASONS, codes_alike
 from proxy.admin.verdict_answers import listed_claims
 from proxy.errors import InvalidRequest, StoreUnavailable
+from proxy.exchange import Facts, JudgeUse
 from proxy.language.amounts import milliseconds, number, share
 from proxy.ports.panels import Bucket
+from proxy.stages.claims.panel import QualityPanel
 from proxy.stages.history import HistoryPanel
 from proxy.stages.poisoning.panel import PoisoningPanel
 from proxy.stages.registry import STAGES
@@ -277,6 +279,14 @@ def test_panels_tell_what_the_buckets_add_up_to() -> None:
         found["confusion"].detail[-1],
     )
     assert (15.0, 0.0) == found["poisoning"].series[0].values
+
+
+def test_the_quality_panel_tells_of_the_judge() -> None:
+    panel = QualityPanel()
+    panel.add(Facts(faithfulness=1.0, judge=JudgeUse("a/b", asked=3, cached=1, usd=0.02)), ())
+    panel.add(Facts(judge=JudgeUse("a/b", asked=1, unanswered=1)), ())
+    shown = {one.name: one for one in report([Bucket(start=0.0, seconds=60, panels={"quality": panel})], PANELS, {}).panels}
+    assert "judge asked 4 questions, 1 known already, 1 unanswered, $0.0200" in shown["quality"].detail
 
 
 def test_every_server_has_panels_of_traffic_time_cost_errors_and_what_was_caught() -> None:

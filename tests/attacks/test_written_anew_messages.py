@@ -253,3 +253,12 @@ async def test_a_known_key_has_one_spelling(start: Start) -> None:
     async with start(reply(message()), policy=policy(), stages=ALL) as proxy:
         answers = {key: await proxy.post(body, PATH) for key, body in bodies.items()}
     assert dict.fromkeys(bodies, 400) == {key: got.status for key, got in answers.items()}
+
+
+@pytest.mark.parametrize("kind", [FALSE, "web_search_tool_result"])
+async def test_a_translated_answer_that_cannot_be_told_names_no_type_that_was_made_up(kind: str, start: Start) -> None:
+    ask = {"model": "m", "messages": [{"role": "user", "content": "Where?"}]}
+    made = {**api.message(api.text(TRUE)), "content": [{"type": kind, "text": TRUE}]}
+    async with start(reply(made), policy=policy(), stages=ALL, kind="anthropic", apis="[messages]") as proxy:
+        got = await proxy.post(ask, "/v1/chat/completions")
+    assert (502, kind == "web_search_tool_result") == (got.status, kind.encode() in got.body)

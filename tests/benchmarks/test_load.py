@@ -35,6 +35,19 @@ def test_bodies_are_the_same_every_time_and_of_the_stated_size():
     assert len(json.loads(bodies.large())["messages"]) == 200
 
 
+def test_an_agents_body_is_the_same_every_time_and_made_of_what_agents_send():
+    body = bodies.agent()
+    messages = json.loads(body)["messages"]
+    said = "".join(message["content"] or "" for message in messages)
+    assert body == bodies.agent()
+    assert 200_000 <= len(body) <= 212_000
+    assert {"system", "user", "assistant", "tool"} == {message["role"] for message in messages}
+    assert {"def ", "diff --git", '{"total":', "Traceback", "\x1b[32m", "```", "заказ", "订单", "ऑर्डर"} == {
+        sign for sign in ("def ", "diff --git", '{"total":', "Traceback", "\x1b[32m", "```", "заказ", "订单", "ऑर्डर") if sign in said
+    }
+    assert min(body.count(b"{"), body.count(b"\\n"), body.count(b'\\"')) > 1000
+
+
 def test_a_percentile_is_a_value_that_was_seen():
     assert [statistics.percentile([3, 1, 2, 4], share) for share in (0.5, 0.95, 1.0)] == [2, 4, 4]
 

@@ -13,7 +13,6 @@ from proxy.config.settings import Settings, load_settings
 from proxy.errors import ConfigError
 from proxy.exchange import Exchange, Verdict
 from proxy.exchange.judgements import ClaimPair
-from proxy.grounding.judging.options import VerifierOptions, make_verifier
 from proxy.models.making import make_pair_model
 from proxy.models.verifier.onnx import FOLDER, OnnxVerifier
 from proxy.models.verifier.sentence_transformers import TransformersVerifier
@@ -28,12 +27,11 @@ POLICY = "name: p\ndelivery: hold\nstages: [verifies]\n"
 
 class Verifies(Stage):
     name = "verifies"
-    Options = VerifierOptions
     verifies = True
 
     def __init__(self, options, ports) -> None:  # type: ignore[no-untyped-def]
         super().__init__(options, ports)
-        self.verifier = make_verifier(options, ports)
+        self.verifier = ports.verifiers.get(ports.judge.local_model)
 
     async def on_request(self, exchange: Exchange) -> Verdict | None:
         (support,) = await self.verifier.verify([ClaimPair("yes", "yes")])
@@ -99,10 +97,10 @@ def test_a_policy_that_verifies_imports_nothing_heavy_before_the_server_starts(t
     (tmp_path / "policy.yaml").write_text(POLICY)
     code = (
         "import sys; from proxy.app import App; from proxy.config.settings import load_settings; "
-        "from proxy.ports.stage import Stage; from proxy.grounding.judging.options import VerifierOptions, make_verifier\n"
+        "from proxy.ports.stage import Stage\n"
         "class Verifies(Stage):\n"
-        "    name, Options, verifies = 'verifies', VerifierOptions, True\n"
-        "    def __init__(self, options, ports): self.verifier = make_verifier(options, ports)\n"
+        "    name, verifies = 'verifies', True\n"
+        "    def __init__(self, options, ports): self.verifier = ports.verifiers.get()\n"
         "App(load_settings(sys.argv[1]), [Verifies])\n"
         "print([m for m in ('numpy', 'onnxruntime', 'tokenizers', 'torch') if m in sys.modules])"
     )

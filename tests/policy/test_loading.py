@@ -64,7 +64,7 @@ def test_the_hash_follows_the_file(tmp_path: Path) -> None:
         ("name: a\nstagse: []", "stagse: unknown key; did you mean 'stages'?"),
         (
             "name: a\nxyz: []",
-            "xyz: unknown key; known here: name, delivery, enforce, load_models, retrieval_tools, second_opinion, stages, unknown",
+            "xyz: unknown key; known here: name, delivery, enforce, judge, load_models, retrieval_tools, second_opinion, stages, unknown",
         ),
         ("stages: []", "name: expected `str`, got `null`"),
         ("name: a b\nstages: []", "name: expected a word of ASCII letters, digits, - and _, got 'a b'"),

@@ -85,16 +85,20 @@ def actions(policy: Path, stage: str) -> set[tuple[str, str]]:
             {(kind, f"claims_{label}") for kind in ("warn", "block") for label in ("contradicted", "unsupported")},
         ),
         ("{tool_arguments: block}", {("warn", "claims_contradicted"), ("block", "tool_arguments_unsupported")}),
-        (
-            "{verifiers: [{llm: {upstream: openai, model: m}}], action: block}",
-            {(kind, "claims_contradicted, by verifiers of one's own") for kind in ("warn", "block")},
-        ),
     ],
 )
 def test_claims_says_what_it_may_do_by_what_fails(tmp_path: Path, options: str, expected: set[tuple[str, str]]) -> None:
     path = tmp_path / "p.yaml"
     path.write_text(f"name: p\ndelivery: hold\nstages: [claims: {options}]\n")
     assert expected == actions(path, "claims")
+
+
+def test_what_another_judge_finds_was_not_measured(tmp_path: Path) -> None:
+    path = tmp_path / "p.yaml"
+    path.write_text("name: p\njudge: {upstream: openai, model: m}\nstages: [claims: {action: block}, budget: {}]\n")
+    policy = load_policy(path)
+    found = [(action.kind, action.code) for spec in policy.stages for action in policy.actions(spec) if spec.stage.name == "claims"]
+    assert [(kind, "claims_contradicted, by a judge of one's own") for kind in ("warn", "block")] == found
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import asyncio
 import gzip
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from hashlib import sha256
 from pathlib import Path
@@ -18,7 +18,7 @@ from proxy.errors import ModelUnavailable
 from proxy.exchange.judgements import ClaimPair, Support
 from proxy.ports.decisions import Question
 from proxy.server.start_page import start_page
-from proxy.testing import ScriptedVerifiers, hang, reply, serving
+from proxy.testing import ScriptedUpstream, ScriptedVerifiers, hang, reply, serving
 from proxy.upstreams.decision_model import UpstreamDecisions
 from proxy.upstreams.making import decision_apis
 from tests.conftest import EMPTY_TAP, Start
@@ -219,13 +219,30 @@ async def test_errors_are_in_each_shape_s_envelope_with_the_path(judge: Callable
 
 
 async def test_work_is_bounded(judge: Callable[..., Any]) -> None:
-    many = {f"q{i}": {"type": "choice", "criteria": {f"It is option {j} of {i}.": None for j in range(5)}} for i in range(81)}
+    many = {f"q{i}": {"type": "choice", "criteria": {f"It is option {j} of {i}.": None for j in range(5)}} for i in range(26)}
     async with judge(upstream=", window: 50") as post:
         status, _, told = await post("/v1/systemone", {**noul("It has."), "state": "word " * 60})
         assert (400, "context_length_exceeded") == (status, told["error"]["code"])
     async with judge() as post:
         status, _, told = await post("/v1/systemone", {**noul("It has."), "questions": many})
-        assert (400, "405 statements") == (status, told["error"]["message"][19:33])
+        assert (400, "130 statements") == (status, told["error"]["message"][19:33])
+
+
+async def test_what_takes_too_long_is_a_503(judge: Callable[..., Any]) -> None:
+    class Slow(ScriptedVerifiers):
+        async def verify(self, pairs: Sequence[ClaimPair]) -> list[Support | None]:
+            await asyncio.Event().wait()
+            return []
+
+    async with judge(verifiers=Slow(), upstream=", answer_s: 0.05") as post:
+        assert 503 == (await post("/v1/systemone", noul("Somebody else came.")))[0]
+
+
+async def test_processor_time_is_bounded(judge: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("proxy.upstreams.builtin.CHECKS_CPU_S", 0.0)
+    async with judge() as post:
+        status, _, told = await post("/v1/systemone", {**noul("It has come on 5 March."), "state": FACTS * 1000})
+    assert (400, True) == (status, "several calls" in told["error"]["message"])
 
 
 async def test_a_verifier_that_is_overloaded_is_a_503(judge: Callable[..., Any]) -> None:
@@ -272,3 +289,24 @@ def test_what_the_operator_reads_of_it(tmp_path: Path, capsys: pytest.CaptureFix
     assert "/v1/systemone -H" in start_page(load_settings(config, {}), ServerSettings(), 80).curl
     assert 0 == check(config)
     assert "translated" not in capsys.readouterr().out
+
+
+async def test_it_stands_in_for_a_decision_model_and_for_nothing_else(tmp_path: Path, migrated_file: Path) -> None:
+    import aiohttp
+
+    (tmp_path / "store.db").write_bytes(migrated_file.read_bytes())
+    (tmp_path / "policy.yaml").write_text(EMPTY_TAP)
+    async with ScriptedUpstream(reply({"error": {"message": "busy"}}, 503)) as upstream:
+        (tmp_path / "config.yaml").write_text(
+            f"store: {{url: 'sqlite+aiosqlite:///{tmp_path}/store.db'}}\nembeddings: {{disk_mb: 0}}\nupstreams:\n"
+            f"  main: {{kind: openai, base_url: '{upstream.base_url}', retries: {{attempts: 0}}, fallback: [judge]}}\n"
+            "  judge: {kind: builtin}\nroutes: [{upstream: main, policy: policy.yaml}]\n"
+        )
+        app = App(load_settings(tmp_path / "config.yaml", {}), verifiers=ScriptedVerifiers())
+        async with serving(app) as url, aiohttp.ClientSession() as session:
+            async with session.post(f"{url}/v1/systemone", json=noul("The order was delivered.")) as response:
+                assert (200, 0.95) == (response.status, (await response.json())["answers"]["q"]["noul"])
+            async with session.post(
+                f"{url}/v1/chat/completions", json={"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
+            ) as response:
+                assert (503, "busy") == (response.status, (await response.json())["error"]["message"])

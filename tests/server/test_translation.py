@@ -182,8 +182,8 @@ async def test_a_fallback_of_another_kind_takes_what_it_can(
 ) -> None:
     async with ScriptedUpstream(reply(WHOLE["text"]["messages"])) as other:
         busy = reply({"error": {"message": "too busy"}}, 503)
-        second = f"other: {{kind: anthropic, base_url: '{other.base_url}', api_key: k, retries: {{attempts: 0}}}}"
-        async with start(busy, upstream_options=FALLBACK, apis=f"[chat, responses]}}, {second.removesuffix('}')}") as proxy:
+        second = f"  other: {{kind: anthropic, base_url: '{other.base_url}', api_key: k, retries: {{attempts: 0}}}}\n"
+        async with start(busy, upstream_options=FALLBACK, apis="[chat, responses]", more_upstreams=second) as proxy:
             answer: Answer = await proxy.post({**ASKED["chat"], **more})
             assert (expected, 200 == expected) == (answer.status, bool(other.calls))
             if expected == 200:

@@ -1,3 +1,4 @@
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -5,11 +6,15 @@ import pytest
 
 from proxy.errors import ModelUnavailable, PolicyBlocked
 from proxy.exchange import Answer, Choice, Exchange, Sentence, Verdict
-from proxy.exchange.judgements import Claim, Judgement
+from proxy.exchange.judgements import Claim, Judgement, Support
+from proxy.grounding.judging.chat import ChatReadout
+from proxy.grounding.judging.judges import UpstreamJudge
+from proxy.grounding.judging.options import JudgeOptions
 from proxy.language.text import split_sentences
 from proxy.pipeline import Pipeline
+from proxy.ports.judge import Judge
 from proxy.stages.citations import Citations, CitationsOptions
-from proxy.testing import CountedNames, ScriptedVerifiers, make_exchange, make_ports
+from proxy.testing import CountedNames, ScriptedChat, ScriptedJudge, ScriptedVerifiers, make_exchange, make_ports
 
 CONTEXT = """<context>
 ### Passage 1 [Source: docs/guide.md]
@@ -32,9 +37,10 @@ async def judged(
     verifiers: ScriptedVerifiers | None = None,
     context: str = CONTEXT,
     gated: bool = False,
+    judge: Judge | None = None,
 ) -> tuple[Exchange, Verdict]:
     """The exchange and the last verdict, of answers that came whole or sentence by sentence."""
-    ports = make_ports(verifiers=verifiers or ScriptedVerifiers())
+    ports = make_ports(verifiers=verifiers or ScriptedVerifiers(), **({"judge": judge} if judge is not None else {}))
     exchange = make_exchange([{"role": "user", "content": context}])
     pipeline = Pipeline([Citations(CitationsOptions(**(options or {})), ports)])
     await pipeline.request(exchange)
@@ -65,6 +71,22 @@ async def test_citations_that_hold_are_verified() -> None:
     exchange, verdict = await judged(f"{TALL} [Source: guide.md]. {PARIS}. [Passage 2]")
     assert ("pass", (2, 2), (1.0, 1.0)) == (verdict.outcome, exchange.facts.citations, figures(verdict))
     assert [True, True] == [c["supports"] for c in verdict.detail["citations"]]
+
+
+@pytest.mark.parametrize(("choice", "verified"), [("supported", 2), ("neither", 0)])
+async def test_the_policy_s_judge_says_whether_a_passage_supports_what_cites_it(choice: str, verified: int) -> None:
+    judge, unsure = ScriptedJudge(lambda question: choice), ScriptedVerifiers(lambda pair: Support(0.4, 0.3))
+    exchange, _ = await judged(f"{TALL} [Source: guide.md]. {PARIS}. [Passage 2]", verifiers=unsure, judge=judge)
+    assert (verified, 2) == exchange.facts.citations
+    assert {"support"} == {question.purpose for batch in judge.asked for question in batch}
+
+
+async def test_all_citations_of_an_answer_are_one_call_of_the_judge() -> None:
+    said = [{"number": n, "reason": "", "answer": "supported", "confidence": 0.9} for n in (1, 2)]
+    chat, options = ScriptedChat([json.dumps({"answers": said})]), JudgeOptions(upstream="a", model="b")
+    judge, unsure = UpstreamJudge(ChatReadout(chat, options), options), ScriptedVerifiers(lambda pair: Support(0.4, 0.3))
+    exchange, _ = await judged(f"{TALL} [Source: guide.md]. {PARIS}. [Passage 2]", verifiers=unsure, judge=judge)
+    assert ((2, 2), 1) == (exchange.facts.citations, len(chat.asked))
 
 
 async def test_a_german_citation_of_a_german_passage_is_verified() -> None:

@@ -8,12 +8,13 @@ import pytest
 from proxy.errors import ModelUnavailable
 from proxy.exchange import Choice, Exchange, Sentence, ToolCall
 from proxy.exchange.judgements import Support
-from proxy.grounding.judging.second_opinion import SecondOpinion
+from proxy.ports import Ports
+from proxy.ports.judge import AskAbout
 from proxy.stages.claims import Claims, ClaimsOptions
 from proxy.stages.claims.options import Sensitivity
 from proxy.stages.claims.reading import MAX_STATEMENTS, bounded, has_bare_values, read_choice
 from proxy.stages.claims.reporting import MAX_CHARS, MAX_CLAIMS
-from proxy.testing import CountedNames, ScriptedChat, ScriptedVerifiers
+from proxy.testing import CountedNames, ScriptedJudge, ScriptedVerifiers
 from tests.claims import GOLD, LONDON, PARIS, TALL, TOWER, answering, checked, judged_by_words, labels, make_stage, ports_with, texts_of
 from tests.cost import below
 
@@ -78,7 +79,7 @@ async def test_how_readily_a_claim_is_doubted_is_the_policy_s(sensitivity: Sensi
 def test_what_a_policy_says_itself_goes_before_its_sensitivity() -> None:
     assert (0.1, 0.35) == ClaimsOptions(sensitivity="low").bounds()
     assert (0.1, 0.7) == ClaimsOptions(sensitivity="low", min_support=0.7).bounds()
-    assert (0.3, 0.65) == ClaimsOptions(sensitivity="high", unsure=(0.3, 0.7)).bounds()
+    assert (0.35, 0.65) == ClaimsOptions(sensitivity="high").bounds()
     assert (0.05, 0.05) == ClaimsOptions(min_support=0.05).bounds()
 
 
@@ -142,50 +143,51 @@ async def test_a_story_that_is_to_keep_to_the_text_is_judged() -> None:
     assert "block" == (await checked(exchange, action="block")).outcome
 
 
-# ---- a second opinion ----
+# ---- the policy's judge ----
 
-SECOND = SecondOpinion(upstream="openai", model="small")
 UNSURE = "The Eiffel Tower is ugly."
 
 
-def opinion(verdict: str) -> str:
-    return json.dumps({"verdicts": [{"claim": 1, "reason": "So.", "verdict": verdict, "confidence": 0.9}]})
-
-
-def with_opinion(answer: str) -> tuple[Any, ScriptedChat]:
-    chat = ScriptedChat([answer])
+def with_judge(choice: str, ask: AskAbout = "unsure") -> tuple[Ports, ScriptedJudge]:
+    judge = ScriptedJudge(lambda question: choice, ask)
     verifiers = ScriptedVerifiers(lambda pair: Support(0.3, 0.6) if "ugly" in pair.claim else judged_by_words(pair))
-    return ports_with(verifiers, chat=chat), chat
+    return ports_with(verifiers, judge=judge), judge
 
 
-@pytest.mark.parametrize(("said", "outcome", "label"), [("contradicted", "block", "contradicted"), ("supported", "pass", "supported")])
-async def test_a_second_opinion_settles_what_is_unsure(said: str, outcome: str, label: str) -> None:
-    ports, chat = with_opinion(opinion(said))
+@pytest.mark.parametrize(
+    ("choice", "outcome", "label"),
+    [("contradicted", "block", "contradicted"), ("supported", "pass", "supported"), ("", "unsure", "unsure")],
+)
+async def test_the_judge_settles_what_is_unsure(choice: str, outcome: str, label: str) -> None:
+    ports, judge = with_judge(choice)
     exchange = answering(f"{PARIS} {UNSURE}")
-    verdict = await checked(exchange, ports, action="block", second_opinion=SECOND)
-    assert (outcome, ["supported", label], 1) == (verdict.outcome, labels(exchange), len(chat.asked))
-    assert "second_opinion" == exchange.judgements[0][1].decided_by
+    verdict = await checked(exchange, ports, action="block")
+    assert (outcome, ["supported", label], [1]) == (verdict.outcome, labels(exchange), [len(batch) for batch in judge.asked])
+    assert ("judge" if choice else "model") == exchange.judgements[0][1].decided_by
 
 
-async def test_a_second_opinion_that_does_not_come_is_said() -> None:
-    ports, _ = with_opinion("I would rather not say.")
-    exchange = answering(UNSURE)
-    verdict = await checked(exchange, ports, action="block", second_opinion=SECOND)
-    assert ("unsure", ["unsure"], 1) == (verdict.outcome, labels(exchange), verdict.detail["second_opinion"]["asked"])
-    assert ["the verifier openai/small gave 2 answers that cannot be read as verdicts"] == verdict.detail["second_opinion"]["failed"]
+async def test_a_judge_of_everything_is_asked_what_nothing_exact_decides() -> None:
+    ports, judge = with_judge("contradicted", "all")
+    exchange = answering(f"{PARIS} In Paris stands the tower.")
+    await checked(exchange, ports)
+    assert (["supported", "contradicted"], ["literal", "judge"]) == (
+        labels(exchange),
+        [judgement.decided_by for judgement in exchange.judgements[0]],
+    )
+    assert ["In Paris stands the tower."] == [question.statement for batch in judge.asked for question in batch]
 
 
 async def test_what_has_left_sentence_by_sentence_is_asked_about_once() -> None:
-    ports, chat = with_opinion(opinion("contradicted"))
-    stage = make_stage(ports, second_opinion=SECOND)
+    ports, judge = with_judge("contradicted")
+    stage = make_stage(ports)
     exchange = answering(f"{UNSURE} {PARIS}")
     exchange.gated = True
     await stage.on_sentence(exchange, Sentence(f"{UNSURE} ", 0, 0, 0, False))
     await stage.on_sentence(exchange, Sentence(PARIS, 0, 1, len(UNSURE) + 1, True))
-    assert [] == chat.asked
+    assert [] == judge.asked
     verdict = await stage.on_answer(exchange)
     stage.release(exchange)
-    assert (1, ["contradicted", "supported"]) == (len(chat.asked), labels(exchange))
+    assert (1, ["contradicted", "supported"]) == (len(judge.asked), labels(exchange))
     assert verdict is not None
     assert "claims_contradicted" == verdict.code
 

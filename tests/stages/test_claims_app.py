@@ -147,7 +147,6 @@ async def test_the_verdict_stands_inline_where_it_is_asked_for(start: Start) -> 
         ("tap", "action: redact", "delivery: tap cannot"),
         ("gate", "retries: 4", "retries"),
         ("gate", "min_support: 2", "min_support"),
-        ("gate", "verifiers: [{llm: {upstream: other, model: small}, model: x}]", "verifiers"),
     ],
 )
 def test_what_cannot_work_is_refused_when_the_policy_is_loaded(tmp_path: Path, delivery: str, options: str, problem: str) -> None:

@@ -1,22 +1,21 @@
 """The stage: what it does with a score."""
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from typing import Any
 
 import msgspec
 import pytest
 
 from proxy.context.no_answer import NO_ANSWER
-from proxy.errors import ModelUnavailable, PolicyBlocked, UpstreamUnreachable
+from proxy.errors import ModelUnavailable
 from proxy.exchange import Evidence, Exchange, Message, Verdict
-from proxy.grounding.judging.asking import LLMOptions
 from proxy.language.word_overlap import content_words
 from proxy.pipeline import Pipeline
 from proxy.ports import Ports
+from proxy.ports.judge import AskAbout
 from proxy.stages.relevance import Relevance, RelevanceOptions
 from proxy.stages.relevance.stage import newest
-from proxy.testing import CountedNames, HashEmbedder, ScriptedChat, make_exchange, make_ports
+from proxy.testing import CountedNames, HashEmbedder, ScriptedJudge, make_exchange, make_ports
 
 TOWER = "The Eiffel Tower in Paris is 330 metres tall."
 BREAD = (
@@ -33,9 +32,6 @@ PUMP = (
 )
 TALL = "How tall is the Eiffel Tower?"
 TOOLS = [{"type": "function", "function": {"name": "session_search", "parameters": {}}}]
-YES = '{"reasoning": "Passage 1 gives the height.", "relevant": true, "confidence": 0.95, "passages": [1]}'
-NO = '{"reasoning": "None gives a height.", "relevant": false, "confidence": 0.9, "passages": []}'
-LLM = LLMOptions(upstream="judge", model="small")
 
 
 def asking(
@@ -254,94 +250,80 @@ async def test_counters() -> None:
     } == counters.counts
 
 
-# ---- the llm's judgement ----
+# ---- the policy's judge ----
 
 
-async def test_the_llm_decides() -> None:
-    chat = ScriptedChat([NO])
+def with_judge(choice: str, ask: AskAbout = "unsure", **parts: Any) -> tuple[Ports, ScriptedJudge]:
+    judge = ScriptedJudge(lambda question: choice, ask)
+    return make_ports(embedder=ContentWords(), judge=judge, **parts), judge
+
+
+async def test_the_judge_decides() -> None:
+    ports, _ = with_judge("no")
     exchange = asking(TALL, TOWER)
-    verdict = await judged(exchange, make_ports(embedder=ContentWords(), chat=chat), mode="llm", llm=LLM)
+    verdict = await judged(exchange, ports, mode="llm")
     assert ("low_relevance", pytest.approx(0.1)) == (verdict.code, exchange.facts.relevance)
-    assert ("None gives a height.", {"relevant": False, "confidence": 0.9}) == (verdict.detail["reason"], verdict.detail["llm"])
+    assert ("So it is.", {"by": "scripted/judge", "yes": 0.1}) == (verdict.detail["reason"], verdict.detail["judge"])
     assert exchange.answer is not None
 
 
-async def test_the_llm_names_the_passages_that_stay() -> None:
+async def test_it_gets_the_question_and_the_passages() -> None:
+    ports, judge = with_judge("yes")
+    await judged(asking(TALL, TOWER, BREAD), ports, mode="llm")
+    assert [(TALL, (TOWER, BREAD))] == [(question.statement, question.evidence) for question in judge.asked[0]]
+
+
+async def test_passages_are_left_out_by_their_own_similarity() -> None:
+    ports, _ = with_judge("yes")
     exchange = asking(TALL, TOWER, BREAD)
-    await judged(exchange, make_ports(embedder=ContentWords(), chat=ScriptedChat([YES])), mode="llm", llm=LLM, drop_below=0.1)
+    await judged(exchange, ports, mode="llm", drop_below=0.1)
     assert [TOWER] == [p.content for p in exchange.passages]
 
 
 async def test_hybrid_asks_only_when_the_embedding_is_uncertain() -> None:
-    chat = ScriptedChat([YES])
-    ports = make_ports(embedder=ContentWords(), chat=chat)
-    stage = make_stage(ports, mode="hybrid", llm=LLM, uncertain=(0.3, 0.7))
+    ports, judge = with_judge("yes")
+    stage = make_stage(ports, mode="hybrid", uncertain=(0.3, 0.7))
     await stage.on_request(asking(TALL, TOWER))
     await stage.on_request(asking(TALL, BREAD))
-    assert 0 == len(chat.asked)
+    assert [] == judge.asked
 
 
 async def test_hybrid_asks_where_the_embedding_may_not_answer() -> None:
-    chat = ScriptedChat([NO])
-    exchange = asking("How tall?", BREAD)
-    verdict = await judged(exchange, make_ports(embedder=ContentWords(), chat=chat), mode="hybrid", llm=LLM, uncertain=(0.3, 0.7))
-    assert (1, "low_relevance", "warn") == (len(chat.asked), verdict.code, verdict.detail["action"])
+    ports, judge = with_judge("no")
+    verdict = await judged(asking("How tall?", BREAD), ports, mode="hybrid", uncertain=(0.3, 0.7))
+    assert (1, "low_relevance", "warn") == (len(judge.asked), verdict.code, verdict.detail["action"])
 
 
-async def test_hybrid_asks_in_the_uncertain_band() -> None:
-    chat, counters = ScriptedChat([YES]), CountedNames()
+@pytest.mark.parametrize("mode", ["hybrid", "auto"])
+async def test_hybrid_asks_in_the_uncertain_band(mode: str) -> None:
+    counters = CountedNames()
+    ports, judge = with_judge("yes", counters=counters)
     exchange = asking(TALL, BREAD)
-    verdict = await judged(
-        exchange, make_ports(embedder=ContentWords(), chat=chat, counters=counters), mode="hybrid", llm=LLM, uncertain=(0.0, 1.0)
-    )
-    assert ("pass", 0.95, 1) == (verdict.outcome, exchange.facts.relevance, len(chat.asked))
+    verdict = await judged(exchange, ports, mode=mode, uncertain=(0.0, 1.0))
+    assert ("pass", 0.9, 1) == (verdict.outcome, exchange.facts.relevance, len(judge.asked))
     assert 1 == counters.counts["context.relevance_llm_count"]
 
 
-async def test_the_same_question_is_asked_once() -> None:
-    chat = ScriptedChat([YES])
-    stage = make_stage(make_ports(embedder=ContentWords(), chat=chat), mode="llm", llm=LLM)
-    await stage.on_request(asking(TALL, TOWER))
-    again = asking(TALL, TOWER)
-    await stage.on_request(again)
-    assert (1, 0.95) == (len(chat.asked), again.facts.relevance)
+async def test_a_judge_of_everything_is_asked_of_every_context() -> None:
+    ports, judge = with_judge("yes", "all")
+    await judged(asking(TALL, TOWER), ports)
+    assert 1 == len(judge.asked)
 
 
-async def test_one_client_s_judgements_are_not_another_s() -> None:
-    chat = ScriptedChat([YES, NO])
-    stage = make_stage(make_ports(embedder=ContentWords(), chat=chat), mode="llm", llm=LLM)
-    await stage.on_request(asking(TALL, TOWER, client="one"))
-    other = asking(TALL, TOWER, client="two")
-    await stage.on_request(other)
-    assert (2, pytest.approx(0.1)) == (len(chat.asked), other.facts.relevance)
+async def test_by_similarity_alone_nobody_is_asked() -> None:
+    ports, judge = with_judge("yes", "all")
+    await judged(asking(TALL, BREAD), ports, mode="embedding")
+    assert [] == judge.asked
 
 
-@pytest.mark.parametrize("failure", [UpstreamUnreachable("gone"), "I cannot say."])
-async def test_an_llm_that_fails_is_an_error_never_a_pass(failure: str | Exception) -> None:
-    exchange = asking(TALL, TOWER)
-    verdict = await judged(
-        exchange, make_ports(embedder=ContentWords(), chat=ScriptedChat([failure])), mode="hybrid", llm=LLM, uncertain=(0.0, 1.0)
-    )
-    assert ("error", "relevance_llm_failed", None) == (verdict.outcome, verdict.code, exchange.answer)
-    assert exchange.facts.relevance == verdict.score
-
-
-async def test_a_score_is_never_made_up_when_only_the_llm_could_have_given_it() -> None:
-    exchange = asking(TALL, TOWER)
-    verdict = await judged(
-        exchange, make_ports(embedder=ContentWords(), chat=ScriptedChat([UpstreamUnreachable("gone")])), mode="llm", llm=LLM
-    )
-    assert ("error", None, None) == (verdict.outcome, verdict.score, exchange.facts.relevance)
-
-
-@pytest.mark.parametrize("on_error", ["open", "closed"])
-async def test_what_follows_a_failed_check_is_the_policy_s(on_error: str) -> None:
-    chat = ScriptedChat([UpstreamUnreachable("gone")])
-    stage = make_stage(make_ports(embedder=ContentWords(), chat=chat), mode="llm", llm=LLM, on_error=on_error)
-    exchange = make_exchange([{"role": "user", "content": f"<context>{TOWER}</context>\n\n{TALL}"}])
-    with pytest.raises(PolicyBlocked) if on_error == "closed" else nullcontext():
-        await Pipeline([stage]).request(exchange)
-    assert ["error"] == [verdict.outcome for verdict in exchange.verdicts]
+@pytest.mark.parametrize("mode", ["llm", "hybrid"])
+async def test_a_judge_without_an_answer_leaves_it_to_the_similarity(mode: str) -> None:
+    ports, judge = with_judge("")
+    exchange, alone = asking(TALL, TOWER), asking(TALL, TOWER)
+    verdict = await judged(exchange, ports, mode=mode, uncertain=(0.0, 1.0))
+    await judged(alone, make_ports(embedder=ContentWords()))
+    assert ("pass", alone.facts.relevance) == (verdict.outcome, exchange.facts.relevance)
+    assert judge.asked
 
 
 async def test_an_embedder_that_fails_is_an_error_never_a_pass() -> None:
@@ -373,12 +355,8 @@ async def test_passages_are_kept_and_questions_are_not() -> None:
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"mode": "llm"}, "mode llm needs llm"),
-        ({"mode": "hybrid"}, "mode hybrid needs llm"),
         ({"uncertain": [0.8, 0.2]}, "expected .low, high."),
-        ({"mode": "llm", "llm": {"upstream": "a", "model": "b", "timeout_s": 5}}, "shorter than the stage's timeout_ms"),
         ({"min": 1.5}, "<= 1"),
-        ({"mode": "llm", "llm": {"upstream": "a"}}, "missing required field `model`"),
     ],
 )
 def test_options_that_cannot_work_are_refused(options: dict[str, Any], problem: str) -> None:

@@ -104,7 +104,7 @@ async def test_an_upstream_with_only_the_client_s_key_is_not_asked() -> None:
     ("name", "problem"), [("absent", "no upstream 'absent' in config.yaml; known: main"), ("main", "has no key of its own")]
 )
 def test_a_policy_that_asks_what_cannot_be_asked_is_refused_at_start(tmp_path: Path, name: str, problem: str) -> None:
-    (tmp_path / "policy.yaml").write_text(f"name: p\nstages: [relevance: {{mode: llm, llm: {{upstream: {name}, model: m}}}}]\n")
+    (tmp_path / "policy.yaml").write_text(f"name: p\njudge: {{upstream: {name}, model: m}}\nstages: [relevance: {{mode: llm}}]\n")
     (tmp_path / "config.yaml").write_text(
         f"store: {{url: 'sqlite+aiosqlite:///{tmp_path}/s.db'}}\n"
         "upstreams: {main: {kind: openai, base_url: 'http://127.0.0.1:9', api_key: forward}}\n"
@@ -112,4 +112,4 @@ def test_a_policy_that_asks_what_cannot_be_asked_is_refused_at_start(tmp_path: P
     )
     with pytest.raises(ConfigError, match=problem) as caught:
         App(load_settings(tmp_path / "config.yaml", {}))
-    assert "stages.relevance.llm.upstream" == caught.value.path
+    assert "judge.upstream" == caught.value.path

@@ -2,10 +2,12 @@
 
 import json
 
+import orjson
 import pytest
 
+from proxy.errors import InvalidRequest
 from proxy.offloop import LARGE
-from proxy.wire.bodies import count_up_to, reading
+from proxy.wire.bodies import count_up_to, load, reading
 
 
 def _body(messages: list[object]) -> bytes:
@@ -30,3 +32,15 @@ def test_what_takes_longer_than_a_slice_is_parsed_apart(body: bytes, apart: bool
 @pytest.mark.parametrize("body", [b"", b"{", b"{{", b"a{b{c{", b"abc", b"{" + b"a" * 300_000 + b"{b{c", b"{" * 30])
 def test_marks_are_counted_as_far_as_asked(body: bytes, most: int) -> None:
     assert count_up_to(body, b"{", most) == min(body.count(b"{"), most)
+
+
+@pytest.mark.parametrize(("levels", "kept"), [(253, True), (254, False)])
+@pytest.mark.parametrize(("opened", "closed"), [("[", "]"), ('{"a":', "}")], ids=["lists", "objects"])
+def test_a_body_that_could_not_be_written_again_is_refused(levels: int, kept: bool, opened: str, closed: str) -> None:
+    beside = json.dumps([{}] * 300)  # more brackets than levels that may stand in each other
+    body = f'{{"x": {opened * levels}1{closed * levels}, "y": {beside}}}'.encode()
+    if kept:
+        assert orjson.dumps(load(body))
+    else:
+        with pytest.raises(InvalidRequest, match="nested more than 254"):
+            load(body)

@@ -11,8 +11,10 @@ from proxy.errors import ContextLengthExceeded, InvalidRequest
 from proxy.ports.decisions import Answer, Decision, Question
 from proxy.wire.decisions.answers import billing_of, fields_of
 from proxy.wire.decisions.distributions import answer
+from proxy.wire.decisions.openai import OpenAIShape
 from proxy.wire.decisions.openai_served import OpenAIServed
-from proxy.wire.decisions.shape import Served
+from proxy.wire.decisions.shape import Asked, Served, ServedCall
+from proxy.wire.decisions.systemone import GeminiShape, SystemOneShape
 from proxy.wire.decisions.systemone_served import SystemOneServed
 
 OPENAI: dict[str, Any] = {
@@ -247,3 +249,76 @@ def test_usage_of_every_provider() -> None:
 
 def test_an_answer_of_its_own_called_result_is_not_taken_for_an_envelope() -> None:
     assert ["answers", "result"] == sorted(fields_of(b'{"answers": {}, "result": {"answers": {"x": 1}}}'))
+
+
+WORDS = (
+    "type",
+    "name",
+    "instructions",
+    "choices",
+    "value",
+    "levels",
+    "label",
+    "criteria",
+    "content",
+    "role",
+    "text",
+    "probabilities",
+    "noul",
+)
+ANY = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(WORDS) | st.text(max_size=3), inner, max_size=4),
+    max_leaves=12,
+)
+"""JSON with the shapes' own words in it."""
+PLACES = [("questions", 0), ("questions", 1, "choices"), ("input",), ("questions",), ("questions", 2, "levels", 0)]
+NAMED = [("questions", "twice"), ("questions", "which", "criteria"), ("state",), ("questions",), ("questions", "urgent", "criteria", 0)]
+
+
+def read_or_refused(served: Served, fields: Any) -> ServedCall | None:
+    try:
+        return served.parse(body(fields))
+    except InvalidRequest as error:
+        status, told = served.error(error)
+        assert json.loads(told)["error"]["message"] and status in (400, 422)  # noqa: PT018 - the error is what is looked at
+        return None
+
+
+@given(st.sampled_from(PLACES), ANY)
+def test_whatever_openai_s_request_holds_it_is_read_or_refused(path: Any, value: Any) -> None:
+    found = read_or_refused(OpenAIServed(), changed(OPENAI, path, value))
+    if found is not None:
+        assert len(found.questions) == len({question.name for question in found.questions}) >= 1
+        assert found.render(Decision({}), "m")
+
+
+@given(st.sampled_from(NAMED), ANY)
+def test_whatever_system_one_s_request_holds_it_is_read_or_refused(path: Any, value: Any) -> None:
+    found = read_or_refused(SystemOneServed(), changed(SYSTEM_ONE, path, value))
+    if found is not None:
+        even = {one.name: Answer({option: 1 / len(one.options) for option in one.options}) for one in found.questions}
+        assert list(even) == list(json.loads(found.render(Decision(even), "m"))["answers"])
+
+
+ASKED = (
+    Question(name="a", kind="predicate", instructions="It has."),
+    Question(name="b", instructions="Which?", choices=("x", "y")),
+    Question(name="c", kind="score", instructions="How?", choices=("low", "high")),
+)
+
+
+@pytest.mark.parametrize("shape", [OpenAIShape(), SystemOneShape(), GeminiShape()])
+@given(answers=st.lists(ANY, max_size=4) | st.dictionaries(st.sampled_from(["a", "b", "c"]), ANY, max_size=3) | ANY)
+def test_whatever_a_server_answers_each_question_has_probabilities_or_a_problem(shape: Asked, answers: Any) -> None:
+    try:
+        found = shape.parse_answers({"answers": answers}, ASKED)
+    except ValueError:
+        return
+    assert ["a", "b", "c"] == list(found)
+    for question in ASKED:
+        one = found[question.name]
+        assert bool(one.probabilities) != bool(one.problem)
+        if one.probabilities:
+            assert set(question.options) == set(one.probabilities)
+            assert abs(sum(one.probabilities.values()) - 1) < 1e-9

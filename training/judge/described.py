@@ -37,7 +37,7 @@ def _table(head: Sequence[str], lines: Sequence[Sequence[object]]) -> str:
 
 def _by_language(rows: Rows) -> str:
     lines: list[list[object]] = []
-    for language in ("en", "de", "es", "fr", "all"):
+    for language in ("en", "de", "es", "fr", "it", "pt", "all"):
         own = [row for row in rows if language in (row["lang"], "all")]
         labels = Counter(row["label"] for row in own)
         lines.append([language, len({row["doc"] for row in own}), *(labels[label] for label in LABELS), sum(map(held_out, own))])

@@ -17,6 +17,7 @@ from proxy.admin.dashboard.rendering import cut
 from proxy.admin.dashboard.summaries import list_in, mappings_in, outcome_of, why
 from proxy.admin.feedback import LABELS, OUTCOMES
 from proxy.admin.verdict_answers import ListedClaim, ListedClaims, headers_of, listed_claims
+from proxy.language.amounts import dollars, milliseconds, number
 from proxy.store.detail import RecordTexts, RecordVerdict
 from proxy.store.feedback import Feedback
 from proxy.store.records import Record
@@ -121,6 +122,7 @@ def record_page(record: Record, headers: ResponseHeaders, feedback: Mapping[tupl
         "claims": claims,
         "claims_left_out": found.claims_left_out,
         "choices": None if record.answer_body is None else _choices(_loaded(record.answer_body), claims),
+        "judge": _judge(detail),
         "components": _components(detail),
         "stage_rows": _stage_rows(detail),
         "changes": [_change(change) for change in detail.changes],
@@ -145,6 +147,18 @@ def _choices(body: Any, claims: Sequence[ShownClaim]) -> list[Choice]:
             Choice(index, text, pieces([claim for claim in claims if claim.entry.choice == index], text), list_in(choice, "tool_calls"))
         )
     return found
+
+
+def _judge(detail: RecordTexts) -> str:
+    """What the policy's judge was asked, and what that took; "" where there is none."""
+    use = detail.facts.judge if detail.facts is not None else None
+    if use is None:
+        return ""
+    tokens = use.input_tokens + use.output_tokens
+    parts = [f"{use.by}: {number(use.asked)} asked", f"{number(use.cached)} known already" if use.cached else ""]
+    parts += [f"{number(use.unanswered)} unanswered" if use.unanswered else "", f"{number(tokens)} tokens" if tokens else ""]
+    parts += [milliseconds(use.ms) if use.calls else "", dollars(use.usd) if use.usd is not None else "", *use.failed]
+    return ", ".join(filter(None, parts))
 
 
 def _components(detail: RecordTexts) -> list[tuple[str, int]]:

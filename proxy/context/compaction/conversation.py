@@ -15,8 +15,8 @@ from proxy.context.compaction.parts import Part, applied, messages_of, parts_of,
 from proxy.context.compaction.transcript import called_names, evidence_of
 from proxy.context.conversation import blocks_of, prefix_hashes
 from proxy.errors import StoreUnavailable
-from proxy.exchange import Exchange
-from proxy.offloop import aside
+from proxy.exchange import Evidence, Exchange
+from proxy.offloop import aside, each
 from proxy.ports import Compaction, Ports
 
 SHARING_STAGES = frozenset(("history", "compression", "all"))
@@ -82,28 +82,29 @@ async def keep(exchange: Exchange, ports: Ports, parts: Sequence[Part], *, least
     length = next((end for end in ends if end >= least), ends[-1] if ends else 0)
     if not covered or any(part.start < length < part.end for part in parts):
         return None
-    compaction = Compaction(_hashes(exchange, late=late)[length], length, pieces_of(parts, length))
+    hashes = await aside(exchange.original.size, _hashes, exchange, late=late)
+    compaction = Compaction(hashes[length], length, pieces_of(parts, length))
     kept = await ports.compactions.put(compaction, client=exchange.client, run_id=exchange.run_id)
     return kept if kept.covers == compaction.covers else None
 
 
-def sent(exchange: Exchange, parts: Sequence[Part]) -> None:
+async def send(exchange: Exchange, parts: Sequence[Part]) -> None:
     """Forward `parts`; what they leave out stays in the exchange's evidence."""
     messages = messages_of(parts)
     if len(messages) != len(exchange.messages) or any(a is not b for a, b in zip(messages, exchange.messages, strict=True)):
         exchange.messages = messages
-    keep_evidence(exchange, parts)
+    if left_out := await aside(exchange.original.size, _left_out, exchange, parts):
+        exchange.evidence = (*exchange.evidence, *left_out)
 
 
-def keep_evidence(exchange: Exchange, parts: Sequence[Part]) -> None:
-    """Add each of the client's messages that is not forwarded to `exchange.evidence`, once."""
+def _left_out(exchange: Exchange, parts: Sequence[Part]) -> list[Evidence]:
+    """The client's messages that are not forwarded and are no evidence yet."""
     original = exchange.conversation
     there = {part.start for part in parts if not part.made}
     known = {(e.message_index, e.kind) for e in exchange.evidence}
     names = called_names(original)
-    left = ((i, evidence_of(message, i, names)) for i, message in enumerate(original) if i not in there)
-    if found := [one for i, one in left if one and (i, one.kind) not in known]:
-        exchange.evidence = (*exchange.evidence, *found)
+    left = ((i, evidence_of(message, i, names)) for i, message in enumerate(each(original)) if i not in there)
+    return [one for i, one in left if one and (i, one.kind) not in known]
 
 
 def _hashes(exchange: Exchange, *, late: bool) -> dict[int, str]:

@@ -9,6 +9,7 @@ judged by (`proxy.grounding.evidence.retrieval`). Pure and synchronous: a second
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
@@ -22,7 +23,7 @@ from proxy.context.passages.blocks import find_blocks
 from proxy.exchange import Evidence, Exchange, Message
 from proxy.exchange.judgements import EvidenceSpan
 from proxy.grounding.evidence.asserted import Author, asks_about_text, asserted
-from proxy.grounding.evidence.own_texts import own_texts, without_own_texts
+from proxy.grounding.evidence.own_texts import blank_own_texts, own_texts, without_own_texts
 from proxy.grounding.evidence.pieces import cut
 from proxy.grounding.evidence.retrieval import EVIDENCE_CHARS, GAP, Index, TermPositions
 from proxy.grounding.evidence.spans import EvidencePiece, is_heading
@@ -32,6 +33,7 @@ from proxy.offloop import each
 
 if TYPE_CHECKING:
     from proxy.grounding.evidence.retrieval import Similarity
+    from proxy.grounding.records.evidence import Records
     from proxy.grounding.values.stated import StatedValues
 
 MAX_CHARS = 2_000_000
@@ -199,6 +201,12 @@ def _own_results(exchange: Exchange) -> Iterator[tuple[Message, str]]:
             yield message, _ARCHIVE_FRAME.sub("", text_of(message.get("content")))
 
 
+def _titled(one: Evidence, text: str) -> str:
+    """`text` with where it comes from; of what user and system said, who did."""
+    title = one.source or (one.kind if one.kind in ("user", "system") else "")
+    return f"({title}) {text}" if title else text
+
+
 class EvidenceBase:
     """The pieces of all evidence, ready to be searched for many claims. Made in about 0.5 s a million characters."""
 
@@ -247,6 +255,13 @@ class EvidenceBase:
         return StatedValues([without_own_texts(one.content) for one in self.evidence])
 
     @cached_property
+    def records(self) -> Records:
+        """The tables of each evidence, in which what the proxy wrote is blank."""
+        from proxy.grounding.records.evidence import Records  # as above
+
+        return Records([blank_own_texts(one.content) for one in self.evidence])
+
+    @cached_property
     def material(self) -> list[str]:
         """Without what user and system said: of an empty result only the result itself tells."""
         return [one.content for one in self.evidence if one.kind not in ("user", "system")]
@@ -264,6 +279,12 @@ class EvidenceBase:
         rare = max(words, key=len)  # a look for it costs a tenth of what it takes to cut a piece into words
         folded = ((i, sentence.casefold()) for i, sentence in enumerate(self.sentences))
         return next((i for i, sentence in folded if rare in sentence and _WORDS.findall(sentence) == words), None)
+
+    def position_of(self, evidence: int, offset: int) -> int | None:
+        """The position of the piece of an evidence in which a character stands, or of the one before."""
+        first, last = bisect_left(self._owner, evidence), bisect_right(self._owner, evidence)
+        before = [i for i in range(first, last) if self._pieces[i].start <= offset]
+        return before[-1] if before else first if first < last else None
 
     def span(self, position: int) -> EvidenceSpan:
         """Where a piece stands: the text as it is there, with its offsets."""
@@ -298,6 +319,17 @@ class EvidenceBase:
     def text(self, positions: Sequence[int]) -> str:
         """The pieces at `positions` as one text, in their order in the evidence, gaps marked."""
         return self._index.joined(sorted(positions))
+
+    def numbered(self, claim: str, budget_chars: int) -> tuple[str, ...]:
+        """What somebody who can read is to judge `claim` by: all evidence where there is no more than `budget_chars` characters of it, else
+        what says most to it. A text for each piece of evidence, its lines in order.
+        """
+        whole = sum(map(len, self.sentences)) <= budget_chars
+        positions = range(len(self)) if whole else self.search(claim, budget_chars=budget_chars).positions
+        parts: dict[int, list[str]] = {}
+        for i in positions:
+            parts.setdefault(self._owner[i], []).append(self.sentences[i].strip())
+        return tuple(_titled(self.evidence[owner], "\n".join(lines)) for owner, lines in parts.items())
 
     def coverage(self, claim: str, positions: Sequence[int]) -> float:
         """The share of the claim's terms, weighted by how rare they are, that the pieces at `positions` have, 0 to 1."""

@@ -32,3 +32,8 @@ def own_texts(text: str) -> tuple[str, ...]:
 def without_own_texts(text: str) -> str:
     """`text` without them."""
     return _OWN.sub(" ", text) if any(mark in text for mark in _MARKS) else text
+
+
+def blank_own_texts(text: str) -> str:
+    """`text` with as many spaces in their place: what is left stands where it stood."""
+    return _OWN.sub(lambda match: " " * len(match[0]), text) if any(mark in text for mark in _MARKS) else text

@@ -16,6 +16,8 @@ from collections.abc import Collection, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
+from proxy.offloop import LARGE, each
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -44,7 +46,8 @@ def terms(text: str) -> list[str]:
     if not folded.isascii():
         folded = unicodedata.normalize("NFKD", folded)
         folded = "".join(c for c in folded if not unicodedata.combining(c))
-    return [word if word[0].isdigit() else word[:_STEM_CHARS] for word in _TERM.findall(folded)]
+    words = _TERM.findall(folded) if len(folded) < LARGE else (found[0] for found in each(_TERM.finditer(folded)))  # others go between
+    return [word if word[0].isdigit() else word[:_STEM_CHARS] for word in words]
 
 
 class TermPositions:

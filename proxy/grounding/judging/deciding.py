@@ -12,10 +12,12 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from proxy.exchange.judgements import DecidedBy, Label, Support
+from proxy.exchange.judgements import Claim, DecidedBy, Label, Support
 from proxy.grounding.evidence.gathering import EvidenceBase
-from proxy.grounding.values.operations import called_for
-from proxy.grounding.values.recomputing import calculation, derived, follows
+from proxy.grounding.records.deciding import decide
+from proxy.grounding.values.arithmetic import is_derived
+from proxy.grounding.values.belonging import called_for
+from proxy.grounding.values.recomputing import calculation, follows
 from proxy.grounding.values.slots import Slot, slot
 from proxy.grounding.values.stated import missing_names, unsaid_numbers
 from proxy.grounding.values.swaps import swaps
@@ -41,6 +43,8 @@ CONFIRMS = 0.1
 worked out or of something else. Measured: `benchmarks.actions_answers`."""
 TELLS = 0.5
 """The same where the value's place is clear and nothing else need be."""
+SLACK = 1
+"""Words of a claim that name nothing, beyond those up to which cells contradict it, up to which they make a model's "supported" unsure."""
 NEAREST = 6
 """Sentences of the evidence that a claim's values are compared with."""
 TOO_MANY = "too_many_values"
@@ -68,6 +72,8 @@ class ClaimDecision(Struct, frozen=True):
     """Of the piece of evidence that decides."""
     instead: str = ""
     reason: str = ""
+    by_table: bool = False
+    """Whether a cell says so: that is no remark which the answer may correct, whoever pasted it."""
 
 
 class ClaimMatter(Struct, frozen=True):
@@ -78,6 +84,32 @@ class ClaimMatter(Struct, frozen=True):
     nearest: Sequence[int]
     """Positions of the pieces, the nearest first."""
     language: str
+
+
+def by_records(claim: Claim, base: EvidenceBase, language: str) -> ClaimDecision | None:
+    """What the cells of the evidence's tables say to a claim; None where they say nothing that decides it."""
+    found = decide(claim.text, base.records, language)
+    if found is None:
+        return None
+    place = found.place
+    if place is None:
+        position = next((i for i, shown in enumerate(base.sentences) if shown in found.sentence or found.sentence.strip() in shown), None)
+    else:
+        position = base.position_of(place.text, place.table.rows[found.row].start)
+    if found.supported:
+        return ClaimDecision("supported", "exact", position)
+    reason = f"{found.kind} {found.claim} (evidence: {found.evidence})"
+    return ClaimDecision("contradicted", "exact", position, found.evidence if found.replaces else "", reason, place is not None)
+
+
+def doubted(decision: ClaimDecision, claim: Claim, base: EvidenceBase, language: str) -> ClaimDecision:
+    """A model's "supported" is none where a cell of what the claim seems to speak of has another value."""
+    if decision.label != "supported" or decision.by != "model":
+        return decision
+    found = decide(claim.text, base.records, language, slack=SLACK)
+    if found is None or found.supported:
+        return decision
+    return ClaimDecision("unsure", "model", reason=f"{found.kind} {found.claim} (evidence may have: {found.evidence})")
 
 
 def plain(matter: ClaimMatter, support: Support | None, base: EvidenceBase, thresholds: ClaimThresholds) -> ClaimDecision | None:
@@ -202,7 +234,7 @@ def _recomputed(matter: ClaimMatter, base: EvidenceBase) -> ClaimDecision | None
     nearest = [base.sentences[i] for i in matter.nearest[:NEAREST]]
     if not all(called_for(n, matter.text, matter.asked, nearest, base.rows, said.texts, matter.language) for n in numbers):
         every = read_quantities(matter.text, matter.language).numbers
-        possible = all(derived(number, matter.text, matter.asked, said.quantities, said.texts, every) for number in numbers)
+        possible = all(is_derived(number, matter.text, matter.asked, said.quantities, said.texts, every) for number in numbers)
         return ClaimDecision("unsure", "recomputed", reason="nothing calls for the calculation") if possible else None
     few = len({q.base_values()[0] for q in said.quantities.numbers}) <= MAX_RECOMPUTED_FROM
     differs = few and differing(matter, base, also_derived=True)

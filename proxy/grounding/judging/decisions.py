@@ -1,8 +1,8 @@
 """Questions about a text, answered by the engine that checks claims: every option is a statement, judged by the text as its evidence.
 
-- A predicate is its instructions' last paragraph; where that is a question, what its ``yes`` means. How likely it is that the text says so.
-- A choice among words for entailment (`MEANINGS`) is of the statement in its instructions' last paragraph: whether the text supports it,
-  contradicts it, or neither.
+- The statement of a question is what stands in its instructions behind ``Statement:`` or ``Claim:``, or else their last paragraph.
+- A predicate is its statement; where that is a question, what its ``yes`` means. How likely it is that the text says so.
+- A choice among words for entailment (`MEANINGS`) is of its statement: whether the text supports it, contradicts it, or neither.
 - Any other choice, and a score, has a statement for each option: its description, or itself where it is as long as one. They are weighed by
   how well the text supports them; where it supports none, there is no answer.
 
@@ -20,7 +20,9 @@ from msgspec import Struct
 from proxy.errors import ModelUnavailable
 from proxy.exchange import Evidence
 from proxy.exchange.judgements import Claim, Judgement, support
-from proxy.grounding.judging.grounder import Grounder, searchable
+from proxy.grounding.evidence.gathering import EvidenceBase
+from proxy.grounding.judging.grounder import Grounder
+from proxy.offloop import aside
 from proxy.ports import Verifier
 from proxy.ports.decisions import YES_NO, Answer, Question
 
@@ -42,6 +44,7 @@ STATEMENT_WORDS = 3
 """The least that says something of something; a shorter option is a label."""
 MIN_SUPPORT = 0.5
 """Of the best supported option, as of a claim that counts as supported."""
+_LABELS = re.compile(r"^\s{0,9}(?:statement|claim|hypothesis)\s{0,9}:", re.I | re.M)
 _PARAGRAPHS = re.compile(r"\n\s*\n")
 _QUESTION_ENDS = ("?", "？", "؟")
 
@@ -74,7 +77,7 @@ async def decide(verifier: Verifier, state: str, questions: Sequence[Question], 
     statements = list(dict.fromkeys(text for plan in plans for text in plan.statements))
     if not statements:
         return answers
-    base = await searchable([Evidence(state)])
+    base = await aside(len(state), EvidenceBase, [Evidence(state)])
     claims = [Claim(text, 0, len(text)) for text in statements]
     judged = await Grounder(verifier, only_certain=True).judge(claims, base, deadline_s=deadline_s)
     if all(judgement.label == "error" for judgement in judged):
@@ -105,7 +108,8 @@ def _planned(question: Question) -> _Plan:
 
 def _stated(question: Question) -> str:
     """The statement that a question is about."""
-    said = _PARAGRAPHS.split(question.instructions.strip())[-1].strip()
+    *_, said = _LABELS.split(question.instructions)
+    said = _PARAGRAPHS.split(said.strip())[-1].strip()
     if said and not _asks(said):
         return said
     if question.kind == "predicate" and question.descriptions and question.descriptions[0]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -16,15 +17,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proxy.errors import ModelUnavailable
-from proxy.exchange import Evidence, Exchange
 from proxy.exchange.judgements import UNKNOWN_LANGUAGE, Claim, ClaimPair, EvidenceSpan, Judgement, Label, Support
-from proxy.grounding.evidence.gathering import EvidenceBase, Selection, gather
+from proxy.grounding.evidence.gathering import EvidenceBase, Selection
 from proxy.grounding.evidence.retrieval import EVIDENCE_CHARS
+from proxy.grounding.judging.reconsidering import reconsidered
 from proxy.grounding.judging.telling import counterpart, missing
 from proxy.language.detection import language
 from proxy.offloop import OverBudget, aside, each
 from proxy.ports import Embedder, Verifier, knows
 from proxy.ports.deadline import within
+from proxy.ports.judge import JudgeSession
 
 if TYPE_CHECKING:
     import numpy as np
@@ -84,16 +86,20 @@ class Grounder:
         only_certain: bool = False,
         low: float = 0.2,
         compares: bool = True,
+        judge: JudgeSession | None = None,
+        only_related: bool = False,
     ) -> None:
         """A claim is supported from the probability `min_support`, else contradicted from `min_contradiction`.
 
         With `only_certain` a claim is contradicted only where something exact says so (`proxy.grounding.judging.deciding`), and unsure
         where the verifier alone speaks against it; up to a support of `low` it is unsupported. `budget_chars` is how much evidence the
         verifier gets for each claim. Without `embedder` evidence is found by words alone; with `compares` other values are asked about.
+        `judge` is asked over all that, `only_related` where the evidence has something to do with a claim.
         """
         self._verifier, self._embedder = verifier, embedder
         self._min_support, self._min_contradiction = min_support, min_contradiction
         self._budget_chars, self._only_certain, self._low, self._compares = budget_chars, only_certain, low, compares
+        self._judge, self._only_related = judge, only_related
 
     async def judge(
         self, claims: Sequence[Claim], base: EvidenceBase, *, answer: str = "", tongue: str = "", deadline_s: float | None = None
@@ -102,6 +108,20 @@ class Grounder:
 
         The claims' language is `tongue` (ISO 639-1), or else that of `answer`, or of the claims together; a long claim's is its own.
         """
+        if self._judge is None:
+            return await self._by_verifier(claims, base, answer, tongue, deadline_s)
+        started = time.perf_counter()
+        self._judge.join()
+        try:
+            found = await self._by_verifier(claims, base, answer, tongue, deadline_s)
+            left_s = None if deadline_s is None else max(0.01, deadline_s - (time.perf_counter() - started))
+            return await reconsidered(found, base, self._judge, left_s, only_related=self._only_related)
+        finally:
+            self._judge.leave()
+
+    async def _by_verifier(
+        self, claims: Sequence[Claim], base: EvidenceBase, answer: str, tongue: str, deadline_s: float | None
+    ) -> list[Judgement]:
         distinct = {claim.question_and_text: claim for claim in claims if claim.checkable}
         if not distinct or not len(base):
             return [self._unasked(claim) for claim in claims]
@@ -111,11 +131,14 @@ class Grounder:
             async with within(deadline_s):
                 tongue = tongue or await asyncio.to_thread(language, answer or " ".join(texts))  # it loads a model the first time
                 await asyncio.to_thread(_set_tongues, cuts, tongue)
-                await self._find(cuts, base)
-                likely = await self._likely_swaps(cuts, base) if self._only_certain and self._compares else []
-                await self._ask(cuts, likely)
                 if self._only_certain:
-                    await self._decide(cuts, base)
+                    await aside(base.chars, _by_records, cuts, base)
+                open_ = [cut for cut in cuts if cut.decision is None]
+                await self._find(open_, base)
+                likely = await self._likely_swaps(open_, base) if self._only_certain and self._compares else []
+                await self._ask(open_, likely)
+                if self._only_certain:
+                    await self._decide(open_, base)
         except OverBudget:  # to judge what is left is the budget's, too
             raise
         except TimeoutError:
@@ -205,7 +228,7 @@ class Grounder:
 
     async def _decide(self, cuts: Sequence[_Open], base: EvidenceBase) -> None:
         """Set the decision on each claim that could be judged."""
-        from proxy.grounding.judging.deciding import ClaimDecision, decided, needs_similarity, plain, told, wanted_gain
+        from proxy.grounding.judging.deciding import ClaimDecision, decided, doubted, needs_similarity, plain, told, wanted_gain
 
         thresholds = self._thresholds()
 
@@ -233,7 +256,7 @@ class Grounder:
                 if cut.decision is None:
                     cut.decision = decided(matter, cut.support, base, thresholds, slot, near.get(cut.text, 0.0), gain)
                 if cut.decision.by == "model":
-                    cut.decision = told(matter, slot, gain) or cut.decision
+                    cut.decision = told(matter, slot, gain) or doubted(cut.decision, cut.claim, base, cut.tongue)
 
         await aside(0, decide)
 
@@ -322,11 +345,11 @@ class Grounder:
         asked = cut.support is not None
         ranked = base.by_terms(cut.text, cut.selection.positions, cut.similarity) if cut.selection.positions else []
         said, position = found.instead, found.position if found.position is not None else next(iter(ranked), None)
-        if found.label == "contradicted" and not said:
+        if found.label == "contradicted" and not said and ranked:
             said, position = counterpart(cut.claim.text, ranked, base, cut.tongue)
         span = None if position is None else base.span(position)
         label, reason = found.label, found.reason
-        if label == "contradicted" and span is not None and span.opinion:
+        if label == "contradicted" and span is not None and span.opinion and not found.by_table:
             label, said = "unsure", ""  # whoever answers may know better than the user
         if not reason and label not in ("supported",) and asked:
             reason = missing(cut.claim.text, cut.selection.text, cut.tongue) or support.detail
@@ -341,6 +364,7 @@ class Grounder:
             found.by,
             reason,
             cut.tongue if reason == UNKNOWN_LANGUAGE else "",
+            found.by_table,
         )
 
     def _judgement(self, cut: _Open, base: EvidenceBase) -> Judgement:
@@ -374,14 +398,12 @@ class Grounder:
         return "contradicted" if support.contradicted >= self._min_contradiction else "unsupported"
 
 
-async def evidence_of(exchange: Exchange) -> list[Evidence]:
-    """All evidence of a request."""
-    return await aside(exchange.original.size + sum(len(one.content) for one in exchange.evidence), gather, exchange)
+def _by_records(cuts: Sequence[_Open], base: EvidenceBase) -> None:
+    """Decide those to which the cells of a table say something, before any model."""
+    from proxy.grounding.judging.deciding import by_records
 
-
-async def searchable(evidence: Sequence[Evidence]) -> EvidenceBase:
-    """The pieces of `evidence`."""
-    return await aside(sum(len(one.content) for one in evidence), EvidenceBase, evidence)
+    for cut in each(cuts):
+        cut.decision = by_records(cut.claim, base, cut.tongue)
 
 
 def _set_tongues(cuts: Sequence[_Open], tongue: str) -> None:

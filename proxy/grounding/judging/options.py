@@ -1,88 +1,86 @@
-"""What a policy says of verifiers, and the verifier that it means.
+"""What a policy says of its judge: ``judge:``, and ``second_opinion:``, its old name.
 
-    - claims:
-        verifiers: [builtin, {llm: {upstream: openai, model: gpt-4o-mini, timeout_s: 4}}]
-        combine: cascade
-
-An entry is ``builtin``, ``{model: NAME_OR_FOLDER}`` (an NLI cross-encoder or token classifier, with the extra
-``groundwire[sentence-transformers]``; a relative folder starts at config.yaml) or ``{llm: {…}}``. A stage's options extend
-`VerifierOptions`; the stage itself calls `make_verifier` once and ``for_client`` for each exchange.
+judge: {upstream: openai, model: gpt-4o-mini, kind: chat, ask: unsure, max_usd_per_day: 2}
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
-from proxy.grounding.judging.combined import UNSURE, Combine, CombinedVerifier
-from proxy.grounding.judging.llm import LLMVerifier, LLMVerifierOptions
-from proxy.ports import Ports, Verifier
-from proxy.ports.stage import Share, StageOptions
+from proxy.ports.judge import AskAbout
+from proxy.ports.stage import Share
 
 
-class OtherVerifier(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An entry of ``verifiers:`` that is not ``builtin``."""
+class JudgeOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """``judge:`` of a policy: who is asked what a text means."""
 
-    model: Annotated[str, Meta(min_length=1, description="name on the Hugging Face hub, or a folder")] | None = None
-    llm: LLMVerifierOptions | None = None
-
-    def __post_init__(self) -> None:
-        if (self.model is None) == (self.llm is None):
-            raise ValueError("expected builtin, {model: NAME_OR_FOLDER} or {llm: {upstream: …, model: …}}")
-
-
-class VerifierOptions(StageOptions, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Options of a stage that verifies."""
-
-    verifiers: Annotated[
-        tuple[Literal["builtin"] | OtherVerifier, ...],
-        Meta(min_length=1, max_length=5, description="who judges: builtin, {model: NAME_OR_FOLDER}, {llm: {upstream, model, …}}"),
-    ] = ("builtin",)
-    combine: Annotated[
-        Combine,
+    kind: Annotated[
+        Literal["decisions", "chat", "builtin"],
         Meta(
-            description="of several verifiers: the next only where the one before is unsure (cascade), the mean of all (mean), "
-            "or the one that supports least (strictest)"
+            description="decisions: a decision model of the upstream, which answers with probabilities; chat: any chat model; builtin: "
+            "the models of this process alone"
         ),
-    ] = "cascade"
-    unsure: Annotated[tuple[Share, Share], Meta(description="cascade: between these supports the next verifier is asked")] = UNSURE
+    ] = "chat"
+    upstream: Annotated[str, Meta(description="an upstream of config.yaml with a key of its own; not for builtin")] = ""
+    model: Annotated[
+        str,
+        Meta(
+            description="model name, as that upstream knows it; of builtin a sentence-transformers model by its name or folder, and "
+            "nothing for the built-in one"
+        ),
+    ] = ""
+    ask: Annotated[
+        AskAbout,
+        Meta(
+            description="what it is asked about: what the built-in models are not sure to hold (unsure), or every statement that nothing "
+            "exact decides (all)"
+        ),
+    ] = "unsure"
+    timeout_ms: Annotated[
+        float, Meta(gt=0, description="longest wait for its answers, retries included; then the built-in ones' stand")
+    ] = 4000
+    max_usd_per_day: Annotated[
+        Annotated[float, Meta(gt=0)] | None,
+        Meta(
+            description="what it may cost from midnight to midnight, UTC, all workers of this server together (each has its share); it "
+            "needs a known price",
+        ),
+    ] = None
+    readout: Annotated[
+        Literal["json", "logprobs"],
+        Meta(
+            description="chat: how its answers are read: many questions a call, answered in JSON, or one a call, by the log "
+            "probabilities of the first token of its answer"
+        ),
+    ] = "json"
+    params: Annotated[Mapping[str, Any], Meta(description="chat: further fields of the call, as max_tokens")] = {}
+    temperature: Annotated[
+        float, Meta(gt=0, description="its probabilities are flattened (above 1) or sharpened by it; groundwire judge calibrate fits it")
+    ] = 1.0
+    min_support: Annotated[Share, Meta(description="probability from which its supported counts")] = 0.6
+    min_contradiction: Annotated[Share, Meta(description="probability from which its contradicted counts")] = 0.6
 
     def __post_init__(self) -> None:
-        if self.unsure[0] >= self.unsure[1]:
-            raise ValueError(f"unsure: expected [LOW, HIGH] with LOW below HIGH, got {list(self.unsure)}")
-        for i, entry in enumerate(self.verifiers):
-            if entry in self.verifiers[:i]:
-                raise ValueError(f"verifiers[{i}] stands here twice")
+        if self.kind == "builtin" and self.upstream:
+            raise ValueError("upstream is for kind: decisions and kind: chat")
+        if self.kind != "builtin" and not (self.upstream and self.model):
+            raise ValueError(f"kind {self.kind} needs upstream and model")
 
 
-def asks(options: VerifierOptions) -> dict[str, str]:
-    """For `Stage.asks`: upstreams by path inside the options."""
-    return {
-        f"verifiers[{i}].llm.upstream": entry.llm.upstream
-        for i, entry in enumerate(options.verifiers)
-        if isinstance(entry, OtherVerifier) and entry.llm is not None
-    }
+class SecondOpinion(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """``second_opinion:`` of a policy: the old name of a judge that is asked about what the built-in one is unsure of."""
 
+    upstream: Annotated[str, Meta(min_length=1, description="an upstream of config.yaml with a key of its own")]
+    model: Annotated[str, Meta(min_length=1, description="model name, as that upstream knows it")]
+    timeout_s: Annotated[float, Meta(gt=0, description="longest wait for its judgement, retries included")] = 4.0
+    params: Annotated[Mapping[str, Any], Meta(description="further fields of the call, as max_tokens")] = {}
 
-def local_models(options: Any) -> tuple[str, ...]:
-    """What `ports.verifiers.get` is asked for by a stage with these options, to be loaded at start; "" is the built-in one."""
-    if not isinstance(options, VerifierOptions):
-        return ("",)
-    found = ("" if entry == "builtin" else entry.model for entry in options.verifiers if not _is_llm(entry))
-    return tuple(name for name in found if name is not None)
-
-
-def _is_llm(entry: str | OtherVerifier) -> bool:
-    return isinstance(entry, OtherVerifier) and entry.llm is not None
-
-
-def make_verifier(options: VerifierOptions, ports: Ports) -> CombinedVerifier:
-    """The verifier of a policy's stage, made once; nothing is loaded yet."""
-    members: list[Verifier] = []
-    for entry in options.verifiers:
-        if isinstance(entry, OtherVerifier) and entry.llm is not None:
-            members.append(LLMVerifier(ports.chat, entry.llm))
-        else:
-            members.append(ports.verifiers.get("" if entry == "builtin" else entry.model or ""))
-    return CombinedVerifier(members, options.combine, options.unsure)
+    @property
+    def judge(self) -> JudgeOptions:
+        """The same as a judge."""
+        return JudgeOptions(
+            kind="chat", upstream=self.upstream, model=self.model, ask="unsure", timeout_ms=self.timeout_s * 1000, params=self.params
+        )

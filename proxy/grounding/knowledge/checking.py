@@ -26,6 +26,7 @@ from proxy.language.detection import language
 from proxy.ports import KnowledgeBase, Verifier
 from proxy.ports.deadline import within
 from proxy.ports.facts import Fact, FactHit
+from proxy.ports.judge import JudgeSession
 
 if TYPE_CHECKING:
     from proxy.grounding.knowledge.subjects import FactMatter
@@ -61,14 +62,16 @@ class KnowledgeChecker:
         min_support: float = 0.5,
         min_contradiction: float = 0.5,
         clock: Callable[[], float] = time.time,
+        judge: JudgeSession | None = None,
     ) -> None:
         """A claim is supported by a fact from the probability `min_support`, contradicted from `min_contradiction`.
 
-        `top_k` facts are retrieved for each claim; `clock` says which of them hold now.
+        `top_k` facts are retrieved for each claim; `clock` says which of them hold now. `judge` is asked over the verifier about facts that
+        have something to do with a claim.
         """
         self._base, self._top_k, self._clock = base, top_k, clock
         self._min_support, self._min_contradiction = min_support, min_contradiction
-        self._grounder = Grounder(verifier, min_support=min_support, min_contradiction=min_contradiction)
+        self._grounder = Grounder(verifier, min_support=min_support, min_contradiction=min_contradiction, judge=judge, only_related=True)
         self._verifier = verifier
 
     async def version(self) -> str:

@@ -18,10 +18,11 @@ from msgspec import Struct
 
 from proxy.grounding.evidence.reading import FUNCTION_WORDS, NUMERAL, EvidenceReading, read_evidence
 from proxy.grounding.evidence.retrieval import terms
+from proxy.grounding.values.arithmetic import is_derived
 from proxy.language.dates import Date, date_agrees
 from proxy.language.names import Name, missing_name, name_words, read_names
 from proxy.language.negation import is_negated, without_negation
-from proxy.language.quantities import Quantities, Quantity, agrees, derivable, read_quantities
+from proxy.language.quantities import Quantities, Quantity, agrees, read_quantities
 
 Kind = Literal["number", "date", "unit", "name", "negation"]
 MAX_CHARS = 20_000
@@ -120,7 +121,7 @@ def number_is_said(quantity: Quantity, claim: str, read: ValueReading) -> bool:
         return True
     if not quantity.dimension and not quantity.spelled and all(n in read.numerals for n in NUMERAL.findall(quantity.text)):
         return True
-    return derivable(quantity, claim, numbers, read.years)
+    return is_derived(quantity, claim, "", read.quantities, years=read.years)
 
 
 def _same_numeral_in_another_unit(quantity: Quantity, read: EvidenceReading) -> Quantity | None:

@@ -17,7 +17,7 @@ from itertools import islice
 from msgspec import Struct
 
 from proxy.grounding.evidence.reading import read_evidence
-from proxy.grounding.values.derivable import reachable
+from proxy.grounding.values.arithmetic import may_follow
 from proxy.grounding.values.places import in_place, words_of
 from proxy.grounding.values.stated import Kind, StatedValues, Value, unsaid_values
 from proxy.language.negation import is_negated
@@ -111,7 +111,7 @@ def may_differ(
     if also_derived:
         return unsaid
     around = [read_quantities(asked, language), *(read_evidence(sentence).quantities for sentence in sentences)]
-    return [value for value in unsaid if not (isinstance(value.read, Quantity) and reachable(value.read, quantities, around))]
+    return [value for value in unsaid if not (isinstance(value.read, Quantity) and may_follow(value.read, quantities, around))]
 
 
 def supposed(claim: str) -> bool:

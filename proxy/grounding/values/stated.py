@@ -15,8 +15,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proxy.grounding.evidence.reading import NUMERAL
+from proxy.grounding.values.arithmetic import is_derived
 from proxy.grounding.values.consistency import date_is_said, says_nothing
-from proxy.grounding.values.recomputing import derived
 from proxy.grounding.values.times import date_derived, time_derived, time_in_zone
 from proxy.language.dates import Date, Time, date_agrees
 from proxy.language.names import Name, NameWords, bare, folded, missing_name, name_words, read_names
@@ -144,7 +144,7 @@ def unsaid_values(
     for number in each(quantities.numbers):
         if says_nothing(number, claim) or _is_said(number, claim, said):
             continue
-        if also_derived or not derived(number, claim, asked, said.quantities, said.texts, quantities.numbers):
+        if also_derived or not is_derived(number, claim, asked, said.quantities, said.texts, quantities.numbers):
             yield Value("number", number.text, number.start, number.end, number)
     for date in quantities.dates:
         if _date_is_said(date, said):

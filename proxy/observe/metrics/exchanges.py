@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from proxy.exchange import QUIET, ContextUse, Facts, Usage, Verdict
+from proxy.exchange import QUIET, ContextUse, Facts, JudgeUse, Usage, Verdict
 from proxy.observe.finished import Finished
 from proxy.observe.metrics.tally import OTHER, CounterTally, HistogramTally, Names, Tallies
 from proxy.ports import ModelInfo
@@ -156,6 +156,8 @@ class Exchanges:
             self._usage(found, upstream, model, usage)
         if judged and facts is not None:
             _facts(found, facts)
+            if facts.judge is not None:
+                self._judge(facts.judge)
         if verdicts:
             self._verdicts(found, verdicts)
 
@@ -174,6 +176,18 @@ class Exchanges:
             spread.observe(ms / 1000)
             judged = True
         return timings.get("after_ms", 0.0), judged
+
+    def _judge(self, use: JudgeUse) -> None:
+        count = self._tallies.count
+        answered = use.asked - use.cached - use.unanswered
+        for result, number in (("answered", answered), ("cached", use.cached), ("unanswered", use.unanswered)):
+            count("groundwire_judge_questions", use.by, result).value += number
+        for kind, tokens in (("prompt", use.input_tokens), ("completion", use.output_tokens)):
+            count("groundwire_judge_tokens", use.by, kind).value += max(0, tokens)
+        if use.usd:
+            count("groundwire_judge_cost_usd", use.by).value += max(0.0, use.usd)
+        if use.calls:
+            self._tallies.spread("groundwire_judge_seconds", use.by).observe(use.ms / 1000)
 
     def _usage(self, route: _Route, upstream: str, model: str, usage: Usage) -> None:
         if usage.prompt_tokens < 0 or usage.completion_tokens < 0 or usage.cached_tokens < 0:

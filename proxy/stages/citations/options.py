@@ -6,11 +6,10 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from proxy.grounding.judging.options import VerifierOptions
-from proxy.ports.stage import Positive, Share
+from proxy.ports.stage import Positive, Share, StageOptions
 
 
-class CitationsOptions(VerifierOptions, frozen=True, kw_only=True):
+class CitationsOptions(StageOptions, frozen=True, kw_only=True):
     """``citations:``"""
 
     action: Annotated[

@@ -25,7 +25,6 @@ from proxy.grounding.citations.citing import CitedStatement, without_marks
 from proxy.grounding.citations.scores import CitationFinding, Judged
 from proxy.grounding.evidence.gathering import gather, may_have_context, question_of
 from proxy.grounding.judging.grounder import Grounder
-from proxy.grounding.judging.options import asks, make_verifier
 from proxy.grounding.quality import refresh
 from proxy.language.detection import language, load
 from proxy.offloop import SENTENCES, Breather, aside
@@ -89,7 +88,7 @@ class Citations(SentenceStage[CitationsOptions]):
 
     def __init__(self, options: CitationsOptions, ports: Ports) -> None:
         super().__init__(options, ports)
-        self._verifier = make_verifier(options, ports)
+        self._verifier = ports.verifiers.get(ports.judge.local_model)
         self._cases: dict[str, Case] = {}
         """By exchange id, while it lasts."""
 
@@ -115,11 +114,6 @@ class Citations(SentenceStage[CitationsOptions]):
         if options.action == "block" and options.min_recall:
             found.append(Action("block", "citation_recall"))
         return (*found, Action("warn", "context_ignored"))
-
-    @classmethod
-    def asks(cls, options: CitationsOptions) -> Mapping[str, str]:
-        """The judging model's upstream."""
-        return asks(options)
 
     @property
     def judges_sentences(self) -> bool:
@@ -178,7 +172,8 @@ class Citations(SentenceStage[CitationsOptions]):
         if not exchange.gated:
             self.release(exchange)  # another answer to another prompt, where it was asked for again
         said = [exchange.marked.get(choice.index, choice.text) for choice in exchange.answer.choices]
-        if exchange.knowledge is None and not may_have_context(exchange) and not any(_MARK.search(text) for text in said):
+        marked = exchange.knowledge is not None or any(_MARK.search(text) for text in said)
+        if not marked and not await aside(exchange.original.size, may_have_context, exchange):
             return self._summed_up(exchange, (), (), False, self._nothing(exchange))
         case = await self._case(exchange)
         found: dict[int, list[Judged]] = {}
@@ -211,9 +206,10 @@ class Citations(SentenceStage[CitationsOptions]):
 
     def _made(self, exchange: Exchange) -> Case:
         grounder = Grounder(
-            self._verifier.for_client(exchange.client),
+            self._verifier,
             embedder=self.ports.embedder if self.options.embed else None,
             min_support=self.options.min_support,
+            judge=self.ports.judge.session(exchange, self.name),
         )
         evidence = gather(exchange)
         citable = Citable(exchange.messages, evidence, exchange.passages, exchange.retrieval_tools)

@@ -33,15 +33,11 @@ def failing_of(found: Sequence[FoundClaims], fail_on: str) -> list[Judgement]:
 
 
 def actions_of(options: ClaimsOptions) -> tuple[Action, ...]:
-    """Warnings and what else the policy does about each label that fails.
-
-    The measurements are of the built-in verifier alone: what is called contradicted where another one judges is another matter.
-    """
-    judges = "" if options.verifiers == ("builtin",) else ", by verifiers of one's own"
+    """Warnings and what else the policy does about each label that fails."""
     kinds: tuple[ActionKind, ...] = ("warn", *((kind,) if (kind := _KINDS.get(options.action)) else ()))
-    found = [Action(kind, f"claims_{label}{judges}") for label in _FAILING[options.fail_on] for kind in kinds]
+    found = [Action(kind, f"claims_{label}") for label in _FAILING[options.fail_on] for kind in kinds]
     if options.tool_arguments != "skip":
-        found.append(Action("block" if options.tool_arguments == "block" else "warn", f"tool_arguments_unsupported{judges}"))
+        found.append(Action("block" if options.tool_arguments == "block" else "warn", "tool_arguments_unsupported"))
     return tuple(found)
 
 

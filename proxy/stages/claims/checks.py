@@ -17,8 +17,8 @@ from proxy.exchange.judgements import UNKNOWN_LANGUAGE, Claim, Judgement
 from proxy.grounding.claims.claims import ClaimReader
 from proxy.grounding.evidence.gathering import EvidenceBase, EvidenceScope
 from proxy.grounding.judging.grounder import Grounder
-from proxy.grounding.judging.second_opinion import Opinions
 from proxy.grounding.values.places import words_of
+from proxy.ports.judge import JudgeSession
 
 FEW = 256
 """Judgements that are summed up with each sentence."""
@@ -68,8 +68,9 @@ def within(judgement: Judgement, scope: EvidenceScope) -> Judgement:
     """A judgement by what user and system have said alone, where there is no context (`scope`).
 
     What differs from a few lines of theirs is unsure and not contradicted: a plan, a proposal or a result of the answer's has values of its
-    own. What they say nothing of is unsure where the user asks about pasted lines. Else it is not checkable, since an answer may know more
-    than its user, unless the verifier holds against it a fact with which it shares a word.
+    own. A cell of a table is another matter, where the system gives it or the user asks about it. What they say nothing of is unsure where
+    the user asks about pasted lines. Else it is not checkable, since an answer may know more than its user, unless the verifier holds
+    against it a fact with which it shares a word.
     """
     label, span = judgement.label, judgement.evidence
     if scope == "declared" and label == "error":  # too late, or no verifier: nobody has asked for a check of such a chat
@@ -78,7 +79,8 @@ def within(judgement: Judgement, scope: EvidenceScope) -> Judgement:
         return judgement
     declared = span is not None and span.kind in ("user", "system")
     if label == "contradicted":
-        return replace(judgement, label="unsure") if declared and judgement.decided_by == "exact" else judgement
+        told = judgement.by_table and span is not None and (scope == "pasted" or span.kind == "system")
+        return replace(judgement, label="unsure") if declared and judgement.decided_by == "exact" and not told else judgement
     against = (judgement.contradiction or 0.0) >= AGAINST and span is not None and words_of(judgement.claim.text) & words_of(span.text)
     if judgement.decided_by == "exact" or against or (scope == "pasted" and declared):
         return replace(judgement, label="unsure")
@@ -112,7 +114,9 @@ class JudgedAttempt(Struct, frozen=True):
 class Checks:
     """Of one exchange."""
 
-    def __init__(self) -> None:
+    def __init__(self, judge: JudgeSession | None = None) -> None:
+        self.judge = judge
+        """Whom the policy asks over the built-in models; None where nobody."""
         self._ground: asyncio.Task[Ground] | None = None
         self._warming: asyncio.Task[None] | None = None
         self._said: dict[int, str] = {}
@@ -122,8 +126,6 @@ class Checks:
         self.checkable: dict[int, int] = {}
         """How many of them could be judged, by choice."""
         self._told = 0
-        self.opinions: list[Opinions] = []
-        """What second opinions were asked for."""
         self.attempts: dict[int, JudgedAttempt] = {}
         """By position in `exchange.attempts`."""
         self.json: set[int] = set()
@@ -202,6 +204,8 @@ class Checks:
         for task in (self._ground, self._warming):
             if task is not None:
                 task.cancel()
+        if self.judge is not None:
+            self.judge.close()
 
 
 def _seen(task: asyncio.Task[Any]) -> None:

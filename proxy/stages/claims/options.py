@@ -7,10 +7,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from proxy.grounding.judging.combined import UNSURE
-from proxy.grounding.judging.options import VerifierOptions
-from proxy.grounding.judging.second_opinion import SecondOpinion
-from proxy.ports.stage import Positive, Share
+from proxy.ports.stage import Positive, Share, StageOptions
 
 Action = Literal["annotate", "redact", "retry", "replace", "block"]
 Sensitivity = Literal["low", "balanced", "high"]
@@ -18,7 +15,7 @@ POINTS: Mapping[Sensitivity, tuple[float, float]] = {"low": (0.1, 0.35), "balanc
 """Probabilities of support up to which a claim is unsupported, and from which it is supported; what each is worth: `benchmarks.claims`."""
 
 
-class ClaimsOptions(VerifierOptions, frozen=True, kw_only=True):
+class ClaimsOptions(StageOptions, frozen=True, kw_only=True):
     """``claims:``"""
 
     action: Annotated[
@@ -40,7 +37,7 @@ class ClaimsOptions(VerifierOptions, frozen=True, kw_only=True):
         Sensitivity,
         Meta(
             description="how readily a claim is doubted: low leaves more right ones alone, high finds more wrong ones; where they are "
-            "not set it says min_support, and below which support a claim is unsupported (the lower end of unsure): 0.1, 0.2 or 0.35"
+            "not set it says min_support, and below which support a claim is unsupported: 0.1, 0.2 or 0.35"
         ),
     ] = "balanced"
     min_support: Annotated[
@@ -54,12 +51,6 @@ class ClaimsOptions(VerifierOptions, frozen=True, kw_only=True):
             "model than the built-in one judges"
         ),
     ] = 0.5
-    second_opinion: Annotated[
-        SecondOpinion | None,
-        Meta(
-            description="a model that is asked about just the claims that are unsure or seem unsupported; a policy's own key sets it, too"
-        ),
-    ] = None
     min_faithfulness: Annotated[
         Share,
         Meta(
@@ -93,4 +84,4 @@ class ClaimsOptions(VerifierOptions, frozen=True, kw_only=True):
         """Probabilities of support up to which a claim is unsupported, and from which it is supported."""
         low, high = POINTS[self.sensitivity]
         high = high if self.min_support is None else self.min_support
-        return min(low if self.unsure == UNSURE else self.unsure[0], high), high
+        return min(low, high), high

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from proxy.exchange.judgements import EvidenceSpan, Judgement, faithfulness
-from proxy.grounding.judging.second_opinion import Opinions
 from proxy.stages.claims.checks import FoundClaims
 
 MAX_CLAIMS = 60
@@ -21,8 +20,6 @@ _URGENT = ("contradicted", "unsupported", "unsure", "error")
 COUNTERS = {
     "claims.checked_count": "statements of answers that were checked",
     **{f"claims.{name}_count": f"statements found {name}" for name in ("supported", "contradicted", "unsupported", "unsure", "error")},
-    "claims.second_opinion_count": "statements on which a second opinion was asked for",
-    "claims.second_opinion_failed_count": "second opinions that did not come",
     "claims.redacted_count": "statements taken out",
     "claims.replaced_count": "answers replaced",
     "claims.retried_count": "answers for which another one was asked",
@@ -53,14 +50,6 @@ def counted(found: Sequence[FoundClaims]) -> dict[str, int] | None:
     counts = Counter(one.judgement.label for one in found if one.judgement.label != "not_checkable")
     labels = (*(label for label in _URGENT if label != "error"), *(("error",) if counts["error"] else ()))
     return {label: counts[label] for label in ("supported", *labels)} if counts else None
-
-
-def told(opinions: Sequence[Opinions]) -> dict[str, Any]:
-    """Of the second opinions that were asked for: on how many claims, and why nothing came of it."""
-    if not opinions:
-        return {}
-    failures = list(dict.fromkeys(one.failure for one in opinions if one.failure))
-    return {"second_opinion": {"asked": sum(one.asked for one in opinions), **({"failed": failures} if failures else {})}}
 
 
 def shown(found: Sequence[FoundClaims]) -> list[FoundClaims]:

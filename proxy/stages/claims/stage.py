@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 
 from msgspec.structs import replace
@@ -23,11 +23,10 @@ from proxy.errors import ModelUnavailable
 from proxy.exchange import Answer, Choice, Exchange, Sentence, Verdict
 from proxy.exchange.judgements import Claim, Judgement, faithfulness
 from proxy.grounding.claims.made_up import asks_to_make_up
-from proxy.grounding.evidence.gathering import EvidenceBase, EvidenceScope, question_of
+from proxy.grounding.evidence.gathering import EvidenceBase, EvidenceScope, gather, question_of
 from proxy.grounding.evidence.retrieval import EVIDENCE_CHARS
-from proxy.grounding.judging.grounder import EMBED_ALL, Grounder, evidence_of, searchable
-from proxy.grounding.judging.options import asks, make_verifier
-from proxy.grounding.judging.second_opinion import SecondOpinions, open_to
+from proxy.grounding.judging.grounder import EMBED_ALL, Grounder
+from proxy.grounding.judging.reconsidering import ask_ahead, reconsidered
 from proxy.grounding.quality import refresh
 from proxy.grounding.values.places import words_of
 from proxy.language.detection import language, load
@@ -96,8 +95,7 @@ class Claims(SentenceStage[ClaimsOptions]):
     def __init__(self, options: ClaimsOptions, ports: Ports) -> None:
         super().__init__(options, ports)
         self.embeds = options.embed
-        self._verifier = make_verifier(options, ports)
-        self._second = SecondOpinions(ports.chat, options.second_opinion) if options.second_opinion is not None else None
+        self._verifier = ports.verifiers.get(ports.judge.local_model)
         self._changes = Changes(self.name, options, ports.counters)
         self._verdicts = Verdicts(self.name, options, ports.counters)
         self._kept: dict[str, Checks] = {}
@@ -123,12 +121,6 @@ class Claims(SentenceStage[ClaimsOptions]):
     def actions(cls, options: ClaimsOptions) -> tuple[Action, ...]:
         """By what fails, and what becomes of it."""
         return actions_of(options)
-
-    @classmethod
-    def asks(cls, options: ClaimsOptions) -> Mapping[str, str]:
-        """The upstreams of the judging model and of the one that is asked for a second opinion."""
-        second = {"second_opinion.upstream": options.second_opinion.upstream} if options.second_opinion is not None else {}
-        return {**asks(options), **second}
 
     def by_sentence(self, exchange: Exchange) -> bool:
         """Not a JSON answer."""
@@ -211,7 +203,7 @@ class Claims(SentenceStage[ClaimsOptions]):
 
     def _of(self, exchange: Exchange) -> Checks:
         if exchange.id not in self._kept:
-            self._kept[exchange.id] = Checks()
+            self._kept[exchange.id] = Checks(self.ports.judge.session(exchange, self.name))
         return self._kept[exchange.id]
 
     async def _ready(self, exchange: Exchange) -> Checks:
@@ -222,9 +214,9 @@ class Claims(SentenceStage[ClaimsOptions]):
 
     async def _prepare(self, exchange: Exchange) -> Ground:
         options, skips = self.options, self.options.without_context == "skip" and self.options.tool_arguments == "skip"
-        evidence = await evidence_of(exchange)
+        evidence = await aside(exchange.original.size + sum(len(one.content) for one in exchange.evidence), gather, exchange)
         question = await aside(exchange.original.size, question_of, exchange)
-        base = await searchable(evidence)
+        base = await aside(sum(len(one.content) for one in evidence), EvidenceBase, evidence)
         scope: EvidenceScope = "all" if options.without_context == "check" else await aside(exchange.original.size, base.scope, question)
         skipped = "" if scope or exchange.knowledge is not None else NO_CONTEXT
         if skipped and skips:
@@ -234,12 +226,12 @@ class Claims(SentenceStage[ClaimsOptions]):
         words = await aside(base.chars, words_of, " ".join(base.sentences)) if scope == "declared" else frozenset[str]()
         if options.embed and not skipped and base.chars > EVIDENCE_CHARS and len(base) <= EMBED_ALL:
             self._of(exchange).warm(self._embed(base))
-        return Ground(base, self._grounder(exchange, scope), question, skipped, exchange.knowledge, scope, words)
+        return Ground(base, self._grounder(scope), question, skipped, exchange.knowledge, scope, words)
 
-    def _grounder(self, exchange: Exchange, scope: EvidenceScope) -> Grounder:
+    def _grounder(self, scope: EvidenceScope) -> Grounder:
         options, (low, high) = self.options, self.options.bounds()
         return Grounder(
-            self._verifier.for_client(exchange.client),
+            self._verifier,
             embedder=self.ports.embedder if options.embed else None,
             min_support=high,
             min_contradiction=options.min_contradiction,
@@ -260,11 +252,14 @@ class Claims(SentenceStage[ClaimsOptions]):
         ground, started = await checks.ground(), time.perf_counter()
         judged = await aside(len(claims) * CLAIM, self._unasked, checks, ground, claims)
         open_ = [i for i, judgement in enumerate(judged) if judgement is None]
+        now = not exchange.gated or self.options.action != "annotate"
         try:
+            if now and checks.judge is not None and checks.judge.ask == "all" and ground.scope == "all":
+                await ask_ahead([claims[i][1] for i in open_], ground.base, checks.judge, self._left_s(started))
             answers = await self._ask(ground, [claims[i][1] for i in open_], said)
             answers = [within(answer, ground.scope) for answer in answers]
-            if not exchange.gated or self.options.action != "annotate":
-                answers = list(await self._reconsidered(exchange, checks, answers, started))
+            if now:
+                answers = list(await self._reconsidered(checks, answers, started))
             judged = filled(judged, dict(zip(open_, answers, strict=True)))
         finally:
             whole = [j if j is not None else Judgement(claims[i][1], "error", reason="interrupted") for i, j in enumerate(judged)]
@@ -285,24 +280,23 @@ class Claims(SentenceStage[ClaimsOptions]):
         judged, known = await asyncio.gather(by_context, ground.knowledge.judge(claims, tongue=tongue, deadline_s=deadline_s))
         return [settled(c, k, ground.scope) for c, k in zip(judged, known, strict=True)]
 
-    async def _reconsidered(self, exchange: Exchange, checks: Checks, judged: Sequence[Judgement], started: float) -> Sequence[Judgement]:
-        """With the second opinion, where the policy has one, on what is open; in what is left of the stage's time."""
-        open_ = [i for i, judgement in enumerate(judged) if open_to(judgement)]
-        if self._second is None or not open_:
-            return judged
-        ground = await checks.ground()
-        evidence = {i: ground.base.search(judged[i].claim.question_and_text).text for i in open_}
-        left_s = self.options.timeout_ms * _DEADLINE / 1000 - (time.perf_counter() - started)
-        found = await self._second.on(judged, evidence, exchange.client, max(0.01, left_s))
-        checks.opinions.append(found)
-        self.ports.counters.count("claims.second_opinion_count", found.asked)
-        if found.failure:
-            self.ports.counters.count("claims.second_opinion_failed_count")
-        return found.judgements
+    async def _reconsidered(self, checks: Checks, judged: Sequence[Judgement], started: float) -> Sequence[Judgement]:
+        """With the word of the policy's judge on what is open to it, in what is left of the stage's time."""
+        ground, left_s = await checks.ground(), self._left_s(started)
+        every = checks.judge is not None and checks.judge.ask == "all"
+
+        def reopens(judgement: Judgement) -> bool:
+            """What is not checkable because the built-in models found nothing of it among the little that was said."""
+            return every and judgement.reason == BEYOND and ground.speaks_of(judgement.claim)
+
+        return await reconsidered(judged, ground.base, checks.judge, left_s, reopens=reopens)
+
+    def _left_s(self, started: float) -> float:
+        return max(0.01, self.options.timeout_ms * _DEADLINE / 1000 - (time.perf_counter() - started))
 
     async def _reconsider_all(self, exchange: Exchange, checks: Checks) -> None:
         """One call for an answer that has left sentence by sentence, and is only reported on."""
-        judged = await self._reconsidered(exchange, checks, [one.judgement for one in checks.found], time.perf_counter())
+        judged = await self._reconsidered(checks, [one.judgement for one in checks.found], time.perf_counter())
         checks.found = [replace(one, judgement=judgement) for one, judgement in zip(checks.found, judged, strict=True)]
         self._tell(exchange, checks)
 

@@ -15,7 +15,7 @@ from proxy.stages.claims.acting import failing_of
 from proxy.stages.claims.arguments import Argument
 from proxy.stages.claims.checks import Checks, FoundClaims, Ground
 from proxy.stages.claims.options import ClaimsOptions
-from proxy.stages.claims.reporting import MAX_CHARS, detail_of, entry, refusal, told, worst_code
+from proxy.stages.claims.reporting import MAX_CHARS, detail_of, entry, refusal, worst_code
 
 BLOCKED = "hallucination_detected"
 CHECKED = ("supported", "contradicted", "unsupported", "unsure", "error")
@@ -69,7 +69,7 @@ class Verdicts:
         of_claims: Mapping[str, Any],
     ) -> Verdict:
         """The verdict of the whole answer; where it is an error, what failed is one of its own before it."""
-        detail = {"action": self._options.action, "evidence": len(ground.base.evidence), **of_claims, **told(checks.opinions)}
+        detail = {"action": self._options.action, "evidence": len(ground.base.evidence), **of_claims}
         score, failing = exchange.facts.faithfulness, failing_of(checks.found, self._options.fail_on)
         unchecked = [one.judgement for one in checks.found if one.judgement.label == "error"]
         if reason := _unchecked_reason(checks, ground):

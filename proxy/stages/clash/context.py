@@ -26,9 +26,8 @@ from proxy.exchange import Exchange, Message
 from proxy.grounding.clashes.detecting.certainty import is_staged, without_declarations
 from proxy.grounding.clashes.kinds import Origin, StatedPiece, Statement
 from proxy.grounding.clashes.statements.reading import Read, read_piece
-from proxy.grounding.judging.asking import key_of
 from proxy.language.json.strings import strings_of
-from proxy.language.lru import LRU
+from proxy.language.lru import LRU, key_of
 from proxy.language.text import text_of
 from proxy.language.times import seconds_of
 from proxy.offloop import aside, each

@@ -17,11 +17,10 @@ from proxy.grounding.clashes.detecting.candidates import Pair
 from proxy.grounding.clashes.detecting.certainty import SaidSentence, is_certain
 from proxy.grounding.clashes.detecting.judging import ClashDetector
 from proxy.grounding.clashes.kinds import Statement, StatementClash
-from proxy.grounding.judging.asking import key_of
-from proxy.grounding.judging.combined import CombinedVerifier
-from proxy.language.lru import LRU
+from proxy.language.lru import LRU, key_of
 from proxy.language.text import text_of
-from proxy.ports import Embedder
+from proxy.ports import Embedder, Verifier
+from proxy.ports.judge import Builtin, Judge, JudgeSession
 from proxy.stages.clash.context import Spoken
 from proxy.stages.clash.ledger import Ledger
 from proxy.stages.clash.options import ClashOptions
@@ -59,8 +58,9 @@ class Pairs(Struct, frozen=True):
 class Finder:
     """Compares statements. One a stage."""
 
-    def __init__(self, options: ClashOptions, embedder: Embedder, verifier: CombinedVerifier) -> None:
-        self._options, self._embedder, self._verifier = options, embedder, verifier
+    def __init__(self, options: ClashOptions, embedder: Embedder, verifier: Verifier, judge: Judge | None = None) -> None:
+        """`judge` is the policy's, asked over the verifier."""
+        self._options, self._embedder, self._verifier, self._judge = options, embedder, verifier, judge or Builtin()
         topics = "|".join(re.escape(topic) for topic in options.critical_topics)
         self._critical = re.compile(rf"(?<!\w)(?:{topics})", re.I) if topics else None
         self._seen: LRU[dict[str, None]] = LRU(MAX_RUNS)
@@ -87,7 +87,8 @@ class Finder:
             told = ledger.known(standing[pair.older.place], standing[pair.newer.place])
             return told or pair.hash in known or (self._options.semantic and self._key(exchange, pair) in self._innocent)
 
-        found = await self._detector(exchange.client).detect(
+        judge = self._judge.session(exchange, "clash") if self._options.semantic else None
+        found = await self._detector(judge).detect(
             [one.statement for one in standing.values()],
             seen={one.statement.hash for one in standing.values()} - fresh,
             known=is_known,
@@ -99,13 +100,12 @@ class Finder:
             self._seen.put(run, dict.fromkeys([one.key for one in standing.values()][-MAX_SEEN:]))
         return Pairs(tuple(self._told(exchange, ledger, standing, found.clashes)), found.judged, found.skipped, found.problem)
 
-    def _detector(self, client: str) -> ClashDetector:
-        """Rules; where the policy says so, the verifier too, with this client's memory."""
+    def _detector(self, judge: JudgeSession | None) -> ClashDetector:
+        """Rules; where the policy says so, the verifier too, and its judge over that."""
         options = self._options
         if not options.semantic:
             return ClashDetector()
-        verifier = self._verifier.for_client(client)
-        return ClashDetector(verifier, embedder=self._embedder, max_pairs=options.max_pairs, min_score=options.min_score)
+        return ClashDetector(self._verifier, embedder=self._embedder, max_pairs=options.max_pairs, min_score=options.min_score, judge=judge)
 
     def _key(self, exchange: Exchange, pair: Pair) -> bytes:
         return key_of(exchange.client, exchange.policy, self._verifier.name, pair.older.hash, pair.newer.hash)

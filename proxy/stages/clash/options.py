@@ -7,8 +7,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 from msgspec.structs import force_setattr
 
-from proxy.grounding.judging.options import VerifierOptions
-from proxy.ports.stage import Positive, Share
+from proxy.ports.stage import Positive, Share, StageOptions
 
 Part = Literal["user", "system", "memory", "tool_results", "passages"]
 Resolving = Literal["prefer_recent", "ask_user", "merge", "PREFER_RECENT", "ASK_USER", "MERGE"]
@@ -16,7 +15,7 @@ Resolving = Literal["prefer_recent", "ask_user", "merge", "PREFER_RECENT", "ASK_
 Editing = Literal["none", "memory", "all"]
 
 
-class ClashOptions(VerifierOptions, frozen=True, kw_only=True):
+class ClashOptions(StageOptions, frozen=True, kw_only=True):
     """``clash:``"""
 
     strategy: Annotated[
@@ -50,7 +49,11 @@ class ClashOptions(VerifierOptions, frozen=True, kw_only=True):
         ),
     ] = ("user", "memory")
     semantic: Annotated[
-        bool, Meta(description="have the verifiers judge what no rule decides, before the model is asked: it is only reported")
+        bool,
+        Meta(
+            description="have what no rule decides judged by the built-in models, and by the policy's judge, before the model is asked: "
+            "it is only reported"
+        ),
     ] = False
     max_pairs: Annotated[Positive, Meta(description="semantic: pairs judged for one request; what is left over is said to be skipped")] = 64
     min_score: Annotated[Share, Meta(description="semantic: probability from which two statements count as clashing")] = 0.5
@@ -60,7 +63,6 @@ class ClashOptions(VerifierOptions, frozen=True, kw_only=True):
     ] = 2
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         for name in ("strategy", "critical_strategy"):
             if (chosen := getattr(self, name)) is not None:
                 force_setattr(self, name, chosen.lower())

@@ -21,10 +21,8 @@ from proxy.exchange import Answer, Choice, Exchange, Request, Verdict
 from proxy.grounding.clashes.kinds import Resolution, StatedPiece
 from proxy.grounding.clashes.kinds import StatementClash as FoundClash
 from proxy.grounding.clashes.statements.reading import read_statements
-from proxy.grounding.judging.asking import key_of
-from proxy.grounding.judging.options import asks, make_verifier
 from proxy.language.detection import language, load
-from proxy.language.lru import LRU
+from proxy.language.lru import LRU, key_of
 from proxy.language.text import text_of
 from proxy.ports import ClashRecord, Ports
 from proxy.ports.headers import StageHeader, count_text
@@ -86,7 +84,7 @@ class Clash(Stage[ClashOptions]):
     def __init__(self, options: ClashOptions, ports: Ports) -> None:
         super().__init__(options, ports)
         self.embeds = self.verifies = options.semantic
-        self._finder = Finder(options, ports.embedder, make_verifier(options, ports))
+        self._finder = Finder(options, ports.embedder, ports.verifiers.get(ports.judge.local_model), ports.judge)
         self._context = Context(options.between)
         self._reported: LRU[bool] = LRU(MAX_RUNS)
         """Runs of which a clash was found, where nothing is done about it: what the store knows of them counts on every turn."""
@@ -109,9 +107,9 @@ class Clash(Stage[ClashOptions]):
         return (Action("edit", REMOVED), Action("edit", NOTED), *asking, Action("warn", UNRESOLVED))
 
     @classmethod
-    def asks(cls, options: ClashOptions) -> Mapping[str, str]:
-        """The judging model's upstream."""
-        return asks(options)
+    def judges(cls, options: ClashOptions) -> bool:
+        """Where more than rules decide."""
+        return options.semantic
 
     @property
     def only_tells(self) -> bool:

@@ -18,7 +18,7 @@ from msgspec import UNSET, UnsetType
 
 from proxy.context.archive import READ_ARCHIVE
 from proxy.context.archive_reader import ArchiveReader
-from proxy.context.compaction.conversation import Compacted, recalled, sent, stored
+from proxy.context.compaction.conversation import Compacted, recalled, send, stored
 from proxy.context.compaction.measure import prompt_use
 from proxy.context.conversation import prefix_hashes
 from proxy.context.summaries.summariser import Summariser
@@ -118,7 +118,7 @@ class Compression(Stage[CompressionOptions]):
         use = before if same else await prompt_use(exchange, self.ports, known.parts)
         over = passed(use, allocations)
         if use.used_tokens < limits.compress and not over:
-            self._send(exchange, known, use)
+            await self._send(exchange, known, use)
             return self._untouched(exchange, known, use, fitted)
         most = limits.target if use.used_tokens >= limits.compress else limits.room
         goal = goal_of(over, use, allocations, most, options.target / options.at)
@@ -183,7 +183,7 @@ class Compression(Stage[CompressionOptions]):
             done = await stored(exchange, self.ports, attempt.parts, known)
             await attempt.late.sent(done.parts, done.length)
             after = attempt.use if done.parts is attempt.parts else await prompt_use(exchange, self.ports, done.parts)
-        self._send(exchange, done, after)
+        await self._send(exchange, done, after)
         self._report(exchange, known, attempt, use, after, fitted)
         detail = _detail(use, after, limits, attempt, hard=hard) | {"store": done.problem or known.problem or fitted.problem or "ok"}
         if fitted.names:
@@ -191,9 +191,9 @@ class Compression(Stage[CompressionOptions]):
             detail["history_target_tokens"] = goal.history
         return self._judged(after, limits, detail, crossed=use.used_tokens >= limits.compress)
 
-    def _send(self, exchange: Exchange, done: Compacted, use: ContextUse) -> None:
+    async def _send(self, exchange: Exchange, done: Compacted, use: ContextUse) -> None:
         given = exchange.messages
-        sent(exchange, done.parts)
+        await send(exchange, done.parts)
         self._reader.offer(exchange)
         exchange.facts.context = use
         if exchange.messages is not given:
@@ -244,7 +244,7 @@ class Compression(Stage[CompressionOptions]):
             seen = await self.ports.first_seen.times(run, list(digests.values()), now, client=exchange.client)
         except StoreUnavailable:
             seen = None
-        return message_ages(exchange.original.message_hints, seen, len(messages), now)
+        return await aside(len(messages), message_ages, exchange.original.message_hints, seen, len(messages), now)
 
 
 def _repeated(before: ContextUse, after: ContextUse, found_share: float | UnsetType = UNSET) -> Report:

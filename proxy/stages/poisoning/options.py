@@ -9,8 +9,7 @@ from msgspec import Meta
 
 from proxy.context.edits import NOTE
 from proxy.context.pieces import PieceKind
-from proxy.grounding.judging.options import VerifierOptions
-from proxy.ports.stage import Positive, Share
+from proxy.ports.stage import Positive, Share, StageOptions
 from proxy.stages.poisoning.decisions import Action, Rules
 from proxy.stages.poisoning.injections.injection import THRESHOLD
 
@@ -61,7 +60,7 @@ FILE_TOOLS = (
 KIND_OF: Mapping[Role, PieceKind] = {"assistant": "assistant", "tool": "tool_result", "user": "user", "passages": "passage"}
 
 
-class PoisoningOptions(VerifierOptions, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PoisoningOptions(StageOptions, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """``poisoning:``"""
 
     roles: Annotated[
@@ -132,7 +131,6 @@ class PoisoningOptions(VerifierOptions, frozen=True, kw_only=True, forbid_unknow
     cache_size: Annotated[Positive, Meta(description="pieces whose check is remembered by a worker")] = 8192
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         if len(set(self.roles)) != len(self.roles):
             raise ValueError("roles: one stands here twice")
         if self.on_low_confidence != "forward" and "knowledge" not in self.against:

@@ -24,12 +24,10 @@ from proxy.context.pieces import ContextPiece, PieceKind, content_hash, pieces_o
 from proxy.errors import ModelUnavailable, StoreUnavailable
 from proxy.exchange import Exchange, FactCheck, Request, Verdict
 from proxy.grounding.evidence.gathering import gather
-from proxy.grounding.judging.asking import key_of
 from proxy.grounding.judging.grounder import Grounder
-from proxy.grounding.judging.options import asks, make_verifier
 from proxy.grounding.knowledge.checking import KnowledgeChecker
 from proxy.language.detection import load
-from proxy.language.lru import LRU
+from proxy.language.lru import LRU, key_of
 from proxy.offloop import Breather, aside
 from proxy.ports import Ports, QuarantineItem
 from proxy.ports.stage import Action, ActionKind, CounterFamily, Stage
@@ -93,7 +91,7 @@ class Poisoning(Stage[PoisoningOptions]):
     def __init__(self, options: PoisoningOptions, ports: Ports) -> None:
         super().__init__(options, ports)
         self.embeds = bool(options.knowledge)
-        self._verifier = make_verifier(options, ports)
+        self._verifier = ports.verifiers.get(ports.judge.local_model)
         self._base = ports.knowledge.get(options.knowledge) if options.knowledge else None
         self._rules = options.rules
         self._keeps_out = any(action.kind in ("quarantine", "block") for action in self.actions(options))
@@ -128,11 +126,6 @@ class Poisoning(Stage[PoisoningOptions]):
     def needs(cls, options: PoisoningOptions) -> tuple[str, ...]:
         """Somebody must know what is true where everything else is refused."""
         return () if options.on_low_confidence == "forward" or options.knowledge else ("knowledge",)
-
-    @classmethod
-    def asks(cls, options: PoisoningOptions) -> Mapping[str, str]:
-        """The judging model's upstream."""
-        return asks(options)
 
     @classmethod
     def folders(cls, options: PoisoningOptions) -> Mapping[str, str]:
@@ -241,8 +234,8 @@ class Poisoning(Stage[PoisoningOptions]):
             return None
         if self._base is None:
             return exchange.knowledge
-        verifier = self._verifier.for_client(exchange.client)
-        return KnowledgeChecker(self._base, verifier, min_contradiction=self.options.min_contradiction)
+        judge = self.ports.judge.session(exchange, self.name)
+        return KnowledgeChecker(self._base, self._verifier, min_contradiction=self.options.min_contradiction, judge=judge)
 
     async def _version(self, facts: FactCheck | None, outcome: Outcome) -> str:
         if facts is None:
@@ -260,7 +253,9 @@ class Poisoning(Stage[PoisoningOptions]):
         looks = self.options.injections != "ignore"
         if "tool_results" not in self.options.against:
             return Checker(facts, None, (), looks, self.options.max_claims)
-        grounder = Grounder(self._verifier.for_client(exchange.client), min_contradiction=self.options.min_contradiction)
+        judge = self.ports.judge.session(exchange, self.name)
+        least = self.options.min_contradiction
+        grounder = Grounder(self._verifier, min_contradiction=least, judge=judge, only_related=True)
         held = {hash_ for hash_, item in decided.items() if item.status != "approved"}
         trusted = [evidence for evidence in gather(exchange) if content_hash(evidence.content, evidence.kind) not in held]
         return Checker(facts, grounder, trusted, looks, self.options.max_claims)

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from proxy.grounding.judging.asking import key_of
-from proxy.language.lru import LRU
+from proxy.language.lru import LRU, key_of
 from proxy.ports.failures import FailureEvent, FailureRecord
 
 SIZE = 65_536

@@ -151,13 +151,13 @@ class Reflection(Stage[ReflectionOptions]):
 
     async def _read(self, exchange: Exchange) -> _Reading:
         """Raises `StoreUnavailable`."""
-        history = await aside(LARGE, self._history, exchange)  # a schema's pattern, or 10,000 messages, may take their time
-        events = [event for event in history.events if self._counts(event.failure)]
+        history, every = await aside(LARGE, self._history, exchange)  # a schema's pattern, or 10,000 messages, may take their time
+        events = [event for event in every if self._counts(event.failure)]
         await self._apply(exchange, events)
         if self.only_tells and not events and not self._applied.has_failed(_owner(exchange)):
             return _Reading(history, [], [])
-        situation = history.situation
-        shown = dict.fromkeys(failure.fingerprint for failure in history.newest if self._counts(failure))
+        situation, newest = await aside(exchange.original.size, history.now)
+        shown = dict.fromkeys(failure.fingerprint for failure in newest if self._counts(failure))
         fingerprints = list(dict.fromkeys([*shown, *situation.fingerprints]))
         subjects = list(dict.fromkeys([*situation.recent_tools, "", *situation.tools]))[:SUBJECTS]
         found = await self.ports.failures.relevant(
@@ -173,10 +173,10 @@ class Reflection(Stage[ReflectionOptions]):
         await self._apply(exchange, over)
         gone = {event.fingerprint for event in over}
         own = [record for record in own if record.fingerprint not in gone]
-        newest = [record for record in own if record.fingerprint in shown or learning.of_the_exchange_before(record)]
-        return _Reading(history, [*own, *(record for record in found if record.run_id != exchange.run_id)], newest)
+        recent = [record for record in own if record.fingerprint in shown or learning.of_the_exchange_before(record)]
+        return _Reading(history, [*own, *(record for record in found if record.run_id != exchange.run_id)], recent)
 
-    def _history(self, exchange: Exchange) -> FailureHistory:
+    def _history(self, exchange: Exchange) -> tuple[FailureHistory, list[FailureEvent]]:
         patterns = exchange.retrieval_tools
 
         @cache
@@ -184,7 +184,7 @@ class Reflection(Stage[ReflectionOptions]):
             return is_retrieval_tool(tool, patterns)
 
         tools = exchange.original.tools
-        return read_history(
+        history = read_history(
             exchange.conversation,
             tools,
             retrieves,
@@ -192,6 +192,7 @@ class Reflection(Stage[ReflectionOptions]):
             stall_after=self.options.stall_after,
             corrects="human_correction" in self.options.signals,
         )
+        return history, history.events
 
     def _counts(self, failure: Failure | None) -> bool:
         return failure is None or failure.signal_type in self.options.signals

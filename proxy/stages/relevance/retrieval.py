@@ -13,12 +13,18 @@ from proxy.context.passages.empty_results import is_empty_json, is_empty_text
 from proxy.exchange import Evidence, Exchange, Message
 from proxy.language.patterns import LazyPattern
 from proxy.language.text import text_of
+from proxy.offloop import each
 
 _INSTRUCTING = ("system", "developer")
 _MARK_ALONE = re.compile(r"[ \t]{0,8}(?:[<#*\[`\"'~=-]|[^\n]{0,200}:$)")
 """A line that begins with a mark or ends in a colon: a tag within a sentence is spoken of."""
 _LIST_OF_SOURCES = LazyPattern(r"\b(?:sources|quellen|fuentes|references|referenzen|referencias|références)[ \t:*]{0,8}\Z", re.I)
 """A heading with nothing below it: as often the end of an answer's outline as a place for passages."""
+
+
+def usable(exchange: Exchange) -> list[int]:
+    """Positions of the passages that say something."""
+    return [i for i, passage in enumerate(each(exchange.passages)) if holds_text(passage.content)]
 
 
 def nothing_found(exchange: Exchange) -> str:

@@ -21,18 +21,16 @@ from msgspec import Meta, Struct
 
 from proxy.context.no_answer import no_answer
 from proxy.context.question import Question, find_question
-from proxy.errors import ProxyError
 from proxy.exchange import Answer, Choice, Evidence, Exchange, Outcome, Verdict
-from proxy.grounding.judging.asking import LLMOptions
+from proxy.grounding.judging.questions import relevance_question
 from proxy.grounding.relevance import scoring
 from proxy.language.detection import language, load
 from proxy.language.patterns import LazyPattern
 from proxy.offloop import aside
-from proxy.ports import Ports
 from proxy.ports.headers import StageHeader, score_text
+from proxy.ports.judge import Builtin, JudgeAnswer, JudgeSession
 from proxy.ports.stage import Action, ActionKind, Positive, Share, Stage, StageOptions
 from proxy.stages.relevance import retrieval
-from proxy.stages.relevance.judge import Judge, RelevanceJudgement
 
 MEASURED_LANGUAGES = frozenset(("en", "de", "es", "fr"))
 """Of questions and passages in ``benchmarks.relevance_data``; of its few Italian and Portuguese ones over records, a sixth of the right
@@ -53,9 +51,12 @@ class RelevanceOptions(StageOptions, frozen=True, kw_only=True):
     """``relevance:``"""
 
     mode: Annotated[
-        Literal["embedding", "llm", "hybrid"],
-        Meta(description="embedding: calibrated similarity; llm: a model's judgement; hybrid: the llm where the first is not certain"),
-    ] = "embedding"
+        Literal["auto", "embedding", "llm", "hybrid"],
+        Meta(
+            description="embedding: calibrated similarity; llm: the policy's judge; hybrid: the judge where the first is not certain; "
+            "auto: hybrid in a policy that names a judge, else embedding"
+        ),
+    ] = "auto"
     min: Annotated[Share, Meta(description="probability below which the passages count as no help, in the record and its figures")] = 0.4
     action: Annotated[
         Literal["answer", "warn", "note"],
@@ -80,37 +81,32 @@ class RelevanceOptions(StageOptions, frozen=True, kw_only=True):
     ] = 0.0
     uncertain: Annotated[
         tuple[Share, Share],
-        Meta(description="hybrid: probabilities between which the llm is asked; below them, too, where the stage cannot answer for itself"),
+        Meta(
+            description="hybrid: probabilities between which the judge is asked; below them, too, where the stage cannot answer for itself"
+        ),
     ] = (0.05, 0.8)
-    llm: Annotated[LLMOptions | None, Meta(description="who judges in the modes llm and hybrid: upstream, model, timeout_s, params")] = None
     max_passages: Annotated[Positive, Meta(description="passages looked at: those given with this request, then the newest")] = 20
-    cache_size: Annotated[Positive, Meta(description="judgements of the llm that are remembered")] = 2048
 
     def __post_init__(self) -> None:
         if self.uncertain[0] > self.uncertain[1]:
             raise ValueError("uncertain: expected [low, high]")
-        if self.mode != "embedding" and self.llm is None:
-            raise ValueError(f"mode {self.mode} needs llm: {{upstream: …, model: …}}")
-        if self.llm is not None and self.llm.timeout_s * 1000 >= self.timeout_ms:
-            raise ValueError(f"llm.timeout_s must be shorter than the stage's timeout_ms ({self.timeout_ms:g} ms)")
 
 
 class RelevanceFinding(Struct, frozen=True):
     """What is known of a context."""
 
-    score: float | None
-    """Probability that the passages help; None when only the llm could have told."""
+    score: float
+    """Probability that the passages help."""
     ranked: tuple[scoring.PassageScore, ...] = ()
-    judgement: RelevanceJudgement | None = None
-    error: str = ""
-    """Why the llm's judgement is missing."""
+    judgement: JudgeAnswer | None = None
+    """Of the policy's judge, where it was asked and has answered."""
     nothing: str = ""
     """How it is known that the search found nothing, where it did."""
 
 
 COUNTERS = {
     "context.relevance_checked_count": "requests whose context was compared with the question",
-    "context.relevance_llm_count": "times a model was asked about it",
+    "context.relevance_llm_count": "times the policy's judge was asked about it",
     "context.irrelevant_context_count": "requests whose context has little to do with the question",
     "context.relevance_answered_count": "requests answered by the stage for it",
     "context.passages_left_out_count": "passages left out as irrelevant",
@@ -132,13 +128,9 @@ class Relevance(Stage[RelevanceOptions]):
             lambda facts, _: score_text(facts.relevance),
         ),
     )
-    reports = ("low_relevance", "relevance_llm_failed")
+    reports = ("low_relevance",)
     reads_passages = True
     embeds = True
-
-    def __init__(self, options: RelevanceOptions, ports: Ports) -> None:
-        super().__init__(options, ports)
-        self._judge = Judge(ports.chat, options.llm, options.cache_size) if options.llm is not None else None
 
     def warm(self) -> None:
         """Read the model that tells languages."""
@@ -152,9 +144,21 @@ class Relevance(Stage[RelevanceOptions]):
         return (Action(kind, "low_relevance"), *((Action("edit", "passages_left_out"),) if options.drop_below else ()))
 
     @classmethod
-    def asks(cls, options: RelevanceOptions) -> Mapping[str, str]:
-        """The judge's upstream, in the modes that ask it."""
-        return {"llm.upstream": options.llm.upstream} if options.llm is not None and options.mode != "embedding" else {}
+    def judges(cls, options: RelevanceOptions) -> bool:
+        """In every mode but one."""
+        return options.mode != "embedding"
+
+    @classmethod
+    def needs_judge(cls, options: RelevanceOptions) -> str:
+        """The modes that are made of it."""
+        return f"mode: {options.mode}" if options.mode in ("llm", "hybrid") else ""
+
+    @property
+    def _mode(self) -> str:
+        """How it judges."""
+        if self.options.mode != "auto":
+            return self.options.mode
+        return "embedding" if isinstance(self.ports.judge, Builtin) else "hybrid"
 
     @property
     def only_tells(self) -> bool:
@@ -163,22 +167,26 @@ class Relevance(Stage[RelevanceOptions]):
 
     async def on_request(self, exchange: Exchange) -> Verdict | None:
         """Judge the passages; answer, warn or leave some out."""
-        usable = [i for i, passage in enumerate(exchange.passages) if retrieval.holds_text(passage.content)]
-        nothing = "" if usable else retrieval.nothing_found(exchange)
+        size = exchange.original.size
+        usable = await aside(size, retrieval.usable, exchange)
+        nothing = "" if usable else await aside(size, retrieval.nothing_found, exchange)
         if not usable and not nothing:
             return self._nothing("no passages")
-        question = await aside(exchange.original.size, find_question, exchange.conversation)
+        question = await aside(size, find_question, exchange.conversation)
         if not question.readings:
             return self._nothing(question.reason)
-        if not nothing and self.options.mode != "llm" and not is_measured(question, [exchange.passages[i] for i in usable]):
+        judge = self.ports.judge.session(exchange, self.name) if self.judges(self.options) else None
+        if (
+            not nothing
+            and (judge is None or self.options.mode != "llm")
+            and not is_measured(question, [exchange.passages[i] for i in usable])
+        ):
             return self._nothing("a language that was not measured")
         chosen = [usable[i] for i in newest([exchange.passages[i] for i in usable], self.options.max_passages)]
         texts = [exchange.passages[i].content for i in chosen]
-        finding = RelevanceFinding(0.0, nothing=nothing) if nothing else await self._find(exchange, question, texts)
+        finding = RelevanceFinding(0.0, nothing=nothing) if nothing else await self._find(exchange, question, texts, judge)
         exchange.facts.relevance = finding.score
         detail = self._detail(finding, chosen, question)
-        if finding.error or finding.score is None:
-            return Verdict(self.name, "error", code="relevance_llm_failed", score=finding.score, detail={**detail, "reason": finding.error})
         self.ports.counters.count("context.relevance_checked_count")
         if finding.score < self.options.min:
             return await self._refuse(exchange, question, finding, detail)
@@ -188,19 +196,22 @@ class Relevance(Stage[RelevanceOptions]):
         return Verdict(self.name, "pass", score=finding.score, detail=detail)
 
     def _nothing(self, reason: str) -> Verdict:
-        return Verdict(self.name, "unchecked", detail={"mode": self.options.mode, "reason": reason})
+        return Verdict(self.name, "unchecked", detail={"mode": self._mode, "reason": reason})
 
-    async def _find(self, exchange: Exchange, question: Question, passages: Sequence[str]) -> RelevanceFinding:
-        if self.options.mode == "llm":
-            return await self._judged(question, passages, exchange.client, RelevanceFinding(None))
+    async def _find(self, exchange: Exchange, question: Question, passages: Sequence[str], judge: JudgeSession | None) -> RelevanceFinding:
+        """What is known of the passages; a judge that has no answer leaves it at their similarity."""
+        if judge is not None and self.options.mode == "llm" and not self.options.drop_below:
+            judged = await self._judged(question, passages, judge, RelevanceFinding(0.0))
+            if judged.judgement is not None:
+                return judged
         context = await self._embedded(question, passages)
         finding = RelevanceFinding(context.probability, context.ranked)
-        low, high = self.options.uncertain
-        if self.options.mode == "embedding" or context.probability > high:
+        if judge is None:
             return finding
-        if context.probability < low and not await self._unsure(exchange, question, finding):
+        low, high = (0.0, 1.0) if self.options.mode == "llm" or judge.ask == "all" else self.options.uncertain
+        if context.probability > high or (context.probability < low and not await self._unsure(exchange, question, finding)):
             return finding
-        return await self._judged(question, passages, exchange.client, finding)
+        return await self._judged(question, passages, judge, finding)
 
     async def _embedded(self, question: Question, passages: Sequence[str]) -> scoring.ContextScore:
         """The best of the question's readings."""
@@ -215,26 +226,20 @@ class Relevance(Stage[RelevanceOptions]):
             found.append(scoring.score(asked[0], windows, vectors))
         return max(found, key=lambda context: context.probability)
 
-    async def _judged(self, question: Question, passages: Sequence[str], client: str, before: RelevanceFinding) -> RelevanceFinding:
-        assert self._judge is not None
-        try:
-            judgement, remembered = await self._judge.judge(question.full, passages, client)
-        except ProxyError as error:  # would end the request: here it is a check that could not run
-            return RelevanceFinding(before.score, before.ranked, error=error.message)
-        except ValueError as error:
-            return RelevanceFinding(before.score, before.ranked, error=f"unreadable judgement: {error}")
-        if not remembered:
+    async def _judged(self, question: Question, passages: Sequence[str], judge: JudgeSession, before: RelevanceFinding) -> RelevanceFinding:
+        (answer,) = await judge.answers([relevance_question(question.full, passages)])
+        if not answer.probabilities:
+            return before
+        if not answer.cached:
             self.ports.counters.count("context.relevance_llm_count")
-        return RelevanceFinding(judgement.score, before.ranked, judgement)
+        return RelevanceFinding(answer.probabilities["yes"], before.ranked, answer)
 
     def _detail(self, finding: RelevanceFinding, chosen: Sequence[int], question: Question) -> dict[str, Any]:
         scores = {chosen[p.passage]: round(p.probability, 4) for p in finding.ranked}
         judgement = finding.judgement
-        if judgement is not None and not finding.ranked:
-            scores = {index: round(judgement.score, 4) for i, index in enumerate(chosen) if i in judgement.helpful}
         detail: dict[str, Any] = {
-            "mode": self.options.mode,
-            "score": None if finding.score is None else round(finding.score, 4),
+            "mode": self._mode,
+            "score": round(finding.score, 4),
             "min": self.options.min,
             "reason": reason(finding, chosen),
             "passages": [{"index": index, "score": scores.get(index), "kept": True} for index in chosen],
@@ -242,7 +247,7 @@ class Relevance(Stage[RelevanceOptions]):
         if len(question.readings) > 1:
             detail["readings"] = len(question.readings)
         if judgement is not None:
-            detail["llm"] = {"relevant": judgement.relevant, "confidence": judgement.confidence}
+            detail["judge"] = {"by": judgement.by, "yes": round(judgement.probabilities["yes"], 4)}
         return detail
 
     async def _refuse(self, exchange: Exchange, question: Question, finding: RelevanceFinding, detail: dict[str, Any]) -> Verdict:
@@ -268,7 +273,7 @@ class Relevance(Stage[RelevanceOptions]):
         """Why an answer in the model's stead might be wrong; "" where it cannot be."""
         if not question.plain:
             return question.unresolved if question.asks else "it asks for no fact"
-        if retrieval.is_for_another_question(exchange):
+        if await aside(exchange.original.size, retrieval.is_for_another_question, exchange):
             return "nothing was retrieved for this question"
         if finding.judgement is None and not finding.nothing:
             if _ABBREVIATION.fullmatch(question.readings[-1]):
@@ -277,7 +282,7 @@ class Relevance(Stage[RelevanceOptions]):
                 return "not plainly off"
             if not question.defines and any(passage.coverage > _SHARED for passage in finding.ranked):
                 return "a passage shares words with the question"
-        rest = retrieval.rest_of_talk(exchange)
+        rest = await aside(exchange.original.size, retrieval.rest_of_talk, exchange)
         limit = self.options.min if question.defines else self._warn_below(question)
         if rest and not self._is_off((await self._embedded(question, rest)).probability, limit):
             return "the answer may stand elsewhere in the conversation"
@@ -286,8 +291,8 @@ class Relevance(Stage[RelevanceOptions]):
     def _warn_below(self, question: Question) -> float:
         return self.options.answer_below * (_NAMES_ITS_TERM if question.defines else _WARNS)
 
-    def _is_off(self, score: float | None, limit: float) -> bool:
-        return score is not None and score < min(self.options.min, limit)
+    def _is_off(self, score: float, limit: float) -> bool:
+        return score < min(self.options.min, limit)
 
     def _no_answer(self, exchange: Exchange, question: Question) -> str:
         """In the question's language; in the passages' where the question is too short to tell."""
@@ -326,12 +331,10 @@ def _age(passage: Evidence) -> float:
 
 
 def too_weak(finding: RelevanceFinding, count: int, below: float) -> list[int]:
-    """Positions of the passages below `below`, never the best; by the llm's word where it alone judged."""
-    if finding.ranked:
-        strong = {p.passage for p in finding.ranked if p.probability >= below} | {finding.ranked[0].passage}
-    else:
-        helpful = finding.judgement.helpful if finding.judgement is not None else ()
-        strong = set(helpful) or set(range(count))
+    """Positions of the passages below `below`, never the best."""
+    if not finding.ranked:
+        return []
+    strong = {p.passage for p in finding.ranked if p.probability >= below} | {finding.ranked[0].passage}
     return [i for i in range(count) if i not in strong]
 
 
@@ -341,9 +344,9 @@ def can_act(exchange: Exchange) -> bool:
 
 
 def reason(finding: RelevanceFinding, chosen: Sequence[int]) -> str:
-    """For the record: the llm's reasoning, or the best passage's figures."""
-    if finding.judgement is not None:
-        return finding.judgement.reasoning
+    """For the record: the judge's reason, or the best passage's figures."""
+    if finding.judgement is not None and finding.judgement.reason:
+        return finding.judgement.reason
     if not finding.ranked:
         return finding.nothing
     best = finding.ranked[0]

@@ -9,8 +9,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from proxy.context.pieces import PieceKind
-from proxy.grounding.judging.options import VerifierOptions
-from proxy.ports.stage import Positive, Share
+from proxy.ports.stage import Positive, Share, StageOptions
 from proxy.stages.validation.metrics.accuracy import MAX_CLAIMS
 from proxy.stages.validation.metrics.consistency import MIN_CONTRADICTION
 from proxy.stages.validation.metrics.freshness import TIME_FIELDS
@@ -23,7 +22,7 @@ Failing = Literal["relevance", "freshness", "accuracy", "completeness", "consist
 Seconds = Annotated[float, Meta(gt=0)]
 
 
-class ValidationOptions(VerifierOptions, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ValidationOptions(StageOptions, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """``validation:``"""
 
     action: Annotated[
@@ -68,7 +67,6 @@ class ValidationOptions(VerifierOptions, frozen=True, kw_only=True, forbid_unkno
     cache_size: Annotated[Positive, Meta(description="pieces whose quality is remembered by a worker")] = 4096
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         if not isinstance(self.action, str) and not self.action:
             raise ValueError(f"action: expected one of {', '.join(ACTIONS)}, or some of {', '.join((*METRICS, 'score'))} with theirs")
 

@@ -23,10 +23,8 @@ from proxy.context.edits import apply_edits
 from proxy.errors import ModelUnavailable, StoreUnavailable
 from proxy.exchange import Evidence, Exchange, FactCheck, Request, Verdict
 from proxy.grounding.evidence.gathering import EvidenceBase, gather
-from proxy.grounding.judging.asking import key_of
-from proxy.grounding.judging.options import asks, make_verifier
 from proxy.language.detection import load
-from proxy.language.lru import LRU
+from proxy.language.lru import LRU, key_of
 from proxy.offloop import Breather, aside
 from proxy.ports import Ports
 from proxy.ports.stage import Action, ActionKind, Stage
@@ -59,7 +57,7 @@ class Validation(Stage[ValidationOptions]):
 
     def __init__(self, options: ValidationOptions, ports: Ports) -> None:
         super().__init__(options, ports)
-        self._verifier = make_verifier(options, ports)
+        self._verifier = ports.verifiers.get(ports.judge.local_model)
         self._known: LRU[Quality] = LRU(options.cache_size)
         self._archived: LRU[str] = LRU(options.cache_size)
 
@@ -71,11 +69,6 @@ class Validation(Stage[ValidationOptions]):
     def actions(cls, options: ValidationOptions) -> tuple[Action, ...]:
         """By metric, where the policy chose one."""
         return tuple(Action(kind, code) for name, code in CODES.items() if (kind := _KINDS.get(options.action_for(name))) is not None)
-
-    @classmethod
-    def asks(cls, options: ValidationOptions) -> Mapping[str, str]:
-        """The judging model's upstream."""
-        return asks(options)
 
     @property
     def only_tells(self) -> bool:
@@ -168,7 +161,8 @@ class Validation(Stage[ValidationOptions]):
         self, exchange: Exchange, newcomers: Mapping[int, Newcomer], base: EvidenceBase | None, seen: Mapping[str, float], left_s: float
     ) -> dict[int, Quality]:
         options = self.options
-        models = Models(self.ports.embedder, self._verifier.for_client(exchange.client), exchange.knowledge)
+        judge = self.ports.judge.session(exchange, self.name)
+        models = Models(self.ports.embedder, self._verifier, exchange.knowledge, judge)
         validator = QualityValidator(
             models,
             thresholds=options.thresholds,

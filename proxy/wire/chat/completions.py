@@ -220,10 +220,10 @@ def _messages(fields: dict[str, Any]) -> tuple[tuple[Message, ...], dict[int, Ma
 def _are_plain(messages: list[Any]) -> bool:
     """Whether each has a role and none an extension: all of them are looked at together, for a third of what one after the other takes."""
     try:
-        roles = [message["role"] for message in messages]
+        roles = [message["role"] for message in messages if EXTENSION not in message]
     except (TypeError, KeyError):
         return False
-    return {*map(type, messages)} == {dict} and {*map(type, roles)} == {str} and not [1 for message in messages if EXTENSION in message]
+    return len(roles) == len(messages) and {*map(type, messages)} == {dict} and {*map(type, roles)} == {str}
 
 
 def _tools(fields: dict[str, Any]) -> tuple[Tool, ...]:

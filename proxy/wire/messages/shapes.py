@@ -108,7 +108,7 @@ def _result(content: Shape) -> Fields:
     return Fields("tool_result", shapes)
 
 
-_BLOCKS: Mapping[str, Fields] = {
+BLOCKS: Mapping[str, Fields] = {
     "text": Fields("text", {"type": word, "text": text, "citations": listed(_CITATION, "citations"), "cache_control": figures}),
     "thinking": Fields("thinking", {"type": word, "thinking": text, "signature": word}),
     "redacted_thinking": Fields("redacted_thinking", {"type": word, "data": word}),
@@ -124,7 +124,7 @@ _BLOCKS: Mapping[str, Fields] = {
     "mcp_tool_result": _result(_SAID),
     "container_upload": Fields("container_upload", {"type": word, "file_id": word, "cache_control": figures}),
 }
-_BLOCK = tagged(_BLOCKS)
+_BLOCK = tagged(BLOCKS)
 _NEEDS = {"tool_use": "", "server_tool_use": "server", "mcp_tool_use": "mcp"}
 _DELTAS: Mapping[str, Fields] = {
     "text_delta": Fields("delta", {"type": word, "text": text}),

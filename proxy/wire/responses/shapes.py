@@ -100,7 +100,7 @@ _CHECK = Fields("safety_check", {"id": word, "code": word, "message": quoted})
 _ITEM = {"id": word, "type": word, "status": word, "created_by": word}
 _CALL = {**_ITEM, "call_id": word, "caller": figures, "namespace": word}
 _MCP = {**_ITEM, "server_label": word, "name": word, "arguments": text, "approval_request_id": word}
-_ITEMS: Mapping[str, Fields] = {
+ITEMS: Mapping[str, Fields] = {
     "message": Fields("message", {**_ITEM, "role": word, "phase": word, "content": listed(PART, "content")}),
     "reasoning": Fields(
         "reasoning",
@@ -127,7 +127,7 @@ _ITEMS: Mapping[str, Fields] = {
     "mcp_approval_request": Fields("mcp_approval_request", _MCP),
     "compaction": Fields("compaction", {**_ITEM, "encrypted_content": word}),
 }
-ITEM = tagged(_ITEMS)
+ITEM = tagged(ITEMS)
 _SOME_LATER: Mapping[str, Mapping[str, Shape]] = {
     "message": {"content": emptied([])},
     "reasoning": {"summary": emptied([]), "content": emptied([])},
@@ -136,7 +136,7 @@ _SOME_LATER: Mapping[str, Mapping[str, Shape]] = {
     "mcp_call": {"arguments": emptied("")},
     "code_interpreter_call": {"code": emptied("")},
 }
-ITEM_BEGINS = tagged({kind: shape.but(**_SOME_LATER.get(kind, {})) for kind, shape in _ITEMS.items()})
+ITEM_BEGINS = tagged({kind: shape.but(**_SOME_LATER.get(kind, {})) for kind, shape in ITEMS.items()})
 """An item whose words are still to come."""
 PART_BEGINS = tagged(
     {

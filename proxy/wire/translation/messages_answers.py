@@ -13,6 +13,7 @@ import orjson
 from proxy.wire.big_numbers import exact
 from proxy.wire.ends import end_of
 from proxy.wire.messages import events
+from proxy.wire.messages.shapes import BLOCKS
 from proxy.wire.sse import Event
 from proxy.wire.translation.chat_answers import failed
 from proxy.wire.translation.neutral import sealed
@@ -29,6 +30,7 @@ from proxy.wire.translation.pieces import (
     Sealed,
     Thinking,
     Used,
+    known,
     listed,
     number,
     payload_of,
@@ -90,7 +92,7 @@ class MessagesReader:
             if self._given[index]:
                 yield CallGiven(index, orjson.dumps(block.get("input") or {}).decode())
         else:
-            raise ValueError(f"a block of the type {kind[:60]!r}")
+            raise ValueError(f"a block of {known(kind, BLOCKS)}")
 
     def _delta(self, index: int, delta: Mapping[str, Any]) -> Iterator[Piece]:
         kind = delta.get("type")

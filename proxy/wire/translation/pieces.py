@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Protocol
 
 import orjson
@@ -226,6 +226,11 @@ def number(given: object, *path: str) -> int:
 def words(given: object) -> str:
     """A text; "" for what is none."""
     return given if isinstance(given, str) else ""
+
+
+def known(kind: str, kinds: Collection[str]) -> str:
+    """A type as a client is told of it: by name only where it is one of the API's `kinds`, for else the name is any text."""
+    return f"the type {kind!r}" if kind in kinds else "an unknown type"
 
 
 def listed(given: object) -> list[Mapping[str, Any]]:

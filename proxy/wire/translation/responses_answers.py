@@ -10,6 +10,7 @@ from typing import Any
 
 from proxy.wire.responses import events
 from proxy.wire.responses.output import finish_reason
+from proxy.wire.responses.shapes import ITEMS
 from proxy.wire.sse import Event
 from proxy.wire.translation.chat_answers import failed
 from proxy.wire.translation.pieces import (
@@ -24,6 +25,7 @@ from proxy.wire.translation.pieces import (
     Sealed,
     Thinking,
     Used,
+    known,
     listed,
     number,
     payload_of,
@@ -98,7 +100,7 @@ class ResponsesReader:
             self._given[index] = False
             yield CallBegun(index, words(item.get("call_id")), words(item.get("name")), custom=kind == "custom_tool_call")
         elif kind not in ("message", "reasoning"):
-            raise ValueError(f"an item of the type {kind[:60]!r}")
+            raise ValueError(f"an item of {known(kind, ITEMS)}")
 
     def _item_done(self, index: int, item: Mapping[str, Any]) -> Iterator[Piece]:
         """An item has ended: what no delta has told of it comes now, for some servers tell a text at its end alone."""

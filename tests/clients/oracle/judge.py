@@ -61,7 +61,10 @@ def _is_name(path: str, text: str) -> bool:
     """Whether a client has a name, a state or a number there, and no text."""
     one_word = not text.split()[1:]
     return one_word and (
-        path.startswith(_HEADERS) or path.endswith(("{}", "Id")) or path.rsplit(".", 1)[-1] in NAMES or text.replace(".", "", 1).isdigit()
+        path.startswith(_HEADERS)
+        or path.endswith(("{}", "Id", "Reason"))
+        or path.rsplit(".", 1)[-1] in NAMES
+        or text.replace(".", "", 1).isdigit()
     )
 
 

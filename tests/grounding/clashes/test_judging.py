@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+import pytest
+
 from proxy.errors import ModelUnavailable
 from proxy.exchange.judgements import ClaimPair, Support
 from proxy.grounding.clashes.detecting.judging import MAX_PAIRS, ClashDetector
 from proxy.grounding.clashes.kinds import Origin, StatedPiece, Statement
 from proxy.grounding.clashes.statements.reading import read_statements
-from proxy.testing import HashEmbedder, ScriptedVerifiers
+from proxy.ports.judge import AskAbout
+from proxy.testing import HashEmbedder, ScriptedJudge, ScriptedVerifiers
 
 CARS = ["My car is old.", "My car is brand new."]
 MOVED = ["I live in Berlin.", "I live in Rome."]
@@ -26,6 +29,27 @@ def compatible(pair: ClaimPair) -> Support:
 
 def read(texts: Sequence[str], origin: Origin = "user") -> list[Statement]:
     return read_statements([StatedPiece(text, origin, i) for i, text in enumerate(texts)], "en")
+
+
+@pytest.mark.parametrize(("ask", "asked"), [("unsure", 0), ("all", 1)])
+async def test_the_policy_s_judge_is_asked_what_can_both_be_true(ask: AskAbout, asked: int) -> None:
+    judge = ScriptedJudge(lambda question: "no", ask)
+    found = await ClashDetector(ScriptedVerifiers(compatible), judge=judge).detect(read(CARS))
+    assert (asked, asked) == (sum(map(len, judge.asked)), len(found.clashes))
+
+
+async def test_the_judge_takes_back_what_the_verifier_calls_a_clash() -> None:
+    judge = ScriptedJudge(lambda question: "yes")
+    found = await ClashDetector(ScriptedVerifiers(contradicting), embedder=HashEmbedder(), judge=judge).detect(read(CARS))
+    assert ([], 1) == (found.clashes, sum(map(len, judge.asked)))
+    (question,) = judge.asked[0]
+    assert all(text in question.statement for text in CARS)
+
+
+async def test_what_rules_decide_is_not_the_judge_s() -> None:
+    judge = ScriptedJudge(lambda question: "yes", "all")
+    found = await ClashDetector(ScriptedVerifiers(contradicting), judge=judge).detect(read(MOVED))
+    assert (1, []) == (len(found.clashes), judge.asked)
 
 
 async def test_a_rule_decides_without_a_verifier() -> None:

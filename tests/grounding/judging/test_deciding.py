@@ -111,13 +111,21 @@ PLANS = "The Harbour plan costs 40 euros a month. The Garden plan costs 25 euros
     ],
 )
 async def test_a_value_that_was_said_of_something_else_is_the_verifiers_to_judge(support: Support, label: str, by: str) -> None:
-    found = await judged("The Garden plan costs 40 euros a month.", support, PLANS)
+    found = await judged("Subscribers to the Garden plan pay 40 euros a month.", support, PLANS)
     assert (label, by) == (found.label, found.decided_by)
+
+
+@pytest.mark.parametrize("support", [Support(0.1, 0.8), Support(0.9, 0.0)])
+async def test_a_value_of_something_else_in_the_same_words_is_wrong_whatever_the_verifier_thinks(support: Support) -> None:
+    found = await judged("The Garden plan costs 40 euros a month.", support, PLANS)
+    assert ("contradicted", "exact", "25 euros") == (found.label, found.decided_by, found.instead)
+    assert found.evidence is not None
+    assert "The Garden plan costs 25 euros a month." == found.evidence.text
 
 
 async def test_a_value_said_of_something_else_is_unsure_where_the_right_one_is_no_better_supported() -> None:
     grounder = Grounder(ScriptedVerifiers(lambda pair: AGAINST), only_certain=True)
-    claim = "The Garden plan costs 40 euros a month."
+    claim = "Subscribers to the Garden plan pay 40 euros a month."
     (found,) = await grounder.judge([Claim(claim, 0, len(claim))], EvidenceBase([Evidence(PLANS)]), tongue="en")
     assert ("unsure", "model") == (found.label, found.decided_by)
 

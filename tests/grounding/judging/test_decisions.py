@@ -4,7 +4,9 @@ import pytest
 
 from proxy.errors import ModelUnavailable
 from proxy.exchange.judgements import ClaimPair, Support
+from proxy.grounding.judging.decision_models import state_of
 from proxy.grounding.judging.decisions import decide, statements
+from proxy.grounding.judging.questions import support_question
 from proxy.ports.decisions import Answer, Question
 from proxy.testing import ScriptedVerifiers
 
@@ -25,6 +27,8 @@ async def answered(question: Question, support: Support | None = None, state: st
     [
         asked(kind="predicate", instructions="The customer paid."),
         asked(kind="predicate", instructions="Does the text say so?\n\nThe customer paid."),
+        asked(kind="predicate", instructions="Is it so? Judge by the evidence alone.\nStatement: The customer paid."),
+        asked(kind="predicate", instructions="Statement: Somebody came.\nCLAIM:The customer paid."),
         asked(kind="predicate", instructions="Has anybody paid?", descriptions=("The customer paid.", "Nobody paid.")),
         asked(kind="predicate", descriptions=("The customer paid.", "")),
         asked(instructions="So?\n\nThe customer paid.", choices=("supported", "contradicted", "neither")),
@@ -83,6 +87,16 @@ async def test_a_value_that_differs_is_a_contradiction_whatever_the_verifier_say
     question = asked(instructions="The order was delivered on 7 March.", choices=("supported", "contradicted", "neither"))
     found = (await decide(ScriptedVerifiers(script), STATE, (question,)))["q"]
     assert {"supported": 0.0, "contradicted": 1.0, "neither": 0.0} == found.probabilities
+
+
+@pytest.mark.parametrize(("statement", "choice"), [("The order was delivered on 7 March.", "contradicted"), (STATE[:34], "supported")])
+async def test_another_groundwire_s_judge_can_ask_it(statement: str, choice: str) -> None:
+    def script(pair: ClaimPair) -> Support:
+        return Support(0.9, 0.05) if "5 March" in pair.claim else Support(0.4, 0.5)
+
+    state, questions = state_of([support_question(statement, [STATE])])
+    (found,) = (await decide(ScriptedVerifiers(script), state, questions)).values()
+    assert choice == max(found.probabilities, key=lambda name: found.probabilities[name])
 
 
 async def test_questions_of_the_same_statement_are_judged_once_and_all_in_one_batch() -> None:

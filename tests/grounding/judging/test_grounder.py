@@ -9,9 +9,9 @@ import pytest
 from proxy.errors import ModelUnavailable
 from proxy.exchange import Evidence
 from proxy.exchange.judgements import Claim, ClaimPair, Judgement, Support
-from proxy.grounding.evidence.gathering import EvidenceBase
+from proxy.grounding.evidence.gathering import EvidenceBase, gather
 from proxy.grounding.evidence.retrieval import EVIDENCE_CHARS
-from proxy.grounding.judging.grounder import Grounder, evidence_of, searchable
+from proxy.grounding.judging.grounder import Grounder
 from proxy.offloop import LARGE
 from proxy.testing import HashEmbedder, ScriptedVerifiers, make_exchange
 
@@ -248,7 +248,7 @@ async def test_the_language_is_that_of_the_answer() -> None:
 async def test_the_base_of_a_request_holds_what_it_said(times: int) -> None:
     exchange = make_exchange([{"role": "user", "content": "My number is 4711. " * times}])
 
-    found = await searchable(await evidence_of(exchange))
+    found = EvidenceBase(gather(exchange))
 
     assert found.sentences == ["My number is 4711."] * times
     assert found.distinct == 1

@@ -14,7 +14,7 @@ from proxy.exchange.judgements import Claim, ClaimPair, Support
 from proxy.grounding.knowledge.checking import KnowledgeChecker
 from proxy.grounding.knowledge.making import make_fact
 from proxy.ports.facts import Fact
-from proxy.testing import MemoryKnowledge, ScriptedVerifiers
+from proxy.testing import MemoryKnowledge, ScriptedJudge, ScriptedVerifiers
 from tests.examples import share
 
 NOW = 1_700_000_000.0
@@ -57,6 +57,17 @@ async def test_a_claim_that_stands_there_is_valid_without_a_doubt(claim: str) ->
         found.version,
     )
     assert ("capitals.csv", []) == (found.detail["fact_source"], verifiers.asked)
+
+
+@pytest.mark.parametrize(("choice", "status"), [("supported", "VALID"), ("contradicted", "INVALID"), ("neither", "UNKNOWN")])
+async def test_the_policy_s_judge_is_asked_about_facts_of_the_claim_s_matter(choice: str, status: str) -> None:
+    judge = ScriptedJudge(lambda question: choice)
+    check = KnowledgeChecker(MemoryKnowledge(OSLO, KRONE), ScriptedVerifiers(says(Oslo=(0.5, 0.3))), clock=lambda: NOW, judge=judge)
+    found = await check.verify("Oslo is the capital city of Norway.", tongue="en")
+    assert (status, {("The capital of Norway is Oslo.",)}) == (
+        found.status,
+        {tuple(piece.rpartition(") ")[2] for piece in question.evidence) for batch in judge.asked for question in batch},
+    )
 
 
 @pytest.mark.parametrize(

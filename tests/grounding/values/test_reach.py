@@ -2,7 +2,7 @@
 
 import pytest
 
-from proxy.grounding.values.derivable import reachable
+from proxy.grounding.values.arithmetic import may_follow
 from proxy.grounding.values.slots import may_differ
 from proxy.grounding.values.stated import StatedValues
 from proxy.grounding.values.swaps import swaps
@@ -11,7 +11,7 @@ from proxy.language.quantities import read_quantities
 
 def could_follow(claim: str, *around: str) -> bool:
     quantities = read_quantities(claim, "en")
-    return reachable(quantities.numbers[-1], quantities, [read_quantities(text, "en") for text in around])
+    return may_follow(quantities.numbers[-1], quantities, [read_quantities(text, "en") for text in around])
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,9 @@ import random
 
 import pytest
 
-from proxy.grounding.values import recomputing
-from proxy.grounding.values.recomputing import calculation, derived, follows, hits
+from proxy.grounding.values import arithmetic
+from proxy.grounding.values.arithmetic import EVERY, hits, is_derived
+from proxy.grounding.values.recomputing import calculation, follows
 from proxy.language.quantities import read_quantities
 from tests.cost import below
 
@@ -15,10 +16,10 @@ ORDERS = json.dumps(
 )
 
 
-def is_derived(claim: str, *texts: str, language: str = "en", asked: str = "") -> bool:
+def follows_from(claim: str, *texts: str, language: str = "en", asked: str = "") -> bool:
     """Whether the claim's first number can be worked out of `texts`."""
     number = read_quantities(claim, language).numbers[0]
-    return derived(number, claim, asked, read_quantities("\n".join(texts), any_language=True), texts)
+    return is_derived(number, claim, asked, read_quantities("\n".join(texts), any_language=True), texts)
 
 
 @pytest.mark.parametrize(
@@ -64,16 +65,16 @@ def test_what_can_be_read_in_two_ways_is_no_calculation(text: str) -> None:
     ],
 )
 def test_a_result_follows(claim: str, texts: tuple[str, ...], language: str) -> None:
-    assert is_derived(claim, *texts, language=language)
+    assert follows_from(claim, *texts, language=language)
 
 
 @pytest.mark.parametrize("claim", ["It costs 330 euros.", "The flight is 299 euros.", "In total it is 340 euros."])
 def test_a_result_without_a_word_that_asks_for_it_does_not(claim: str) -> None:
-    assert not is_derived(claim, "The flight is 300 euros.", "The bag is 30 euros.")
+    assert not follows_from(claim, "The flight is 300 euros.", "The bag is 30 euros.")
 
 
 def test_the_question_may_ask_for_it() -> None:
-    assert is_derived("It is 330 euros.", "The flight is 300 euros.", "The bag is 30 euros.", asked="How much is it in total?")
+    assert follows_from("It is 330 euros.", "The flight is 300 euros.", "The bag is 30 euros.", asked="How much is it in total?")
 
 
 @pytest.mark.parametrize(
@@ -116,10 +117,10 @@ def test_looking_results_up_finds_what_going_through_all_of_them_finds(seed: int
         for _ in range(60)
     )
     for number in read_quantities(claim).numbers:
-        values = recomputing._operands(quantities, number.dimension)
-        results = recomputing._results((True,) * 5, values, recomputing._operands(quantities, None), (), False)
+        values, every_one = (arithmetic._operands(quantities.numbers, number, alike=alike) for alike in (True, False))
+        results = arithmetic._results(EVERY, values, every_one, (), arithmetic.share_of(number))
         every = any(hits(number, made) for made in results)
-        assert every == any(hits(number, made) for made in recomputing._near(number, results))
+        assert every == any(hits(number, made) for made in arithmetic._near(number, results))
 
 
 @pytest.mark.cost
@@ -130,4 +131,4 @@ def test_a_list_of_numbers_costs_no_more_than_its_length() -> None:
     numbers = read_quantities(claim).numbers
     with below(2.0):
         for number in numbers:
-            derived(number, claim, "What is the total share?", said, [], [])
+            is_derived(number, claim, "What is the total share?", said, [], [])

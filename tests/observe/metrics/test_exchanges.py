@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from proxy.exchange import Answer, Choice, CompressionResult, ContextUse, Exchange, Usage, Verdict
+from proxy.exchange import Answer, Choice, CompressionResult, ContextUse, Exchange, JudgeUse, Usage, Verdict
 from proxy.observe.finished import Finished
 from proxy.observe.metrics import Metrics
 from proxy.observe.metrics.exchanges import BATCH, MAX_CODES, MAX_MODELS, MAX_UPSTREAM_CODES
@@ -150,6 +150,15 @@ def test_scores_are_histograms(metrics: Metrics) -> None:
     add(metrics, judged(quality=0.8, faithfulness=1.0, relevance=0.33, citations=(3, 4)), judged(quality=0.4, citations=(0, 0)))
     sums = {name: value(metrics, f"groundwire_{name}_ratio_sum") for name in ("quality", "faithfulness", "relevance", "citation_precision")}
     assert {"quality": pytest.approx(1.2), "faithfulness": 1.0, "relevance": 0.33, "citation_precision": 0.75} == sums
+
+
+def test_what_a_judge_was_asked_and_took(metrics: Metrics) -> None:
+    use = JudgeUse("openai/small", asked=10, cached=3, unanswered=2, calls=2, input_tokens=900, output_tokens=60, usd=0.002, ms=250.0)
+    add(metrics, judged(judge=use), judged(judge=JudgeUse("openai/small", asked=1, cached=1)))
+    assert {"answered": 5.0, "cached": 4.0, "unanswered": 2.0} == by(metrics, "groundwire_judge_questions_total", "result")
+    assert {"prompt": 900.0, "completion": 60.0} == by(metrics, "groundwire_judge_tokens_total", "kind")
+    assert 0.002 == value(metrics, "groundwire_judge_cost_usd_total", judge="openai/small")
+    assert (1.0, 0.25) == (value(metrics, "groundwire_judge_seconds_count"), value(metrics, "groundwire_judge_seconds_sum"))
 
 
 def test_compression_and_retries_are_counted_where_they_happened(metrics: Metrics) -> None:

@@ -109,6 +109,8 @@ def test_labels_are_never_a_client_or_a_run() -> None:
         "reason",
         "type",
         "strategy",
+        "judge",
+        "result",
     }
     assert set() == {label for family in FAMILIES for label in family.labels} - known
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from proxy.grounding.clashes.kinds import StatementClash
-from proxy.grounding.judging.combined import CombinedVerifier
 from proxy.stages.clash import ClashOptions
 from proxy.stages.clash.context import Context
 from proxy.stages.clash.finding import Finder
@@ -16,7 +15,7 @@ PORTS = make_ports()
 
 async def found(*turns: str) -> list[StatementClash]:
     """Between the turns of one user."""
-    exchange, finder = make_exchange([user(turn) for turn in turns]), Finder(ClashOptions(), PORTS.embedder, CombinedVerifier(()))
+    exchange, finder = make_exchange([user(turn) for turn in turns]), Finder(ClashOptions(), PORTS.embedder, PORTS.verifiers.get())
     spoken = (await Context(("user",)).stated(exchange)).spoken
     return [one.clash for one in (await finder.find(exchange, Ledger(spoken, ()), spoken)).clashes]
 

@@ -64,16 +64,31 @@ def settled(pair: Pair) -> bool:
 def judged(pair: Pair, answers: Answers, cosines: Cosines) -> StatementClash | None:
     """The clash that the verifier's answers make of a pair, or the same fact twice; None for neither."""
     older, newer = pair.older, pair.newer
-    if (is_wish(newer) and is_addition(newer.text)) or _go_together(older, newer):
+    if plainly_compatible(pair):
         return None
-    judge = regression(older, newer)
-    certain = _contradicted(older, newer, answers)
-    score = max(certain, judge.probability(features(older, newer, answers, cosines)))
-    if certain >= CERTAIN or score >= judge.threshold:
-        topic = topic_of(older, newer)
-        vital = _is_vital(older) or _is_vital(newer)
-        return _clash(older, newer, _type(older, newer), topic, f"{topic}: the two cannot both hold", score=score, critical=vital)
+    certain, score = _contradicted(older, newer, answers), probability(pair, answers, cosines)
+    if certain >= CERTAIN or score >= regression(older, newer).threshold:
+        return incompatible(pair, score)
     return _same_in_other_words(older, newer, answers)
+
+
+def plainly_compatible(pair: Pair) -> bool:
+    """Whether the newer one adds something, or the two go together, whatever anybody thinks of them."""
+    return (is_wish(pair.newer) and is_addition(pair.newer.text)) or _go_together(pair.older, pair.newer)
+
+
+def probability(pair: Pair, answers: Answers, cosines: Cosines) -> float:
+    """That the two cannot both hold, by verifier and embedder."""
+    older, newer = pair.older, pair.newer
+    return max(_contradicted(older, newer, answers), regression(older, newer).probability(features(older, newer, answers, cosines)))
+
+
+def incompatible(pair: Pair, score: float, reason: str = "") -> StatementClash:
+    """The clash of a pair that somebody says cannot both hold."""
+    older, newer = pair.older, pair.newer
+    topic, vital = topic_of(older, newer), _is_vital(older) or _is_vital(newer)
+    reason = reason or f"{topic}: the two cannot both hold"
+    return _clash(older, newer, _type(older, newer), topic, reason, score=score, critical=vital)
 
 
 # ---- rules ----

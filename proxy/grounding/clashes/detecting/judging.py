@@ -22,8 +22,10 @@ from proxy.grounding.clashes.detecting.candidates import Pair, candidates
 from proxy.grounding.clashes.detecting.features import Answers, Cosines
 from proxy.grounding.clashes.detecting.questions import is_answered, questions, targets, texts
 from proxy.grounding.clashes.kinds import Statement, StatementClash
+from proxy.grounding.judging.questions import compatible_question
 from proxy.offloop import LARGE, aside
 from proxy.ports import Embedder, Verifier
+from proxy.ports.judge import JudgeSession
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,6 +37,8 @@ MAX_PAIRS = 64
 """Judged by the verifier for one list of statements: about 2 s of the built-in one."""
 MIN_SCORE = 0.5
 """Probability from which two statements count as clashing for a verifier."""
+UNSURE = 0.2
+"""Probability from which the policy's judge is asked, too."""
 BATCH = 16
 """Pairs that the verifier is asked about at a time, so that what is judged in time counts."""
 SMALL = 40
@@ -65,9 +69,13 @@ class ClashDetector:
         embedder: Embedder | None = None,
         max_pairs: int = MAX_PAIRS,
         min_score: float = MIN_SCORE,
+        judge: JudgeSession | None = None,
     ) -> None:
-        """Without `verifier` rules decide alone, and nobody is asked; without `embedder` pairs are found by slots and words."""
+        """Without `verifier` rules decide alone, and nobody is asked; without `embedder` pairs are found by slots and words. `judge` is
+        asked over the verifier.
+        """
         self._verifier, self._embedder, self._max_pairs, self._min_score = verifier, embedder, max_pairs, min_score
+        self._judge_over = judge
 
     async def detect(
         self,
@@ -121,16 +129,41 @@ class ClashDetector:
     async def _judge(self, pairs: Sequence[Pair], found: DetectedClashes) -> None:
         """Have the verifier judge some pairs. Raises `ModelUnavailable`."""
         answers, cosines = await self.ask(pairs)
+        judged: list[tuple[Pair, StatementClash | None]] = []
         for pair in pairs:
-            if not is_answered(pair.older, pair.newer, answers):
+            if is_answered(pair.older, pair.newer, answers):
+                judged.append((pair, detection.judged(pair, answers, cosines)))
+            else:
                 found.problem = found.problem or "not_judged"
-                continue
-            found.judged += 1
-            clash = detection.judged(pair, answers, cosines)
+        found.judged += len(judged)
+        for pair, clash in await self._reconsidered(judged, answers, cosines):
             if clash is not None and clash.score >= self._min_score:
                 found.clashes.append(clash)
             else:
                 found.compatible.append(pair)
+
+    async def _reconsidered(
+        self, judged: Sequence[tuple[Pair, StatementClash | None]], answers: Answers, cosines: Cosines
+    ) -> list[tuple[Pair, StatementClash | None]]:
+        """With the policy's judge's word on whether two statements can both be true: on all of them, or on what is unsure or would be
+        reported. What is said twice is no question of it.
+        """
+        judge, found = self._judge_over, list(judged)
+        if judge is None:
+            return found
+
+        def is_open(pair: Pair, clash: StatementClash | None) -> bool:
+            if detection.plainly_compatible(pair) or (clash is not None and clash.type == "DUPLICATE_FACTS"):
+                return False
+            return judge.ask == "all" or clash is not None or detection.probability(pair, answers, cosines) >= UNSURE
+
+        open_ = [i for i, (pair, clash) in enumerate(judged) if is_open(pair, clash)]
+        said = await judge.answers([compatible_question(judged[i][0].older.text, judged[i][0].newer.text) for i in open_])
+        for i, answer in zip(open_, said, strict=True):
+            pair, _ = judged[i]
+            if answer.choice:
+                found[i] = pair, detection.incompatible(pair, answer.probabilities["no"], answer.reason) if answer.choice == "no" else None
+        return found
 
     async def ask(self, pairs: Sequence[Pair]) -> tuple[Answers, Cosines]:
         """What `proxy.grounding.clashes.detecting.features.features` needs of these pairs. Raises `ModelUnavailable`."""

@@ -98,6 +98,10 @@ class FailureHistory(Struct, frozen=True, dict=True):
             argument_names=tuple(dict.fromkeys(identifier(name) for call in calls for name in call.parsed or ()))[:MAX_RECENT],
         )
 
+    def now(self) -> tuple[Situation, list[Failure]]:
+        """Where the run stands, and what the next step has to deal with."""
+        return self.situation, self.newest
+
     def _assistant(self, number: int) -> int:
         """Position of the assistant's turn `number` from the end; 0 where there are fewer."""
         spoken = [turn.message for turn in self.turns if turn.role == "assistant"]

@@ -24,6 +24,7 @@ from proxy.language.detection import language
 from proxy.language.word_overlap import Vocabulary, content_words
 from proxy.offloop import LARGE, aside
 from proxy.ports import Verifier
+from proxy.ports.judge import JudgeSession
 from proxy.stages.validation.metrics.candidates import Candidate
 from proxy.stages.validation.metrics.quality import Metric, failed, unmeasured
 
@@ -60,13 +61,14 @@ async def consistency_of(
     verifier: Verifier | None,
     *,
     min_contradiction: float = MIN_CONTRADICTION,
+    judge: JudgeSession | None = None,
 ) -> list[Metric]:
     """One metric for each, in order; `stated` has the statements of each. A verifier that cannot judge is the metric's error."""
     found = [await _clashing(candidate) for candidate in candidates]
     open_ = [i for i, metric in enumerate(found) if metric is None]
     if verifier is None:
         return [metric or failed("no verifier") for metric in found]
-    supported = await _supported([candidates[i] for i in open_], [stated[i] for i in open_], verifier, min_contradiction)
+    supported = await _supported([candidates[i] for i in open_], [stated[i] for i in open_], verifier, min_contradiction, judge)
     for i, metric in zip(open_, supported, strict=True):
         found[i] = metric
     return [metric for metric in found if metric is not None]
@@ -104,12 +106,17 @@ def _of_the_user(text: str, kind: str, position: int) -> list[Statement]:
 
 
 async def _supported(
-    candidates: Sequence[Candidate], stated: Sequence[Sequence[str]], verifier: Verifier, min_contradiction: float
+    candidates: Sequence[Candidate],
+    stated: Sequence[Sequence[str]],
+    verifier: Verifier,
+    min_contradiction: float,
+    judge: JudgeSession | None,
 ) -> list[Metric]:
     bases = [candidate.existing for candidate in candidates]
     chosen = await aside(LARGE, lambda: [_compared(base, texts) for base, texts in zip(bases, stated, strict=True)])
     found = [unmeasured(one.note) for one in chosen]
-    grounder = Grounder(verifier, min_contradiction=max(0.0, min_contradiction - VALUES_DIFFER), budget_chars=EVIDENCE_CHARS)
+    least = max(0.0, min_contradiction - VALUES_DIFFER)
+    grounder = Grounder(verifier, min_contradiction=least, budget_chars=EVIDENCE_CHARS, judge=judge, only_related=True)
     groups: dict[tuple[int, str], list[int]] = {}  # by context and language: so a piece's result is the same in any batch
     for i, one in enumerate(chosen):
         if one.statements:
@@ -166,6 +173,8 @@ def _metric(judgements: Sequence[Judgement], min_contradiction: float, tongue: s
 def _is_clear(judgement: Judgement, min_contradiction: float, tongue: str) -> bool:
     """Whether a contradiction is probable enough, for one with a value that differs or without."""
     if judgement.contradiction is None or judgement.contradiction >= min_contradiction or judgement.evidence is None:
+        return True
+    if judgement.decided_by == "judge":
         return True
     from proxy.grounding.values.consistency import differences  # 20 ms that a server without such a stage need not wait for
 

@@ -14,6 +14,7 @@ from proxy.errors import ModelUnavailable
 from proxy.offloop import LARGE, aside
 from proxy.ports import Embedder, Verifier
 from proxy.ports.deadline import within
+from proxy.ports.judge import JudgeSession
 from proxy.stages.validation.metrics.accuracy import MAX_CLAIMS, ChecksFacts, accuracy_of
 from proxy.stages.validation.metrics.candidates import Candidate
 from proxy.stages.validation.metrics.completeness import completeness
@@ -29,8 +30,15 @@ log = logging.getLogger("groundwire.validation")
 class Models:
     """Who is asked; without one, what it would measure is not measured."""
 
-    def __init__(self, embedder: Embedder | None = None, verifier: Verifier | None = None, checker: ChecksFacts | None = None) -> None:
-        self.embedder, self.verifier, self.checker = embedder, verifier, checker
+    def __init__(
+        self,
+        embedder: Embedder | None = None,
+        verifier: Verifier | None = None,
+        checker: ChecksFacts | None = None,
+        judge: JudgeSession | None = None,
+    ) -> None:
+        """`judge` is asked over the verifier."""
+        self.embedder, self.verifier, self.checker, self.judge = embedder, verifier, checker, judge
 
 
 class QualityValidator:
@@ -83,7 +91,8 @@ class QualityValidator:
 
     async def _consistency(self, candidates: Sequence[Candidate], stating: asyncio.Future[list[list[str]]]) -> list[Metric]:
         stated = await asyncio.shield(stating)
-        return await consistency_of(candidates, stated, self._models.verifier, min_contradiction=self._min_contradiction)
+        models, least = self._models, self._min_contradiction
+        return await consistency_of(candidates, stated, models.verifier, min_contradiction=least, judge=models.judge)
 
     @staticmethod
     async def _guarded(work: Awaitable[list[Metric]], count: int, deadline_s: float | None) -> list[Metric]:

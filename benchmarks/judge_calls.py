@@ -1,8 +1,8 @@
-"""How many calls to a larger model does `second_opinion` make?
+"""Of how many answers is a judge asked, with `ask: unsure`?
 
-    python -m benchmarks.second_opinion [--policy NAME]
+    python -m benchmarks.judge_calls [--policy NAME]
 
-One call an answer, and only where some of its statements are unsure or seem unsupported by the built-in judge alone. Counted are the
+One call an answer, and only where some of its statements are not surely supported by the built-in models. Counted are the
 answers that would be asked about, of all that the model gave and of those in which anything was judged, under a shipped policy through the
 running proxy: the conversations of `benchmarks.harmless`, ordinary and harmful, and the single statements of `benchmarks.claims`, of which
 two fifths are not supported. Intervals are Wilson's, 95%.
@@ -20,7 +20,8 @@ from benchmarks.harmless_data import SUITES, Conversation, load
 from benchmarks.harmless_replay import replay
 from benchmarks.load.report import print_table
 from benchmarks.load.statistics import wilson
-from proxy.exchange.judgements import UNKNOWN_LANGUAGE
+from proxy.exchange.judgements import Claim, Judgement
+from proxy.grounding.judging.reconsidering import open_to
 
 
 def judged(detail: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -32,9 +33,9 @@ def judged(detail: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def open_to_it(claim: Mapping[str, Any]) -> bool:
-    """Whether a model would be asked about a claim: as `proxy.grounding.judging.second_opinion.open_to`, of a record's claim."""
-    undecided = claim.get("decided_by") in ("model", "recomputed") or claim.get("reason") == UNKNOWN_LANGUAGE
-    return claim["label"] in ("unsure", "unsupported") and claim.get("evidence") is not None and undecided
+    """Whether the judge would be asked about a claim of a record."""
+    claimed = Claim(claim["text"], 0, 0)
+    return open_to(Judgement(claimed, claim["label"], claim.get("score"), decided_by=claim.get("decided_by") or ""), "unsure")
 
 
 async def calls(policy: str, conversations: Sequence[Conversation]) -> list[int]:

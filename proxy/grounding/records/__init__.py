@@ -1,0 +1,1 @@
+"""Structured evidence read as cells of rows and columns, and statements compared with them: exact, before any model."""

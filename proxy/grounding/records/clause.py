@@ -1,0 +1,185 @@
+"""A clause of a statement within a table: the rows and columns that it speaks of, and how much else it says.
+
+Between `proxy.grounding.records.binding` and the checks (`values`, `states`, `naming`, `aggregates`, `comparisons`), which return
+`Finding`s. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+
+from msgspec import Struct
+
+from proxy.grounding.records.binding import Bound, Statement, names_column
+from proxy.grounding.records.cells import Row, Table, names_any
+from proxy.grounding.records.evidence import Records
+from proxy.grounding.records.lexicon import State, concepts_of, lexicon, listed
+from proxy.grounding.values.arithmetic import asked_for
+from proxy.language.quantities import Quantity
+from proxy.language.units import unit_of
+
+MAX_ROWS = 3
+"""A value of more rows than so many is not compared: the statement may speak of others."""
+NAMED = 1.0
+"""How plainly a column must be spoken of (`binding.names_column`) by its own name."""
+MAX_EXTRA, MAX_EXTRA_WEAK = 3, 2
+"""Words of a clause that name nothing in the table, up to which its values are compared; where the column is less plain."""
+_NOT_SO = re.compile(
+    r"\b(?:than|unlike|except|instead|rather|whereas|apart from|besides|als|ausser|statt|anders|que|excepto|salvo|sauf|plutot|tranne|exceto"
+    r"|would|should|could|if|unless|wenn|falls|wurde|sollte|si|cuando|lorsque|quand|quando"
+    r"|(?<!\d )may(?! \d)|might|can|kann|puede|peut|puo|pode|limit|limite|grenze"
+    r"|over|under|uber|unter|maximum|minimum|must|muss|debe|doit|deve)\b"
+)
+_BOUNDS = re.compile(
+    r"\b(?:until|before|after|by|since|bis|vor|nach|ab|seit|hasta|antes de|despues de|desde|jusqu|avant|apres|depuis|fino a|prima|dopo|ate"
+    r"|depois)"
+    r"(?: \w+){0,2} \S*\d"
+)
+
+
+class Finding(Struct, frozen=True):
+    """One value of a statement beside the cell that it is of."""
+
+    right: bool
+    claim: str
+    evidence: str
+    row: int
+    words: frozenset[int] = frozenset()
+    """Positions of the statement's words that it explains."""
+    kind: str = ""
+
+
+class Clause:
+    """A clause within a table, with what it says of columns."""
+
+    def __init__(
+        self,
+        statement: Statement,
+        bound: Bound,
+        records: Records,
+        mentioned: frozenset[int] = frozenset(),
+        whole: Statement | None = None,
+        slack: int = 0,
+    ) -> None:
+        self.statement, self.bound, self.table, self.records = statement, bound, bound.table, records
+        self.whole = whole or statement
+        self.mentioned = mentioned | bound.rows
+        """Rows that any clause of the statement names."""
+        self.slack = slack
+        """Words that name nothing, which it may have beyond what is plain."""
+        self.alone = whole is None
+        """Whether the clause is the whole statement."""
+        self.satisfied: set[int] = set()
+        """Columns of which the clause gives the row's value."""
+
+    @cached_property
+    def columns(self) -> dict[int, tuple[float, frozenset[int]]]:
+        """The columns that it speaks of, with how plainly, and by which words."""
+        found = {c: names_column(self.statement, column, self.table, self.bound.used) for c, column in enumerate(self.table.columns)}
+        return {c: score for c, score in found.items() if score[0]}
+
+    @cached_property
+    def said(self) -> list[str]:
+        """Its folded words."""
+        return [word.text for word in self.statement.words]
+
+    @cached_property
+    def rows(self) -> list[tuple[int, Row]]:
+        """The rows that it speaks of; none where these are too many."""
+        if len(self.bound.rows) > MAX_ROWS:
+            return []
+        return [(r, self.table.rows[r]) for r in sorted(self.bound.rows)]
+
+    @cached_property
+    def extra(self) -> int:
+        """Words that name nothing: no value, column, number, unit or state."""
+        named = self.bound.used.union(*(by for _, by in self.columns.values()), *self.statement.values_at)
+        known = lexicon().states.keys() | listed("fillers") | listed("none") | listed("every") | listed("only") | self.table.common
+        left = [self.statement.words[i].text for i in self.statement.content() if i not in named]
+        return sum(
+            word not in known and not word.isdigit() and unit_of(word) is None and not names_any(word, self.table.title_words)
+            for word in left
+        )
+
+    def says_more(self, most: int, apart: int = 0) -> bool:
+        """Whether it has more words that name nothing than so many; than `apart`, where it is a clause among others."""
+        return self.extra > (most if self.alone else apart) + self.slack
+
+    @cached_property
+    def hedged(self) -> bool:
+        """Whether it compares, supposes or excepts: then what it names need not be what it says something of."""
+        return _NOT_SO.search(" ".join(word.text for word in self.whole.words)) is not None
+
+    @cached_property
+    def ordinal(self) -> bool:
+        """Whether it speaks of a first, last or most."""
+        of_columns = {i for _, by in self.columns.values() for i in by}
+        free = {word for i, word in enumerate(self.said) if i + 1 not in of_columns or word not in listed("ordinals")}  # "last modified"
+        return bool(free & (listed("most") | listed("least") | (listed("either") - listed("ordinals")) | listed("ordinals")))
+
+    @cached_property
+    def bounded(self) -> bool:
+        """Whether it says that something is before, after, or up to a value."""
+        return _BOUNDS.search(" ".join(self.said)) is not None
+
+    @cached_property
+    def pronoun(self) -> bool:
+        """Whether it is about something that was named before."""
+        return any(word in listed("pronouns") for word in self.said[:3])
+
+    @cached_property
+    def computed(self) -> bool:
+        """Whether its number may be worked out of others, or two things are compared."""
+        compares = set(self.said) & (listed("more") | listed("less"))
+        of_columns = {i for _, by in self.columns.values() for i in by}  # "Total" may be a column's name
+        said = " ".join(self.statement.text[w.start : w.end] for i, w in enumerate(self.statement.words) if i not in of_columns)
+        operations = asked_for(said)
+        left = any("stock" in concepts_of(column.words) for column in self.table.columns)  # "there are 24 left"
+        return bool(compares) or operations.sums or (operations.differences and not left) or operations.means
+
+    @cached_property
+    def numbers(self) -> list[Quantity]:
+        """Its numbers that are no names of rows."""
+        return [q for q in self.statement.quantities.numbers if not self.statement.at(q.start, q.end) & self.bound.used]
+
+    def says_only(self, found: Sequence[Finding]) -> bool:
+        """Whether it says what was found right of one row, and nothing else: each value is one of them, and no word is left."""
+        bound = self.bound
+        explained = bound.used.union(*(finding.words for finding in found))
+        if any(not at & explained for at in self.statement.values_at) or self.extra or len(self.rows) != 1 or not bound.groups:
+            return False
+        if self.hedged or self.ordinal or self.bounded or self.pronoun or self.statement.negated or (self.computed and self.numbers):
+            return False
+        kinds = {finding.kind for finding in found}
+        together = all(any(rows & bound.rows for rows in span.rows.values()) for span in bound.spans)
+        strong = bool(kinds - {"relation", "boolean"}) or ("relation" in kinds and all(span.whole or span.sure for span in bound.spans))
+        return together and strong
+
+    def named(self, fits: Callable[[int], bool]) -> list[int]:
+        """The columns that fit and are spoken of most plainly."""
+        scores = {c: score for c, (score, _) in self.columns.items() if fits(c)}
+        best = max(scores.values(), default=0.0)
+        return [c for c, score in scores.items() if score >= best - 0.01]
+
+    def score(self, column: int) -> float:
+        """How plainly it speaks of a column."""
+        return self.columns.get(column, (0.0, frozenset()))[0]
+
+
+def is_name(table: Table, column: int) -> bool:
+    """Whether a column's numbers name things, as those of orders do."""
+    return bool(listed("name_columns") & set(table.columns[column].words))
+
+
+def spoken_states(statement: Statement) -> Iterator[tuple[int, frozenset[State]]]:
+    """The positions of words that are states, with these."""
+    known = lexicon().states
+    for i, word in enumerate(statement.words):
+        found = known.get(word.text, frozenset())
+        if i + 1 < len(statement.words):
+            found = known.get(f"{word.text}-{statement.words[i + 1].text}", found)
+        ends = i + 1 == len(statement.words) or statement.text[word.end : word.end + 1] in ".,;"
+        if found and (ends or word.text not in listed("weak_states")):
+            yield i, found

@@ -1,0 +1,430 @@
+"""A text -> the tables in it: Markdown and ASCII tables, CSV and TSV, aligned columns, SQL results, JSON and JSON Lines, YAML, forms and
+other lines of "name: value", mail headers, calendar entries, lists under headings, log lines.
+
+In: a text of the context. Out: `Table`s, each row with its place. What is none of these is prose, and left to others. Pure; one pass over
+the lines for each kind, bounded by `MAX_CHARS` and `MAX_ROWS`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from proxy.grounding.evidence import tables as delimited
+from proxy.grounding.records.cells import Row, Table
+from proxy.language.lru import LRU
+from proxy.offloop import each
+
+STAMP = "time"
+"""The column of what a line of a log begins with."""
+MAX_CHARS = 120_000
+MAX_ROWS = 2_000
+MAX_COLUMNS = 60
+_MAX_DEPTH = 12
+_RULE = re.compile(r"[ \t|+:]*[-=]{2,}[-=+|: \t]*")
+_GAP = re.compile(r"[ ]{2,}|\t+")
+_LABEL = re.compile(
+    r"[ \t]*(?:[-*•+–][ \t]+|\d{1,2}[.)][ \t]+)?(?:\*\*|\")?"
+    r"(?:(?P<label>[^\W_][^:=|\"\n]{0,38}?)(?:\*\*|\")?(?:[ \t]*[:=][ \t]+|[ \t]*\.{3,}[ \t]*)"
+    r"|(?P<key>[A-Z][A-Z-]{2,20}(?:;[^:\n]{1,40})?):(?=\S)|(?P<setting>[\w.-]{2,40})=(?=\S))(?:\*\*)?[ \t]*(?P<value>\S.*)"
+)
+"""``Label: value``, ``KEY:value``, ``setting=value``, with the mark of a list's item before it."""
+_PAIR = re.compile(r"(?<![\w/])(?P<key>[A-Za-zÀ-ÿ][\w.-]{0,40})[=](?P<value>\"[^\"]{0,200}\"|[^\s,;\"]+)")
+_SEGMENT = re.compile(r"(?:^|[,;] |\] )(?P<key>[^\W\d_][\w ]{1,24}?)(?:: |(?: (?=[-+]?\d)))(?P<value>[^:;]{1,40}?)(?=[,;] |$)")
+_STAMPED = re.compile(r"[ \t]*[\[(]?(?:\d{4}-\d\d-\d\d|\d{1,2}[./]\d{1,2}[./]\d{2,4}|\d\d:\d\d:\d\d|[A-Z][a-z]{2} {1,2}\d{1,2} \d\d:\d\d)")
+_STAMP = re.compile(r"[ \t]*[\[(]?(?:[\d./-]{0,10}[T ]?|[A-Z][a-z]{2} {1,2}\d{1,2} )\d\d:\d\d(?::\d\d)?")
+_HEADING = re.compile(r"(?:#{1,6}\s+|\*\*)?(?P<name>[^|=]{2,70}?)(?:\*\*)?:?\s*")
+_SENTENCE = re.compile(r"[.!?]\s|[.!?]$")
+_IS_VALUE = re.compile(r"[\[(]?[-+]?\d[\d.,:/]*[a-z%]{0,3}[\])]?$|\d{4}-\d\d")
+_PROSE = re.compile(r"[^\W\d]{2}[\"')\]]?[.!?;](?:\s+[^\W\d_a-z]|$)")
+_FIELD = re.compile(r"\"[^\"]*\"|\[[^\]]*\]|\S+")
+_Line = tuple[str, int]
+_known: LRU[tuple[Table, ...]] = LRU(2_000_000, lambda tables: 500 + 200 * sum(len(table.rows) for table in tables))
+
+
+def read(text: str) -> tuple[Table, ...]:
+    """The tables of `text`, in order; read once for all turns."""
+    key = (hash(text), len(text))
+    found = _known.get(key)
+    if found is None:
+        found = tuple(_read(text[:MAX_CHARS]))
+        _known.put(key, found)
+    return found
+
+
+def _read(text: str) -> Iterator[Table]:
+    lines: list[_Line] = []
+    at = 0
+    for line in text.split("\n"):
+        lines.append((line.rstrip("\r"), at))
+        at += len(line) + 1
+    rest: list[_Line] = []
+    i = 0
+    while i < len(lines):
+        found = _json_at(text, lines, i) or _delimited_at(lines, i) or _aligned_at(lines, i)
+        if found is None:
+            rest.append(lines[i])
+            i += 1
+            continue
+        tables, after = found
+        title = _title(lines, i)
+        for table in tables:
+            table.title = f"{title} {table.title}".strip()
+        yield from tables
+        rest.append(("", lines[i][1]))
+        i = after
+    yield from _of_lines(rest)
+
+
+def _title(lines: Sequence[_Line], i: int) -> str:
+    """The line over a table."""
+    for line, _ in reversed(lines[max(0, i - 2) : i]):
+        if line.strip() and not _RULE.fullmatch(line):
+            return line.strip()[:120]
+    return ""
+
+
+# ---- JSON ----
+
+
+_DECODER = json.JSONDecoder()
+
+
+def _json_at(text: str, lines: Sequence[_Line], i: int) -> tuple[list[Table], int] | None:
+    """JSON that begins with a line, with all lines of JSON that follow it."""
+    values: list[tuple[Any, int, int]] = []
+    k = i
+    while k < len(lines):
+        line, start = lines[k]
+        begin = start + len(line) - len(line.lstrip())
+        if line.lstrip()[:1] not in ("{", "["):
+            break
+        try:
+            value, end = _DECODER.raw_decode(text, begin)
+        except (ValueError, RecursionError):
+            break
+        if not isinstance(value, dict | list) or (isinstance(value, list) and not any(isinstance(one, dict | list) for one in value)):
+            break
+        values.append((value, begin, end))
+        k += 1
+        while k < len(lines) and lines[k][1] < end:
+            k += 1
+        while k < len(lines) and not lines[k][0].strip():
+            k += 1
+    if not values:
+        return None
+    walker = _Walker(text)
+    whole: Any = [value for value, _, _ in values] if len(values) > 1 else values[0][0]
+    walker.walk(whole, "", "", 0, values[0][1], values[-1][2])
+    tables = walker.tables()
+    for table in tables:
+        table.start, table.end = values[0][1], values[-1][2]
+    return tables, k
+
+
+class _Walker:
+    """Goes through a nested value, and makes a table of the objects of each path."""
+
+    def __init__(self, text: str) -> None:
+        self._text, self._at = text, 0
+        self._found: dict[str, list[tuple[dict[str, str], int, int]]] = {}
+        self._titles: dict[str, str] = {}
+
+    def walk(self, value: Any, path: str, title: str, depth: int, start: int, end: int) -> None:
+        """Objects at `path`, and what is in them."""
+        if depth > _MAX_DEPTH:
+            return
+        if isinstance(value, list):
+            for one in each(value):
+                if isinstance(one, dict | list):
+                    self.walk(one, path, title, depth + 1, start, end)
+        elif isinstance(value, dict):
+            self._object(value, path, title, depth, start, end)
+
+    def _object(self, value: dict[Any, Any], path: str, title: str, depth: int, start: int, end: int) -> None:
+        row: dict[str, str] = {}
+        inner: list[tuple[str, Any]] = []
+        self._flatten(value, "", row, inner, depth)
+        if row and len(self._found.setdefault(path, [])) < MAX_ROWS:
+            first = next(iter(row.values()))
+            place = self._text.find(first, max(self._at, start), end) if first else -1
+            place = place if place >= 0 else max(self._at, start)
+            self._at = place
+            self._found[path].append((row, place, min(end, place + len(first))))
+            self._titles.setdefault(path, title)
+        name = " ".join(list(row.values())[:3]) if len(row) < 12 else ""
+        for key, one in inner:
+            if isinstance(one, dict):  # objects by name: the name is a value of theirs
+                for which, member in one.items():
+                    named = {"": str(which), **member} if isinstance(member, dict) else {"": str(which), key: member}
+                    self.walk(named, f"{path}.{key}", f"{title} {key} {name}".strip(), depth + 1, start, end)
+            else:
+                self.walk(one, f"{path}.{key}", f"{title} {key} {name}".strip(), depth + 1, start, end)
+
+    def _flatten(self, value: dict[Any, Any], prefix: str, row: dict[str, str], inner: list[tuple[str, Any]], depth: int) -> None:
+        for key, one in each(value.items()):
+            name = f"{prefix}{key}"
+            if isinstance(one, dict):
+                if _is_by_name(one):
+                    inner.append((name, one))
+                elif depth < _MAX_DEPTH:
+                    self._flatten(one, f"{name} ", row, inner, depth + 1)
+            elif isinstance(one, list) and any(isinstance(member, dict | list) for member in one):
+                inner.append((name, one))
+            elif len(row) < MAX_COLUMNS:
+                row[name] = ", ".join(map(_shown, one)) if isinstance(one, list) else _shown(one)
+
+    def tables(self) -> list[Table]:
+        """A table of each path."""
+        return [_table([row for row, _, _ in rows], [(a, b) for _, a, b in rows], self._titles[path]) for path, rows in self._found.items()]
+
+
+def _is_by_name(value: dict[Any, Any]) -> bool:
+    """Whether an object holds objects of one kind, each under its name."""
+    members = list(value.values())
+    if len(members) < 2:
+        return False
+    if all(isinstance(member, dict) and member for member in members):
+        return len(set(members[0]) & set(members[1])) > 0 and any(not isinstance(v, dict | list) for v in members[0].values())
+    return False
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "null"
+    return str(value).lower() if isinstance(value, bool) else str(value).strip()
+
+
+def _table(rows: Sequence[dict[str, str]], places: Sequence[tuple[int, int]], title: str, texts: Sequence[str] = ()) -> Table:
+    names = list(dict.fromkeys(name for row in rows for name in row))[:MAX_COLUMNS]
+    position = {name: i for i, name in enumerate(names)}
+    found = [
+        Row({position[k]: v for k, v in row.items() if k in position and v}, *place, texts[i] if texts else "")
+        for i, (row, place) in enumerate(zip(rows, places, strict=True))
+    ]
+    return Table(names, found, title)
+
+
+# ---- tables in lines ----
+
+
+def _delimited_at(lines: Sequence[_Line], i: int) -> tuple[list[Table], int] | None:
+    """A table with marks between its cells that begins with a line, or with a rule above it."""
+    first = i + 1 if _RULE.fullmatch(lines[i][0]) and "+" in lines[i][0] and i + 1 < len(lines) else i
+    body = [k for k in range(first, min(first + 3, len(lines))) if not _is_frame(lines[k][0])][:2]
+    table = delimited.read([lines[k] for k in body])
+    if table is None:
+        return None
+    end, kept = first, list[_Line]()
+    while end < len(lines) and (table.has(lines[end][0]) or _is_frame(lines[end][0])) and len(kept) <= MAX_ROWS:
+        if not _is_frame(lines[end][0]):
+            kept.append(lines[end])
+        end += 1
+    if table.mark in ";," and len(kept) < 3:
+        return None
+    rows = [delimited.cells(*line, table.mark) for line in kept]
+    names = [name for name, _, _ in rows[0]]
+    if table.mark == "|" and sum(": " in text for cells in rows for text, _, _ in cells) * 2 > sum(map(len, rows)):
+        return [_of_named_cells(rows)], end
+    return [_of_cells(names, rows[1:])], end
+
+
+def _of_named_cells(rows: Sequence[Sequence[tuple[str, int, int]]]) -> Table:
+    """Rows that name each of their values: "Task: filter | Risk: low"."""
+    found: list[dict[str, str]] = []
+    for cells in each(rows):
+        row: dict[str, str] = {}
+        for text, _, _ in cells:
+            label, mark, value = text.lstrip("-*• ").partition(": ")
+            row[label if mark else ""] = value if mark else label
+        found.append(row)
+    return _table(found, [(cells[0][1], cells[-1][2]) for cells in rows], "")
+
+
+def _is_frame(line: str) -> bool:
+    return _RULE.fullmatch(line) is not None
+
+
+def _of_cells(names: Sequence[str], rows: Sequence[Sequence[tuple[str, int, int]]]) -> Table:
+    found = []
+    for cells in each(rows):
+        filled = [cell for cell in cells if cell[0]]
+        if filled:
+            found.append(Row({c: cell[0] for c, cell in enumerate(cells) if cell[0]}, filled[0][1], filled[-1][2]))
+    return Table(names[:MAX_COLUMNS], found)
+
+
+def _aligned_at(lines: Sequence[_Line], i: int) -> tuple[list[Table], int] | None:
+    """Columns that are aligned with spaces, under their names."""
+    head = lines[i][0]
+    if len(_GAP.split(head.strip())) < 2 or _STAMPED.match(head) or i + 1 >= len(lines) or head[:1].isspace():
+        return None
+    ruled = _RULE.fullmatch(lines[i + 1][0]) is not None and lines[i + 1][0].strip(" -=") == ""
+    first = i + 2 if ruled else i + 1
+    end = first
+    while end < len(lines) and lines[end][0].strip() and len(_GAP.split(lines[end][0].strip())) > 1 and end - first < MAX_ROWS:
+        end += 1
+    body = lines[first:end]
+    if not body or (len(body) < 2 and not ruled):
+        return None
+    starts = [match.start() for match in re.finditer(r"\S+" if ruled else r"\S+(?: \S+)*", lines[i + 1][0] if ruled else head)]
+    if len(starts) < 2:
+        return None
+    if all(_cut_at(line, starts) for line, _ in body):
+        names = [head[a:b].strip() for a, b in zip(starts, [*starts[1:], None], strict=True)]
+        rows = [[_sliced(line, start, a, b) for a, b in zip(starts, [*starts[1:], len(line)], strict=True)] for line, start in body]
+    else:
+        names = _GAP.split(head.strip())
+        rows = [_chunks(line, start) for line, start in body]
+        if any(len(cells) != len(names) for cells in rows):
+            return None
+    alike = [all(any(map(str.isdigit, cells[c][0])) for cells in rows if c < len(cells)) for c in range(len(names))]
+    timed = any(":" in name and any(map(str.isdigit, name)) and alike[c] for c, name in enumerate(names))
+    if timed or any(_IS_VALUE.match(name) for name in names):  # a line like the others, and not their names
+        return ([_of_cells([""] * len(names), [_chunks(*lines[i]), *rows])], end) if len(names) == len(rows[0]) else None
+    if any(len(name) > 40 or _SENTENCE.search(name) for name in names) or sum(name[:1].isdigit() for name in names) * 2 > len(names):
+        return None
+    return [_of_cells(names, rows)], end
+
+
+def _cut_at(line: str, starts: Sequence[int]) -> bool:
+    return all(at >= len(line) or line[at - 1].isspace() for at in starts[1:])
+
+
+def _sliced(line: str, start: int, a: int, b: int) -> tuple[str, int, int]:
+    raw = line[a:b]
+    lead = len(raw) - len(raw.lstrip())
+    return raw.strip(), start + a + lead, start + a + lead + len(raw.strip())
+
+
+def _chunks(line: str, start: int) -> list[tuple[str, int, int]]:
+    found, at = [], 0
+    for chunk in _GAP.split(line.strip()):
+        at = line.index(chunk, at)
+        found.append((chunk, start + at, start + at + len(chunk)))
+        at += len(chunk)
+    return found
+
+
+# ---- lines that name their values ----
+
+
+def _of_lines(lines: Sequence[_Line]) -> Iterator[Table]:
+    """Forms, headers, nested settings and lists under headings; then logs and other lines that stand under each other."""
+    sections: list[_Section] = [_Section("")]
+    free: list[_Line] = []
+    previous = ""
+    for line, start in each(lines):
+        stripped = line.strip()
+        if not stripped:
+            previous = ""
+            continue
+        if stripped.startswith(("BEGIN:", "END:")):
+            if stripped.startswith("BEGIN:"):
+                sections.append(_Section(stripped[6:]))
+            continue
+        pair = None if _STAMPED.match(line) else _LABEL.match(line)
+        label = (pair["label"] or pair["key"] or pair["setting"]).strip() if pair is not None else ""
+        if pair is not None and len(label.split()) <= 6:
+            if previous and free and _heading(free[-1][0].strip()) == previous:
+                free.pop()
+            indent = len(line) - len(line.lstrip())
+            if previous and not sections[-1].row:
+                sections[-1] = _Section(sections[-1].name, previous, indent)
+            elif previous:
+                sections.append(_Section(sections[-1].parent, previous, indent))
+            elif stripped.startswith("- ") and label in sections[-1].row:  # the next member of a list
+                sections.append(_Section(sections[-1].parent, sections[-1].name, indent))
+            elif indent < sections[-1].indent and sections[-1].row:
+                sections.append(_Section("", "", indent))
+            sections[-1].add(label, pair["value"].strip().strip('"'), start, start + len(line), stripped)
+            previous = ""
+        else:
+            previous = _heading(stripped)
+            if previous and stripped.startswith("#") and not stripped.startswith("##"):
+                sections.append(_Section(previous))
+                previous = ""
+            free.append((line, start))
+    filled = [section for section in sections if section.row]
+    if filled:
+        rows = [({"": section.title, **section.row} if section.title else section.row) for section in filled]
+        texts = [" ".join([section.title, *section.lines]) for section in filled]
+        yield _table(rows, [(section.start, section.end) for section in filled], sections[0].name, texts)
+    yield from _of_free(free)
+
+
+def _heading(line: str) -> str:
+    """The name that a line gives to what follows it, or ""."""
+    match = _HEADING.fullmatch(line)
+    if match is None or (_SENTENCE.search(line) and not line.startswith("#")) or len(line.split()) > 9:
+        return ""
+    return match["name"].strip(" -–*")
+
+
+class _Section:
+    """Names with their values under one heading."""
+
+    def __init__(self, parent: str, name: str = "", indent: int = 0) -> None:
+        self.parent, self.name, self.indent = parent, name, indent
+        self.row: dict[str, str] = {}
+        self.lines: list[str] = []
+        self.start = self.end = -1
+
+    @property
+    def title(self) -> str:
+        """What it is called."""
+        return f"{self.parent} {self.name}".strip()
+
+    def add(self, label: str, value: str, start: int, end: int, line: str) -> None:
+        """One more value; of two under one name both count."""
+        if len(self.row) < MAX_COLUMNS:
+            self.row[label] = f"{self.row[label]}, {value}" if label in self.row else value
+        self.lines.append(line)
+        self.start = start if self.start < 0 else self.start
+        self.end = end
+
+
+def _of_free(lines: Sequence[_Line]) -> Iterator[Table]:
+    """Lines of a log, with the values that they name; and lines of as many words each, whose columns have no name."""
+    stamped = [line for line in lines if _STAMPED.match(line[0])]
+    if len(stamped) > 1:
+        rows = [{"": line.strip(), STAMP: _stamp(line), **_named(line)} for line, _ in stamped[:MAX_ROWS]]
+        yield _table(rows, [(start, start + len(line)) for line, start in stamped[:MAX_ROWS]], "")
+    others = [
+        line for line in lines if not _STAMPED.match(line[0]) and not _is_prose(line[0].strip()) and not line[0].rstrip().endswith(":")
+    ]
+    if len(others) > 1:
+        yield _unnamed(others[:MAX_ROWS])
+
+
+def _is_prose(line: str) -> bool:
+    return _PROSE.search(line) is not None and _GAP.search(line) is None
+
+
+def _unnamed(lines: Sequence[_Line]) -> Table:
+    """Lines under each other: of as many fields each, a column for each, else one for all that they say."""
+    fields = [_FIELD.findall(line) for line, _ in lines]
+    width = len(fields[0]) if all(len(found) == len(fields[0]) for found in fields) and len(fields[0]) > 2 else 0
+    columns = [""] * (1 + width)
+    rows = []
+    for (line, start), found in zip(lines, fields, strict=True):
+        values = {0: line.strip(), **{i + 1: field.strip('"[]') for i, field in enumerate(found[:width])}}
+        rows.append(Row(values, start, start + len(line)))
+    return Table(columns, rows)
+
+
+def _stamp(line: str) -> str:
+    """The date and time that a line of a log begins with."""
+    match = _STAMP.match(line)
+    return match[0].strip(" []()") if match is not None else ""
+
+
+def _named(line: str) -> dict[str, str]:
+    """``job=backup state=failed`` and "Status: on, pressure 4.2 bar"."""
+    pairs = [(m["key"], m["value"].strip('"')) for m in _PAIR.finditer(line)][:MAX_COLUMNS]
+    if not pairs:
+        after = _STAMPED.sub("", line, count=1)
+        pairs = [(m["key"].strip(), m["value"].strip()) for m in _SEGMENT.finditer(after.strip())][:MAX_COLUMNS]
+    return {key: value for key, value in pairs if value}

@@ -1,0 +1,316 @@
+"""Numbers, dates and times of a clause beside the cells of its rows: as these have them, or otherwise.
+
+A value is only wrong where its row and its column are both plain (the column by its name, its unit, or because the value stands there in
+another row), where the other text of the evidence does not have it, and where the clause says little else. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from proxy.grounding.records.binding import Statement
+from proxy.grounding.records.cells import MAX_VALUE_CHARS, Row, Table, alike, names_any, read_value, tokens, words
+from proxy.grounding.records.clause import MAX_EXTRA, MAX_EXTRA_WEAK, NAMED, Clause, Finding, is_name
+from proxy.grounding.records.lexicon import concepts_of, listed
+from proxy.grounding.records.reading import STAMP
+from proxy.grounding.values.arithmetic import may_follow
+from proxy.grounding.values.consistency import says_nothing
+from proxy.language.dates import date_agrees
+from proxy.language.quantities import Quantity, agrees
+from proxy.language.units import MONEY, unit_of
+
+MAX_ABOUT = 0.1
+"""By how much of itself a number that is given as "about" may miss."""
+MAX_LINE_CHARS, MAX_NOUN_CHARS = 200, 20
+MAX_RATIO = 100.0
+MAX_AROUND = 12
+"""Rows of another table whose numbers a statement may have calculated with."""
+_WHICH = re.compile(
+    r"\b(?:day|week|room|row|no\.|nr\.?|tag|woche|raum|zimmer|día|semana|sala|jour|semaine|giorno|settimana|dia|kw"
+    r"|by|by only|by just|um|um nur|of the|of these|of those|der|de los|de las|des|dei|delle|degli|dos|das) $",
+    re.I,
+)
+"""Before a number that says which one, and not how many."""
+_DAY = re.compile(r"\b(?:el|am|le|il|den|al|du|del|dal|o|no|the) $", re.I)
+"""Before a bare number that may be a day of the month."""
+_AMBIGUOUS = re.compile(r"\b(?:pounds?|libras?)$", re.I)
+
+
+class _Value(Struct):
+    """A value of a statement, and how cells are compared with it."""
+
+    text: str
+    at: frozenset[int]
+    kind: str
+    cell: Callable[[Row, int], Any]
+    """The row's value of that kind in a column, None without one."""
+    same: Callable[[Any], bool]
+    loose: bool
+    """Whether the other text of the evidence has it."""
+    specific: bool
+    dimension: str = ""
+    bound: bool = False
+    """Whether it is only the bound of something, or about so much."""
+    number: Quantity | None = None
+    small: bool = False
+    """A number in words that may count anything."""
+
+
+def values(clause: Clause) -> Iterator[Finding]:
+    """Numbers, dates and times that are no names, beside those of the rows."""
+    taken = clause.bound.used.union(*(by for _, by in clause.columns.values()))
+    every = [value for value in _values(clause) if not value.at & clause.bound.used and not value.at <= taken]
+    found = [_beside(clause, value) for value in every]
+    if sum(finding is None or not finding.right for finding in found) > 1 or clause.ordinal:
+        found = [finding if finding is not None and finding.right else None for finding in found]  # worked out of each other
+    for value, finding in zip(every, found, strict=True):
+        again = finding if finding is None or finding.right else _beside(clause, value)  # now that the others' columns are known
+        if again is not None:
+            yield again
+
+
+def _values(clause: Clause) -> Iterator[_Value]:
+    statement, table, records = clause.statement, clause.table, clause.records
+    for q in statement.quantities.numbers:
+        if (says_nothing(q, statement.text) and q.values[0] != 0) or _WHICH.search(statement.text[max(0, q.start - 12) : q.start]):
+            continue
+        if q.text.isdigit() and q.values[0] <= 31 and _DAY.search(statement.text[max(0, q.start - 5) : q.start]):
+            continue
+        yield _Value(
+            q.text,
+            frozenset(statement.at(q.start, q.end)),
+            "number",
+            lambda row, c, q=q: _cell(statement, table, q, row, c),  # type: ignore[misc]
+            lambda cell, q=q: agrees(q, cell) or agrees(q, _absolute(cell)) or _roughly(q, cell),  # type: ignore[misc]
+            records.has_number(q),
+            not q.spelled and (bool(q.dimension) or sum(c.isdigit() for c in q.text.rstrip("0")) > 1),
+            q.dimension,
+            False,
+            q,
+            q.spelled and q.values[0] <= 12,
+        )
+    for date in statement.quantities.dates:
+        yield _Value(
+            date.text,
+            frozenset(statement.at(date.start, date.end)),
+            "date",
+            lambda row, c: table.date(row, c),
+            lambda cell, date=date: date_agrees(date, cell) or date_agrees(cell, date),  # type: ignore[misc]
+            records.has_date(date),
+            True,
+            "date",
+            bool(date.bound or date.decade),
+        )
+    for time in statement.quantities.times:
+        yield _Value(
+            time.text,
+            frozenset(statement.at(time.start, time.end)),
+            "time",
+            lambda row, c: row.minutes(c) or None,
+            lambda cell, time=time: bool(set(cell) & set(time.minutes)),  # type: ignore[misc]
+            records.has_time(time.minutes),
+            True,
+            "time",
+        )
+
+
+def _cell(statement: Statement, table: Table, q: Quantity, row: Row, column: int) -> Quantity | None:
+    """The number of a cell that may be meant; of a line its one number of that unit, or of what is counted."""
+    if is_name(table, column):
+        return None
+    found = table.number(row, column) or _none(row, column)
+    value = row.values.get(column, "")
+    if found is not None or table.columns[column].name or len(value) > MAX_LINE_CHARS:
+        return _fitting(q, found)
+    noun = next(iter(tokens(statement.text[q.end : q.end + MAX_NOUN_CHARS])), "")
+    same = [
+        n
+        for n in read_value(value).numbers
+        if (q.dimension and n.dimension == q.dimension)
+        or (not q.dimension and noun and alike(noun, next(iter(tokens(value[n.end : n.end + MAX_NOUN_CHARS])), "")))
+    ]
+    return same[0] if len(same) == 1 else None
+
+
+def _fitting(q: Quantity, cell: Quantity | None) -> Quantity | None:
+    return cell if cell is not None and (not q.dimension or not cell.dimension or q.dimension == cell.dimension) else None
+
+
+def _roughly(q: Quantity, cell: Quantity) -> bool:
+    """Whether "about so many" may be meant of it."""
+    a, b = q.base_values()[0], cell.base_values()[0]
+    return q.relation == "about" and abs(a - b) <= MAX_ABOUT * abs(b)
+
+
+def _absolute(q: Quantity) -> Quantity:
+    """A payment is written with a minus, and spoken of without."""
+    return replace(q, values=tuple(map(abs, q.values)))
+
+
+def _none(row: Row, column: int) -> Quantity | None:
+    """ "none" in a column of numbers."""
+    value = row.values.get(column, "").casefold()
+    return Quantity((0.0,), None, 1.0, 0, len(value), value) if value in listed("none") else None
+
+
+def _beside(clause: Clause, value: _Value) -> Finding | None:
+    table = clause.table
+    cells = {c: [(r, cell) for r, row in clause.rows if (cell := value.cell(row, c)) is not None] for c in range(len(table.columns))}
+    cells = {c: found for c, found in cells.items() if found}
+    right = {c: hit for c, found in cells.items() if (hit := next((r for r, cell in found if value.same(cell)), None)) is not None}
+    named = clause.named(lambda c: c in cells)
+    good = [c for c in right if c in named or clause.score(c) >= 0.8] or ([] if named else list(right))
+    if good:
+        clause.satisfied.add(good[0])
+        return Finding(True, value.text, table.rows[right[good[0]]].values[good[0]], right[good[0]], value.at, value.kind)
+    if value.kind != "number" and not right and not named and clause.bounded:
+        return None
+    if value.kind == "number" and clause.bounded:
+        return None
+    if value.loose or value.bound or clause.hedged or not cells or (clause.computed and value.kind == "number"):
+        return None
+    cells = {c: found for c, found in cells.items() if c not in clause.satisfied and _of_a_size(value, found[0][1])}
+    several = sum(getattr(found[0][1], "dimension", "") == value.dimension != "" for found in cells.values()) > 1
+    if value.kind == "number" and not right and _reachable(clause, value, least_digits=0 if several or value.dimension == "ratio" else 3):
+        return None
+    wrong = _wrong_column(clause, value, [c for c in named if c in cells], cells, right)
+    if wrong is None or (len(cells[wrong]) < len(clause.rows) and table.columns[0].name):
+        return None
+    r = cells[wrong][0][0]
+    return Finding(False, value.text, table.rows[r].values[wrong], r, value.at, value.kind)
+
+
+def _of_a_size(value: _Value, cell: Any) -> bool:
+    """Whether two numbers may be told of one thing: 84 is no other value of 0.01."""
+    if not isinstance(cell, Quantity) or value.number is None or not cell.values[0] or not value.number.values[0]:
+        return True
+    share = (
+        abs(value.number.base_values()[0] / cell.base_values()[0])
+        if value.dimension == cell.dimension
+        else abs(value.number.values[0] / cell.values[0])
+    )
+    return 1 / MAX_RATIO <= share <= MAX_RATIO
+
+
+def _wrong_column(
+    clause: Clause, value: _Value, named: Sequence[int], cells: dict[int, list[tuple[int, Any]]], right: dict[int, int]
+) -> int | None:
+    """The column that the value is plainly of, and that has another."""
+    table = clause.table
+    elsewhere = {
+        c
+        for c in range(len(table.columns))
+        for r, row in enumerate(table.rows)
+        if r not in clause.bound.rows and (cell := value.cell(row, c)) is not None and value.same(cell)
+    }
+    form = len(table.rows) == 1 and len(clause.records.places) == 1
+    if clause.pronoun and not clause.bound.groups and not (form and all(clause.score(c) >= NAMED for c in named)):
+        return None
+    if value.kind == "time" and not table.columns[0].name:  # when a line was written says nothing of what it is about
+        cells = {c: found for c, found in cells.items() if c in elsewhere or table.columns[c].name != STAMP}
+    also = any(
+        (cell := value.cell(table.rows[r], c)) is not None and value.same(cell)
+        for r in clause.mentioned - clause.bound.rows
+        for c in range(len(table.columns))
+    )
+    if also or any(c not in cells for c in elsewhere):
+        return None
+    close = [
+        c for c in cells if not right and not elsewhere and _same_kind(table, value, c, cells) and _resembles(value.text, cells[c][0][1])
+    ]
+    if len(close) == 1 and not clause.says_more(MAX_EXTRA) and not _reachable(clause, value, least_digits=0):
+        return close[0]
+    foreign = value.kind == "number" and _foreign_noun(clause, value, named)
+    if foreign or (value.small and not _counts(clause, value, named)):
+        return None
+    counted = [c for c in cells if concepts_of(table.columns[c].words) & {"quantity", "stock"}]
+    if (
+        not value.dimension
+        and max(value.at) + 1 in clause.bound.used
+        and len(counted) == 1
+        and not right
+        and not clause.says_more(MAX_EXTRA_WEAK)
+    ):
+        return counted[0]  # "6 torque wrenches"
+    least = 0.8 if not clause.says_more(1 if clause.bound.groups else 0) and (clause.bound.groups or form) else NAMED
+    plain = [c for c in named if clause.score(c) >= least and _same_kind(table, value, c, cells)]
+    if len(plain) == 1 and not clause.says_more(MAX_EXTRA):
+        return plain[0]
+    if right or clause.says_more(MAX_EXTRA_WEAK):
+        return None
+    same = [c for c in cells if _same_kind(table, value, c, cells)]
+    if len(elsewhere) == 1 and value.specific and clause.bound.groups and elsewhere <= set(same):
+        return next(iter(elsewhere))
+    alone = [c for c in same if value.dimension] if (clause.bound.groups or form) and not _AMBIGUOUS.search(value.text) else []
+    only = [c for c in named if c in same and value.dimension] or alone
+    return only[0] if len(only) == 1 and not elsewhere else None
+
+
+def _resembles(text: str, cell: Any) -> bool:
+    """Whether a value is a cell's with a digit changed, or two in each other's place."""
+    if not isinstance(cell, Quantity):
+        return False
+    mine, theirs = (re.sub(r"\D", "", written) for written in (text, cell.text))
+    if len(mine) != len(theirs) or len(mine) < 2 or mine == theirs:
+        return False
+    return sorted(mine) == sorted(theirs) or sum(a != b for a, b in zip(mine, theirs, strict=True)) == 1
+
+
+def _same_kind(table: Table, value: _Value, column: int, cells: dict[int, list[tuple[int, Any]]]) -> bool:
+    """Whether a column's values are counted in the same; money of a price need not say its currency."""
+    if value.kind != "number" or not value.dimension:
+        return True
+    dimension = cells[column][0][1].dimension
+    if not dimension and not table.columns[column].name:
+        return value.dimension == "data"
+    if not dimension and value.dimension in MONEY:
+        return bool(concepts_of(table.columns[column].words) & {"price", "salary", "fee"})
+    return bool(dimension == value.dimension)
+
+
+def _counts(clause: Clause, value: _Value, named: Sequence[int]) -> bool:
+    """Whether a column's own word follows a number."""
+    after = set(range(max(value.at) + 1, max(value.at) + 3))
+    return bool(value.dimension) or any(after & clause.columns[c][1] for c in named)
+
+
+def _reachable(clause: Clause, value: _Value, least_digits: int = 3) -> bool:
+    """Whether a number of some length can be worked out of those of its rows."""
+    mine = value.number
+    if mine is None:
+        return False
+    if least_digits and not clause.says_more(0) and len(clause.statement.quantities.numbers) == 1:
+        return False
+    if not value.specific or sum(c.isdigit() for c in mine.text.strip("0")) < least_digits:
+        return False
+    rows = [row for _, row in clause.rows]
+    tables = [place.table for place in clause.records.places if place.table is not clause.table]
+    others = [row for table in tables if len(table.rows) <= MAX_AROUND for row in table.rows]
+    around = [read_value(v) for row in [*rows, *others] for v in row.values.values() if len(v) <= MAX_VALUE_CHARS]
+    return may_follow(mine, clause.statement.quantities, around)
+
+
+def _foreign_noun(clause: Clause, value: _Value, named: Sequence[int]) -> bool:
+    """Whether something else is counted than what the named columns are of."""
+    statement = clause.statement
+    after = list(range(max(value.at) + 1, len(statement.words)))[:2]
+    if not after or value.dimension:
+        return False
+    gap = statement.text[statement.words[max(value.at)].end : statement.words[after[0]].start]
+    first = statement.words[after[0]]
+    if gap.strip() or first.text in listed("skipped") or unit_of(first.text) is not None or first.text.isdigit():
+        return False
+    if first.text in listed("fillers") or any(
+        names_any(first.text, words(row.values.get(c, "")))
+        for c in clause.columns or range(len(clause.table.columns))
+        for _, row in clause.rows
+    ):  # "212 rolls", "18 pieces"
+        return False
+    by = {i for c in named for i in clause.columns[c][1] if not value.small or clause.table.unit(c) is None}
+    near = {min(value.at) - 2, min(value.at) - 1, *after}  # "it deletes 61 lines"
+    return not by & near and after[0] not in clause.bound.used

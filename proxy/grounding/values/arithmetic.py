@@ -1,0 +1,224 @@
+"""Could a number be worked out of others? One engine for three questions, each stricter than the one before.
+
+`may_follow`: by whatever calculation; then that it differs from the evidence's is no contradiction. `is_derived`: in one step that a word
+of the claim or its question asks for; then nobody can say that it was not said. `proxy.grounding.values.belonging.called_for`: the same of
+numbers that belong together; that is enough to call the claim supported. Every operand is expressed in the number's own unit, a table's
+bare cells as they stand. Pure; bounded by `MAX_OPERANDS` numbers of a kind.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from itertools import combinations, permutations
+from typing import NamedTuple
+
+from proxy.grounding.values import cues
+from proxy.grounding.values.counting import is_counted, sums_and_means
+from proxy.grounding.values.times import MAX_OPERANDS, is_span
+from proxy.language.quantities import TOLERANCE, Quantities, Quantity
+from proxy.offloop import check
+
+FEW = 8
+"""Up to so many numbers two steps are tried."""
+MAX_SUMMED = 10
+"""Numbers of the claim of which each selection is summed up."""
+_BOUND_REACH = 0.2
+"""A bound that is worked out may lie by so much of itself within what was made."""
+_PERIODS = (2.0, 3.0, 4.0, 7.0, 12.0, 24.0, 30.0, 52.0, 60.0, 365.0)
+"""What an amount for each day, week or month is multiplied with."""
+
+
+class Operations(NamedTuple):
+    """Which of them a text asks for."""
+
+    sums: bool
+    differences: bool
+    means: bool
+    products: bool
+    ratios: bool
+
+
+EVERY = Operations(True, True, True, True, True)
+
+
+def asked_for(text: str) -> Operations:
+    """The operations that words of `text` ask for."""
+    return Operations(*(p.search(text) is not None for p in (cues.SUM, cues.DIFFERENCE, cues.MEAN, cues.PRODUCT, cues.RATIO)))
+
+
+# ---- numbers as operands and results ----
+
+
+def _factor(number: Quantity) -> float:
+    return number.unit.factor if number.unit else 1.0
+
+
+def in_unit(q: Quantity, number: Quantity) -> float:
+    """A number in another's unit; one without a unit, or of another dimension, as it stands."""
+    if q.dimension == number.dimension and q.unit is not None and number.unit is not None and number.unit.offset == q.unit.offset:
+        return q.values[0] * q.unit.factor / number.unit.factor
+    return q.base_values()[0] if q.dimension == "ratio" else q.values[0]
+
+
+def _operands(numbers: Iterable[Quantity], number: Quantity, *, alike: bool) -> tuple[float, ...]:
+    """The first distinct numbers in `number`'s unit; with `alike` of its dimension or none, since a table's cells have none."""
+    found: dict[float, None] = {}
+    for q in numbers:
+        if not alike or q.dimension in (number.dimension, ""):
+            found[abs(in_unit(q, number))] = None
+            if len(found) == MAX_OPERANDS:
+                break
+    return tuple(value for value in found if value)
+
+
+def hits(number: Quantity, made: float) -> bool:
+    """Whether a result, in the number's unit, is the number to the places that it is given with; or within its bound, and near it."""
+    for wanted in number.values:
+        reach = number.step / 2 if number.step != 1.0 else 0.5 if made != int(made) else 0.0
+        reach = max(reach, TOLERANCE * abs(wanted)) if number.relation == "about" else reach
+        if abs(made - abs(wanted)) <= max(reach, 1e-6 * abs(wanted)):
+            return True
+        within = made - wanted if number.relation == "min" else wanted - made if number.relation == "max" else -1.0
+        if 0 <= within <= _BOUND_REACH * abs(wanted):
+            return True
+    return False
+
+
+def is_rounded(number: Quantity, other: Quantity) -> bool:
+    """21.4 told as 21."""
+    if number.dimension != other.dimension or other.step >= 1.0:
+        return False
+    return any(abs(c - e) <= 0.5 for c in number.values for e in other.values if c == int(c) and abs(e) >= 2)
+
+
+def made_of(operations: Operations, alike: Sequence[float], every: Sequence[float], *, share: float = 0.0) -> Iterator[float]:
+    """The results of one step over the numbers `alike` each other, and over `every` number; `share` is the worth of a share's unit."""
+    pairs = list(combinations(alike, 2))
+    if operations.sums:
+        yield from (a + b for a, b in pairs)
+        yield from _running(alike)
+    if operations.differences:
+        yield from (abs(a - b) for a, b in pairs)
+        yield from (abs(a - b - c) for a, b, c in combinations(sorted(alike, reverse=True)[:FEW], 3))
+    if operations.means:
+        yield from ((a + b) / 2 for a, b in pairs)
+        yield from (sum(alike[:n]) / n for n in range(3, len(alike) + 1))
+    if operations.products:
+        yield from (a * b for a, b in combinations(every, 2))
+        yield from (a * n for a in alike for n in _PERIODS)
+    if share or operations.ratios:
+        worth = share or 1.0
+        yield from (made / worth for a, b in permutations(every, 2) if b for made in (a / b, abs(a - b) / b))
+        if not share:
+            yield from (made * 100 for a, b in permutations(every, 2) if b for made in (a / b, abs(a - b) / b))
+
+
+def _running(values: Sequence[float]) -> Iterator[float]:
+    """Sums of three and more numbers that follow each other."""
+    for start in range(len(values)):
+        total = 0.0
+        for n, value in enumerate(values[start:], 1):
+            total += value
+            if n > 2:
+                yield total
+
+
+def share_of(number: Quantity) -> float:
+    """The worth of a share's unit, 0.01 of per cent; 0 of what is no share."""
+    return _factor(number) if number.dimension == "ratio" else 0.0
+
+
+# ---- by whatever calculation ----
+
+
+def may_follow(number: Quantity, claim: Quantities, around: Sequence[Quantities]) -> bool:
+    """Whether `number` is a sum, difference, product, quotient or share of the claim's other numbers and of what is `around`; two steps
+    over few of them.
+    """
+    check()
+    own = [q for q in claim.numbers if q is not number]
+    numbers = [*own, *(q for one in around for q in one.numbers)]
+    share = share_of(number)
+    alike, every = _operands(numbers, number, alike=not share), _operands(numbers, number, alike=False)
+    if share:
+        return any(_rounded(number, made) for made in made_of(Operations(False, False, False, False, True), alike, every, share=share))
+    steps = (
+        *(made for a, b in combinations(alike, 2) for made in (a + b, abs(a - b))),
+        *(made for a in alike for b in every if a != b for made in (a * b, a / b)),
+        *_running(alike),
+    )
+    return any(_rounded(number, made) for made in steps) or any(_rounded(number, made) for made in _two_steps(number, own, every))
+
+
+def _two_steps(number: Quantity, own: Sequence[Quantity], every: Sequence[float]) -> Iterator[float]:
+    rows = [abs(in_unit(q, number)) for q in own][:MAX_SUMMED]
+    for size in range(3, len(rows) + 1):
+        yield from (math.fsum(some) for some in combinations(rows, size))
+    if len(every) <= FEW:
+        yield from (made for a, b, c in permutations(every, 3) for made in (a * b / c, a * b + c, a + b + c, a + b - c))
+
+
+def _rounded(number: Quantity, made: float) -> bool:
+    """Whether a result, rounded as the number is, is the number: a whole result is not rounded to a thousand."""
+    step = number.step if number.step < 1 or made != int(made) else min(number.step, 1.0)
+    reach = step * 0.51 if made != int(made) or number.relation == "about" else step * 0.01
+    return any(abs(abs(value) - made) <= reach for value in number.values)
+
+
+# ---- in a step that is asked for ----
+
+
+def is_derived(
+    number: Quantity,
+    claim: str,
+    asked: str,
+    quantities: Quantities,
+    texts: Sequence[str] = (),
+    others: Sequence[Quantity] = (),
+    years: Sequence[int] = (),
+) -> bool:
+    """Whether `number` of `claim` can be worked out of what was said, in one step that a word of the claim or its question asks for; or
+    with one of the `others` of the claim: "two tickets are 108 euros". `years` lie so far apart.
+    """
+    if any(is_rounded(number, other) for other in quantities.numbers) or is_counted(number, texts):
+        return True
+    if number.dimension == "duration" and is_span(number, quantities):
+        return True
+    text = f"{claim} {asked}"
+    operations = asked_for(text)
+    apart = [abs(a - b) for a, b in combinations(years[:FEW], 2) if a != b]
+    if not number.dimension and (operations.differences or cues.AGE.search(text)) and any(hits(number, made) for made in apart):
+        return True
+    if any(hits(number, made) for made in _times_own(number, quantities, others)):
+        return True
+    check()
+    alike, every = _operands(quantities.numbers, number, alike=True), _operands(quantities.numbers, number, alike=False)
+    return any(hits(number, made) for made in _near(number, _results(operations, alike, every, tuple(texts), share_of(number))))
+
+
+def _times_own(number: Quantity, quantities: Quantities, others: Sequence[Quantity]) -> Iterator[float]:
+    """What was said, so many times as the claim says, or a part of it."""
+    amounts = _operands(quantities.numbers, number, alike=True)
+    for other in others:
+        n = other.values[0]
+        if other is not number and n > 1 and other.dimension != number.dimension:
+            yield from (made for a in amounts for made in (a * n, a / n))
+
+
+@lru_cache(maxsize=16)
+def _results(
+    operations: Operations, alike: tuple[float, ...], every: tuple[float, ...], texts: tuple[str, ...], share: float
+) -> list[float]:
+    """What can be made, sorted: each number of a claim is looked up in it."""
+    return sorted({*made_of(operations, alike, every, share=share), *sums_and_means(texts, sums=operations.sums, means=operations.means)})
+
+
+def _near(number: Quantity, results: Sequence[float]) -> Iterator[float]:
+    """Those of the sorted `results` that may hit it: none that `hits` would take is left out."""
+    for value in number.values:
+        wanted = abs(value)
+        reach = max(number.step / 2, 0.5, max(_BOUND_REACH, TOLERANCE) * wanted if number.relation else 1e-6 * wanted)
+        yield from results[bisect_left(results, wanted - reach) : bisect_right(results, wanted + reach)]

@@ -1,0 +1,99 @@
+"""``groundwire judge``: pairs of one's own, and what is fitted on the shipped ones."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from proxy.cli.judge import JudgedPair, asked, fit, read_pairs, shipped_pairs
+from proxy.config.settings import Settings, load_settings
+from proxy.errors import ConfigError
+from proxy.grounding.judging.options import JudgeOptions
+from proxy.ports.judge import JudgeAnswer
+from proxy.testing import ScriptedUpstream, completion, reply
+
+PAIR = JudgedPair("The tower is in Paris.", "It stands in Paris.")
+
+
+def settings_with(tmp_path: Path, url: str) -> Settings:
+    path = tmp_path / "config.yaml"
+    (tmp_path / "p.yaml").write_text("name: p\nstages: []\n")
+    path.write_text(
+        f"store: {{url: 'sqlite+aiosqlite:///{tmp_path}/s.db'}}\n"
+        f"upstreams: {{main: {{kind: openai, base_url: '{url}', api_key: sk-test}}}}\n"
+        "routes: [{prefix: '', upstream: main, policy: p.yaml}]\n"
+    )
+    return load_settings(path, {})
+
+
+def test_pairs_are_read_line_by_line(tmp_path: Path) -> None:
+    file = tmp_path / "pairs.jsonl"
+    file.write_text('{"statement": "A.", "evidence": "x"}\n\n{"statement": "B.", "evidence": ["x", "y"], "label": "neither"}\n')
+    assert [("x",), ("x", "y")] == [pair.pieces for pair in read_pairs(file)]
+
+
+@pytest.mark.parametrize(("text", "problem"), [("", "no pairs"), ('{"statement": "A."}', "line 1"), ("[]", "line 1")])
+def test_what_is_no_pair_is_refused(tmp_path: Path, text: str, problem: str) -> None:
+    file = tmp_path / "pairs.jsonl"
+    file.write_text(text)
+    with pytest.raises(ConfigError, match=problem):
+        read_pairs(file)
+
+
+def test_the_shipped_statements_are_balanced_and_of_many_documents() -> None:
+    rows = shipped_pairs()
+    assert {"supported": 102, "contradicted": 102, "neither": 102} == {
+        label: sum(row.label == label for row in rows) for label in ("supported", "contradicted", "neither")
+    }
+    assert 34 == len({row.document for row in rows})
+
+
+async def test_the_policy_s_judge_is_asked_through_config_yaml_s_upstream(tmp_path: Path) -> None:
+    said = json.dumps({"answers": [{"number": 1, "reason": "It says so.", "answer": "supported", "confidence": 0.9}]})
+    async with ScriptedUpstream(reply(completion(said))) as upstream:
+        options = JudgeOptions(upstream="main", model="small")
+        (answer,) = await asked(options, [PAIR], settings_with(tmp_path, upstream.base_url))
+    assert ("supported", "main/small", "It says so.") == (answer.choice, answer.by, answer.reason)
+
+
+async def test_an_upstream_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no upstream 'other'"):
+        await asked(JudgeOptions(upstream="other", model="small"), [PAIR], settings_with(tmp_path, "http://127.0.0.1:9/v1"))
+
+
+def answered(label: str, sure: float) -> JudgeAnswer:
+    rest = (1 - sure) / 2
+    return JudgeAnswer({one: sure if one == label else rest for one in ("supported", "contradicted", "neither")}, label, "a/b")
+
+
+def test_a_judge_that_is_right_has_low_thresholds_and_full_precision() -> None:
+    pairs = shipped_pairs()
+    lines = fit(pairs, [answered(pair.label, 0.9) for pair in pairs], acts=True, fits=True)
+    assert ["1.00", "1.00", "1.00"] == [line.split()[-5] for line in lines[2:5]]
+    assert lines[-1].startswith("judge: {…, temperature: 0.25, min_support: 0.34, min_contradiction: 0.34")
+
+
+def test_a_judge_that_is_too_sure_is_flattened_and_asked_for_more() -> None:
+    """Of those that it calls contradicted with little certainty every other one is not."""
+    pairs = shipped_pairs()
+    answers = [
+        answered("contradicted", 0.7) if pair.label == "neither" and i % 2 else answered(pair.label, 0.97) for i, pair in enumerate(pairs)
+    ]
+    lines = fit(pairs, answers, acts=False, fits=True)
+    warn = next(line for line in lines if " warn " in line)
+    assert float(warn.split()[3]) > 0.5
+    assert warn.split()[4] == "1.00"
+
+
+def test_too_few_answers_fit_nothing() -> None:
+    pairs = shipped_pairs()
+    lines = fit(pairs, [JudgeAnswer(problem="no answer in time")] * len(pairs), acts=True, fits=True)
+    assert ["0 of 306 statements answered by nobody", "too few answers to fit anything: no answer in time"] == lines
+
+
+def test_the_built_in_models_have_no_thresholds_of_a_judge() -> None:
+    pairs = shipped_pairs()
+    lines = fit(pairs, [answered(pair.label, 0.9) for pair in pairs], acts=True, fits=False)
+    assert ["1.00"] * 3 == [line.split()[1] for line in lines[2:]]
