@@ -317,6 +317,12 @@ async def test_each_stages_time_and_verdict_are_shown(start: Start) -> None:
     assert "18 ms" in page.text
 
 
+async def test_what_the_judge_was_asked_is_told(start: Start) -> None:
+    use = {"by": "openai/gpt", "asked": 3, "cached": 1, "calls": 1, "ms": 210.0, "input_tokens": 900, "output_tokens": 20, "usd": 0.02}
+    page = await record_page(start, making.record(1, 1e9, detail={"facts": {"judge": use}}))
+    assert "openai/gpt: 3 asked, 1 known already, 920 tokens, 210 ms, $0.0200" in page.text
+
+
 async def test_the_headers_are_those_that_the_answer_had(start: Start) -> None:
     async with start(policy="name: b\ndelivery: hold\nstages: [budget: {window: 4000}]\n") as proxy, Browser(proxy) as browser:
         answer = await proxy.post()
