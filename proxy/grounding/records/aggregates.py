@@ -76,6 +76,8 @@ def _counts(clause: Clause) -> Iterator[Finding]:
     free = clause.numbers
     if not free or len(free) > 2 or statement.quantities.dates or clause.hedged:
         return
+    if not any(column.name for column in clause.table.columns):  # lines of a text are not what is counted
+        return
     q = free[0]
     at = frozenset(statement.at(q.start, q.end))
     if (

@@ -27,6 +27,8 @@ _CLAUSE = re.compile(
     r"(?:[;:–—]|,(?!\d)|\s(?:but|while|whereas|because|since|although|though|aber|sondern|weil|während|obwohl|pero|aunque|porque|mientras|car"
     r"|tandis|alors que|puisque|ma|mentre|poiché|perché|enquanto|embora))\s"
 )
+_MARKED = re.compile(r"[`|=<>{}\[\]*#]|https?://|\w\(|:(?:\s|$)|; ")
+"""Code, rows of the answer's own tables, headings and "Total: …": what these give is often the answer's own, and no plain sentence."""
 _FRENCH = re.compile(rf"{_CLAUSE.pattern}|\smais\s")
 
 
@@ -55,7 +57,7 @@ def decide(text: str, records: Records, language: str, slack: int = 0) -> Verdic
     """What the tables of `records` say to the statement `text`; None where they have nothing that decides it. With `slack` as many more of
     its words may name nothing: then what differs is a reason to doubt, and no more.
     """
-    if len(text) > MAX_CLAIM_CHARS or not records.whole:
+    if len(text) > MAX_CLAIM_CHARS or not records.whole or _MARKED.search(text):
         return None
     parts = [Statement(part, language) for part in _clauses(text, language)]
     if not parts:
