@@ -47,9 +47,7 @@ _UNSEEN = re.compile(
 _TAG_BLOCK = 0xE0000
 _SHORT_CHARS = 14
 _MINUTE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?")
-_TIME = Markup(
-    '<time datetime="{stamp}" title="{date} {clock} UTC"><span class="date">{date}</span> <span class="time">{clock}</span></time>'
-)
+_OPEN, _CLOSE = Markup("<bdi>"), Markup("</bdi>")
 
 
 class Visitor(Struct, frozen=True, kw_only=True):
@@ -131,7 +129,7 @@ def visible(text: object) -> Markup:
 
 def isolate(text: object) -> Markup:
     """A short text from outside between our own words: its reading direction stays inside it."""
-    return Markup("<bdi>{}</bdi>").format(visible(text))
+    return _OPEN + visible(text) + _CLOSE
 
 
 def cut(text: str, limit: int) -> str:
@@ -163,7 +161,8 @@ def moment(at: float) -> Markup:
     utc = time.gmtime(at)
     date, clock = time.strftime("%Y-%m-%d", utc), time.strftime("%H:%M:%S", utc)
     stamp = f"{date}T{clock}.{int(at % 1 * 1000):03d}Z"
-    return _TIME.format(stamp=stamp, date=date, clock=clock)
+    words = f'<span class="date">{date}</span> <span class="time">{clock}</span>'
+    return Markup(f'<time datetime="{stamp}" title="{date} {clock} UTC">{words}</time>')  # noqa: S704 - digits
 
 
 def minute(at: float) -> str:
