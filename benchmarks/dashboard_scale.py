@@ -38,7 +38,7 @@ from msgspec.structs import replace
 
 from benchmarks.load.processes import free_port
 from benchmarks.records import make_record
-from proxy.admin.api import panels_of
+from proxy.admin.parts import panels_of
 from proxy.stages.registry import STAGES
 from proxy.store.database import Database
 from proxy.store.figures import DatabaseFigures

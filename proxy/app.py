@@ -17,7 +17,8 @@ from typing import Any
 
 import msgspec
 
-from proxy.admin.api import AdminParts, make_admin
+from proxy.admin.api import make_admin
+from proxy.admin.parts import AdminParts
 from proxy.admin.verdicts import client_access
 from proxy.config.client_keys import Clients
 from proxy.config.paths import PathRules
@@ -177,13 +178,12 @@ class App:
         self._endpoint = Endpoint(services)
         self._for_pages = readable_by(settings.cors.origins, self._http) if settings.cors.origins else None
         admin_key = settings.server.admin_key or os.environ.get(GENERATED_KEY_VARIABLE, "")
-        kept = records, scratchpad, outcomes, quarantine, clashes, failures
         prefixes = tuple(route.prefix for route in settings.routes)
         shadow = tuple(route.prefix or "/" for route in self.routes if not route.default.pipeline.enforces)
         parts = AdminParts(
             admin_key,
             self.pages_database,
-            *kept,
+            records,
             self.metrics,
             self.missing,
             self.store_problem,

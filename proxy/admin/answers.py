@@ -17,7 +17,7 @@ from msgspec import Struct
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from proxy.errors import InvalidRequest, RequestTooLarge
+from proxy.errors import InvalidRequest, NotFound, RequestTooLarge
 
 Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
 _LIST_MAX = 1000
@@ -40,9 +40,16 @@ def json_answer(value: Any, status: int = 200) -> Response:
     return Response(body, status, media_type="application/json")
 
 
-def as_object(kind: str, row: Struct, *left_out: str) -> dict[str, Any]:
-    """A row of the store as the API gives it."""
-    return {"object": kind} | {name: getattr(row, name) for name in row.__struct_fields__ if name not in left_out}
+def objects(kind: str, *left_out: str) -> Callable[[Struct], dict[str, Any]]:
+    """What makes a row of the store an object of the API, without the fields that are `left_out`."""
+    return lambda row: {"object": kind} | {name: getattr(row, name) for name in row.__struct_fields__ if name not in left_out}
+
+
+def require(row: T | None, what: str, why_not: str = "it may be past its retention") -> T:
+    """`row`. Raises `NotFound` where there is none."""
+    if row is None:
+        raise NotFound(f"no such {what}; {why_not}")
+    return row
 
 
 def listing(
@@ -60,8 +67,11 @@ def listing(
 
     async def answer(request: Request) -> Response:
         query = request.query_params
-        wanted = filters_of(request, filters, known) | {name: _number(query.get(name), name) for name in numbers}
-        rows, has_more = await read(limit_of(request), query.get("after"), **wanted)
+        for name, values in known.items():
+            if name in query and query[name] not in values:
+                raise InvalidRequest(f"{name}: expected one of {', '.join(values)}", param=name)
+        wanted = {name: query.get(name) for name in filters} | {name: _number(query.get(name), name) for name in numbers}
+        rows, has_more = await read(_limit(query.get("limit", "20")), query.get("after"), **wanted)
         return json_answer({"object": "list", "data": [shown(row) for row in rows], "has_more": has_more})
 
     return answer
@@ -73,23 +83,10 @@ def download(content: bytes) -> Response:
     return Response(content, media_type="application/octet-stream", headers=headers)
 
 
-def limit_of(request: Request) -> int:
-    """``limit``, 20 without one. Raises `InvalidRequest`."""
-    value = request.query_params.get("limit")
-    if value is None:
-        return 20
+def _limit(value: str) -> int:
     if not value.isdecimal() or not 1 <= int(value) <= _LIST_MAX:
         raise InvalidRequest(f"limit: expected a number from 1 to {_LIST_MAX}", param="limit")
     return int(value)
-
-
-def filters_of(request: Request, names: Sequence[str], known: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """The query's filters; `known` are the values that some of them can have. Raises `InvalidRequest`."""
-    found = {name: request.query_params.get(name) for name in names}
-    for name, values in known.items():
-        if found[name] is not None and found[name] not in values:
-            raise InvalidRequest(f"{name}: expected one of {', '.join(values)}", param=name)
-    return found
 
 
 def _number(value: str | None, name: str) -> float | None:

@@ -1,116 +1,56 @@
 """``/health``, ``/ready``, ``/metrics`` and the operator's API: records, the scratchpad, tool outcomes, figures.
 
-What a person decides on is in `proxy.admin.quarantine`, `proxy.admin.clashes` and `proxy.admin.failures`, what people say of findings in
+What a person decides on is in `proxy.admin.decisions` and `proxy.admin.failures`, what people say of findings in
 `proxy.admin.feedback`, the pages in `proxy.admin.dashboard`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from proxy import __version__
-from proxy.admin.answers import Handler, as_object, download, json_answer, listing
+from proxy.admin.answers import Handler, download, json_answer, listing, objects, require
 from proxy.admin.auth import AdminAuth
-from proxy.admin.clashes import ClashesApi
-from proxy.admin.dashboard.panels import FigureSource, PanelFigures
+from proxy.admin.dashboard.entrance import front
+from proxy.admin.dashboard.panels import FigureSource
 from proxy.admin.dashboard.routes import Dashboard
-from proxy.admin.dashboard.run import FailuresOfRun
+from proxy.admin.decisions import ClashesApi, QuarantineApi
 from proxy.admin.failures import FailuresApi
 from proxy.admin.feedback import FeedbackApi
-from proxy.admin.front import front
-from proxy.admin.quarantine import QuarantineApi
-from proxy.admin.verdicts import ClientAccess, VerdictsApi
-from proxy.config.client_keys import Clients
+from proxy.admin.parts import AdminParts
+from proxy.admin.verdicts import VerdictsApi
 from proxy.errors import InternalError, InvalidRequest, NotFound, ProxyError, StoreUnavailable
-from proxy.ledger import Ledger
-from proxy.observe.metrics import CONTENT_TYPE, Metrics
-from proxy.observe.open_exchanges import OpenExchanges
-from proxy.ports import ScratchpadItem
-from proxy.ports.panels import StagePanel
-from proxy.ports.stage import Stage
-from proxy.stages.registry import STAGES
+from proxy.observe.metrics import CONTENT_TYPE
 from proxy.store.clashes import DatabaseClashes
-from proxy.store.database import Database
-from proxy.store.exchange_search import ExchangeSearch
 from proxy.store.failures import DatabaseFailures
 from proxy.store.feedback import DatabaseFeedback
 from proxy.store.figures import DatabaseFigures
 from proxy.store.quarantine import DatabaseQuarantine
-from proxy.store.records import Record, Records
 from proxy.store.scratchpad import DatabaseScratchpad
 from proxy.store.tool_outcomes import DatabaseToolOutcomes
-from proxy.wire.http.headers import ResponseHeaders
 
 _FILTERS = ("route", "run_id", "client", "outcome")
-
-
-@dataclass(slots=True, frozen=True)
-class AdminParts:
-    """What the operator's surface shows."""
-
-    admin_key: str
-    database: Database
-    records: Records
-    scratchpad: DatabaseScratchpad
-    tool_outcomes: DatabaseToolOutcomes
-    quarantine: DatabaseQuarantine
-    clashes: DatabaseClashes
-    failures: DatabaseFailures
-    metrics: Metrics
-    ready: Callable[[], dict[str, str]]
-    """What keeps this node from answering, and why; empty when nothing does."""
-    store_problem: Callable[[], Awaitable[str]]
-    """Why the store takes nothing now; "" where it does."""
-    ledger: Ledger = field(default_factory=Ledger)
-    """Counts wrong keys."""
-    figures: PanelFigures | None = None
-    """Figures over time; None for those of the records table."""
-    failures_of_run: FailuresOfRun | None = None
-    """A run's failure records, for its time line; None where nobody keeps any."""
-    stages: Sequence[type[Stage]] = STAGES
-    """Those whose panels and headers are shown, in this order."""
-    routes: tuple[str, ...] = ()
-    """Prefixes that clients can call."""
-    shadow: tuple[str, ...] = ()
-    """Routes whose policy is not enforced."""
-    bodies: bool = False
-    """Whether texts are kept."""
-    access: ClientAccess = field(default_factory=lambda: ClientAccess(Clients(())))
-    """How a client that asks for its own verdict is known."""
-    exchanges: OpenExchanges = field(default_factory=OpenExchanges)
-    """Those of this process that have no record yet."""
-
-
-def panels_of(stages: Sequence[type[Stage]]) -> tuple[type[StagePanel], ...]:
-    """Of each name one."""
-    return tuple({stage.panel.name: stage.panel for stage in stages if stage.panel is not None}.values())
+_BODIES = ("request_body", "answer_body")
+_summary = objects("record", *_BODIES)
 
 
 def make_admin(parts: AdminParts) -> Starlette:
     """The Starlette application below the proxy's own paths; ``state.stop`` ends what it has open, before the store closes;
     ``state.figures`` are its figures over time."""
-    auth = AdminAuth(parts.admin_key, parts.ledger)
-    api, quarantine, clashes = Api(parts, auth), QuarantineApi(parts.quarantine, parts.metrics), ClashesApi(parts.clashes, parts.metrics)
-    panels = panels_of(parts.stages)
-    over_time = parts.figures or DatabaseFigures(parts.database, panels)
-    figures = FigureSource(over_time, parts.metrics.told, panels)
-    failures = FailuresApi(parts.failures, parts.metrics)
-    of_run = parts.failures_of_run or failures.of_run
-    deciding = (quarantine, clashes)
-    headers = ResponseHeaders(header for stage in parts.stages for header in stage.headers)
-    reviewed = parts.quarantine, parts.clashes
-    search, feedback = ExchangeSearch(parts.database), FeedbackApi(DatabaseFeedback(parts.database), parts.records)
-    shown = (parts.routes, parts.shadow)
-    own: dict[str, Any] = {"search": search, "feedback": feedback, "failure_api": failures, "bodies": parts.bodies}
-    verdicts = VerdictsApi(parts.records, parts.exchanges, parts.access, headers, auth)
-    dashboard = Dashboard(parts.records, *reviewed, deciding, auth, figures, of_run, headers, *shown, **own)
+    auth, database, metrics = AdminAuth(parts.admin_key, parts.ledger), parts.database, parts.metrics
+    quarantine, clashes = QuarantineApi(DatabaseQuarantine(database), metrics), ClashesApi(DatabaseClashes(database), metrics)
+    failures, feedback = FailuresApi(DatabaseFailures(database), metrics), FeedbackApi(DatabaseFeedback(database), parts.records)
+    over_time = DatabaseFigures(database, parts.panels)
+    figures = FigureSource(over_time.between, metrics.told, parts.panels)
+    verdicts = VerdictsApi(parts.records, parts.exchanges, parts.access, parts.headers, auth)
+    dashboard = Dashboard(parts, auth, figures, quarantine, clashes, failures, feedback)
+    api = Api(parts, quarantine.store)
     operators: list[tuple[str, str, Handler]] = [
         ("GET", "/metrics", api.figures),
         ("GET", "/records", api.records),
@@ -124,11 +64,11 @@ def make_admin(parts: AdminParts) -> Starlette:
         ("GET", "/quarantine/{id}/content", quarantine.content),
         ("POST", "/quarantine/{id}/approve", quarantine.approve),
         ("POST", "/quarantine/{id}/reject", quarantine.reject),
-        ("POST", "/quarantine/{id}/undo", quarantine.undone),
+        ("POST", "/quarantine/{id}/undo", quarantine.undo_last),
         ("GET", "/clashes", clashes.list),
         ("GET", "/clashes/{id}", clashes.item),
         ("POST", "/clashes/{id}/resolve", clashes.resolve),
-        ("POST", "/clashes/{id}/undo", clashes.undone),
+        ("POST", "/clashes/{id}/undo", clashes.undo_last),
         ("GET", "/feedback", feedback.list),
         ("POST", "/feedback", feedback.add),
         ("GET", "/failures", failures.list),
@@ -142,8 +82,8 @@ def make_admin(parts: AdminParts) -> Starlette:
         Route("/health", api.health),
         Route("/ready", api.ready),
         Route("/metrics", api.metrics),
-        Route("/groundwire/v1/verdicts/{id}", stored(verdicts.verdict)),
-        *(Route(f"/groundwire/v1{path}", api.guarded(handler), methods=[method]) for method, path, handler in operators),
+        Route("/groundwire/v1/verdicts/{id}", answer_503_without_store(verdicts.verdict)),
+        *(Route(f"/groundwire/v1{path}", for_operator(auth, handler), methods=[method]) for method, path, handler in operators),
         *dashboard.routes(),
     ]
 
@@ -152,8 +92,7 @@ def make_admin(parts: AdminParts) -> Starlette:
         await dashboard.feed.stop()
         await figures.stop()
 
-    handlers: Any = {ProxyError: _proxy_error, 404: _not_found, 405: _not_found, 500: _internal_error}
-    admin = Starlette(routes=routes, exception_handlers=handlers)
+    admin = Starlette(routes=routes, exception_handlers=dict.fromkeys((ProxyError, HTTPException, 500), _answer_error))
     admin.state.stop, admin.state.figures, admin.state.verdicts = stop, over_time, verdicts
     return admin
 
@@ -161,20 +100,12 @@ def make_admin(parts: AdminParts) -> Starlette:
 class Api:
     """The handlers."""
 
-    def __init__(self, parts: AdminParts, auth: AdminAuth) -> None:
-        self._p, self._auth = parts, auth
+    def __init__(self, parts: AdminParts, quarantine: DatabaseQuarantine) -> None:
+        self._p, self._quarantine = parts, quarantine
+        self._scratchpad, self._outcomes = DatabaseScratchpad(parts.database), DatabaseToolOutcomes(parts.database)
         self.records = listing(parts.records.list, _summary, _FILTERS, numbers=("since", "until"))
-        self.scratchpad_list = listing(parts.scratchpad.list, _scratchpad_item, ("run_id", "client"))
-        self.tool_outcomes = listing(parts.tool_outcomes.summary, lambda row: as_object("tool_outcomes", row), ("client",))
-
-    def guarded(self, handler: Handler) -> Handler:
-        """Only for the operator; a store that is away is 503."""
-
-        async def guard(request: Request) -> Response:
-            self._auth.check(request)
-            return await handler(request)
-
-        return stored(guard)
+        self.scratchpad_list = listing(self._scratchpad.list, objects("scratchpad_item", "content"), ("run_id", "client"))
+        self.tool_outcomes = listing(self._outcomes.summary, objects("tool_outcomes"), ("client",))
 
     async def health(self, request: Request) -> Response:
         """The process is alive."""
@@ -201,36 +132,43 @@ class Api:
     async def figures(self, request: Request) -> Response:
         """The same as JSON, and how much is in quarantine; null while the store is away."""
         try:
-            quarantine: dict[str, int] | None = await self._p.quarantine.counts()
+            quarantine: dict[str, int] | None = await self._quarantine.counts()
         except StoreUnavailable:
             quarantine = None
         return json_answer(await self._p.metrics.told() | {"quarantine": quarantine})
 
     async def record(self, request: Request) -> Response:
         """One record, whole."""
-        row = await self._p.records.get(request.path_params["id"])
-        if row is None:
-            raise NotFound("no such record; it may not be written yet (records are written in batches), or be past its retention")
-        return json_answer(_whole(row))
+        row = require(await self._p.records.get(request.path_params["id"]), "record", "it may not be written yet, or be past its retention")
+        bodies = {name: body.decode("utf-8", "replace") for name in _BODIES if (body := getattr(row, name)) is not None}
+        return json_answer(_summary(row) | bodies)
 
     async def scratchpad(self, request: Request) -> Response:
         """An archived piece of context, byte for byte; as a download, since it is not to be trusted."""
         name = request.path_params["id"]
-        item = await self._p.scratchpad.item(name) or await self._p.scratchpad.find(name)  # a reference in a prompt has a short one
-        if item is None:
-            raise NotFound("no such piece of context; it may be past its retention")
-        return download(item.content)
+        item = await self._scratchpad.item(name) or await self._scratchpad.find(name)  # a reference in a prompt has a short one
+        return download(require(item, "piece of context").content)
 
     async def reset_tool_outcomes(self, request: Request) -> Response:
         """Forget what a client's tool calls taught, of one tool (its name or key) if named."""
         client, tool = request.query_params.get("client"), request.query_params.get("tool")
         if client is None:
             raise InvalidRequest("client: whose outcomes to delete, as in the list; tool leaves those of other tools", param="client")
-        deleted = await self._p.tool_outcomes.reset(client, tool)
+        deleted = await self._outcomes.reset(client, tool)
         return json_answer({"object": "tool_outcomes.deleted", "client": client, "tool": tool, "deleted": deleted})
 
 
-def stored(handler: Handler) -> Handler:
+def for_operator(auth: AdminAuth, handler: Handler) -> Handler:
+    """Only for the operator; a store that is away is 503."""
+
+    async def guard(request: Request) -> Response:
+        auth.check(request)
+        return await handler(request)
+
+    return answer_503_without_store(guard)
+
+
+def answer_503_without_store(handler: Handler) -> Handler:
     """With a 503 while the store is away."""
 
     async def answer(request: Request) -> Response:
@@ -244,33 +182,12 @@ def stored(handler: Handler) -> Handler:
     return answer
 
 
-_BODIES = ("request_body", "answer_body")
-
-
-def _summary(row: Record) -> dict[str, Any]:
-    return as_object("record", row, *_BODIES)
-
-
-def _scratchpad_item(row: ScratchpadItem) -> dict[str, Any]:
-    return as_object("scratchpad_item", row, "content")
-
-
-def _whole(row: Record) -> dict[str, Any]:
-    bodies = {name: body.decode("utf-8", "replace") for name in _BODIES if (body := getattr(row, name)) is not None}
-    return _summary(row) | bodies
-
-
-async def _proxy_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, ProxyError)
+async def _answer_error(request: Request, error: Exception) -> Response:
+    """Errors as OpenAI gives them; an exception that is none of ours says nothing of itself."""
+    if isinstance(error, HTTPException):
+        error = NotFound(f"nothing is served at {request.url.path}; a route's API is at its prefix + /v1, the operator's at /groundwire/v1")
+    elif not isinstance(error, ProxyError):
+        error = InternalError("an internal error; the server's log has the details")
     answer = json_answer(error.envelope(), error.status)
     answer.headers.update(dict(error.headers))
     return answer
-
-
-async def _not_found(request: Request, error: Exception) -> Response:
-    found = NotFound(f"nothing is served at {request.url.path}; a route's API is at its prefix + /v1, the operator's at /groundwire/v1")
-    return json_answer(found.envelope(), found.status)
-
-
-async def _internal_error(request: Request, error: Exception) -> Response:
-    return json_answer(InternalError("an internal error; the server's log has the details").envelope(), 500)

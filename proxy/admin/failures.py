@@ -13,9 +13,9 @@ from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from proxy.admin.answers import as_object, body_of, json_answer, listing
-from proxy.admin.quarantine import Name, check_person
-from proxy.errors import InvalidRequest, NotFound
+from proxy.admin.answers import body_of, json_answer, listing, objects, require
+from proxy.admin.decisions import Name, check_person
+from proxy.errors import InvalidRequest
 from proxy.ports import Counters, FailureRecord
 from proxy.ports.failure_kinds import SEVERITIES, SIGNAL_TYPES, STATUSES, Status
 from proxy.ports.failures import POLICY
@@ -23,6 +23,7 @@ from proxy.store.decisions import MAX_REASON_CHARS
 from proxy.store.failure_rows import FailureRevision
 from proxy.store.failures import FILTERS, DatabaseFailures
 
+_fields = objects("failure")
 _MAX_KEY_CHARS = 200
 _SHOWN_OF_A_RUN = 500
 _KNOWN = {"status": STATUSES, "signal_type": SIGNAL_TYPES, "severity": SEVERITIES}
@@ -53,14 +54,9 @@ class FailuresApi:
         self._store, self._counters = store, counters
         self.list = listing(store.list, _object, FILTERS, _KNOWN)
 
-    async def of_run(self, run_id: str) -> Sequence[Mapping[str, Any]]:
-        """A run's records as objects, newest first: what the dashboard's time line shows."""
-        records, _ = await self._store.list(_SHOWN_OF_A_RUN, run_id=run_id)
-        return [_object(record) for record in records]
-
     async def item(self, request: Request) -> Response:
         """One record."""
-        return json_answer(_object(await self._found(request)))
+        return json_answer(_object(await self._get(request.path_params["id"])))
 
     async def revisions(self, request: Request) -> Response:
         """A record's revisions, the latest first; also those of a record that is past its retention itself."""
@@ -69,15 +65,10 @@ class FailuresApi:
         async def read(limit: int, after: str | None) -> tuple[Sequence[FailureRevision], bool]:
             found, has_more = await self._store.revisions(failure, limit, after)
             if not found and after is None:
-                await self._found(request)
+                await self._get(failure)
             return found, has_more
 
         return await listing(read, _revision)(request)
-
-    async def some(self, limit: int, after: str | None, **filters: str | None) -> tuple[Sequence[Mapping[str, Any]], bool]:
-        """Records as objects, newest first, and whether there are more: what the dashboard lists."""
-        records, more = await self._store.list(limit, after, **filters)
-        return [_object(record) for record in records], more
 
     async def resolve(self, request: Request) -> Response:
         """Set its status."""
@@ -87,39 +78,41 @@ class FailuresApi:
         """Count it as helpful or as harmful."""
         return json_answer(await self.count_guidance(request.path_params["id"], await body_of(request, FeedbackBody), _key(request)))
 
+    # ---- for the dashboard, too ----
+
+    async def some(self, limit: int, after: str | None, **filters: str | None) -> tuple[Sequence[Mapping[str, Any]], bool]:
+        """Records as objects, newest first, and whether there are more."""
+        records, more = await self._store.list(limit, after, **filters)
+        return [_object(record) for record in records], more
+
+    async def of_run(self, run_id: str) -> Sequence[Mapping[str, Any]]:
+        """A run's records as objects, newest first."""
+        return (await self.some(_SHOWN_OF_A_RUN, None, run_id=run_id))[0]
+
     async def set_status(self, failure: str, body: StatusBody, cause: str = "") -> dict[str, Any]:
-        """Set it, as the API and the dashboard do. Raises `InvalidRequest`, `NotFound`."""
-        check_person(body.by, (POLICY,))
-        before = await self._get(failure)
+        """Raises `InvalidRequest`, `NotFound`."""
+        before = await self._get(failure, body.by)
         after = await self._store.resolve(before.id, body.status, by=body.by, reason=body.reason, cause=cause)
         return self._changed("failures.operator_resolved_count", before, after)
 
     async def count_guidance(self, failure: str, body: FeedbackBody, cause: str = "") -> dict[str, Any]:
-        """Count it, as the API and the dashboard do. Raises `InvalidRequest`, `NotFound`."""
-        check_person(body.by, (POLICY,))
-        before = await self._get(failure)
+        """Raises `InvalidRequest`, `NotFound`."""
+        before = await self._get(failure, body.by)
         after = await self._store.feedback(before.id, body.helpful, by=body.by, reason=body.reason, cause=cause)
         return self._changed("failures.operator_feedback_count", before, after)
 
-    async def _found(self, request: Request) -> FailureRecord:
-        return await self._get(request.path_params["id"])
-
-    async def _get(self, failure: str) -> FailureRecord:
-        record = await self._store.get(failure)
-        if record is None:
-            raise _missing()
-        return record
+    async def _get(self, failure: str, by: str = "admin") -> FailureRecord:
+        check_person(by, (POLICY,))
+        return require(await self._store.get(failure), "failure")
 
     def _changed(self, counter: str, before: FailureRecord, after: FailureRecord | None) -> dict[str, Any]:
-        if after is None:
-            raise _missing()
-        if after.revision != before.revision:
+        if require(after, "failure").revision != before.revision:
             self._counters.count(counter)
-        return _object(after)
+        return _object(require(after, "failure"))
 
 
 def _object(record: FailureRecord) -> dict[str, Any]:
-    return {"object": "failure", "id": record.id, "failure_id": record.id} | as_object("failure", record)
+    return {"object": "failure", "id": record.id, "failure_id": record.id} | _fields(record)
 
 
 def _revision(revision: FailureRevision) -> dict[str, Any]:
@@ -131,7 +124,3 @@ def _key(request: Request) -> str:
     if len(key) > _MAX_KEY_CHARS:
         raise InvalidRequest(f"idempotency-key: at most {_MAX_KEY_CHARS} characters", param="idempotency-key")
     return key
-
-
-def _missing() -> NotFound:
-    return NotFound("no such failure; it may be past its retention")

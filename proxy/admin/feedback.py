@@ -12,14 +12,15 @@ from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from proxy.admin.answers import as_object, body_of, json_answer, listing
-from proxy.admin.quarantine import Name, check_person
+from proxy.admin.answers import body_of, json_answer, listing, objects, require
+from proxy.admin.decisions import Name, check_person
 from proxy.errors import InvalidRequest, NotFound
 from proxy.ports.review import POLICY
 from proxy.store.decisions import MAX_REASON_CHARS
 from proxy.store.feedback import FILTERS, DatabaseFeedback, Feedback, Said
 from proxy.store.records import Record, Records
 
+_object = objects("feedback")
 LABELS = ("supported", "contradicted", "unsupported", "unsure", "not_checkable")
 """What a sentence's verdict can be said to have to be."""
 OUTCOMES = ("pass", "warn", "block")
@@ -58,9 +59,7 @@ class FeedbackApi:
     async def say(self, body: FeedbackBody) -> Feedback:
         """Keep it, as the API and the dashboard do. Raises `InvalidRequest`, `NotFound`."""
         check_person(body.by, (POLICY,))
-        record = await self._records.get(body.record_id)
-        if record is None:
-            raise NotFound("no such record; it may not be written yet, or be past its retention")
+        record = require(await self._records.get(body.record_id), "record", "it may not be written yet, or be past its retention")
         label, content = _finding(record, body.stage, body.place)
         known = LABELS if "text" in content else OUTCOMES
         if body.expected and (body.expected not in known or body.expected == label):
@@ -106,7 +105,3 @@ def _finding(record: Record, stage: str, place: str) -> tuple[str, dict[str, Any
 def _has_span(entry: Mapping[str, Any]) -> bool:
     span = entry.get("span")
     return isinstance(span, list) and len(span) == 2
-
-
-def _object(entry: Feedback) -> dict[str, Any]:
-    return as_object("feedback", entry)

@@ -109,7 +109,7 @@ class ExchangeVerdict(Struct, frozen=True, kw_only=True):
     """Every response header that the answer would have had if all had been known when it left."""
 
 
-class _ListedClaim(Struct, frozen=True):
+class ListedClaim(Struct, frozen=True):
     """A claim in a record's detail, which another version may have written."""
 
     text: str = ""
@@ -123,11 +123,14 @@ class _ListedClaim(Struct, frozen=True):
     decided_by: str = ""
     instead: str = ""
     reason: str = ""
+    verifier: str = ""
     evidence: ClaimEvidence | None = None
 
 
-class _Listed(Struct, frozen=True):
-    claims: list[_ListedClaim] = field(default_factory=list)
+class ListedClaims(Struct, frozen=True):
+    """What the stage `claims` has listed."""
+
+    claims: list[ListedClaim] = field(default_factory=list)
     claims_left_out: int = 0
 
 
@@ -139,7 +142,7 @@ def pending(record_id: str) -> ExchangeVerdict:
 def verdict_of(record: Record, headers: ResponseHeaders) -> ExchangeVerdict:
     """Of a record without bodies or with."""
     detail, named = record.found, headers_of(record, headers)
-    listed = _listed(detail.verdicts)
+    listed = listed_claims(detail.verdicts)
     return ExchangeVerdict(
         id=record.id,
         verdict=record.outcome,
@@ -179,26 +182,17 @@ def _scores(named: Mapping[str, str]) -> VerdictScores:
     return msgspec.convert(texts, VerdictScores, strict=False)
 
 
-def _listed(verdicts: Sequence[RecordVerdict]) -> _Listed:
+def listed_claims(verdicts: Sequence[RecordVerdict]) -> ListedClaims:
     """The claims of the last verdict that has some: where several attempts were judged, those of the one that was delivered."""
-    return next((one.noted(_Listed) for one in reversed(verdicts) if one.stage == "claims" and one.detail.get("claims")), _Listed())
-
-
-def _claim(one: _ListedClaim) -> ClaimVerdict:
-    span = one.span if one.delivered_span is msgspec.UNSET else one.delivered_span
-    return ClaimVerdict(
-        text=one.text,
-        choice=one.choice,
-        field=one.field,
-        span=span,
-        label=one.label,
-        probability=None if one.label == "not_checkable" else support(one),
-        contradiction=one.contradiction,
-        decided_by=one.decided_by,
-        instead=one.instead,
-        reason=one.reason,
-        evidence=one.evidence,
+    return next(
+        (one.noted(ListedClaims) for one in reversed(verdicts) if one.stage == "claims" and one.detail.get("claims")), ListedClaims()
     )
+
+
+def _claim(one: ListedClaim) -> ClaimVerdict:
+    same = {name: getattr(one, name) for name in ClaimVerdict.__struct_fields__ if name not in ("span", "probability")}
+    span = one.span if one.delivered_span is msgspec.UNSET else one.delivered_span
+    return ClaimVerdict(**same, span=span, probability=None if one.label == "not_checkable" else support(one))
 
 
 def _stage(one: RecordVerdict) -> StageVerdict:

@@ -20,7 +20,7 @@ from starlette.responses import Response
 
 from proxy.admin.answers import json_answer
 from proxy.admin.auth import AdminAuth
-from proxy.admin.dashboard.stopping import when_told_to_stop
+from proxy.admin.dashboard.events import when_told_to_stop
 from proxy.admin.verdict_answers import ExchangeVerdict, pending, verdict_of
 from proxy.config.client_keys import Clients
 from proxy.config.settings import Settings

@@ -48,7 +48,8 @@ class ExchangeFilters(Struct, frozen=True, kw_only=True):
     outcome: str = ""
     """A verdict; ``caught`` (refused or warned of), ``failed`` (by the provider, or as a check could not run), ``problem`` for all that are
     bad news; ``would``: in shadow mode, but the policy would have acted."""
-    reason: str = ""
+    reasons: Sequence[str] = ()
+    """Any of these codes."""
     status: str = ""
     """``200``, or ``5xx``."""
     min_tokens: float | None = None
@@ -191,9 +192,11 @@ def _conditions(filters: ExchangeFilters) -> list[ColumnElement[bool]]:
         found.append(c.route == clean(filters.route))
     # As a plain column the client would have SQLite read the index on clients: all that one ever asked, each from its row, and sorted.
     client = func.coalesce(c.client, "")
-    for column, value in ((client, filters.client), (c.model, filters.model), (c.reason, filters.reason)):
+    for column, value in ((client, filters.client), (c.model, filters.model)):
         if value:
             found.append(column == clean(value))
+    if filters.reasons:
+        found.append(c.reason.in_([clean(reason) for reason in filters.reasons]))
     if filters.outcome == "problem":
         found.append(or_(c.outcome.in_(_CAUGHT + _FAILED), c.status >= 400))
     elif filters.outcome in ("caught", "failed"):

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from proxy.admin.dashboard.arriving import Cut, arriving
 from proxy.admin.dashboard.exchanges import CUTS
 from proxy.admin.dashboard.overview import LATEST
-from proxy.admin.dashboard.panels import Period, report
+from proxy.admin.dashboard.panels import report
+from proxy.admin.dashboard.rendering import Cut, send_in_parts
 from proxy.admin.dashboard.static import STATIC
 from proxy.errors import StoreUnavailable
 from proxy.ports import FailureEvent
@@ -154,7 +154,7 @@ async def test_a_search_that_takes_its_time_lets_what_is_above_its_list_go_first
     async with start() as proxy, Browser(proxy) as browser:
         await filled(proxy, number=5)
         whole = (await browser.page(path)).html
-        monkeypatch.setattr("proxy.admin.dashboard.routes.EXCHANGES_CUTS", tuple(replace(one, wait_s=0.0) for one in CUTS))
+        monkeypatch.setattr("proxy.admin.dashboard.exchanges.CUTS", tuple(replace(one, wait_s=0.0) for one in CUTS))
         late = (await browser.page(path)).html
     above, looking, below = late.partition('<p class="looking" role="status">Looking through the exchanges …</p>')
     assert (True, True) == (bool(looking), '<form method="get" action="/dashboard/exchanges"' in above)
@@ -166,7 +166,7 @@ async def test_a_search_that_fails_late_says_so_on_its_page() -> None:
         raise StoreUnavailable("the store is away")
 
     nothing = '<main><form></form><section id="found">none</section></main><footer></footer>'
-    said = "".join([part async for part in arriving(nothing, failing(), (Cut('<section id="found"', meanwhile="<p>wait</p>"),))])
+    said = "".join([part async for part in send_in_parts(nothing, failing(), (Cut('<section id="found"', meanwhile="<p>wait</p>"),))])
     assert said.startswith('<main><form></form><section id="found" class="card">'), said
     assert said.endswith("</section></main><footer></footer>")
     assert ("the store is away" in said, "none" in said) == (True, False)
@@ -315,6 +315,12 @@ async def test_each_stages_time_and_verdict_are_shown(start: Start) -> None:
     page = await record_page(start, making.record(1, 1e9))
     assert {"budget", "claims", "tool_rag"} <= set(_texts(page))
     assert "18 ms" in page.text
+
+
+async def test_what_the_judge_was_asked_is_told(start: Start) -> None:
+    use = {"by": "openai/gpt", "asked": 3, "cached": 1, "calls": 1, "ms": 210.0, "input_tokens": 900, "output_tokens": 20, "usd": 0.02}
+    page = await record_page(start, making.record(1, 1e9, detail={"facts": {"judge": use}}))
+    assert "openai/gpt: 3 asked, 1 known already, 920 tokens, 210 ms, $0.0200" in page.text
 
 
 async def test_the_headers_are_those_that_the_answer_had(start: Start) -> None:
@@ -614,9 +620,7 @@ async def test_the_pages_files_are_served_under_an_address_of_their_version(star
 
 def test_a_report_without_buckets_has_every_panel() -> None:
     stages = ["poisoning", "clashes", "distraction", "compression", "confusion", "quality"]
-    assert ["traffic", "latency", "cost", "failed", "caught", "feedback", *stages] == [
-        panel.name for panel in report(Period(), [], PANELS).panels
-    ]
+    assert ["traffic", "latency", "cost", "failed", "caught", "feedback", *stages] == [panel.name for panel in report([], PANELS).panels]
 
 
 def _texts(page: Page) -> list[str]:
@@ -632,9 +636,9 @@ async def test_a_page_that_leaves_in_parts_is_the_page_that_leaves_whole(start: 
         await filled(proxy, number=5)
         await browser.page()  # the figures are known from here on
         in_time = (CUTS[0], *(replace(one, wait_s=60.0) for one in CUTS[1:]))
-        monkeypatch.setattr("proxy.admin.dashboard.routes.EXCHANGES_CUTS", in_time)
+        monkeypatch.setattr("proxy.admin.dashboard.exchanges.CUTS", in_time)
         parts = (await browser.page(f"/dashboard{path}")).html
-        monkeypatch.setattr("proxy.admin.dashboard.routes.OVERVIEW_CUTS", ())
-        monkeypatch.setattr("proxy.admin.dashboard.routes.EXCHANGES_CUTS", ())
+        monkeypatch.setattr("proxy.admin.dashboard.overview.CUTS", ())
+        monkeypatch.setattr("proxy.admin.dashboard.exchanges.CUTS", ())
         whole = (await browser.page(f"/dashboard{path}")).html
     assert whole == parts

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from proxy.admin.dashboard.events import Feed
-from proxy.admin.dashboard.stopping import when_told_to_stop
+from proxy.admin.dashboard.events import Feed, when_told_to_stop
 from proxy.errors import Overloaded, StoreUnavailable
 from proxy.store.database import Database
 from proxy.store.records import Records

@@ -1,16 +1,24 @@
-"""What pages are made of: markup that escapes, marks on answers, differences of requests, figures in words."""
+"""What pages are made of: templates that escape, marks on answers, differences of requests, figures in words."""
 
 import html
+import json
+import re
+import threading
+from importlib.resources import files
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from jinja2 import UndefinedError
 
-from proxy.admin.dashboard import answer, diff
-from proxy.admin.dashboard.exchanges import ListFilters, filters_of
-from proxy.admin.dashboard.html import Html, block, data, el, join, own, shown
+from proxy.admin.dashboard import diff, rendering
+from proxy.admin.dashboard.exchanges import filters_of, search_filters
 from proxy.admin.dashboard.panels import FigureSource, Period, report
-from proxy.admin.dashboard.reasons import REASONS
+from proxy.admin.dashboard.record import ShownClaim, claims_of, pieces, record_page, without_overlaps
+from proxy.admin.dashboard.rendering import Visitor, environment, own_address, render
+from proxy.admin.dashboard.summaries import REASONS, codes_alike
+from proxy.admin.verdict_answers import listed_claims
 from proxy.errors import InvalidRequest, StoreUnavailable
 from proxy.exchange import Facts, JudgeUse
 from proxy.language.amounts import milliseconds, number, share
@@ -20,89 +28,153 @@ from proxy.stages.history import HistoryPanel
 from proxy.stages.poisoning.panel import PoisoningPanel
 from proxy.stages.registry import STAGES
 from proxy.stages.tool_rag.panel import ToolRagPanel
+from proxy.store.detail import RecordVerdict
+from proxy.wire.http.headers import ResponseHeaders
 from tests.admin.pages import PANELS, Page
+from tests.browser import making
 from tests.browser.making import ANSWER, HOSTILE, claims
+
+TEMPLATES = {file.name: file.read_text("utf-8") for file in (files("proxy.admin") / "templates").iterdir() if file.name.endswith(".html")}
+
+
+def markup(template: str, **values: Any) -> str:
+    """What a template with this source makes of `values`."""
+    return environment().from_string(template).render(values)
+
+
+def macro(name: str, part: str, *values: Any) -> str:
+    """What a macro of a template makes of `values`."""
+    return str(getattr(environment().get_template(name).module, part)(*values))
+
 
 # ---- markup ----
 
 
 @given(st.text())
 def test_text_becomes_text_and_nothing_else(text: str) -> None:
-    page = Page(el("p", text, title=text))
     sound = text.encode("utf-8", "replace").decode()
-    assert [("p", {"title": html.unescape(html.escape(sound))})] == page.elements
-    assert "<" not in el("p", text)[3:-4]
+    made = markup('<p title="{{ text }}">{{ text }}</p>', text=sound)
+    assert [("p", {"title": html.unescape(html.escape(sound))})] == Page(made).elements
+    assert "<" not in made[3:-4]
 
 
 @given(st.text())
 def test_what_is_shown_of_a_text_has_no_element_but_our_marks(text: str) -> None:
-    assert {"span"} >= {tag for tag, _ in Page(shown(text)).elements}
+    assert {"span"} >= {tag for tag, _ in Page(markup("{{ text|visible }}", text=text)).elements}
 
 
 @given(st.recursive(st.text() | st.integers() | st.none(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))
 def test_nothing_in_a_data_block_ends_it(value: object) -> None:
-    written = data(value)
-    assert not set("<>&") & set(written.removeprefix('<script type="application/json">').removesuffix("</script>"))
+    assert not set("<>&") & set(markup("{{ value|tojson }}", value=value))
 
 
-@pytest.mark.parametrize(
-    "attributes",
-    [
-        {"onclick": "x"},
-        {"style": "color: red"},
-        {"srcdoc": "x"},
-        {"href": "javascript:alert(1)"},
-        {"href": "//evil.example"},
-        {"src": "https://evil.example"},
-        {"action": "/\\evil.example"},
-    ],
-)
-def test_an_attribute_that_runs_something_or_leads_away_is_refused(attributes: dict[str, str]) -> None:
-    with pytest.raises(ValueError, match=r"leads away|no page has"):
-        el("a", "x", **attributes)
+@pytest.mark.parametrize("text", [HOSTILE, "\U000e003cscript\U000e003e", "\ud800", "a\u202eb"])
+def test_what_cannot_be_seen_has_a_mark_in_place_of_itself(text: str) -> None:
+    made = markup("{{ text|isolate }}", text=text)
+    assert ("bdi", set()) == (Page(made).elements[0][0], set("\u200b\u202e\u2066\U000e0049\U000e003c\x00\ud800") & set(made))
+    assert {"bdi", "span"} >= {tag for tag, _ in Page(made).elements}
+
+
+@pytest.mark.parametrize("address", ["javascript:alert(1)", "//evil.example", "https://evil.example", "/\\evil.example", "", "data:x"])
+def test_an_address_that_leads_away_is_refused(address: str) -> None:
+    with pytest.raises(ValueError, match="leads away"):
+        own_address(address)
 
 
 def test_markup_is_not_escaped_twice_and_text_beside_it_is() -> None:
-    assert "<p>a &lt; b <b>c</b>1</p>" == el("p", "a < b ", el("b", "c"), None, 1)
+    source = "{% macro bold(text) %}<b>{{ text }}</b>{% endmacro %}<p>{{ text }}{{ bold(text) }}</p>"
+    assert "<p>a &lt; b<b>a &lt; b</b></p>" == markup(source, text="a < b")
 
 
 def test_what_turns_the_reading_direction_stays_within_the_text() -> None:
-    assert ("bdi", "auto") == (Page(own("a")).elements[0][0], Page(block("a")).elements[0][1]["dir"])
+    assert ("bdi", "auto") == (
+        Page(markup("{{ 'a'|isolate }}")).elements[0][0],
+        Page(macro("parts.html", "text_block", "a")).elements[0][1]["dir"],
+    )
 
 
-def test_join_takes_lists_within_lists() -> None:
-    assert "ab&amp;" == join(["a", ["b", ("&", None)]])
+def test_a_value_that_is_missing_is_an_error() -> None:
+    with pytest.raises(UndefinedError, match="message"):
+        render("refused.html", visitor=None, title="Refused")
+
+
+def test_a_template_is_compiled_once_and_errors_name_their_line() -> None:
+    first = environment().get_template("overview.html")
+    source = environment().loader.get_source(environment(), "overview.html")[0]  # type: ignore[union-attr]
+    assert (first, TEMPLATES["overview.html"].count("\n")) == (environment().get_template("overview.html"), source.count("\n"))
+
+
+async def test_a_page_is_made_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[threading.Thread] = []
+    monkeypatch.setattr(rendering, "render", lambda name, **values: threads.append(threading.current_thread()) or "")
+    await rendering.page("front.html", None, addresses=[])
+    assert [False] == [thread is threading.main_thread() for thread in threads]
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_no_template_has_what_could_run_or_lead_away(name: str) -> None:
+    source = re.sub(r"\{#.*?#\}", "", TEMPLATES[name], flags=re.DOTALL)
+    bare = re.sub(r"\{\{.*?\}\}", "{{}}", re.sub(r"\{%.*?%\}", "", source, flags=re.DOTALL), flags=re.DOTALL)
+    assert [] == re.findall(r"[\s\"](?:on\w+|style|srcdoc)\s*=", bare), "an attribute that runs something"
+    assert "={" not in bare, "an attribute without quotes"
+    assert [] == re.findall(r"\|\s*safe|autoescape|Markup", source), "text that is not escaped"
+    assert [] == [tag for tag in re.findall(r"<script[^>]*>", source) if "application/json" not in tag and "static.path(" not in tag]
+    addresses = re.findall(r'\b(?:href|src|action|formaction)="([^"]*(?:\{\{.*?\}\}[^"]*)*)"', source)
+    ours = re.compile(r"[/#](?!/)|\{\{ (?:(?:record|run)_path\(|with_query\('/(?!/)|[^}]*\|own_address \}\}$)")
+    assert [] == [address for address in addresses if not ours.match(address)], "an address that nobody has looked at"
 
 
 # ---- answers ----
 
 
+def answer_page(entries: list[dict[str, Any]], text: str) -> str:
+    """The page of an exchange with this answer and these claims."""
+    verdicts = [{"stage": "claims", "outcome": "warn", "detail": {"claims": entries}}]
+    body = {"choices": [{"index": 0, "text": text}]}
+    record = making.record(1, 1e9, detail={"verdicts": verdicts}, answer_body=json.dumps(body).encode())
+    shown = record_page(record, ResponseHeaders(()), {})
+    return render("record.html", visitor=Visitor(csrf="c"), **shown, done="")
+
+
+def listed(entries: list[dict[str, Any]]) -> list[ShownClaim]:
+    """The claims of a verdict with these entries."""
+    return claims_of(listed_claims([RecordVerdict(stage="claims", outcome="warn", detail={"claims": entries})]))
+
+
 def test_sentences_are_marked_where_they_stand() -> None:
-    found = answer.placed(answer.claims_of(claims()), ANSWER)
-    assert [ANSWER[claim.start : claim.end] for claim in found] == [claim.text for claim in found]
+    found = without_overlaps(listed(claims()), ANSWER)
+    assert [ANSWER[claim.start : claim.end] for claim in found] == [claim.entry.text for claim in found]
 
 
 @pytest.mark.parametrize("span", [[5, 3], [0, 10**9], [-4, 4], [0, 0]])
 def test_a_position_outside_the_text_is_not_marked(span: list[int]) -> None:
-    assert [] == answer.placed(answer.claims_of([{"span": span, "label": "supported", "text": ""}]), "Some text.")
+    assert [] == without_overlaps(listed([{"span": span, "label": "supported", "text": ""}]), "Some text.")
 
 
 def test_a_claim_that_does_not_stand_where_it_says_is_not_marked_but_listed() -> None:
-    found = answer.claims_of([{"span": [0, 9], "label": "unsupported", "text": "The key is sk-1234567890."}])
-    assert ([], True) == (answer.placed(found, "[masked] and more words"), "The key is" in answer.findings(found))
+    page = answer_page([{"span": [0, 9], "label": "unsupported", "text": "The key is sk-1234567890."}], "[masked] and more words")
+    assert ([], 1) == (Page(page).all("a", class_="said unsupported"), len(Page(page).all("li", id="claim-1")))
+    assert "The key is" in page
 
 
 @given(
     st.text("0123456789 .", max_size=60),
-    st.lists(st.tuples(st.integers(-5, 70), st.integers(-5, 70), st.sampled_from([*answer.LABELS, "x"]))),
+    st.lists(st.tuples(st.integers(-5, 70), st.integers(-5, 70), st.sampled_from(["supported", "not_checkable", "error", "x"]))),
 )
 def test_marks_never_lose_or_add_text(text: str, spans: list[tuple[int, int, str]]) -> None:
-    found = answer.claims_of([{"span": [start, end], "label": label, "text": ""} for start, end, label in spans])
-    said = Page(answer.marked(text, found)).text
-    assert [c for c in text if c.isdigit()] == [c for c in said if c.isdigit()]
+    found = listed([{"span": [start, end], "label": label, "text": ""} for start, end, label in spans])
+    assert text == "".join(piece for piece, _ in pieces(found, text))
 
 
 # ---- differences ----
+
+
+def steps_page(steps: list[diff.DiffStep]) -> str:
+    """The list of messages of a record's page."""
+    listed, kinds = diff.listed_steps(steps), ("kept", "changed", "removed", "added")
+    counts = [(kind, sum(step.kind == kind for step in steps)) for kind in kinds]
+    counts = [(kind, count) for kind, count in counts if count]
+    return macro("request_parts.html", "message_steps", listed, len(steps) - len(listed), counts)
 
 
 def test_messages_that_stayed_are_matched_around_those_that_went() -> None:
@@ -138,24 +210,23 @@ def test_a_difference_has_all_of_both_sides(before: list[object], after: list[ob
 def test_a_changed_message_shows_what_was_taken_out_and_put_in(words: int) -> None:
     text = " ".join(f"word{i}" for i in range(words))
     (step,) = diff.steps([{"role": "user", "content": text}], [{"role": "user", "content": text.replace("word7 ", "other ")}])
-    page = diff.shown_steps([step])
+    page = steps_page([step])
     assert ("changed", 1, 1) == (step.kind, page.count("<del>"), page.count("<ins>"))
 
 
 def test_two_long_and_different_texts_are_shown_without_being_compared() -> None:
     (step,) = diff.steps([{"role": "user", "content": "a\n" * 20_000}], [{"role": "user", "content": "b\n" * 20_000}])
-    assert len(diff.shown_steps([step])) < 20_000
+    assert len(steps_page([step])) < 20_000
 
 
 @pytest.mark.parametrize("message", [7, "text", None, [], {"role": 3, "content": {"a": 1}}, {"content": [None, {"type": "image_url"}]}])
 def test_a_message_of_another_shape_is_shown_as_it_is(message: object) -> None:
-    assert "left out" in diff.shown_steps(diff.steps([message], []))
+    assert "left out" in steps_page(diff.steps([message], []))
 
 
 def test_tools_that_were_left_out_are_named() -> None:
     tools = [{"type": "function", "function": {"name": name}} for name in ("search", HOSTILE)]
-    page = diff.shown_tools(tools, tools[:1])
-    assert page is not None
+    page = macro("request_parts.html", "tool_lists", diff.tool_lists(tools, tools[:1]))
     assert ("Tools: 2 offered, 1 sent" in page, "<script" in page) == (True, False)
 
 
@@ -199,7 +270,7 @@ def test_panels_tell_what_the_buckets_add_up_to() -> None:
         ),
     ]
     counted = {"tool_selection": {"selection_accuracy": 0.964, "calls": 500}}
-    found = {panel.name: panel for panel in report(Period(), buckets, PANELS, counted).panels}
+    found = {panel.name: panel for panel in report(buckets, PANELS, counted).panels}
     assert ("15", "kept out of the context, 1.5% of those checked") == (found["poisoning"].headline, found["poisoning"].meaning)
     assert "12 × wrong number, 3 × false fact" in found["poisoning"].detail
     assert ("48", "46 (96%) resolved by the policy, 2 open") == (found["clashes"].headline, found["clashes"].detail[0])
@@ -214,7 +285,7 @@ def test_the_quality_panel_tells_of_the_judge() -> None:
     panel = QualityPanel()
     panel.add(Facts(faithfulness=1.0, judge=JudgeUse("a/b", asked=3, cached=1, usd=0.02)), ())
     panel.add(Facts(judge=JudgeUse("a/b", asked=1, unanswered=1)), ())
-    shown = {one.name: one for one in report(Period(), [Bucket(start=0.0, seconds=60, panels={"quality": panel})], PANELS, {}).panels}
+    shown = {one.name: one for one in report([Bucket(start=0.0, seconds=60, panels={"quality": panel})], PANELS, {}).panels}
     assert "judge asked 4 questions, 1 known already, 1 unanswered, $0.0200" in shown["quality"].detail
 
 
@@ -232,7 +303,7 @@ def test_every_server_has_panels_of_traffic_time_cost_errors_and_what_was_caught
         provider_ms=slow,
         own_ms=quick,
     )
-    found = {panel.name: panel for panel in report(Period(), [bucket], PANELS).panels}
+    found = {panel.name: panel for panel in report([bucket], PANELS).panels}
     assert ["traffic", "latency", "cost", "failed", "caught", "feedback"] == list(found)[:6]
     assert ("120", "$0.5000", "9", "11") == tuple(found[name].headline for name in ("traffic", "cost", "failed", "caught"))
     assert ("7 × 502, 2 × 400", "20 exchanges without a known price or usage") == (found["failed"].detail[0], found["cost"].detail[1])
@@ -242,7 +313,7 @@ def test_every_server_has_panels_of_traffic_time_cost_errors_and_what_was_caught
 
 def test_what_shadow_mode_held_back_is_told_of_all_that_it_judged() -> None:
     bucket = Bucket(start=0.0, seconds=60, would={"nothing": 328, "block": 10, "edit": 2})
-    assert ("12 of 340", "refused 10, changed 2") == report(Period(), [bucket], PANELS).tiles["shadow"]
+    assert ("12 of 340", "refused 10, changed 2") == report([bucket], PANELS).tiles["shadow"]
 
 
 @pytest.mark.parametrize(("span_s", "bucket_s"), [(60, 1), (3600, 60), (7200, 300), (86_400, 3600), (90 * 86_400, 7 * 86_400)])
@@ -254,7 +325,7 @@ def test_a_range_is_cut_into_buckets_that_a_chart_can_show(span_s: int, bucket_s
 def test_more_than_five_percent_of_poisoned_pieces_is_an_alert(poisoned: int, alerts: bool) -> None:
     checks = {"poisoning": PoisoningPanel(poisoning_checked=1000)}
     bucket = Bucket(start=0.0, seconds=60, panels=checks, quarantined={"wrong_location": poisoned})
-    found = next(panel for panel in report(Period(), [bucket], PANELS, {}).panels if panel.name == "poisoning")
+    found = next(panel for panel in report([bucket], PANELS, {}).panels if panel.name == "poisoning")
     assert alerts == ("alert: more than 5% of what came in" in found.detail)
 
 
@@ -262,9 +333,7 @@ def test_requests_with_all_of_too_many_tools_are_told() -> None:
     chosen = {"confusion": ToolRagPanel(tool_requests=4, tools_offered=160, tools_kept=52)}
     bucket = Bucket(start=0.0, seconds=60, panels=chosen)
     found = next(
-        panel
-        for panel in report(Period(), [bucket], PANELS, {"tool_selection": {"confusion_incidents": 1}}).panels
-        if panel.name == "confusion"
+        panel for panel in report([bucket], PANELS, {"tool_selection": {"confusion_incidents": 1}}).panels if panel.name == "confusion"
     )
     assert "1 request with all of too many tools" in found.detail
 
@@ -292,19 +361,19 @@ async def nothing_counted() -> dict[str, object]:
 
 async def test_a_page_does_not_wait_for_slow_figures_and_they_are_worked_out_once() -> None:
     figures = Slow()
-    source = FigureSource(figures, nothing_counted, PANELS)
+    source = FigureSource(figures.between, nothing_counted, PANELS)
     first = await source.get(Period(), 0.001)
     figures.ready.set()
     second = await source.get(Period())
     third = await source.get(Period())
-    assert (None, 7, 1) == (first, second.exchanges if second else 0, figures.asked)
+    assert (None, "7", 1) == (first, second.tiles["exchanges"][0] if second else "", figures.asked)
     assert third is second
 
 
 async def test_figures_that_failed_are_asked_for_again() -> None:
     figures = Slow()
     figures.problem = StoreUnavailable("away")
-    source = FigureSource(figures, nothing_counted, PANELS)
+    source = FigureSource(figures.between, nothing_counted, PANELS)
     with pytest.raises(StoreUnavailable):
         await source.get(Period())
     figures.problem = None
@@ -313,8 +382,8 @@ async def test_figures_that_failed_are_asked_for_again() -> None:
 
 
 def test_times_of_the_list_are_seconds() -> None:
-    hour = ListFilters(within="1h").wanted(1_600_000_000.0)
-    minute = ListFilters(since="1970-01-01T00:00", until="1970-01-01T00:01").wanted(1e9)
+    hour = search_filters(filters_of({"within": "1h"}), 1_600_000_000.0)
+    minute = search_filters(filters_of({"since": "1970-01-01T00:00", "until": "1970-01-01T00:01"}), 1e9)
     assert [(1_600_000_000.0 - 3600, None), (0.0, 60.0)] == [(wanted.since, wanted.until) for wanted in (hour, minute)]
 
 
@@ -324,13 +393,19 @@ def test_a_time_that_is_none_is_refused(text: str) -> None:
         filters_of({"since": text})
 
 
-def test_html_is_text_too() -> None:
-    assert isinstance(Html("a"), str)
+def test_codes_with_the_same_words_are_one_choice() -> None:
+    alike = codes_alike("arguments_mismatch")
+    assert ("arguments_mismatch", True, ("strange",), ()) == (
+        alike[0],
+        len(alike) > 1 and {REASONS[code] for code in alike} == {REASONS["arguments_mismatch"]},
+        codes_alike("strange"),
+        codes_alike(""),
+    )
 
 
 def test_a_conversation_of_thousands_of_messages_is_listed_in_part() -> None:
     before = [{"role": "user", "content": str(number)} for number in range(3000)]
-    page = diff.shown_steps(diff.steps(before, before[2000:]))
+    page = steps_page(diff.steps(before, before[2000:]))
     assert "3,000 messages: 1,000 as it came, 2,000 left out. 2,800 messages not listed" in page
     assert len(page) < 100_000
 
@@ -338,7 +413,7 @@ def test_a_conversation_of_thousands_of_messages_is_listed_in_part() -> None:
 def test_a_long_text_that_changed_in_one_place_is_compared_by_words() -> None:
     text = " ".join(f"word{number}" for number in range(50_000))
     (step,) = diff.steps([{"role": "user", "content": text}], [{"role": "user", "content": text.replace("word7000 ", "other ")}])
-    page = diff.shown_steps([step])
+    page = steps_page([step])
     assert ("<del> word7000</del>", "<ins> other</ins>") == tuple(
         mark for mark in ("<del> word7000</del>", "<ins> other</ins>") if mark in page
     )

@@ -3,7 +3,7 @@
 import aiohttp
 import pytest
 
-from proxy.admin.front import prefers_html
+from proxy.admin.dashboard.entrance import prefers_html
 from proxy.testing import completion, reply
 from tests.conftest import Start
 

@@ -8,7 +8,8 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from proxy.admin.api import AdminParts, make_admin
+from proxy.admin.api import make_admin
+from proxy.admin.parts import AdminParts
 from proxy.app import App
 from proxy.ports import FailureEvent
 from proxy.ports.failure_kinds import Failure
@@ -19,9 +20,7 @@ from proxy.store.failures import DatabaseFailures
 from proxy.store.quarantine import DatabaseQuarantine
 from proxy.store.records import Record, Records, to_row
 from proxy.store.rollups import touch
-from proxy.store.scratchpad import DatabaseScratchpad
 from proxy.store.tables import records as table
-from proxy.store.tool_outcomes import DatabaseToolOutcomes
 
 QUESTION = "How tall is the Eiffel Tower, who built it, and where does it stand?"
 ANSWER = (
@@ -41,20 +40,8 @@ HOSTILE = f"{EVIL} {LONG} {RIGHT_TO_LEFT} {UNSEEN} {{{{7*7}}}} ${{7*7}} javascri
 
 def admin_with(app: App, **more: Any) -> Any:
     """The operator's surface of `app` with other parts."""
-    database = app.database
-    kept = {
-        "records": Records(database),
-        "scratchpad": DatabaseScratchpad(database),
-        "tool_outcomes": DatabaseToolOutcomes(database),
-        "quarantine": DatabaseQuarantine(database),
-        "clashes": DatabaseClashes(database),
-        "failures": DatabaseFailures(database),
-    }
-    return make_admin(
-        AdminParts(
-            admin_key="", database=database, metrics=app.metrics, ready=app.missing, store_problem=app.store_problem, **{**kept, **more}
-        )
-    )
+    given = {"database": app.database, "records": Records(app.database), "metrics": app.metrics, "ready": app.missing, **more}
+    return make_admin(AdminParts(admin_key="", store_problem=app.store_problem, **given))
 
 
 async def failures(run_id: str) -> list[dict[str, Any]]:

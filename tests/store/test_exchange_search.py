@@ -37,7 +37,7 @@ WANTED: list[tuple[dict[str, Any], list[int]]] = [
     ({"outcome": "block"}, [4]),
     ({"outcome": "caught"}, [4]),
     ({"outcome": "failed"}, []),
-    ({"reason": "hallucination_detected"}, [4]),
+    ({"reasons": ["hallucination_detected", "other"]}, [4]),
     ({"status": "502"}, [5]),
     ({"status": "4xx"}, [4]),
     ({"outcome": "would"}, [6]),

@@ -1,18 +1,21 @@
-"""Who may see the pages, what every response of theirs carries, and signing in and out.
+"""Who may see the pages, what every response of theirs carries, signing in and out, and what the server's own address shows.
 
 A page is shown to a session, to the bearer key, and to the server's own machine where there is no key; anybody else gets the form that
-asks for the key. Errors become pages here.
+asks for the key. Errors become pages here. The server's address is open to anybody, so it says nothing that the server's own errors do not
+say: no upstreams, no policies, no traffic.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from urllib.parse import parse_qs
 
+from msgspec import structs
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import RedirectResponse, Response
 
-from proxy.admin.answers import read_body
+from proxy import __version__
+from proxy.admin.answers import json_answer, read_body
 from proxy.admin.auth import COOKIE, LIFETIME_S, AdminAuth, check_admin_key
 from proxy.admin.dashboard.rendering import Visitor, page
 from proxy.admin.dashboard.static import STATIC
@@ -21,19 +24,9 @@ from proxy.errors import InvalidApiKey, InvalidRequest, ProxyError, RateLimited,
 Handler = Callable[[Request, Visitor], Awaitable[Response]]
 Waiting = Callable[[], Awaitable[Mapping[str, int]]]
 
-POLICY = "; ".join(
-    (
-        "default-src 'none'",
-        "script-src 'self'",
-        f"style-src {STATIC.style_source}",
-        "img-src 'self'",
-        "connect-src 'self'",
-        "form-action 'self'",
-        "base-uri 'none'",
-        "frame-ancestors 'none'",
-        "require-trusted-types-for 'script'",
-        "trusted-types 'none'",
-    )
+POLICY = (
+    f"default-src 'none'; script-src 'self'; style-src {STATIC.style_source}; img-src 'self'; connect-src 'self'; form-action 'self'; "
+    "base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 )
 """Content-Security-Policy: our own files, nothing inline but the style; no string ever becomes markup or code. https://www.w3.org/TR/CSP3/"""
 HEADERS = {
@@ -44,6 +37,7 @@ HEADERS = {
     "cross-origin-opener-policy": "same-origin",
     "cache-control": "no-store",
 }
+PATHS = {"dashboard": "/dashboard", "health": "/health", "ready": "/ready", "metrics": "/metrics", "api": "/groundwire/v1"}
 _MAX_FIELDS = 20
 _START = "/dashboard"
 
@@ -123,9 +117,7 @@ class Entrance:
         visitor = Visitor(csrf=self._auth.sessions.csrf(cookie) if cookie else "", signed_in=bool(cookie) and not self._auth.open)
         try:
             waiting = await self._waiting()
-            visitor = Visitor(
-                csrf=visitor.csrf, signed_in=visitor.signed_in, pending=waiting["quarantine"], open_clashes=waiting["clashes"]
-            )
+            visitor = structs.replace(visitor, pending=waiting["quarantine"], open_clashes=waiting["clashes"])
             return await handler(request, visitor)
         except ProxyError as error:
             title = "Not found" if error.status == 404 else "Refused"
@@ -140,6 +132,30 @@ class Entrance:
         then = request.url.path + query if request.method == "GET" else ""
         problem = "Your session is over." if request.cookies.get(COOKIE) else ""
         return await _sign_in_page(then, problem, 401, {"www-authenticate": "Bearer"})
+
+
+def front(prefixes: Sequence[str]) -> Callable[[Request], Awaitable[Response]]:
+    """The handler; `prefixes` are the routes'."""
+
+    async def answer(request: Request) -> Response:
+        addresses = [f"{str(request.base_url).rstrip('/')}{prefix}/v1" for prefix in prefixes]
+        if prefers_html(request.headers.get("accept", "")):
+            return await page("front.html", None, 200, HEADERS | {"vary": "accept"}, addresses=addresses)
+        found = json_answer({"object": "groundwire", "version": __version__, "base_urls": addresses, "paths": PATHS})
+        found.headers["vary"] = "accept"
+        return found
+
+    return answer
+
+
+def prefers_html(accept: str) -> bool:
+    """Whether HTML comes before JSON in an ``accept`` header; browsers name it first (RFC 9110, section 12.5.1)."""
+    kinds: dict[str, float] = {}
+    for entry in accept.lower().split(","):
+        name, *parameters = (part.strip() for part in entry.split(";"))
+        weight = next((p.removeprefix("q=") for p in parameters if p.startswith("q=")), "1")
+        kinds.setdefault(name, float(weight) if weight.replace(".", "", 1).isdecimal() else 0.0)
+    return kinds.get("text/html", 0.0) > kinds.get("application/json", 0.0)
 
 
 def local(path: str) -> str:

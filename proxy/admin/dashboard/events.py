@@ -4,6 +4,10 @@ The source is the store, so that every worker's exchanges show in every page: ea
 listens to this worker. An exchange is listed by the time at which its request came but is written when it is over, so the look goes some
 minutes back and tells what it has not seen before; a page drops what it has already. The specification of the stream is
 https://html.spec.whatwg.org/multipage/server-sent-events.html; a page that comes back gives the last id it has seen.
+
+uvicorn waits for open responses before it ends the application's lifespan, so a stream without an end would hold every stop up until
+the drain is over. The only sign it gives before that is the signal itself, whose handler is therefore wrapped (`when_told_to_stop`): ours
+first, then the server's.
 """
 
 from __future__ import annotations
@@ -11,8 +15,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import signal
+import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from types import FrameType
 from typing import Any
 
 import msgspec
@@ -32,6 +39,7 @@ _BACK_S, _BACK_IDS = 600.0, 1000
 """How long an exchange may last and still be noticed, and how many of the newest are told apart."""
 _QUEUE = 100
 _STOP_S = 2.0
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _encode = msgspec.json.Encoder(order="deterministic").encode
 Counts = Callable[[], Awaitable[dict[str, int]]]
 
@@ -92,7 +100,7 @@ class Feed:
             self._seen, self._waiting = None, {}
             self._looking = asyncio.create_task(self._look_on(), name="dashboard-feed")
         try:
-            yield b"retry: 3000\n\n" + await self._caught_up(after)
+            yield b"retry: 3000\n\n" + await self._catch_up(after)
             while True:
                 try:
                     async with asyncio.timeout(self._heartbeat_s):
@@ -105,17 +113,17 @@ class Feed:
         finally:
             self._listeners.discard(queue)
 
-    async def _caught_up(self, after: str) -> bytes:
-        """As `_missed`, in a task of its own: a client that leaves again at once must not break a question to the store off."""
-        task = asyncio.create_task(self._missed(after))
+    async def _catch_up(self, after: str) -> bytes:
+        """As `_catch_up_event`, in a task of its own: a client that leaves again at once must not break a question to the store off."""
+        task = asyncio.create_task(self._catch_up_event(after))
         self._catching_up.add(task)
         task.add_done_callback(self._catching_up.discard)
         return await asyncio.shield(task)
 
-    async def _missed(self, after: str) -> bytes:
+    async def _catch_up_event(self, after: str) -> bytes:
         """What came between the page's making and its listening, and how much waits."""
         try:
-            found = [await self._told(await self._newer(after))] if after else []
+            found = [await self._exchanges_event(await self._newer(after))] if after else []
             return b"".join([*found, _event("counts", await self._counts())])
         except StoreUnavailable as error:
             return _event("problem", {"message": str(error)})
@@ -146,13 +154,13 @@ class Feed:
         seen, self._seen = self._seen, set(ids)
         new = [] if seen is None else [record_id for record_id in ids if record_id not in seen]
         if new:
-            self._tell(await self._told(new[:MAX_AT_ONCE], len(new)))
+            self._tell(await self._exchanges_event(new[:MAX_AT_ONCE], len(new)))
         waiting = await self._counts()
         if waiting != self._waiting:
             self._waiting = waiting
             self._tell(_event("counts", waiting))
 
-    async def _told(self, ids: list[str], number: int | None = None) -> bytes:
+    async def _exchanges_event(self, ids: list[str], number: int | None = None) -> bytes:
         if not ids:
             return b""
         records = await self._records.these(ids)
@@ -178,3 +186,28 @@ def _event(name: str, data: Any, event_id: str = "") -> bytes:
     """One event; JSON has no line feeds outside of its strings, and escapes those within."""
     head = f"id: {event_id}\n" if event_id else ""
     return f"{head}event: {name}\ndata: ".encode() + _encode(data) + b"\n\n"
+
+
+# ---- the server stops ----
+
+
+def when_told_to_stop(call: Callable[[], None]) -> None:
+    """Call `call` on the running loop at SIGTERM or SIGINT, before whoever handles it now; nothing where nobody does."""
+    if threading.current_thread() is not threading.main_thread():
+        return
+    loop = asyncio.get_running_loop()
+    for number in _SIGNALS:
+        before = signal.getsignal(number)
+        if callable(before) and before is not signal.default_int_handler:
+            signal.signal(number, _wrap(loop, call, before))
+
+
+def _wrap(
+    loop: asyncio.AbstractEventLoop, call: Callable[[], None], before: Callable[[int, FrameType | None], object]
+) -> Callable[[int, FrameType | None], None]:
+    def handle(number: int, frame: FrameType | None) -> None:
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(call)
+        before(number, frame)
+
+    return handle

@@ -12,19 +12,21 @@ import math
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
 from proxy.admin.dashboard.traffic import tiles, traffic_panels
-from proxy.language.amounts import NONE
-from proxy.ports.panels import Bucket, Panel, StagePanel
+from proxy.language.amounts import NONE, dollars, milliseconds, number, score, share
+from proxy.ports.panels import Bucket, Panel, StagePanel, Unit
 from proxy.store.figures import total
 
 log = logging.getLogger(__name__)
 
 Span = Literal["hour", "day", "week", "month"]
 Counted: TypeAlias = Callable[[], Awaitable[Mapping[str, Any]]]
+Between: TypeAlias = Callable[[float, float, int], Awaitable[list[Bucket]]]
+"""Figures from one time to another, a bucket for so many seconds, the oldest first: `proxy.store.figures.DatabaseFigures.between`."""
 SPANS: Mapping[Span, tuple[float, int]] = {
     "hour": (3600.0, 60),
     "day": (86_400.0, 3600),
@@ -37,13 +39,7 @@ _MOST_BUCKETS = 60
 _MOST_PERIODS = 32
 """Whose figures are remembered at a time."""
 _FRESH_S, _END_S = 5.0, 2.0
-
-
-class PanelFigures(Protocol):
-    """Figures over time; `proxy.store.figures.DatabaseFigures`."""
-
-    async def between(self, since: float, until: float, bucket_s: int) -> list[Bucket]:
-        """A bucket for each `bucket_s` seconds, the oldest first."""
+_AMOUNTS = {"count": number, "share": share, "score": score, "ms": milliseconds, "usd": dollars}
 
 
 class Period(Struct, frozen=True):
@@ -66,30 +62,22 @@ class Period(Struct, frozen=True):
 class Report(Struct, frozen=True, kw_only=True):
     """All panels of a period."""
 
-    period: Period
     starts: tuple[float, ...]
     """Of the buckets, in seconds since the epoch."""
-    exchanges: int
     tiles: Mapping[str, tuple[str, str]]
     """By name: the figure and what stands below it."""
     panels: tuple[Panel, ...]
 
 
-def report(
-    period: Period, buckets: Sequence[Bucket], panels: Sequence[type[StagePanel]], counted: Mapping[str, Any] = MappingProxyType({})
-) -> Report:
+def report(buckets: Sequence[Bucket], panels: Sequence[type[StagePanel]], counted: Mapping[str, Any] = MappingProxyType({})) -> Report:
     """The buckets in words and lines, a panel for each of `panels`; `counted` is what only counters know, since the server's start."""
     whole = total(buckets) or Bucket(start=0.0, seconds=0)
-    return Report(
-        period=period,
-        starts=tuple(bucket.start for bucket in buckets),
-        exchanges=whole.exchanges,
-        tiles=tiles(whole),
-        panels=(*traffic_panels(whole, buckets), *(_shown(panel, whole, buckets, counted) for panel in panels)),
-    )
+    of_stages = (_show(panel, whole, buckets, counted) for panel in panels)
+    starts = tuple(bucket.start for bucket in buckets)
+    return Report(starts=starts, tiles=tiles(whole), panels=(*traffic_panels(whole, buckets), *of_stages))
 
 
-def _shown(panel: type[StagePanel], whole: Bucket, buckets: Sequence[Bucket], counted: Mapping[str, Any]) -> Panel:
+def _show(panel: type[StagePanel], whole: Bucket, buckets: Sequence[Bucket], counted: Mapping[str, Any]) -> Panel:
     try:
         return panel.show(whole, buckets, counted)
     except Exception:  # the code of a stage that may be anybody's: the page and the other panels are there all the same
@@ -97,14 +85,29 @@ def _shown(panel: type[StagePanel], whole: Bucket, buckets: Sequence[Bucket], co
         return Panel(name=panel.name, title=panel.title, headline=NONE, meaning="could not be worked out; the log says why")
 
 
+def chart_label(panel: Panel) -> str:
+    """What a panel's chart shows, for who cannot see it."""
+    words = [f"{s.name}: {_range(s.values, panel.unit)}" for s in panel.series]
+    return f"{panel.title} over time. {'; '.join(words)}" if words else f"{panel.title}: nothing to draw yet"
+
+
+def _range(values: Sequence[float | None], unit: Unit) -> str:
+    there = [value for value in values if value is not None]
+    if not there:
+        return "no values"
+    last = next(value for value in reversed(values) if value is not None)
+    said = _AMOUNTS[unit]
+    return f"from {said(min(there))} to {said(max(there))}, lately {said(last)}"
+
+
 class FigureSource:
     """Reports, worked out once for everybody who asks within a few seconds."""
 
     def __init__(
-        self, figures: PanelFigures, counted: Counted, panels: Sequence[type[StagePanel]], *, clock: Callable[[], float] = time.time
+        self, between: Between, counted: Counted, panels: Sequence[type[StagePanel]], *, clock: Callable[[], float] = time.time
     ) -> None:
         """`counted` tells what only counters know, since the server's start."""
-        self._figures, self._counted, self.panels, self._clock = figures, counted, panels, clock
+        self._between, self._counted, self.panels, self._clock = between, counted, panels, clock
         self._tasks: dict[Period, tuple[float, asyncio.Task[Report]]] = {}
 
     async def get(self, period: Period, wait_s: float | None = None) -> Report | None:
@@ -112,7 +115,7 @@ class FigureSource:
         at, task = self._tasks.pop(period, (0.0, None))
         if task is None or (task.done() and (task.exception() is not None or self._clock() - at > _FRESH_S)):
             task = asyncio.create_task(self._make(period), name="dashboard-figures")
-            task.add_done_callback(_looked_at)
+            task.add_done_callback(_take_note)
             at = self._clock()
         self._tasks[period] = (at, task)
         while len(self._tasks) > _MOST_PERIODS:
@@ -126,11 +129,11 @@ class FigureSource:
             await asyncio.wait(running, timeout=_END_S)
 
     async def _make(self, period: Period) -> Report:
-        buckets = await self._figures.between(*period.buckets(self._clock()))
-        return report(period, buckets, self.panels, await self._counted())
+        buckets = await self._between(*period.buckets(self._clock()))
+        return report(buckets, self.panels, await self._counted())
 
 
-def _looked_at(task: asyncio.Task[Report]) -> None:
+def _take_note(task: asyncio.Task[Report]) -> None:
     """A failure that no page waits for any more is no news: the next page asks again."""
     if not task.cancelled():
         task.exception()

@@ -1,7 +1,7 @@
 """The pages' templates (``proxy/admin/templates``, Jinja2): how they are compiled, and what they may call.
 
 In: a template's name, who looks, and the values of the page. Out: the page's text. Every value is escaped; what is missing is an error.
-Text of models and clients goes through `shown`, which also makes visible what a reader would not see: control characters, marks that turn
+Text of models and clients goes through `visible`, which also makes visible what a reader would not see: control characters, marks that turn
 the reading direction, characters of no width, letters of Unicode's tag block. Addresses that are put together go through `own_address`.
 
 A template is read and compiled when the first page needs it, in a worker thread as all rendering, so the event loop never waits. In its
@@ -11,10 +11,12 @@ source a line break beside a tag or a brace is nothing, any other is one space: 
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import time
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
@@ -27,6 +29,8 @@ from starlette.responses import HTMLResponse
 
 from proxy import __version__
 from proxy.admin.dashboard.static import STATIC
+from proxy.admin.dashboard.summaries import SIGNS, adjustment, list_in, mappings_in, usage_points
+from proxy.errors import InvalidRequest, ProxyError, StoreUnavailable
 from proxy.language import amounts
 from proxy.store.decisions import MAX_REASON_CHARS
 
@@ -42,9 +46,8 @@ _UNSEEN = re.compile(
 """Not among them: tab, line feed, and the joiners and variation selectors that scripts and emoji need."""
 _TAG_BLOCK = 0xE0000
 _SHORT_CHARS = 14
-_TIME = Markup(
-    '<time datetime="{stamp}" title="{date} {clock} UTC"><span class="date">{date}</span> <span class="time">{clock}</span></time>'
-)
+_MINUTE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?")
+_OPEN, _CLOSE = Markup("<bdi>"), Markup("</bdi>")
 
 
 class Visitor(Struct, frozen=True, kw_only=True):
@@ -60,18 +63,18 @@ class Visitor(Struct, frozen=True, kw_only=True):
 
 
 async def page(
-    name: str, visitor: Visitor | None, status: int = 200, headers: Mapping[str, str] | None = None, **values: Any
+    name: str, visitor: Visitor | None, status: int = 200, headers: Mapping[str, str] | None = None, /, **values: Any
 ) -> HTMLResponse:
     """A whole page as a response."""
-    return HTMLResponse(await rendered(name, visitor, **values), status, headers)
+    return HTMLResponse(await render_in_thread(name, visitor, **values), status, headers)
 
 
-async def rendered(name: str, visitor: Visitor | None, **values: Any) -> str:
+async def render_in_thread(name: str, visitor: Visitor | None, /, **values: Any) -> str:
     """A page's text, made in a worker thread."""
     return await asyncio.to_thread(render, name, visitor=visitor, **values)
 
 
-def render(name: str, **values: Any) -> str:
+def render(name: str, /, **values: Any) -> str:
     """A template's text, as UTF-8 can hold it."""
     text = environment().get_template(name).render(values)
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
@@ -85,14 +88,17 @@ def environment() -> Environment:
     made = Environment(autoescape=True, undefined=StrictUndefined, loader=FunctionLoader(_source), auto_reload=False)
     made.policies["json.dumps_function"] = lambda value: msgspec.json.encode(value).decode()
     made.policies["json.dumps_kwargs"] = {}
-    words: tuple[Callable[..., Any], ...] = (amounts.number, amounts.share, amounts.score, amounts.milliseconds, amounts.dollars)
-    for function in (*words, shown, own, cut, short, moment, minute, own_address):
-        made.filters[function.__name__] = function
-    for function in (amounts.many, record_path, run_path, with_query):
-        made.globals[function.__name__] = function
+    filters: tuple[Callable[..., Any], ...] = (
+        *(amounts.number, amounts.share, amounts.score, amounts.milliseconds, amounts.dollars),
+        *(visible, isolate, cut, pretty, short, moment, minute, own_address),
+        *(usage_points, mappings_in, list_in, adjustment),
+    )
+    made.filters |= {function.__name__: function for function in filters}
+    made.globals |= {function.__name__: function for function in (amounts.many, record_path, run_path, with_query)}
     made.globals |= {
         "NONE": amounts.NONE,
         "MAX_REASON_CHARS": MAX_REASON_CHARS,
+        "SIGNS": SIGNS,
         "version": __version__,
         "static": STATIC,
         "style": Markup(STATIC.style),  # noqa: S704 - our own file, the same for everybody
@@ -116,19 +122,24 @@ def _source(name: str) -> tuple[str, str, Callable[[], bool]]:
 # ---- text from outside ----
 
 
-def shown(text: object) -> Markup:
+def visible(text: object) -> Markup:
     """Text from outside, with a mark for each character that cannot be seen."""
     return Markup(_UNSEEN.sub(_mark, str(escape(str(text)))))  # noqa: S704 - escaped, and our own marks in it
 
 
-def own(text: object) -> Markup:
+def isolate(text: object) -> Markup:
     """A short text from outside between our own words: its reading direction stays inside it."""
-    return Markup("<bdi>{}</bdi>").format(shown(text))
+    return _OPEN + visible(text) + _CLOSE
 
 
 def cut(text: str, limit: int) -> str:
     """At most `limit` characters, with an ellipsis where it is shortened."""
     return text if len(text) <= limit else text[:limit] + " …"
+
+
+def pretty(value: Any) -> str:
+    """A value as JSON that a person reads; a text as it is."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1)
 
 
 def _mark(match: re.Match[str]) -> str:
@@ -150,12 +161,31 @@ def moment(at: float) -> Markup:
     utc = time.gmtime(at)
     date, clock = time.strftime("%Y-%m-%d", utc), time.strftime("%H:%M:%S", utc)
     stamp = f"{date}T{clock}.{int(at % 1 * 1000):03d}Z"
-    return _TIME.format(stamp=stamp, date=date, clock=clock)
+    words = f'<span class="date">{date}</span> <span class="time">{clock}</span>'
+    return Markup(f'<time datetime="{stamp}" title="{date} {clock} UTC">{words}</time>')  # noqa: S704 - digits
 
 
 def minute(at: float) -> str:
     """A time in UTC as a browser's field for it takes it; with seconds where it has some."""
     return time.strftime("%Y-%m-%dT%H:%M:%S" if at % 60 >= 1 else "%Y-%m-%dT%H:%M", time.gmtime(at))
+
+
+def seconds_of(text: str, name: str) -> float | None:
+    """What such a field gives; None for nothing. Raises `InvalidRequest`."""
+    if not text:
+        return None
+    try:
+        if _MINUTE.fullmatch(text) is None:
+            raise ValueError(text)
+        return datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        raise InvalidRequest(f"{name}: expected a minute in UTC, as 2026-02-03T14:05", param=name) from None
+
+
+def check_choice(name: str, given: str, known: Sequence[str]) -> None:
+    """Raises `InvalidRequest` for what cannot be chosen."""
+    if given not in known:
+        raise InvalidRequest(f"{name}: expected one of {', '.join(filter(None, known))}", param=name)
 
 
 def record_path(record_id: str) -> str:
@@ -182,5 +212,48 @@ def own_address(address: str) -> str:
 
 
 def short(name: str) -> str:
-    """The end of a long id, which tells it from others of its kind."""
-    return name if len(name) <= _SHORT_CHARS else f"…{name[-8:]}"
+    """A long id or name by how it begins, for who knows it, and by its end, which tells it from others of its kind."""
+    return name if len(name) <= _SHORT_CHARS else f"{name[:8]}…{name[-5:]}"
+
+
+# ---- a page that leaves in parts ----
+
+
+class Cut(Struct, frozen=True):
+    """A place in a page."""
+
+    mark: str
+    """What begins there."""
+    wait_s: float = 0.0
+    """How long the page waits for the rest, before it sends what is above this place."""
+    meanwhile: str = ""
+    """What stands there until then."""
+
+
+async def send_in_parts(nothing: str, whole: Awaitable[str], cuts: Sequence[Cut]) -> AsyncIterator[str]:
+    """The page, cut at most at `cuts`; `nothing` is the page without what is to be read. What goes wrong is said in its place."""
+    made = asyncio.ensure_future(whole)
+    last, left = "", nothing
+    try:
+        for cut in cuts:
+            await asyncio.wait((made,), timeout=cut.wait_s)
+            if made.done():
+                break
+            above, mark, rest = left.partition(cut.mark)
+            yield above + cut.meanwhile
+            last, left = cut.mark, mark + rest
+        text = await made
+        yield last + text.partition(last)[2] if last else text
+    except (ProxyError, StoreUnavailable) as error:
+        if not last:
+            above, last, _ = left.partition(cuts[0].mark)
+            yield above
+        yield await asyncio.to_thread(_instead, last, left, str(error))
+    finally:
+        made.cancel()
+
+
+def _instead(mark: str, left: str, problem: str) -> str:
+    """What is wrong, in place of what was to come."""
+    id_ = mark.partition('id="')[2].partition('"')[0]
+    return render("problem.html", problem=problem, id=id_) + "</main>" + left.rpartition("</main>")[2]

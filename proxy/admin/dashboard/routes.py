@@ -4,44 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
 
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
+from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from proxy.admin.answers import require
 from proxy.admin.auth import AdminAuth
-from proxy.admin.clashes import ClashesApi
-from proxy.admin.dashboard.arriving import arriving
-from proxy.admin.dashboard.deciding import DecidingPages, form_body
+from proxy.admin.dashboard import exchanges, overview, run
 from proxy.admin.dashboard.entrance import Entrance, fields_of, form_of
-from proxy.admin.dashboard.events import Feed
-from proxy.admin.dashboard.exchanges import CUTS as EXCHANGES_CUTS
-from proxy.admin.dashboard.exchanges import FORMATS, Listed, ListFilters, exchanges, filters_of
-from proxy.admin.dashboard.exchanges import PER_PAGE as EXCHANGES_PER_PAGE
-from proxy.admin.dashboard.export import exported
-from proxy.admin.dashboard.failures import FailurePages
-from proxy.admin.dashboard.frame import View
-from proxy.admin.dashboard.html import Html
-from proxy.admin.dashboard.overview import CUTS as OVERVIEW_CUTS
-from proxy.admin.dashboard.overview import PLOTTED, WAITING, Overview, figures_json, frame, overview
-from proxy.admin.dashboard.panels import SPANS, FigureSource, Period
+from proxy.admin.dashboard.events import Feed, when_told_to_stop
+from proxy.admin.dashboard.panels import FigureSource, Period
 from proxy.admin.dashboard.record import record_page
-from proxy.admin.dashboard.run import PER_PAGE as RUN_PER_PAGE
-from proxy.admin.dashboard.run import FailuresOfRun, Turn, run_page
+from proxy.admin.dashboard.rendering import Visitor, check_choice, page, record_path, render_in_thread, send_in_parts, with_query
+from proxy.admin.dashboard.review import FailureQueue, clash_queue, form_body, quarantine_queue
 from proxy.admin.dashboard.static import STATIC
-from proxy.admin.dashboard.stopping import when_told_to_stop
 from proxy.admin.dashboard.summaries import summary
-from proxy.admin.dashboard.words import record_path, seconds_of, with_query
+from proxy.admin.decisions import ClashesApi, QuarantineApi
 from proxy.admin.failures import FailuresApi
 from proxy.admin.feedback import FeedbackApi, FeedbackBody
-from proxy.admin.quarantine import QuarantineApi
-from proxy.errors import InvalidRequest, NotFound
-from proxy.store.clashes import DatabaseClashes
+from proxy.admin.parts import AdminParts
+from proxy.errors import NotFound
 from proxy.store.exchange_search import ExchangePage, ExchangeSearch, place_of
-from proxy.store.quarantine import DatabaseQuarantine
-from proxy.store.records import Records
-from proxy.wire.http.headers import ResponseHeaders
 
 _FIGURES_WAIT_S = 0.08
 """How long the first page waits for its figures; its script asks for them when they take longer."""
@@ -52,33 +36,22 @@ class Dashboard:
 
     def __init__(
         self,
-        records: Records,
-        quarantine: DatabaseQuarantine,
-        clashes: DatabaseClashes,
-        deciding: tuple[QuarantineApi, ClashesApi],
+        parts: AdminParts,
         auth: AdminAuth,
         figures: FigureSource,
-        failures: FailuresOfRun,
-        headers: ResponseHeaders,
-        routes: Sequence[str] = (),
-        shadow: Sequence[str] = (),
-        *,
-        search: ExchangeSearch,
+        quarantine: QuarantineApi,
+        clashes: ClashesApi,
+        failures: FailuresApi,
         feedback: FeedbackApi,
-        failure_api: FailuresApi,
-        bodies: bool = False,
     ) -> None:
-        """`routes` are the prefixes that clients can call, `shadow` those of them whose policy is not enforced.
-
-        `bodies` says that texts are kept.
-        """
-        self._search, self._feedback, self._failure_api, self._bodies = search, feedback, failure_api, bodies
-        self._records, self._quarantine, self._clashes = records, quarantine, clashes
-        self._figures, self._failures, self._routes, self._shadow = figures, failures, routes, shadow
-        self._headers = headers
-        self._auth, self._entrance = auth, Entrance(auth, self._waiting)
-        self._deciding = DecidingPages(quarantine, clashes, deciding, self._entrance)
-        self.feed = Feed(records, self._waiting)
+        self._parts, self._records, self._headers = parts, parts.records, parts.headers
+        self._auth, self._figures, self._feedback = auth, figures, feedback
+        self._failures_of_run = parts.failures_of_run or failures.of_run
+        self._search = ExchangeSearch(parts.database)
+        self._entrance = Entrance(auth, self._waiting)
+        self._quarantine, self._clashes = quarantine_queue(quarantine, self._entrance), clash_queue(clashes, self._entrance)
+        self._failures = FailureQueue(failures, self._entrance)
+        self.feed = Feed(parts.records, self._waiting)
         self._listening = False
 
     def routes(self) -> list[Route]:
@@ -94,109 +67,81 @@ class Dashboard:
             Route(f"{pages}/exchanges", enter.page(self._exchanges)),
             Route(f"{pages}/exchanges/export", enter.page(self._export)),
             Route(f"{pages}/records/{{id}}", enter.page(self._record)),
-            Route(f"{pages}/records/{{id}}/feedback", enter.page(self._said), methods=["POST"]),
+            Route(f"{pages}/records/{{id}}/feedback", enter.page(self._submit_feedback), methods=["POST"]),
             Route(f"{pages}/runs/{{id:path}}", enter.page(self._run)),
-            *self._deciding.routes(),
-            *FailurePages(self._failure_api, self._entrance).routes(),
+            *(route for part in (self._quarantine, self._clashes, self._failures) for route in part.routes()),
             Route(f"{pages}/{{rest:path}}", enter.page(_nothing), methods=["GET", "POST"]),
         ]
 
     async def _waiting(self) -> dict[str, int]:
         """How much waits for a decision."""
-        pending, clashes = (await self._quarantine.counts())["pending"], (await self._clashes.counts())["open"]
-        return {"quarantine": pending, "clashes": clashes}
+        return {"quarantine": await self._quarantine.count(), "clashes": await self._clashes.count()}
 
     # ---- looking ----
 
-    async def _overview(self, request: Request, view: View) -> Response:
-        period = _period(request)
-        whole = self._overview_page(request, view, period)
-        return StreamingResponse(arriving(str(frame(view, period)), whole, OVERVIEW_CUTS), media_type="text/html")
+    async def _overview(self, request: Request, visitor: Visitor) -> Response:
+        period = overview.period_of(request)
+        nothing = await render_in_thread("overview.html", visitor, **overview.frame(period))
+        parts = send_in_parts(nothing, self._overview_page(request, visitor, period), overview.CUTS)
+        return StreamingResponse(parts, media_type="text/html")
 
-    async def _overview_page(self, request: Request, view: View, period: Period) -> str:
+    async def _overview_page(self, request: Request, visitor: Visitor, period: Period) -> str:
         report = await self._figures.get(period, _FIGURES_WAIT_S)
-        rows, _ = await self._records.list(limit=PLOTTED)
-        items, _ = await self._quarantine.list(WAITING, status="pending")
-        clashes, _ = await self._clashes.list(WAITING, status="open")
-        shown = Overview(
-            period=period,
-            report=report,
-            latest=[summary(row) for row in rows],
-            pending=await self._deciding.whole(items),
-            clashes=clashes,
-            first_call=self._first_call(request),
-            shadow=self._shadow,
-            panels=self._figures.panels,
-        )
-        return str(overview(view, shown))
+        rows, _ = await self._records.list(limit=overview.PLOTTED)
+        shown = overview.overview_page(period, report, self._figures.panels, [summary(row) for row in rows])
+        pending, clashes = await self._quarantine.first(overview.WAITING), await self._clashes.first(overview.WAITING)
+        more = {"pending": pending, "clashes": clashes, "shadow": self._parts.shadow, "first_call": self._first_call(request)}
+        return await render_in_thread("overview.html", visitor, **shown, **more)
 
-    async def _figures_json(self, request: Request, view: View) -> Response:
-        report = await self._figures.get(_period(request))
+    async def _figures_json(self, request: Request, visitor: Visitor) -> Response:
+        report = await self._figures.get(overview.period_of(request))
         assert report is not None
-        return Response(figures_json(report), media_type="application/json")
+        return Response(overview.figures_json(report), media_type="application/json")
 
-    async def _exchanges(self, request: Request, view: View) -> Response:
-        filters, after = filters_of(request.query_params), request.query_params.get("after", "")
+    async def _exchanges(self, request: Request, visitor: Visitor) -> Response:
+        filters, after = exchanges.filters_of(request.query_params), request.query_params.get("after", "")
         if after:
             place_of(after)  # what is refused is refused before anything is sent
 
-        def shown(found: ExchangePage, newest: str) -> str:
-            return str(exchanges(view, self._listed(request, found, filters, after, newest), filters))
+        async def shown(found: ExchangePage, newest: str = "") -> str:
+            values = exchanges.exchanges_page(found, filters, after, self._parts.routes, self._parts.bodies)
+            return await render_in_thread("exchanges.html", visitor, **values, newest=newest, first_call=self._first_call(request))
 
         async def searched() -> str:
             rows, _ = await self._records.list(limit=1)
-            found = await self._search.page(filters.wanted(time.time()), EXCHANGES_PER_PAGE, after)
-            return shown(found, rows[0].id if rows else "")
+            found = await self._search.page(exchanges.search_filters(filters, time.time()), exchanges.PER_PAGE, after)
+            return await shown(found, rows[0].id if rows else "")
 
-        parts = arriving(shown(ExchangePage([], "", 0.0), ""), searched(), EXCHANGES_CUTS)
-        return StreamingResponse(parts, media_type="text/html")
+        nothing = await shown(ExchangePage([], "", 0.0))
+        return StreamingResponse(send_in_parts(nothing, searched(), exchanges.CUTS), media_type="text/html")
 
-    def _listed(self, request: Request, found: ExchangePage, filters: ListFilters, after: str, newest: str) -> Listed:
-        rows = [summary(row) for row in found.rows]
-        return Listed(
-            rows=rows,
-            next=found.next,
-            looked_back_to=found.looked_back_to,
-            after=after,
-            routes=sorted({prefix or "/" for prefix in self._routes} | {s.route for s in rows}),
-            bodies=self._bodies or any(s.question for s in rows) or bool(filters.q),
-            first_call=self._first_call(request),
-            newest=newest,
-        )
-
-    async def _export(self, request: Request, view: View) -> Response:
+    async def _export(self, request: Request, visitor: Visitor) -> Response:
         form = request.query_params.get("format", "csv")
-        if form not in FORMATS:
-            raise InvalidRequest(f"format: expected one of {', '.join(FORMATS)}", param="format")
-        wanted = filters_of(request.query_params).wanted(time.time())
+        check_choice("format", form, exchanges.FORMATS)
+        wanted = exchanges.search_filters(exchanges.filters_of(request.query_params), time.time())
         headers = {"content-disposition": f'attachment; filename="exchanges.{form}"'}
         kind = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson"}[form]
-        return StreamingResponse(exported(self._search, wanted, form), media_type=kind, headers=headers)
+        return StreamingResponse(exchanges.export_lines(self._search, wanted, form), media_type=kind, headers=headers)
 
-    async def _record(self, request: Request, view: View) -> Response:
-        row = await self._records.get(request.path_params["id"])
-        if row is None:
-            raise NotFound("no such exchange; it may not be written yet (they are written in batches), or be past its retention")
-        said, done = await self._feedback.of_record(row.id), request.query_params.get("done", "")
-        return _html(await asyncio.to_thread(record_page, view, row, self._headers, said, done))
+    async def _record(self, request: Request, visitor: Visitor) -> Response:
+        why_not = "it may not be written yet (they are written in batches), or be past its retention"
+        row = require(await self._records.get(request.path_params["id"]), "exchange", why_not)
+        feedback = await self._feedback.of_record(row.id)
+        shown = await asyncio.to_thread(record_page, row, self._headers, feedback)
+        return await page("record.html", visitor, **shown, done=request.query_params.get("done", ""))
 
-    async def _said(self, request: Request, view: View) -> Response:
+    async def _submit_feedback(self, request: Request, visitor: Visitor) -> Response:
         fields = fields_of(await form_of(request))
         self._entrance.check_decision(request, fields)
         record_id = request.path_params["id"]
-        names = ("stage", "place", "said", "expected", "note", "by")
-        wanted = {name: fields[name] for name in names if fields.get(name, "").strip()}
-        if wanted.get("said") == "right":
-            wanted.pop("expected", None)
-        await self._feedback.say(form_body(wanted | {"record_id": record_id}, FeedbackBody))
+        expected = fields.get("expected", "") if fields.get("said") == "wrong" else ""
+        await self._feedback.say(form_body(fields | {"record_id": record_id, "expected": expected}, FeedbackBody))
         return RedirectResponse(with_query(record_path(record_id), done="feedback"), 303)
 
-    async def _run(self, request: Request, view: View) -> Response:
+    async def _run(self, request: Request, visitor: Visitor) -> Response:
         run_id, after = request.path_params["id"], request.query_params.get("after", "")
-        rows, more = await self._records.list(RUN_PER_PAGE, after or None, run_id=run_id)
-        failures = await self._failures(run_id)
-        turns = [Turn(summary(row), row.step_id, row.found.changes) for row in rows]
-        return _html(run_page(view, run_id, turns, failures, more, after))
+        rows, more = await self._records.list(run.PER_PAGE, after or None, run_id=run_id)
+        return await page("run.html", visitor, **run.run_page(run_id, rows, await self._failures_of_run(run_id), more, after))
 
     # ---- news ----
 
@@ -212,30 +157,12 @@ class Dashboard:
         return StreamingResponse(self.feed.listen(after), media_type="text/event-stream", headers=headers)
 
     def _first_call(self, request: Request) -> str:
-        prefix = "" if "" in self._routes or not self._routes else self._routes[0]
-        url = f"{str(request.base_url).rstrip('/')}{prefix}/v1/chat/completions"
+        """A command that makes the first exchange."""
+        routes = self._parts.routes
+        url = f"{str(request.base_url).rstrip('/')}{'' if '' in routes or not routes else routes[0]}/v1/chat/completions"
         body = '{"model": "gpt-4o-mini", "messages": [{"role": "user", "content": "Which planet is the largest?"}]}'
         return f"curl {url} \\\n  -H 'content-type: application/json' \\\n  -d '{body}'"
 
 
-async def _nothing(request: Request, view: View) -> Response:
+async def _nothing(request: Request, visitor: Visitor) -> Response:
     raise NotFound("there is no such page")
-
-
-def _html(page: Html, status: int = 200) -> HTMLResponse:
-    return HTMLResponse(str(page), status)
-
-
-def _period(request: Request) -> Period:
-    query = request.query_params
-    since, until = (seconds_of(query.get(name, "").strip(), name) for name in ("since", "until"))
-    if since is not None or until is not None:
-        end = time.time() // 60 * 60 + 60 if until is None else until
-        if since is None or since >= end:
-            raise InvalidRequest("since, until: expected a time, and a later one", param="since")
-        return Period(None, since, end)
-    found = query.get("span", "day")
-    for span in SPANS:
-        if span == found:
-            return Period(span)
-    raise InvalidRequest(f"span: expected one of {', '.join(SPANS)}", param="span")

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
-from proxy.admin.dashboard.reasons import why
 from proxy.exchange import QUIET
-from proxy.store.records import Record
+from proxy.store.records import NOTHING, Record
 
+WORDS: dict[str, dict[str, str]] = tomllib.loads(Path(__file__).with_name("words.toml").read_text("utf-8"))
+REASONS = WORDS["reasons"]
 MAX_MODEL_CHARS = 80
 """Of a model's name, which a client chooses, in lists; the record's page has it whole."""
 
@@ -49,6 +53,19 @@ class RecordSummary(Struct, frozen=True, kw_only=True):
     said: str = ""
 
 
+SIGNS = {
+    "pass": "✓",
+    "unsure": "~",
+    "unchecked": "○",
+    "warn": "!",
+    "block": "✕",
+    "error": "?",
+    "upstream_error": "↯",
+    "skipped": "–",
+    "pending": "…",
+}
+"""By verdict; so in ``static/format.js``."""
+_POINT = ("id", "at", "route", "run", "share", "tokens", "window")
 _FAILED = 500
 """From this status on an upstream has given no answer, whatever was found before: also of a path that no policy applies to."""
 
@@ -87,13 +104,48 @@ def summary(record: Record) -> RecordSummary:
     )
 
 
-def part(mapping: Any, name: str) -> Mapping[str, Any]:
-    """A mapping inside a mapping; empty where there is none, whatever is there instead."""
-    found = mapping.get(name) if isinstance(mapping, Mapping) else None
-    return found if isinstance(found, Mapping) else {}
+def in_words(code: str) -> str:
+    """A code as a phrase; "" for none."""
+    if code in REASONS:
+        return REASONS[code]
+    if code.startswith("unchecked_language_"):
+        return f"{REASONS['unchecked_language']}: {code.removeprefix('unchecked_language_').replace('_', ', ')}"
+    if code.startswith("upstream_"):
+        return f"the provider said {code.removeprefix('upstream_').replace('_', ' ')}"
+    return code.replace("_", " ")
 
 
-def entries(mapping: Any, name: str) -> list[Mapping[str, Any]]:
+def codes_alike(code: str) -> tuple[str, ...]:
+    """`code` and those with the same words; nothing for none."""
+    return tuple(dict.fromkeys([code, *(one for one, words in REASONS.items() if words == REASONS.get(code))])) if code else ()
+
+
+def why(reason: str, would: str) -> str:
+    """What happened, in a few words: what a policy in shadow mode held back comes first."""
+    held = WORDS["would"].get(would, "") if would != NOTHING else ""
+    return ": ".join(part for part in (held, in_words(reason)) if part)
+
+
+def usage_points(summaries: Sequence[RecordSummary]) -> dict[str, Any]:
+    """The data of the chart of context windows, oldest first."""
+    return {"names": _POINT, "rows": [[getattr(s, name) for name in _POINT] for s in reversed(summaries)]}
+
+
+def mappings_in(mapping: Any, name: str) -> list[Mapping[str, Any]]:
     """The mappings of a list inside a mapping."""
+    return [entry for entry in list_in(mapping, name) if isinstance(entry, Mapping)]
+
+
+def list_in(mapping: Any, name: str) -> list[Any]:
+    """A list inside a mapping."""
     found = mapping.get(name) if isinstance(mapping, Mapping) else None
-    return [entry for entry in found if isinstance(entry, Mapping)] if isinstance(found, list) else []
+    return found if isinstance(found, list) else []
+
+
+def adjustment(given: Any) -> str:
+    """What to do otherwise, in words: its ``type``, then its parameters."""
+    if not isinstance(given, Mapping):
+        return str(given or "")
+    rest = {name: value for name, value in given.items() if name != "type"}
+    said = ", ".join(f"{name.replace('_', ' ')} {value if isinstance(value, str) else json.dumps(value)}" for name, value in rest.items())
+    return ": ".join(filter(None, (str(given.get("type", "")).replace("_", " ").lower(), said)))

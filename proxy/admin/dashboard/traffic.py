@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
-from proxy.admin.dashboard.reasons import in_words
+from proxy.admin.dashboard.summaries import WORDS, in_words
 from proxy.language.amounts import NONE, dollars, many, milliseconds, number, score, share
 from proxy.ports.panels import Bucket, Panel, Series, most_common, said
 from proxy.stages.claims.panel import QualityPanel
@@ -12,16 +13,10 @@ from proxy.store.records import NOTHING
 from proxy.store.spreads import percentile
 
 Course = Callable[[Bucket], float | None]
-NAMES = {
-    "traffic": "Traffic",
-    "latency": "Time",
-    "cost": "Cost",
-    "failed": "Errors",
-    "caught": "What was caught",
-    "feedback": "What people say of it",
-}
-"""Of the panels, in order."""
-_DID = {"block": "refused", "retry": "asked again", "answer": "answered itself", "ask": "asked the user", "edit": "changed"}
+Lines: TypeAlias = Mapping[str, Course]
+"""Of a chart, by title."""
+NAMES = WORDS["panels"]
+"""Titles of the panels, in order."""
 _STATUSES = 4
 """Drawn each on a line of its own."""
 
@@ -31,117 +26,80 @@ def traffic_panels(whole: Bucket, buckets: Sequence[Bucket]) -> tuple[Panel, ...
     return tuple(make(whole, buckets) for make in (_traffic, _latency, _cost, _failed, _caught, _feedback))
 
 
-def _lines(buckets: Sequence[Bucket], lines: Mapping[str, Course]) -> tuple[Series, ...]:
-    return tuple(Series(name, tuple(course(bucket) for bucket in buckets)) for name, course in lines.items())
+def _panel(name: str, figure: str, meaning: str, detail: Sequence[str], buckets: Sequence[Bucket], lines: Lines, **more: Any) -> Panel:
+    """A panel with a line of its chart for each of `lines`; without lines there is nothing to draw."""
+    series = tuple(Series(title, tuple(course(bucket) for bucket in buckets)) for title, course in lines.items())
+    return Panel(name=name, title=NAMES[name], headline=figure, meaning=meaning, detail=said(*detail), series=series, **more)
 
 
 def _traffic(whole: Bucket, buckets: Sequence[Bucket]) -> Panel:
-    tokens = f"{number(whole.prompt_tokens)} tokens in, {number(whole.completion_tokens)} out"
+    tokens = f"{number(whole.prompt_tokens)} tokens in, {number(whole.completion_tokens)} out" if whole.exchanges else ""
     taken = whole.tokens_before - whole.tokens_after
-    return Panel(
-        name="traffic",
-        title=NAMES["traffic"],
-        headline=number(whole.exchanges),
-        meaning="exchange" if whole.exchanges == 1 else "exchanges",
-        detail=said(tokens if whole.exchanges else "", f"{number(taken)} tokens taken out of prompts" if taken > 0 else ""),
-        series=_lines(buckets, {"exchanges": lambda b: float(b.exchanges)}) if whole.exchanges else (),
-    )
+    detail = (tokens, f"{number(taken)} tokens taken out of prompts" if taken > 0 else "")
+    lines: Lines = {"exchanges": lambda b: float(b.exchanges)} if whole.exchanges else {}
+    return _panel("traffic", number(whole.exchanges), "exchange" if whole.exchanges == 1 else "exchanges", detail, buckets, lines)
 
 
 def _latency(whole: Bucket, buckets: Sequence[Bucket]) -> Panel:
     half, most = percentile(whole.provider_ms, 0.5), percentile(whole.provider_ms, 0.95)
     own, own_most = percentile(whole.own_ms, 0.5), percentile(whole.own_ms, 0.95)
-    ours = f"Groundwire: {milliseconds(own)} at the median, 95% within {milliseconds(own_most)}"
-    lines: dict[str, Course] = {
-        "provider p50": lambda b: percentile(b.provider_ms, 0.5),
-        "provider p95": lambda b: percentile(b.provider_ms, 0.95),
-        "Groundwire p50": lambda b: percentile(b.own_ms, 0.5),
-        "Groundwire p95": lambda b: percentile(b.own_ms, 0.95),
-    }
-    return Panel(
-        name="latency",
-        title=NAMES["latency"],
-        headline=milliseconds(half),
-        meaning=f"the provider's median, 95% within {milliseconds(most)}" if half is not None else "nothing timed yet",
-        detail=said(ours if own is not None else ""),
-        unit="ms",
-        series=_lines(buckets, lines) if half is not None else (),
-    )
+    ours = f"Groundwire: {milliseconds(own)} at the median, 95% within {milliseconds(own_most)}" if own is not None else ""
+    if half is None:
+        return _panel("latency", milliseconds(half), "nothing timed yet", [ours], buckets, {}, unit="ms")
+    times = {"provider": "provider_ms", "Groundwire": "own_ms"}
+    lines: Lines = {f"{who} p{p}": _percentile_of(name, p / 100) for who, name in times.items() for p in (50, 95)}
+    meaning = f"the provider's median, 95% within {milliseconds(most)}"
+    return _panel("latency", milliseconds(half), meaning, [ours], buckets, lines, unit="ms")
 
 
 def _cost(whole: Bucket, buckets: Sequence[Bucket]) -> Panel:
-    unknown = whole.exchanges - whole.priced
-    return Panel(
-        name="cost",
-        title=NAMES["cost"],
-        headline=dollars(whole.cost_usd) if whole.priced else NONE,
-        meaning="by the list of prices",
-        detail=said(
-            f"{dollars(whole.cost_usd / whole.priced)} each" if whole.priced else "",
-            f"{many(unknown, 'exchange')} without a known price or usage" if unknown and whole.priced else "",
-        ),
-        unit="usd",
-        series=_lines(buckets, {"cost": lambda b: b.cost_usd}) if whole.priced else (),
-        hint="" if whole.priced else "A cost is known where the model is in the list of prices, and the provider told its usage.",
-    )
+    unknown, meaning = whole.exchanges - whole.priced, "by the list of prices"
+    if not whole.priced:
+        hint = "A cost is known where the model is in the list of prices, and the provider told its usage."
+        return _panel("cost", NONE, meaning, [], buckets, {}, unit="usd", hint=hint)
+    without = f"{many(unknown, 'exchange')} without a known price or usage" if unknown else ""
+    detail = (f"{dollars(whole.cost_usd / whole.priced)} each", without)
+    return _panel("cost", dollars(whole.cost_usd), meaning, detail, buckets, {"cost": lambda b: b.cost_usd}, unit="usd")
 
 
 def _failed(whole: Bucket, buckets: Sequence[Bucket]) -> Panel:
     statuses = sorted(whole.statuses, key=lambda one: (-whole.statuses[one], one))
     unable = whole.verdicts.get("error", 0)
-    lines: dict[str, Course] = {one: _count_of("statuses", one) for one in statuses[:_STATUSES]}
-    return Panel(
-        name="failed",
-        title=NAMES["failed"],
-        headline=number(sum(whole.statuses.values())),
-        meaning="with a status of 400 or more",
-        detail=said(
-            most_common(whole.statuses),
-            f"{many(unable, 'exchange')} in which a check could not run" if unable else "",
-        ),
-        series=_lines(buckets, lines) if statuses else (),
-        parts=True,
-        hint="" if statuses or unable else "Nothing went wrong.",
-    )
+    detail = (most_common(whole.statuses), f"{many(unable, 'exchange')} in which a check could not run" if unable else "")
+    hint = "" if statuses or unable else "Nothing went wrong."
+    lines: Lines = {one: _count_of("statuses", one) for one in statuses[:_STATUSES]}
+    figure = number(sum(whole.statuses.values()))
+    return _panel("failed", figure, "with a status of 400 or more", detail, buckets, lines, parts=True, hint=hint)
 
 
 def _caught(whole: Bucket, buckets: Sequence[Bucket]) -> Panel:
-    found = {name: whole.verdicts.get(name, 0) for name in ("block", "warn")}
-    names = {"block": "refused", "warn": "with a warning"}
+    count = sum(whole.verdicts.get(name, 0) for name in ("block", "warn"))
     codes = {in_words(name): count for name, count in whole.warnings.items() if not name.startswith("upstream_")}
-    return Panel(
-        name="caught",
-        title=NAMES["caught"],
-        headline=number(sum(found.values())),
-        meaning="refused, or with a warning",
-        detail=said(most_common(codes)),
-        series=_lines(buckets, {words: _count_of("verdicts", name) for name, words in names.items()}) if sum(found.values()) else (),
-        parts=True,
-        hint="" if sum(found.values()) else "No check had anything to say.",
-    )
+    hint = "" if count else "No check had anything to say."
+    lines: Lines = {"refused": _count_of("verdicts", "block"), "with a warning": _count_of("verdicts", "warn")} if count else {}
+    return _panel("caught", number(count), "refused, or with a warning", [most_common(codes)], buckets, lines, parts=True, hint=hint)
 
 
 def _feedback(whole: Bucket, buckets: Sequence[Bucket]) -> Panel:
     """Precision as users see it: of what they looked at and said something of."""
+    right, wrong = (sum(count for name, count in whole.feedback.items() if name.endswith(f":{word}")) for word in ("right", "wrong"))
+    if not right + wrong:
+        hint = "An exchange's page asks beside each finding whether it is right."
+        return _panel("feedback", NONE, "nobody has said anything yet", [], buckets, {}, parts=True, hint=hint)
     stages = sorted({name.rpartition(":")[0] for name in whole.feedback})
-    by_stage = {stage: tuple(whole.feedback.get(f"{stage}:{word}", 0) for word in ("right", "wrong")) for stage in stages}
-    right, wrong = (sum(counts[i] for counts in by_stage.values()) for i in (0, 1))
-    words = {"right": "right", "wrong": "wrong"}
-    lines: dict[str, Course] = {name: _spoken(word) for word, name in words.items()}
-    return Panel(
-        name="feedback",
-        title=NAMES["feedback"],
-        headline=share(right / (right + wrong)) if right + wrong else NONE,
-        meaning=f"right, of {many(right + wrong, 'finding')} that people looked at" if right + wrong else "nobody has said anything yet",
-        detail=tuple(f"{stage}: {good} of {good + bad} right" for stage, (good, bad) in by_stage.items()),
-        series=_lines(buckets, lines) if right + wrong else (),
-        parts=True,
-        hint="" if right + wrong else "An exchange's page asks beside each finding whether it is right.",
-    )
+    counts = {stage: [whole.feedback.get(f"{stage}:{word}", 0) for word in ("right", "wrong")] for stage in stages}
+    detail = [f"{stage}: {good} of {good + bad} right" for stage, (good, bad) in counts.items()]
+    meaning = f"right, of {many(right + wrong, 'finding')} that people looked at"
+    lines: Lines = {word: _spoken(word) for word in ("right", "wrong")}
+    return _panel("feedback", share(right / (right + wrong)), meaning, detail, buckets, lines, parts=True)
 
 
 def _spoken(word: str) -> Course:
     return lambda bucket: float(sum(count for name, count in bucket.feedback.items() if name.endswith(f":{word}")))
+
+
+def _percentile_of(spread: str, share_: float) -> Course:
+    return lambda bucket: percentile(getattr(bucket, spread), share_)
 
 
 def _count_of(what: str, name: str) -> Course:
@@ -174,5 +132,6 @@ def _shadow(whole: Bucket) -> tuple[str, str]:
     """What shadow mode held back: the figure, and what it would have been."""
     judged = sum(whole.would.values())
     held = {name: count for name, count in whole.would.items() if name != NOTHING}
-    did = ", ".join(f"{_DID.get(name, name)} {count:,}" for name, count in sorted(held.items(), key=lambda one: -one[1]))
+    words = WORDS["did"]
+    did = ", ".join(f"{words.get(name, name)} {count:,}" for name, count in sorted(held.items(), key=lambda one: -one[1]))
     return f"{sum(held.values()):,} of {judged:,}", did

@@ -1,5 +1,5 @@
 // @ts-check
-/** Figures and times in words, as `words.py` writes them for the first load. */
+/** Figures and times in words, as `proxy.language.amounts` writes them for the first load. */
 
 export const NONE = '–';
 export const SIGNS = {pass: '✓', unsure: '~', unchecked: '○', warn: '!', block: '✕', error: '?', upstream_error: '↯', skipped: '–', pending: '…'};
@@ -31,9 +31,9 @@ export function dollars(value) {
   return value >= 0.0001 ? `$${value.toFixed(4)}` : '<$0.0001';
 }
 
-/** The end of an id that tells it from others of its kind, as `words.py` cuts it.
+/** A long id or name by how it begins and how it ends, as `rendering.py` cuts it.
  * @param {string} id */
-export const short = id => id.length > 14 ? `…${id.slice(-8)}` : id;
+export const short = id => id.length > 14 ? `${id.slice(0, 8)}…${id.slice(-5)}` : id;
 
 /** @param {number} value */
 const two = value => String(value).padStart(2, '0');

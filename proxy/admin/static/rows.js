@@ -1,5 +1,5 @@
 // @ts-check
-/** One exchange as a row, as `exchange_rows.py` writes it. Text is only ever set as text. */
+/** One exchange as a row, as `exchange_parts.html` writes it. Text is only ever set as text. */
 
 import {NONE, SIGNS, dollars, milliseconds, number, share, short} from './format.js';
 

@@ -17,7 +17,7 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from proxy.errors import ProxyError
+from proxy.errors import ProxyError, UpstreamRefused
 from proxy.exchange import Exchange, JudgeUse, Verdict
 from proxy.exchange.verdicts import JUDGE_OVER_BUDGET, JUDGE_UNAVAILABLE
 from proxy.grounding.judging.chat import Asked, ChatReadout, TokenReadout
@@ -161,7 +161,8 @@ class UpstreamJudge:
                 use.calls += 1
                 asked = await self._readout.ask(questions, max(0.001, until - time.perf_counter()), reordered=reordered)
         except (ProxyError, ValueError, TimeoutError) as error:
-            problem = (str(error) or "no answer in time")[:_MAX_PROBLEM_CHARS]
+            problem = _problem(error)
+            log.info("the judge %s: %s", self.name, error or problem)
             self._failed(problem)
             use.fail(problem)
             return [JudgeAnswer(problem=problem)] * len(questions)
@@ -338,6 +339,13 @@ def batches(questions: Sequence[JudgeQuestion], most: int, max_chars: int = MAX_
         chars += more
     if call:
         yield call
+
+
+def _problem(error: Exception) -> str:
+    """What went wrong, for the record, which clients may read: not what the provider wrote, that may be of the operator's account."""
+    if isinstance(error, UpstreamRefused):
+        return f"the judge's upstream refused the question with status {error.upstream_status}"
+    return (str(error) or "no answer in time")[:_MAX_PROBLEM_CHARS]
 
 
 def _bounded(question: JudgeQuestion) -> JudgeQuestion:

@@ -136,6 +136,7 @@ const cases = {
     await page.waitForSelector('a.fresh:not([hidden])');
     found.fresh = await page.textContent('a.fresh');
     await page.click('a.fresh');
+    await page.waitForLoadState();  // the list may come after what is above it
     found.listed = await page.$$eval('tr[data-id]', all => all.length);
     return found;
   },

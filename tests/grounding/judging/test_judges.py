@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.errors import UpstreamTimeout
+from proxy.errors import UpstreamRefused, UpstreamTimeout
 from proxy.exchange import Exchange
 from proxy.grounding.judging.chat import Asked, ChatReadout, TokenReadout
 from proxy.grounding.judging.decision_models import DecisionReadout
@@ -135,6 +135,14 @@ async def test_a_judge_that_fails_is_said_once_and_changes_no_verdict() -> None:
     await asking.answers(questions("b"))
     assert ({}, "", True) == (answer.probabilities, answer.choice, "no answer" in answer.problem)
     assert (["judge_unavailable"], "unchecked") == (exchange.warnings, exchange.outcome)
+
+
+async def test_what_the_provider_writes_to_the_operator_is_not_for_clients() -> None:
+    exchange = make_exchange()
+    refused = UpstreamRefused("upstream judge answered with status 401: Incorrect API key provided: sk-abc", 401)
+    await session(Readout(lambda question, reordered: refused), exchange).answers(questions("a"))
+    assert exchange.facts.judge is not None
+    assert ["the judge's upstream refused the question with status 401"] == exchange.facts.judge.failed
 
 
 async def test_one_call_that_fails_leaves_the_others_answers() -> None:
