@@ -1,4 +1,4 @@
-"""The words by which statements speak of columns, states and amounts, read once from ``lexicon.words.toml``."""
+"""The words by which statements speak of columns, states and amounts, read once from ``lexicon.toml``."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Lexicon(NamedTuple):
 @cache
 def lexicon() -> Lexicon:
     """The lists of this project."""
-    read = tomllib.loads(Path(__file__).with_suffix(".words.toml").read_text(encoding="utf-8"))
+    read = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
     concepts: dict[str, set[str]] = {}
     for concept, listed in read["concepts"].items():
         for word in listed.split():
