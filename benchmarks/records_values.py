@@ -31,7 +31,7 @@ from proxy.grounding.records.evidence import Records
 
 DATA = Path(__file__).parent / "data" / "records.jsonl"
 RESULTS = Path(__file__).parent / "results" / "records_values.json"
-LIMITS = {"precision": 0.98, "caught": 0.65, "passed": 0.0}
+LIMITS = {"precision": 0.98, "caught": 0.55, "passed": 0.0}
 """Of ``test``: the least precision and share caught, and the largest share of wrong statements called supported."""
 
 
@@ -57,7 +57,7 @@ def judged(rows: Sequence[Mapping[str, Any]]) -> list[Judged]:
         records = Records([row["context"]])
         for one in row["statements"]:
             verdict = decide(one["text"], records, row["language"])
-            label = "" if verdict is None else "supported" if verdict.supported else "contradicted"
+            label = "" if verdict is None or verdict.is_doubt else "supported" if verdict.supported else "contradicted"
             named = (row["id"], row["split"], row["language"], row["format"], one["kind"], one["text"])
             found.append(Judged(*named, one["right"], label))
     return found

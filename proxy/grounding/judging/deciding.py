@@ -99,6 +99,8 @@ def by_records(claim: Claim, base: EvidenceBase, language: str) -> ClaimDecision
     if found.supported:
         return ClaimDecision("supported", "exact", position)
     reason = f"{found.kind} {found.claim} (evidence: {found.evidence})"
+    if found.is_doubt:
+        return ClaimDecision("unsure", "exact", position, reason=reason)
     by_table = place is not None and len(place.table.rows) > 1  # a few lines of notes are what somebody says
     return ClaimDecision("contradicted", "exact", position, found.evidence if found.replaces else "", reason, by_table)
 
