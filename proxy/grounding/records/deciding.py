@@ -81,7 +81,7 @@ def decide(text: str, records: Records, language: str, slack: int = 0) -> Verdic
             wrong += [Verdict(False, f.claim, f.evidence, place, f.row, f.kind) for f in found if not f.right]
             if whole is None and found and all(f.right for f in found) and clause.says_only(found):
                 sound.append(Verdict(True, found[0].claim, found[0].evidence, place, found[0].row, found[0].kind))
-    if parts and not wrong and not right and whole is None:
+    if slack and parts and not wrong and not right and whole is None:  # prose is a reason to doubt, and no more
         wrong += [Verdict(False, f.claim, f.evidence, None, f.row, f.kind, sentence) for f, sentence in numbers(parts[0], records)]
     against = next((verdict for verdict in wrong if (verdict.kind, verdict.claim.casefold()) not in right), None)
     return against or (sound[0] if sound and not wrong else None)
