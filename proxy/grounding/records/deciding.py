@@ -27,8 +27,9 @@ _CLAUSE = re.compile(
     r"(?:[;:–—]|,(?!\d)|\s(?:but|while|whereas|because|since|although|though|aber|sondern|weil|während|obwohl|pero|aunque|porque|mientras|car"
     r"|tandis|alors que|puisque|ma|mentre|poiché|perché|enquanto|embora))\s"
 )
-_MARKED = re.compile(r"[`|=<>{}\[\]*#]|https?://|\w\(|:(?:\s|$)|; ")
-"""Code, rows of the answer's own tables, headings and "Total: …": what these give is often the answer's own, and no plain sentence."""
+_MARKED = re.compile(r"[`|=<>{}\[\]*#]|https?://|\w\(|:(?:\s|$)|; |\w\.\w{1,5}:\d")
+"""Code and places in it, rows of the answer's own tables, headings and "Total: …": what these give is often the answer's own, and no
+plain sentence."""
 _FRENCH = re.compile(rf"{_CLAUSE.pattern}|\smais\s")
 
 

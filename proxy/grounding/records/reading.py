@@ -36,6 +36,7 @@ _SENTENCE = re.compile(r"[.!?]\s|[.!?]$")
 _IS_VALUE = re.compile(r"[\[(]?[-+]?\d[\d.,:/]*[a-z%]{0,3}[\])]?$|\d{4}-\d\d")
 _PROSE = re.compile(r"[^\W\d]{2}[\"')\]]?[.!?;](?:\s+[^\W\d_a-z]|$)")
 _FIELD = re.compile(r"\"[^\"]*\"|\[[^\]]*\]|\S+")
+_NUMBERED = re.compile(r"\s*?(\d+)\t[^\n]*\n\s*?(\d+)\t")
 _known: LRU[tuple[Table, ...]] = LRU(2_000_000, lambda tables: 500 + 200 * sum(len(table.rows) for table in tables))
 
 
@@ -49,7 +50,15 @@ def read(text: str) -> tuple[Table, ...]:
     return found
 
 
+def _is_listing(text: str) -> bool:
+    """Whether it is a file as tools show it, a number before each line: those are no cells."""
+    first = _NUMBERED.match(text)
+    return first is not None and int(first[2]) == int(first[1]) + 1
+
+
 def _read(text: str) -> Iterator[Table]:
+    if _is_listing(text):
+        return
     lines: list[Line] = []
     at = 0
     for line in text.split("\n"):

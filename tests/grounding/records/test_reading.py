@@ -101,3 +101,7 @@ def test_reading_costs_no_more_than_the_length() -> None:
         read("{" * 60_000)
         read("a: b\n" * 20_000)
         read("| a " * 20_000 + "\n" + "| - " * 20_000)
+
+
+def test_a_file_with_numbered_lines_is_no_table() -> None:
+    assert () == read("     8\tname = str\n     9\tsize = int\n    10\tprice = float\n")
