@@ -105,7 +105,7 @@ async def test_the_model_that_says_it_does_not_know_is_believed(start: Start, ra
 
 
 def test_the_thresholds_of_the_shipped_policy() -> None:
-    """0.4 is the document's; an answer in the model's stead takes more than being below it."""
+    """0.4 is the document's; an answer in the model's stead takes more than being below it. ``auto`` is by embedding where no judge is named."""
     (options,) = [spec.options for spec in load_policy(POLICY).stages if spec.stage.name == "relevance"]
     assert isinstance(options, RelevanceOptions)
-    assert ("embedding", 0.4, 0.06) == (options.mode, options.min, options.answer_below)
+    assert ("auto", 0.4, 0.06) == (options.mode, options.min, options.answer_below)
