@@ -234,9 +234,7 @@ class App:
         open_sockets(self.settings.server.max_connections)
         one_thread_a_product()
         self.knowledge.check(lambda: make_embedder(self.settings).name)
-        await self.database.start()
-        if self.pages_database is not self.database:
-            await self.pages_database.start()
+        await asyncio.gather(*(database.start() for database in {self.database, self.pages_database}))  # one that is away takes its time
         self.records_writer.start()
         self.retention.start()
         self.rollups.start()

@@ -239,8 +239,8 @@ class Database:
             return create_async_engine(
                 self._url,
                 hide_parameters=True,
-                pool_size=5,
-                max_overflow=10,
+                pool_size=5 if self._used_by == "requests" else 2,
+                max_overflow=10 if self._used_by == "requests" else 3,
                 pool_timeout=self.timeout_s,
                 pool_use_lifo=True,
                 connect_args={"timeout": self.timeout_s, "server_settings": {"application_name": f"groundwire {self._used_by}"}},

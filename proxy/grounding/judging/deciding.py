@@ -89,19 +89,16 @@ class ClaimMatter(Struct, frozen=True):
 def by_records(claim: Claim, base: EvidenceBase, language: str) -> ClaimDecision | None:
     """What the cells of the evidence's tables say to a claim; None where they say nothing that decides it."""
     found = decide(claim.text, base.records, language)
-    if found is None:
+    if found is None or found.place is None:
         return None
     place = found.place
-    if place is None:
-        position = next((i for i, shown in enumerate(base.sentences) if shown in found.sentence or found.sentence.strip() in shown), None)
-    else:
-        position = base.position_of(place.text, place.table.rows[found.row].start)
+    position = base.position_of(place.text, place.table.rows[found.row].start)
     if found.supported:
         return ClaimDecision("supported", "exact", position)
     reason = f"{found.kind} {found.claim} (evidence: {found.evidence})"
     if found.is_doubt:
         return ClaimDecision("unsure", "exact", position, reason=reason)
-    by_table = place is not None and len(place.table.rows) > 1  # a few lines of notes are what somebody says
+    by_table = len(place.table.rows) > 1  # a few lines of notes are what somebody says
     return ClaimDecision("contradicted", "exact", position, found.evidence if found.replaces else "", reason, by_table)
 
 

@@ -42,11 +42,9 @@ class Verdict(Struct, frozen=True):
     evidence: str
     """The cell's."""
     place: Place | None
-    """Where the cell's table stands; None where a sentence says it."""
+    """Where the cell's table stands; None where a sentence is a reason to doubt (`decide` with ``slack``)."""
     row: int
     kind: str = ""
-    sentence: str = ""
-    """That says it, where no cell does."""
 
     @property
     def is_doubt(self) -> bool:
@@ -56,7 +54,7 @@ class Verdict(Struct, frozen=True):
     @property
     def replaces(self) -> bool:
         """Whether the cell's value may stand in place of the statement's."""
-        return self.kind in ("number", "date", "time", "code", "relation", "count", "sum", "difference")
+        return self.kind in ("number", "date", "time", "code", "relation", "sum", "difference")
 
 
 def decide(text: str, records: Records, language: str, slack: int = 0) -> Verdict | None:
@@ -82,8 +80,8 @@ def decide(text: str, records: Records, language: str, slack: int = 0) -> Verdic
             wrong += [Verdict(False, f.claim, f.evidence, place, f.row, f.kind) for f in found if not f.right]
             if whole is None and found and all(f.right for f in found) and clause.says_only(found):
                 sound.append(Verdict(True, found[0].claim, found[0].evidence, place, found[0].row, found[0].kind))
-    if slack and parts and not wrong and not right and whole is None:  # prose is a reason to doubt, and no more
-        wrong += [Verdict(False, f.claim, f.evidence, None, f.row, f.kind, sentence) for f, sentence in numbers(parts[0], records)]
+    if slack and not wrong and not right and whole is None:  # prose is a reason to doubt, and no more
+        wrong += [Verdict(False, f.claim, f.evidence, None, f.row, f.kind) for f in numbers(parts[0], records)]
     against = next((verdict for verdict in wrong if (verdict.kind, verdict.claim.casefold()) not in right), None)
     return against or (sound[0] if sound and not wrong else None)
 

@@ -33,8 +33,8 @@ _APART = re.compile(
 )
 
 
-def numbers(statement: Statement, records: Records) -> Iterator[tuple[Finding, str]]:
-    """The statement's number where a sentence of the same words has another, and that sentence."""
+def numbers(statement: Statement, records: Records) -> Iterator[Finding]:
+    """The statement's number where a sentence of the same words has another."""
     found = [q for q in statement.quantities.numbers if not says_nothing(q, statement.text)]
     if len(found) != 1 or statement.quantities.dates or statement.quantities.times or _APART.search(statement.text):
         return
@@ -47,10 +47,9 @@ def numbers(statement: Statement, records: Records) -> Iterator[tuple[Finding, s
     counted = statement.words[max(at) + 1].text if at and max(at) + 1 < len(statement.words) else ""
     if len(wanted) < MIN_WORDS or (not q.dimension and counted not in wanted):
         return
-    others = [(other, sentence) for sentence in records.sentences if (other := _other(q, counted, wanted, sentence)) is not None]
-    if others and not any(agrees(q, other) for other, _ in others) and len({other.base_values() for other, _ in others}) == 1:
-        other, sentence = others[0]
-        yield Finding(False, q.text, other.text, -1, frozenset(at), "number"), sentence
+    others = [other for sentence in records.sentences if (other := _other(q, counted, wanted, sentence)) is not None]
+    if others and not any(agrees(q, other) for other in others) and len({other.base_values() for other in others}) == 1:
+        yield Finding(False, q.text, others[0].text, -1, frozenset(at), "number")
 
 
 def _other(q: Quantity, counted: str, wanted: list[str], sentence: str) -> Quantity | None:

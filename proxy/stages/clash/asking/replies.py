@@ -86,9 +86,9 @@ def folded(text: str) -> str:
 def _listed(plain: str, question: ClashQuestion) -> Choice | None:
     """The reply is an option's text, or has one option's whole text in it and nothing that denies."""
     found = set[Choice]()
-    for choice, option in zip(_CHOICES, (*question.sides, question.options[2]), strict=True):
-        text = folded(option)
-        if plain in (text, folded(question.options[_CHOICES.index(choice)])):
+    for choice, bare, option in zip(_CHOICES, (*question.sides, question.options[2]), question.options, strict=True):
+        text = folded(bare)
+        if plain in (text, folded(option)):
             return choice
         if text and text in plain and not _DENIAL.search(plain.replace(text, " ")):
             found.add(choice)
