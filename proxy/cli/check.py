@@ -11,7 +11,7 @@ from pathlib import Path
 from proxy.config.problems import Problems
 from proxy.config.settings import BuiltinSettings, RouteSettings, Settings, read_settings
 from proxy.errors import ConfigError
-from proxy.policy.loading import Policy, PolicyReading, RoutePolicies, load_policy
+from proxy.policy.loading import Policy, PolicyReading, RoutePolicies, has_stages, load_policy
 from proxy.policy.precision import below_floor
 from proxy.server.startup import check_exposure
 from proxy.store.database import Database
@@ -62,7 +62,7 @@ def _policy_files(folders: set[Path], config: Path) -> Iterator[Path]:
     """Of these folders; beside config.yaml there may be other YAML, so there only what has stages."""
     for folder in sorted(folders):
         for file in sorted((*folder.glob("*.yaml"), *folder.glob("*.yml"))):
-            if folder != config.resolve().parent or (file != config.resolve() and "stages:" in file.read_text("utf-8", "replace")):
+            if folder != config.resolve().parent or (file != config.resolve() and has_stages(file)):
                 yield file
 
 

@@ -99,7 +99,7 @@ class Judgement(Struct, frozen=True):
     language: str = ""
     """Of the claim, ISO 639-1, where no verifier knows it."""
     by_table: bool = False
-    """Whether a cell of a table decides, bound to the claim by row and column."""
+    """Whether a cell of a table contradicts it, bound to the claim by row and column."""
 
 
 _BY_RULE: tuple[DecidedBy, ...] = ("literal", "exact", "recomputed")

@@ -228,16 +228,18 @@ class PolicyReading:
             return self.file(path)
         root = Path(self._settings.folder)
         folder = root / "policies" if path.parent == root and not path.suffix else path.parent
-        there = sorted(str(file.relative_to(root) if file.is_relative_to(root) else file) for file in _with_stages(folder))
+        there = sorted(
+            str(file.relative_to(root) if file.is_relative_to(root) else file) for file in folder.glob("*.y*ml") if has_stages(file)
+        )
         near = next((name for name in there if Path(name).stem == path.stem), "") or suggested(path.name, there)
         hint = f"did you mean {near!r}?" if near else f"there are: {', '.join(there)}" if there else f"{folder} has no policies"
         self.problems.found.append(ConfigError(self._source, place, f"no such policy file: {path}; {hint}"))
         return None
 
 
-def _with_stages(folder: Path) -> Iterator[Path]:
-    """Its policies; other YAML may stand beside them."""
-    return (file for file in folder.glob("*.y*ml") if "stages:" in file.read_text("utf-8", "replace"))
+def has_stages(file: Path) -> bool:
+    """Whether a YAML file is a policy, and not other YAML that stands beside them."""
+    return "stages:" in file.read_text("utf-8", "replace")
 
 
 def _unanswered(policy: Policy, settings: Settings) -> Iterator[ConfigError]:

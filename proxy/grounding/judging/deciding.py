@@ -73,7 +73,7 @@ class ClaimDecision(Struct, frozen=True):
     instead: str = ""
     reason: str = ""
     by_table: bool = False
-    """Whether a cell says so: that is no remark which the answer may correct, whoever pasted it."""
+    """Whether a cell of a table contradicts it: that is no remark which the answer may correct, whoever pasted it."""
 
 
 class ClaimMatter(Struct, frozen=True):
