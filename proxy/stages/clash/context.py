@@ -23,9 +23,9 @@ from proxy.context.memories import MEMORY_SOURCE, memories_in
 from proxy.context.passages.finding import TIME_KEYS
 from proxy.context.pieces import ContextPiece, PieceKind, pieces_of
 from proxy.exchange import Exchange, Message
-from proxy.grounding.clashes.detecting.certainty import is_staged, without_declarations
+from proxy.grounding.clashes.certainty import is_staged
 from proxy.grounding.clashes.kinds import Origin, StatedPiece, Statement
-from proxy.grounding.clashes.statements.reading import Read, read_piece
+from proxy.grounding.clashes.reading import Read, read_piece
 from proxy.language.json.strings import strings_of
 from proxy.language.lru import LRU, key_of
 from proxy.language.text import text_of
@@ -103,8 +103,9 @@ class Context:
             skipped += read[_key(piece, origin)].skipped
             for statement in read[_key(piece, origin)].statements:
                 said[statement.hash] += 1
-                placed = replace(statement, piece=i, message=piece.message, timestamp=piece.timestamp, source=piece.source)
-                found.append(Spoken(without_declarations(placed) if doubtful else placed, piece, said[statement.hash], locked))
+                earnest = statement.earnest and not doubtful
+                place = {"piece": i, "message": piece.message, "timestamp": piece.timestamp, "source": piece.source}
+                found.append(Spoken(replace(statement, earnest=earnest, **place), piece, said[statement.hash], locked))
         return Stated(tuple(found), skipped)
 
     def _each(self, pieces: Sequence[tuple[ContextPiece, Origin]]) -> dict[bytes, Read]:

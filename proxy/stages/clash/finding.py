@@ -13,10 +13,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proxy.exchange import Exchange
-from proxy.grounding.clashes.detecting.candidates import Pair
-from proxy.grounding.clashes.detecting.certainty import SaidSentence, is_certain
-from proxy.grounding.clashes.detecting.judging import ClashDetector
-from proxy.grounding.clashes.kinds import Statement, StatementClash
+from proxy.grounding.clashes.certainty import SaidSentence, is_certain
+from proxy.grounding.clashes.detector import ClashDetector
+from proxy.grounding.clashes.kinds import Pair, Statement, StatementClash
 from proxy.language.lru import LRU, key_of
 from proxy.language.text import text_of
 from proxy.ports import Embedder, Verifier
@@ -52,7 +51,7 @@ class Pairs(Struct, frozen=True):
     skipped: int = 0
     """Pairs that nobody judged, because there were too many of them."""
     problem: str = ""
-    """Why some pairs are still open (`proxy.grounding.clashes.detecting.judging.DetectedClashes`)."""
+    """Why some pairs are still open (`proxy.grounding.clashes.detector.DetectedClashes`)."""
 
 
 class Finder:
@@ -102,10 +101,9 @@ class Finder:
 
     def _detector(self, judge: JudgeSession | None) -> ClashDetector:
         """Rules; where the policy says so, the verifier too, and its judge over that."""
-        options = self._options
-        if not options.semantic:
+        if not self._options.semantic:
             return ClashDetector()
-        return ClashDetector(self._verifier, embedder=self._embedder, max_pairs=options.max_pairs, min_score=options.min_score, judge=judge)
+        return ClashDetector(self._verifier, embedder=self._embedder, judge=judge)
 
     def _key(self, exchange: Exchange, pair: Pair) -> bytes:
         return key_of(exchange.client, exchange.policy, self._verifier.name, pair.older.hash, pair.newer.hash)
@@ -136,7 +134,7 @@ class Finder:
             return True
         if self._options.edits != "all":
             return False
-        anew = clash.newer.slot.startswith("field:") and clash.newer.subject != "" and not clash.simultaneous
+        anew = clash.newer.is_field and not clash.simultaneous
         return clash.type == "DUPLICATE_FACTS" or (anew and clash.newer.origin == clash.older.origin == "tool_result")
 
     def _is_critical(self, clash: StatementClash) -> bool:

@@ -15,7 +15,7 @@ from msgspec import Struct
 from proxy.exchange import Exchange
 from proxy.grounding.clashes.kinds import Resolution, StatementClash
 from proxy.ports import ClashRecord
-from proxy.stages.clash.asking.questions import ClashQuestion, question
+from proxy.stages.clash.asking import ClashQuestion, question
 from proxy.stages.clash.context import Spoken
 
 POLICY = "policy"
@@ -79,13 +79,7 @@ class LedgerEntry(Struct, frozen=True):
     def question(self) -> ClashQuestion:
         """What the user is asked; the same on every turn."""
         tongue = str(self.record.detail.get("language", ""))
-        made = question(self.older.statement, self.newer.statement, tongue)
-        older, newer, flexible = self.record.options
-        return (
-            made
-            if made.options == self.record.options
-            else ClashQuestion(made.text, (older, newer, flexible), made.language, made.of_facts)
-        )
+        return question(self.older.statement, self.newer.statement, tongue, self.record.options)
 
 
 class Ledger:

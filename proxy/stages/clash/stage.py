@@ -20,21 +20,19 @@ from proxy.errors import StoreUnavailable
 from proxy.exchange import Answer, Choice, Exchange, Request, Verdict
 from proxy.grounding.clashes.kinds import Resolution, StatedPiece
 from proxy.grounding.clashes.kinds import StatementClash as FoundClash
-from proxy.grounding.clashes.statements.reading import read_statements
+from proxy.grounding.clashes.reading import read_statements
 from proxy.language.detection import language, load
 from proxy.language.lru import LRU, key_of
 from proxy.language.text import text_of
 from proxy.ports import ClashRecord, Ports
 from proxy.ports.headers import StageHeader, count_text
 from proxy.ports.stage import Action, Stage
+from proxy.stages.clash.acting import NOTE, Note, edits_of, notes_of, with_notes
+from proxy.stages.clash.asking import Dialogue, dialogue_about, is_task, may_ask
 from proxy.stages.clash.context import Context, Spoken, Stated
-from proxy.stages.clash.dialogue import Dialogue, dialogue_about, is_task, may_ask
 from proxy.stages.clash.finding import MAX_RUNS, Finder, FoundClashes, Pairs
 from proxy.stages.clash.ledger import USER, Ledger, LedgerEntry, record_of
-from proxy.stages.clash.noting import Note, notes_of, with_notes
 from proxy.stages.clash.options import ClashOptions
-from proxy.stages.clash.panel import ClashPanel
-from proxy.stages.clash.removing import NOTE, edits_of
 from proxy.stages.clash.reporting import (
     ASKED,
     COUNTERS,
@@ -45,6 +43,7 @@ from proxy.stages.clash.reporting import (
     SKIPPED,
     UNCHECKED,
     UNRESOLVED,
+    ClashPanel,
     Done,
     codes_of,
     count_answered,

@@ -14,10 +14,9 @@ from typing import Any
 from msgspec import Struct
 
 from proxy.exchange.judgements import Claim, Judgement
-from proxy.grounding.clashes.detecting.judging import ClashDetector
+from proxy.grounding.clashes.detector import ClashDetector
 from proxy.grounding.clashes.kinds import StatedPiece, Statement
-from proxy.grounding.clashes.statements.cues import is_first_person
-from proxy.grounding.clashes.statements.reading import read_piece, speaks_of_the_user
+from proxy.grounding.clashes.reading import is_first_person, read_piece, speaks_of_the_user
 from proxy.grounding.evidence.gathering import EvidenceBase
 from proxy.grounding.judging.grounder import Grounder
 from proxy.language.detection import language
@@ -104,7 +103,7 @@ def _of_the_user(text: str, kind: str, position: int) -> list[Statement]:
         return []
     piece = StatedPiece(text[:MAX_READ_CHARS], "user" if own else "memory", position)
     found = read_piece(piece, limit=MAX_READ).statements
-    return [one for one in found if one.subject == "user" and (own or is_first_person(one.text) or speaks_of_the_user(one.text))]
+    return [one for one in found if own or is_first_person(one.text) or speaks_of_the_user(one.text)]
 
 
 async def _supported(

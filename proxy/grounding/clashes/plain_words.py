@@ -1,6 +1,6 @@
 """How English, German, Spanish and French plainly say something of which one person has one: whole sentences, with the value as a group.
 
-Read by `clashes.statements.plain`, which matches them against a whole sentence: one that says anything more ("in summer", "for
+Read by `clashes.plain`, which matches them against a whole sentence: one that says anything more ("in summer", "for
 work", "with my sister") is none of them. Groups: ``v`` the value, ``no`` where it is denied, ``new`` where it is said as news, ``frm`` what
 it was before, ``scope`` what it is for, ``who`` another than the speaker. Small letters match capital ones.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from proxy.grounding.clashes.statements import plain_things
+from proxy.grounding.clashes import plain_things
 
 _NOW_EN, _NOW_DE = r"(?P<new>now|currently|these days)", r"(?P<new>jetzt|nun|inzwischen|mittlerweile|aktuell|derzeit|zurzeit)"
 _NOW_ES, _NOW_FR = r"(?P<new>ahora|actualmente)", r"(?P<new>maintenant|désormais|actuellement|à présent)"
@@ -46,7 +46,26 @@ _PER_NIGHT = (
 )
 """What a price level comes to; it says the same once more."""
 
+TONGUES = {
+    "English": "english englisch inglés ingles anglais",
+    "German": "german deutsch alemán aleman allemand",
+    "Spanish": "spanish spanisch español espagnol castellano",
+    "French": "french französisch francés frances français",
+    "Italian": "italian italienisch italiano italien",
+    "Portuguese": "portuguese portugiesisch portugués portugais",
+}
+"""Languages, by their names in four of them."""
+_TONGUE = rf"(?P<v>{'|'.join(' '.join(TONGUES.values()).split())})"
+
 SENTENCES: dict[str, tuple[str, ...]] = {
+    "reply language": (
+        rf"(?:please )?(?:always |only )?(?:answer|reply|respond|write)(?: (?:to )?me)?(?: only)? in {_TONGUE}(?: (?:only|please|"
+        rf"(?P<new>from now on|instead)))?",
+        rf"(?:bitte )?(?:antworte|antworten sie|schreib|schreibe|schreiben sie)(?: mir)?(?: bitte)?(?: immer| nur|"
+        rf" (?P<new>ab jetzt))? auf {_TONGUE}(?: bitte)?",
+        rf"(?:por favor,? )?(?:responde|contesta|escribe)(?:me)?(?: siempre)? en {_TONGUE}(?: por favor)?",
+        rf"(?:réponds|répondez|écris|écrivez)(?:-moi)?(?: toujours)? en {_TONGUE}",
+    ),
     **plain_things.SENTENCES,
     "location": (
         rf"(?:{_NOW_EN},? )?(?:i|we)(?: {_NOW_EN})? (?P<no>do ?n['’]t |do not |no longer )?(?:live|reside)(?: {_NOW_EN})? in {_TEXT}"
@@ -265,7 +284,8 @@ _MAKING = frozenset(
 )
 _OPENERS = frozenset(
     """
-    i i'm i've we we're we'll we've my our now currently please call don't
+    i i'm i've we we're we'll we've my our now currently please call don't answer reply respond write always only
+    antworte antworten schreib schreibe schreiben responde contesta escribe réponds répondez écris écrivez
     ich wir mein meine unser jetzt nun inzwischen mittlerweile aktuell derzeit zurzeit bitte nenn nenne nennen
     yo vivo vivimos resido residimos me nos mi nuestro ahora actualmente ya no nunca trabajo tengo nací cumplo soy somos estoy como
     comemos fumo prefiero por llámame llámenme

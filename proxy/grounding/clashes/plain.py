@@ -1,9 +1,9 @@
 """Sentences that say plainly, and say nothing else, what one person has one of: "I live in Rome.", "Call me Tom.", "Ich bin kein Veganer."
 
 In: a sentence. Out: `Declared`s, of each its attribute and normalised value. The whole sentence, or each of its clauses, has to be one of
-the sentences of `clashes.statements.plain_words`: a condition, a time, a second thing, a wish, a supposition or another person
+the sentences of `clashes.plain_words`: a condition, a time, a second thing, a wish, a supposition or another person
 makes it something else, without a list of all of them. `contradict` says whether two values cannot both be so. What the sentences around
-them take away from what they say is `proxy.grounding.clashes.detecting.certainty`'s.
+them take away from what they say is `proxy.grounding.clashes.certainty`'s.
 """
 
 from __future__ import annotations
@@ -11,14 +11,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from proxy.grounding.clashes import places, plain_things, plain_words
 from proxy.grounding.clashes.kinds import Declared
-from proxy.grounding.clashes.statements import places, plain_things
-from proxy.grounding.clashes.statements.cues import in_small_letters
-from proxy.grounding.clashes.statements.plain_words import MAKE_IT, makes_it, may_speak, patterns, speaks_plainly
-from proxy.grounding.clashes.statements.slot_cues import NO_NAMES, number_of
+from proxy.grounding.clashes.plain_words import MAKE_IT, makes_it, may_speak, patterns, speaks_plainly
 from proxy.language.dates import read_dates
 from proxy.language.names import folded
-from proxy.language.number_words import LANGUAGES
+from proxy.language.number_words import LANGUAGES, word_value
 from proxy.language.patterns import LazyPattern
 from proxy.language.quantities import read_quantities
 from proxy.language.units import MONEY
@@ -59,8 +57,12 @@ _OPENING = frozenset(
 """With one of these words begins whatever `_LEAD_IN` and `_CHANGE` match: few sentences do."""
 IT = "it"
 """The attribute of "make it 8 pm": its scope says of what sort the value is, ``time``, ``budget`` or ``price level``."""
-_NO_NAMES = NO_NAMES | frozenset(
+REPLY_LANGUAGE = "reply language"
+WISHES = frozenset((IT, REPLY_LANGUAGE, "budget", "diet", "allergy", "seat", "price level"))
+"""Attributes by which somebody says what they want or may have, and not only what is so."""
+_NO_NAMES = frozenset(
     """
+    i ich yo je a the monday tuesday wednesday thursday friday saturday sunday montag dienstag mittwoch donnerstag freitag samstag sonntag
     tomorrow today back later maybe lunes martes miercoles jueves viernes sabado domingo lundi mardi mercredi jeudi vendredi samedi
     dimanche home bald morgen heute zuruck manana hoy demain
     """.split()  # noqa: SIM905
@@ -97,9 +99,9 @@ def declared(sentence: str, language: str | Callable[[], str] = "en", *, of_memo
     return (one,) if one is not None else ()
 
 
-def read_clause(clause: str, language: str, *, of_memory: bool) -> Declared | None:
-    """What one clause by itself declares, whatever stands around it: nothing to act on."""
-    return _read(clause, 0, len(clause), language, of_memory=of_memory, change=False) if len(clause) <= MAX_CHARS else None
+def is_change(sentence: str) -> bool:
+    """Whether it opens as a change of mind, a correction or news: "actually", "doch", "ya no", "finalement"."""
+    return _opened(sentence)[1]
 
 
 def _opened(sentence: str) -> tuple[int, bool]:
@@ -117,7 +119,7 @@ def _opened(sentence: str) -> tuple[int, bool]:
 
 def _may_open(sentence: str, at: int) -> bool:
     word = _WORD.match(sentence, at)
-    return word is not None and in_small_letters(word[0]) in _OPENING
+    return word is not None and word[0].lower() in _OPENING
 
 
 def _made(sentence: str, start: int, end: int) -> tuple[Declared, ...]:
@@ -132,28 +134,36 @@ def _made(sentence: str, start: int, end: int) -> tuple[Declared, ...]:
 
 def sort_of(text: str, language: str) -> tuple[str, str]:
     """Of what sort a value is that nothing is said of, and the value; "" for both where it is not just one."""
+    for sort in ("time", "budget", "price level"):
+        values = values_in(text, sort, language)
+        if [(0, len(text))] == list(values.values()):
+            return sort, next(iter(values))
+    return "", ""
+
+
+def values_in(text: str, sort: str, language: str) -> dict[str, tuple[int, int]]:
+    """The values of one sort that a text names, and where: ``time``, the same for both halves of the day where the text does not say which,
+    ``budget`` or ``price level``.
+    """
+    if sort == "price level":
+        return {_level(match[0]): match.span() for match in _PRICE_LEVEL.finditer(text)}
     read = read_quantities(text, language)
-    if len(read.times) == 1 and (read.times[0].start, read.times[0].end) == (0, len(text)):
-        return "time", time_value(read.times[0].minutes)
-    if len(read.numbers) == 1 and read.numbers[0].dimension in MONEY and (read.numbers[0].start, read.numbers[0].end) == (0, len(text)):
-        return "budget", f"{read.numbers[0].base_values()[0]:g}"
-    level = _PRICE_LEVELS.get(folded(text))
-    return ("price level", level) if level is not None else ("", "")
+    if sort == "time":
+        return {"/".join(str(minute) for minute in sorted(time.minutes)): (time.start, time.end) for time in read.times}
+    money = (number for number in read.numbers if number.dimension in MONEY)
+    return {f"{number.base_values()[0]:g}": (number.start, number.end) for number in money}
 
 
-def time_value(minutes: tuple[int, ...]) -> str:
-    """A time of day, the same for both halves where the text does not say which."""
-    return "/".join(str(minute) for minute in sorted(minutes))
+_PRICE_LEVEL = LazyPattern(
+    r"\b(?:(?P<low>cheap\w*|budget(?! is|\w| of|:)|affordable|inexpensive|günstig\w*|billig\w*|barat\w+|económic\w+|bon marché|pas chers?)|"
+    r"luxur\w+|deluxe|upscale|luxus\w*|luxuriös\w*|(?:de )?luj\w+|(?:de )?luxe)\b",
+    re.I,
+)
 
 
-_PRICE_LEVELS = {
-    word: level
-    for level, words in (
-        ("low", "cheap budget gunstig billig barato economico bon marche"),
-        ("high", "luxury deluxe luxus luxurios lujo luxe"),
-    )
-    for word in words.split()
-}
+def _level(words: str) -> str:
+    found = _PRICE_LEVEL.match(words)
+    return "low" if found is not None and found["low"] else "high"
 
 
 def _read(sentence: str, start: int, end: int, language: str | Callable[[], str], *, of_memory: bool, change: bool) -> Declared | None:
@@ -221,8 +231,16 @@ def _day(text: str, language: str) -> str | None:
 
 
 def _count(text: str, language: str) -> str | None:
-    number = number_of(text, language if language in LANGUAGES else "en")
-    return str(number) if number else None
+    """How many, in figures or words; not none."""
+    word = text.lower()
+    tongues = (language, *LANGUAGES) if language in LANGUAGES else LANGUAGES
+    number = float(word) if word.isdigit() else next((v for tongue in tongues if (v := word_value(word, tongue)) is not None), None)
+    number = _TOGETHER.get(word) if number is None else number
+    return f"{number:g}" if number and (word.isdigit() or number < 200) else None
+
+
+_TOGETHER = {"zweit": 2, "dritt": 3, "viert": 4, "fünft": 5, "sechst": 6}
+"""Of "zu zweit"."""
 
 
 def _how_many(text: str, language: str) -> str | None:
@@ -314,6 +332,7 @@ _VALUES: dict[str, Callable[[str, str], str | None]] = {
     "price level": _kind,
     "marital status": _kind,
     "smoking habit": _kind,
+    REPLY_LANGUAGE: lambda text, _: next(name for name, words in plain_words.TONGUES.items() if text.lower() in words.split()),
 }
 
 

@@ -9,9 +9,9 @@ import pytest
 
 from proxy.errors import ModelUnavailable
 from proxy.exchange.judgements import ClaimPair, Support
-from proxy.grounding.clashes.detecting.judging import MAX_PAIRS, ClashDetector
+from proxy.grounding.clashes.detector import MAX_PAIRS, ClashDetector
 from proxy.grounding.clashes.kinds import Origin, StatedPiece, Statement
-from proxy.grounding.clashes.statements.reading import read_statements
+from proxy.grounding.clashes.reading import read_statements
 from proxy.ports.judge import AskAbout
 from proxy.testing import HashEmbedder, ScriptedJudge, ScriptedVerifiers
 

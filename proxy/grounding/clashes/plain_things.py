@@ -1,6 +1,6 @@
 """How somebody plainly says where they work, how many of one thing they have, none among them, and which product stands in one place.
 
-In: nothing. Out: whole sentences with groups, as in `clashes.statements.plain_words`, which they are part of, and what the groups' words
+In: nothing. Out: whole sentences with groups, as in `clashes.plain_words`, which they are part of, and what the groups' words
 come to: ``kids`` and ``Kinder`` are one thing, ``Postgres 15`` is a database. Only closed lists: of questions, meetings or ideas one has
 another number every hour, and of most tools several.
 """
@@ -149,7 +149,7 @@ def whole(attribute: str) -> str:
 
 
 def is_more_than_all(part: str, count: str, all_of_them: str, total: str) -> bool:
-    """Whether there are more of one kind than of all: a son, and no children. Both are attributes of `clashes.statements.plain`."""
+    """Whether there are more of one kind than of all: a son, and no children. Both are attributes of `clashes.plain`."""
     return part != all_of_them == whole(part) and int(count) > int(total)
 
 

@@ -12,19 +12,15 @@ import re
 from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from proxy.grounding.clashes.kinds import Declared, Statement, StatementClash
-from proxy.grounding.clashes.statements import cues, slot_words
-from proxy.grounding.clashes.statements.plain import IT, contradict, time_value
-from proxy.grounding.clashes.statements.plain_things import PLACES
+from proxy.grounding.clashes.plain import IT, REPLY_LANGUAGE, contradict, values_in
+from proxy.grounding.clashes.plain_things import PLACES
 from proxy.grounding.evidence.reading import FUNCTION_WORDS
 from proxy.language.detection import language
 from proxy.language.names import folded
 from proxy.language.number_words import LANGUAGES
 from proxy.language.patterns import LazyPattern
-from proxy.language.quantities import read_quantities
-from proxy.language.units import MONEY
 
 MAX_WORDS = 150
 """A longer message is a text that somebody hands over more often than what they say of themselves."""
@@ -32,6 +28,18 @@ MAX_SCANNED_CHARS = 20_000
 """Of the conversation, in which another value of the same sort is looked for; in a longer one it is not told what "it" is."""
 OF_A_TASK = frozenset(("budget", "people")) | PLACES
 """What holds for one thing that somebody plans or runs, and not for them."""
+_HYPOTHETICAL = LazyPattern(
+    r"\b(?:what if|(?:even )?if (?!(?:possible|you can|available|that['’]s (?:ok|possible|fine)|i may|need be|necessary|not)\b)|suppose|"
+    r"supposing|imagine|hypothetically|let['’]?s (?:say|assume|pretend)|assuming|pretend|in theory|in case(?! of\b)|unless|might|perhaps|"
+    r"maybe|possibly|would have|(?:i|we)['’]?(?: would|d)? wonder\w*|whenever|"
+    r"(?:wenn|falls) (?!(?:möglich|es geht|nötig|verfügbar|das geht)\b)|angenommen|(?:stell dir|stellen sie sich) vor|"
+    r"nehmen wir an|hypothetisch|theoretisch|sagen wir mal|vielleicht|möglicherweise|hätte ich|wäre ich|"
+    r"si (?!(?:es posible|puedes|puede|se puede|hay|possible|c['’]est possible|vous (?:pouvez|voulez)|tu (?:peux|veux)|besoin)\b)"
+    r"(?=\w+(?:era|iera|ara|ese|iese|iste|as|es)?\b)|supon(?:gamos|iendo)|supón|imagin(?:a|emos|ez|ons)|hipotéticamente|digamos|"
+    r"tal vez|quizás?|a lo mejor|"
+    r"s['’](?:il|ils) (?!(?:te|vous) pla[iî]t|est possible)|supposons|disons que|hypothétiquement|en théorie|peut-être|au cas où)",
+    re.I,
+)
 _BOUND = re.compile(r"[<>]=?\s?(?=[$€£¥]?\s?\d)")
 """An amount's, and no markup."""
 _MARKS = re.compile(r"[\"“”„«»`|<>{}]|:\s*(?:\n|$)|^\s*(?:[-*•–]|\(?\d{1,2}[.)])\s|\n\s*\n", re.M)
@@ -100,18 +108,23 @@ def speaks_in_earnest(text: str) -> bool:
     if text.count(" ") >= MAX_WORDS or _MARKS.search(_BOUND.sub(" ", text)) is not None:
         return False
     text = _ADDRESS.sub(" ", text)
-    return not (_HANDED_OVER.search(text) or _STAGED.search(text) or _SEVERAL.search(text) or cues.is_hypothetical(text))
+    return not (_HANDED_OVER.search(text) or _STAGED.search(text) or is_one_of_several(text) or is_hypothetical(text))
+
+
+def is_hypothetical(text: str) -> bool:
+    """Whether it supposes, or holds on a condition only."""
+    return _HYPOTHETICAL.search(text) is not None
+
+
+def is_one_of_several(text: str) -> bool:
+    """Whether it speaks of several of a kind, or of one for a time: "also", "the second", "sometimes"."""
+    return _SEVERAL.search(text) is not None
 
 
 def is_staged(text: str, *, of_user: bool = True) -> bool:
     """Whether a message makes a text, a game or an exercise of what follows it."""
     said = text[:MAX_SCANNED_CHARS]
     return _STAGED.search(said) is not None or (of_user and _ROLES.search(said) is not None)
-
-
-def without_declarations(statement: Statement) -> Statement:
-    """`statement` where it is not told in earnest, or not by one person."""
-    return replace(statement, declares=()) if statement.declares else statement
 
 
 def clash_declared(older: Statement, newer: Statement) -> tuple[Declared, Declared] | None:
@@ -125,6 +138,8 @@ def is_certain(clash: StatementClash, said: Sequence[SaidSentence]) -> bool:
     older, newer = clash.older, clash.newer
     if clash.type == "DUPLICATE_FACTS" or not {older.origin, newer.origin} <= {"user", "memory"}:
         return False
+    if not older.earnest or not newer.earnest:
+        return False
     together = older.message == newer.message and older.message is not None and newer.origin == "user"
     both = clash_declared(older, newer)
     if older.origin == newer.origin == "user" and len({tongue for one in (older, newer) if (tongue := _tongue(one.text))}) > 1:
@@ -132,6 +147,8 @@ def is_certain(clash: StatementClash, said: Sequence[SaidSentence]) -> bool:
     if both is None:
         return not together and _is_what_it_means(older, newer, said)
     if together and not both[1].change:
+        return False
+    if both[0].attribute == REPLY_LANGUAGE:  # of one answer, or of all
         return False
     of_task = both[0].attribute in OF_A_TASK or both[0].of_task or both[1].of_task
     return not of_task or both[1].change or not _something_new(older, newer, said)
@@ -170,14 +187,4 @@ def _is_what_it_means(older: Statement, newer: Statement, said: Sequence[SaidSen
     before = [one.text for one in said if one.position < newer.message]
     if sum(map(len, before)) > MAX_SCANNED_CHARS:
         return False
-    return len({value for text in before for value in _values(made.scope, text, newer.language)}) == 1
-
-
-def _values(sort: str, text: str, language: str) -> set[str]:
-    """The values of one sort that a text names."""
-    if sort == "price level":
-        return {level for level, pattern in slot_words.closed()["price_level"].items() if pattern.search(text)}
-    read = read_quantities(text, language)
-    if sort == "time":
-        return {time_value(time.minutes) for time in read.times}
-    return {f"{number.base_values()[0]:g}" for number in read.numbers if number.dimension in MONEY}
+    return len({value for text in before for value in values_in(text, made.scope, newer.language)}) == 1

@@ -1,0 +1,272 @@
+"""A conversation's texts -> what they state, sentence by sentence, with their places.
+
+In: `StatedPiece`s, each a text that one author wrote. Out: `Statement`s: what plainly gives a value (`clashes.plain`), wishes and facts,
+and the fields of JSON records. Questions, requests, suppositions, quotations, code, what once was and what others like are none. A record is
+known by its id or name: the same field of the same record with another value is another state of it, or an error.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache
+
+from msgspec import Struct
+
+from proxy.grounding.claims.checkable import has_verb
+from proxy.grounding.clashes.certainty import is_hypothetical, speaks_in_earnest
+from proxy.grounding.clashes.kinds import Declared, Origin, StatedPiece, Statement, StatementKind, statement_hash
+from proxy.grounding.clashes.plain import WISHES, declared, is_change, may_declare
+from proxy.grounding.evidence.asserted import is_question, is_request
+from proxy.language.detection import language
+from proxy.language.names import folded
+from proxy.language.patterns import LazyPattern
+from proxy.language.text import split_sentences
+
+MAX_STATEMENTS = 400
+"""Of one piece: a pasted book is not read to its end."""
+MAX_CHARS = 400
+"""A longer sentence is no statement that somebody would take back."""
+MAX_RECORD_CHARS = 100_000
+_MAX_VALUE_CHARS = 80
+_BRIEF_WORDS = 6
+_FEW_WORDS = 3
+"""Fewer state nothing: a greeting, a thank-you."""
+_DIGIT = re.compile(r"\d")
+_WORD = re.compile(r"\w+")
+_CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]+`", re.S)
+_INLINE_QUOTE = re.compile(r"\"[^\"\n]{2,300}\"|“[^”\n]{2,300}”|„[^“”\n]{2,300}[“”]|«[^»\n]{2,300}»")
+_MARKS = re.compile(r"^[\s>*#•–-]*(?:\d{1,3}[.)]\s+)?")
+_WISH = LazyPattern(
+    r"\b(?:prefer\w*|lov(?:e|es|ing)|like|hate\w*|enjoy\w*|dislike\w*|favou?rite|want|wants|need|needs|must|ha(?:ve|s) to|only|at most|"
+    r"at least|no more than|max(?:imum)?|allerg\w+|intolerant|cannot|can['’]?t|do(?:es)?(?: not|n['’]t)|never|always|avoid\w*|budget|"
+    r"bevorzug\w*|lieb\w{1,2}|mag|möchte\w*|will|wollen|brauch\w*|hass\w*|gern\w?|muss|müssen|darf|dürfen|nur|höchstens|mindestens|"
+    r"nie(?:mals)?|immer|vertrage?|kein\w{0,2}|"
+    r"prefier\w+|gustan?|encantan?|odi[oa]|quier\w+|queremos|necesit\w+|debe\w*|solo|sólo|como máximo|al menos|alérgic\w+|nunca|siempre|"
+    r"presupuesto|"
+    r"préfèr\w+|aim\w{1,4}|adore|déteste|veux|voudrais|voulons|besoin|doi\w+|il faut|uniquement|seulement|au plus|au moins|jamais|toujours|"
+    r"allergique)\b",
+    re.I,
+)
+"""How somebody says what they like, want or may have."""
+_PAST = LazyPattern(
+    r"\b(?:used to|formerly|previously|back then|when i was|as a (?:child|kid)|years ago|früher|damals|ehemals|als kind|"
+    r"vor (?:\w+ )?jahren|solía|antes (?:vivía|era|tenía|trabajaba|me|comía)|hace (?:\w+ )?años|de niñ[oa]|"
+    r"autrefois|jadis|dans le temps|avant,? (?:j['’]|je|nous|on)|il y a (?:\w+ )?ans|(?:quand|lorsque) j['’]étais)\b",
+    re.I,
+)
+_REPORTED = LazyPattern(
+    r"\b(?:said|says|wrote|writes|claim(?:s|ed)|told me|according to|the (?:review|article|email|ad|website|book|text|song) (?:states|"
+    r"reads)|sagte?|schrieb|schreibt|behauptet\w?|meinte|laut|dijo|dice|escribi[óo]|afirma|según|a dit|écrit|affirme|selon|d['’]après)\b",
+    re.I,
+)
+_OF_ANOTHER = LazyPattern(
+    r"^\W*(?:(?:and|but|und|aber|y|pero|et|mais)\s+)?(?:(?:my|our|his|her|their|(?:the )?(?:user|customer)['’]s|meine?[nrms]?|"
+    r"unsere?[nrms]?|mis?|nuestr[oa]s?|mon|ma|mes|notre|nos)\s+(?:\w+ )?(?:wife|husband|partner|girlfriend|boyfriend|mother|mom|mum|"
+    r"father|dad|son|daughter|kids?|child(?:ren)?|brother|sister|parents?|friends?|boss|colleagues?|roommate|neighbou?rs?|uncle|aunt|grand\w+|cousins?|"
+    r"frau|mann|ehe(?:mann|frau)|freund\w*|mutter|vater|sohn|tochter|kind(?:er)?|bruder|schwester|eltern|chef(?:in)?|kolleg\w+|nachbar\w*|"
+    r"espos[oa]|mujer|marido|pareja|novi[oa]|madre|padres?|hij[oa]s?|herman[oa]s?|amig[oa]s?|jef[ea]|vecin[oa]s?|"
+    r"femme|mari|copine?|copain|mère|père|fils|fille|enfants?|frère|s(?:œ|oe)ur|ami[es]{0,2}|patron|collègues?|voisin\w*)\b"
+    r"(?! (?:and|und|y|et) (?:i|me|ich|yo|moi)\b)|(?:he|she|they|er|él|ella|ellos|ellas|il|elle|ils|elles|people|everyone|viele|manche|"
+    r"la gente|les gens)\s+(?!(?:is|are|was|ist|sind|es|est|y a|faut)\b))",
+    re.I,
+)
+"""How a sentence begins that is about somebody else than its author."""
+_PRONOUNS = frozenset("i me my mine we us our ich mir mich wir uns yo mí mi me nos nosotros je j m moi mon ma mes nous notre".split())  # noqa: SIM905
+_PRONOUN_STEMS = ("mein", "unser", "nuestr")
+_OF_THE_USER = LazyPattern(
+    r"\b(?:the |this )?(?:user|customer|client|traveller|guest)(?:['’]s)?\b|\b(?:der |die )?(?:nutzer|kunde|kundin|benutzer)(?:in|"
+    r"s)?\b|\b(?:el |la )?(?:usuario|usuaria|cliente)\b|"
+    r"\bl['’](?:utilisateur|utilisatrice)\b|\b(?:le client|la cliente)\b",
+    re.I,
+)
+_TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},:]|-?\d[\d.eE+-]*|true|false|null')
+_IDENTITY = re.compile(r"(?:^|_)(?:id|name|title|key|code|number|no|nr|email|sku|iban|isbn|symbol|ticker|poi|event|location)$", re.I)
+_UNSTABLE = re.compile(
+    r"(?:^|_)(?:timestamp|time|updated|created|at|date|request_id|trace_id|page|offset|limit|cursor|took|latency\w*|score|distance|rank)(?:$|_)",
+    re.I,
+)
+_COLON = re.compile(r"\s*:")
+_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+
+class Read(Struct, frozen=True):
+    """What a piece states."""
+
+    statements: tuple[Statement, ...]
+    skipped: int = 0
+    """Sentences that were not read, because of `limit`."""
+    full: int = 0
+    """Sentences that were read in full and count against it."""
+
+
+def speaks_of_the_user(text: str) -> bool:
+    """Whether it names the user, as a memory or a system message does."""
+    return _OF_THE_USER.search(text) is not None
+
+
+def is_first_person(sentence: str) -> bool:
+    """Whether the speaker speaks of themselves."""
+    plain = sentence.lower()
+    return not _PRONOUNS.isdisjoint(_WORD.findall(plain)) or any(map(plain.__contains__, _PRONOUN_STEMS))
+
+
+def read_statements(pieces: Sequence[StatedPiece], tongue: str = "") -> list[Statement]:
+    """The statements of all pieces, in order. `tongue` is their language (ISO 639-1) where it is known."""
+    return [statement for i, piece in enumerate(pieces) for statement in read_piece(piece, i, tongue).statements]
+
+
+def read_piece(piece: StatedPiece, i: int = 0, tongue: str = "", *, limit: int | None = None) -> Read:
+    """The statements of one piece, in its order.
+
+    With `limit` only so many sentences are read in full, the first that somebody says of themselves, and those that declare something
+    plainly: a long message costs what a short one does.
+    """
+    if piece.text.lstrip()[:1] in ("{", "["):
+        records = piece.origin in ("tool_result", "passage")
+        return Read(tuple(_fields(i, piece))[:MAX_STATEMENTS] if records else ())
+    found: list[Statement] = []
+    spoken = cache(lambda: tongue or language(piece.text))  # most messages say nothing of which it would have to be known
+    earnest = cache(lambda: piece.origin == "memory" or (piece.origin == "user" and speaks_in_earnest(piece.text)))
+    own = piece.origin in ("user", "system", "memory")
+    remembered = piece.origin in ("system", "memory")
+    left, skipped = limit if limit is not None else MAX_STATEMENTS, 0
+    for text, start in _sentences(piece.text):
+        says = declared(text, spoken, of_memory=remembered) if own and (remembered or may_declare(text)) else ()
+        if not says and limit is not None:
+            if piece.origin == "user" and not _may_matter(text):
+                continue
+            skipped += left <= 0
+            if left <= 0:
+                continue
+            left -= 1
+        kind = _kind_of(text, piece.origin, says)
+        if kind is not None:
+            found.append(_statement(piece, i, text, start, kind, spoken(), says, earnest=earnest() if says else True))
+        if len(found) >= MAX_STATEMENTS:
+            break
+    return Read(tuple(found), skipped, (limit or 0) - left if limit is not None else 0)
+
+
+def as_statement(
+    text: str,
+    *,
+    kind: StatementKind | None = None,
+    origin: Origin = "user",
+    piece: int = 0,
+    tongue: str = "en",
+    timestamp: float | None = None,
+) -> Statement:
+    """`text` as one statement whatever it is, where somebody else has cut it: a proposal, one half of a pair."""
+    says = declared(text, tongue, of_memory=origin == "memory")
+    kind = kind or _kind_of(text, origin, says) or "fact"
+    return _statement(StatedPiece(text, origin, timestamp=timestamp), piece, text, 0, kind, tongue, says)
+
+
+def _statement(
+    piece: StatedPiece,
+    i: int,
+    text: str,
+    start: int,
+    kind: StatementKind,
+    tongue: str,
+    says: tuple[Declared, ...],
+    *,
+    earnest: bool = True,
+    digest: str = "",
+) -> Statement:
+    update = piece.origin in ("user", "memory") and (is_change(text) or any(one.change for one in says))
+    digest = digest or statement_hash(text, piece.origin)
+    place = (i, start, start + len(text), digest, piece.message, piece.timestamp, piece.source)
+    return Statement(text, kind, piece.origin, *place, update=update, language=tongue, declares=says, earnest=earnest)
+
+
+def _may_matter(sentence: str) -> bool:
+    """Whether a user's sentence may be of themselves, give a value, or tell how to answer; what is told of the world is not."""
+    brief = sentence.count(" ") < _BRIEF_WORDS
+    return brief or _DIGIT.search(sentence) is not None or is_first_person(sentence) or is_change(sentence)
+
+
+def _sentences(text: str) -> Iterator[tuple[str, int]]:
+    """``(sentence, start)`` without marks of lists and white space; code is left out."""
+    plain = _CODE.sub(lambda match: " " * len(match[0]), text) if "`" in text else text
+    at = 0
+    for sentence in split_sentences(plain):
+        start, at = at, at + len(sentence)
+        mark = _MARKS.match(sentence)
+        if sentence.lstrip().startswith(">"):
+            continue
+        skipped = mark.end() if mark is not None else 0
+        said = sentence[skipped:].rstrip()
+        if said and len(said) <= MAX_CHARS:
+            yield text[start + skipped : start + skipped + len(said)], start + skipped
+
+
+def _kind_of(text: str, origin: Origin, says: Sequence[Declared]) -> StatementKind | None:
+    """What a sentence is; None for what states nothing of its author, or of the world: a question, a greeting, a request."""
+    if says:
+        return "preference" if says[0].attribute in WISHES else "fact"
+    said = _INLINE_QUOTE.sub(lambda match: " " * len(match[0]), text)
+    if len(_WORD.findall(said)) < _FEW_WORDS or _is_of_another(text, said, origin):
+        return None
+    if is_question(said) or is_hypothetical(said) or _PAST.search(said) is not None:
+        return None
+    own = origin in ("user", "system", "memory")
+    if own and (_WISH.search(said) is not None or (is_request(said) and _DIGIT.search(said) is not None)):
+        return "preference"
+    return "fact" if has_verb(said) and not is_request(said) else None
+
+
+def _is_of_another(text: str, said: str, origin: Origin) -> bool:
+    """Whether it is somebody else's words, or about them: '"I love bacon" is printed on the shirt', "My wife hates fish"."""
+    if _REPORTED.search(said) is not None and not is_first_person(said):
+        return True
+    return _OF_ANOTHER.match(said) is not None or (origin == "user" and any(map(is_first_person, _INLINE_QUOTE.findall(text))))
+
+
+# ---- records ----
+
+
+def _fields(i: int, piece: StatedPiece) -> Iterator[Statement]:
+    """The fields of the records in a JSON text, each a fact; none of a text that is no JSON, and of a record without an identity."""
+    text = piece.text
+    if len(text) > MAX_RECORD_CHARS:
+        return
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return
+    for record in _records(text):
+        identity = next((key for key, (start, end) in record.items() if _IDENTITY.search(key) and _scalar(text[start:end])), None)
+        entity = f"{identity}={_scalar(text[slice(*record[identity])])}" if identity is not None else ""
+        for key, (start, end) in record.items() if entity else ():
+            value = _scalar(text[start:end])
+            if key != identity and value not in ("null", "", "-") and len(value) <= _MAX_VALUE_CHARS and not _UNSTABLE.search(key):
+                says = (Declared(f"field:{key}", value, 0, end - start, scope=entity),)
+                digest = statement_hash(f"{entity}\0{key}\0{value}", piece.origin)
+                yield _statement(piece, i, text[start:end], start, "fact", "en", says, digest=digest)
+
+
+def _records(text: str) -> Iterator[dict[str, tuple[int, int]]]:
+    """Of each object of valid JSON the places of its scalars, by their keys: inner objects come before those that hold them."""
+    levels: list[dict[str, tuple[int, int]] | None] = []
+    key = ""
+    for match in _TOKEN.finditer(text):
+        mark, level = match[0], levels[-1] if levels else None
+        if mark in "{[":
+            levels.append({} if mark == "{" else None)
+        elif mark in "}]":
+            if (record := levels.pop()) is not None:
+                yield record
+        elif level is None or mark in ":,":
+            continue
+        elif _COLON.match(text, match.end()) is not None:
+            key = _CAMEL.sub("_", str(json.loads(mark))).lower()
+        else:
+            level[key] = match.span()
+
+
+def _scalar(literal: str) -> str:
+    value = json.loads(literal)
+    return " ".join(folded(value).split()) if isinstance(value, str) else literal
