@@ -30,7 +30,6 @@ from benchmarks import reflection_corrections as messages
 from benchmarks import reflection_signals as signals
 from benchmarks.clash import found_in, through
 from benchmarks.load.statistics import wilson
-from proxy.grounding.clashes.statements.stance import Stance
 from proxy.grounding.judging.grounder import Grounder
 from proxy.models.embedding.embedder import BatchingEmbedder
 from proxy.models.embedding.use import UseEncoder, available_cores
@@ -38,7 +37,7 @@ from proxy.models.verifier.onnx import FOLDER, OnnxVerifier
 from proxy.models.verifier.verifier import LocalVerifiers
 
 Figures = dict[str, tuple[int, int]]
-STATEMENTS, DETECTING = "proxy.grounding.clashes.statements.", "proxy.grounding.clashes.detecting."
+CLASHES = "proxy.grounding.clashes."
 VALUES, SIGNALS = "proxy.grounding.values.", "proxy.stages.reflection.signals."
 NEVER = re.compile(r"(?!x)x")
 
@@ -69,18 +68,11 @@ def each(area: str, module: str, **off: Any) -> list[Pack]:
 
 
 PACKS: Sequence[Pack] = (
-    Pack("clash", "stance", STATEMENTS + "stance", {"read_stance": Stance((), ()), "has_stance": False}, whole=True),
-    Pack(
-        "clash", "categories", STATEMENTS + "categories", {"kinds_in": frozenset(), "is_without": False, "names_member": False}, whole=True
-    ),
-    Pack("clash", "plain sentences", STATEMENTS + "plain", {"declared": ()}, whole=True),
-    Pack("clash", "labels", STATEMENTS + "labels", {"labelled": None}, whole=True),
-    Pack("clash", "words of slots", STATEMENTS + "slot_words", {"closed": {"price_level": {}}}, whole=True),
-    Pack("clash", "places", STATEMENTS + "places", {"are_apart": str.__ne__, "can_both_hold": str.__eq__}, whole=True),
-    *each("clash", STATEMENTS + "slots", _places=(), _dates_and_times=(), _amounts=()),
-    *each("clash", STATEMENTS + "cues", is_question=False, is_hypothetical=False, is_update=False, other_person=""),
-    *each("clash", DETECTING + "detection", _declared=None, _made=None, _two_values=None, _loved_and_hated=None),
-    *each("clash", DETECTING + "certainty", speaks_in_earnest=True, is_staged=False, _something_new=False),
+    Pack("clash", "plain sentences", CLASHES + "plain", {"declared": ()}, whole=True),
+    Pack("clash", "places", CLASHES + "places", {"are_apart": str.__ne__, "can_both_hold": str.__eq__}, whole=True),
+    *each("clash", CLASHES + "reading", is_first_person=True, _is_of_another=False, _PAST=NEVER),
+    *each("clash", CLASHES + "deciding", _declared=None, _made=None),
+    *each("clash", CLASHES + "certainty", speaks_in_earnest=True, is_hypothetical=False, is_staged=False, _something_new=False),
     *each("corrections", SIGNALS + "corrections", _override=None, _rejected=None, _as_a_whole=None, _HIDDEN=NEVER),
     *each("results", SIGNALS + "result_text", COMPLAINT=NEVER, _SHELL=NEVER, _PROGRAM=NEVER, _HTTP_ERROR=NEVER, _BUILD=NEVER),
     *each("results", SIGNALS + "result_json", _process=None, _flagged=None, _envelope=None, _detailed=None, _unwrapped=None),
