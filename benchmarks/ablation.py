@@ -69,10 +69,12 @@ def each(area: str, module: str, **off: Any) -> list[Pack]:
 
 PACKS: Sequence[Pack] = (
     Pack("clash", "plain sentences", CLASHES + "plain", {"declared": ()}, whole=True),
-    Pack("clash", "places", CLASHES + "places", {"are_apart": str.__ne__, "can_both_hold": str.__eq__}, whole=True),
-    *each("clash", CLASHES + "reading", is_first_person=True, _is_of_another=False, _PAST=NEVER),
-    *each("clash", CLASHES + "deciding", _declared=None, _made=None),
-    *each("clash", CLASHES + "certainty", speaks_in_earnest=True, is_hypothetical=False, is_staged=False, _something_new=False),
+    Pack("clash", "places", CLASHES + "values", {"are_apart": str.__ne__, "can_be_in_both": str.__eq__}),
+    *each(
+        "clash", CLASHES + "reading", is_first_person=True, _is_of_another=False, _PAST=NEVER, speaks_in_earnest=True, is_hypothetical=False
+    ),
+    *each("clash", CLASHES + "deciding", _declared=None, _made=None, _something_new=False),
+    *each("clash", CLASHES + "reading", is_staged=False),
     *each("corrections", SIGNALS + "corrections", _override=None, _rejected=None, _as_a_whole=None, _HIDDEN=NEVER),
     *each("results", SIGNALS + "result_text", COMPLAINT=NEVER, _SHELL=NEVER, _PROGRAM=NEVER, _HTTP_ERROR=NEVER, _BUILD=NEVER),
     *each("results", SIGNALS + "result_json", _process=None, _flagged=None, _envelope=None, _detailed=None, _unwrapped=None),

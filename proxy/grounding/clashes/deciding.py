@@ -2,20 +2,28 @@
 
 In: a `Pair` and, where no rule decides it, what a verifier says of each as a claim that the other is evidence for. Out: a `StatementClash`
 or None. Rules decide what both plainly say of one attribute. For everything else the built-in answer to "can both be true of the same
-person now?" is whether the verifier calls one contradicted by the other. Pure: who asks is `clashes.detector`.
+person now?" is whether the verifier calls one contradicted by the other. A clash is certain where it can be acted on: what holds only for
+a task (a budget, a number of guests) clashes only while nothing else has come up, or where the change is said as such; "make it 8 pm" where
+one time only was spoken of. Pure: who asks is `clashes.detector`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec import Struct
 
 from proxy.exchange.judgements import ClaimPair, Support
-from proxy.grounding.clashes.certainty import clash_declared, is_one_of_several
 from proxy.grounding.clashes.kinds import ClashType, Declared, Pair, Statement, StatementClash
-from proxy.grounding.clashes.plain import IT, values_in
-from proxy.grounding.clashes.plain_things import whole
+from proxy.grounding.clashes.plain import IT
+from proxy.grounding.clashes.reading import is_one_of_several
+from proxy.grounding.clashes.values import PRODUCT_PLACES, REPLY_LANGUAGE, contradict, values_in, whole
 from proxy.grounding.evidence.reading import FUNCTION_WORDS
 from proxy.grounding.evidence.retrieval import terms
+from proxy.language.detection import language
+from proxy.language.names import folded
+from proxy.language.number_words import LANGUAGES
 
 CONTRADICTED = 0.93
 """Probability of a contradiction, by the direction that says so more, from which two statements clash. With the built-in verifier 4% of
@@ -28,8 +36,42 @@ CRITICAL = frozenset(("diet", "allergy", "budget", "email", "phone"))
 """A wrong value costs health, money, or sends something to somebody else."""
 CRITICAL_SHARE = 0.1
 """Budgets that differ by more than this share of the larger one are critical."""
+MAX_SCANNED_CHARS = 20_000
+"""Of the conversation, in which another value of the same sort is looked for; in a longer one it is not told what "it" is."""
+OF_A_TASK = frozenset(("budget", "people")) | PRODUCT_PLACES
+"""What holds for one thing that somebody plans or runs, and not for them."""
+_LONG_WORD = re.compile(r"[^\W\d_]{4,}")
+_SMALL_WORDS = frozenset(
+    [
+        "please",
+        "thanks",
+        "thank",
+        "what",
+        "there",
+        "hello",
+        "okay",
+        "bitte",
+        "danke",
+        "gibt",
+        "hallo",
+        "gracias",
+        "favor",
+        "hola",
+        "merci",
+        "bonjour",
+        "voila",
+    ]
+)
 _VITAL = ("allerg", "alérg", "alergi", "intoler", "intolér", "medic", "medik", "médic")
 _REMEMBERED = frozenset(("tool_result", "passage", "memory"))
+
+
+class SaidSentence(Struct, frozen=True):
+    """A user's, or the model's, message, as far as it bears on a clash."""
+
+    position: int
+    text: str
+    of_user: bool = True
 
 
 def by_rule(pair: Pair) -> StatementClash | None:
@@ -110,6 +152,12 @@ def _words_of_both(pair: Pair) -> str:
     return " ".join(list(dict.fromkeys(common))[:3]) or pair.older.kind
 
 
+def _excluding(older: Statement, newer: Statement) -> tuple[Declared, Declared] | None:
+    """The first two declarations of `older` and `newer` that exclude each other."""
+    found = ((old, new) for new in newer.declares for old in older.declares if contradict(old, new))
+    return next(found, None)
+
+
 def _said_twice(older: Statement, newer: Statement) -> StatementClash | None:
     if older.kind != "fact" and not older.declares:
         return None  # nobody minds that a wish is repeated
@@ -118,7 +166,7 @@ def _said_twice(older: Statement, newer: Statement) -> StatementClash | None:
 
 def _declared(older: Statement, newer: Statement) -> StatementClash | None:
     """Both plainly say the same of the same, and the two values exclude each other."""
-    values = clash_declared(older, newer)
+    values = _excluding(older, newer)
     if values is None:
         return None
     old, new = values
@@ -164,3 +212,60 @@ def _simultaneous(older: Statement, newer: Statement) -> bool:
     if older.timestamp is not None and newer.timestamp is not None:
         return older.timestamp == newer.timestamp
     return older.piece == newer.piece or (older.message is None and newer.message is None)
+
+
+# ---- whether it is certain ----
+
+
+def is_certain(clash: StatementClash, said: Sequence[SaidSentence]) -> bool:
+    """Whether a clash can be acted on, given what the user and the model have said. Two of one message are certain only as a change."""
+    older, newer = clash.older, clash.newer
+    if clash.type == "DUPLICATE_FACTS" or not {older.origin, newer.origin} <= {"user", "memory"}:
+        return False
+    if not older.earnest or not newer.earnest:
+        return False
+    together = older.message == newer.message and older.message is not None and newer.origin == "user"
+    both = _excluding(older, newer)
+    if older.origin == newer.origin == "user" and len({tongue for one in (older, newer) if (tongue := _tongue(one.text))}) > 1:
+        return False  # two languages, two texts
+    if both is None:
+        return not together and _is_what_it_means(older, newer, said)
+    if together and not both[1].change:
+        return False
+    if both[0].attribute == REPLY_LANGUAGE:  # of one answer, or of all
+        return False
+    of_task = both[0].attribute in OF_A_TASK or both[0].of_task or both[1].of_task
+    return not of_task or both[1].change or not _something_new(older, newer, said)
+
+
+def _tongue(text: str) -> str:
+    """The language of a sentence, where it is one of the four and plain to see."""
+    found = language(text, default="")
+    return found if found in LANGUAGES else ""
+
+
+def _something_new(older: Statement, newer: Statement, said: Sequence[SaidSentence]) -> bool:
+    """Whether something came up since the older one was said that was not spoken of before."""
+    if older.message is None or newer.message is None:
+        return True
+    before: set[str] = set()
+    since: set[str] = set()
+    for one in said:
+        if one.of_user and one.position <= newer.message:
+            (since if one.position > older.message else before).update(_words(one.text))
+    return bool(since - before - set(_words(newer.text)))
+
+
+def _words(text: str) -> Iterable[str]:
+    return (word for found in _LONG_WORD.findall(text) if (word := folded(found)) not in FUNCTION_WORDS and word not in _SMALL_WORDS)
+
+
+def _is_what_it_means(older: Statement, newer: Statement, said: Sequence[SaidSentence]) -> bool:
+    """Whether "make it 8 pm" can only mean the older statement's value: no other of its sort was spoken of."""
+    made = next((one for one in newer.declares if one.attribute == IT), None)
+    if made is None or older.origin != "user" or older.message is None or newer.message is None:
+        return False
+    before = [one.text for one in said if one.position < newer.message]
+    if sum(map(len, before)) > MAX_SCANNED_CHARS:
+        return False
+    return len({value for text in before for value in values_in(text, made.scope, newer.language)}) == 1

@@ -21,7 +21,7 @@ from proxy.errors import ModelUnavailable
 from proxy.grounding.clashes import deciding
 from proxy.grounding.clashes.kinds import Pair, Statement, StatementClash
 from proxy.grounding.clashes.plain import IT
-from proxy.grounding.clashes.plain_things import whole
+from proxy.grounding.clashes.values import whole
 from proxy.grounding.evidence.reading import FUNCTION_WORDS
 from proxy.grounding.evidence.retrieval import terms
 from proxy.grounding.judging.questions import compatible_question

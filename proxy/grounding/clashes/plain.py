@@ -10,16 +10,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import cache
 
-from proxy.grounding.clashes import places, plain_things, plain_words
+from proxy.grounding.clashes import values
 from proxy.grounding.clashes.kinds import Declared
-from proxy.grounding.clashes.plain_words import MAKE_IT, makes_it, may_speak, patterns, speaks_plainly
-from proxy.language.dates import read_dates
+from proxy.grounding.clashes.plain_words import MAKE_IT, OF_A_NAME, SENTENCES
+from proxy.grounding.clashes.values import REPLY_LANGUAGE, values_in
 from proxy.language.names import folded
-from proxy.language.number_words import LANGUAGES, word_value
 from proxy.language.patterns import LazyPattern
-from proxy.language.quantities import read_quantities
-from proxy.language.units import MONEY
 
 MAX_CHARS = 160
 """A longer sentence says more than one thing."""
@@ -55,32 +53,37 @@ _OPENING = frozenset(
     """.split()  # noqa: SIM905
 )
 """With one of these words begins whatever `_LEAD_IN` and `_CHANGE` match: few sentences do."""
-IT = "it"
-"""The attribute of "make it 8 pm": its scope says of what sort the value is, ``time``, ``budget`` or ``price level``."""
-REPLY_LANGUAGE = "reply language"
-WISHES = frozenset((IT, REPLY_LANGUAGE, "budget", "diet", "allergy", "seat", "price level"))
-"""Attributes by which somebody says what they want or may have, and not only what is so."""
-_NO_NAMES = frozenset(
+_MAKING = frozenset(
     """
-    i ich yo je a the monday tuesday wednesday thursday friday saturday sunday montag dienstag mittwoch donnerstag freitag samstag sonntag
-    tomorrow today back later maybe lunes martes miercoles jueves viernes sabado domingo lundi mardi mercredi jeudi vendredi samedi
-    dimanche home bald morgen heute zuruck manana hoy demain
+    please let's make change switch bitte mach machen doch dann lieber mejor que cámbialo ponlo plutôt disons mettez mets changez
     """.split()  # noqa: SIM905
 )
-_LINKS = frozenset(("de", "la", "del", "las", "los", "am", "der", "of", "the", "upon", "sur", "le", "les", "den", "an", "von", "van", "du"))
-_ARTICLE = re.compile(r"^(?:the |la |las |los |el |les |le |l['’])", re.I)
+_SPEAKING = frozenset(
+    """
+    i i'm i've we we're we'll we've my our now currently please call don't answer reply respond write always only
+    antworte antworten schreib schreibe schreiben responde contesta escribe réponds répondez écris écrivez
+    ich wir mein meine unser jetzt nun inzwischen mittlerweile aktuell derzeit zurzeit bitte nenn nenne nennen
+    yo vivo vivimos resido residimos me nos mi nuestro ahora actualmente ya no nunca trabajo tengo nací cumplo soy somos estoy como
+    comemos fumo prefiero por llámame llámenme
+    make set change raise lower increase reduce erhöhe setze ändere senke sube baja cambia pon augmente monte baisse
+    production user user's unser unsere nuestra tenemos usamos utilizamos siempre prefers database workplace office number
+    je j'habite j'ai nous on mon notre maintenant désormais actuellement à appelle appelez ne
+    """.split()  # noqa: SIM905
+)
+"""How a sentence begins in which somebody speaks of themselves."""
+_GROUP = re.compile(r"\(\?P<(\w+)>")
+IT = "it"
+"""The attribute of "make it 8 pm": its scope says of what sort the value is, ``time``, ``budget`` or ``price level``."""
+WISHES = frozenset((IT, REPLY_LANGUAGE, "budget", "diet", "allergy", "seat", "price level"))
+"""Attributes by which somebody says what they want or may have, and not only what is so."""
 _SCOPE_CHARS = 4
 """Letters that tell hotels from flights: hotel, hotels, hoteles."""
-BUDGET_SHARE = 0.05
-"""Budgets that differ by less are the same, rounded."""
-_PHONE_DIGITS = 7
-"""As many last digits are the same whether or not the country's number stands before them."""
 
 
 def may_declare(sentence: str) -> bool:
     """Whether `sentence` begins, behind greetings and words of change, as one of somebody's own that declares something."""
     said = sentence.rstrip(_ENDS)
-    return len(said) <= MAX_CHARS and may_speak(said[_opened(sentence)[0] :])
+    return len(said) <= MAX_CHARS and _may_speak(said[_opened(sentence)[0] :])
 
 
 def declared(sentence: str, language: str | Callable[[], str] = "en", *, of_memory: bool = False) -> tuple[Declared, ...]:
@@ -93,7 +96,7 @@ def declared(sentence: str, language: str | Callable[[], str] = "en", *, of_memo
     if not 0 < end <= MAX_CHARS:
         return ()
     start, change = _opened(sentence)
-    if not of_memory and makes_it(sentence[start:]) and (made := _made(sentence, start, end)):
+    if not of_memory and _makes_it(sentence[start:]) and (made := _made(sentence, start, end)):
         return made
     one = _read(sentence, start, end, language, of_memory=of_memory, change=change)
     return (one,) if one is not None else ()
@@ -141,47 +144,22 @@ def sort_of(text: str, language: str) -> tuple[str, str]:
     return "", ""
 
 
-def values_in(text: str, sort: str, language: str) -> dict[str, tuple[int, int]]:
-    """The values of one sort that a text names, and where: ``time``, the same for both halves of the day where the text does not say which,
-    ``budget`` or ``price level``.
-    """
-    if sort == "price level":
-        return {_level(match[0]): match.span() for match in _PRICE_LEVEL.finditer(text)}
-    read = read_quantities(text, language)
-    if sort == "time":
-        return {"/".join(str(minute) for minute in sorted(time.minutes)): (time.start, time.end) for time in read.times}
-    money = (number for number in read.numbers if number.dimension in MONEY)
-    return {f"{number.base_values()[0]:g}": (number.start, number.end) for number in money}
-
-
-_PRICE_LEVEL = LazyPattern(
-    r"\b(?:(?P<low>cheap\w*|budget(?! is|\w| of|:)|affordable|inexpensive|günstig\w*|billig\w*|barat\w+|económic\w+|bon marché|pas chers?)|"
-    r"luxur\w+|deluxe|upscale|luxus\w*|luxuriös\w*|(?:de )?luj\w+|(?:de )?luxe)\b",
-    re.I,
-)
-
-
-def _level(words: str) -> str:
-    found = _PRICE_LEVEL.match(words)
-    return "low" if found is not None and found["low"] else "high"
-
-
 def _read(sentence: str, start: int, end: int, language: str | Callable[[], str], *, of_memory: bool, change: bool) -> Declared | None:
     """``sentence[start:end]`` as a declaration."""
     said = sentence[start:end]
-    if not of_memory and not speaks_plainly(said):
+    if not of_memory and not _speaks_plainly(said):
         return None
-    for attribute, pattern in patterns().items():
+    for attribute, pattern in _patterns().items():
         match = pattern.fullmatch(said)
         if match is None:
             continue
         groups = {name.partition("_")[0]: text for name, text in match.groupdict().items() if text is not None}
-        value = _VALUES[attribute](groups["v"], language if isinstance(language, str) else language())
+        value = values.value_of(attribute, groups["v"], language if isinstance(language, str) else language())
         if value is None:
             continue
         scope = folded(groups.get("who", "") or groups.get("scope", "")).strip()
         attribute, value, scope = _sorted_in(attribute, value, scope)
-        before = places.place(folded(groups["frm"])) if "frm" in groups else ""
+        before = values.place(folded(groups["frm"])) if "frm" in groups else ""
         change = change or "new" in groups
         negated, of_task = "no" in groups, "task" in groups
         return Declared(attribute, value, start, end, scope=scope, negated=negated, change=change, before=before, of_task=of_task)
@@ -191,227 +169,54 @@ def _read(sentence: str, start: int, end: int, language: str | Callable[[], str]
 def _sorted_in(attribute: str, value: str, scope: str) -> tuple[str, str, str]:
     """A number by what is counted, a product by the place that it takes, a price level by what has it, whatever the grammar."""
     if attribute == "number":
-        return f"number of {plain_things.thing(scope)}", value, ""
+        return f"number of {values.thing(scope)}", value, ""
     if attribute == "product":
-        place, name = plain_things.product(value)
-        return place, name, "" if scope in plain_things.PRODUCTION else scope
+        place, name = values.product(value)
+        return place, name, "" if scope in values.PRODUCTION else scope
     return attribute, value, scope[:_SCOPE_CHARS] if attribute == "price level" else scope
 
 
-# ---- values ----
+# ---- how a sentence begins ----
 
 
-def _name(text: str, language: str) -> str | None:
-    """A name: each word with a capital letter, or a small word that names have."""
-    words = text.replace(",", " ").split()
-    known = places.is_known(folded(text))
-    if not known and not all(word[0].isupper() or (i and word in _LINKS) for i, word in enumerate(words)):
-        return None
-    plain = " ".join(folded(text).strip(" .,'").split())
-    return None if plain in _NO_NAMES else plain
+def _speaks_plainly(sentence: str) -> bool:
+    """Whether it begins as one in which somebody says something of themselves, or of somebody by name."""
+    return _first(sentence) in _SPEAKING or OF_A_NAME.match(sentence) is not None
 
 
-def _place(text: str, language: str) -> str | None:
-    name = _name(text, language)
-    return places.place(name) if name is not None else None
+def _makes_it(sentence: str) -> bool:
+    """Whether it begins as one that has something be otherwise."""
+    return _first(sentence) in _MAKING
 
 
-def _employer(text: str, language: str) -> str | None:
-    name = _name(text, language)
-    return None if name is None or places.is_known(name) else name
+def _may_speak(sentence: str) -> bool:
+    """True wherever `_makes_it` or `_speaks_plainly` is, of a sentence or of the first of its clauses."""
+    words = sentence[:48].split(None, 1)
+    first = _bare(words[0]) if words else ""
+    return first in _SPEAKING or first in _MAKING or OF_A_NAME.match(sentence) is not None
 
 
-def _day(text: str, language: str) -> str | None:
-    """One day of the year, and nothing else."""
-    dates = read_dates(text)
-    if len(dates) != 1 or (dates[0].start, dates[0].end) != (0, len(text.rstrip(" ."))) or dates[0].decade:
-        return None
-    readings = {(month, day) for _, month, day in dates[0].readings}
-    return "/".join(f"{month:02d}-{day:02d}" for month, day in sorted(readings)) if all(month and day for month, day in readings) else None
+def _first(sentence: str) -> str:
+    return _bare(sentence[:24].split(" ", 1)[0])
 
 
-def _count(text: str, language: str) -> str | None:
-    """How many, in figures or words; not none."""
-    word = text.lower()
-    tongues = (language, *LANGUAGES) if language in LANGUAGES else LANGUAGES
-    number = float(word) if word.isdigit() else next((v for tongue in tongues if (v := word_value(word, tongue)) is not None), None)
-    number = _TOGETHER.get(word) if number is None else number
-    return f"{number:g}" if number and (word.isdigit() or number < 200) else None
+def _bare(word: str) -> str:
+    return word.lower().replace("’", "'").rstrip(",:;").partition("-")[0]
 
 
-_TOGETHER = {"zweit": 2, "dritt": 3, "viert": 4, "fünft": 5, "sechst": 6}
-"""Of "zu zweit"."""
+@cache
+def _patterns() -> dict[str, re.Pattern[str]]:
+    """By attribute one pattern of all its sentences; its groups are numbered behind their names: ``v_1``, ``v_4``."""
+    return {attribute: re.compile(_numbered("|".join(sentences)), re.I) for attribute, sentences in SENTENCES.items()}
 
 
-def _how_many(text: str, language: str) -> str | None:
-    """How many there are, none among them."""
-    word = folded(text)
-    if word in plain_things.NONE:
-        return "0"
-    return "1" if word in plain_things.ONE else _count(text, language)
+def _numbered(pattern: str) -> str:
+    """`pattern` with each group's name made its own: a name may stand in it once."""
+    seen = 0
 
+    def named(match: re.Match[str]) -> str:
+        nonlocal seen
+        seen += 1
+        return f"(?P<{match[1]}_{seen}>"
 
-def _workplace(text: str, language: str) -> str | None:
-    """A known place, since much else that somebody works in has a capital letter; also in "unser Londoner Büro"."""
-    name = folded(text).strip()
-    found = next(
-        (
-            one
-            for one in (name, name.removesuffix("er"), f"{name.removesuffix('er')}en", f"{name.removesuffix('ner')}en")
-            if places.is_known(one)
-        ),
-        None,
-    )
-    return None if found is None else places.place(found)
-
-
-def _money(text: str, language: str) -> str | None:
-    """``500 EUR``; the unit is left out where none is said."""
-    quantities = read_quantities(text.strip(), language).numbers
-    if len(quantities) != 1:
-        return None
-    return f"{quantities[0].base_values()[0]:g} {quantities[0].dimension}".strip()
-
-
-def _food(text: str, language: str) -> str | None:
-    word = re.sub(r"^(?:eine[mnr]? |einen )", "", _ARTICLE.sub("", folded(text)))
-    return word if word.endswith("ss") else word.removesuffix("s") or None
-
-
-_KINDS = (
-    ("vegan", "vegan vegetalien"),
-    ("vegetarian", "vegetari vegetarier"),
-    ("pescatarian", "pesc"),
-    ("pork", "pork schwein cerdo porc"),
-    ("meat", "meat fleisch carne viande"),
-    ("fish", "fish fisch poisson"),
-    ("dairy", "cheese kase queso fromage"),
-    ("window", "window fenster ventan hublot fenetre"),
-    ("aisle", "aisle gang pasillo couloir"),
-    ("low", "budget cheap afford inexpens low-cost gunstig billig preiswert barat econom bon pas"),
-    ("high", "luxur five-star 5-star 5 cinq high-end upscale premium luxus gehoben teur funf-stern de"),
-    ("married", "married verheiratet casad marie"),
-    ("single", "single ledig solter celibataire"),
-    ("divorced", "divorc geschieden"),
-    ("smokes", "smok rauch fum"),
-)
-
-
-def _kind(text: str, language: str) -> str | None:
-    """One name for a word of a closed list, whatever the language."""
-    plain = folded(text)
-    if plain == "pescado":
-        return "fish"
-    return next((kind for kind, stems in _KINDS if plain.startswith(tuple(stems.split()))), None)
-
-
-_LEFT_OUT = {
-    "vegan": frozenset(("meat", "pork", "fish", "dairy")),
-    "vegetarian": frozenset(("meat", "pork", "fish")),
-    "pescatarian": frozenset(("meat", "pork")),
-}
-
-
-_VALUES: dict[str, Callable[[str, str], str | None]] = {
-    "location": _place,
-    "name": _name,
-    "nickname": _name,
-    "employer": _employer,
-    "workplace": _workplace,
-    "number": _how_many,
-    "product": lambda text, _: text,
-    "email": lambda text, _: text.lower(),
-    "phone": lambda text, _: re.sub(r"\D", "", text)[-_PHONE_DIGITS:],
-    "birthday": _day,
-    "age": _count,
-    "people": _count,
-    "budget": _money,
-    "allergy": _food,
-    "diet": _kind,
-    "seat": _kind,
-    "price level": _kind,
-    "marital status": _kind,
-    "smoking habit": _kind,
-    REPLY_LANGUAGE: lambda text, _: next(name for name, words in plain_words.TONGUES.items() if text.lower() in words.split()),
-}
-
-
-# ---- two values ----
-
-
-def contradict(older: Declared, newer: Declared) -> bool:
-    """Whether the two cannot both be so of one person at one time, for certain."""
-    if (older.attribute, older.scope) != (newer.attribute, newer.scope):
-        pairs = ((older, newer), (newer, older))
-        return any(plain_things.is_more_than_all(part.attribute, part.value, whole.attribute, whole.value) for part, whole in pairs)
-    judge = _JUDGES.get(older.attribute)
-    if judge is not None:
-        return judge(older, newer)
-    return _other_value(older, newer, lambda one, other: one != other)
-
-
-def _other_value(older: Declared, newer: Declared, exclude: Callable[[str, str], bool]) -> bool:
-    """Two values of which each excludes the other, or the same once said and once denied."""
-    if older.negated or newer.negated:
-        return older.negated != newer.negated and older.value == newer.value
-    return exclude(older.value, newer.value)
-
-
-def _locations(older: Declared, newer: Declared) -> bool:
-    """A move is one whatever the places; two plain statements only where it is known that neither lies in the other."""
-    if newer.before and not older.negated:
-        return places.place(older.value) == newer.before and older.value != newer.value
-    if newer.change:
-        return _other_value(older, newer, lambda one, other: not places.can_both_hold(one, other))
-    return _other_value(older, newer, places.are_apart)
-
-
-def _names(older: Declared, newer: Declared) -> bool:
-    """Two names of which neither is a part, or a short form, of the other."""
-    return _other_value(older, newer, lambda one, other: not (_is_part(one, other) or _is_part(other, one)))
-
-
-def _is_part(short: str, long: str) -> bool:
-    """Whether its letters stand in the other in their order, from the same first letter on: Tom of Thomas, Anna of Anna Schmidt."""
-    letters = iter(long)
-    return short[:1] == long[:1] and all(letter in letters for letter in short)
-
-
-def _allergies(older: Declared, newer: Declared) -> bool:
-    """One can have several: only the same one, said and denied."""
-    return older.value == newer.value and older.negated != newer.negated
-
-
-def _days(older: Declared, newer: Declared) -> bool:
-    return not set(older.value.split("/")) & set(newer.value.split("/"))
-
-
-def _budgets(older: Declared, newer: Declared) -> bool:
-    (one, _, unit), (other, _, other_unit) = older.value.partition(" "), newer.value.partition(" ")
-    if unit and other_unit and unit != other_unit:
-        return False
-    worth = sorted((float(one), float(other)))
-    return worth[1] - worth[0] > BUDGET_SHARE * worth[1]
-
-
-def _diets(older: Declared, newer: Declared) -> bool:
-    """What one leaves out and the other eats; or a diet said and denied."""
-    if older.value == newer.value:
-        return older.negated != newer.negated
-    leaves = [_LEFT_OUT.get(one.value, frozenset()) if not one.negated else frozenset() for one in (older, newer)]
-    eats = [one.value if one.value not in _LEFT_OUT and not one.negated else "" for one in (older, newer)]
-    return eats[1] in leaves[0] or eats[0] in leaves[1]
-
-
-_JUDGES: dict[str, Callable[[Declared, Declared], bool]] = {
-    "location": _locations,
-    "workplace": _locations,
-    **dict.fromkeys(plain_things.PLACES, lambda older, newer: _other_value(older, newer, plain_things.other_product)),
-    "name": _names,
-    "nickname": _names,
-    "employer": _names,
-    "birthday": _days,
-    "budget": _budgets,
-    "diet": _diets,
-    "allergy": _allergies,
-}
+    return _GROUP.sub(named, pattern)

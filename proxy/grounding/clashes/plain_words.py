@@ -8,9 +8,8 @@ it was before, ``scope`` what it is for, ``who`` another than the speaker. Small
 from __future__ import annotations
 
 import re
-from functools import cache
 
-from proxy.grounding.clashes import plain_things
+from proxy.grounding.clashes.values import LEXICON, words_of
 
 _NOW_EN, _NOW_DE = r"(?P<new>now|currently|these days)", r"(?P<new>jetzt|nun|inzwischen|mittlerweile|aktuell|derzeit|zurzeit)"
 _NOW_ES, _NOW_FR = r"(?P<new>ahora|actualmente)", r"(?P<new>maintenant|désormais|actuellement|à présent)"
@@ -46,16 +45,21 @@ _PER_NIGHT = (
 )
 """What a price level comes to; it says the same once more."""
 
-TONGUES = {
-    "English": "english englisch inglés ingles anglais",
-    "German": "german deutsch alemán aleman allemand",
-    "Spanish": "spanish spanisch español espagnol castellano",
-    "French": "french französisch francés frances français",
-    "Italian": "italian italienisch italiano italien",
-    "Portuguese": "portuguese portugiesisch portugués portugais",
-}
-"""Languages, by their names in four of them."""
-_TONGUE = rf"(?P<v>{'|'.join(' '.join(TONGUES.values()).split())})"
+_TONGUE = rf"(?P<v>{'|'.join(' '.join(LEXICON['tongues'].values()).split())})"
+_THING = rf"(?P<scope>{'|'.join(sorted(set(' '.join(LEXICON['things'].values()).split()), key=len, reverse=True))})"
+_N = r"(?P<v>\d{1,4}|[^\W\d]{2,14})"
+_NAMES = "|".join(sorted(words_of(" ".join(LEXICON["products"].values())), key=len, reverse=True))
+_PRODUCT = rf"(?P<v>(?:{_NAMES})(?: (?:v|version )?\d{{1,4}}(?:\.\d{{1,3}}){{0,2}})?(?: lts)?)"
+_WHERE_EN = r"(?P<scope>(?:production |prod |staging |test |testing |dev |development |local |analytics |reporting )?)"
+_PLACE_WORDS = (
+    "database|db|datenbank|base de datos|base de données|operating system|os|betriebssystem|web server|webserver|cloud|message broker"
+)
+_SYSTEMS_EN = "app|application|backend|service|system|server|deployment|site|website|project|product|stack|platform"
+_TOWN = r"(?P<v>[^\W\d_][\w'’.-]*?(?: [^\W\d_][\w'’.-]*?){0,2}?)"
+_SUBJECTS = (
+    rf"(?i:the|die|das|la|el|le) (?:production |prod |staging |test |dev |development |local |analytics |reporting )?"
+    rf"(?i:{_PLACE_WORDS}|{_SYSTEMS_EN}|app|anwendung|dienst|plattform|aplicación|servidor|sistema|servicio|serveur|système)\b"
+)
 
 SENTENCES: dict[str, tuple[str, ...]] = {
     "reply language": (
@@ -66,7 +70,51 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         rf"(?:por favor,? )?(?:responde|contesta|escribe)(?:me)?(?: siempre)? en {_TONGUE}(?: por favor)?",
         rf"(?:réponds|répondez|écris|écrivez)(?:-moi)?(?: toujours)? en {_TONGUE}",
     ),
-    **plain_things.SENTENCES,
+    "workplace": (
+        rf"my (?:office|workplace|desk) is(?: {_NOW_EN})?(?: located)? in {_TOWN}(?: {_NOW_EN})?|my (?:office|workplace): {_TOWN}|"
+        rf"(?:i|we)(?: {_NOW_EN})? (?P<no>do ?n['’]t |do not |no longer )?work(?: {_NOW_EN})? (?:from|in|at|out of) (?:our|the|my) {_TOWN} "
+        rf"(?:office|branch|site)(?: {_NOW_EN})?|(?:i|we)(?: {_NOW_EN})? work(?: {_NOW_EN})? in {_TOWN}|"
+        rf"(?:i['’]m|i am|we['’]re|we are) based (?:in|at) (?:our|the) {_TOWN} office|"
+        rf"(?:the )?user(?:'s|’s)? (?:office|workplace) is in {_TOWN}|(?:the )?user works (?:from|in|at) the {_TOWN} office",
+        rf"mein (?:büro|arbeitsplatz) (?:ist|liegt|befindet sich)(?: {_NOW_DE})? in {_TOWN}|"
+        rf"ich arbeite(?: {_NOW_DE})?(?P<no> nicht(?: mehr)?)? (?:in|aus|von) (?:unserem|dem|meinem) "
+        rf"(?:büro in {_TOWN}|{_TOWN} büro)(?: aus)?|"
+        rf"ich arbeite(?: {_NOW_DE})?(?: im büro)? in {_TOWN}",
+        rf"mi (?:oficina|lugar de trabajo) está(?: (?P<new>ahora))? en {_TOWN}|"
+        rf"(?:yo )?trabajo(?: (?P<new>ahora))? (?:en|desde) (?:la|nuestra|mi) oficina (?:de|en) {_TOWN}|(?:yo )?trabajo en {_TOWN}",
+        rf"mon bureau (?:est|se trouve)(?: (?P<new>maintenant))? à {_TOWN}|"
+        rf"je travaille(?: (?P<new>maintenant))? (?:dans|depuis|à) (?:notre|le|mon) bureau (?:de|d['’]|à) ?{_TOWN}|je travaille à {_TOWN}",
+    ),
+    "number": (
+        rf"(?:i|we|my (?:wife|husband|partner) and i)(?:(?: {_NOW_EN})? have(?: got)?|['’]ve(?: {_NOW_EN})? got) {_N} {_THING}"
+        rf"(?: {_NOW_EN})?|"
+        rf"(?:i am|i['’]m) (?:an? |the )?(?P<scope>father|mother|parent|mum|mom|dad) of {_N}|"
+        rf"(?:i|we) (?P<v>don['’]t|do not) have (?:any |an? )?{_THING}|(?:i|we) have (?P<v>an?) {_THING}|"
+        rf"(?:the )?user has {_N} {_THING}|(?:the )?user (?P<v>doesn['’]t|does not) have (?:any |an? )?{_THING}|number of {_THING}: {_N}",
+        rf"(?:ich habe|wir haben)(?: {_NOW_DE})? {_N} {_THING}|(?:der nutzer|die nutzerin) hat {_N} {_THING}",
+        rf"(?:yo )?(?:tengo|tenemos)(?: (?P<new>ahora))? {_N} {_THING}|(?:yo )?(?P<v>no) (?:tengo|tenemos) {_THING}|"
+        rf"el usuario tiene {_N} {_THING}",
+        rf"(?:j['’]ai|nous avons|on a)(?: (?P<new>maintenant))? {_N} {_THING}|(?:je n['’]ai|nous n['’]avons|on n['’]a) (?P<v>pas|aucune?) "
+        rf"(?:de |d['’])?{_THING}|l['’]utilisateur a {_N} {_THING}",
+    ),
+    "product": (
+        rf"(?:i|we)(?: {_NOW_EN})? (?P<no>do ?n['’]t |do not |no longer )?(?:use|run|run on|deploy (?:to|on)|host on)(?: {_NOW_EN})? "
+        rf"{_PRODUCT}"
+        rf"(?: in production| as our database)?(?: {_NOW_EN})?|(?:we['’]re|we are)(?: {_NOW_EN})? (?:on|using|running) {_PRODUCT}|"
+        rf"(?:my|our|the) {_WHERE_EN}(?:{_PLACE_WORDS})(?: server| engine)?(?: is|['’]s| runs on|:)(?: {_NOW_EN})? {_PRODUCT}|"
+        rf"(?:my|our|the) {_WHERE_EN}(?:{_SYSTEMS_EN})(?: {_NOW_EN})? (?:runs on|runs|uses|is on|"
+        rf"is (?:hosted|built|deployed|running) on|is (?:powered|backed) by) {_PRODUCT}|production (?:runs on|runs|uses|is on) {_PRODUCT}|"
+        rf"(?:{_PLACE_WORDS}): {_PRODUCT}",
+        rf"wir (?:nutzen|verwenden|benutzen|haben)(?: {_NOW_DE})? {_PRODUCT}|wir setzen(?: {_NOW_DE})? {_PRODUCT} ein|"
+        rf"(?:unsere?|die|das|mein|meine) (?:{_PLACE_WORDS}|app|anwendung|backend|dienst|system|server|plattform) "
+        rf"(?:ist|läuft (?:auf|mit|unter)|nutzt|verwendet)(?: {_NOW_DE})? {_PRODUCT}",
+        rf"(?:usamos|utilizamos)(?: (?P<new>ahora))? {_PRODUCT}|(?:nuestr[oa]|la|el|mi) (?:{_PLACE_WORDS}|aplicación|servidor|sistema|"
+        rf"servicio) "
+        rf"(?:es|usa|utiliza|corre (?:en|sobre)|funciona con)(?: (?P<new>ahora))? {_PRODUCT}",
+        rf"(?:nous utilisons|on utilise)(?: (?P<new>maintenant))? {_PRODUCT}|(?:notre|la|le|mon) (?:{_PLACE_WORDS}|application|serveur|"
+        rf"système|"
+        rf"service) (?:est|utilise|tourne (?:sous|sur|avec))(?: (?P<new>maintenant))? {_PRODUCT}",
+    ),
     "location": (
         rf"(?:{_NOW_EN},? )?(?:i|we)(?: {_NOW_EN})? (?P<no>do ?n['’]t |do not |no longer )?(?:live|reside)(?: {_NOW_EN})? in {_TEXT}"
         rf"(?:,? {_NOW_EN}|,? (?P<new>any ?more|any longer))?",
@@ -277,69 +325,8 @@ MAKE_IT = re.compile(
     re.I,
 )
 """What was spoken of is to be something else."""
-_MAKING = frozenset(
-    """
-    please let's make change switch bitte mach machen doch dann lieber mejor que cámbialo ponlo plutôt disons mettez mets changez
-    """.split()  # noqa: SIM905
-)
-_OPENERS = frozenset(
-    """
-    i i'm i've we we're we'll we've my our now currently please call don't answer reply respond write always only
-    antworte antworten schreib schreibe schreiben responde contesta escribe réponds répondez écris écrivez
-    ich wir mein meine unser jetzt nun inzwischen mittlerweile aktuell derzeit zurzeit bitte nenn nenne nennen
-    yo vivo vivimos resido residimos me nos mi nuestro ahora actualmente ya no nunca trabajo tengo nací cumplo soy somos estoy como
-    comemos fumo prefiero por llámame llámenme
-    make set change raise lower increase reduce erhöhe setze ändere senke sube baja cambia pon augmente monte baisse
-    production user user's unser unsere nuestra tenemos usamos utilizamos siempre prefers database workplace office number
-    je j'habite j'ai nous on mon notre maintenant désormais actuellement à appelle appelez ne
-    """.split()  # noqa: SIM905
-)
-"""How a sentence begins in which somebody speaks of themselves."""
-_OF_A_NAME = re.compile(
+OF_A_NAME = re.compile(
     r"[A-ZÀ-Þ][\w-]{1,20}(?: (?:now |currently )?(?:lives|wohnt|vive|habite) | hat am |['’]s (?:birthday|e-?mail|phone|number) )|"
-    r"[Ee]l cumpleaños de |[Ll]['’]anniversaire d|" + plain_things.SUBJECTS
+    r"[Ee]l cumpleaños de |[Ll]['’]anniversaire d|" + _SUBJECTS
 )
-_GROUP = re.compile(r"\(\?P<(\w+)>")
-
-
-def speaks_plainly(sentence: str) -> bool:
-    """Whether it begins as one in which somebody says something of themselves, or of somebody by name."""
-    return _first(sentence) in _OPENERS or _OF_A_NAME.match(sentence) is not None
-
-
-def makes_it(sentence: str) -> bool:
-    """Whether it begins as one that has something be otherwise."""
-    return _first(sentence) in _MAKING
-
-
-def may_speak(sentence: str) -> bool:
-    """True wherever `makes_it` or `speaks_plainly` is, of a sentence or of the first of its clauses."""
-    words = sentence[:48].split(None, 1)
-    first = _bare(words[0]) if words else ""
-    return first in _OPENERS or first in _MAKING or _OF_A_NAME.match(sentence) is not None
-
-
-def _first(sentence: str) -> str:
-    return _bare(sentence[:24].split(" ", 1)[0])
-
-
-def _bare(word: str) -> str:
-    return word.lower().replace("’", "'").rstrip(",:;").partition("-")[0]
-
-
-@cache
-def patterns() -> dict[str, re.Pattern[str]]:
-    """By attribute one pattern of all its sentences; its groups are numbered behind their names: ``v_1``, ``v_4``."""
-    return {attribute: re.compile(_numbered("|".join(sentences)), re.I) for attribute, sentences in SENTENCES.items()}
-
-
-def _numbered(pattern: str) -> str:
-    """`pattern` with each group's name made its own: a name may stand in it once."""
-    seen = 0
-
-    def named(match: re.Match[str]) -> str:
-        nonlocal seen
-        seen += 1
-        return f"(?P<{match[1]}_{seen}>"
-
-    return _GROUP.sub(named, pattern)
+"""How a sentence begins that is about somebody by name, or about a deployment."""

@@ -1,8 +1,11 @@
-"""A conversation's texts -> what they state, sentence by sentence, with their places.
+"""A conversation's texts -> what they state, sentence by sentence, with their places, and whether it is meant.
 
 In: `StatedPiece`s, each a text that one author wrote. Out: `Statement`s: what plainly gives a value (`clashes.plain`), wishes and facts,
-and the fields of JSON records. Questions, requests, suppositions, quotations, code, what once was and what others like are none. A record is
-known by its id or name: the same field of the same record with another value is another state of it, or an error.
+and the fields of JSON records. Questions, requests, suppositions, quotations, code, what once was and what others like are none. A record
+is known by its id or name: the same field of the same record with another value is another state of it, or an error.
+
+Somebody speaks in earnest, and of themselves, as far as the words around tell: not in a message that hands over a text (to translate, to
+judge, to go on with), quotes, lists, supposes or speaks of several of a kind, nor in a story, a game or an exercise.
 """
 
 from __future__ import annotations
@@ -15,7 +18,6 @@ from functools import cache
 from msgspec import Struct
 
 from proxy.grounding.claims.checkable import has_verb
-from proxy.grounding.clashes.certainty import is_hypothetical, speaks_in_earnest
 from proxy.grounding.clashes.kinds import Declared, Origin, StatedPiece, Statement, StatementKind, statement_hash
 from proxy.grounding.clashes.plain import WISHES, declared, is_change, may_declare
 from proxy.grounding.evidence.asserted import is_question, is_request
@@ -37,7 +39,7 @@ _DIGIT = re.compile(r"\d")
 _WORD = re.compile(r"\w+")
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]+`", re.S)
 _INLINE_QUOTE = re.compile(r"\"[^\"\n]{2,300}\"|“[^”\n]{2,300}”|„[^“”\n]{2,300}[“”]|«[^»\n]{2,300}»")
-_MARKS = re.compile(r"^[\s>*#•–-]*(?:\d{1,3}[.)]\s+)?")
+_LIST_MARK = re.compile(r"^[\s>*#•–-]*(?:\d{1,3}[.)]\s+)?")
 _WISH = LazyPattern(
     r"\b(?:prefer\w*|lov(?:e|es|ing)|like|hate\w*|enjoy\w*|dislike\w*|favou?rite|want|wants|need|needs|must|ha(?:ve|s) to|only|at most|"
     r"at least|no more than|max(?:imum)?|allerg\w+|intolerant|cannot|can['’]?t|do(?:es)?(?: not|n['’]t)|never|always|avoid\w*|budget|"
@@ -81,6 +83,74 @@ _OF_THE_USER = LazyPattern(
     r"\bl['’](?:utilisateur|utilisatrice)\b|\b(?:le client|la cliente)\b",
     re.I,
 )
+MAX_WORDS_OF_ONES_OWN = 150
+"""A longer message is a text that somebody hands over more often than what they say of themselves."""
+MAX_STAGED_CHARS = 20_000
+"""Of a message, in which it is looked for what makes a game of the rest."""
+_HYPOTHETICAL = LazyPattern(
+    r"\b(?:what if|(?:even )?if (?!(?:possible|you can|available|that['’]s (?:ok|possible|fine)|i may|need be|necessary|not)\b)|suppose|"
+    r"supposing|imagine|hypothetically|let['’]?s (?:say|assume|pretend)|assuming|pretend|in theory|in case(?! of\b)|unless|might|perhaps|"
+    r"maybe|possibly|would have|(?:i|we)['’]?(?: would|d)? wonder\w*|whenever|"
+    r"(?:wenn|falls) (?!(?:möglich|es geht|nötig|verfügbar|das geht)\b)|angenommen|(?:stell dir|stellen sie sich) vor|"
+    r"nehmen wir an|hypothetisch|theoretisch|sagen wir mal|vielleicht|möglicherweise|hätte ich|wäre ich|"
+    r"si (?!(?:es posible|puedes|puede|se puede|hay|possible|c['’]est possible|vous (?:pouvez|voulez)|tu (?:peux|veux)|besoin)\b)"
+    r"(?=\w+(?:era|iera|ara|ese|iese|iste|as|es)?\b)|supon(?:gamos|iendo)|supón|imagin(?:a|emos|ez|ons)|hipotéticamente|digamos|"
+    r"tal vez|quizás?|a lo mejor|"
+    r"s['’](?:il|ils) (?!(?:te|vous) pla[iî]t|est possible)|supposons|disons que|hypothétiquement|en théorie|peut-être|au cas où)",
+    re.I,
+)
+_BOUND = re.compile(r"[<>]=?\s?(?=[$€£¥]?\s?\d)")
+"""An amount's, and no markup."""
+_MARKS = re.compile(r"[\"“”„«»`|<>{}]|:\s*(?:\n|$)|^\s*(?:[-*•–]|\(?\d{1,2}[.)])\s|\n\s*\n", re.M)
+"""Quotations, code, markup, tables, lists, something that follows, a second paragraph."""
+_STAGED = LazyPattern(
+    r"\b(?:translat\w*|role-?play\w*|in character|play (?:the|a) (?:role|part|character)|act as|pretend\w*|stor(?:y|ies)|novel|"
+    r"fiction\w*|"
+    r"screenplay|imagine|practi[cs](?:e|ing) (?:my|our|some)?|proofread\w*|grammar|vocabulary|game|quiz|riddle|puzzle|persona|simulat\w+|"
+    r"übersetz\w*|rollenspiel\w*|geschichte|erzähl\w*|roman|stell(?:e|en sie)? (?:dir|sich|euch) vor|grammatik|vokabel\w*|"
+    r"rätsel|quiz|spielst|spielen|"
+    r"traduc\w*|juego|juguemos|cuento|novela|imagin\w*|gramática|vocabulario|adivinanza|personaje|"
+    r"tradui\w*|jeu|jouons|joues?|histoire|conte|roman|imagine\w*|grammaire|vocabulaire|devinette|personnage)\b",
+    re.I,
+)
+"""What makes all that follows a text, a game or an exercise."""
+_ROLES = LazyPattern(
+    r"\b(?:you are (?:an?|my|the)|you['’]re (?:an?|my|the)|(?:let['’]s|we) play|du bist (?:eine?|meine?|der|die)|"
+    r"sie sind (?:ein|mein|der|die)|wir spielen|"
+    r"spiel\w*|(?:eres|será?s|usted es) (?:una?|mi|el|la)|jug(?:ar|amos|uemos)|(?:tu es|vous êtes) (?:une?|mon|ma|le|la)|"
+    r"jou(?:er|ons|e|ez))\b",
+    re.I,
+)
+"""Where a user hands out parts; a system message does so always."""
+_HANDED_OVER = LazyPattern(
+    r"\b(?:scenarios?|variants?|versions?|cases?|option|szenari\w+|varianten?|fall|fälle|escenarios?|variantes?|casos?|"
+    r"scénarios?|cas|correct|rephras\w+|paraphras\w+|rewrit\w+|reword\w*|summari[sz]\w+|sentences?|phrases?|paragraph|texts?|tale|poem|"
+    r"lyrics|song|essay|"
+    r"dialog(?:ue)?s?|script|character|scene|role|assume|assuming|given|example|exercise|joke|tests?|letter|draft\w*|write|writing|wrote|"
+    r"compose|caption|bio|profile|tweet|post|speech|cv|resume|classif\w+|label|extract|parse|json|sentiment|statements?|premise|"
+    r"contradict\w*|true or false|which (?:of|one)|(?<!i )said|says|told|asked|reply to|answer (?:to|him|her|them)|complaint|"
+    r"form|template|"
+    r"korrigier\w*|umformulier\w*|formulier\w*|zusammenfass\w*|fasse?|satz|sätze|text\w*|gedicht|lied|aufsatz|dialog|drehbuch|"
+    r"figur|rolle|"
+    r"nehmen wir an|angenommen|beispiel|übung|witz|brief|schreib\w*|verfass\w*|entwurf|lebenslauf|rede|sagte?|meinte?|zitat|aussagen?|"
+    r"behaupt\w*|formular|vorlage|"
+    r"corrig\w*|reescrib\w*|reformul\w*|resum\w*|frases?|oraci(?:ón|ones)|texto|historia|poema|canción|ensayo|diálogo|guion|escena|papel|"
+    r"supon\w*|ejemplo|ejercicio|chiste|carta|escrib\w*|redact\w*|borrador|discurso|dijo|dicen?|cita|afirm\w*|formulario|plantilla|"
+    r"réécri\w*|résum\w*|texte|poème|chanson|rédaction|dissertation|scénario|scène|rôle|suppos\w*|exemple|exercice|blague|lettre|écri\w*|"
+    r"rédig\w*|brouillon|discours|disait|citation|affirm\w*|formulaire|modèle)\b",
+    re.I,
+)
+"""What is done with a text, or who else has said it: such a message may not be about its author."""
+_SEVERAL = LazyPattern(
+    r"\b(?:next|patients?|applicants?|candidates?|nächste\w*|bewerber\w*|siguiente|paciente|suivante?|candidat\w*|both|second|"
+    r"another|also|too|as well|besides|sometimes|usually|mostly|partly|either|depend\w+|commut\w+|weekdays?|weekends?|"
+    r"temporar\w+|for now|until|beide\w*|zweit\w*|auch|außerdem|manchmal|meistens|teils|teilweise|abwechselnd|pendel\w*|wochenend\w*|"
+    r"vorübergehend|bis|ambos|también|además|a veces|segund[oa]|otr[oa]s?|depende|temporal\w*|hasta|entre semana|"
+    r"aussi|également|parfois|deuxième|autres?|dépend|week-?ends?|temporair\w+|jusqu['’]\w*)\b",
+    re.I,
+)
+"""Several of a kind, or one for a time."""
+_ADDRESS = re.compile(r"\S{1,64}@\S{1,80}")
 _TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},:]|-?\d[\d.eE+-]*|true|false|null')
 _IDENTITY = re.compile(r"(?:^|_)(?:id|name|title|key|code|number|no|nr|email|sku|iban|isbn|symbol|ticker|poi|event|location)$", re.I)
 _UNSTABLE = re.compile(
@@ -194,7 +264,7 @@ def _sentences(text: str) -> Iterator[tuple[str, int]]:
     at = 0
     for sentence in split_sentences(plain):
         start, at = at, at + len(sentence)
-        mark = _MARKS.match(sentence)
+        mark = _LIST_MARK.match(sentence)
         if sentence.lstrip().startswith(">"):
             continue
         skipped = mark.end() if mark is not None else 0
@@ -223,6 +293,33 @@ def _is_of_another(text: str, said: str, origin: Origin) -> bool:
     if _REPORTED.search(said) is not None and not is_first_person(said):
         return True
     return _OF_ANOTHER.match(said) is not None or (origin == "user" and any(map(is_first_person, _INLINE_QUOTE.findall(text))))
+
+
+# ---- whether it is meant ----
+
+
+def speaks_in_earnest(text: str) -> bool:
+    """Whether a user's message is in its author's own words and about themselves, as far as its words tell."""
+    if text.count(" ") >= MAX_WORDS_OF_ONES_OWN or _MARKS.search(_BOUND.sub(" ", text)) is not None:
+        return False
+    text = _ADDRESS.sub(" ", text)
+    return not (_HANDED_OVER.search(text) or _STAGED.search(text) or is_one_of_several(text) or is_hypothetical(text))
+
+
+def is_hypothetical(text: str) -> bool:
+    """Whether it supposes, or holds on a condition only."""
+    return _HYPOTHETICAL.search(text) is not None
+
+
+def is_one_of_several(text: str) -> bool:
+    """Whether it speaks of several of a kind, or of one for a time: "also", "the second", "sometimes"."""
+    return _SEVERAL.search(text) is not None
+
+
+def is_staged(text: str, *, of_user: bool = True) -> bool:
+    """Whether a message makes a text, a game or an exercise of what follows it."""
+    said = text[:MAX_STAGED_CHARS]
+    return _STAGED.search(said) is not None or (of_user and _ROLES.search(said) is not None)
 
 
 # ---- records ----

@@ -17,7 +17,7 @@ from proxy.context.conversation import last_user, with_text_after
 from proxy.context.edits import Edit
 from proxy.exchange import Message
 from proxy.grounding.clashes.kinds import Statement
-from proxy.grounding.clashes.plain import values_in
+from proxy.grounding.clashes.values import values_in
 from proxy.language.patterns import LazyPattern
 from proxy.language.text import text_of
 from proxy.language.wordings import wordings

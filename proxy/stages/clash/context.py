@@ -23,9 +23,8 @@ from proxy.context.memories import MEMORY_SOURCE, memories_in
 from proxy.context.passages.finding import TIME_KEYS
 from proxy.context.pieces import ContextPiece, PieceKind, pieces_of
 from proxy.exchange import Exchange, Message
-from proxy.grounding.clashes.certainty import is_staged
 from proxy.grounding.clashes.kinds import Origin, StatedPiece, Statement
-from proxy.grounding.clashes.reading import Read, read_piece
+from proxy.grounding.clashes.reading import Read, is_staged, read_piece
 from proxy.language.json.strings import strings_of
 from proxy.language.lru import LRU, key_of
 from proxy.language.text import text_of

@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proxy.exchange import Exchange
-from proxy.grounding.clashes.certainty import SaidSentence, is_certain
+from proxy.grounding.clashes.deciding import SaidSentence, is_certain
 from proxy.grounding.clashes.detector import ClashDetector
 from proxy.grounding.clashes.kinds import Pair, Statement, StatementClash
 from proxy.language.lru import LRU, key_of

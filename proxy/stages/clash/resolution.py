@@ -15,7 +15,7 @@ from typing import get_args
 from msgspec import Struct
 
 from proxy.grounding.clashes.kinds import Resolution, Statement, StatementClash, Strategy
-from proxy.grounding.clashes.plain import values_in
+from proxy.grounding.clashes.values import values_in
 from proxy.language.wordings import wordings
 from proxy.stages.clash.asking import question, without_lead_in
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.grounding.clashes.places import can_both_hold
+from proxy.grounding.clashes.values import can_be_in_both
 
 
 @pytest.mark.parametrize(
@@ -20,4 +20,4 @@ from proxy.grounding.clashes.places import can_both_hold
     ],
 )
 def test_a_place_lies_in_what_is_around_it(one: str, other: str, possible: bool) -> None:
-    assert (can_both_hold(one, other), can_both_hold(other, one)) == (possible, possible)
+    assert (can_be_in_both(one, other), can_be_in_both(other, one)) == (possible, possible)

@@ -46,7 +46,8 @@ def test_a_supposition_states_nothing(supposed: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "polite", ["I'd like a window seat, if possible.", "Ich möchte einen Fensterplatz, wenn möglich.", "Prefiero ventanilla, si es posible."]
+    "polite",
+    ["I'd like a window seat, if possible.", "Ich möchte einen Fensterplatz, wenn möglich.", "Prefiero ventanilla, si es posible."],
 )
 def test_a_polite_condition_is_no_supposition(polite: str) -> None:
     assert texts(polite) == [polite]
@@ -67,7 +68,9 @@ def test_a_quotation_states_nothing_of_the_speaker(quoted: str) -> None:
     assert texts(quoted) == []
 
 
-@pytest.mark.parametrize("said", ["My wife hates fish.", "Meine Frau hasst Fisch.", "Mi esposa odia el pescado.", "Ma femme déteste le poisson."])
+@pytest.mark.parametrize(
+    "said", ["My wife hates fish.", "Meine Frau hasst Fisch.", "Mi esposa odia el pescado.", "Ma femme déteste le poisson."]
+)
 def test_what_others_like_is_no_statement_of_the_speaker(said: str) -> None:
     assert texts(said) == []
 
