@@ -1,21 +1,23 @@
 """Sentences that say plainly, and say nothing else, what one person has one of: "I live in Rome.", "Call me Tom.", "Ich bin kein Veganer."
 
 In: a sentence. Out: `Declared`s, of each its attribute and normalised value. The whole sentence, or each of its clauses, has to be one of
-the sentences of `clashes.plain_words`: a condition, a time, a second thing, a wish, a supposition or another person
-makes it something else, without a list of all of them. `contradict` says whether two values cannot both be so. What the sentences around
-them take away from what they say is `proxy.grounding.clashes.certainty`'s.
+``sentences.toml``: a condition, a time, a second thing, a wish, a supposition or another person makes it something else, without a list of
+all of them. What stands around a sentence, and may take away from what it says, is `clashes.reading`'s to see.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+import tomllib
+from collections.abc import Callable, Sequence
 from functools import cache
+from itertools import count
+from pathlib import Path
+from typing import Any
 
 from proxy.grounding.clashes import values
 from proxy.grounding.clashes.kinds import Declared
-from proxy.grounding.clashes.plain_words import MAKE_IT, OF_A_NAME, SENTENCES
-from proxy.grounding.clashes.values import REPLY_LANGUAGE, values_in
+from proxy.grounding.clashes.values import LEXICON, REPLY_LANGUAGE, values_in, words_of
 from proxy.language.names import folded
 from proxy.language.patterns import LazyPattern
 
@@ -29,7 +31,7 @@ _LEAD_IN = LazyPattern(
     re.I,
 )
 _CHANGE = LazyPattern(
-    r"(?:(?:no|oh|oops|wait|no,? wait|actually|sorry|my mistake|correction|update|on second thoughts?|scratch that|never ?mind|"
+    r"(?:(?:no|oh|oops|(?:oh,? |no,? )?wait|actually|sorry|my mistake|correction|update|on second thoughts?|scratch that|never ?mind|"
     r"i(?:['’]ve)? changed my mind|change of plans?|i mean|i meant(?: to say)?|that (?:was|is) wrong|"
     r"forget what i said(?: before| earlier)?|"
     r"nein|ach nein|doch|moment|warte|nein,? warte|eigentlich|entschuldigung|korrektur|das war falsch|ich meinte|"
@@ -71,7 +73,7 @@ _SPEAKING = frozenset(
     """.split()  # noqa: SIM905
 )
 """How a sentence begins in which somebody speaks of themselves."""
-_GROUP = re.compile(r"\(\?P<(\w+)>")
+_GROUP, _PART = re.compile(r"\(\?P<(\w+)>"), re.compile(r"\{([A-Z][A-Z_]+)\}")
 IT = "it"
 """The attribute of "make it 8 pm": its scope says of what sort the value is, ``time``, ``budget`` or ``price level``."""
 WISHES = frozenset((IT, REPLY_LANGUAGE, "budget", "diet", "allergy", "seat", "price level"))
@@ -83,7 +85,7 @@ _SCOPE_CHARS = 4
 def may_declare(sentence: str) -> bool:
     """Whether `sentence` begins, behind greetings and words of change, as one of somebody's own that declares something."""
     said = sentence.rstrip(_ENDS)
-    return len(said) <= MAX_CHARS and _may_speak(said[_opened(sentence)[0] :])
+    return len(said) <= MAX_CHARS and _may_speak(said[opened(sentence)[0] :])
 
 
 def declared(sentence: str, language: str | Callable[[], str] = "en", *, of_memory: bool = False) -> tuple[Declared, ...]:
@@ -95,7 +97,7 @@ def declared(sentence: str, language: str | Callable[[], str] = "en", *, of_memo
     end = len(sentence.rstrip(_ENDS))
     if not 0 < end <= MAX_CHARS:
         return ()
-    start, change = _opened(sentence)
+    start, change = opened(sentence)
     if not of_memory and _makes_it(sentence[start:]) and (made := _made(sentence, start, end)):
         return made
     one = _read(sentence, start, end, language, of_memory=of_memory, change=change)
@@ -104,10 +106,10 @@ def declared(sentence: str, language: str | Callable[[], str] = "en", *, of_memo
 
 def is_change(sentence: str) -> bool:
     """Whether it opens as a change of mind, a correction or news: "actually", "doch", "ya no", "finalement"."""
-    return _opened(sentence)[1]
+    return opened(sentence)[1]
 
 
-def _opened(sentence: str) -> tuple[int, bool]:
+def opened(sentence: str) -> tuple[int, bool]:
     """Where the statement begins behind greetings and words of change, and whether there are such."""
     at, change = 0, False
     while _may_open(sentence, at):
@@ -127,7 +129,7 @@ def _may_open(sentence: str, at: int) -> bool:
 
 def _made(sentence: str, start: int, end: int) -> tuple[Declared, ...]:
     """What "it" is to be."""
-    match = MAKE_IT.fullmatch(sentence[start:end])
+    match = _make_it().fullmatch(sentence[start:end])
     if match is None or match.lastgroup is None:
         return ()
     language, text = match.lastgroup, match[match.lastgroup]
@@ -181,7 +183,7 @@ def _sorted_in(attribute: str, value: str, scope: str) -> tuple[str, str, str]:
 
 def _speaks_plainly(sentence: str) -> bool:
     """Whether it begins as one in which somebody says something of themselves, or of somebody by name."""
-    return _first(sentence) in _SPEAKING or OF_A_NAME.match(sentence) is not None
+    return _first(sentence) in _SPEAKING or _of_a_name().match(sentence) is not None
 
 
 def _makes_it(sentence: str) -> bool:
@@ -193,7 +195,7 @@ def _may_speak(sentence: str) -> bool:
     """True wherever `_makes_it` or `_speaks_plainly` is, of a sentence or of the first of its clauses."""
     words = sentence[:48].split(None, 1)
     first = _bare(words[0]) if words else ""
-    return first in _SPEAKING or first in _MAKING or OF_A_NAME.match(sentence) is not None
+    return first in _SPEAKING or first in _MAKING or _of_a_name().match(sentence) is not None
 
 
 def _first(sentence: str) -> str:
@@ -204,19 +206,46 @@ def _bare(word: str) -> str:
     return word.lower().replace("’", "'").rstrip(",:;").partition("-")[0]
 
 
+# ---- the patterns ----
+
+
+@cache
+def _table() -> dict[str, Any]:
+    """``sentences.toml``, with the parts that the lists of `clashes.values` make."""
+    table = tomllib.loads(Path(__file__).with_name("sentences.toml").read_text(encoding="utf-8"))
+    lists = ((name, words_of(" ".join(LEXICON[listed].values()))) for name, listed in (("THING", "things"), ("TONGUE", "tongues")))
+    table["parts"] |= {name: "|".join(sorted(set(words), key=len, reverse=True)) for name, words in lists}
+    products = sorted(words_of(" ".join(LEXICON["products"].values())), key=len, reverse=True)
+    table["parts"]["PRODUCT_NAME"] = "|".join(products)
+    return table
+
+
+def _filled(alternatives: Sequence[str]) -> str:
+    """One pattern of several, with the parts that they name."""
+    pattern = "|".join(alternatives)
+    while _PART.search(pattern) is not None:
+        pattern = _PART.sub(lambda match: _table()["parts"][match[1]], pattern)
+    return pattern
+
+
 @cache
 def _patterns() -> dict[str, re.Pattern[str]]:
     """By attribute one pattern of all its sentences; its groups are numbered behind their names: ``v_1``, ``v_4``."""
-    return {attribute: re.compile(_numbered("|".join(sentences)), re.I) for attribute, sentences in SENTENCES.items()}
+    sentences = _table()["sentences"]
+    return {attribute: re.compile(_numbered(_filled(alternatives)), re.I) for attribute, alternatives in sentences.items()}
+
+
+@cache
+def _make_it() -> re.Pattern[str]:
+    return re.compile(_filled(_table()["others"]["make_it"]), re.I)
+
+
+@cache
+def _of_a_name() -> re.Pattern[str]:
+    return re.compile(_filled(_table()["others"]["of_a_name"]))
 
 
 def _numbered(pattern: str) -> str:
     """`pattern` with each group's name made its own: a name may stand in it once."""
-    seen = 0
-
-    def named(match: re.Match[str]) -> str:
-        nonlocal seen
-        seen += 1
-        return f"(?P<{match[1]}_{seen}>"
-
-    return _GROUP.sub(named, pattern)
+    numbers = count(1)
+    return _GROUP.sub(lambda match: f"(?P<{match[1]}_{next(numbers)}>", pattern)

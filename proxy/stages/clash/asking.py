@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from proxy.exchange import Exchange, Message
 from proxy.grounding.clashes.kinds import Statement
+from proxy.grounding.clashes.plain import opened
 from proxy.language.names import folded
 from proxy.language.patterns import LazyPattern
 from proxy.language.text import text_of
@@ -29,13 +30,6 @@ MAX_OPTION_CHARS = 140
 LANGUAGES = ("en", "de", "es", "fr")
 _CHOICES: tuple[Choice, Choice, Choice] = ("older", "newer", "both")
 _MARKUP = re.compile(r"[*_`#>|]{1,8}|^\s{0,8}(?:[-•–]|\(?\d{1,2}[.)])\s+", re.M)
-_LEAD_IN = re.compile(
-    r"(?:(?:oh|ah|hm+|no|nein|non|wait|sorry|actually|well|okay|ok|and|but|also|now|then|moment|warte|eigentlich|doch|also|und|aber|ach|nun|"
-    r"bueno|espera|en realidad|perdón|pero|además|y|mejor dicho|en fait|finalement|attends|mais|et|alors|pardon|on second thoughts?)"
-    r"(?:\s*(?:,|-|–|—|\.{3}|…|:)\s*|\s+(?=no,|wait)))+",
-    re.I,
-)
-"""What opens a correction or carries on from the sentence before."""
 _ORDINALS = (
     frozenset("1 a 1st first former erste erster erstes ersten eins primera primero uno premier premiere".split()),  # noqa: SIM905
     frozenset("2 b 2nd second two latter zweite zweiter zweites zweiten zwei segunda segundo dos deuxieme seconde deux".split()),  # noqa: SIM905
@@ -121,9 +115,8 @@ def question(older: Statement, newer: Statement, language: str = "", options: Se
 
 def without_lead_in(text: str) -> str:
     """A statement without the words by which it carries on from another: "Actually, make it luxury" -> "Make it luxury"."""
-    match = _LEAD_IN.match(text)
-    rest = text[match.end() :].lstrip() if match else text
-    return rest[:1].upper() + rest[1:] if rest and match else text
+    start = opened(text)[0]
+    return text[start : start + 1].upper() + text[start + 1 :] if start and text[start:] else text
 
 
 def _option(statement: Statement) -> str:

@@ -68,7 +68,7 @@ def test_the_question_is_in_the_language_asked_for() -> None:
     ("older", "newer", "topic", "language", "text"),
     [
         ("My budget is 100 €.", "My budget is 150 €.", "budget", "en", "My budget is between 100 € and 150 €."),
-        ("My budget is 150 €.", "Also, my budget is 100 €.", "budget", "en", "My budget is between 100 € and 150 €."),
+        ("My budget is 150 €.", "Actually, my budget is 100 €.", "budget", "en", "My budget is between 100 € and 150 €."),
         ("Mon budget est de 80 €.", "Mon budget est de 120 €.", "budget", "fr", "Mon budget est de entre 80 € et 120 €."),
         ("I prefer window seats.", "I prefer aisle seats.", "seat", "en", "I prefer window or aisle seats."),
         ("Ich sitze lieber am Fenster.", "Ich sitze lieber am Gang.", "seat", "de", "Ich sitze lieber am Fenster oder Gang."),
