@@ -281,7 +281,7 @@ async def found_in(stage: tuple[Context, Finder], said: list[dict[str, Any]], ru
     exchange.run_id = run
     spoken = (await context.stated(exchange)).spoken
     until = asyncio.get_running_loop().time() + PATIENCE_S
-    clashes = [one.clash for one in (await finder.find(exchange, Ledger(spoken, ()), spoken, until)).clashes]
+    clashes = (await finder.find(exchange, Ledger(spoken, ()), spoken, until)).clashes
     return spoken, [clash for clash in clashes if clash.type != "DUPLICATE_FACTS"]
 
 

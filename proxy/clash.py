@@ -59,7 +59,7 @@ async def _detect(said: Said, verifier: Verifier | None, embedder: Embedder | No
     options, exchange = ClashOptions(between=get_args(Part), semantic=True), _conversation(said)
     spoken = (await Context(options.between, whole=True).stated(exchange)).spoken
     finder = Finder(options, embedder or builtin_models.embedder(), verifier or builtin_models.verifier())
-    return [found.clash for found in (await finder.find(exchange, Ledger(spoken, ()), spoken, known=known)).clashes]
+    return (await finder.find(exchange, Ledger(spoken, ()), spoken, known=known)).clashes
 
 
 def _conversation(said: Said) -> Exchange:

@@ -44,34 +44,10 @@ _CHANGE = LazyPattern(
 )
 """What says that something else was said before."""
 _WORD = re.compile(r"\w*")
-_OPENING = frozenset(
-    """
-    hi hello hey thanks thank great ok okay please note by fyi just well yes hallo guten danke gut übrigens ja hola buenos gracias por vale
-    sí bonjour salut merci au oui
-    no oh oops wait actually sorry my correction update on scratch never nevermind i change that forget instead
-    nein ach doch moment warte eigentlich entschuldigung korrektur das ich vergiss
-    espera en perdón perdona corrección mejor quise he olvida
-    non attends finalement pardon désolé désolée je j oublie
-    """.split()  # noqa: SIM905
-)
+_OPENING = frozenset(LEXICON["opening"].split())
 """With one of these words begins whatever `_LEAD_IN` and `_CHANGE` match: few sentences do."""
-_MAKING = frozenset(
-    """
-    please let's make change switch bitte mach machen doch dann lieber mejor que cámbialo ponlo plutôt disons mettez mets changez
-    """.split()  # noqa: SIM905
-)
-_SPEAKING = frozenset(
-    """
-    i i'm i've we we're we'll we've my our now currently please call don't answer reply respond write always only
-    antworte antworten schreib schreibe schreiben responde contesta escribe réponds répondez écris écrivez
-    ich wir mein meine unser jetzt nun inzwischen mittlerweile aktuell derzeit zurzeit bitte nenn nenne nennen
-    yo vivo vivimos resido residimos me nos mi nuestro ahora actualmente ya no nunca trabajo tengo nací cumplo soy somos estoy como
-    comemos fumo prefiero por llámame llámenme
-    make set change raise lower increase reduce erhöhe setze ändere senke sube baja cambia pon augmente monte baisse
-    production user user's unser unsere nuestra tenemos usamos utilizamos siempre prefers database workplace office number
-    je j'habite j'ai nous on mon notre maintenant désormais actuellement à appelle appelez ne
-    """.split()  # noqa: SIM905
-)
+_MAKING = frozenset(LEXICON["making"].split())
+_SPEAKING = frozenset(LEXICON["speaking"].split())
 """How a sentence begins in which somebody speaks of themselves."""
 _GROUP, _PART = re.compile(r"\(\?P<(\w+)>"), re.compile(r"\{([A-Z][A-Z_]+)\}")
 IT = "it"

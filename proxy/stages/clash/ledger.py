@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct
 
 from proxy.exchange import Exchange
-from proxy.grounding.clashes.kinds import Resolution, StatementClash
+from proxy.grounding.clashes.kinds import Resolution, Statement, StatementClash
 from proxy.ports import ClashRecord
 from proxy.stages.clash.asking import ClashQuestion, question
 from proxy.stages.clash.context import Spoken
@@ -87,6 +87,7 @@ class Ledger:
 
     def __init__(self, spoken: Sequence[Spoken], records: Iterable[ClashRecord]) -> None:
         self._spoken = {one.key: one for one in spoken}
+        self._places = {one.statement.place: one for one in spoken}
         self._same: dict[str, list[Spoken]] = {}
         for one in spoken:
             self._same.setdefault(one.statement.hash, []).append(one)
@@ -114,6 +115,10 @@ class Ledger:
         """Whether these two were found to clash before, or one is the user's reply to what they were asked about the other."""
         asked = self.replies.get(newer.statement.message if newer.statement.message is not None else -1, ())
         return pair_key(older, newer) in self._records or any(older in (entry.older, entry.newer) for entry in asked)
+
+    def at(self, statement: Statement) -> Spoken:
+        """A statement of the conversation where it stands."""
+        return self._places[statement.place]
 
     @property
     def gone(self) -> frozenset[str]:

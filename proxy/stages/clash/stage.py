@@ -18,8 +18,8 @@ from proxy.context.conversation import last_user
 from proxy.context.edits import Edit, apply_edits
 from proxy.errors import StoreUnavailable
 from proxy.exchange import Answer, Choice, Exchange, Request, Verdict
-from proxy.grounding.clashes.kinds import Resolution, StatedPiece
-from proxy.grounding.clashes.kinds import StatementClash as FoundClash
+from proxy.grounding.clashes.detector import DetectedClashes
+from proxy.grounding.clashes.kinds import Resolution, StatedPiece, StatementClash
 from proxy.grounding.clashes.reading import read_statements
 from proxy.language.detection import language, load
 from proxy.language.lru import LRU, key_of
@@ -30,7 +30,7 @@ from proxy.ports.stage import Action, Stage
 from proxy.stages.clash.acting import NOTE, Note, edits_of, notes_of, with_notes
 from proxy.stages.clash.asking import Dialogue, dialogue_about, is_task, may_ask
 from proxy.stages.clash.context import Context, Spoken, Stated
-from proxy.stages.clash.finding import MAX_RUNS, Finder, FoundClashes, Pairs
+from proxy.stages.clash.finding import MAX_RUNS, Finder
 from proxy.stages.clash.ledger import USER, Ledger, LedgerEntry, record_of
 from proxy.stages.clash.options import ClashOptions
 from proxy.stages.clash.reporting import (
@@ -140,7 +140,7 @@ class Clash(Stage[ClashOptions]):
                 await self._settle(exchange, ledger, pairs, times)
                 await self._apply_replies(exchange, ledger)
         except StoreUnavailable:
-            pairs = Pairs(problem=STORE_AWAY)
+            pairs = DetectedClashes(problem=STORE_AWAY)
         return self._carry_out(exchange, ledger, pairs, stated)
 
     async def _report(self, exchange: Exchange, stated: Stated, until: float) -> Verdict:
@@ -154,7 +154,7 @@ class Clash(Stage[ClashOptions]):
                 ledger = Ledger(stated.spoken, await self._records(exchange))
                 await self._settle(exchange, ledger, pairs, {})
             except StoreUnavailable:
-                pairs = Pairs(problem=STORE_AWAY)
+                pairs = DetectedClashes(problem=STORE_AWAY)
         return self._carry_out(exchange, ledger, pairs, stated)
 
     async def _records(self, exchange: Exchange) -> Sequence[ClashRecord]:
@@ -205,33 +205,34 @@ class Clash(Stage[ClashOptions]):
             count_answered(self.ports.counters, kept)
         ledger.put(kept)
 
-    async def _settle(self, exchange: Exchange, ledger: Ledger, pairs: Pairs, times: Mapping[str, float]) -> None:
+    async def _settle(self, exchange: Exchange, ledger: Ledger, pairs: DetectedClashes, times: Mapping[str, float]) -> None:
         """Resolve what is new, as far as the policy can. Raises `StoreUnavailable`."""
         now, tongue = exchange.received_at, _language(exchange)
         options = self.options
         room = MAX_REPORTED - sum(not entry.acts for entry in ledger.entries)
-        for found in pairs.clashes:
-            room -= not found.clash.certain
-            if not found.clash.certain and room < 0:
+        for clash in pairs.clashes:
+            room -= not clash.certain
+            if not clash.certain and room < 0:
                 continue
-            if ledger.gone & {found.older.key, found.newer.key}:  # one has lost to a third just now
+            sides = ledger.at(clash.older), ledger.at(clash.newer)
+            if ledger.gone & {one.key for one in sides}:  # one has lost to a third just now
                 continue
-            spoken = tongue or found.newer.statement.language
-            dated = _dated(found, times)
-            special = options.critical_strategy if not found.clash.update else None  # what was said as a change is never asked about
+            spoken = tongue or clash.newer.language
+            dated = _dated(clash, sides, times)
+            special = options.critical_strategy if not clash.update else None  # what was said as a change is never asked about
             done = resolve_clash(dated, options.strategy, now=now, critical_strategy=special, language=spoken)
-            if not found.clash.certain:
+            if not clash.certain:
                 done = Resolution("keep_existing", (dated.older, dated.newer), (), DOUBTFUL, resolved=False)
-            chosen = (special if found.clash.critical else None) or options.strategy
+            chosen = (special if clash.critical else None) or options.strategy
             strategy = chosen if done.strategy == "keep_existing" else done.strategy
-            kept = await self.ports.clashes.put(record_of(exchange, found.clash, (found.older, found.newer), done, strategy, spoken))
-            if kept.record_id == exchange.id:
-                count_found(self.ports.counters, kept)
-            ledger.put(kept)
+            record = await self.ports.clashes.put(record_of(exchange, clash, sides, done, strategy, spoken))
+            if record.record_id == exchange.id:
+                count_found(self.ports.counters, record)
+            ledger.put(record)
 
     # ---- acting ----
 
-    def _carry_out(self, exchange: Exchange, ledger: Ledger, pairs: Pairs, stated: Stated) -> Verdict:
+    def _carry_out(self, exchange: Exchange, ledger: Ledger, pairs: DetectedClashes, stated: Stated) -> Verdict:
         entries, open_ = ledger.entries, ledger.open
         edits, notes = ([], []) if self.options.edits == "none" else self._changes(entries)
         removed = apply_edits(exchange, self.name, edits, note=NOTE)
@@ -282,9 +283,9 @@ class Clash(Stage[ClashOptions]):
         return False
 
 
-def _dated(found: FoundClashes, times: Mapping[str, float]) -> FoundClash:
+def _dated(clash: StatementClash, sides: tuple[Spoken, Spoken], times: Mapping[str, float]) -> StatementClash:
     """The clash with when its statements were first seen, where the client tells no times and one of them came later."""
-    clash, older, newer = found.clash, times.get(found.older.key), times.get(found.newer.key)
+    older, newer = (times.get(one.key) for one in sides)
     if older is None or newer is None or older >= newer:
         return clash
     return replace(clash, older=replace(clash.older, timestamp=older), newer=replace(clash.newer, timestamp=newer))

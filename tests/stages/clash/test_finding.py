@@ -18,7 +18,7 @@ async def found(*turns: str) -> list[StatementClash]:
     """Between the turns of one user."""
     exchange, finder = make_exchange([user(turn) for turn in turns]), Finder(ClashOptions(), PORTS.embedder, PORTS.verifiers.get())
     spoken = (await Context(("user",)).stated(exchange)).spoken
-    return [one.clash for one in (await finder.find(exchange, Ledger(spoken, ()), spoken)).clashes]
+    return (await finder.find(exchange, Ledger(spoken, ()), spoken)).clashes
 
 
 async def certain(*turns: str) -> list[bool]:
@@ -30,7 +30,7 @@ async def test_what_only_the_models_find_is_not_certain() -> None:
     finder = Finder(ClashOptions(semantic=True), PORTS.embedder, ScriptedVerifiers(lambda pair: Support(0.01, 0.99)))
     spoken = (await Context(("user",)).stated(exchange)).spoken
     clashes = (await finder.find(exchange, Ledger(spoken, ()), spoken)).clashes
-    assert [("sushi", False)] == [(one.clash.topic, one.clash.certain) for one in clashes]
+    assert [("sushi", False)] == [(one.topic, one.certain) for one in clashes]
 
 
 async def test_of_what_is_said_twice_the_last_time_counts() -> None:
