@@ -33,6 +33,7 @@ MAX_CHARS = 400
 MAX_RECORD_CHARS = 100_000
 _MAX_VALUE_CHARS = 80
 _BRIEF_WORDS = 6
+"""Up to so many a sentence of a user's may say something without a person in it; from so many on it does without a known verb."""
 _FEW_WORDS = 3
 """Fewer state nothing: a greeting, a thank-you."""
 _DIGIT = re.compile(r"\d")
@@ -190,8 +191,8 @@ def read_statements(pieces: Sequence[StatedPiece], tongue: str = "") -> list[Sta
 def read_piece(piece: StatedPiece, i: int = 0, tongue: str = "", *, limit: int | None = None) -> Read:
     """The statements of one piece, in its order.
 
-    With `limit` only so many sentences are read in full, the first that somebody says of themselves, and those that declare something
-    plainly: a long message costs what a short one does.
+    With `limit` only so many sentences are read in full, of a longer text the first that somebody says of themselves, and those that
+    declare something plainly: a long message costs what a short one does.
     """
     if piece.text.lstrip()[:1] in ("{", "["):
         records = piece.origin in ("tool_result", "passage")
@@ -202,10 +203,11 @@ def read_piece(piece: StatedPiece, i: int = 0, tongue: str = "", *, limit: int |
     own = piece.origin in ("user", "system", "memory")
     remembered = piece.origin in ("system", "memory")
     left, skipped = limit if limit is not None else MAX_STATEMENTS, 0
-    for text, start in _sentences(piece.text):
+    sentences = list(_sentences(piece.text))
+    for text, start in sentences:
         says = declared(text, spoken, of_memory=remembered) if own and (remembered or may_declare(text)) else ()
         if not says and limit is not None:
-            if piece.origin == "user" and not _may_matter(text):
+            if piece.origin == "user" and len(sentences) > limit and not _may_matter(text):
                 continue
             skipped += left <= 0
             if left <= 0:
@@ -278,14 +280,17 @@ def _kind_of(text: str, origin: Origin, says: Sequence[Declared]) -> StatementKi
     if says:
         return "preference" if says[0].attribute in WISHES else "fact"
     said = _INLINE_QUOTE.sub(lambda match: " " * len(match[0]), text)
-    if len(_WORD.findall(said)) < _FEW_WORDS or _is_of_another(text, said, origin):
+    words = _WORD.findall(said)
+    if len(words) < _FEW_WORDS or _is_of_another(text, said, origin):
         return None
     if is_question(said) or is_hypothetical(said) or _PAST.search(said) is not None:
         return None
     own = origin in ("user", "system", "memory")
-    if own and (_WISH.search(said) is not None or (is_request(said) and _DIGIT.search(said) is not None)):
+    if is_request(said):  # "I'm looking for a room", "Book a table for four": what is wanted
+        return "preference" if own and (_DIGIT.search(said) is not None or is_first_person(said.split(maxsplit=1)[0])) else None
+    if own and _WISH.search(said) is not None:
         return "preference"
-    return "fact" if has_verb(said) and not is_request(said) else None
+    return "fact" if has_verb(said) or (own and len(words) >= _BRIEF_WORDS) else None
 
 
 def _is_of_another(text: str, said: str, origin: Origin) -> bool:
