@@ -38,12 +38,13 @@ from proxy.grounding.clashes.reading import as_statement
 from proxy.grounding.evidence.reading import FUNCTION_WORDS
 from proxy.grounding.evidence.retrieval import terms
 from proxy.language.negation import is_negated
+from proxy.ports.judge import Judge
 from proxy.stages.clash import ClashOptions
 from proxy.stages.clash.context import Context, Spoken
 from proxy.stages.clash.finding import Finder
 from proxy.stages.clash.ledger import Ledger
 from proxy.stages.clash.resolution import resolve_clash
-from proxy.testing import make_exchange, make_ports
+from proxy.testing import ScriptedJudge, make_exchange, make_ports
 
 RESULTS = Path(__file__).parent / "results" / "clash.json"
 STATEMENTS = Path(__file__).parent / "data" / "clash_statements.tsv"
@@ -267,11 +268,11 @@ class Written:
     found: list[StatementClash]
 
 
-def through(models: data.Models | None) -> tuple[Context, Finder]:
-    """What the stage reads and compares with, asking the models, or by rules alone."""
+def through(models: data.Models | None, judge: Judge | None = None) -> tuple[Context, Finder]:
+    """What the stage reads and compares with, asking the models, and a policy's judge over them, or by rules alone."""
     ports = make_ports(**({"verifiers": models.verifiers, "embedder": models.embedder} if models is not None else {}))
     options = ClashOptions(semantic=models is not None)
-    return Context(options.between), Finder(options, ports.embedder, ports.verifiers.get())
+    return Context(options.between), Finder(options, ports.embedder, ports.verifiers.get(), judge)
 
 
 async def found_in(stage: tuple[Context, Finder], said: list[dict[str, Any]], run: str) -> tuple[Sequence[Spoken], list[StatementClash]]:
@@ -285,12 +286,18 @@ async def found_in(stage: tuple[Context, Finder], said: list[dict[str, Any]], ru
     return spoken, [clash for clash in clashes if clash.type != "DUPLICATE_FACTS"]
 
 
-async def written(models: data.Models | None, path: Path = STATEMENTS) -> list[Written]:
-    """Every pair of sentences as two turns of a conversation, through what the stage runs, with the models or by rules alone."""
+async def written(models: data.Models | None, path: Path = STATEMENTS, *, told: bool = False) -> list[Written]:
+    """Every pair of sentences as two turns of a conversation, through what the stage runs, with the models or by rules alone.
+
+    `told`: with a judge that knows the truth, and is asked about every pair that no rule decides.
+    """
     lines = [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")]
     stage = through(models)
     found: list[Written] = []
     for number, (topic, language, expected, older, newer) in enumerate(lines):
+        if told:
+            truth = "yes" if expected == "none" else "no"
+            stage = through(models, ScriptedJudge(lambda _, truth=truth: truth, "all"))
         said = [{"role": "user", "content": older}, {"role": "assistant", "content": "Noted."}, {"role": "user", "content": newer}]
         _, clashes = await found_in(stage, said, str(number))
         found.append(Written(topic, language, older, newer, expected, clashes))

@@ -200,8 +200,8 @@ def read_piece(piece: StatedPiece, i: int = 0, tongue: str = "", *, limit: int |
     found: list[Statement] = []
     spoken = cache(lambda: tongue or language(piece.text))  # most messages say nothing of which it would have to be known
     earnest = cache(lambda: piece.origin == "memory" or (piece.origin == "user" and speaks_in_earnest(piece.text)))
-    own = piece.origin in ("user", "system", "memory")
     remembered = piece.origin in ("system", "memory")
+    own = remembered or (piece.origin == "user" and (limit is None or piece.text.count(" ") < MAX_WORDS_OF_ONES_OWN))
     left, skipped = limit if limit is not None else MAX_STATEMENTS, 0
     sentences = list(_sentences(piece.text))
     for text, start in sentences:
