@@ -3,7 +3,7 @@
     python -m training.clash [--rows N]
 
 Prints, by source and threshold, the share of the pairs that clash, and of those that do not, of which the verifier calls one contradicted
-by the other, in either direction. Rows:
+by the other, both ways round. Rows:
 
 - `../shared/data/clash`: prosecco and daccord, train splits,
 - `../shared/data/grounding`: inference pairs of short sentences, train splits,

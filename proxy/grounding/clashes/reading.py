@@ -205,7 +205,8 @@ def read_piece(piece: StatedPiece, i: int = 0, tongue: str = "", *, limit: int |
     left, skipped = limit if limit is not None else MAX_STATEMENTS, 0
     sentences = list(_sentences(piece.text))
     for text, start in sentences:
-        says = declared(text, spoken, of_memory=remembered) if own and (remembered or may_declare(text)) else ()
+        labelled = own and (remembered or (":" in text and speaks_of_the_user(text)))
+        says = declared(text, spoken, of_memory=labelled) if labelled or (own and may_declare(text)) else ()
         if not says and limit is not None:
             if piece.origin == "user" and len(sentences) > limit and not _may_matter(text):
                 continue

@@ -108,8 +108,8 @@ def answered(asked: Pair, *contradicted: float, supported: float = 0.02) -> Stat
 
 
 @pytest.mark.parametrize(("one_way", "found"), [(CONTRADICTED, True), (CONTRADICTED - 0.01, False)])
-def test_what_the_verifier_finds_contradicted_in_one_direction_is_a_clash(one_way: float, found: bool) -> None:
-    clash = answered(pair("My car is old.", "My car is brand new."), 0.03, one_way)
+def test_what_the_verifier_finds_contradicted_both_ways_is_a_clash(one_way: float, found: bool) -> None:
+    clash = answered(pair("My car is old.", "My car is brand new."), 0.99, one_way)
     assert found == (clash is not None and (clash.type, clash.topic, clash.score) == ("CONFLICTING_FACTS", "car", one_way))
 
 

@@ -117,13 +117,20 @@ def test_a_memory_may_speak_of_somebody_close_to_the_user() -> None:
     assert read("The user's sister lives in Berlin.", origin="memory") == []
 
 
+@pytest.mark.parametrize("origin", ["user", "system", "memory"])
 @pytest.mark.parametrize(
-    ("origin", "line"),
-    [("user", "User location: New York"), ("system", "The user lives in New York."), ("memory", "- User's city: New York.")],
+    ("line", "value"),
+    [
+        ("User location: New York", "new york"),
+        ("- User's city: Oslo.", "oslo"),
+        ("Wohnort der Kundin: Hamburg", "hamburg"),
+        ("Ubicación del usuario: Madrid", "madrid"),
+        ("Ville de l'utilisateur : Lyon", "lyon"),
+    ],
 )
-def test_a_line_that_names_the_user_gives_their_value(line: str, origin: str) -> None:
+def test_a_line_that_labels_a_value_of_the_user_gives_it(line: str, value: str, origin: str) -> None:
     (statement,) = read(line, origin=origin)
-    assert [("location", "new york")] == [(one.attribute, one.value) for one in statement.declares]
+    assert [("location", value)] == [(one.attribute, one.value) for one in statement.declares]
 
 
 @pytest.mark.parametrize("line", ["User: hello", "User question: where is Rome?", "Location: Rome", "The city of Rome: a guide"])
