@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from benchmarks import clean_context_tables, grounding_tables
+from benchmarks import clean_context_tables, grounding_tables, promise_tables
 from docs import openapi, reference
 
 ROOT = Path(__file__).parent.parent
@@ -24,6 +24,7 @@ TABLES: dict[str, Callable[[], str | None]] = {
     "grounding": grounding_tables.readme_table,
     "grounding-languages": grounding_tables.readme_languages,
     **clean_context_tables.TABLES,
+    **promise_tables.TABLES,
 }
 
 

@@ -40,8 +40,19 @@ def test_the_public_names_of_context_faithful_prompting_are_those_of_its_room() 
 _LINK = re.compile(r"(?:\]\(|src=\"|srcset=\")(?!https?:)([^)#\"]*)(?:#([^)\"]*))?[)\"]")
 
 
+_NO_PROSE = re.compile(r"^```.*?^```$|<picture>.*?</picture>|<!-- generated.*?<!-- end -->", re.MULTILINE | re.DOTALL)
+
+
 def test_the_readme_is_short() -> None:
-    assert len((ROOT / "README.md").read_text("utf-8").split()) < 900
+    """Below 700 words, without code, pictures and figures."""
+    text = (ROOT / "README.md").read_text("utf-8")
+    assert len(_NO_PROSE.sub("", text).split()) < 700
+
+
+def test_every_figure_of_the_readme_on_quality_is_made_by_the_script() -> None:
+    section = (ROOT / "README.md").read_text("utf-8").partition("## How good it is")[2].partition("\n## ")[0]
+    assert "<!-- generated: promise-short -->" in section
+    assert [] == re.findall(r"\d[\d.,]*%?", _NO_PROSE.sub("", section))
 
 
 def test_what_the_readme_links_to_is_there() -> None:

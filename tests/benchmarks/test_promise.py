@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import pytest
 
-from benchmarks import promise
+from benchmarks import promise, promise_tables
 from benchmarks.promise_data import LANGUAGES, Api, Kind, OffTopic, Pair, Shape, Where, differing, off_topic, pairs, sentences
 from benchmarks.promise_replay import Seen, _filtered, _payloads, _pieces, _verdict
 
@@ -181,3 +181,29 @@ def test_a_pair_through_the_running_proxy() -> None:
     rows = [pair for pair in PAIRS if pair.id in ("en-ward-rota", "de-lohn", "en-titration")]
     (result,) = promise.run(["observe"], rows, [])
     assert [(False, False)] * 3 == [(one.right.harmed, one.wrong.harmed) for one in result.judged]
+
+
+# ---- the tables of README and docs/quality.md ----
+
+
+def test_a_table_has_the_shares_of_every_policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    figures = {"n": 100, "right_harmed": 0, "right_warned": 1, "wrong_flagged": 8, "wrong_pass": 3}
+    report = {"pairs": len(PAIRS), "policies": [{"policy": name, **figures} for name in promise.CHECKED]}
+    results = tmp_path / "promise.json"
+    results.write_text(json.dumps(report), "utf-8")
+    monkeypatch.setattr(promise_tables, "RESULTS", results)
+    made = promise_tables.short()
+    assert made is not None
+    assert "| rag | 0% [0%, 4%] | 1% [0%, 5%] | 8% [4%, 15%] | 3% [1%, 8%] |" in made.splitlines()
+
+
+@pytest.mark.parametrize("report", [{"pairs": 3, "policies": [{"policy": name} for name in promise.CHECKED]}, {"pairs": 151, "policies": []}])
+def test_a_run_over_some_questions_or_policies_leaves_the_tables_alone(
+    report: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = tmp_path / "promise.json"
+    results.write_text(json.dumps(report), "utf-8")
+    monkeypatch.setattr(promise_tables, "RESULTS", results)
+    assert promise_tables.whole() is None
+    monkeypatch.setattr(promise_tables, "RESULTS", tmp_path / "none.json")
+    assert promise_tables.whole() is None
