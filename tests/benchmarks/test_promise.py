@@ -197,7 +197,9 @@ def test_a_table_has_the_shares_of_every_policy(tmp_path: Path, monkeypatch: pyt
     assert "| rag | 0% [0%, 4%] | 1% [0%, 5%] | 8% [4%, 15%] | 3% [1%, 8%] |" in made.splitlines()
 
 
-@pytest.mark.parametrize("report", [{"pairs": 3, "policies": [{"policy": name} for name in promise.CHECKED]}, {"pairs": 151, "policies": []}])
+@pytest.mark.parametrize(
+    "report", [{"pairs": 3, "policies": [{"policy": name} for name in promise.CHECKED]}, {"pairs": 151, "policies": []}]
+)
 def test_a_run_over_some_questions_or_policies_leaves_the_tables_alone(
     report: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
