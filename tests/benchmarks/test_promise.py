@@ -1,6 +1,7 @@
 """The pairs of the benchmark of promises are what its README says, and its runner counts rightly."""
 
 import json
+from argparse import Namespace
 from collections import Counter
 from pathlib import Path
 from typing import Any, get_args
@@ -188,24 +189,20 @@ def test_a_pair_through_the_running_proxy() -> None:
 
 def test_a_table_has_the_shares_of_every_policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     figures = {"n": 100, "right_harmed": 0, "right_warned": 1, "wrong_flagged": 8, "wrong_pass": 3}
-    report = {"pairs": len(PAIRS), "policies": [{"policy": name, **figures} for name in promise.CHECKED]}
     results = tmp_path / "promise.json"
-    results.write_text(json.dumps(report), "utf-8")
+    results.write_text(json.dumps({"policies": [{"policy": name, **figures} for name in promise.CHECKED]}), "utf-8")
     monkeypatch.setattr(promise_tables, "RESULTS", results)
-    made = promise_tables.short()
-    assert made is not None
-    assert "| rag | 0% [0%, 4%] | 1% [0%, 5%] | 8% [4%, 15%] | 3% [1%, 8%] |" in made.splitlines()
+    assert "| rag | 0% [0%, 4%] | 1% [0%, 5%] | 8% [4%, 15%] | 3% [1%, 8%] |" in promise_tables.short().splitlines()
 
 
 @pytest.mark.parametrize(
-    "report", [{"pairs": 3, "policies": [{"policy": name} for name in promise.CHECKED]}, {"pairs": 151, "policies": []}]
+    ("policies", "only", "judge", "name"),
+    [
+        ("default,rag,strict", "", None, "promise.json"),
+        ("rag", "", None, "promise_part.json"),
+        ("default,rag,strict", "de-", None, "promise_part.json"),
+        ("default,rag,strict", "", "chat", "promise_oracle_all.json"),
+    ],
 )
-def test_a_run_over_some_questions_or_policies_leaves_the_tables_alone(
-    report: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    results = tmp_path / "promise.json"
-    results.write_text(json.dumps(report), "utf-8")
-    monkeypatch.setattr(promise_tables, "RESULTS", results)
-    assert promise_tables.whole() is None
-    monkeypatch.setattr(promise_tables, "RESULTS", tmp_path / "none.json")
-    assert promise_tables.whole() is None
+def test_only_a_whole_run_changes_what_the_tables_are_made_of(policies: str, only: str, judge: str | None, name: str) -> None:
+    assert name == promise.written_to(Namespace(policies=policies, only=only, judge=judge, ask="all")).name
