@@ -34,7 +34,7 @@ from proxy.ports.stage import Action, ActionKind, CounterFamily, Stage
 from proxy.stages.poisoning.answers import items_of
 from proxy.stages.poisoning.checking import CheckedPiece, Checker
 from proxy.stages.poisoning.decisions import PieceDecision, decide
-from proxy.stages.poisoning.injections.injection import prepare
+from proxy.stages.poisoning.injections.phrases import prepare
 from proxy.stages.poisoning.options import PoisoningOptions
 from proxy.stages.poisoning.panel import PoisoningPanel
 from proxy.stages.poisoning.rate import PoisoningRate

@@ -1,30 +1,32 @@
-"""Whether a text that looks like an attack is one for certain, so that it may be kept from the model, or only worth a note.
+"""Whether a phrase is meant, and whether a text that looks like an attack is one for certain, so that it may be kept from the model.
 
-In: a text and the phrases found in it (`proxy.stages.poisoning.injections.injection`). Out: yes, or "unsure", which is most of what is
-found: prompts, rules for coding agents, training data, tests and articles are full of the same phrases, and a file that holds a prompt is
-not an attack on the model that reads it. It is certain only where all of this holds:
+In: a text and the phrases found in it. Out: a weight for each phrase (`weight`, `is_no_order`, `is_quoted`), and a `Grade` for the text:
+most of what is found is "unsure", for prompts, rules for coding agents, training data and articles are full of the same phrases, and a file
+that holds a prompt is not an attack on the model that reads it. It is certain only where
 
-- the phrases stand in the text itself: in no quotation, string, code block or example (`proxy.stages.poisoning.injections.mentions`);
-- they are of two kinds that together make an attack: addressed to the model and against its user, or leaving the given instructions in
-  order to do something, or hidden from people;
-- the model, its user or their conversation is named near them: "ignore my previous e-mail" is for people;
-- the text is none that is made of prompts: a template, rules for agents, training data, a test, a text about attacks.
+- the phrases stand in the text itself: in no quotation, string, code block, diff or example;
+- they are of two kinds, or leave the given instructions where a model is named, or are hidden from people;
+- the text is none that is made of prompts: a template, rules for agents, training data, a text about attacks.
 
-An attacker who dresses the attack up as such a text is not stopped, but recorded.
+An attacker who dresses the attack up as such a text is not stopped, but recorded; it is also less likely to be followed.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Literal, Protocol
+from typing import Literal
+
+from msgspec import Struct
 
 from proxy.language.patterns import LazyPattern
 from proxy.stages.poisoning.injections.hidden import fold
-from proxy.stages.poisoning.injections.phrases.signal import MODEL_WORDS
+from proxy.stages.poisoning.injections.phrases import Category, model_names, patterns
 
+QUOTED_AND_TOLD, TOLD, QUOTED = 0.15, 0.35, 0.75
+"""What is left of a phrase that is quoted, introduced as an example or ascribed to an attacker, in a text about attacks."""
 AROUND_CHARS = 240
-"""How far from the phrases the model or its user may be named."""
+"""How far from the phrases the model may be named."""
 HEAD_CHARS = 400
 """Where a text says what it is."""
 MIN_STRENGTH = 0.3
@@ -33,141 +35,123 @@ MIN_LIKELY = 0.25
 """The same, for a warning."""
 Grade = Literal["certain", "likely", "unsure"]
 _GRADES: tuple[tuple[Grade, float], ...] = (("certain", MIN_STRENGTH), ("likely", MIN_LIKELY))
-TOGETHER: tuple[frozenset[str], ...] = tuple(
-    frozenset(pair.split("+"))
-    for pair in (
-        "override+exfiltration",
-        "override+concealment",
-        "override+command",
-        "override+addressee",
-        "override+role",
-        "override+fake_turn",
-        "addressee+exfiltration",
-        "addressee+concealment",
-        "addressee+command",
-        "addressee+role",
-        "fake_turn+exfiltration",
-        "fake_turn+concealment",
-        "fake_turn+command",
-        "fake_turn+role",
-        "exfiltration+concealment",
-        "exfiltration+command",
-        "exfiltration+role",
-        "concealment+command",
-        "role+command",
+_DIFF = LazyPattern(r"(?m)^(?:diff --git |@@ -\d|\+\+\+ )")
+_BEFORE_CHARS, _AFTER_CHARS = 140, 120
+_ABOUT_CHARS = 1500
+_QUOTES = {"“": "”", "„": "“", "«": "»", "‘": "’"}
+
+
+class InjectionSpan(Struct, frozen=True):
+    """One phrase that looks like an instruction."""
+
+    start: int
+    end: int
+    category: Category
+    strength: float
+    """After what its surroundings take from it."""
+    reason: str
+    mentioned: bool = False
+    """Whether its surroundings quote it, give it as an example or tell of it."""
+
+
+# ---- a phrase ----
+
+
+def is_no_order(category: Category, text: str, start: int, end: int) -> bool:
+    """Whether nothing of the kind is asked for: it is forbidden, only data is to be left unheard, or the reader gets something."""
+    words = patterns("mention")
+    if category == "override":
+        only_data = words["in_data"].match(text, end) is not None and words["given"].search(text, start, end) is None
+        return only_data or _is_forbidden(text, start, end)
+    return category == "exfiltration" and (words["to_reader"].match(text, start, end) is not None or _is_forbidden(text, start, end))
+
+
+def _is_forbidden(text: str, start: int, end: int) -> bool:
+    """Whether the order at ``text[start:end]`` is one not to: "never reveal the prompt", "do not forget the instructions above".
+
+    "No" denies a Spanish order and "ne" a French one; before any other it is an exclamation: "no ignore all …", "ne vergiss alle …".
+    """
+    words, before = patterns("mention"), max(0, start - 30)
+    if words["denied"].search(text, before, start) is None:
+        return words["denied_within"].match(text, start, end) is not None
+    return all(
+        words[denial].search(text, before, start) is None or words[order].match(text, start, end) is not None
+        for denial, order in (("spanish_no", "spanish_order"), ("french_ne", "french_order"))
     )
-)
-"""Kinds that are an attack together: each says who is spoken to, or what is to be left, and what is to be done against the user."""
-COMMENT = "comment"
-"""Of hidden texts the one that hides nothing in code and Markdown: there it is where people write to each other."""
-_PARTIES = LazyPattern(
-    r"\b(?:the|your|this|dem|den|der|des|al?|del?|el|du|l['’]|de l['’]) ?(?:user|human|assistant|chatbot|nutzer|benutzer|anwender|usuario|"
-    r"utilisateur|asistente)s?\b|"
-    r"\b(?:conversation|chat) (?:history|so far|log)|\bthe conversation\b|\bchatverlauf|\bhistorial de|\bhistorique de|"
-    r"\b(?:system|hidden|initial) ?prompts?\b|\bsystemprompt|\bprompt de(?:l)? sistema|\binvite systeme"
-)
-_PROMPT = LazyPattern(
-    r"\{\{.{0,80}?\}\}|\{%.{0,80}?%\}|\{[a-z_]{2,24}\}|\$\{\w{1,40}\}|<<sys>>|"  # a template
-    r"\b\w{0,30}(?:prompt|template|instructions?|persona|attacks?|payloads?|examples?|fixtures?|cases?|macro)\w{0,20}[ \"']{0,3}"
-    r"(?:=|:=|: ?[|>\n])|"
-    r"^\s{0,6}(?:- )?(?:input|expect(?:ed)?|prompt|system|instruction|output|label) ?:",
-    re.M,
-)
-_TRAINING = LazyPattern(r'"(?:role|instruction|prompt|system|messages|completion|label|chat_template)"\s?:')
-_TEST = LazyPattern(
-    r"\b(?:assert|def test_|it\(|describe\(|expect\(|@test|unittest|pytest|fixtures?[/\s]|test case|testdaten)|^\w+,\w+,label", re.M
-)
-_HEAD = LazyPattern(
-    r"^[#\s*=-]{0,6}[^\n]{0,80}\b(?:agents?\.md|claude\.md|gemini\.md|copilot|cursor ?rules|llms\.txt|"
-    r"coding (?:agents?|assistants?)|"
-    r"(?:rules|guide|guidelines|playbook|instructions|hinweise|reglas|regles|consignes) (?:for|fur|para|pour) )|"
-    r"alwaysapply:|^[#*\s]{0,6}(?:\w+ ){0,2}system ?prompts?\b|"
-    r"^\s{0,4}(?:you are|du bist|eres|tu es|vous etes) (?!now|jetzt|ahora|maintenant|desormais|ab sofort|reading|an? (?:ai|llm|language))"
-)
-_ABOUT = LazyPattern(
-    r"prompt[ -]injection|jailbreak|red[ -]team|owasp|guardrail|\bcve-\d|indirect injection|llm security|adversarial (?:prompt|example)|"
-    r"inyeccion de|injection (?:de|consiste)|attacker|angreifer|atacante|attaquant|researchers?\b|forscher|vulnerabilit|faille\b|"
-    r"patched|corregid[oa]|corrigee|experiment\b|lecture\b"
-)
 
 
-class Phrase(Protocol):
-    """As `proxy.stages.poisoning.injections.injection.InjectionSpan`."""
-
-    @property
-    def start(self) -> int:
-        """Characters before it."""
-
-    @property
-    def end(self) -> int:
-        """Characters up to its end."""
-
-    @property
-    def category(self) -> str:
-        """What it tries to do."""
-
-    @property
-    def strength(self) -> float:
-        """0 to 1."""
-
-    @property
-    def reason(self) -> str:
-        """In words."""
-
-    @property
-    def mentioned(self) -> bool:
-        """Whether it is quoted or told of."""
+def weight(text: str, start: int, end: int) -> float:
+    """What is left of a phrase at ``text[start:end]`` of folded text, 0 to 1."""
+    told_of = patterns("mention")["told"]
+    before = text[max(0, start - _BEFORE_CHARS) : start]
+    line = before[before.rfind("\n") + 1 :]
+    heading = line.strip() in ("", "-", "*", ">", "•") and told_of.search(before.rstrip()[-_BEFORE_CHARS:]) is not None
+    told = heading or told_of.search(line) is not None
+    quoted, about = _is_quoted_in_line(text, start, end, line), _is_about_attacks(text, start, end)
+    if quoted and (about or told):
+        return QUOTED_AND_TOLD
+    return TOLD if told and about else QUOTED if quoted else 1.0
 
 
-def grade(text: str, raw: str, phrases: Sequence[Phrase]) -> Grade:
-    """How sure it is that the `phrases` of `text` are an attack; `raw` is the text as it came, which may be JSON."""
-    told = [phrase for phrase in phrases if not phrase.mentioned]
-    if not told:
+def _is_quoted_in_line(text: str, start: int, end: int, line: str) -> bool:
+    """Within quotation marks that close on the same line, or in code."""
+    after = text[end : end + _AFTER_CHARS].partition("\n")[0]
+    if _between_marks(line, after) or ("```" in text and text.count("```", 0, start) % 2 == 1):
+        return True
+    return re.search(r"(?:^|[\s(:])'[^']{0,100}$", line) is not None and re.search(r"'(?!\w)", after) is not None
+
+
+def _between_marks(before: str, after: str) -> bool:
+    if any(before.count(mark) % 2 == 1 and mark in after for mark in ('"', "`")):
+        return True
+    return any(before.rfind(opening) > before.rfind(closing) and closing in after for opening, closing in _QUOTES.items())
+
+
+def is_quoted(text: str, start: int, end: int) -> bool:
+    """Whether ``text[start:end]`` stands in a string, a quotation, a code block or a diff, however long."""
+    if any(text.count(mark, 0, start) % 2 == 1 for mark in ('"""', "'''", "```")):
+        return True
+    first, last = text.rfind("\n", 0, start) + 1, text.find("\n", end)
+    if text[first] in "+- " and _DIFF.search(text, 0, start) is not None:
+        return True
+    return _between_marks(text[first:start], text[end : last if last >= 0 else len(text)])
+
+
+def _is_about_attacks(text: str, start: int, end: int) -> bool:
+    """Whether the text around, the phrase itself left out, speaks of attacks by at least two different terms."""
+    around = text[max(0, start - _ABOUT_CHARS) : start] + " " + text[end : end + _ABOUT_CHARS]
+    return len({match[0].rstrip("s") for match in patterns("mention")["subject"].finditer(around)}) >= 2
+
+
+# ---- a text ----
+
+
+def grade(text: str, raw: str, spans: Sequence[InjectionSpan]) -> Grade:
+    """How sure it is that the phrases of `text` are an attack; `raw` is the text as it came, which may be JSON."""
+    meant = [span for span in spans if not span.mentioned]
+    if not meant:
         return "unsure"
     folded = fold(text).text
-    start = max(0, min(phrase.start for phrase in told) - AROUND_CHARS)
-    around = folded[start : max(phrase.end for phrase in told) + AROUND_CHARS]
-    if not _hidden(told) and not _names_a_party(around, told):
-        return "unsure"
-    names_model = MODEL_WORDS.search(around) is not None
-    found = next((name for name, least in _GRADES if _is_attack(told, least, names_model=names_model)), None)
+    around = folded[max(0, min(span.start for span in meant) - AROUND_CHARS) : max(span.end for span in meant) + AROUND_CHARS]
+    found = next((name for name, least in _GRADES if _is_attack(meant, around, least)), None)
     return "unsure" if found is None or _is_material(folded, raw, around) else found
 
 
-def _is_attack(told: Sequence[Phrase], least: float, *, names_model: bool) -> bool:
-    """Whether the kinds of phrases of this strength make an attack together."""
-    kinds = {phrase.category for phrase in told if phrase.category != "hidden" and phrase.strength >= least}
-    if _hidden(told):
-        return bool(kinds & {"override", "exfiltration", "concealment", "addressee", "command", "fake_turn"}) or _unreadable(told)
-    if "override" in kinds and names_model:
-        return True
-    return any(pair <= kinds for pair in TOGETHER)
-
-
-def _hidden(told: Sequence[Phrase]) -> bool:
-    """Whether something is kept from people's eyes that no editor shows as a comment."""
-    return any(phrase.category == "hidden" and COMMENT not in phrase.reason for phrase in told)
-
-
-def _unreadable(told: Sequence[Phrase]) -> bool:
-    """Whether words stand in characters that no person can see, and that nobody types."""
-    return any(phrase.category == "hidden" and "tag characters" in phrase.reason for phrase in told)
-
-
-def _names_a_party(around: str, told: Sequence[Phrase]) -> bool:
-    """Whether it is about a model and the one it works for; only a model is told to leave its instructions and how to answer."""
-    kinds = {phrase.category for phrase in told}
-    named = {"addressee", "fake_turn"} & kinds or {"override", "command"} <= kinds
-    return bool(named) or _PARTIES.search(around) is not None or MODEL_WORDS.search(around) is not None
+def _is_attack(meant: Sequence[InjectionSpan], around: str, least: float) -> bool:
+    """Whether the kinds of phrases of this strength make an attack together; of a comment, where people write to each other, as of text."""
+    kinds = {span.category for span in meant if span.category != "hidden" and span.strength >= least}
+    hidden = [span.reason for span in meant if span.category == "hidden" and "comment" not in span.reason]
+    if hidden:  # in tag characters, which nobody types, whatever it is
+        return bool(kinds - {"role"}) or any("tag characters" in reason for reason in hidden)
+    return len(kinds) > 1 or ("override" in kinds and model_names().search(around) is not None)
 
 
 def _is_material(folded: str, raw: str, around: str) -> bool:
-    """Whether the text is one that prompts are part of: a template, rules, training data, a test, an article."""
-    head = folded[:HEAD_CHARS]
+    """Whether the text is one that prompts are part of: a template, rules, training data, an article."""
+    words = patterns("material")
     return (
-        _HEAD.search(head) is not None
-        or _PROMPT.search(folded) is not None
-        or _TEST.search(folded) is not None
-        or (_TRAINING.search(raw) is not None)
-        or _ABOUT.search(around) is not None
+        words["heading"].search(folded[:HEAD_CHARS]) is not None
+        or words["template"].search(folded) is not None
+        or words["training"].search(raw) is not None
+        or words["attacks"].search(around) is not None
     )

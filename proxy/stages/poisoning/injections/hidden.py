@@ -2,12 +2,14 @@
 hidden or encoded in it laid open.
 
 In: any text. Out: `FoldedText`, in which phrases can be looked for, with the way back to the original's positions; and `layers`, the texts
-that a person does not see: comments, hidden elements, encodings (`proxy.stages.poisoning.injections.encodings`), Unicode tag characters.
-Linear in the text's length.
+that a person does not see: comments, hidden elements, base64 and hexadecimal digits, Unicode tag characters. What says nothing there
+(hashes, keys, pictures, identifiers) is none. Linear in the text's length.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 import html
 import re
 import unicodedata
@@ -17,8 +19,9 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from proxy.language.patterns import LazyPattern
-from proxy.stages.poisoning.injections.encodings import MAX_LAYER_CHARS, decoded
 
+MAX_LAYER_CHARS = 20_000
+"""What is read of one hidden text."""
 INVISIBLE = LazyPattern(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff\U000e0000-\U000e0fff]"
 )
@@ -43,8 +46,6 @@ _GAP_MARKS = ("<", "\n", "\t", "  ", "\r")
 _TAGS = LazyPattern("[\U000e0020-\U000e007e]{4,20000}")
 _FLAG = "\U0001f3f4"
 """Before tag characters it makes a flag (England, Scotland, Wales): ordinary text."""
-_BINARY = LazyPattern("[\u200b-\u200f\u2060-\u2064\ufeff]{24,20000}")
-"""So many zero-width characters in a row carry bits, not typography."""
 _COMMENTS = (("<!--", "-->"), ("/*", "*/"))
 _LINK_COMMENT = LazyPattern(r"\[//\]: ?#[ (\"']{1,3}([^\n]{1,2000})")
 _HIDDEN_ELEMENT = LazyPattern(
@@ -53,9 +54,6 @@ _HIDDEN_ELEMENT = LazyPattern(
     r"(?<!-)color ?: ?(?:white\b|#fff\b|#ffffff\b|transparent\b|rgba?\(255, ?255, ?255)|text-indent ?: ?-\d{3,5}|left ?: ?-\d{3,5}px|"
     r"\shidden(?=[\s>=])|aria-hidden=.true)[^<>]{0,300}>([^<]{1,20000})",
     re.I,
-)
-_ATTRIBUTE = LazyPattern(
-    r"\b(?:alt|title|aria-label|data-[\w-]{1,30}|content|placeholder)\s?=\s?(?:\"([^\"<>]{30,2000})\"|'([^'<>]{30,2000})')", re.I
 )
 _ENTITIES = LazyPattern(r"(?:&#x?[0-9a-fA-F]{2,6};[ ]?){8,5000}")
 _LETTER_ENTITIES = LazyPattern(
@@ -71,6 +69,14 @@ _APART = bytes(
 """Bytes of Latin-1 as letters, what may stand between letters that are set apart, and all else."""
 _JOINED = LazyPattern("\\w{1,30}(?:[\u200b\u2060\ufeff]{1,4}\\w{1,30}){3,200}")
 """Words with zero-width spaces between them: a person sees one long word, or nothing of note."""
+_BASE64 = LazyPattern(
+    r"(?<![A-Za-z0-9+/_=-])(?:(?:[A-Za-z0-9+/]{24,76}\r?\n){1,400}[A-Za-z0-9+/]{4,76}={0,2}|[A-Za-z0-9+/_-]{24,20000}={0,2})"
+)
+"""Also in lines, as mails have it."""
+_HEX = LazyPattern(r"(?<![0-9A-Za-z])(?:0x)?(?:[0-9a-fA-F]{2}[ :]?){24,10000}|(?:\\x[0-9a-fA-F]{2}){12,5000}")
+_MIN_BASE64_CHARS, _SAMPLE_CHARS = 24, 96
+_MAX_NESTED = 3
+"""Base64 of base64 is opened so often."""
 _LOOKALIKES = str.maketrans(
     # Cyrillic, Greek and small capital letters that look like Latin ones (Unicode confusables), and letters that decomposition does not
     # reach.
@@ -95,8 +101,7 @@ class Layer(Struct, frozen=True):
     """A text within a text that its readers do not see as it is."""
 
     kind: str
-    """``comment``, ``hidden_element``, ``attribute``, ``entities``, ``tag_characters``, ``spaced``, ``zero_width``, or one of
-    `proxy.stages.poisoning.injections.encodings`."""
+    """``comment``, ``hidden_element``, ``entities``, ``tag_characters``, ``spaced``, ``zero_width``, ``base64`` or ``hex``."""
     text: str
     start: int
     end: int
@@ -148,13 +153,7 @@ def layers(text: str) -> Iterator[Layer]:
         yield from _comments(text)
         yield from _groups(text, _LINK_COMMENT, "comment")
         yield from _groups(text, _HIDDEN_ELEMENT, "hidden_element")
-        yield from _groups(text, _ATTRIBUTE, "attribute")
     yield from _encoded(text)
-
-
-def carries_bits(text: str) -> re.Match[str] | None:
-    """A long run of zero-width characters."""
-    return None if text.isascii() else _BINARY.search(text)
 
 
 def _tag_characters(text: str) -> Iterator[Layer]:
@@ -184,8 +183,10 @@ def _groups(text: str, pattern: LazyPattern, kind: str) -> Iterator[Layer]:
 
 
 def _encoded(text: str) -> Iterator[Layer]:
-    for kind, said, start, end in decoded(text):
-        yield Layer(kind, said, start, end)
+    for kind, pattern, read in (("base64", _BASE64, _of_base64), ("hex", _HEX, _of_hex)):
+        for match in pattern.finditer(text):
+            if (said := read(match[0])) is not None:
+                yield Layer(kind, said, *match.span())
     if "&#" in text:
         for match in _ENTITIES.finditer(text):
             yield Layer("entities", html.unescape(match[0])[:MAX_LAYER_CHARS], match.start(), match.end())
@@ -204,3 +205,42 @@ def _joined(run: str) -> str:
     """Letters set apart, put together: a wider gap, or none, is the end of a word."""
     words = re.split(r" {2,}", run) if "  " in run else [run]
     return " ".join(re.sub(r"[ .·_*-]", "", word) for word in words)
+
+
+def _of_base64(run: str) -> str | None:
+    """What a run of base64 says, where it says anything; hashes, keys and pictures do not."""
+    run = re.sub(r"\s", "", run)
+    for _ in range(_MAX_NESTED):
+        if len(run) < _MIN_BASE64_CHARS:
+            return None
+        if _words_of(_decoded(run[:_SAMPLE_CHARS])) is not None:
+            return _words_of(_decoded(run))
+        if _BASE64.fullmatch(run := _decoded(run).decode("ascii", "replace")) is None:
+            return None
+    return None
+
+
+def _decoded(run: str) -> bytes:
+    run = run.rstrip("=").replace("-", "+").replace("_", "/")
+    run = run[: len(run) - (len(run) % 4 == 1)]
+    try:
+        return base64.b64decode(run + "=" * (-len(run) % 4))
+    except (binascii.Error, ValueError):
+        return b""
+
+
+def _of_hex(run: str) -> str | None:
+    digits = re.sub(r"\\x|0x|[ :]", "", run)
+    return _words_of(bytes.fromhex(digits[: len(digits) - len(digits) % 2]))
+
+
+def _words_of(data: bytes) -> str | None:
+    """Bytes as words; None where they are none. The last character may be cut."""
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        if error.start < len(data) - 3:
+            return None
+        text = data[: error.start].decode("utf-8")
+    letters = sum(c.isalpha() or c == " " for c in text)
+    return text[:MAX_LAYER_CHARS] if len(text) >= 12 and " " in text.strip() and letters >= 0.75 * len(text) else None
