@@ -13,8 +13,6 @@ from hypothesis import strategies as st
 from proxy.context.conversation import problems
 from proxy.context.edits import NOTE
 from proxy.errors import ConfigError, ModelUnavailable, Overloaded, PolicyBlocked, StoreUnavailable
-from proxy.exchange import Evidence
-from proxy.grounding.knowledge.checking import KnowledgeChecker
 from proxy.policy.loading import load_policy
 from proxy.ports.deadline import with_deadline
 from proxy.testing import MemoryKnowledge, MemoryQuarantine, ScriptedVerifiers
@@ -180,36 +178,13 @@ async def test_what_was_found_of_a_text_with_too_many_statements_is_acted_upon()
 
 
 async def test_without_a_knowledge_base_statements_pass_and_instructions_do_not() -> None:
-    stage = made(knowledge="")
-    exchange = await run(stage, [user("Look."), *called(INSTRUCTION), *history(LONDON)])
+    exchange = await run(made(), [user("Look."), *called(INSTRUCTION), *history(LONDON)], knowledge=None)
     assert [NOTE, LONDON] == [texts(exchange)[2], texts(exchange)[4]]
 
 
-async def test_the_policys_own_knowledge_base_judges_where_the_stage_has_none() -> None:
-    knowledge = KnowledgeChecker(MemoryKnowledge(*FACTS), ScriptedVerifiers(judged))
-    assert NOTE == texts(await run(made(knowledge=""), history(LONDON), knowledge=knowledge))[1]
-
-
 async def test_confidence_that_nobody_can_tell_is_an_error() -> None:
-    exchange = await run(made(knowledge="", on_low_confidence="reject"), history(UNKNOWN))
+    exchange = await run(made(on_low_confidence="reject"), history(UNKNOWN), knowledge=None)
     assert ("error", "knowledge_left_out") == (verdict(exchange).outcome, verdict(exchange).detail["reason"])
-
-
-async def test_what_the_assistant_states_can_be_judged_by_the_results_before_it() -> None:
-    stage = made(knowledge="", against=["tool_results"])
-    before = [user("Where?"), *called(PARIS)]
-    evidence = [Evidence(PARIS, "look_up", "tool_result", message_index=2)]
-    exchange = await run(stage, [*before, assistant(f"{UNKNOWN} {LONDON}"), user("And?")], evidence=evidence)
-    assert UNKNOWN == texts(exchange)[3].strip()
-
-
-async def test_a_result_that_is_held_judges_nobody() -> None:
-    stage = made(knowledge="", against=["tool_results"])
-    poisoned = f"{PARIS} {INSTRUCTION}"
-    messages = [user("Where?"), *called(poisoned)]
-    await run(stage, messages)
-    exchange = await run(stage, [*messages, assistant(LONDON), user("And?")])
-    assert [NOTE, LONDON] == texts(exchange)[2:4]
 
 
 # ---- what cannot run ----
@@ -296,7 +271,8 @@ async def test_above_five_percent_the_operator_is_warned_and_no_client(caplog: p
     ("options", "problem"),
     [
         ("on_low_confidence: reject", "needs stage knowledge"),
-        ("on_low_confidence: reject, against: [tool_results]", "only a knowledge base can tell"),
+        ("knowledge: facts", "write it in the stage knowledge"),
+        ("against: [tool_results]", "answers: contradicted"),
         ("roles: [tool, tool]", "one stands here twice"),
         ("roles: []", "roles"),
         ("on_suspicious: block", "on_suspicious"),

@@ -3,77 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta
 
-from proxy.context.edits import NOTE
 from proxy.context.pieces import PieceKind
 from proxy.ports.stage import Positive, Share, StageOptions
-from proxy.stages.poisoning.decisions import Action, Rules
-from proxy.stages.poisoning.injections.injection import THRESHOLD
 
 Role = Literal["assistant", "tool", "user", "passages"]
 FILE_TOOLS = (
-    "read",
-    "read_file*",
-    "*_read_file",
-    "read_text*",
-    "read_lines*",
-    "read_multiple_files",
-    "read_many_files",
-    "read_notebook*",
-    "view",
-    "view_file*",
-    "view_range",
-    "open_file*",
-    "cat",
-    "head",
-    "tail",
-    "*grep*",
-    "*ripgrep*",
-    "glob*",
-    "ls",
-    "list_dir*",
-    "list_files*",
-    "find_file*",
-    "search_files*",
-    "search_code*",
-    "code_search*",
-    "codebase_search*",
-    "bash*",
-    "shell*",
-    "*terminal*",
-    "exec_*",
-    "execute_*",
-    "run_*",
-    "*python*",
-    "git_*",
-    "str_replace*",
-    "edit*",
-    "write_*",
-    "apply_*",
-    "*skill*",
-    "get_prompt*",
-    "*_instructions",
+    *("read", "read_file*", "*_read_file", "read_text*", "read_lines*", "read_multiple_files", "read_many_files", "read_notebook*"),
+    *("view", "view_file*", "view_range", "open_file*", "cat", "head", "tail"),
+    *("*grep*", "*ripgrep*", "glob*", "ls", "list_dir*", "list_files*", "find_file*", "search_files*", "search_code*", "code_search*"),
+    *("codebase_search*", "bash*", "shell*", "*terminal*", "exec_*", "execute_*", "run_*", "*python*"),
+    *("git_*", "str_replace*", "edit*", "write_*", "apply_*", "*skill*", "get_prompt*", "*_instructions"),
 )
 KIND_OF: Mapping[Role, PieceKind] = {"assistant": "assistant", "tool": "tool_result", "user": "user", "passages": "passage"}
+_OF_KNOWLEDGE = "write it in the stage knowledge, which stands before this one: knowledge: {folder: …, min_contradiction: …}"
 
 
 class PoisoningOptions(StageOptions, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """``poisoning:``"""
 
+    removed: ClassVar[Mapping[str, str]] = {
+        "knowledge": _OF_KNOWLEDGE,
+        "min_contradiction": _OF_KNOWLEDGE,
+        "against": "statements are checked against the stage knowledge; answers: contradicted keeps out what claims found to be false",
+        "min_injection_score": "act_on: suspicious acts on every text that counts as an instruction",
+        "note": "the note is always the same, so that a model knows it again",
+        "marker": "a statement that is taken out leaves nothing",
+        "cache_size": "a worker remembers the last 8,192 pieces",
+    }
     roles: Annotated[
         tuple[Role, ...], Meta(min_length=1, description="whose content is checked when it is new: assistant, tool, user, passages")
     ] = ("assistant", "tool", "passages")
-    against: Annotated[
-        tuple[Literal["knowledge", "tool_results"], ...],
-        Meta(
-            description="what statements are checked against: the knowledge base, and for the assistant's and the user's the tool "
-            "results and passages that stand before them"
-        ),
-    ] = ("knowledge",)
-    knowledge: Annotated[str, Meta(description="folder of the knowledge base; without it that of the stage knowledge")] = ""
     on_invalid: Annotated[
         Literal["block", "quarantine", "reject", "annotate"],
         Meta(
@@ -101,8 +64,8 @@ class PoisoningOptions(StageOptions, frozen=True, kw_only=True, forbid_unknown_f
     act_on: Annotated[
         Literal["certain", "suspicious"],
         Meta(
-            description="which of them: certain ones, or every text from min_injection_score on (prompt templates, rules for agents and "
-            "articles about attacks, too); of the others the likely ones are a warning, and the rest is noted in the record"
+            description="which of them: certain ones, or all that count as instructions (prompt templates, rules for agents and articles "
+            "about attacks, too); of the others the likely ones are a warning, and the rest is noted in the record"
         ),
     ] = "certain"
     file_tools: Annotated[
@@ -111,7 +74,6 @@ class PoisoningOptions(StageOptions, frozen=True, kw_only=True, forbid_unknown_f
             description="tools that read the user's files, skills and prompts, or run commands, by name pattern: what they return is noted"
         ),
     ] = FILE_TOOLS
-    min_injection_score: Annotated[Share, Meta(description="strength from which a text counts as an instruction to the model")] = THRESHOLD
     answers: Annotated[
         Literal["contradicted", "unsupported", "none"],
         Meta(
@@ -119,40 +81,18 @@ class PoisoningOptions(StageOptions, frozen=True, kw_only=True, forbid_unknown_f
             "cannot feed them back as history; it is a warning, and contradicted means by a number, a date or a name"
         ),
     ] = "none"
-    min_contradiction: Annotated[Share, Meta(description="probability from which a statement counts as contradicted")] = 0.5
-    note: Annotated[str, Meta(min_length=1, description="what stands in a message of which nothing is left")] = NOTE
-    marker: Annotated[str, Meta(description="what stands in place of a statement that was taken out; empty takes it out cleanly")] = ""
     alert_above: Annotated[
         Share, Meta(description="share of poisoned pieces among the last 200 from which on log, metric and dashboard warn the operator")
     ] = 0.05
     max_claims: Annotated[
         Positive, Meta(description="statements judged of one piece; the rest of a longer one is an error, not a pass")
     ] = 200
-    cache_size: Annotated[Positive, Meta(description="pieces whose check is remembered by a worker")] = 8192
 
     def __post_init__(self) -> None:
         if len(set(self.roles)) != len(self.roles):
             raise ValueError("roles: one stands here twice")
-        if self.on_low_confidence != "forward" and "knowledge" not in self.against:
-            raise ValueError("on_low_confidence: only a knowledge base can tell that a statement is true: against: [knowledge]")
 
     @property
     def kinds(self) -> tuple[PieceKind, ...]:
         """The kinds of pieces that are checked."""
         return tuple(KIND_OF[role] for role in self.roles)
-
-    @property
-    def rules(self) -> Rules:
-        """For `proxy.stages.poisoning.decisions`."""
-        low: Action = "pass" if self.on_low_confidence == "forward" else self.on_low_confidence
-        injections: Action = "pass" if self.injections == "ignore" else self.injections
-        return Rules(
-            self.on_invalid,
-            self.on_inexact,
-            self.on_suspicious,
-            low,
-            self.min_confidence,
-            injections,
-            self.act_on,
-            self.min_injection_score,
-        )
