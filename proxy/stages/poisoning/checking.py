@@ -18,7 +18,7 @@ from proxy.exchange.fact_checks import FactVerdict
 from proxy.exchange.judgements import Claim
 from proxy.grounding.claims.content import VALUES, read_content
 from proxy.grounding.evidence.asserted import is_question
-from proxy.offloop import aside, each
+from proxy.offloop import each, run_in_thread_if_large
 from proxy.stages.poisoning.injections.injection import InjectionFinding, detect
 from proxy.stages.poisoning.rules import PoisoningFinding, kind_of
 
@@ -58,7 +58,7 @@ async def check(
 ) -> list[CheckedPiece]:
     """One for each piece, in order. Past `deadline_s` what is open is an ``ERROR``; without `facts` no statement is read."""
     until = time.perf_counter() + deadline_s
-    read = await aside(sum(len(piece.text) for piece in pieces), _read, pieces, facts is not None, injections)
+    read = await run_in_thread_if_large(sum(len(piece.text) for piece in pieces), _read, pieces, facts is not None, injections)
     chosen = [one.claims[:max_claims] for one in read]
     verdicts = iter(await _verified([claim for claims in chosen for claim in claims], read, facts, until))
     found = []

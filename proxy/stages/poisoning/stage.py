@@ -26,7 +26,7 @@ from proxy.errors import ModelUnavailable, StoreUnavailable
 from proxy.exchange import Exchange, FactCheck, Request, Verdict, tool_name
 from proxy.language.detection import load
 from proxy.language.lru import LRU, key_of
-from proxy.offloop import Breather, aside
+from proxy.offloop import Breather, run_in_thread_if_large
 from proxy.ports import Ports, QuarantineItem
 from proxy.ports.stage import Action, ActionKind, CounterFamily, Stage
 from proxy.stages.poisoning.checking import CheckedPiece, check
@@ -120,19 +120,19 @@ class Poisoning(Stage[PoisoningOptions]):
         return () if options.on_low_confidence == "forward" else ("knowledge",)
 
     @property
-    def only_tells(self) -> bool:
+    def read_only(self) -> bool:
         """Where it keeps nothing out."""
         return not self._keeps_out
 
-    def remembers(self, request: Request) -> bool:
+    def needs_run_identity(self, request: Request) -> bool:
         """What it keeps out, where it does."""
         return self._keeps_out
 
     async def on_request(self, exchange: Exchange) -> Verdict | None:
         """Treat every piece of the context by what is known of it, or is found now."""
-        pieces = await aside(exchange.original.size, pieces_of, exchange, _EVERY_KIND)
+        pieces = await run_in_thread_if_large(exchange.original.size, pieces_of, exchange, _EVERY_KIND)
         outcome = Outcome(pieces=len(pieces))
-        calls = await aside(exchange.original.size, answered_calls, exchange.conversation)
+        calls = await run_in_thread_if_large(exchange.original.size, answered_calls, exchange.conversation)
         tools = {i: tool_name(call) for i, call in calls.items()}
         known = await self._known_items(exchange, pieces, outcome)
         kinds = self._checked_kinds(exchange)
@@ -181,7 +181,7 @@ class Poisoning(Stage[PoisoningOptions]):
         until = time.perf_counter() + self.options.timeout_ms * _DEADLINE / 1000
         await self._read_version(exchange.knowledge, outcome)
         about = (exchange.client, exchange.policy, outcome.version)
-        keys = await aside(exchange.original.size, lambda: {piece.hash: key_of(*about, piece.hash) for piece in pieces})
+        keys = await run_in_thread_if_large(exchange.original.size, lambda: {piece.hash: key_of(*about, piece.hash) for piece in pieces})
         found = {hash_: known for hash_, key in keys.items() if (known := self._known.get(key)) is not None}
         open_ = [piece for piece in reversed(pieces) if piece.hash not in found]
         looks, most = self.options.injections != "ignore", self.options.max_claims
@@ -197,7 +197,7 @@ class Poisoning(Stage[PoisoningOptions]):
                 found[piece.hash] = checked
                 if not checked.error:
                     self._known.put(keys[piece.hash], checked)
-            await breather.breathe()
+            await breather.yield_if_due()
         outcome.looked = any(checked.looked for checked in found.values())
         outcome.unchecked = len(pieces) - len(found)
         outcome.error = outcome.error or next((why for one in found.values() if (why := one.error or one.left_out)), "")
@@ -228,7 +228,7 @@ class Poisoning(Stage[PoisoningOptions]):
         kept_out: dict[str, QuarantineItem] = {}
         away, breather = False, Breather()
         for hash_, piece in pieces.items():
-            await breather.breathe()
+            await breather.yield_if_due()
             if (checked := found.get(hash_)) is None:
                 continue
             tool = tools.get(piece.message, "") if piece.message is not None else ""
