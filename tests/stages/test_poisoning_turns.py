@@ -13,9 +13,12 @@ from hypothesis import strategies as st
 from proxy.context.conversation import problems
 from proxy.context.edits import NOTE
 from proxy.errors import ConfigError, ModelUnavailable, Overloaded, PolicyBlocked, StoreUnavailable
+from proxy.pipeline import Pipeline
 from proxy.policy.loading import load_policy
 from proxy.ports.deadline import with_deadline
-from proxy.testing import MemoryKnowledge, MemoryQuarantine, ScriptedVerifiers
+from proxy.stages.knowledge import Knowledge, KnowledgeOptions
+from proxy.stages.validation import Validation, ValidationOptions
+from proxy.testing import MemoryKnowledge, MemoryQuarantine, ScriptedVerifiers, make_exchange
 from tests.examples import share
 from tests.stages.poisoning.contexts import (
     DOUBTFUL,
@@ -157,6 +160,17 @@ async def test_a_long_history_costs_what_is_new_and_one_question_to_the_store() 
     knowledge.searched.clear()
     exchange = await run(stage, history(*said, "Pears contain water."))
     assert (["Pears contain water."], 2, 1) == (knowledge.searched, quarantine.finds, verdict(exchange).detail["checked"])
+
+
+async def test_what_validation_has_asked_about_new_content_is_not_asked_again() -> None:
+    knowledge = MemoryKnowledge(*FACTS)
+    ports = ports_with(knowledge=knowledge)
+    stages = [Knowledge(KnowledgeOptions(), ports), Validation(ValidationOptions(action={"freshness": "drop"}), ports), made(ports)]
+    exchange = make_exchange([user("Where does it stand?"), *called(LONDON)])
+    await Pipeline(stages).request(exchange)
+    [piece] = [piece for one in exchange.verdicts if one.stage == "validation" for piece in one.detail["pieces"]]
+    assert 0.0 == piece["metrics"]["accuracy"]["value"]
+    assert ([LONDON], NOTE) == (knowledge.searched[1:], texts(exchange)[2])
 
 
 async def test_a_text_with_too_many_statements_is_an_error_each_time_but_judged_once() -> None:

@@ -15,7 +15,7 @@ from proxy.context.conversation import problems
 from proxy.errors import ModelUnavailable, Overloaded
 from proxy.exchange import Evidence
 from proxy.exchange.judgements import ClaimPair, Support
-from proxy.stages.validation.acting import NOTE_KEY
+from proxy.stages.validation.report import NOTE_KEY
 from proxy.testing import HashEmbedder, ScriptedVerifiers
 from tests.examples import share
 from tests.stages.validation.cases import (

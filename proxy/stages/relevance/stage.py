@@ -22,8 +22,8 @@ from msgspec import Meta, Struct
 from proxy.context.no_answer import no_answer
 from proxy.context.question import Question, find_question
 from proxy.exchange import Answer, Choice, Evidence, Exchange, Outcome, Verdict
+from proxy.grounding import relevance_scoring as scoring
 from proxy.grounding.judging.questions import relevance_question
-from proxy.grounding.relevance import scoring
 from proxy.language.detection import language, load
 from proxy.language.patterns import LazyPattern
 from proxy.offloop import run_in_thread_if_large

@@ -1,11 +1,11 @@
 """The stage `validation`: is what enters the context good enough to rest on?
 
 Every new piece (tool results, passages, messages of a memory, or whatever the policy names) is measured by relevance, freshness,
-accuracy, completeness and consistency (`proxy.stages.validation.metrics`). What falls below a threshold is reported, ranked behind the rest
+accuracy, completeness and consistency (`proxy.stages.validation.quality`). What falls below a threshold is reported, ranked behind the rest
 or marked, left out with a note in its place, or refused with the request.
 
 A client sends its whole history again on each turn. What was marked or left out once is so again, in the same words, by every worker: a
-piece is judged by what stood before it (`turns`), and its age is that at which the run first showed it. So the forwarded prefix stays
+piece is judged by what stood before it (`content`), and its age is that at which the run first showed it. So the forwarded prefix stays
 the same. The same text in a later message is a newcomer of its own, and so is a passage of the request itself on each turn: a cached
 result grows stale. A request is refused only for what came with it: what is behind an assistant's answer has been let through.
 """
@@ -28,16 +28,28 @@ from proxy.language.lru import LRU, key_of
 from proxy.offloop import Breather, run_in_thread_if_large
 from proxy.ports import Ports
 from proxy.ports.stage import Action, ActionKind, Stage
-from proxy.stages.validation.acting import QualityDecision, action_of, edits_of, ranked
-from proxy.stages.validation.metrics.candidates import Candidate, existing_base
-from proxy.stages.validation.metrics.quality import METRICS, Quality, failed, judged
-from proxy.stages.validation.metrics.validator import Models, QualityValidator
+from proxy.stages.validation.content import Newcomer, before, existing_base, newcomers
 from proxy.stages.validation.options import ValidationOptions
-from proxy.stages.validation.reporting import CODES, COUNTERS, REJECTED, UNCHECKED, detail_of, rejection, verdicts_of
-from proxy.stages.validation.turns import Newcomer, before, newcomers
+from proxy.stages.validation.quality import METRICS, Quality, failed, judged
+from proxy.stages.validation.report import (
+    CODES,
+    COUNTERS,
+    REJECTED,
+    UNCHECKED,
+    QualityDecision,
+    action_of,
+    detail_of,
+    edits_of,
+    ranked,
+    rejection,
+    verdicts_of,
+)
+from proxy.stages.validation.validator import Models, QualityValidator
 
 _DEADLINE = 0.9
 """Share of the stage's time after which what is still open is an error, so that what was found is not lost."""
+_REMEMBERED = 4096
+"""Pieces whose quality is remembered by a worker."""
 _KINDS: Mapping[str, ActionKind] = {"annotate": "warn", "down_rank": "edit", "drop": "edit", "reject": "block"}
 
 
@@ -58,8 +70,8 @@ class Validation(Stage[ValidationOptions]):
     def __init__(self, options: ValidationOptions, ports: Ports) -> None:
         super().__init__(options, ports)
         self._verifier = ports.verifiers.get(ports.judge.local_model)
-        self._known: LRU[Quality] = LRU(options.cache_size)
-        self._archived: LRU[str] = LRU(options.cache_size)
+        self._known: LRU[Quality] = LRU(_REMEMBERED)
+        self._archived: LRU[str] = LRU(_REMEMBERED)
 
     def warm(self) -> None:
         """Read the model that tells languages."""
@@ -104,7 +116,7 @@ class Validation(Stage[ValidationOptions]):
 
     async def _seen(self, exchange: Exchange, found: Sequence[Newcomer]) -> tuple[dict[str, float], str]:
         """When this run first showed each piece that has a timestamp, by name, and what is wrong with the store, if anything."""
-        names = [n.shown_as for n in found if n.shown_as and n.content.timestamp is not None]
+        names = [n.shown_as for n in found if n.shown_as and n.candidate.content.timestamp is not None]
         if not names:
             return {}, ""
         run = f"{exchange.route}\0{exchange.run_id}\0{self.name}"
@@ -156,9 +168,11 @@ class Validation(Stage[ValidationOptions]):
 
     def _key(self, newcomer: Newcomer, known: tuple[str, str], exchange: Exchange) -> bytes:
         """A name for all that a piece's quality follows from, but the policy."""
-        content = newcomer.content
+        content = newcomer.candidate.content
         about = (str(content.timestamp), str(content.max_age_s), *content.required_fields, repr(content.fields))
-        return key_of(exchange.client, exchange.run_id, newcomer.piece.hash, *known, *newcomer.questions, *content.purposes, *about)
+        return key_of(
+            exchange.client, exchange.run_id, newcomer.piece.hash, *known, *newcomer.candidate.questions, *content.purposes, *about
+        )
 
     async def _measured(
         self, exchange: Exchange, newcomers: Mapping[int, Newcomer], base: EvidenceBase | None, seen: Mapping[str, float], left_s: float
@@ -172,13 +186,12 @@ class Validation(Stage[ValidationOptions]):
             weights=options.weights,
             max_age_s=options.max_age_s,
             min_contradiction=options.min_contradiction,
-            max_claims=options.max_claims,
         )
-        candidates = [Candidate(n.content, n.questions, n.unasked, base) for n in newcomers.values()]
+        candidates = [replace(n.candidate, existing=base) for n in newcomers.values()]
         times = [seen.get(n.shown_as, exchange.received_at) for n in newcomers.values()]
         found = await validator.validate(candidates, times, deadline_s=max(0.0, left_s))
         for i, newcomer in enumerate(newcomers.values()):
-            if newcomer.shown_as and newcomer.content.timestamp is not None and newcomer.shown_as not in seen:
+            if newcomer.shown_as and newcomer.candidate.content.timestamp is not None and newcomer.shown_as not in seen:
                 found[i] = judged({**found[i].findings, "freshness": failed("store_unavailable")}, options.thresholds, options.weights)
         return dict(zip(newcomers, found, strict=True))
 

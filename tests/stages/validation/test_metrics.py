@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.stages.validation.metrics.quality import (
+from proxy.stages.validation.quality import (
     METRICS,
     Metric,
     MetricWeights,

@@ -16,11 +16,10 @@ from proxy.errors import ModelUnavailable
 from proxy.exchange import Evidence
 from proxy.exchange.fact_checks import FactVerdict, Status
 from proxy.exchange.judgements import ClaimPair, Support
-from proxy.stages.validation.metrics.candidates import MAX_EXISTING_CHARS, Candidate, existing_base, newest
-from proxy.stages.validation.metrics.content import Content, content_of
-from proxy.stages.validation.metrics.quality import METRICS, Quality
-from proxy.stages.validation.metrics.relevance import readings_of
-from proxy.stages.validation.metrics.validator import Models, QualityValidator
+from proxy.stages.validation.content import MAX_EXISTING_CHARS, Candidate, Content, content_of, existing_base, newest
+from proxy.stages.validation.quality import METRICS, Quality
+from proxy.stages.validation.relevance import readings_of
+from proxy.stages.validation.validator import Models, QualityValidator
 from proxy.testing import HashEmbedder, ScriptedVerifiers
 from tests.examples import share
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.grounding.relevance import scoring
+from proxy.grounding import relevance_scoring as scoring
 from proxy.language.word_overlap import Vocabulary, content_words, fold, words
 
 

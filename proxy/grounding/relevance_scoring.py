@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from proxy.grounding.relevance import coefficients
+from proxy.grounding import relevance_coefficients as coefficients
 from proxy.language.detection import language
 from proxy.language.text import split_sentences
 from proxy.language.word_overlap import Vocabulary, content_words
