@@ -17,22 +17,21 @@ from proxy.exchange import Exchange, Verdict
 from proxy.language.json.conformance import Violation
 from proxy.offloop import LARGE, run_in_thread_if_large
 from proxy.ports.stage import Action, Stage
-from proxy.stages.schema.asking import asked_again
-from proxy.stages.schema.checking import CheckedAnswer, checked, codes_of, needs_check, offered
-from proxy.stages.schema.options import SchemaOptions
-from proxy.stages.schema.reporting import (
+from proxy.stages.schema.report import (
     BLOCKED,
     COUNTERS,
     INVALID,
     NAME,
     REPAIRED,
     UNCHECKED,
+    asked_again,
     asked_before,
     judged_before,
     refusal,
     unchecked_of,
     verdict_of,
 )
+from proxy.stages.schema.rules import CheckedAnswer, SchemaOptions, checked, needs_check, offered
 
 CODES = ("unknown_tool", "invalid_json", "arguments_mismatch", "response_not_json", "response_mismatch")
 
@@ -153,7 +152,7 @@ class Schema(Stage[SchemaOptions]):
 
 
 def _action(found: CheckedAnswer) -> Literal["passed", "repaired", "none"]:
-    if any(codes_of(found.findings)):
+    if found.violations:
         return "passed"
     return "repaired" if any(finding.fixes for finding in found.findings) else "none"
 

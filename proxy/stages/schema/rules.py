@@ -1,4 +1,5 @@
-"""One answer, judged and mended. Pure functions, to be run off the event loop: a schema may take its time.
+"""What the stage `schema` can be told, and one answer, judged and mended by it. Pure functions, to be run off the event loop: a schema may
+take its time.
 
 In: an answer, the tools of its request, what the client wants. Out: the answer with what could be mended in it, and a `SchemaFinding`
 for everything that is, or was, wrong. What was checked last has what is left of the time; what is beyond it is unchecked, never passed.
@@ -7,9 +8,10 @@ for everything that is, or was, wrong. What was checked last has what is left of
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from typing import Annotated, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from proxy.exchange import Answer, Choice, Tool, ToolCall
@@ -17,13 +19,54 @@ from proxy.exchange.output_requirements import OutputRequirements
 from proxy.language.json.conformance import Unchecked, Violation, examine_call, examine_response, schema_of, tool_named
 from proxy.language.json.repair import Repaired, repair
 from proxy.language.json.schemas import CHECK_S, NotChecked, SchemaInvalid
-from proxy.stages.schema.options import SchemaOptions
+from proxy.ports.stage import StageOptions
 
 ANSWER_S = 1.0
 """Processor time for all checks and repairs of one answer."""
 MAX_CALLS = 128
 """Of one choice."""
 _MENDABLE = ("invalid_json", "arguments_mismatch", "response_not_json", "response_mismatch")
+
+
+Checked = Literal["arguments", "response"]
+
+
+class SchemaOptions(StageOptions, frozen=True, kw_only=True):
+    """``schema:``"""
+
+    check: Annotated[
+        tuple[Checked, ...],
+        Meta(
+            min_length=1,
+            description="what is checked: arguments (of tool calls, by the tool's schema), response (the text, by the JSON asked for)",
+        ),
+    ] = ("arguments", "response")
+    unknown_tools: Annotated[bool, Meta(description="whether a call of a tool that was not offered is a violation too")] = True
+    repair: Annotated[
+        bool,
+        Meta(
+            description="mend what can be without loss (trailing commas, wrong quotation marks, a value inside a string, …), where "
+            "the answer is held; tool calls leave the gate at once"
+        ),
+    ] = True
+    retries: Annotated[
+        Annotated[int, Meta(ge=0, le=3)] | None,
+        Meta(
+            description="how often the model is asked again where the answer still does not conform; null: once, where the answer is held. "
+            "One that a token limit has cut is asked for again once at most"
+        ),
+    ] = None
+    on_violation: Annotated[
+        Literal["warn", "block"],
+        Meta(
+            description="an answer that does not conform in the end: passes with a warning, or block (400 policy_blocked; delivery: hold)"
+        ),
+    ] = "warn"
+
+    @property
+    def most_retries(self) -> int:
+        """How often the model may be asked again."""
+        return 1 if self.retries is None else self.retries
 
 
 class SchemaFinding(Struct, frozen=True):
@@ -79,7 +122,8 @@ def checked(answer: Answer, tools: Sequence[Tool], wants: OutputRequirements, op
             found = _calls(choice, tools, options, mend, until)
             findings += [finding for finding, _ in found.values()]
             if mended := {index: text for index, (finding, text) in found.items() if finding.fixes}:
-                answer = answer.with_calls(choice.index, [_with(call, mended) for call in choice.tool_calls])
+                calls_then = [replace(call, arguments=mended.get(call.index, call.arguments)) for call in choice.tool_calls]
+                answer = answer.with_calls(choice.index, calls_then)
         if "response" in options.check and _should_conform(choice, wants):
             texts += 1
             judged = _text(choice, wants, mend, until)
@@ -93,34 +137,45 @@ def _calls(choice: Choice, tools: Sequence[Tool], options: SchemaOptions, mend: 
     """By the call's index: what is wrong with it, and its arguments then."""
     found: dict[int, tuple[SchemaFinding, str]] = {}
     for position, call in enumerate(choice.tool_calls):
-        if position >= MAX_CALLS or (seconds := _left(until)) is None:
-            found[call.index] = SchemaFinding(choice.index, call.index, Unchecked("time", call_id=call.id)), call.arguments
-            continue
-        problem = examine_call(call.name, call.arguments, call.id, tools, seconds=seconds)
-        if problem is None or (isinstance(problem, Violation) and problem.code == "unknown_tool" and not options.unknown_tools):
-            continue
-        finding, text = SchemaFinding(choice.index, call.index, problem, truncated=_cut(choice)), call.arguments
+
+        def examine(text: str, seconds: float, call: ToolCall = call) -> Violation | Unchecked | None:
+            problem = examine_call(call.name, text, call.id, tools, seconds=seconds)
+            unknown = isinstance(problem, Violation) and problem.code == "unknown_tool"
+            return None if unknown and not options.unknown_tools else problem
+
         tool = tool_named(call.name, tools)
-        if mend and tool is not None:
-            finding, text = _mended(finding, text, schema_of(tool), until)
-            if finding.fixes:
-                again = examine_call(call.name, text, call.id, tools, seconds=_left(until) or 0.0)
-                finding = replace(finding, problem=again or problem, mended=again is None)
-        found[call.index] = finding, text
+        finding = SchemaFinding(choice.index, call.index, Unchecked("time", call_id=call.id), truncated=choice.finish_reason == "length")
+        schema = schema_of(tool) if tool is not None else None
+        left = until if position < MAX_CALLS else 0.0
+        if (judged := _judged(finding, call.arguments, examine, schema, mend and tool is not None, left)) is not None:
+            found[call.index] = judged
     return found
 
 
 def _text(choice: Choice, wants: OutputRequirements, mend: bool, until: float) -> tuple[SchemaFinding, str] | None:
     """What is wrong with a choice's text, and the text then; None for nothing."""
-    seconds = _left(until)
-    problem = Unchecked("time") if seconds is None else examine_response(choice.text, wants, seconds=seconds)
-    if problem is None:
+    finding = SchemaFinding(choice.index, None, Unchecked("time"), truncated=choice.finish_reason == "length")
+    return _judged(finding, choice.text, lambda text, seconds: examine_response(text, wants, seconds=seconds), wants.schema, mend, until)
+
+
+def _judged(
+    finding: SchemaFinding,
+    text: str,
+    examine: Callable[[str, float], Violation | Unchecked | None],
+    schema: object,
+    mend: bool,
+    until: float,
+) -> tuple[SchemaFinding, str] | None:
+    """What is wrong with `text`, and the text then; None for nothing, and `finding` as it is where there is no time."""
+    if (seconds := _left(until)) is None:
+        return finding, text
+    if (problem := examine(text, seconds)) is None:
         return None
-    finding, text = SchemaFinding(choice.index, None, problem, truncated=_cut(choice)), choice.text
+    finding = replace(finding, problem=problem)
     if mend:
-        finding, text = _mended(finding, text, wants.schema, until)
+        finding, text = _mended(finding, text, schema, until)
         if finding.fixes:
-            again = examine_response(text, wants, seconds=_left(until) or 0.0)
+            again = examine(text, _left(until) or 0.0)
             finding = replace(finding, problem=again or problem, mended=again is None)
     return finding, text
 
@@ -145,14 +200,6 @@ def _should_conform(choice: Choice, wants: OutputRequirements) -> bool:
     return wants.form == "json" and said and not choice.tool_calls
 
 
-def _with(call: ToolCall, arguments: Mapping[int, str]) -> ToolCall:
-    return replace(call, arguments=arguments[call.index]) if call.index in arguments else call
-
-
-def _cut(choice: Choice) -> bool:
-    return choice.finish_reason == "length"
-
-
 def _left(until: float) -> float | None:
     """What is left for one check; None for nothing."""
     left = until - time.thread_time()
@@ -162,10 +209,3 @@ def _left(until: float) -> float | None:
 def offered(*lists: Sequence[Tool]) -> list[Tool]:
     """The tools of several lists, each once: those sent to the model, and the client's own, which it may know from earlier turns."""
     return list({id(tool): tool for tools in lists for tool in tools}.values())
-
-
-def codes_of(findings: Sequence[SchemaFinding]) -> Iterator[str]:
-    """Of what does not conform."""
-    for finding in findings:
-        if isinstance(finding.problem, Violation) and finding.violates:
-            yield finding.problem.code

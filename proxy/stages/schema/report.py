@@ -1,13 +1,19 @@
-"""What was found, for the record: verdicts with codes, pointers and names, no value. Pure functions."""
+"""What was found, for the record: verdicts with codes, pointers and names, no value; and what the model is results when it is asked again.
+
+The words to the model are English, as most schemas are; places are JSON pointers. Each call gets a result, as providers want it: what is
+wrong with it, or that it was not run. Where calls cannot be answered so (no ids, the legacy ``function_call``), a user message says the
+same. What the model wrote is quoted as JSON strings, which it cannot end. Pure functions.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from proxy.exchange import Exchange, Outcome, Verdict
+from proxy.exchange import Choice, Exchange, Message, Outcome, Tool, ToolCall, Verdict, tool_name
 from proxy.language.json.conformance import SchemaError, Unchecked, Violation
-from proxy.stages.schema.checking import CheckedAnswer, SchemaFinding
+from proxy.stages.schema.rules import CheckedAnswer, SchemaFinding
 
 NAME = "schema"
 BLOCKED = "schema_violation"
@@ -15,6 +21,15 @@ REPAIRED = "schema_repaired"
 INVALID = "schema_invalid"
 UNCHECKED = "schema_unchecked"
 MAX_LISTED = 16
+MAX_CHARS = 600
+"""Of a quotation."""
+MAX_TOOLS = 30
+_NOT_RUN = "Not run, because another call of the same answer was wrong. Call it again."
+_ANSWER = (
+    "Your last answer does not have the form that was asked for: {what} Write the whole answer again as JSON of that form: nothing before "
+    "or after it, no Markdown, no comment. Keep its content and do not mention this request."
+)
+_SHORTER = " It was cut off by the token limit: make it shorter."
 Action = Literal["none", "repaired", "re-asked", "passed", "blocked"]
 COUNTERS = {
     "schema.violations_count": "tool calls and answers against their schemas",
@@ -97,3 +112,79 @@ def asked_before(exchange: Exchange, attempt: int) -> Verdict | None:
 def judged_before(exchange: Exchange, attempt: int) -> Verdict | None:
     """This stage's verdict of an earlier attempt."""
     return next((v for v in reversed(exchange.attempts[attempt].verdicts) if v.stage == NAME and "action" in v.detail), None)
+
+
+# ---- asking again ----
+
+
+def asked_again(messages: Sequence[Message], choice: Choice, findings: Sequence[SchemaFinding], tools: Sequence[Tool]) -> list[Message]:
+    """`messages`, the answer, and what is wrong with it. `findings` are those of `choice` that violate."""
+    by_call = {finding.call: finding for finding in findings}
+    answer = [{"role": "assistant", "content": choice.text}] if choice.text.strip() else []
+    if None in by_call:
+        return [*messages, *answer, {"role": "user", "content": _of_answer(by_call[None])}]
+    calls = choice.tool_calls
+    results = {call.index: _result_of(call, by_call[call.index], tools) if call.index in by_call else _NOT_RUN for call in calls}
+    if len({call.id for call in calls if call.id and call.name}) == len(calls):
+        return [
+            *messages,
+            _called(choice),
+            *({"role": "tool", "tool_call_id": call.id, "content": results[call.index]} for call in calls),
+        ]
+    lines = [f"Your call of {_quoted(call.name)} with {_quoted(call.arguments)}: {results[call.index]}" for call in calls]
+    return [*messages, *answer, {"role": "user", "content": "\n\n".join(lines)}]
+
+
+def _called(choice: Choice) -> dict[str, Any]:
+    """The answer as a message. Providers refuse a conversation with arguments that are not JSON."""
+    written = [(call, call.arguments if call.arguments.strip() and call.parsed is not None else "{}") for call in choice.tool_calls]
+    calls = [{"id": call.id, "type": "function", "function": {"name": call.name, "arguments": text}} for call, text in written]
+    return {"role": "assistant", "content": choice.text or None, "tool_calls": calls}
+
+
+def _result_of(call: ToolCall, finding: SchemaFinding, tools: Sequence[Tool]) -> str:
+    violation = finding.problem
+    assert isinstance(violation, Violation)
+    if violation.code == "unknown_tool":
+        names = [name for tool in tools if (name := tool_name(tool))][:MAX_TOOLS]
+        near = f" Did you mean {_listed(violation.known)}?" if violation.known else ""
+        return f"Error: there is no tool {_quoted(call.name)}.{near} Call one of these, or answer without: {_listed(names)}."
+    if violation.code == "invalid_json":
+        rest = _SHORTER if finding.truncated else ""
+        what = f"These arguments are not valid JSON: {_quoted(call.arguments)}.{rest}"
+        return f"Error: not run. {what} Call the tool again with one JSON object."
+    what = f"The arguments do not match the tool's schema:\n{_places(violation.errors)}"
+    return f"Error: not run. {what}\nCall it again with arguments that do."
+
+
+def _of_answer(finding: SchemaFinding) -> str:
+    violation = finding.problem
+    assert isinstance(violation, Violation)
+    if violation.code == "response_not_json":
+        what = "it is not valid JSON." + (_SHORTER if finding.truncated else "")
+    else:
+        what = f"it does not match the schema.\n{_places(violation.errors)}\n"
+    return _ANSWER.format(what=what)
+
+
+def _places(errors: Sequence[SchemaError]) -> str:
+    """One line for each: pointer, keyword, and what the schema expects."""
+    return "\n".join(f"- {_line(error)}" for error in errors)
+
+
+def _line(error: SchemaError) -> str:
+    place = f"at {json.dumps(error.pointer)}" if error.pointer else "at the top"
+    if error.keyword == "required":
+        return f"{place}: the required property {_quoted(error.name)} is missing"
+    if error.keyword in ("additionalProperties", "false"):
+        only = f"; allowed: {_listed(error.expected)}" if isinstance(error.expected, list) else ""
+        return f"{place}: a property that the schema does not allow{only}"
+    return f"{place}: {error.keyword}" + (f", expected {json.dumps(error.expected)}" if error.expected is not None else "")
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(_quoted(name) for name in names) or "none"
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text[:MAX_CHARS], ensure_ascii=False)
