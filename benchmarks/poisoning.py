@@ -44,7 +44,7 @@ from proxy.models.knowledge.building import build_in_memory
 from proxy.models.verifier.onnx import FOLDER, OnnxVerifier
 from proxy.models.verifier.verifier import LocalVerifiers
 from proxy.stages.poisoning import Poisoning, PoisoningOptions
-from proxy.stages.poisoning.injections.injection import THRESHOLD, detect
+from proxy.stages.poisoning.injection import THRESHOLD, detect
 from proxy.testing import make_exchange, make_ports
 
 RESULTS = Path(__file__).parent / "results" / "poisoning.json"

@@ -19,7 +19,7 @@ from proxy.exchange.judgements import Claim
 from proxy.grounding.claims.content import VALUES, read_content
 from proxy.grounding.evidence.asserted import is_question
 from proxy.offloop import each, run_in_thread_if_large
-from proxy.stages.poisoning.injections.injection import InjectionFinding, detect
+from proxy.stages.poisoning.injection import InjectionFinding, detect
 from proxy.stages.poisoning.rules import PoisoningFinding, kind_of
 
 TOGETHER = 48

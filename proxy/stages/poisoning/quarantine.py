@@ -21,7 +21,7 @@ from proxy.language.detection import language
 from proxy.language.json.strings import strings_of, with_values
 from proxy.ports import QuarantineItem
 from proxy.ports.review import POLICY
-from proxy.stages.poisoning.injections.injection import InjectionFinding, detect
+from proxy.stages.poisoning.injection import InjectionFinding, detect
 from proxy.stages.poisoning.rules import EXACT, KEPT_OUT, Failing, PieceDecision, PoisoningFinding, kind_of
 
 MAX_LISTED = 50

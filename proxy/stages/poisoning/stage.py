@@ -30,11 +30,10 @@ from proxy.offloop import Breather, run_in_thread_if_large
 from proxy.ports import Ports, QuarantineItem
 from proxy.ports.stage import Action, ActionKind, CounterFamily, Stage
 from proxy.stages.poisoning.checking import CheckedPiece, check
-from proxy.stages.poisoning.injections.phrases import prepare
-from proxy.stages.poisoning.options import PoisoningOptions
+from proxy.stages.poisoning.phrases import prepare
 from proxy.stages.poisoning.quarantine import edits_of, item_of, items_of
 from proxy.stages.poisoning.report import COUNTERS, Outcome, PoisoningPanel, PoisoningRate, of_answer, verdicts_of, where
-from proxy.stages.poisoning.rules import KEPT_OUT, PieceDecision, decide
+from proxy.stages.poisoning.rules import KEPT_OUT, PieceDecision, PoisoningOptions, decide
 
 log = logging.getLogger("groundwire.poisoning")
 

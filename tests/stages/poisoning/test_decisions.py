@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.stages.poisoning.injections.injection import InjectionFinding
-from proxy.stages.poisoning.options import PoisoningOptions as Rules
+from proxy.stages.poisoning.injection import InjectionFinding
 from proxy.stages.poisoning.rules import ACTIONS, PieceDecision, PoisoningFinding, decide
+from proxy.stages.poisoning.rules import PoisoningOptions as Rules
 
 
 def finding(status: str, confidence: float = 0.9, text: str = "It is so.", **more: object) -> PoisoningFinding:

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.stages.poisoning.injections import hidden
-from proxy.stages.poisoning.injections.hidden import fold, layers
+from proxy.stages.poisoning import hidden
+from proxy.stages.poisoning.hidden import fold, layers
 
 
 def test_ascii_is_only_lowered() -> None:

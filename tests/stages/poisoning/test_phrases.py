@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks import injection_data
-from proxy.stages.poisoning.injections.hidden import fold
-from proxy.stages.poisoning.injections.phrases import AROUND_CHARS, _signals, _windows, find_phrases, prepare
+from proxy.stages.poisoning.hidden import fold
+from proxy.stages.poisoning.phrases import AROUND_CHARS, _signals, _windows, find_phrases, prepare
 
 ATTACKS = [fold(attack.text).text for split in ("train", "test") for attack in injection_data.attacks(split, 3)]
 WORDS = ["ignore", "all previous", "instructions", "you are now", "dan", "note to the ai:", "<|im_start|>", "system", ":", "\n", "of it"]

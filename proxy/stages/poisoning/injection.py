@@ -1,7 +1,7 @@
 """Instructions hidden in what should be data: "ignore previous instructions", fake turns, words to the model that reads.
 
 In: a tool result, a passage, a document. Out: an `InjectionFinding` with a score from 0 to 1, the spans that it rests on and reasons in
-words. Phrases are looked for (`proxy.stages.poisoning.injections.phrases`) in the text as a model reads it (`…hidden`: invisible characters
+words. Phrases are looked for (`proxy.stages.poisoning.phrases`) in the text as a model reads it (`…hidden`: invisible characters
 and lookalike letters undone), and in the texts hidden or encoded in it; those near each other add up (noisy or, each category once). A
 phrase in a text that speaks about such attacks counts for little (`…certainty`). JSON is read by its strings. Pure.
 
@@ -18,9 +18,9 @@ from msgspec.structs import replace
 
 from proxy.language.json.strings import JsonString, strings_of
 from proxy.offloop import each
-from proxy.stages.poisoning.injections.certainty import Grade, InjectionSpan, grade, is_no_order, is_quoted, weight
-from proxy.stages.poisoning.injections.hidden import FoldedText, fold, layers
-from proxy.stages.poisoning.injections.phrases import Category, find_phrases
+from proxy.stages.poisoning.certainty import Grade, InjectionSpan, grade, is_no_order, is_quoted, weight
+from proxy.stages.poisoning.hidden import FoldedText, fold, layers
+from proxy.stages.poisoning.phrases import Category, find_phrases
 
 THRESHOLD = 0.5
 """From this score on a text counts as an attack; the strengths are set for it."""
@@ -53,7 +53,7 @@ class InjectionFinding(Struct, frozen=True):
     reasons: tuple[str, ...] = ()
     """What the attempt does, strongest first, in words."""
     grade: Grade = "unsure"
-    """Whether it may be acted on or warned of (`proxy.stages.poisoning.injections.certainty`); a mere suspicion is for the record."""
+    """Whether it may be acted on or warned of (`proxy.stages.poisoning.certainty`); a mere suspicion is for the record."""
 
     @property
     def suspicious(self) -> bool:

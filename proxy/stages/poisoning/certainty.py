@@ -20,8 +20,8 @@ from typing import Literal
 from msgspec import Struct
 
 from proxy.language.patterns import LazyPattern
-from proxy.stages.poisoning.injections.hidden import fold
-from proxy.stages.poisoning.injections.phrases import Category, model_names, patterns
+from proxy.stages.poisoning.hidden import fold
+from proxy.stages.poisoning.phrases import Category, model_names, patterns
 
 QUOTED_AND_TOLD, TOLD, QUOTED = 0.15, 0.35, 0.75
 """What is left of a phrase that is quoted, introduced as an example or ascribed to an attacker, in a text about attacks."""
