@@ -3,7 +3,7 @@
     python -m benchmarks.validation [--quick] [--only latency,relevance,consistency] [--seed N]
 
 *Latency*: pieces of 300 to 1,000 tokens (o200k), made of Wikipedia passages (XQuAD, ClapNQ) that no model has in its cache, in batches of
-1, 8 and 32, through `QualityValidator` with the built-in models: all five metrics, with a question, required fields, a timestamp, an
+1, 8 and 32, through `validate` with the built-in models: all five metrics, with a question, required fields, a timestamp, an
 existing context on the same subjects, and a knowledge base of some hundred facts, two of which are on the subject of each piece. Per
 piece is a batch's time divided by its pieces; CPU is that of the whole process, for a machine that does something else beside.
 
@@ -48,8 +48,7 @@ from proxy.ports import Embedder, Verifier
 from proxy.stages.validation.content import FEW_WORDS, Candidate, Content, existing_base, purpose_of
 from proxy.stages.validation.quality import QualityThresholds
 from proxy.stages.validation.relevance import readings_of, relevance_of
-from proxy.stages.validation.statements import consistency_of
-from proxy.stages.validation.validator import Models, QualityValidator
+from proxy.stages.validation.validator import Models, consistency_of, validate
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 RESULTS = Path(__file__).parent / "results" / "validation.json"
@@ -112,7 +111,7 @@ async def latency(source: random.Random, quick: bool) -> dict[str, Any]:
             said = [sentence.strip() for _, _, known in batch for sentence in split_sentences(known)[:2]]
             facts = [make_fact("", text, "facts.csv") for text in dict.fromkeys((*others, *said)) if text]
             knowledge = KnowledgeSnapshot(await build_in_memory(facts, embedder), embedder)
-            validator = QualityValidator(Models(embedder, verifier, KnowledgeChecker(knowledge, verifier)))
+            asked = Models(embedder, verifier, KnowledgeChecker(knowledge, verifier))
             base = existing_base([known for *_, known in batch])
             candidates = [
                 Candidate(
@@ -123,7 +122,7 @@ async def latency(source: random.Random, quick: bool) -> dict[str, Any]:
                 for question, text, _ in batch
             ]
             started, used = time.perf_counter(), time.process_time()
-            qualities = await validator.validate(candidates, [time.time()] * size)
+            qualities = await validate(candidates, [time.time()] * size, asked)
             if turn >= 0:  # the first one loads what is loaded late
                 wall.append((time.perf_counter() - started) * 1000 / size)
                 cpu.append((time.process_time() - used) * 1000 / size)

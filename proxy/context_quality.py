@@ -39,12 +39,10 @@ from proxy.stages.validation.content import Candidate, content_of, existing_base
 from proxy.stages.validation.options import MIN_CONTRADICTION
 from proxy.stages.validation.quality import MAX_AGE_S, completeness, freshness
 from proxy.stages.validation.quality import Metric as Metric
-from proxy.stages.validation.quality import MetricWeights as MetricWeights
 from proxy.stages.validation.quality import Quality as Quality
 from proxy.stages.validation.quality import QualityThresholds as QualityThresholds
 from proxy.stages.validation.relevance import readings_of, relevance_of
-from proxy.stages.validation.statements import MAX_CLAIMS, ChecksFacts, accuracy_of, consistency_of
-from proxy.stages.validation.validator import Models, QualityValidator
+from proxy.stages.validation.validator import MAX_CLAIMS, ChecksFacts, Models, accuracy_of, consistency_of, validate
 
 
 class FactChecker:
@@ -94,7 +92,7 @@ class FactChecker:
 
     async def verify_many(self, claims: Sequence[str]) -> list[FactVerdict]:
         """`verify_batch` for a running event loop; cancelling it ends the work. Implements
-        `proxy.stages.validation.statements.ChecksFacts`."""
+        `proxy.stages.validation.validator.ChecksFacts`."""
         return await builtin_models.elsewhere(self._checker.verify_many(claims))
 
 
@@ -140,7 +138,7 @@ class ChecksOneFact(Protocol):
 
 
 class _OneByOne:
-    """Such a checker as `proxy.stages.validation.statements.ChecksFacts`."""
+    """Such a checker as `proxy.stages.validation.validator.ChecksFacts`."""
 
     def __init__(self, checker: ChecksOneFact) -> None:
         self._checker = checker
@@ -161,7 +159,6 @@ class ContextQualityValidator:
         self,
         *,
         thresholds: QualityThresholds | None = None,
-        weights: MetricWeights | None = None,
         max_age_s: float = MAX_AGE_S,
         required_fields: Sequence[str] = (),
         fact_checker: ChecksFacts | ChecksOneFact | None = None,
@@ -182,7 +179,7 @@ class ContextQualityValidator:
         checker = fact_checker if fact_checker is None or isinstance(fact_checker, ChecksFacts) else _OneByOne(fact_checker)
         self._given, self._clock, self._required = Models(embedder, verifier, checker), clock, tuple(required_fields)
         self._judge = None if llm is None else _judge(llm)
-        self._options: dict[str, Any] = {"thresholds": thresholds, "weights": weights, "max_age_s": max_age_s}
+        self._options: dict[str, Any] = {"thresholds": thresholds, "max_age_s": max_age_s}
         self._options |= {"min_contradiction": min_contradiction, "max_claims": max_claims}
 
     def validate_quality(self, content: object, query: str | None = None, existing_context: str | Sequence[str] | None = None) -> Quality:
@@ -258,4 +255,4 @@ class ContextQualityValidator:
 
     async def _validate(self, contents: Sequence[object], query: str | None, existing_context: str | Sequence[str] | None) -> list[Quality]:
         candidates = self._candidates(contents, query, existing_context)
-        return await QualityValidator(self._models(), **self._options).validate(candidates, [self._clock()] * len(candidates))
+        return await validate(candidates, [self._clock()] * len(candidates), self._models(), **self._options)

@@ -1,6 +1,6 @@
 """Whether a phrase is meant, and whether a text that looks like an attack is one for certain, so that it may be kept from the model.
 
-In: a text and the phrases found in it. Out: a weight for each phrase (`weight`, `is_no_order`, `is_quoted`), and a `Grade` for the text:
+In: a text and the phrases found in it. Out: a weight for each phrase (`weight`, `is_no_order`), and a `Grade` for the text:
 most of what is found is "unsure", for prompts, rules for coding agents, training data and articles are full of the same phrases, and a file
 that holds a prompt is not an attack on the model that reads it. It is certain only where
 
@@ -36,7 +36,7 @@ MIN_LIKELY = 0.25
 Grade = Literal["certain", "likely", "unsure"]
 _GRADES: tuple[tuple[Grade, float], ...] = (("certain", MIN_STRENGTH), ("likely", MIN_LIKELY))
 _DIFF = LazyPattern(r"(?m)^(?:diff --git |@@ -\d|\+\+\+ )")
-_BEFORE_CHARS, _AFTER_CHARS = 140, 120
+_BEFORE_CHARS = 140
 _ABOUT_CHARS = 1500
 _QUOTES = {"“": "”", "„": "“", "«": "»", "‘": "’"}
 
@@ -87,34 +87,25 @@ def weight(text: str, start: int, end: int) -> float:
     line = before[before.rfind("\n") + 1 :]
     heading = line.strip() in ("", "-", "*", ">", "•") and told_of.search(before.rstrip()[-_BEFORE_CHARS:]) is not None
     told = heading or told_of.search(line) is not None
-    quoted, about = _is_quoted_in_line(text, start, end, line), _is_about_attacks(text, start, end)
+    quoted, about = _is_quoted(text, start, end), _is_about_attacks(text, start, end)
     if quoted and (about or told):
         return QUOTED_AND_TOLD
     return TOLD if told and about else QUOTED if quoted else 1.0
 
 
-def _is_quoted_in_line(text: str, start: int, end: int, line: str) -> bool:
-    """Within quotation marks that close on the same line, or in code."""
-    after = text[end : end + _AFTER_CHARS].partition("\n")[0]
-    if _between_marks(line, after) or ("```" in text and text.count("```", 0, start) % 2 == 1):
-        return True
-    return re.search(r"(?:^|[\s(:])'[^']{0,100}$", line) is not None and re.search(r"'(?!\w)", after) is not None
-
-
-def _between_marks(before: str, after: str) -> bool:
-    if any(before.count(mark) % 2 == 1 and mark in after for mark in ('"', "`")):
-        return True
-    return any(before.rfind(opening) > before.rfind(closing) and closing in after for opening, closing in _QUOTES.items())
-
-
-def is_quoted(text: str, start: int, end: int) -> bool:
+def _is_quoted(text: str, start: int, end: int) -> bool:
     """Whether ``text[start:end]`` stands in a string, a quotation, a code block or a diff, however long."""
     if any(text.count(mark, 0, start) % 2 == 1 for mark in ('"""', "'''", "```")):
         return True
     first, last = text.rfind("\n", 0, start) + 1, text.find("\n", end)
+    before, after = text[first:start], text[end : last if last >= 0 else len(text)]
     if text[first] in "+- " and _DIFF.search(text, 0, start) is not None:
         return True
-    return _between_marks(text[first:start], text[end : last if last >= 0 else len(text)])
+    if any(before.count(mark) % 2 == 1 and mark in after for mark in ('"', "`")):
+        return True
+    if re.search(r"(?:^|[\s(:])'[^']{0,100}$", before) is not None and re.search(r"'(?!\w)", after) is not None:
+        return True
+    return any(before.rfind(opening) > before.rfind(closing) and closing in after for opening, closing in _QUOTES.items())
 
 
 def _is_about_attacks(text: str, start: int, end: int) -> bool:

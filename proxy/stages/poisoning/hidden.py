@@ -60,13 +60,6 @@ _LETTER_ENTITIES = LazyPattern(
     r"[^&<>\n]{0,80}(?:&#(?:6[5-9]|[78]\d|9[07-9]|1[01]\d|12[0-2]|x[46][1-9a-f]|x[57][0-9a]);[^&<>\n]{0,80}){3,500}", re.I
 )
 """Plain letters, which nobody has to write so."""
-_SPACED = LazyPattern(r"(?<!\w)(?:\w([ .·_*-]))(?:\w\1){6,2000}\w(?!\w)|(?<!\w)(?:\w ){3,40}\w(?:  +(?:\w ){1,40}\w){1,200}(?!\w)")
-"""Letters set apart: "i g n o r e   a l l"."""
-_MANY_MARKS, _FOUR_APART = 7, b"w w w w"
-_APART = bytes(
-    ord("w") if char.isalnum() or char in "_?" else ord(" ") if char in " .\u00b7*-" else ord(".") for char in map(chr, range(256))
-)
-"""Bytes of Latin-1 as letters, what may stand between letters that are set apart, and all else."""
 _JOINED = LazyPattern("\\w{1,30}(?:[\u200b\u2060\ufeff]{1,4}\\w{1,30}){3,200}")
 """Words with zero-width spaces between them: a person sees one long word, or nothing of note."""
 _BASE64 = LazyPattern(
@@ -101,7 +94,7 @@ class Layer(Struct, frozen=True):
     """A text within a text that its readers do not see as it is."""
 
     kind: str
-    """``comment``, ``hidden_element``, ``entities``, ``tag_characters``, ``spaced``, ``zero_width``, ``base64`` or ``hex``."""
+    """``comment``, ``hidden_element``, ``entities``, ``tag_characters``, ``zero_width``, ``base64`` or ``hex``."""
     text: str
     start: int
     end: int
@@ -192,19 +185,6 @@ def _encoded(text: str) -> Iterator[Layer]:
             yield Layer("entities", html.unescape(match[0])[:MAX_LAYER_CHARS], match.start(), match.end())
         for match in _LETTER_ENTITIES.finditer(text):
             yield Layer("entities", html.unescape(match[0])[:MAX_LAYER_CHARS], match.start(), match.end())
-    for match in _SPACED.finditer(text) if _may_be_spaced(text) else ():
-        yield Layer("spaced", _joined(match[0]), match.start(), match.end())
-
-
-def _may_be_spaced(text: str) -> bool:
-    """Whether four letters stand apart anywhere: what is not in Latin-1 counts as one, and so do underscores, unless there are many."""
-    return text.count("_") >= _MANY_MARKS or _FOUR_APART in text.encode("latin-1", "replace").translate(_APART)
-
-
-def _joined(run: str) -> str:
-    """Letters set apart, put together: a wider gap, or none, is the end of a word."""
-    words = re.split(r" {2,}", run) if "  " in run else [run]
-    return " ".join(re.sub(r"[ .·_*-]", "", word) for word in words)
 
 
 def _of_base64(run: str) -> str | None:

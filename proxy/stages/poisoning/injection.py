@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from proxy.language.json.strings import JsonString, strings_of
 from proxy.offloop import each
-from proxy.stages.poisoning.certainty import Grade, InjectionSpan, grade, is_no_order, is_quoted, weight
+from proxy.stages.poisoning.certainty import Grade, InjectionSpan, grade, is_no_order, weight
 from proxy.stages.poisoning.hidden import FoldedText, fold, layers
 from proxy.stages.poisoning.phrases import Category, find_phrases
 
@@ -32,7 +32,6 @@ _HIDDEN_STRENGTH = {
     "entities": 0.5,
     "base64": 0.6,
     "hex": 0.6,
-    "spaced": 0.6,
     "zero_width": 0.6,
     "tag_characters": 0.85,
 }
@@ -116,8 +115,7 @@ def _visible_spans(folded: FoldedText) -> Iterator[InjectionSpan]:
             continue
         left = weight(folded.text, start, end)
         place = (folded.original(start), folded.original(end - 1) + 1)
-        mentioned = left < 1 or is_quoted(folded.text, start, end)
-        yield InjectionSpan(*place, category, strength * left, _REASONS[category], mentioned)
+        yield InjectionSpan(*place, category, strength * left, _REASONS[category], mentioned=left < 1)
 
 
 # ---- adding up ----

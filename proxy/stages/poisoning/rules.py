@@ -319,9 +319,8 @@ def _replaced(statement: str, evidence: str, language: str) -> Kind:
 
     other = instead(statement, evidence, language)
     name = other[:1].isupper() and (language != "de" or _PLACE.search(statement) is not None)  # German has capitals everywhere
-    if name and _PLACED.search(evidence[: max(0, evidence.find(other))][-_BEFORE_CHARS:]):
-        return "wrong_location"
-    return "contradiction"
+    placed = name and _PLACED.search(evidence[: max(0, evidence.find(other))][-_BEFORE_CHARS:]) is not None
+    return "wrong_location" if placed else "contradiction"
 
 
 def _is_place(statement: str, name: str) -> bool:

@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from proxy.context.pieces import PieceKind
 from proxy.ports.stage import Positive, Share, StageOptions
-from proxy.stages.validation.quality import METRICS, MetricWeights, QualityThresholds
+from proxy.stages.validation.quality import METRICS, QualityThresholds
 
 MIN_CONTRADICTION = 0.65
 """Calibrated probability from which a statement counts as contradicted: of supported statements 2.6% come that far on public development
@@ -29,6 +29,7 @@ class ValidationOptions(StageOptions, frozen=True, kw_only=True, forbid_unknown_
     removed: ClassVar[Mapping[str, str]] = {
         "timestamp_fields": "the usual names (timestamp, as_of, fetched_at, updated_at, …) are looked for, and groundwire.timestamp",
         "max_claims": "four statements of a piece are looked up in the knowledge base; the stage poisoning looks up all",
+        "weights": "the score is the mean of what was measured; thresholds: {…} and action: {…} go by metric",
         "cache_size": "a worker remembers the quality of the last 4,096 pieces",
     }
     action: Annotated[
@@ -39,10 +40,9 @@ class ValidationOptions(StageOptions, frozen=True, kw_only=True, forbid_unknown_
             "or by metric"
         ),
     ] = "note"
-    thresholds: Annotated[QualityThresholds, Meta(description="by metric: below it content fails; score is for the weighted mean")] = (
+    thresholds: Annotated[QualityThresholds, Meta(description="by metric: below it content fails; score is for their mean")] = (
         QualityThresholds()
     )
-    weights: Annotated[MetricWeights, Meta(description="what each metric counts in the score")] = MetricWeights()
     kinds: Annotated[
         tuple[PieceKind, ...], Meta(min_length=1, description="what is validated: tool_result, passage, system, user, assistant")
     ] = ("tool_result", "passage")

@@ -1,11 +1,8 @@
 """The five metrics of a piece of context, the score that they make together, and whether it passes; and two of them, which follow from
 the content alone: how old it is, and whether it has the fields that it must have. Pure.
 
-The overall score is the weighted mean of the metrics that could be measured:
-
-    score = sum(weight[m] * value[m]) / sum(weight[m])      over the measured m
-
-It rises with each of them, and lies between the lowest and the highest. One that could not be measured (no question, no timestamp, nothing
+The overall score is the mean of the metrics that could be measured. It rises with each of them, and lies between the lowest and the
+highest. One that could not be measured (no question, no timestamp, nothing
 that can be verified) leaves it as it is, instead of counting as good. A piece passes when no metric is below its threshold, the score is
 not below its own, and no check has failed to run.
 
@@ -71,17 +68,7 @@ class QualityThresholds(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     accuracy: Annotated[Share, Meta(description="share of its verifiable claims that the knowledge base finds valid")] = 0.9
     completeness: Annotated[Share, Meta(description="share of the required fields that it has")] = 0.8
     consistency: Annotated[Share, Meta(description="0.0 where it contradicts what the context says already, else 1.0")] = 1.0
-    score: Annotated[Share, Meta(description="overall score, the weighted mean of the metrics that could be measured")] = 0.0
-
-
-class MetricWeights(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What each metric counts in the overall score."""
-
-    relevance: Annotated[float, Meta(gt=0)] = 1.0
-    freshness: Annotated[float, Meta(gt=0)] = 1.0
-    accuracy: Annotated[float, Meta(gt=0)] = 1.0
-    completeness: Annotated[float, Meta(gt=0)] = 1.0
-    consistency: Annotated[float, Meta(gt=0)] = 1.0
+    score: Annotated[Share, Meta(description="overall score, the mean of the metrics that could be measured")] = 0.0
 
 
 class Metric(Struct, frozen=True):
@@ -190,27 +177,20 @@ class Quality(Struct, frozen=True):
         return self.findings["consistency"].value
 
 
-def overall(metrics: Mapping[MetricName, Metric], weights: MetricWeights | None = None) -> float | None:
-    """The weighted mean of the measured metrics; None where there is none."""
-    weights = weights or MetricWeights()
-    found = [(getattr(weights, name), metric.value) for name, metric in metrics.items() if metric.measured and metric.value is not None]
-    total = sum(weight for weight, _ in found)
-    if not found:
-        return None
-    mean: float = sum(weight * value for weight, value in found) / total
-    return min(1.0, max(0.0, mean))
+def overall(metrics: Mapping[MetricName, Metric]) -> float | None:
+    """The mean of the measured metrics; None where there is none."""
+    found = [metric.value for metric in metrics.values() if metric.measured and metric.value is not None]
+    return sum(found) / len(found) if found else None
 
 
-def judged(
-    metrics: Mapping[MetricName, Metric], thresholds: QualityThresholds | None = None, weights: MetricWeights | None = None
-) -> Quality:
+def judged(metrics: Mapping[MetricName, Metric], thresholds: QualityThresholds | None = None) -> Quality:
     """All that follows from the five figures."""
     thresholds = thresholds or QualityThresholds()
     ordered = {name: metrics[name] for name in METRICS}
     short = {name: _shortfall(metric, getattr(thresholds, name)) for name, metric in ordered.items()}
     below = sorted((name for name, by in short.items() if by > 0), key=lambda name: -short[name])
     failing: list[str] = list(below)
-    score = overall(ordered, weights)
+    score = overall(ordered)
     reasons = [_reason(name, ordered[name], getattr(thresholds, name)) for name in below]
     if score is not None and score < thresholds.score:
         failing.append("score")

@@ -44,7 +44,7 @@ from proxy.stages.validation.report import (
     rejection,
     verdicts_of,
 )
-from proxy.stages.validation.validator import Models, QualityValidator
+from proxy.stages.validation.validator import Models, validate
 
 _DEADLINE = 0.9
 """Share of the stage's time after which what is still open is an error, so that what was found is not lost."""
@@ -180,19 +180,20 @@ class Validation(Stage[ValidationOptions]):
         options = self.options
         judge = self.ports.judge.session(exchange, self.name)
         models = Models(self.ports.embedder, self._verifier, exchange.knowledge, judge)
-        validator = QualityValidator(
-            models,
-            thresholds=options.thresholds,
-            weights=options.weights,
-            max_age_s=options.max_age_s,
-            min_contradiction=options.min_contradiction,
-        )
         candidates = [replace(n.candidate, existing=base) for n in newcomers.values()]
         times = [seen.get(n.shown_as, exchange.received_at) for n in newcomers.values()]
-        found = await validator.validate(candidates, times, deadline_s=max(0.0, left_s))
+        found = await validate(
+            candidates,
+            times,
+            models,
+            thresholds=options.thresholds,
+            max_age_s=options.max_age_s,
+            min_contradiction=options.min_contradiction,
+            deadline_s=max(0.0, left_s),
+        )
         for i, newcomer in enumerate(newcomers.values()):
             if newcomer.shown_as and newcomer.candidate.content.timestamp is not None and newcomer.shown_as not in seen:
-                found[i] = judged({**found[i].findings, "freshness": failed("store_unavailable")}, options.thresholds, options.weights)
+                found[i] = judged({**found[i].findings, "freshness": failed("store_unavailable")}, options.thresholds)
         return dict(zip(newcomers, found, strict=True))
 
     # ---- acting ----

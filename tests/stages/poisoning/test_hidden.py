@@ -37,11 +37,6 @@ def test_a_hash_is_no_layer() -> None:
     assert list(layers("sha256 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08")) == []
 
 
-@given(st.text("ab _.·*-é1", min_size=7, max_size=60))
-def test_no_letters_apart_are_passed_over(text: str) -> None:
-    assert hidden._SPACED.search(text) is None or hidden._may_be_spaced(text)
-
-
 @given(st.text("a,.>< \n\r\tb/", max_size=40))
 def test_no_gap_is_passed_over(text: str) -> None:
     assert hidden._GAPS.search(text) is None or any(mark in text for mark in hidden._GAP_MARKS)

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from proxy.stages.validation.quality import (
     METRICS,
     Metric,
-    MetricWeights,
     Quality,
     QualityThresholds,
     failed,
@@ -19,7 +18,6 @@ from proxy.stages.validation.quality import (
 )
 
 SHARES = st.floats(0, 1)
-WEIGHTS = st.builds(MetricWeights, **{name: st.floats(0.01, 100) for name in METRICS})
 
 
 def metrics(**values: Any) -> dict[Any, Metric]:
@@ -92,19 +90,19 @@ def test_nothing_measured_has_no_score() -> None:
     assert (None, True) == (quality.score, quality.passed)
 
 
-@given(st.lists(SHARES, min_size=5, max_size=5), WEIGHTS)
-def test_the_score_lies_between_the_worst_and_the_best(values: list[float], weights: MetricWeights) -> None:
-    score = overall(metrics(**dict(zip(METRICS, values, strict=True))), weights)
+@given(st.lists(SHARES, min_size=5, max_size=5))
+def test_the_score_lies_between_the_worst_and_the_best(values: list[float]) -> None:
+    score = overall(metrics(**dict(zip(METRICS, values, strict=True))))
     assert score is not None
     assert min(values) - 1e-9 <= score <= max(values) + 1e-9
     assert 0 <= score <= 1
 
 
-@given(st.lists(SHARES, min_size=5, max_size=5), st.sampled_from(METRICS), SHARES, WEIGHTS)
-def test_the_score_never_falls_when_a_metric_rises(values: list[float], name: str, other: float, weights: MetricWeights) -> None:
+@given(st.lists(SHARES, min_size=5, max_size=5), st.sampled_from(METRICS), SHARES)
+def test_the_score_never_falls_when_a_metric_rises(values: list[float], name: str, other: float) -> None:
     given = dict(zip(METRICS, values, strict=True))
     low, high = sorted((given[name], other))
-    scores = [overall(metrics(**{**given, name: value}), weights) for value in (low, high)]
+    scores = [overall(metrics(**{**given, name: value})) for value in (low, high)]
     assert scores[0] is not None
     assert scores[1] is not None
     assert scores[0] <= scores[1] + 1e-9

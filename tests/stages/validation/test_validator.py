@@ -19,7 +19,7 @@ from proxy.exchange.judgements import ClaimPair, Support
 from proxy.stages.validation.content import MAX_EXISTING_CHARS, Candidate, Content, content_of, existing_base, newest
 from proxy.stages.validation.quality import METRICS, Quality
 from proxy.stages.validation.relevance import readings_of
-from proxy.stages.validation.validator import Models, QualityValidator
+from proxy.stages.validation.validator import Models, validate
 from proxy.testing import HashEmbedder, ScriptedVerifiers
 from tests.examples import share
 
@@ -57,7 +57,7 @@ def candidate(text: str, query: str | None = None, existing: Any = None, **conte
 
 async def validated(*candidates: Candidate, facts: Any = None, verifier: Any = None, embedder: Any = None, **options: Any) -> list[Quality]:
     models = Models(embedder or HashEmbedder(), verifier or ScriptedVerifiers(by_numbers), facts)
-    return await QualityValidator(models, **options).validate(candidates, [NOW] * len(candidates))
+    return await validate(candidates, [NOW] * len(candidates), models, **options)
 
 
 async def one(*args: Any, facts: Any = None, verifier: Any = None, embedder: Any = None, **content: Any) -> Quality:
@@ -195,16 +195,16 @@ class Endless(ScriptedVerifiers):
 
 
 async def test_what_takes_too_long_is_an_error_and_the_rest_is_kept() -> None:
-    validator = QualityValidator(Models(HashEmbedder(), Endless()))
-    [quality] = await validator.validate([candidate(SHORT_TOWER, TALL, TOWER)], [NOW], deadline_s=0.3)
+    models = Models(HashEmbedder(), Endless())
+    [quality] = await validate([candidate(SHORT_TOWER, TALL, TOWER)], [NOW], models, deadline_s=0.3)
     assert ("consistency",) == quality.errors
     assert quality.relevance is not None
     assert "consistency could not be checked: timeout" in quality.reasons
 
 
 async def test_cancelling_ends_the_work() -> None:
-    validator = QualityValidator(Models(HashEmbedder(), Endless()))
-    task = asyncio.create_task(validator.validate([candidate(SHORT_TOWER, None, TOWER)], [NOW]))
+    models = Models(HashEmbedder(), Endless())
+    task = asyncio.create_task(validate([candidate(SHORT_TOWER, None, TOWER)], [NOW], models))
     await asyncio.wait([task], timeout=0.05)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
