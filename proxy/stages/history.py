@@ -28,7 +28,7 @@ from proxy.context.compaction.runs import Run, foldable_runs, recent_messages_st
 from proxy.context.conversation import last_user
 from proxy.context.summaries.summariser import Summariser, SummariserOptions
 from proxy.errors import StoreUnavailable
-from proxy.exchange import Exchange, Facts, ToolCall, Verdict
+from proxy.exchange import Exchange, Facts, Outcome, ToolCall, Verdict
 from proxy.exchange.facts import Distraction
 from proxy.language.amounts import number
 from proxy.language.text import text_of
@@ -189,17 +189,14 @@ class History(Stage[HistoryOptions]):
             return None
         known = await recalled(exchange, self.ports, late=options.summariser is not None)
         length = await self._length(exchange, known.parts)
-        severity = length.severity(options.max_messages, options.max_tokens)
         done, result = known, "none"
-        if severity and options.action != "warn":
+        if self._severity(length) and options.action != "warn":
             done, result = await self._shorten(exchange, known)
         await self._send(exchange, done)
-        if severity is None:
+        if self._severity(length) is None:
             return Verdict(self.name, "unchecked", detail={"store": known.problem}) if known.problem else None
-        self.ports.counters.count("context.distraction_count")
         after = length if done is known else await self._length(exchange, done.parts)
-        exchange.facts.distraction = Distraction(severity, after.messages, after.tokens)
-        return Verdict(self.name, "warn", code="DISTRACTION", detail=self._detail(severity, length, after, result, done.problem))
+        return self._alert(exchange, "warn", length, after, result, done.problem)
 
     async def on_forward(self, exchange: Exchange) -> Verdict | None:
         """Where it only notes: measure what is sent, once, behind the budget, which has counted it."""
@@ -209,12 +206,7 @@ class History(Stage[HistoryOptions]):
         use = exchange.facts.context
         tokens = sum(use.components.get(name, 0) for name in _HISTORY) if use is not None else 0
         length = Length(len(history), tokens or await token_counter(exchange, self.ports)(history))
-        severity = length.severity(self.options.max_messages, self.options.max_tokens)
-        if severity is None:
-            return None
-        self.ports.counters.count("context.distraction_count")
-        exchange.facts.distraction = Distraction(severity, length.messages, length.tokens)
-        return Verdict(self.name, "unchecked", code="DISTRACTION", detail=self._detail(severity, length, length, "none", ""))
+        return self._alert(exchange, "unchecked", length, length, "none", "") if self._severity(length) else None
 
     async def on_tool_call(self, exchange: Exchange, call: ToolCall) -> str:
         """Read the archive."""
@@ -272,9 +264,16 @@ class History(Stage[HistoryOptions]):
         history = [message for message in messages_of(parts) if message.get("role") not in _SYSTEM]
         return Length(len(history), await token_counter(exchange, self.ports)(history))
 
-    def _detail(self, severity: Severity, before: Length, after: Length, result: str, problem: str) -> dict[str, Any]:
-        options = self.options
-        return {
+    def _severity(self, length: Length) -> Severity | None:
+        return length.severity(self.options.max_messages, self.options.max_tokens)
+
+    def _alert(self, exchange: Exchange, outcome: Outcome, before: Length, after: Length, result: str, problem: str) -> Verdict:
+        """That the history was too long `before`, and how long it is `after` what was done."""
+        options, severity = self.options, self._severity(before)
+        self.ports.counters.count("context.distraction_count")
+        if severity is not None:
+            exchange.facts.distraction = Distraction(severity, after.messages, after.tokens)
+        detail = {
             "severity": severity,
             "messages": before.messages,
             "tokens": before.tokens,
@@ -288,3 +287,4 @@ class History(Stage[HistoryOptions]):
             "tokens_after": after.tokens,
             "store": problem or "ok",
         }
+        return Verdict(self.name, outcome, code="DISTRACTION", detail=detail)

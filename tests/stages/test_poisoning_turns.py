@@ -173,17 +173,19 @@ async def test_what_validation_has_asked_about_new_content_is_not_asked_again() 
     assert ([LONDON], NOTE) == (knowledge.searched[1:], texts(exchange)[2])
 
 
-async def test_a_text_with_too_many_statements_is_an_error_each_time_but_judged_once() -> None:
+async def test_a_text_with_too_many_statements_is_an_error_each_time_but_judged_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("proxy.stages.poisoning.checking.MAX_CLAIMS", 2)
     knowledge = MemoryKnowledge(*FACTS)
-    stage = made(ports_with(knowledge=knowledge), max_claims=2)
+    stage = made(ports_with(knowledge=knowledge))
     for _ in range(2):
         exchange = await run(stage, history(f"{UNKNOWN} Pears contain water. Plums contain sugar."))
-        assert ("error", "more than 2 claims (max_claims)") == (verdict(exchange).outcome, verdict(exchange).detail["reason"])
+        assert ("error", "more than 2 statements") == (verdict(exchange).outcome, verdict(exchange).detail["reason"])
     assert 2 == len(knowledge.searched)
 
 
-async def test_what_was_found_of_a_text_with_too_many_statements_is_acted_upon() -> None:
-    exchange = await run(made(max_claims=2), history(f"{UNKNOWN} {LONDON} Plums contain sugar."))
+async def test_what_was_found_of_a_text_with_too_many_statements_is_acted_upon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("proxy.stages.poisoning.checking.MAX_CLAIMS", 2)
+    exchange = await run(made(), history(f"{UNKNOWN} {LONDON} Plums contain sugar."))
     assert f"{UNKNOWN} Plums contain sugar." == texts(exchange)[1]
     assert ["poisoned_context", "poisoning_unchecked"] == [one.code for one in exchange.verdicts]
 

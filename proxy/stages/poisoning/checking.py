@@ -24,6 +24,8 @@ from proxy.stages.poisoning.rules import PoisoningFinding, kind_of
 
 TOGETHER = 48
 """Statements asked about at a time: the verifier takes no more than 512 pairs from all that wait for it, and each has up to four."""
+MAX_CLAIMS = 200
+"""Statements judged of one piece; the rest of a longer one is an error, not a pass."""
 _OUTSIDE = ("tool_result", "passage")
 """Kinds that nobody in the conversation wrote: only they are searched for instructions."""
 
@@ -53,19 +55,17 @@ class _Read(Struct, frozen=True):
     injection: InjectionFinding | None
 
 
-async def check(
-    pieces: Sequence[ContextPiece], facts: FactCheck | None, *, injections: bool, max_claims: int, deadline_s: float
-) -> list[CheckedPiece]:
+async def check(pieces: Sequence[ContextPiece], facts: FactCheck | None, *, injections: bool, deadline_s: float) -> list[CheckedPiece]:
     """One for each piece, in order. Past `deadline_s` what is open is an ``ERROR``; without `facts` no statement is read."""
     until = time.perf_counter() + deadline_s
     read = await run_in_thread_if_large(sum(len(piece.text) for piece in pieces), _read, pieces, facts is not None, injections)
-    chosen = [one.claims[:max_claims] for one in read]
+    chosen = [one.claims[:MAX_CLAIMS] for one in read]
     verdicts = iter(await _verified([claim for claims in chosen for claim in claims], read, facts, until))
     found = []
     for one, claims in zip(read, chosen, strict=True):
         findings = tuple(_finding(one, claim, next(verdicts)) for claim in claims)
         error = next((finding.reason or "not_judged" for finding in findings if finding.status == "ERROR"), "")
-        left_out = f"more than {max_claims} claims (max_claims)" if len(one.claims) > max_claims else ""
+        left_out = f"more than {MAX_CLAIMS} statements" if len(one.claims) > MAX_CLAIMS else ""
         found.append(CheckedPiece(findings, one.injection, error, left_out))
     return found
 

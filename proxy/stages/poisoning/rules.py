@@ -25,7 +25,7 @@ from msgspec import Meta, Struct
 
 from proxy.context.pieces import PieceKind
 from proxy.exchange.fact_checks import Status
-from proxy.ports.stage import Positive, Share, StageOptions
+from proxy.ports.stage import Share, StageOptions
 from proxy.stages.poisoning.injection import InjectionFinding
 
 Kind = Literal[
@@ -78,6 +78,7 @@ class PoisoningOptions(StageOptions, frozen=True, kw_only=True, forbid_unknown_f
         "min_injection_score": "act_on: suspicious acts on every text that counts as an instruction",
         "note": "the note is always the same, so that a model knows it again",
         "marker": "a statement that is taken out leaves nothing",
+        "max_claims": "200 statements of a piece are judged; the rest of a longer one is an error, not a pass",
         "cache_size": "a worker remembers the last 8,192 pieces",
     }
     roles: Annotated[
@@ -130,9 +131,6 @@ class PoisoningOptions(StageOptions, frozen=True, kw_only=True, forbid_unknown_f
     alert_above: Annotated[
         Share, Meta(description="share of poisoned pieces among the last 200 from which on log, metric and dashboard warn the operator")
     ] = 0.05
-    max_claims: Annotated[
-        Positive, Meta(description="statements judged of one piece; the rest of a longer one is an error, not a pass")
-    ] = 200
 
     def __post_init__(self) -> None:
         if len(set(self.roles)) != len(self.roles):

@@ -7,7 +7,7 @@ probabilities were chosen on the training half of `benchmarks.relevance_data`, a
 
 It does nothing, and says why, where there is nothing to judge: no passages, a message that asks nothing of their subject (thanks,
 "translate that to German"), a language that was not measured. Where the request offers tools the model may still search or act, and an
-answer in its stead would end its loop: then a low score is a warning, unless `with_tools: answer`. After a tool call the question is the
+answer in its stead would end its loop: then a low score is a warning. After a tool call the question is the
 user's, not the result.
 """
 
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta, Struct
 
@@ -29,7 +29,7 @@ from proxy.language.patterns import LazyPattern
 from proxy.offloop import run_in_thread_if_large
 from proxy.ports.headers import StageHeader, score_text
 from proxy.ports.judge import Builtin, JudgeAnswer, JudgeSession
-from proxy.ports.stage import Action, ActionKind, Positive, Share, Stage, StageOptions
+from proxy.ports.stage import Action, ActionKind, Share, Stage, StageOptions
 from proxy.stages.relevance import retrieval
 
 MEASURED_LANGUAGES = frozenset(("en", "de", "es", "fr"))
@@ -43,6 +43,8 @@ _NAMES_ITS_TERM = 4
 _SHARED = 0.2
 """Share of the question's words that a passage has which is not plainly off: of other topics' contexts hardly one below 0.06 has more."""
 _ABBREVIATION = LazyPattern(r"[A-ZÄÖÜ]{2,6}s?")
+MAX_PASSAGES = 20
+"""Passages looked at: those given with this request, then the newest."""
 MAX_WINDOWS = 48
 """Windows embedded for one request, about 10 ms each when full and cold; of longer contexts those that share most words."""
 
@@ -50,6 +52,10 @@ MAX_WINDOWS = 48
 class RelevanceOptions(StageOptions, frozen=True, kw_only=True):
     """``relevance:``"""
 
+    removed: ClassVar[Mapping[str, str]] = {
+        "with_tools": "where the request offers tools, with which the model may still search, action: answer warns",
+        "max_passages": "20 passages are looked at: those given with this request, then the newest",
+    }
     mode: Annotated[
         Literal["auto", "embedding", "llm", "hybrid"],
         Meta(
@@ -69,10 +75,6 @@ class RelevanceOptions(StageOptions, frozen=True, kw_only=True):
         Share,
         Meta(description="action: answer: probability below which the passages are about something else; below 2.5 times that it warns"),
     ] = 0.06
-    with_tools: Annotated[
-        Literal["note", "warn", "answer"],
-        Meta(description="the same where the request offers tools, with which the model may still search"),
-    ] = "warn"
     no_answer: Annotated[
         str | Mapping[str, str], Meta(description="the text, or texts by language; without one of the question's language, English")
     ] = {}
@@ -85,7 +87,6 @@ class RelevanceOptions(StageOptions, frozen=True, kw_only=True):
             description="hybrid: probabilities between which the judge is asked; below them, too, where the stage cannot answer for itself"
         ),
     ] = (0.05, 0.8)
-    max_passages: Annotated[Positive, Meta(description="passages looked at: those given with this request, then the newest")] = 20
 
     def __post_init__(self) -> None:
         if self.uncertain[0] > self.uncertain[1]:
@@ -182,7 +183,7 @@ class Relevance(Stage[RelevanceOptions]):
             and not is_measured(question, [exchange.passages[i] for i in usable])
         ):
             return self._nothing("a language that was not measured")
-        chosen = [usable[i] for i in newest([exchange.passages[i] for i in usable], self.options.max_passages)]
+        chosen = [usable[i] for i in newest([exchange.passages[i] for i in usable], MAX_PASSAGES)]
         texts = [exchange.passages[i].content for i in chosen]
         finding = RelevanceFinding(0.0, nothing=nothing) if nothing else await self._find(exchange, question, texts, judge)
         exchange.facts.relevance = finding.score
@@ -255,7 +256,7 @@ class Relevance(Stage[RelevanceOptions]):
         self.ports.counters.count("context.irrelevant_context_count")
         action = self.options.action
         if action == "answer" and can_act(exchange):
-            action = self.options.with_tools
+            action = "warn"
         off = bool(finding.nothing) or finding.judgement is not None or self._is_off(finding.score, self._warn_below(question))
         unsure = await self._unsure(exchange, question, finding) if action == "answer" else ""
         if unsure:

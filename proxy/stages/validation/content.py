@@ -161,11 +161,11 @@ def newest(evidence: Sequence[Evidence], most: int = MAX_EXISTING_CHARS) -> list
     return kept[::-1]
 
 
-def before(turn: int, evidence: Sequence[Evidence], dropped: frozenset[str]) -> list[Evidence]:
+def context_before(turn: int, evidence: Sequence[Evidence], dropped: frozenset[str]) -> EvidenceBase | None:
     """What the context said before a turn, in order, without what was taken out of it (by its text)."""
     there = [(one.message_index, one) for one in evidence if one.message_index is not None and one.content.strip() not in dropped]
     found = [(i, one) for i, one in there if i < turn or one.kind == "system"]
-    return [one for _, one in sorted(found, key=lambda pair: pair[0])]
+    return existing_base([one for _, one in sorted(found, key=lambda pair: pair[0])])
 
 
 # ---- what is new in a conversation ----

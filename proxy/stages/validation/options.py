@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal, get_args
 from msgspec import Meta
 
 from proxy.context.pieces import PieceKind
-from proxy.ports.stage import Positive, Share, StageOptions
+from proxy.ports.stage import Share, StageOptions
 from proxy.stages.validation.quality import METRICS, QualityThresholds
 
 MIN_CONTRADICTION = 0.65
@@ -29,6 +29,7 @@ class ValidationOptions(StageOptions, frozen=True, kw_only=True, forbid_unknown_
     removed: ClassVar[Mapping[str, str]] = {
         "timestamp_fields": "the usual names (timestamp, as_of, fetched_at, updated_at, …) are looked for, and groundwire.timestamp",
         "max_claims": "four statements of a piece are looked up in the knowledge base; the stage poisoning looks up all",
+        "max_pieces": "256 pieces of a turn are looked at; those beyond it are an error",
         "weights": "the score is the mean of what was measured; thresholds: {…} and action: {…} go by metric",
         "cache_size": "a worker remembers the quality of the last 4,096 pieces",
     }
@@ -62,7 +63,6 @@ class ValidationOptions(StageOptions, frozen=True, kw_only=True, forbid_unknown_
     min_contradiction: Annotated[Share, Meta(description="probability from which a statement contradicts the existing context")] = (
         MIN_CONTRADICTION
     )
-    max_pieces: Annotated[Positive, Meta(description="pieces of one turn that are looked at; those beyond it are an error")] = 256
 
     def __post_init__(self) -> None:
         if not isinstance(self.action, str) and not self.action:

@@ -151,31 +151,6 @@ class Quality(Struct, frozen=True):
                 found[name if name in ("completeness", "consistency") else f"{name}_score"] = value
         return found
 
-    @property
-    def relevance(self) -> float | None:
-        """Calibrated probability that it helps with the question."""
-        return self.findings["relevance"].value
-
-    @property
-    def freshness(self) -> float | None:
-        """1.0 up to the greatest age, then falling."""
-        return self.findings["freshness"].value
-
-    @property
-    def accuracy(self) -> float | None:
-        """Share of its verifiable claims that are valid; 1.0, not measured, where there are none."""
-        return self.findings["accuracy"].value
-
-    @property
-    def completeness(self) -> float | None:
-        """Share of the required fields that it has."""
-        return self.findings["completeness"].value
-
-    @property
-    def consistency(self) -> float | None:
-        """0.0 where it contradicts the existing context, else 1.0."""
-        return self.findings["consistency"].value
-
 
 def overall(metrics: Mapping[MetricName, Metric]) -> float | None:
     """The mean of the measured metrics; None where there is none."""

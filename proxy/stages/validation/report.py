@@ -62,8 +62,6 @@ class QualityDecision(Struct, frozen=True):
     quality: Quality
     action: Action | None
     """None where nothing is wrong with it."""
-    new: bool
-    """Whether it came on this turn."""
     archived: str = ""
     """Where it can be had back, when it is dropped: an id of the scratchpad."""
 
@@ -136,7 +134,7 @@ def verdicts_of(decisions: Sequence[QualityDecision], detail: Mapping[str, Any],
 
     `warns` tells of which metrics the policy wants to be warned; what the others found stands in the detail.
     """
-    new = [decision for decision in decisions if decision.new]
+    new = [decision for decision in decisions if decision.newcomer.new]
     failing = {name for decision in new for name in decision.quality.failing if warns(name)}
     codes = [code for name, code in CODES.items() if name in failing]
     score = min((d.quality.score for d in new if d.quality.score is not None), default=None)
@@ -164,9 +162,9 @@ def rejection(decision: QualityDecision, detail: Mapping[str, Any]) -> Verdict:
 
 def detail_of(decisions: Sequence[QualityDecision], store: str) -> dict[str, Any]:
     """For the record: each new piece with all its figures, and how many of earlier turns were treated as before."""
-    new = [decision for decision in decisions if decision.new]
+    new = [decision for decision in decisions if decision.newcomer.new]
     order = sorted(range(len(new)), key=lambda i: (not new[i].quality.failing, i))[:MAX_LISTED]
-    again = [decision for decision in decisions if not decision.new and decision.action in ("drop", "down_rank")]
+    again = [decision for decision in decisions if not decision.newcomer.new and decision.action in ("drop", "down_rank")]
     detail: dict[str, Any] = {"checked": len(new), "pieces": [entry(new[i]) for i in sorted(order)]}
     if again:
         detail["as_before"] = [

@@ -28,7 +28,7 @@ from proxy.language.lru import LRU, key_of
 from proxy.offloop import Breather, run_in_thread_if_large
 from proxy.ports import Ports
 from proxy.ports.stage import Action, ActionKind, Stage
-from proxy.stages.validation.content import Newcomer, before, existing_base, newcomers
+from proxy.stages.validation.content import Newcomer, context_before, newcomers
 from proxy.stages.validation.options import ValidationOptions
 from proxy.stages.validation.quality import METRICS, Quality, failed, judged
 from proxy.stages.validation.report import (
@@ -48,6 +48,8 @@ from proxy.stages.validation.validator import Models, validate
 
 _DEADLINE = 0.9
 """Share of the stage's time after which what is still open is an error, so that what was found is not lost."""
+MAX_PIECES = 256
+"""Of one turn that are looked at; those beyond it are an error."""
 _REMEMBERED = 4096
 """Pieces whose quality is remembered by a worker."""
 _KINDS: Mapping[str, ActionKind] = {"annotate": "warn", "down_rank": "edit", "drop": "edit", "reject": "block"}
@@ -99,7 +101,7 @@ class Validation(Stage[ValidationOptions]):
             return None
         seen, store = await self._seen(exchange, found)
         decisions = await self._decided(exchange, found, seen)
-        refused = next((d for d in decisions if d.new and d.action == "reject"), None)
+        refused = next((d for d in decisions if d.newcomer.new and d.action == "reject"), None)
         if refused is None:
             decisions, unkept = await self._kept(exchange, decisions)
             store = store or unkept
@@ -146,33 +148,22 @@ class Validation(Stage[ValidationOptions]):
         breather = Breather()
         for turn in turns:
             here = by_turn[turn]
-            keys = await run_in_thread_if_large(size, self._keys, here, (prefixes[turn], version), exchange)
-            open_ = [i for i, key in enumerate(keys) if key not in self._known][: self.options.max_pieces]
+            keys = await run_in_thread_if_large(size, _keys, exchange, here, prefixes[turn], version)
+            open_ = [i for i, key in enumerate(keys) if key not in self._known][:MAX_PIECES]
             qualities = {i: known for i, key in enumerate(keys) if (known := self._known.get(key)) is not None}
             if open_:
                 evidence = await run_in_thread_if_large(size, gather, exchange) if evidence is None else evidence
-                base = await run_in_thread_if_large(size, _base, turn, evidence, dropped)
+                base = await run_in_thread_if_large(size, context_before, turn, evidence, dropped)
                 qualities |= await self._measured(exchange, {i: here[i] for i in open_}, base, seen, until - time.perf_counter())
-            unseen = _not_looked_at("more than max_pieces")
+            unseen = _not_looked_at(f"more than {MAX_PIECES} pieces")
             for i, newcomer in enumerate(here):
                 await breather.yield_if_due()
                 quality = qualities.get(i) or unseen
                 if not quality.errors and newcomer.shown_as:  # what is named by no message grows older
                     self._known.put(keys[i], quality)
-                decisions.append(QualityDecision(newcomer, quality, action_of(quality, self.options), newcomer.new))
+                decisions.append(QualityDecision(newcomer, quality, action_of(quality, self.options)))
             dropped |= {d.newcomer.piece.text.strip() for d in decisions if d.action == "drop"}
         return decisions
-
-    def _keys(self, newcomers: Sequence[Newcomer], known: tuple[str, str], exchange: Exchange) -> list[bytes]:
-        return [self._key(newcomer, known, exchange) for newcomer in newcomers]
-
-    def _key(self, newcomer: Newcomer, known: tuple[str, str], exchange: Exchange) -> bytes:
-        """A name for all that a piece's quality follows from, but the policy."""
-        content = newcomer.candidate.content
-        about = (str(content.timestamp), str(content.max_age_s), *content.required_fields, repr(content.fields))
-        return key_of(
-            exchange.client, exchange.run_id, newcomer.piece.hash, *known, *newcomer.candidate.questions, *content.purposes, *about
-        )
 
     async def _measured(
         self, exchange: Exchange, newcomers: Mapping[int, Newcomer], base: EvidenceBase | None, seen: Mapping[str, float], left_s: float
@@ -204,13 +195,11 @@ class Validation(Stage[ValidationOptions]):
         for i, decision in enumerate(decisions):
             if decision.action != "drop":
                 continue
-            if problem:  # one wait for a store that does not answer is enough
-                found[i] = replace(decision, action="annotate")
-                continue
-            try:
-                found[i] = replace(decision, archived=await self._archive(exchange, decision.newcomer))
+            try:  # one wait for a store that does not answer is enough
+                archived = "" if problem else await self._archive(exchange, decision.newcomer)
             except StoreUnavailable as error:
-                found[i], problem = replace(decision, action="annotate"), str(error)
+                archived, problem = "", str(error)
+            found[i] = replace(decision, archived=archived) if archived else replace(decision, action="annotate")
         return found, problem
 
     async def _archive(self, exchange: Exchange, newcomer: Newcomer) -> str:
@@ -232,7 +221,7 @@ class Validation(Stage[ValidationOptions]):
 
     def _count(self, decisions: Sequence[QualityDecision]) -> None:
         """Of what is new."""
-        new = [decision for decision in decisions if decision.new]
+        new = [decision for decision in decisions if decision.newcomer.new]
         self.ports.counters.count("validation.checked_count", len(new))
         for name in (*METRICS, "score"):
             if number := sum(name in decision.quality.failing for decision in new):
@@ -250,9 +239,15 @@ async def _version(knowledge: FactCheck | None) -> str:
     return ""
 
 
-def _base(turn: int, evidence: Sequence[Evidence], dropped: frozenset[str]) -> EvidenceBase | None:
-    """What the context said before a turn."""
-    return existing_base(before(turn, evidence, dropped))
+def _keys(exchange: Exchange, newcomers: Sequence[Newcomer], *known: str) -> list[bytes]:
+    """For each a name for all that its quality follows from, but the policy."""
+    found = []
+    for one in newcomers:
+        content = one.candidate.content
+        about = (str(content.timestamp), str(content.max_age_s), *content.required_fields, repr(content.fields))
+        asked = (*one.candidate.questions, *content.purposes)
+        found.append(key_of(exchange.client, exchange.run_id, one.piece.hash, *known, *asked, *about))
+    return found
 
 
 def _not_looked_at(why: str) -> Quality:
