@@ -9,7 +9,6 @@ that a person does not see: comments, hidden elements, base64 and hexadecimal di
 from __future__ import annotations
 
 import base64
-import binascii
 import html
 import re
 import unicodedata
@@ -55,9 +54,8 @@ _HIDDEN_ELEMENT = LazyPattern(
     r"\shidden(?=[\s>=])|aria-hidden=.true)[^<>]{0,300}>([^<]{1,20000})",
     re.I,
 )
-_ENTITIES = LazyPattern(r"(?:&#x?[0-9a-fA-F]{2,6};[ ]?){8,5000}")
 _LETTER_ENTITIES = LazyPattern(
-    r"[^&<>\n]{0,80}(?:&#(?:6[5-9]|[78]\d|9[07-9]|1[01]\d|12[0-2]|x[46][1-9a-f]|x[57][0-9a]);[^&<>\n]{0,80}){3,500}", re.I
+    r"(?:&#(?:6[5-9]|[78]\d|9[07-9]|1[01]\d|12[0-2]|x[46][1-9a-f]|x[57][0-9a]);[^&<>\n]{0,80}(?:&#(?:32|x20);)?){3}", re.I
 )
 """Plain letters, which nobody has to write so."""
 _JOINED = LazyPattern("\\w{1,30}(?:[\u200b\u2060\ufeff]{1,4}\\w{1,30}){3,200}")
@@ -67,9 +65,6 @@ _BASE64 = LazyPattern(
 )
 """Also in lines, as mails have it."""
 _HEX = LazyPattern(r"(?<![0-9A-Za-z])(?:0x)?(?:[0-9a-fA-F]{2}[ :]?){24,10000}|(?:\\x[0-9a-fA-F]{2}){12,5000}")
-_MIN_BASE64_CHARS, _SAMPLE_CHARS = 24, 96
-_MAX_NESTED = 3
-"""Base64 of base64 is opened so often."""
 _LOOKALIKES = str.maketrans(
     # Cyrillic, Greek and small capital letters that look like Latin ones (Unicode confusables), and letters that decomposition does not
     # reach.
@@ -178,49 +173,24 @@ def _groups(text: str, pattern: LazyPattern, kind: str) -> Iterator[Layer]:
 def _encoded(text: str) -> Iterator[Layer]:
     for kind, pattern, read in (("base64", _BASE64, _of_base64), ("hex", _HEX, _of_hex)):
         for match in pattern.finditer(text):
-            if (said := read(match[0])) is not None:
+            if (said := _words_of(read(match[0]))) is not None:
                 yield Layer(kind, said, *match.span())
-    if "&#" in text:
-        for match in _ENTITIES.finditer(text):
-            yield Layer("entities", html.unescape(match[0])[:MAX_LAYER_CHARS], match.start(), match.end())
-        for match in _LETTER_ENTITIES.finditer(text):
-            yield Layer("entities", html.unescape(match[0])[:MAX_LAYER_CHARS], match.start(), match.end())
+    if "&#" in text and _LETTER_ENTITIES.search(text) is not None:
+        yield Layer("entities", html.unescape(text)[:MAX_LAYER_CHARS], 0, len(text))
 
 
-def _of_base64(run: str) -> str | None:
-    """What a run of base64 says, where it says anything; hashes, keys and pictures do not."""
-    run = re.sub(r"\s", "", run)
-    for _ in range(_MAX_NESTED):
-        if len(run) < _MIN_BASE64_CHARS:
-            return None
-        if _words_of(_decoded(run[:_SAMPLE_CHARS])) is not None:
-            return _words_of(_decoded(run))
-        if _BASE64.fullmatch(run := _decoded(run).decode("ascii", "replace")) is None:
-            return None
-    return None
+def _of_base64(run: str) -> bytes:
+    run = re.sub(r"[\s=]", "", run).replace("-", "+").replace("_", "/")
+    return base64.b64decode(run[: len(run) - len(run) % 4])
 
 
-def _decoded(run: str) -> bytes:
-    run = run.rstrip("=").replace("-", "+").replace("_", "/")
-    run = run[: len(run) - (len(run) % 4 == 1)]
-    try:
-        return base64.b64decode(run + "=" * (-len(run) % 4))
-    except (binascii.Error, ValueError):
-        return b""
-
-
-def _of_hex(run: str) -> str | None:
+def _of_hex(run: str) -> bytes:
     digits = re.sub(r"\\x|0x|[ :]", "", run)
-    return _words_of(bytes.fromhex(digits[: len(digits) - len(digits) % 2]))
+    return bytes.fromhex(digits[: len(digits) - len(digits) % 2])
 
 
 def _words_of(data: bytes) -> str | None:
-    """Bytes as words; None where they are none. The last character may be cut."""
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        if error.start < len(data) - 3:
-            return None
-        text = data[: error.start].decode("utf-8")
+    """Bytes as words; None where they are none: hashes, keys and pictures."""
+    text = data.decode("utf-8", "replace")
     letters = sum(c.isalpha() or c == " " for c in text)
     return text[:MAX_LAYER_CHARS] if len(text) >= 12 and " " in text.strip() and letters >= 0.75 * len(text) else None

@@ -64,20 +64,18 @@ class Outcome(Struct):
 
 def verdicts_of(stage: str, outcome: Outcome) -> list[Verdict]:
     """The turn's verdicts, the one that counts last."""
-    found: list[Verdict] = []
     detail = _detail(outcome)
     out = [(piece, item) for piece, item in outcome.items if item.status != "approved"]
     score = max((item.score for _, item in out if item.score is not None), default=None)
     refused = next(((piece, item) for piece, item in out if item.status == "pending" and item.detail.get("refused")), None)
     if refused is not None:
-        return [*found, Verdict(stage, "block", code=BLOCKED, score=refused[1].score, detail=detail, message=_message(*refused))]
+        return [Verdict(stage, "block", code=BLOCKED, score=refused[1].score, detail=detail, message=_message(*refused))]
     code = _code(outcome)
-    if outcome.error or outcome.unchecked:
-        if code:
-            found.append(Verdict(stage, "warn", code=code, score=score, detail=detail))
-        reason = {"reason": outcome.error or "timeout", "unchecked": outcome.unchecked}
-        return [*found, Verdict(stage, "error", code="poisoning_unchecked", detail={**reason, **({} if code else detail)})]
-    return [*found, Verdict(stage, "warn" if code else "pass" if outcome.looked else "unchecked", code=code, score=score, detail=detail)]
+    found = Verdict(stage, "warn" if code else "pass" if outcome.looked else "unchecked", code=code, score=score, detail=detail)
+    if not outcome.error and not outcome.unchecked:
+        return [found]
+    reason = {"reason": outcome.error or "timeout", "unchecked": outcome.unchecked, **({} if code else detail)}
+    return [*([found] if code else []), Verdict(stage, "error", code="poisoning_unchecked", detail=reason)]
 
 
 def of_answer(stage: str, held: Sequence[QuarantineItem], error: str) -> Verdict:
@@ -193,20 +191,16 @@ class PoisoningRate:
         """`alert_above` is the share of poisoned pieces from which on it is too much."""
         self._alert_above = alert_above
         self._last: deque[bool] = deque(maxlen=window)
-        self._high = False
+        self.high = False
+        """Whether it is above the mark, with enough pieces to tell."""
 
     @property
     def rate(self) -> float:
         """Share of the window's pieces that were poisoned; 0 for an empty one."""
         return sum(self._last) / len(self._last) if self._last else 0.0
 
-    @property
-    def high(self) -> bool:
-        """Whether it is above the mark, with enough pieces to tell."""
-        return len(self._last) >= MIN_PIECES and self.rate > self._alert_above
-
     def add(self, poisoned: bool) -> bool:
         """Count one piece that was checked; True where the rate rises above the mark with it."""
         self._last.append(poisoned)
-        was, self._high = self._high, self.high
-        return self._high and not was
+        before, self.high = self.high, len(self._last) >= MIN_PIECES and self.rate > self._alert_above
+        return self.high and not before

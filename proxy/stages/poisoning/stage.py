@@ -46,12 +46,8 @@ _REMEMBERED = 8192
 _EVERY_KIND: tuple[PieceKind, ...] = ("user", "assistant", "tool_result", "passage")
 _KINDS: Mapping[str, ActionKind] = {"annotate": "warn", "quarantine": "quarantine", "block": "quarantine", "reject": "block"}
 """What the options' words are; ``block`` keeps content from the model until a person lets it in, and refuses nothing."""
-_COUNTERS = {
-    "block": "poisoning.blocked_count",
-    "quarantine": "poisoning.quarantined_count",
-    "reject": "poisoning.rejected_count",
-    "annotate": "poisoning.annotated_count",
-}
+_COUNTED = {"block": "blocked", "quarantine": "quarantined", "reject": "rejected", "annotate": "annotated"}
+_TYPE_COUNTER = r"poisoning\.type_(\w+)_count"
 
 
 class Poisoning(Stage[PoisoningOptions]):
@@ -65,21 +61,10 @@ class Poisoning(Stage[PoisoningOptions]):
     answers_with = ("claims",)
     counters = COUNTERS
     families = (
-        CounterFamily(
-            "groundwire_poisoning_types",
-            "Poisoned pieces of context by what is wrong with them",
-            "type",
-            r"poisoning\.type_(\w+)_count",
-        ),
+        CounterFamily("groundwire_poisoning_types", "Poisoned pieces of context by what is wrong with them", "type", _TYPE_COUNTER),
     )
     panel = PoisoningPanel
-    reports = (
-        "poisoned_context",
-        "context_quarantined",
-        "context_suspicious",
-        "answer_quarantined",
-        "poisoning_unchecked",
-    )
+    reports = ("poisoned_context", "context_quarantined", "context_suspicious", "answer_quarantined", "poisoning_unchecked")
     reads_passages = True
     retryable = frozenset(("poisoning_unchecked",))
 
@@ -261,7 +246,7 @@ class Poisoning(Stage[PoisoningOptions]):
         if poisoned:
             count("poisoning.attempts_count")
             count(f"poisoning.type_{decision.kind}_count")
-            count(_COUNTERS[decision.action])
+            count(f"poisoning.{_COUNTED[decision.action]}_count")
 
     async def _put(self, exchange: Exchange, item: QuarantineItem, outcome: Outcome) -> QuarantineItem:
         """What the quarantine has of it: another worker's decision, if that was first. Without the store the item itself."""
