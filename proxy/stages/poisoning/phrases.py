@@ -133,7 +133,7 @@ def find_phrases(text: str) -> Iterator[Phrase]:
     for i, places in _hint_places(text).items():
         signal = signals[i]
         for start, end in _windows(places, len(text)):
-            if all(_has_hint(text, start, end, group) for group in signal.hints[1:]):
+            if all(any(text.find(hint, start, end) >= 0 for hint in group) for group in signal.hints[1:]):
                 for match in signal.pattern.finditer(text, start, end):
                     yield Phrase(*match.span(), signal.category, signal.strength)
     yield from _find_orders(text)
@@ -157,10 +157,6 @@ def _hint_places(text: str) -> dict[int, list[int]]:
             found.setdefault(i, []).append(at)
             at = text.find(hint, at + len(hint))
     return {i: sorted(places) for i, places in found.items()}
-
-
-def _has_hint(text: str, start: int, end: int, group: Sequence[str]) -> bool:
-    return any(text.find(hint, start, end) >= 0 for hint in group)
 
 
 def _windows(places: Sequence[int], length: int) -> list[tuple[int, int]]:

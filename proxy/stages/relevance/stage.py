@@ -105,6 +105,7 @@ class RelevanceFinding(Struct, frozen=True):
     """How it is known that the search found nothing, where it did."""
 
 
+_HEADER = "calibrated relevance of the context to the question, 0.00 to 1.00"
 COUNTERS = {
     "context.relevance_checked_count": "requests whose context was compared with the question",
     "context.relevance_llm_count": "times the policy's judge was asked about it",
@@ -122,13 +123,7 @@ class Relevance(Stage[RelevanceOptions]):
     assigns = ("relevance",)
     changes = ("answer", "passages")
     counters = COUNTERS
-    headers = (
-        StageHeader(
-            "relevance",
-            "calibrated relevance of the context to the question, 0.00 to 1.00",
-            lambda facts, _: score_text(facts.relevance),
-        ),
-    )
+    headers = (StageHeader("relevance", _HEADER, lambda facts, _: score_text(facts.relevance)),)
     reports = ("low_relevance",)
     reads_passages = True
     embeds = True
@@ -219,8 +214,7 @@ class Relevance(Stage[RelevanceOptions]):
         size = sum(map(len, passages))
         found = []
         for reading in question.readings:
-            cutting = (reading, passages, MAX_WINDOWS)
-            windows = await run_in_thread_if_large(size, scoring.cut, *cutting)
+            windows = await run_in_thread_if_large(size, scoring.cut, reading, passages, MAX_WINDOWS)
             asked, vectors = await asyncio.gather(
                 self.ports.embedder.embed([reading]), self.ports.embedder.embed([window.text for window in windows], keep=True)
             )
@@ -254,9 +248,8 @@ class Relevance(Stage[RelevanceOptions]):
     async def _refuse(self, exchange: Exchange, question: Question, finding: RelevanceFinding, detail: dict[str, Any]) -> Verdict:
         """Too little relevance: answer in the model's stead, warn, or say so in the record."""
         self.ports.counters.count("context.irrelevant_context_count")
-        action = self.options.action
-        if action == "answer" and can_act(exchange):
-            action = "warn"
+        may_search = bool(exchange.tools) and exchange.wants.calls != "none"
+        action = "warn" if self.options.action == "answer" and may_search else self.options.action
         off = bool(finding.nothing) or finding.judgement is not None or self._is_off(finding.score, self._warn_below(question))
         unsure = await self._unsure(exchange, question, finding) if action == "answer" else ""
         if unsure:
@@ -337,11 +330,6 @@ def too_weak(finding: RelevanceFinding, count: int, below: float) -> list[int]:
         return []
     strong = {p.passage for p in finding.ranked if p.probability >= below} | {finding.ranked[0].passage}
     return [i for i in range(count) if i not in strong]
-
-
-def can_act(exchange: Exchange) -> bool:
-    """Whether the model may call a tool."""
-    return bool(exchange.tools) and exchange.wants.calls != "none"
 
 
 def reason(finding: RelevanceFinding, chosen: Sequence[int]) -> str:

@@ -41,18 +41,7 @@ class Schema(Stage[SchemaOptions]):
 
     name = NAME
     Options = SchemaOptions
-    follows = (
-        "budget",
-        "knowledge",
-        "validation",
-        "poisoning",
-        "clash",
-        "history",
-        "compression",
-        "tool_rag",
-        "relevance",
-        "faithful",
-    )
+    follows = ("budget", "knowledge", "validation", "poisoning", "clash", "history", "compression", "tool_rag", "relevance", "faithful")
     changes = ("answer",)
     counters = COUNTERS
     reports = (*CODES, REPAIRED, INVALID, UNCHECKED, BLOCKED)

@@ -59,30 +59,6 @@ def readings_of(query: str | None) -> tuple[tuple[str, ...], str]:
     return question.readings, question.reason
 
 
-async def relevance_of(candidates: Sequence[Candidate], embedder: Embedder) -> list[Metric]:
-    """One metric for each, in order. Raises `ModelUnavailable`."""
-    asked = [i for i, candidate in enumerate(candidates) if _readings(candidate) and candidate.content.text.strip()]
-    found = [unmeasured(_unasked(candidate)) for candidate in candidates]
-    if not asked:
-        return found
-    large = sum(len(candidates[i].content.text) for i in asked) > _LARGE_CHARS
-    every = [candidates[i] for i in asked]
-    windows = await run_in_thread_if_large(LARGE if large else 0, _cut, every)
-    texts = list(
-        dict.fromkeys(text for cuts in windows for c in cuts for cut in c for text in (cut.reading, *(w.text for w in cut.windows)))
-    )
-    vectors = await embedder.embed(texts)
-    row = {text: i for i, text in enumerate(texts)}
-
-    def scored(cut: _Cut) -> scoring.PassageScore:
-        return scoring.score(vectors[row[cut.reading]], cut.windows, vectors[[row[w.text] for w in cut.windows]]).ranked[0]
-
-    for i, cuts in zip(asked, windows, strict=True):
-        scores = [_together([scored(cut) for cut in same]) for same in cuts if same[0].windows]
-        found[i] = _metric(scores, len(candidates[i].questions)) if scores else unmeasured("no text")
-    return found
-
-
 class _Cut(NamedTuple):
     """A reading of what was asked, and a piece's windows for it."""
 
@@ -90,29 +66,38 @@ class _Cut(NamedTuple):
     windows: list[scoring.Window]
 
 
-def _readings(candidate: Candidate) -> tuple[str, ...]:
-    return () if candidate.unasked else (*candidate.questions, *candidate.content.purposes)
+async def relevance_of(candidates: Sequence[Candidate], embedder: Embedder) -> list[Metric]:
+    """One metric for each, in order. Raises `ModelUnavailable`."""
+    large = sum(len(candidate.content.text) for candidate in candidates) > _LARGE_CHARS
+    cuts = await run_in_thread_if_large(LARGE if large else 0, lambda: [_cut(candidate) for candidate in candidates])
+    every = [cut for readings in cuts for same in readings for cut in same]
+    texts = list(dict.fromkeys(text for cut in every for text in (cut.reading, *(window.text for window in cut.windows))))
+    vectors = await embedder.embed(texts) if texts else None
+    row = {text: i for i, text in enumerate(texts)}
+
+    def scored(cut: _Cut) -> scoring.PassageScore:
+        assert vectors is not None
+        return scoring.score(vectors[row[cut.reading]], cut.windows, vectors[[row[w.text] for w in cut.windows]]).ranked[0]
+
+    return [
+        _metric([_together([scored(cut) for cut in same]) for same in readings], len(candidate.questions))
+        if readings
+        else unmeasured(candidate.unasked or ("no text" if candidate.questions or candidate.content.purposes else "no query"))
+        for candidate, readings in zip(candidates, cuts, strict=True)
+    ]
 
 
-def _unasked(candidate: Candidate) -> str:
-    return candidate.unasked or ("no text" if _readings(candidate) else "no query")
-
-
-def _cut(candidates: Sequence[Candidate]) -> list[list[list[_Cut]]]:
-    """For each candidate and reading the windows, and of a heading those for the reading's errand behind them."""
-    found = []
-    for candidate in candidates:
-        text = candidate.content.text
-        heading = is_heading(text)
-        readings = [[reading, *filter(None, [without_place(reading) if heading else ""])] for reading in _readings(candidate)]
-        found.append([[_Cut(one, _windows(one, same[0], text)) for one in same] for same in readings])
+def _cut(candidate: Candidate) -> list[list[_Cut]]:
+    """For each reading its windows, and of a heading those for the reading's errand behind them; nothing of what says nothing."""
+    text, found = candidate.content.text, list[list[_Cut]]()
+    if candidate.unasked or not text.strip():
+        return found
+    for reading in (*candidate.questions, *candidate.content.purposes):
+        errand = without_place(reading) if is_heading(text) else ""
+        words = len(content_words(reading))  # an errand leaves no more unsaid than the whole that it is a part of
+        cuts = [_Cut(one, scoring.cut(one, [text], MAX_WINDOWS)) for one in (reading, errand) if one]
+        found.append([_Cut(cut.reading, [replace(window, question_words=words) for window in cut.windows]) for cut in cuts])
     return found
-
-
-def _windows(reading: str, whole: str, text: str) -> list[scoring.Window]:
-    """For a reading, or for an errand that is a part of a `whole` one: it leaves no more unsaid than that."""
-    words = len(content_words(whole))
-    return [replace(window, question_words=words) for window in scoring.cut(reading, [text], MAX_WINDOWS)]
 
 
 def _together(scores: Sequence[scoring.PassageScore]) -> scoring.PassageScore:
