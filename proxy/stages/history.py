@@ -43,6 +43,7 @@ _KEEP: Mapping[str, int] = {"note": 0, "warn": 0, "summarize": 5, "sliding_windo
 _SYSTEM = ("system", "developer")
 _HISTORY = ("conversation_history", "current_query", "user_preferences")
 """Components of a counted prompt that are no system message and no tool."""
+_HEADER = "of a history so long that it distracts: MEDIUM or HIGH, and messages=N;tokens=N, as sent upstream"
 _FAR_TOO_MANY = 1.5
 """Times `max_messages` above which a summary is recommended: 30 messages of 20."""
 
@@ -76,7 +77,7 @@ class HistoryOptions(StageOptions, frozen=True, kw_only=True):
     ] = 15000
 
     @property
-    def kept(self) -> int:
+    def recent_messages(self) -> int:
         """How many recent messages stay."""
         return self.keep_recent or _KEEP[self.action]
 
@@ -97,7 +98,7 @@ class Length(Struct, frozen=True):
         window = _KEEP["sliding_window"] < self.messages <= _FAR_TOO_MANY * max_messages
         return "sliding_window" if window else "summarize"
 
-    def said(self, max_messages: int, max_tokens: int) -> str:
+    def limits_reached(self, max_messages: int, max_tokens: int) -> str:
         """Which limits it has reached, for a person."""
         lengths = ((self.messages, max_messages, "messages"), (self.tokens, max_tokens, "tokens"))
         over = [f"{length} of {most} {unit}" for length, most, unit in lengths if length >= most]
@@ -161,13 +162,7 @@ class History(Stage[HistoryOptions]):
     shortens_history = True
     counters = COUNTERS
     panel = HistoryPanel
-    headers = (
-        StageHeader(
-            "distraction",
-            "of a history so long that it distracts: MEDIUM or HIGH, and messages=N;tokens=N, as sent upstream",
-            lambda facts, _: None if facts.distraction is None else facts.distraction.text,
-        ),
-    )
+    headers = (StageHeader("distraction", _HEADER, lambda facts, _: None if facts.distraction is None else facts.distraction.text),)
     measures = True
     reports = ("DISTRACTION",)
     answers = (READ_ARCHIVE,)
@@ -219,10 +214,10 @@ class History(Stage[HistoryOptions]):
     async def _shorten(self, exchange: Exchange, known: Compacted) -> tuple[Compacted, str]:
         """The conversation shortened, and what was done: the action, or why nothing."""
         options = self.options
-        since = sum(part.start >= known.length for part in known.parts) - options.kept
+        since = sum(part.start >= known.length for part in known.parts) - options.recent_messages
         if known.length and since < options.every:
             return known, "not-yet"
-        end = recent_messages_start(known.parts, options.kept)
+        end = recent_messages_start(known.parts, options.recent_messages)
         runs = foldable_runs(known.parts, end, last_user(exchange.conversation))
         late = LateSummaries(exchange, self.ports)
         try:
@@ -279,7 +274,7 @@ class History(Stage[HistoryOptions]):
             "tokens": before.tokens,
             "max_messages": options.max_messages,
             "max_tokens": options.max_tokens,
-            "message": before.said(options.max_messages, options.max_tokens),
+            "message": before.limits_reached(options.max_messages, options.max_tokens),
             "recommended_action": before.recommended(options.max_messages),
             "action": options.action,
             "result": result,

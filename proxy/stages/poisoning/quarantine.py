@@ -162,7 +162,10 @@ def items_of(exchange: Exchange, fail_on: str) -> Iterator[QuarantineItem]:
 def _of_answer(exchange: Exchange, choice: Choice, fail_on: str) -> PieceDecision | None:
     """What is wrong with the delivered text; None where nothing of it is left in there."""
     labels = ("contradicted", "unsupported") if fail_on == "unsupported" else ("contradicted",)
-    said, judgements = _upstream_text(exchange, choice), exchange.judgements.get(choice.index, ())
+    answer = exchange.upstream_answer or exchange.answer  # the judgements' positions are those of its text
+    choices = answer.choices if answer is not None else ()
+    said = next((one.text for one in choices if one.index == choice.index), choice.text)
+    judgements = exchange.judgements.get(choice.index, ())
     left = [found for j in judgements if j.label in labels and (found := _failing(j, said, choice.text)) is not None]
     left = [one for one in left if fail_on == "unsupported" or one.finding.kind in EXACT]
     if not left:
@@ -187,9 +190,3 @@ def _failing(judgement: Judgement, said: str, delivered: str) -> Failing | None:
     finding = PoisoningFinding(text, at, at + len(text), status, confidence, kind, judgement.reason, fact, source)  # type: ignore[arg-type]
     words = "contradicted by the context" if contradicted else "not supported by the context"
     return Failing(finding, "quarantine", f"{kind}: {words}" + (f" ({judgement.reason})" if judgement.reason else ""))
-
-
-def _upstream_text(exchange: Exchange, choice: Choice) -> str:
-    """The text that the judgements' positions are those of."""
-    answer = exchange.upstream_answer or exchange.answer
-    return next((c.text for c in answer.choices if c.index == choice.index), choice.text) if answer is not None else choice.text

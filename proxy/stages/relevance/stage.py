@@ -256,8 +256,9 @@ class Relevance(Stage[RelevanceOptions]):
             detail = {**detail, "unsure": unsure}
         if action == "answer" and not unsure:
             self.ports.counters.count("context.relevance_answered_count")
-            choice = Choice(0, text=self._no_answer(exchange, question), finish_reason="stop")
-            exchange.answer = Answer((choice,), model=exchange.original.model)
+            first = " ".join(passage.content for passage in exchange.passages[:1])  # says the language of a question too short to tell
+            text = no_answer(self.options.no_answer, question.text, first)
+            exchange.answer = Answer((Choice(0, text=text, finish_reason="stop"),), model=exchange.original.model)
         else:
             action = "warn" if action != "note" and question.seeks and off else "note"
         outcome: Outcome = "unchecked" if action == "note" else "warn"
@@ -288,19 +289,16 @@ class Relevance(Stage[RelevanceOptions]):
     def _is_off(self, score: float, limit: float) -> bool:
         return score < min(self.options.min, limit)
 
-    def _no_answer(self, exchange: Exchange, question: Question) -> str:
-        """In the question's language; in the passages' where the question is too short to tell."""
-        return no_answer(self.options.no_answer, question.text, " ".join(passage.content for passage in exchange.passages[:1]))
-
     def _drop(self, exchange: Exchange, finding: RelevanceFinding, chosen: Sequence[int]) -> set[int]:
         """Leave out passages below `drop_below`, never the best one; returns their indices.
 
         Only those that the prompt does not hold yet (``groundwire.context``): what stands in a message stays as it was sent.
         """
-        if not self.options.drop_below:
+        if not self.options.drop_below or not finding.ranked:
             return set()
-        weak = {chosen[i] for i in too_weak(finding, len(chosen), self.options.drop_below)}
-        dropped = {i for i in weak if exchange.passages[i].message_index is None}
+        strong = {p.passage for p in finding.ranked if p.probability >= self.options.drop_below} | {finding.ranked[0].passage}
+        weak = [index for i, index in enumerate(chosen) if i not in strong]
+        dropped = {index for index in weak if exchange.passages[index].message_index is None}
         if dropped:
             exchange.passages = tuple(p for i, p in enumerate(exchange.passages) if i not in dropped)
             exchange.changes.append({"stage": self.name, "what": "passages", "left_out": sorted(dropped)})
@@ -322,14 +320,6 @@ def newest(passages: Sequence[Evidence], most: int) -> list[int]:
 
 def _age(passage: Evidence) -> float:
     return float("-inf") if passage.message_index is None else -passage.message_index
-
-
-def too_weak(finding: RelevanceFinding, count: int, below: float) -> list[int]:
-    """Positions of the passages below `below`, never the best."""
-    if not finding.ranked:
-        return []
-    strong = {p.passage for p in finding.ranked if p.probability >= below} | {finding.ranked[0].passage}
-    return [i for i in range(count) if i not in strong]
 
 
 def reason(finding: RelevanceFinding, chosen: Sequence[int]) -> str:
