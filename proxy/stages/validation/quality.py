@@ -162,7 +162,8 @@ def judged(metrics: Mapping[MetricName, Metric], thresholds: QualityThresholds |
     """All that follows from the five figures."""
     thresholds = thresholds or QualityThresholds()
     ordered = {name: metrics[name] for name in METRICS}
-    short = {name: _shortfall(metric, getattr(thresholds, name)) for name, metric in ordered.items()}
+    values = {name: metric.value for name, metric in ordered.items() if metric.measured and metric.value is not None}
+    short = {name: getattr(thresholds, name) - value for name, value in values.items()}
     below = sorted((name for name, by in short.items() if by > 0), key=lambda name: -short[name])
     failing: list[str] = list(below)
     score = overall(ordered)
@@ -172,10 +173,6 @@ def judged(metrics: Mapping[MetricName, Metric], thresholds: QualityThresholds |
         reasons.append(f"overall score {score:.2f} is below {thresholds.score:.2f}")
     reasons += [f"{name} could not be checked: {metric.error}" for name, metric in ordered.items() if metric.error]
     return Quality(ordered, score, tuple(failing), tuple(reasons))
-
-
-def _shortfall(metric: Metric, threshold: float) -> float:
-    return threshold - metric.value if metric.measured and metric.value is not None else 0.0
 
 
 def _reason(name: str, metric: Metric, threshold: float) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from proxy.context.edits import Edit, whole
 from proxy.exchange import Evidence, Verdict
@@ -73,13 +74,9 @@ def action_of(quality: Quality, options: ValidationOptions) -> Action | None:
 
 def edits_of(decisions: Sequence[QualityDecision]) -> list[Edit]:
     """What to put into the conversation for what is dropped or marked."""
-    found: list[Edit] = []
-    for decision in decisions:
-        if decision.action == "drop":
-            found.append(_dropped(decision))
-        elif decision.action == "down_rank" and decision.newcomer.piece.message is not None:
-            found += _marked(decision)
-    return found
+    dropped = [_dropped(decision) for decision in decisions if decision.action == "drop"]
+    low = [decision for decision in decisions if decision.action == "down_rank" and decision.newcomer.piece.message is not None]
+    return [*dropped, *(edit for decision in low for edit in _marked(decision))]
 
 
 def ranked(passages: Sequence[Evidence], decisions: Sequence[QualityDecision]) -> tuple[Evidence, ...]:
@@ -145,8 +142,7 @@ def verdicts_of(decisions: Sequence[QualityDecision], detail: Mapping[str, Any],
     if not found:
         held = score is not None and not any(decision.quality.failing for decision in new)
         found.append(Verdict(NAME, "pass" if held else "unchecked", score=score))
-    last = found[-1]
-    return [*found[:-1], Verdict(NAME, last.outcome, last.code, last.score, detail)]
+    return [*found[:-1], replace(found[-1], detail=detail)]
 
 
 def rejection(decision: QualityDecision, detail: Mapping[str, Any]) -> Verdict:
@@ -167,9 +163,8 @@ def detail_of(decisions: Sequence[QualityDecision], store: str) -> dict[str, Any
     again = [decision for decision in decisions if not decision.newcomer.new and decision.action in ("drop", "down_rank")]
     detail: dict[str, Any] = {"checked": len(new), "pieces": [entry(new[i]) for i in sorted(order)]}
     if again:
-        detail["as_before"] = [
-            {"hash": d.newcomer.piece.hash, "message": d.newcomer.piece.message, "action": d.action} for d in again[:MAX_LISTED]
-        ]
+        pieces = [(decision.newcomer.piece, decision.action) for decision in again[:MAX_LISTED]]
+        detail["as_before"] = [{"hash": piece.hash, "message": piece.message, "action": action} for piece, action in pieces]
     if store:
         detail["store"] = store
     return detail
@@ -177,15 +172,11 @@ def detail_of(decisions: Sequence[QualityDecision], store: str) -> dict[str, Any
 
 def entry(decision: QualityDecision) -> dict[str, Any]:
     """One piece."""
-    piece = decision.newcomer.piece
-    found: dict[str, Any] = {"message": piece.message, "kind": piece.kind, "hash": piece.hash}
-    if decision.newcomer.tool:
-        found["tool"] = decision.newcomer.tool[:MAX_CHARS]
-    if piece.source:
-        found["source"] = piece.source[:MAX_CHARS]
-    if decision.archived:
-        found["archived"] = decision.archived
-    return {**found, "action": decision.action or "none", **figures(decision.quality)}
+    newcomer, piece = decision.newcomer, decision.newcomer.piece
+    about = {"tool": newcomer.tool[:MAX_CHARS], "source": piece.source[:MAX_CHARS], "archived": decision.archived}
+    known = {name: value for name, value in about.items() if value}
+    place = {"message": piece.message, "kind": piece.kind, "hash": piece.hash}
+    return {**place, **known, "action": decision.action or "none", **figures(decision.quality)}
 
 
 def figures(quality: Quality) -> dict[str, Any]:
