@@ -63,11 +63,6 @@ class SchemaOptions(StageOptions, frozen=True, kw_only=True):
         ),
     ] = "warn"
 
-    @property
-    def most_retries(self) -> int:
-        """How often the model may be asked again."""
-        return 1 if self.retries is None else self.retries
-
 
 class SchemaFinding(Struct, frozen=True):
     """What is wrong with one call, or with one choice's text."""

@@ -100,7 +100,7 @@ class Schema(Stage[SchemaOptions]):
 
     def _may_ask(self, exchange: Exchange, found: CheckedAnswer) -> bool:
         """Whether there is a try left: of answers that a limit has cut, one."""
-        most = self.options.most_retries
+        most = 1 if self.options.retries is None else self.options.retries
         if any(finding.truncated for finding in found.violations):
             most = min(most, 1)
         return exchange.attempts.possible and _retries(exchange) < most
