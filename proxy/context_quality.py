@@ -35,7 +35,7 @@ from proxy.models import builtin as builtin_models
 from proxy.models.knowledge.bases import FolderKnowledge, check_folder
 from proxy.ports import Completion, Embedder, Verifier
 from proxy.ports.judge import JudgeSession
-from proxy.stages.validation.content import Candidate, content_of, existing_base, parsed
+from proxy.stages.validation.content import Candidate, content_of, existing_base, parse_json
 from proxy.stages.validation.options import MIN_CONTRADICTION
 from proxy.stages.validation.quality import MAX_AGE_S, completeness, freshness
 from proxy.stages.validation.quality import Metric as Metric
@@ -228,7 +228,7 @@ class ContextQualityValidator:
     def validate_completeness(self, content: object, required_fields: Sequence[str]) -> Metric:
         """Whether it has these fields."""
         read = content_of(content)
-        return completeness(required_fields, read.fields, parsed(read.text), text=read.text)
+        return completeness(required_fields, read.fields, parse_json(read.text), text=read.text)
 
     def validate_consistency(self, content: object, existing_context: str | Sequence[str]) -> Metric:
         """Whether it contradicts `existing_context`."""

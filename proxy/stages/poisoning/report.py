@@ -78,7 +78,7 @@ def verdicts_of(stage: str, outcome: Outcome) -> list[Verdict]:
     return [*([found] if code else []), Verdict(stage, "error", code="poisoning_unchecked", detail=reason)]
 
 
-def of_answer(stage: str, held: Sequence[QuarantineItem], error: str) -> Verdict:
+def verdict_of_answer(stage: str, held: Sequence[QuarantineItem], error: str) -> Verdict:
     """The verdict on an answer of which `held` will not come back; an error where they could not be kept."""
     score = max((item.score for item in held if item.score is not None), default=None)
     if error:

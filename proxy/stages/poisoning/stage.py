@@ -32,7 +32,7 @@ from proxy.ports.stage import Action, ActionKind, CounterFamily, Stage
 from proxy.stages.poisoning.checking import CheckedPiece, check
 from proxy.stages.poisoning.phrases import prepare
 from proxy.stages.poisoning.quarantine import edits_of, item_of, items_of
-from proxy.stages.poisoning.report import COUNTERS, Outcome, PoisoningPanel, PoisoningRate, of_answer, verdicts_of, where
+from proxy.stages.poisoning.report import COUNTERS, Outcome, PoisoningPanel, PoisoningRate, verdict_of_answer, verdicts_of, where
 from proxy.stages.poisoning.rules import KEPT_OUT, PieceDecision, PoisoningOptions, decide
 
 log = logging.getLogger("groundwire.poisoning")
@@ -137,7 +137,7 @@ class Poisoning(Stage[PoisoningOptions]):
             stored.append(await self._put(exchange, item, outcome))
             self.ports.counters.count("poisoning.answers_count")
             log.info("%s: an answer judged false is kept from coming back as history: %s", exchange.id, stored[-1].id or "not kept")
-        return of_answer(self.name, stored, outcome.error) if stored else None
+        return verdict_of_answer(self.name, stored, outcome.error) if stored else None
 
     # ---- what is known ----
 

@@ -106,7 +106,7 @@ def needs_check(answer: Answer, wants: OutputRequirements, options: SchemaOption
     return calls or ("response" in options.check and wants.form == "json")
 
 
-def checked(answer: Answer, tools: Sequence[Tool], wants: OutputRequirements, options: SchemaOptions, *, mend: bool) -> CheckedAnswer:
+def check_answer(answer: Answer, tools: Sequence[Tool], wants: OutputRequirements, options: SchemaOptions, *, mend: bool) -> CheckedAnswer:
     """Judge `answer`; with `mend`, repair it too."""
     until = time.thread_time() + ANSWER_S
     findings: list[SchemaFinding] = []
@@ -201,6 +201,6 @@ def _left(until: float) -> float | None:
     return min(left, CHECK_S) if left > 0 else None
 
 
-def offered(*lists: Sequence[Tool]) -> list[Tool]:
+def offered_tools(*lists: Sequence[Tool]) -> list[Tool]:
     """The tools of several lists, each once: those sent to the model, and the client's own, which it may know from earlier turns."""
     return list({id(tool): tool for tools in lists for tool in tools}.values())

@@ -31,7 +31,7 @@ from proxy.stages.schema.report import (
     unchecked_of,
     verdict_of,
 )
-from proxy.stages.schema.rules import CheckedAnswer, SchemaOptions, checked, needs_check, offered
+from proxy.stages.schema.rules import CheckedAnswer, SchemaOptions, check_answer, needs_check, offered_tools
 
 CODES = ("unknown_tool", "invalid_json", "arguments_mismatch", "response_not_json", "response_mismatch")
 
@@ -70,9 +70,9 @@ class Schema(Stage[SchemaOptions]):
         if answer is None or not needs_check(answer, exchange.wants, self.options):
             return None
         held = bool(exchange.attempts) and not exchange.gated
-        tools = offered(exchange.tools, exchange.original.tools)
+        tools = offered_tools(exchange.tools, exchange.original.tools)
         mend = held and self.options.repair
-        found = await run_in_thread_if_large(LARGE, checked, answer, tools, exchange.wants, self.options, mend=mend)
+        found = await run_in_thread_if_large(LARGE, check_answer, answer, tools, exchange.wants, self.options, mend=mend)
         self._count(found)
         if not found.violations:
             self._apply(exchange, found)

@@ -89,7 +89,7 @@ class Newcomer(Struct, frozen=True):
     for a passage of the request itself, which the client has chosen anew and which is as old as it is now."""
 
 
-def parsed(text: str) -> Any:
+def parse_json(text: str) -> Any:
     """The object or list that `text` is in JSON; None for anything else."""
     if text.lstrip()[:1] not in ("{", "["):
         return None
@@ -111,7 +111,7 @@ def content_of(given: object, required_fields: Sequence[str] = ()) -> Content:
     if isinstance(given, Content):
         return given
     if isinstance(given, str):
-        return Content(given, time_in(parsed(given)), required_fields=tuple(required_fields))
+        return Content(given, time_in(parse_json(given)), required_fields=tuple(required_fields))
     if isinstance(given, Mapping):
         return _of_mapping(given, required_fields)
     if isinstance(given, Sequence) and not isinstance(given, bytes | bytearray):
@@ -131,7 +131,7 @@ def _of_mapping(given: Mapping[str, Any], required_fields: Sequence[str]) -> Con
     fields = {**said, **extra} if isinstance(extra, Mapping) else said
     required = given.get("required_fields")
     required = tuple(map(str, required)) if isinstance(required, list | tuple) else tuple(required_fields)
-    times = (seconds_of(given.get("timestamp")), time_in(fields), time_in(parsed(text)))
+    times = (seconds_of(given.get("timestamp")), time_in(fields), time_in(parse_json(text)))
     return Content(text, _first(times), str(given.get("source") or ""), fields, required)
 
 
@@ -223,7 +223,7 @@ class _Reader:
         question = self._question(piece)
         content = Content(
             piece.text,
-            _first((piece.timestamp, time_in(piece.fields), time_in(parsed(piece.text)))),
+            _first((piece.timestamp, time_in(piece.fields), time_in(parse_json(piece.text)))),
             piece.source,
             piece.fields,
             options.required_of(tool, piece.source),

@@ -158,7 +158,7 @@ def overall(metrics: Mapping[MetricName, Metric]) -> float | None:
     return sum(found) / len(found) if found else None
 
 
-def judged(metrics: Mapping[MetricName, Metric], thresholds: QualityThresholds | None = None) -> Quality:
+def quality_of(metrics: Mapping[MetricName, Metric], thresholds: QualityThresholds | None = None) -> Quality:
     """All that follows from the five figures."""
     thresholds = thresholds or QualityThresholds()
     ordered = {name: metrics[name] for name in METRICS}

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from proxy.context.edits import Edit, whole
 from proxy.exchange import Evidence, Verdict
-from proxy.stages.validation.content import Newcomer, parsed
+from proxy.stages.validation.content import Newcomer, parse_json
 from proxy.stages.validation.options import ACTIONS, Action, ValidationOptions
 from proxy.stages.validation.quality import Quality
 
@@ -105,7 +105,7 @@ def _dropped(decision: QualityDecision) -> Edit:
     if piece.message is None:
         return whole(piece)  # the passage goes
     note = f"This content was left out: it is {note_of(decision)}."
-    if not piece.literal and parsed(piece.text) is not None:
+    if not piece.literal and parse_json(piece.text) is not None:
         return whole(piece, json.dumps({NOTE_KEY: note}, ensure_ascii=False))
     return whole(piece, f"[{note}]")
 
@@ -113,7 +113,7 @@ def _dropped(decision: QualityDecision) -> Edit:
 def _marked(decision: QualityDecision) -> list[Edit]:
     piece = decision.newcomer.piece
     note = f"Caution: this content is {note_of(decision)}."
-    value = None if piece.literal else parsed(piece.text)
+    value = None if piece.literal else parse_json(piece.text)
     if value is None:
         return [Edit(piece, 0, 0, f"[{note}] ")]
     if not value:  # nothing in it that could mislead

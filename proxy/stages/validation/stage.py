@@ -30,7 +30,7 @@ from proxy.ports import Ports
 from proxy.ports.stage import Action, ActionKind, Stage
 from proxy.stages.validation.content import Newcomer, context_before, newcomers
 from proxy.stages.validation.options import ValidationOptions
-from proxy.stages.validation.quality import METRICS, Quality, failed, judged
+from proxy.stages.validation.quality import METRICS, Quality, failed, quality_of
 from proxy.stages.validation.report import (
     CODES,
     COUNTERS,
@@ -184,7 +184,7 @@ class Validation(Stage[ValidationOptions]):
         )
         for i, newcomer in enumerate(newcomers.values()):
             if newcomer.shown_as and newcomer.candidate.content.timestamp is not None and newcomer.shown_as not in seen:
-                found[i] = judged({**found[i].findings, "freshness": failed("store_unavailable")}, options.thresholds)
+                found[i] = quality_of({**found[i].findings, "freshness": failed("store_unavailable")}, options.thresholds)
         return dict(zip(newcomers, found, strict=True))
 
     # ---- acting ----
@@ -252,4 +252,4 @@ def _keys(exchange: Exchange, newcomers: Sequence[Newcomer], *known: str) -> lis
 
 def _not_looked_at(why: str) -> Quality:
     metrics = {name: failed(why) for name in METRICS}
-    return replace(judged(metrics), reasons=(f"not checked: {why}",))
+    return replace(quality_of(metrics), reasons=(f"not checked: {why}",))

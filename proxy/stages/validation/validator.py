@@ -42,7 +42,7 @@ from proxy.offloop import LARGE, run_in_thread_if_large
 from proxy.ports import Embedder, Verifier
 from proxy.ports.deadline import within
 from proxy.ports.judge import JudgeSession
-from proxy.stages.validation.content import Candidate, parsed
+from proxy.stages.validation.content import Candidate, parse_json
 from proxy.stages.validation.options import MIN_CONTRADICTION
 from proxy.stages.validation.quality import (
     MAX_AGE_S,
@@ -53,7 +53,7 @@ from proxy.stages.validation.quality import (
     completeness,
     failed,
     freshness,
-    judged,
+    quality_of,
     unmeasured,
 )
 from proxy.stages.validation.relevance import relevance_of
@@ -133,10 +133,10 @@ async def validate(
             "relevance": relevant,
             "freshness": freshness(content.timestamp, seen, content.max_age_s or max_age_s),
             "accuracy": accurate,
-            "completeness": completeness(content.required_fields, content.fields, parsed(content.text), text=content.text),
+            "completeness": completeness(content.required_fields, content.fields, parse_json(content.text), text=content.text),
             "consistency": consistent,
         }
-        found.append(judged(metrics, thresholds))
+        found.append(quality_of(metrics, thresholds))
     return found
 
 
