@@ -17,7 +17,7 @@ from proxy.cli.report_shadow import ShadowTally
 from proxy.cli.report_tallies import Mean, Runs, ValueSpread, raised, ranked, share
 from proxy.exchange import QUIET, Facts
 from proxy.stages.compression.panel import CompressionPanel
-from proxy.stages.poisoning.panel import PoisoningPanel
+from proxy.stages.poisoning.report import PoisoningPanel
 from proxy.stages.tool_rag.panel import ToolRagPanel
 from proxy.store.detail import RecordDetail, RecordUsage, decode
 

@@ -25,7 +25,7 @@ from proxy.language.amounts import milliseconds, number, share
 from proxy.ports.panels import Bucket
 from proxy.stages.claims.panel import QualityPanel
 from proxy.stages.history import HistoryPanel
-from proxy.stages.poisoning.panel import PoisoningPanel
+from proxy.stages.poisoning.report import PoisoningPanel
 from proxy.stages.registry import STAGES
 from proxy.stages.tool_rag.panel import ToolRagPanel
 from proxy.store.detail import RecordVerdict

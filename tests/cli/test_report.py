@@ -30,7 +30,7 @@ from proxy.ports.panels import Bucket
 from proxy.ports.review import ClashRecord, QuarantineItem
 from proxy.stages.claims.panel import QualityPanel
 from proxy.stages.compression.panel import CompressionPanel
-from proxy.stages.poisoning.panel import PoisoningPanel
+from proxy.stages.poisoning.report import PoisoningPanel
 from proxy.stages.tool_rag.panel import ToolRagPanel
 from proxy.store.clashes import DatabaseClashes
 from proxy.store.detail import RecordUsage
