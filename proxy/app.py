@@ -63,20 +63,16 @@ from proxy.server.routes import ActivePolicy, Route, Services, make_ledger
 from proxy.server.start_page import GENERATED_KEY_VARIABLE
 from proxy.stages.registry import STAGES
 from proxy.store.clashes import DatabaseClashes
-from proxy.store.compactions import DatabaseCompactions
+from proxy.store.conversations import DatabaseHistories, DatabaseLineages, DatabaseOwners
 from proxy.store.database import Database
 from proxy.store.failures import DatabaseFailures
-from proxy.store.first_seen import DatabaseFirstSeen
-from proxy.store.histories import DatabaseHistories
-from proxy.store.lineages import DatabaseLineages
-from proxy.store.owners import DatabaseOwners
+from proxy.store.memory import DatabaseCompactions, DatabaseFirstSeen, DatabaseToolRuns
 from proxy.store.quarantine import DatabaseQuarantine
 from proxy.store.records import Records
 from proxy.store.retention import Retention
 from proxy.store.rollup_builder import RollupBuilder
 from proxy.store.scratchpad import DatabaseScratchpad
 from proxy.store.tool_outcomes import DatabaseToolOutcomes
-from proxy.store.tool_runs import DatabaseToolRuns
 from proxy.store.writer import RecordWriter
 from proxy.upstreams.builtin import BuiltinUpstream
 from proxy.upstreams.chat_model import UpstreamChat

@@ -22,7 +22,7 @@ from sqlalchemy.pool import AsyncAdaptedQueuePool
 from proxy.errors import StoreUnavailable
 from proxy.store import sqlite as lite
 from proxy.store.async_engine import AsyncConnection, AsyncEngine, create_async_engine
-from proxy.store.migrate import current_revision, head_revision, upgrade
+from proxy.store.schema import HEAD, current_revision, upgrade
 from proxy.store.urls import store_url, without_password
 
 log = logging.getLogger(__name__)
@@ -219,9 +219,9 @@ class Database:
         self._engine = self._make_engine()
         async with asyncio.timeout(self.timeout_s), self._engine.connect() as connection:
             current = await connection.run_sync(current_revision)
-        if current is not None and current > head_revision():
-            raise StoreUnavailable(f"its tables are of revision {current}, newer than this groundwire knows ({head_revision()})")
-        if current != head_revision():
+        if current is not None and current > HEAD:
+            raise StoreUnavailable(f"its tables are of revision {current}, newer than this groundwire knows ({HEAD})")
+        if current != HEAD:
             await self._migrate(self._engine)
         async with asyncio.timeout(self.timeout_s), self._engine.begin() as connection:
             await connection.execute(_WRITE_NOTHING)
@@ -230,9 +230,9 @@ class Database:
         started = time.monotonic()
         async with asyncio.timeout(_MIGRATION_TIMEOUT_S), engine.begin() as connection:
             await self._take_migration_lock(connection)
-            if await connection.run_sync(current_revision) != head_revision():  # another worker may have been first
+            if await connection.run_sync(current_revision) != HEAD:  # another worker may have been first
                 await connection.run_sync(upgrade)
-                log.info("store %s: migrated to revision %s in %.1f s", self.name, head_revision(), time.monotonic() - started)
+                log.info("store %s: migrated to revision %s in %.1f s", self.name, HEAD, time.monotonic() - started)
 
     def _make_engine(self) -> AsyncEngine:
         if not self.is_sqlite:

@@ -23,7 +23,7 @@ from proxy.errors import StoreUnavailable
 from proxy.store import sqlite as lite
 from proxy.store.async_engine import AsyncEngine, create_async_engine
 from proxy.store.database import Database
-from proxy.store.migrate import current_revision, head_revision
+from proxy.store.schema import HEAD, current_revision
 from proxy.store.tables import clashes, clean, failures, quarantine, records
 
 PAGE = 1000
@@ -63,12 +63,11 @@ class ReadOnlyDatabase(Database):
         self._engine = self._make_engine()
         async with asyncio.timeout(self.timeout_s), self._engine.connect() as connection:
             current = await connection.run_sync(current_revision)
-        head = head_revision()
         if current is None:
             raise StoreUnavailable(f"the store {self.name} has no tables yet: no server has used it")
-        if current != head:
-            advice = "start the server once, which brings it up to date" if current < head else "it is used by a newer groundwire"
-            raise StoreUnavailable(f"the tables of the store {self.name} are of revision {current}, expected {head}: {advice}")
+        if current != HEAD:
+            advice = "start the server once, which brings it up to date" if current < HEAD else "it is used by a newer groundwire"
+            raise StoreUnavailable(f"the tables of the store {self.name} are of revision {current}, expected {HEAD}: {advice}")
 
     def _find_file(self) -> None:
         if self._path is None:

@@ -1,4 +1,4 @@
-"""The store's tables, as SQLAlchemy Core sees them; `migrations/versions` creates them, and a test holds the two together.
+"""The store's tables, as SQLAlchemy Core sees them; `proxy.store.schema` makes them, in stores of earlier revisions too.
 
 Text columns take what `clean` returns: PostgreSQL's text holds neither NUL nor lone surrogates, and its index entries end at
 about 2,700 bytes. JSON is kept as UTF-8 bytes, content as it came.
@@ -70,17 +70,17 @@ scratchpad = Table(
 )
 
 
-tool_runs = Table(
-    "tool_runs",
+memory = Table(
+    "memory",
     metadata,
     Column("id", Text, primary_key=True),
-    _text("client"),
-    Column("names", LargeBinary, nullable=False),
-    Column("version", BigInteger, nullable=False),
+    *map(_text, ("kind", "client", "link")),
+    Column("number", BigInteger, nullable=False),
+    Column("content", LargeBinary, nullable=False),
     Column("size_bytes", BigInteger, nullable=False),
     Column("created_at", Float(53), nullable=False),
     Column("used_at", Float(53), nullable=False),
-    Index("tool_runs_used_at", "used_at"),
+    Index("memory_used_at", "used_at"),
 )
 
 tool_outcomes = Table(
@@ -105,67 +105,6 @@ tool_outcome_versions = Table(
     Column("size_bytes", BigInteger, nullable=False),
     Column("changed_at", Float(53), nullable=False),
     Index("tool_outcome_versions_changed_at", "changed_at"),
-)
-
-compactions = Table(
-    "compactions",
-    metadata,
-    Column("id", Text, primary_key=True),
-    *map(_text, ("client", "run_id", "covers")),
-    Column("length", BigInteger, nullable=False),
-    Column("pieces", LargeBinary, nullable=False),
-    Column("size_bytes", BigInteger, nullable=False),
-    Column("made_at", Float(53), nullable=False),
-    Column("used_at", Float(53), nullable=False),
-    Index("compactions_used_at", "used_at"),
-)
-
-first_seen = Table(
-    "first_seen",
-    metadata,
-    Column("id", Text, primary_key=True),
-    _text("client"),
-    Column("times", LargeBinary, nullable=False),
-    Column("version", BigInteger, nullable=False),
-    Column("size_bytes", BigInteger, nullable=False),
-    Column("created_at", Float(53), nullable=False),
-    Column("used_at", Float(53), nullable=False),
-    Index("first_seen_used_at", "used_at"),
-)
-
-lineages = Table(
-    "lineages",
-    metadata,
-    Column("id", Text, primary_key=True),
-    *map(_text, ("client", "run_id", "continued_by")),
-    Column("size_bytes", BigInteger, nullable=False),
-    Column("created_at", Float(53), nullable=False),
-    Column("used_at", Float(53), nullable=False),
-    Index("lineages_used_at", "used_at"),
-)
-
-histories = Table(
-    "histories",
-    metadata,
-    Column("id", Text, primary_key=True),
-    *map(_text, ("client", "previous")),
-    Column("content", LargeBinary, nullable=False),
-    Column("size_bytes", BigInteger, nullable=False),
-    Column("created_at", Float(53), nullable=False),
-    Column("used_at", Float(53), nullable=False),
-    Index("histories_used_at", "used_at"),
-    Index("histories_client", "client", "used_at"),
-)
-
-owners = Table(
-    "owners",
-    metadata,
-    Column("id", Text, primary_key=True),
-    _text("client"),
-    Column("size_bytes", BigInteger, nullable=False),
-    Column("created_at", Float(53), nullable=False),
-    Column("used_at", Float(53), nullable=False),
-    Index("owners_used_at", "used_at"),
 )
 
 quarantine = Table(
@@ -283,7 +222,6 @@ rollups = Table(
     Column("wait_until", Float(53), nullable=False),
     _text("panels"),
     Column("content", LargeBinary, nullable=False),
-    Index("rollups_due", "seconds", "start"),  # of those with built <> version; to say so here imports PostgreSQL's drivers' modules
 )
 
 rollup_marks = Table(

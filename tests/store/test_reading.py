@@ -18,9 +18,9 @@ from proxy.store.clashes import DatabaseClashes
 from proxy.store.database import Database
 from proxy.store.failure_rows import failure_id
 from proxy.store.failures import DatabaseFailures
-from proxy.store.migrate import head_revision
 from proxy.store.quarantine import DatabaseQuarantine
 from proxy.store.reading import ReadOnlyDatabase, StoreReading
+from proxy.store.schema import HEAD
 from proxy.store.writer import RecordWriter
 from tests.store.conftest import CountingCounters, make_record
 from tests.store.test_failures import STEP, occurred
@@ -131,7 +131,7 @@ async def test_tables_of_another_version_are_refused(url: str, database: Databas
         with pytest.raises(StoreUnavailable, match=f"are of revision {revision}.*{advice}"):
             await ReadOnlyDatabase(url).start()
     finally:
-        await revise(database, head_revision())
+        await revise(database, HEAD)
 
 
 async def revise(database: Database, revision: str) -> None:
