@@ -85,6 +85,12 @@ OPERATIONS: tuple[Operation, ...] = (
     ),
     Operation(
         "GET",
+        f"{API}/report",
+        "a period's figures (the last day without `since`) beside those of the period before, as `groundwire report` has them",
+        ("since", "until", "route"),
+    ),
+    Operation(
+        "GET",
         f"{API}/records",
         "what was asked, decided, changed and how long it took; newest first",
         (*PAGE, *RECORD_FILTERS, "since", "until"),

@@ -12,8 +12,9 @@ import msgspec
 from proxy.config.settings import Settings
 from proxy.errors import StoreUnavailable
 from proxy.store.feedback import DatabaseFeedback
-from proxy.store.reading import PAGE, ReadOnlyDatabase
+from proxy.store.reading import ReadOnlyDatabase
 
+_PAGE = 1000
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
@@ -37,7 +38,7 @@ async def _lines(settings: Settings, source: Path, stage: str | None, said: str 
     try:
         store = DatabaseFeedback(database)
         while more:
-            entries, more = await store.list(PAGE, after, stage=stage, said=said)
+            entries, more = await store.list(_PAGE, after, stage=stage, said=said)
             found += [_encode(entry).decode() for entry in entries]
             after = entries[-1].id if entries else None
     finally:

@@ -93,10 +93,10 @@ _ROWS: tuple[tuple[str, tuple[tuple[str, str, Kind], ...]], ...] = (
     (
         "Time",
         (
-            ("exchange, p50", "latency_ms.duration.p50", "ms"),
-            ("exchange, p95", "latency_ms.duration.p95", "ms"),
-            ("added by the proxy, p50", "latency_ms.overhead.p50", "ms"),
-            ("added by the proxy, p95", "latency_ms.overhead.p95", "ms"),
+            ("of the provider, p50", "latency_ms.provider.p50", "ms"),
+            ("of the provider, p95", "latency_ms.provider.p95", "ms"),
+            ("added by the proxy, p50", "latency_ms.own.p50", "ms"),
+            ("added by the proxy, p95", "latency_ms.own.p95", "ms"),
         ),
     ),
 )
@@ -106,9 +106,7 @@ _LISTS: tuple[tuple[str, str], ...] = (
     ("Poisoning, by type", "poisoning.types"),
     ("Clashes, by type", "clashes.types"),
     ("Failures of agents, by signal", "failures.types"),
-    ("Shadow mode: would have blocked, by reason", "shadow.reasons"),
     ("Errors", "errors"),
-    ("Upstream errors", "upstream_errors.by"),
 )
 
 
@@ -132,7 +130,7 @@ def _lines(report: Mapping[str, Any], terminal: Terminal) -> Iterator[str | Text
         yield from (
             (Text(row[0], "bold") for row in rows) if is_title else (line.rstrip() for line in terminal.shown(_table(rows)).splitlines())
         )
-    yield from (*_waiting(report), *_notes(now))
+    yield from _waiting(report)
 
 
 def _rows(now: Figures, before: Figures) -> Iterator[_Row]:
@@ -210,11 +208,9 @@ def _counted(title: str, found: Mapping[str, int], earlier: Mapping[str, int]) -
 
 
 def _runs(now: Figures) -> Iterator[_Row]:
-    runs = now["runs"]
-    if runs["top"]:
-        title = "Runs in most trouble, exchanges" if runs["complete"] else "Runs in most trouble (approximate)"
-        yield (title, "failed", "warned")
-        for run in runs["top"]:
+    if top := now["runs"]["top"]:
+        yield ("Runs in most trouble, exchanges", "failed", "warned")
+        for run in top:
             yield (f"  {harmless(run['run_id'])}", f"{run['failed']:,}", f"{run['warned']:,}")
 
 
@@ -240,13 +236,6 @@ def _waiting(report: Mapping[str, Any]) -> Iterator[str]:
     if report["waiting"]:
         one = report["waiting"] == 1
         yield f"{report['waiting']:,} {'piece waits' if one else 'pieces wait'} in quarantine for a decision now: see /dashboard/quarantine"
-
-
-def _notes(now: Figures) -> Iterator[str]:
-    if _at(now, "poisoning.attempts") is None:
-        yield "what was poisoned, clashed or failed is not told apart by route over HTTP: without --url the store is read, which can"
-    if now["unread_details"]:
-        yield f"{now['unread_details']:,} exchanges were written by another version: only their tokens, times and verdicts are counted"
 
 
 def _nothing(report: Mapping[str, Any]) -> Iterator[str]:
