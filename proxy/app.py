@@ -41,7 +41,6 @@ from proxy.models.tokens.counter import TiktokenCounter
 from proxy.observe import logs
 from proxy.observe.finished import LogLine, clipped
 from proxy.observe.metrics import Metrics
-from proxy.observe.metrics.processes import nobodys
 from proxy.observe.prices import prices_of
 from proxy.observe.recording import Recorder
 from proxy.observe.tracing.trace import make_tracing
@@ -401,8 +400,7 @@ class App:
 
 def preload(settings: Settings) -> None:
     """Read what is the same in all workers, for the process that they are forked from: it leaves nothing but what modules remember."""
-    with nobodys():
-        app = App(settings)
+    app = App(settings)
     if app.has_stages:
         app.tokens.load()
         app.warm()

@@ -51,7 +51,7 @@ def make_admin(parts: AdminParts) -> Starlette:
     quarantine, clashes = QuarantineApi(DatabaseQuarantine(database), metrics), ClashesApi(DatabaseClashes(database), metrics)
     failures, feedback = FailuresApi(DatabaseFailures(database), metrics), FeedbackApi(DatabaseFeedback(database), parts.records)
     over_time = DatabaseFigures(database, parts.panels)
-    figures = FigureSource(over_time.between, metrics.told, parts.panels)
+    figures = FigureSource(over_time.between, metrics.figures, parts.panels)
     verdicts = VerdictsApi(parts.records, parts.exchanges, parts.access, parts.headers, auth)
     dashboard = Dashboard(parts, auth, figures, quarantine, clashes, failures, feedback)
     api = Api(parts, quarantine.store)
@@ -140,7 +140,7 @@ class Api:
             quarantine: dict[str, int] | None = await self._quarantine.counts()
         except StoreUnavailable:
             quarantine = None
-        return json_answer(await self._p.metrics.told() | {"quarantine": quarantine})
+        return json_answer(await self._p.metrics.figures() | {"quarantine": quarantine})
 
     async def report(self, request: Request) -> Response:
         """A period's figures, the last day's unless it says another, beside those of the one before."""

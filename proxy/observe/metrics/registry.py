@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
-from prometheus_client import CollectorRegistry, Metric, generate_latest
+from prometheus_client import generate_latest
 
 from proxy.observe.finished import Finished
-from proxy.observe.metrics import processes
-from proxy.observe.metrics.exchanges import Exchanges
-from proxy.observe.metrics.figures import Samples, figures
-from proxy.observe.metrics.names import DOTTED, labelled, prometheus_name
-from proxy.observe.metrics.tally import CounterTally, Tallies
-from proxy.observe.metrics.upstreams import UpstreamTally
+from proxy.observe.metrics import counts
+from proxy.observe.metrics.counts import Count, Counts, Reading
+from proxy.observe.metrics.exchanges import Exchanges, UpstreamCounts
+from proxy.observe.metrics.families import DOTTED, labelled, prometheus_name
+from proxy.observe.metrics.figures import figures, series
 from proxy.ports import ModelInfo
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 PUBLISH_EVERY_S = 1.0
 """How old another worker's figures can be; also what a worker that is killed takes with it."""
-_DOTTED_HELP = re.compile(r"\(([\w.]+)\)$")
 
 
 class Metrics:
@@ -29,13 +26,12 @@ class Metrics:
 
     def __init__(self, model: Callable[[str], ModelInfo] | None = None) -> None:
         """`model` knows the prices of models; without it no cost is counted."""
-        self._folder = processes.folder()
+        self._folder = counts.folder()
         if self._folder is not None:
-            processes.settle(self._folder)
-        self._registry = CollectorRegistry()
-        self._tallies = Tallies(self._registry)
-        self._exchanges = Exchanges(self._tallies, model)
-        self._dotted: dict[str, tuple[CounterTally, ...]] = {}
+            counts.settle(self._folder)
+        self._counts = Counts()
+        self._exchanges = Exchanges(self._counts, model)
+        self._dotted: dict[str, tuple[Count, ...]] = {}
         for name in DOTTED:
             self._named(name)
         self.watch("groundwire_workers", lambda: 1.0)
@@ -52,9 +48,9 @@ class Metrics:
         """One that is over."""
         self._exchanges.add(finished)
 
-    def upstream(self, name: str) -> UpstreamTally:
+    def upstream(self, name: str) -> UpstreamCounts:
         """Where the calls of the upstream `name` are counted."""
-        return UpstreamTally(self._tallies, name)
+        return UpstreamCounts(self._counts, name)
 
     def expect(self, stages: Sequence[str]) -> None:
         """These stages are in use: their errors are counted from 0."""
@@ -68,12 +64,12 @@ class Metrics:
 
     def watch(self, gauge: str, probe: Callable[[], float]) -> None:
         """Ask `probe` whenever the gauge is read."""
-        self._tallies.watch(gauge, probe)
+        self._counts.watch(gauge, probe)
 
-    def _named(self, name: str, meaning: str = "Counted by a stage") -> tuple[CounterTally, ...]:
-        found = [self._tallies.plain(prometheus_name(name), f"{DOTTED.get(name, meaning)} ({name})")]
+    def _named(self, name: str, meaning: str = "Counted by a stage") -> tuple[Count, ...]:
+        found = [self._counts.plain(prometheus_name(name), name, DOTTED.get(name, meaning))]
         if twin := labelled(name):
-            found.append(self._tallies.count(*twin))
+            found.append(self._counts.count(*twin))
         made = self._dotted[name] = tuple(found)
         return made
 
@@ -93,10 +89,13 @@ class Metrics:
             self._publishing = None
             self.publish()
 
-    def publish(self) -> None:
-        """Hand on what has been counted since the last time."""
+    def publish(self) -> Reading:
+        """Hand on what has been counted until now, and return it."""
         self._exchanges.settle()
-        self._tallies.publish()
+        reading = self._counts.reading()
+        if self._folder is not None:
+            counts.write(self._folder, reading)
+        return reading
 
     async def _publish(self) -> None:
         while True:
@@ -107,47 +106,28 @@ class Metrics:
 
     async def exposition(self) -> bytes:
         """As `prometheus`, put together in a thread: it takes some 10 ms."""
-        self.publish()
-        return await asyncio.to_thread(lambda: generate_latest(_Families(self._collected())))
+        return await asyncio.to_thread(self._exposition, self.publish())
 
-    async def told(self) -> dict[str, object]:
+    async def figures(self) -> dict[str, object]:
         """As `as_json`, put together in a thread."""
-        self.publish()
-        return await asyncio.to_thread(self._told)
+        return await asyncio.to_thread(self._figures, self.publish())
 
     def prometheus(self) -> bytes:
         """The text exposition, over all workers."""
-        self.publish()
-        return generate_latest(_Families(self._collected()))
+        return self._exposition(self.publish())
 
     def as_json(self) -> dict[str, object]:
         """Every figure by its Prometheus name and labels, the dotted counters by their own, and what follows from them."""
-        self.publish()
-        return self._told()
+        return self._figures(self.publish())
 
-    def _told(self) -> dict[str, object]:
-        families = list(self._collected())
-        samples = Samples(families)
-        counters = {
-            found[1]: samples.plain[total]
-            for family in families
-            if (found := _DOTTED_HELP.search(family.documentation)) and samples.plain.get(total := f"{family.name}_total")
-        }
-        return {"object": "metrics", "counters": dict(sorted(counters.items())), **figures(samples), "series": samples.series()}
+    def _exposition(self, own: Reading) -> bytes:
+        return generate_latest(self._whole(own))
 
-    def _collected(self) -> Iterator[Metric]:
-        """The families over all workers, without the times at which series began."""
-        for family in self._registry.collect() if self._folder is None else processes.collected(self._folder):
-            family.samples = [sample for sample in family.samples if not sample.name.endswith("_created")]
-            yield family
+    def _figures(self, own: Reading) -> dict[str, object]:
+        whole = self._whole(own)
+        counters = {dotted: value for dotted, _, value in whole.plain.values() if value}
+        return {"object": "metrics", "counters": dict(sorted(counters.items())), **figures(whole), "series": series(whole)}
 
-
-class _Families:
-    """What `generate_latest` reads."""
-
-    def __init__(self, families: Iterable[Metric]) -> None:
-        self._families = list(families)
-
-    def collect(self) -> Iterable[Metric]:
-        """All of them."""
-        return self._families
+    def _whole(self, own: Reading) -> Reading:
+        """Over all workers."""
+        return own if self._folder is None else counts.added_up(self._folder)
