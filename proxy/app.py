@@ -43,7 +43,7 @@ from proxy.observe.finished import LogLine, clipped
 from proxy.observe.metrics import Metrics
 from proxy.observe.prices import prices_of
 from proxy.observe.recording import Recorder
-from proxy.observe.tracing.trace import make_tracing
+from proxy.observe.tracing import make_tracing
 from proxy.pipeline import Pipeline, never
 from proxy.policy.loading import Policy, RoutePolicies, load_policies
 from proxy.policy.shadow import ShadowPipeline, Uncounted
