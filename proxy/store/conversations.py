@@ -12,7 +12,7 @@ from sqlalchemy import delete, literal, literal_column, select
 from proxy.context.lineage import Beginnings, branch_of
 from proxy.errors import StoreUnavailable
 from proxy.exchange.histories import CONVERSATION, ITEM, History, PastTurn
-from proxy.offloop import aside
+from proxy.offloop import run_in_thread_if_large
 from proxy.store.database import Database
 from proxy.store.memory import KEYS_A_QUERY, Memory, MemoryRow
 from proxy.store.tables import clean, keys_of
@@ -105,7 +105,7 @@ class DatabaseHistories:
         turns: list[PastTurn] = []
         size, began = 0, False
         for row in rows:
-            content = await aside(len(row.content), orjson.loads, row.content)
+            content = await run_in_thread_if_large(len(row.content), orjson.loads, row.content)
             size += len(row.content)
             began = False
             if content["lost"] or size > MAX_HISTORY_BYTES:
@@ -118,7 +118,7 @@ class DatabaseHistories:
     async def items(self, ids: Sequence[str], *, client: str) -> dict[str, Mapping[str, Any]]:
         """Those of the items with these ids that are remembered. Raises `StoreUnavailable`."""
         rows = await self._memory.read([self._memory.key(client, ITEM + identity) for identity in dict.fromkeys(ids)][-MAX_TURNS:])
-        contents = [await aside(len(row.content), orjson.loads, row.content) for row in rows]
+        contents = [await run_in_thread_if_large(len(row.content), orjson.loads, row.content) for row in rows]
         return {content["name"].removeprefix(ITEM): content["messages"][0] for content in contents if content["messages"]}
 
     async def add(self, turn: PastTurn, before: str, *, client: str, items: Mapping[str, Mapping[str, Any]] = _NONE) -> None:
@@ -126,7 +126,7 @@ class DatabaseHistories:
         last turn's from then on. Raises `StoreUnavailable`.
         """
         size, key = sum(len(str(message.get("content"))) for message in turn.messages), self._memory.key
-        content = await aside(size, _content, turn, began=not before)
+        content = await run_in_thread_if_large(size, _content, turn, began=not before)
         also = before if before.startswith(CONVERSATION) else ""
         previous = key(client, before) if before else ""
         rows = [(ITEM + identity, "", _content(PastTurn(ITEM + identity, (item,)))) for identity, item in items.items()]

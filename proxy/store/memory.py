@@ -21,7 +21,7 @@ from sqlalchemy import ColumnElement, TextClause, func, text, update
 
 from proxy.context.archive import ID_CHARS, reference_ids
 from proxy.errors import StoreUnavailable
-from proxy.offloop import aside
+from proxy.offloop import run_in_thread_if_large
 from proxy.ports import Compaction, ToolRun
 from proxy.store.database import Database
 from proxy.store.tables import clean, key_of, scratchpad
@@ -146,7 +146,7 @@ class DatabaseCompactions:
 
     async def find(self, covers: Sequence[str], *, client: str) -> Compaction | None:
         """The client's longest compaction whose `covers` is one of these. Raises `StoreUnavailable`."""
-        keys = await aside(len(covers) * KEY_COST, self._keys, client, covers)
+        keys = await run_in_thread_if_large(len(covers) * KEY_COST, self._keys, client, covers)
         best: MemoryRow | None = None
         for start in range(0, len(keys), KEYS_A_QUERY):
             some = list(keys)[start : start + KEYS_A_QUERY]
@@ -194,10 +194,10 @@ class DatabaseFirstSeen:
 
     async def times(self, run: str, hashes: Sequence[str], now: float, *, client: str) -> list[float]:
         """For each hash when it was first seen, in seconds since the epoch; `now` for new ones, kept. Raises `StoreUnavailable`."""
-        key, asked = self._memory.key(client, run), await aside(len(hashes) * KEY_COST, _all_short, hashes)
+        key, asked = self._memory.key(client, run), await run_in_thread_if_large(len(hashes) * KEY_COST, _all_short, hashes)
         for _ in range(_SWAPS):
             content, version = await self._memory.load(key)
-            times, packed = await aside(len(hashes) * KEY_COST, _merged, content or b"", asked, now, self._per_run)
+            times, packed = await run_in_thread_if_large(len(hashes) * KEY_COST, _merged, content or b"", asked, now, self._per_run)
             if packed is None or await self._memory.swap(key, packed, version, client):
                 return times
         raise StoreUnavailable("other workers keep changing the run's times")
