@@ -23,8 +23,7 @@ from proxy.config import settings
 from proxy.config.decisions import DecisionsSettings
 from proxy.config.models import EmbeddingSettings, GroundingSettings
 from proxy.config.observability import LoggingSettings, TracingSettings
-from proxy.observe.metrics.families import FAMILIES, GAUGES
-from proxy.observe.metrics.names import DOTTED, prometheus_name
+from proxy.observe.metrics.families import DOTTED, FAMILIES, GAUGES, prometheus_name
 from proxy.ports.stage import Stage, StageOptions
 from proxy.stages.registry import STAGES
 from proxy.wire.http.headers import PREFIX, REQUEST, RESPONSE
