@@ -31,12 +31,11 @@ from opentelemetry.trace import SpanKind
 from benchmarks.load import measure, report, statistics, systems
 from benchmarks.load.processes import cores, free_port
 from benchmarks.load.systems import Place, System, start_stub
-from proxy.config.observability import TracingSettings
+from proxy.config.sections import TracingSettings
 from proxy.exchange import Answer, Choice, HookMark, Usage, Verdict
 from proxy.observe import logs
 from proxy.observe.finished import Finished, LogLine, log_line
-from proxy.observe.tracing.attributes import UpstreamCall
-from proxy.observe.tracing.providers import ProviderServer
+from proxy.observe.tracing.attributes import ProviderServer, UpstreamCall
 from proxy.observe.tracing.trace import Tracing
 from proxy.ports.upstream import Call
 from proxy.testing import make_exchange

@@ -41,8 +41,7 @@ from proxy.models.tokens.counter import TiktokenCounter
 from proxy.observe import logs
 from proxy.observe.finished import LogLine, clipped
 from proxy.observe.metrics import Metrics
-from proxy.observe.prices import prices_of
-from proxy.observe.recording import Recorder
+from proxy.observe.recording import Recorder, prices_of
 from proxy.observe.tracing import make_tracing
 from proxy.pipeline import Pipeline, never
 from proxy.policy.loading import Policy, RoutePolicies, load_policies

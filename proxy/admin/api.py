@@ -1,7 +1,7 @@
 """``/health``, ``/ready``, ``/metrics`` and the operator's API: records, the scratchpad, tool outcomes, figures.
 
 What a person decides on is in `proxy.admin.decisions` and `proxy.admin.failures`, what people say of findings in
-`proxy.admin.feedback`, the pages in `proxy.admin.dashboard`.
+`proxy.admin.decisions`, the pages in `proxy.admin.dashboard`.
 """
 
 from __future__ import annotations
@@ -22,9 +22,8 @@ from proxy.admin.auth import AdminAuth
 from proxy.admin.dashboard.entrance import front
 from proxy.admin.dashboard.panels import FigureSource
 from proxy.admin.dashboard.routes import Dashboard
-from proxy.admin.decisions import ClashesApi, QuarantineApi
+from proxy.admin.decisions import ClashesApi, FeedbackApi, QuarantineApi
 from proxy.admin.failures import FailuresApi
-from proxy.admin.feedback import FeedbackApi
 from proxy.admin.parts import AdminParts
 from proxy.admin.reports import Period, make_report
 from proxy.admin.verdicts import VerdictsApi

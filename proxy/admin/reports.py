@@ -18,8 +18,8 @@ from proxy.stages.tool_rag.panel import ToolRagPanel
 from proxy.store.database import Database
 from proxy.store.figures import DatabaseFigures
 from proxy.store.quarantine import DatabaseQuarantine
+from proxy.store.record_sums import percentile
 from proxy.store.records import NOTHING
-from proxy.store.spreads import percentile
 
 _SCORES = ("quality", "faithfulness", "relevance")
 

@@ -26,7 +26,7 @@ from proxy.config.client_keys import Clients
 from proxy.config.settings import Settings
 from proxy.errors import InvalidApiKey, InvalidRequest, NotFound
 from proxy.observe.metrics import counts
-from proxy.observe.open_exchanges import OpenExchanges
+from proxy.observe.recording import OpenExchanges
 from proxy.store.records import Record, Records
 from proxy.wire.dialect import Dialect
 from proxy.wire.http.forwarding import client_headers

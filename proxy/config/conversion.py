@@ -1,19 +1,22 @@
 """Plain values (of YAML, of the environment) -> typed ones; whatever does not fit is named with its path and what was expected there.
 
-msgspec converts. Where it refuses, the value is walked beside its type, to find everything that is wrong and not only the first.
+msgspec converts. Where it refuses, the value is walked beside its type, to find everything that is wrong and not only the first; `Problems`
+gathers what is wrong with a file, for `proxy.config.settings` and `proxy.policy.loading`.
 """
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin
 
 import msgspec
 from msgspec import Struct
 
+from proxy.config.yaml_files import yaml_lines
 from proxy.errors import ConfigError
 
 T = TypeVar("T")
@@ -185,3 +188,43 @@ def _refused(error: msgspec.ValidationError, value: Any, kind: Any, at: str) -> 
     near = suggested(str(value), allowed)
     shown = repr(value) if isinstance(value, str) and re.fullmatch(r"[\w.-]{0,40}", value) else f"a {type(value).__name__}"
     return Problem(path, f"expected one of {', '.join(allowed)}, got {shown}" + (f"; did you mean {near!r}?" if near else ""))
+
+
+class Problems:
+    """What has been found so far."""
+
+    def __init__(self) -> None:
+        self.found: list[ConfigError] = []
+
+    @contextmanager
+    def caught(self) -> Iterator[None]:
+        """Keep what is refused inside, with what else is wrong there, and go on behind it."""
+        try:
+            yield
+        except ConfigError as error:
+            self.found += error
+
+    def raised(self) -> None:
+        """Raises the first as a `ConfigError` that has the others; each with its line."""
+        if self.found:
+            first, *others = _once(self.found)
+            first.also = tuple(others)
+            raise first
+
+
+def _once(found: Iterable[ConfigError]) -> list[ConfigError]:
+    """In the order of their files and lines, none twice."""
+    told = list({(error.file, error.path, error.problem): error for error in found}.values())
+    files = list(dict.fromkeys(error.file for error in told))
+    lines = {file: yaml_lines(file) for file in files}
+    for error in told:
+        error.also = ()
+        error.line = error.line or _line(error.place, lines[error.file])
+    return sorted(told, key=lambda error: (files.index(error.file), error.line or 0))
+
+
+def _line(place: str, lines: dict[str, int]) -> int | None:
+    """Of `place`, or of the nearest thing around it that the file has."""
+    while place and place not in lines:
+        place = place[: max(place.rfind("."), place.rfind("["), 0)]
+    return lines.get(place)

@@ -25,7 +25,7 @@ import msgspec
 import orjson
 
 from proxy.config.conversion import checked
-from proxy.config.observability import LoggingSettings
+from proxy.config.sections import LoggingSettings
 from proxy.errors import ConfigError
 from proxy.observe.finished import LogLine
 from proxy.store.masking import mask_text

@@ -1,30 +1,135 @@
 """A finished exchange -> its record: who, where, tokens before and after, verdicts, timings, what changed. Off the request's path.
 
 `Recorder.record` only puts a `Record` together and hands it to the store's writer; bodies are kept only when ``store.bodies`` says
-so, with secrets masked always.
+so, with secrets masked always. `OpenExchanges` are those of this process that have no record yet: whose they are, and who waits for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from typing import Any, TypeVar
 
 import msgspec
 import orjson
+from msgspec import Struct
 
-from proxy.exchange import Answer, Exchange, Facts, Usage, Verdict
+from proxy.exchange import QUIET, Answer, Exchange, Facts, Usage, Verdict, unchecked_reason
+from proxy.language.text import text_of
 from proxy.observe.delivered_claims import placed_claims
 from proxy.observe.finished import Finished
-from proxy.observe.lines import asked_of, first_words, reason_of, said_in, would_of
 from proxy.observe.metrics import Metrics
-from proxy.observe.open_exchanges import OpenExchanges
-from proxy.observe.prices import Price
 from proxy.offloop import run_in_thread_if_large
+from proxy.ports import ModelInfo
 from proxy.store.detail import RecordAttempt, RecordDetail, RecordError, RecordTexts, RecordUsage, RecordVerdict
 from proxy.store.masking import mask, mask_text
-from proxy.store.records import Record, plain
+from proxy.store.records import NOTHING, Record, plain
 from proxy.store.writer import RecordWriter
+
+
+class OpenExchange(Struct, eq=False):
+    """One of them."""
+
+    client: str
+    """As `proxy.store.records.Record.client`."""
+    route: str
+    """The route's prefix."""
+    listeners: tuple[asyncio.Event, ...] = ()
+    """Set when the record is there."""
+
+
+class OpenExchanges:
+    """Those of one process, by record id."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, OpenExchange] = {}
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def add(self, record_id: str, client: str, route: str) -> None:
+        """A request of `client` is being served."""
+        self._open[record_id] = OpenExchange(client, route)
+
+    def get(self, record_id: str) -> OpenExchange | None:
+        """The exchange; None where this process serves none of this id, or has its record."""
+        return self._open.get(record_id)
+
+    def listen(self, record_id: str, event: asyncio.Event) -> bool:
+        """Set `event` when the record is there; False where the exchange is not open."""
+        found = self._open.get(record_id)
+        if found is not None and event not in found.listeners:
+            found.listeners = (*found.listeners, event)
+        return found is not None
+
+    def remove(self, record_id: str) -> None:
+        """Its record is there, or will never be."""
+        found = self._open.pop(record_id, None)
+        for event in found.listeners if found is not None else ():
+            event.set()
+
+
+Price = Callable[[str, str, Usage], float | None]
+"""Upstream, model as the client named it, usage -> USD, where that is known."""
+
+
+def prices_of(prefixes: Mapping[str, str | None], model: Callable[[str], ModelInfo]) -> Price:
+    """`prefixes` is what each upstream puts before a model's name; None for one that costs nothing, as a model of this machine."""
+
+    def price(upstream: str, name: str, usage: Usage) -> float | None:
+        prefix = prefixes.get(upstream, "")
+        if prefix is None:  # whatever the client calls its model
+            return None
+        return model(prefix + name).cost_usd(usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens)
+
+    return price
+
+
+_GRAVEST = ("block", "retry", "answer", "ask", "edit")
+_READ_CHARS, _KEPT_CHARS = 2000, 160
+"""Read and masked, and kept of it: more than is kept, so that a secret is not cut in two before it is seen."""
+_QUIET = (*QUIET, "skipped", "pending")
+
+
+def reason_of(finished: Finished) -> str:
+    """The code of what decided the outcome: of the error that ended it, of the gravest verdict, or why nothing was checked; else ""."""
+    error, exchange = finished.error, finished.exchange
+    if error is not None:
+        return error.param or error.code if error.code == "policy_blocked" else error.code
+    verdicts: Sequence[Verdict] = exchange.verdicts if exchange is not None else ()
+    if finished.verdict in _QUIET:
+        unchecked = unchecked_reason(verdicts) if finished.verdict == "unchecked" else ""
+        return f"status_{finished.status}" if finished.status >= 400 else unchecked
+    return next((one.code for one in reversed(verdicts) if one.outcome == finished.verdict and one.code), "")
+
+
+def would_of(exchange: Exchange | None) -> str:
+    """In shadow mode the gravest thing that a stage would have done."""
+    if exchange is None or exchange.enforced:
+        return ""
+    would = {verdict.would for verdict in exchange.verdicts}
+    return next((name for name in _GRAVEST if name in would), NOTHING)
+
+
+def asked_of(exchange: Exchange) -> str:
+    """The last user message's text."""
+    return next((text_of(m.get("content")) for m in reversed(exchange.original.messages) if m.get("role") == "user"), "")
+
+
+def said_in(exchange: Exchange) -> str:
+    """The answer's first text, or the names of the tools that it calls."""
+    choices = exchange.answer.choices if exchange.answer is not None else ()
+    said = next((text for choice in choices for text in (choice.text, choice.refusal) if text), "")
+    names = [call.name for choice in choices for call in choice.tool_calls]
+    return said or (f"calls {', '.join(names)}" if names else "")
+
+
+def first_words(text: str) -> str:
+    """On one line, secrets masked."""
+    words = " ".join(mask_text(text[:_READ_CHARS]).split())
+    return words if len(words) <= _KEPT_CHARS else words[:_KEPT_CHARS].rstrip() + " …"
+
 
 _NO_FACTS = Facts()
 _NO_TEXTS: Mapping[str, Any] = {}

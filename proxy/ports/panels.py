@@ -99,7 +99,7 @@ class Bucket(Struct, kw_only=True):
     priced: int = 0
     """Exchanges whose cost is known."""
     provider_ms: dict[str, int] = field(default_factory=dict)
-    """Exchanges by how long they took outside of the proxy, in classes of time (`proxy.store.spreads`); in `own_ms`, within it."""
+    """Exchanges by how long they took outside of the proxy, in classes of time (`proxy.store.record_sums`); in `own_ms`, within it."""
     own_ms: dict[str, int] = field(default_factory=dict)
     duration_ms: float = 0.0
     """Of all exchanges together, as every sum here."""

@@ -14,8 +14,8 @@ from sqlalchemy import RowMapping, func, select, update
 
 from proxy.ports.review import POLICY, ClashRecord, ClashStatus, Decision
 from proxy.store import decisions
-from proxy.store.async_engine import AsyncConnection
 from proxy.store.database import Database
+from proxy.store.drivers import AsyncConnection
 from proxy.store.paging import page
 from proxy.store.tables import clashes as table
 from proxy.store.tables import clean, key_of

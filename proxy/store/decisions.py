@@ -13,8 +13,8 @@ import msgspec
 from sqlalchemy import ColumnElement, Table, func, select, update
 
 from proxy.ports.review import Decision, Scope
-from proxy.store.async_engine import AsyncConnection
 from proxy.store.database import Database, StoreRejected
+from proxy.store.drivers import AsyncConnection
 from proxy.store.tables import clean
 from proxy.store.tables import decisions as table
 

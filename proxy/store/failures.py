@@ -27,9 +27,9 @@ from proxy.ports.failure_kinds import Status
 from proxy.ports.failure_lifecycle import LATER, advance, first
 from proxy.ports.failures import EventKind
 from proxy.store import failure_rows as rows
-from proxy.store.async_engine import AsyncConnection
 from proxy.store.database import Database, fetch
 from proxy.store.decisions import policy_name
+from proxy.store.drivers import AsyncConnection
 from proxy.store.failure_rows import FailureRevision, failure_id
 from proxy.store.paging import page
 from proxy.store.tables import clean, key_of

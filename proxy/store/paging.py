@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import Select, Table, and_, or_, select
 
-from proxy.store.async_engine import AsyncConnection
+from proxy.store.drivers import AsyncConnection
 
 
 async def page(connection: AsyncConnection, query: Select[Any], table: Table, limit: int, after: str | None) -> tuple[list[Any], bool]:

@@ -21,8 +21,8 @@ from sqlalchemy import Column, ColumnElement, RowMapping, Select, TextClause, an
 from proxy.errors import Conflict
 from proxy.ports.review import POLICY, Decision, QuarantineItem, QuarantineStatus, Scope
 from proxy.store import decisions
-from proxy.store.async_engine import AsyncConnection
 from proxy.store.database import Database
+from proxy.store.drivers import AsyncConnection
 from proxy.store.paging import page
 from proxy.store.tables import clean, key_of, keys_of
 from proxy.store.tables import decisions as trail_table

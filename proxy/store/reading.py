@@ -17,9 +17,9 @@ from sqlalchemy import exc as sa_errors
 from sqlalchemy.pool import NullPool
 
 from proxy.errors import StoreUnavailable
-from proxy.store import sqlite as lite
-from proxy.store.async_engine import AsyncEngine, create_async_engine
+from proxy.store import drivers
 from proxy.store.database import Database
+from proxy.store.drivers import AsyncEngine, create_async_engine
 from proxy.store.schema import HEAD, current_revision
 
 
@@ -67,7 +67,7 @@ class ReadOnlyDatabase(Database):
         if not Path(self._path).is_file():
             raise StoreUnavailable(f"there is no store at {Path(self._path).absolute()}")
         self._immutable = not self._is_open_elsewhere()
-        self._identity, self._stamp = lite.file_identity(self._path), self._stamped()
+        self._identity, self._stamp = drivers.file_identity(self._path), self._stamped()
 
     def _is_open_elsewhere(self) -> bool:
         return Path(f"{self._path}-wal").exists()

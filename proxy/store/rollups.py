@@ -22,8 +22,8 @@ from msgspec import Struct, field
 from sqlalchemy import ColumnElement, and_, delete, func, literal_column, or_, select, update
 
 from proxy.ports.panels import Bucket, StagePanel
-from proxy.store.async_engine import AsyncConnection
 from proxy.store.database import Database, write
+from proxy.store.drivers import AsyncConnection
 from proxy.store.tables import key_of, records
 from proxy.store.tables import rollup_marks as marks
 from proxy.store.tables import rollups as table

@@ -35,9 +35,8 @@ from proxy.store.clashes import DatabaseClashes
 from proxy.store.database import Database
 from proxy.store.figures import DatabaseFigures, total
 from proxy.store.quarantine import DatabaseQuarantine
-from proxy.store.record_sums import MAX_CODES
+from proxy.store.record_sums import MAX_CODES, MOST_WRONG
 from proxy.store.records import Record
-from proxy.store.spreads import MOST_WRONG
 from proxy.store.writer import RecordWriter
 from proxy.testing import completion, reply
 from tests.conftest import CHAT, Start

@@ -22,7 +22,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.config.observability import LoggingSettings
+from proxy.config.sections import LoggingSettings
 from proxy.errors import ConfigError
 from proxy.exchange import Exchange, Verdict
 from proxy.observe import logs

@@ -52,7 +52,7 @@ _BECOME_READY = """
 import asyncio, sys
 from proxy.app import App
 from proxy.cli.start_page import announcer
-from proxy.cli.waiting import Waiting
+from proxy.cli.start_page import Waiting
 from proxy.config.settings import load_settings
 from proxy.server.startup import Starting
 

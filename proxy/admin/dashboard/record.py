@@ -15,7 +15,7 @@ from msgspec import Struct
 from proxy.admin.dashboard import diff
 from proxy.admin.dashboard.rendering import cut
 from proxy.admin.dashboard.summaries import list_in, mappings_in, outcome_of, why
-from proxy.admin.feedback import LABELS, OUTCOMES
+from proxy.admin.decisions import LABELS, OUTCOMES
 from proxy.admin.verdict_answers import ListedClaim, ListedClaims, headers_of, listed_claims
 from proxy.language.amounts import dollars, milliseconds, number
 from proxy.store.detail import RecordTexts, RecordVerdict
@@ -37,7 +37,7 @@ class ShownClaim(Struct, frozen=True):
 
     @property
     def place(self) -> str:
-        """As `proxy.admin.feedback` names it."""
+        """As `proxy.admin.decisions` names it."""
         return f"{self.entry.choice}:{self.start}-{self.end}"
 
     @property

@@ -19,8 +19,8 @@ from rich.text import Text
 
 from proxy.app import App
 from proxy.cli.demo.exchanges import KNOWLEDGE, WINDOW_TOKENS, DemoExchange, exchanges
+from proxy.cli.start_page import Waiting
 from proxy.cli.terminal import Terminal, harmless
-from proxy.cli.waiting import Waiting
 from proxy.config.settings import ServerSettings, Settings, load_settings
 from proxy.server.preflight import check_port
 from proxy.testing import ScriptedUpstream, completion, reply, serving

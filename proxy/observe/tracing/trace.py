@@ -29,13 +29,12 @@ from opentelemetry.trace import Span, SpanKind, StatusCode, Tracer, set_span_in_
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from proxy import __version__
-from proxy.config.observability import TracingSettings
+from proxy.config.sections import TracingSettings
 from proxy.config.settings import UpstreamSettings
 from proxy.exchange import HookMark
 from proxy.observe.finished import Finished, LogLine
 from proxy.observe.tracing import attributes as said
-from proxy.observe.tracing.attributes import CANCELLED, ExchangeSpans, UpstreamCall
-from proxy.observe.tracing.providers import server_of
+from proxy.observe.tracing.attributes import CANCELLED, ExchangeSpans, UpstreamCall, server_of
 from proxy.ports.upstream import Call, Reply
 from proxy.upstreams.resilience import Resilient
 

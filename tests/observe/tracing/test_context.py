@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.config.observability import TracingSettings
+from proxy.config.sections import TracingSettings
 from proxy.observe.tracing import trace_id_of
 from proxy.observe.tracing.trace import Tracing
 

@@ -19,12 +19,11 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind
 
-from proxy.config.observability import TracingSettings
+from proxy.config.sections import TracingSettings
 from proxy.config.settings import LiteLLMSettings, OpenAISettings, load_settings
 from proxy.errors import ConfigError
 from proxy.observe.finished import Finished, LogLine
-from proxy.observe.tracing.attributes import ExchangeSpans, UpstreamCall
-from proxy.observe.tracing.providers import ProviderServer, server_of
+from proxy.observe.tracing.attributes import ExchangeSpans, ProviderServer, UpstreamCall, server_of
 from proxy.observe.tracing.trace import STOP_S, Tracing, endpoint_of
 from proxy.ports.upstream import Call
 from proxy.testing import ScriptedUpstream, completion, make_exchange, reply

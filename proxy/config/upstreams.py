@@ -1,4 +1,4 @@
-"""``upstreams.*.decisions``: how a server answers decision models' questions. Most need nothing written (`KNOWN`)."""
+"""Parts of ``upstreams.*``: how long it is waited for and how often it is asked, and how it answers decision models' questions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,34 @@ from urllib.parse import urlsplit
 
 from msgspec import Meta, Struct
 
-from proxy.config.models import Positive, Section
+from proxy.config.sections import Count, Positive, Seconds, Section
+
+
+class Timeouts(Section, frozen=True, kw_only=True):
+    """``upstreams.*.timeouts``, in seconds."""
+
+    connect_s: Seconds = 10.0
+    """For the connection."""
+    first_byte_s: Seconds = 600.0
+    """From the request being sent to the response's first bytes; a model may think for long before it answers unstreamed."""
+    between_chunks_s: Seconds = 120.0
+    """From one piece of an answer to the next."""
+    total_s: Seconds = 1800.0
+    """For the whole answer; ends one that drips on for ever."""
+    queue_s: Seconds = 600.0
+    """For a place where `max_concurrency` calls run; past it the answer is 503 ``overloaded``."""
+
+
+class Retries(Section, frozen=True, kw_only=True):
+    """``upstreams.*.retries``: exponential backoff with full jitter, before the first byte only."""
+
+    attempts: Count = 2
+    """Further tries after the first, per upstream."""
+    base_s: Seconds = 0.5
+    """Longest first pause; it doubles with every try."""
+    max_s: Seconds = 8.0
+    """Longest pause; a longer ``retry-after`` is passed to the client instead of waited for."""
+
 
 Shape = Literal["openai", "systemone", "gemini"]
 """OpenAI's ``POST /v1/decisions``, System One's ``POST /v1/systemone``, Google's ``POST /v1beta/decisions``."""
