@@ -58,11 +58,6 @@ def decided_before(subject: str) -> Any:
     return select(func.coalesce(func.max(table.c.number), 0)).where(table.c.subject == subject).scalar_subquery()
 
 
-def policy_name(policy: str) -> str:
-    """NAME of a label ``NAME@hash8``, or of a name."""
-    return policy.partition("@")[0]
-
-
 def packed(value: Mapping[str, Any]) -> bytes:
     """JSON, lone surrogates and all. Raises `StoreRejected`."""
     try:
