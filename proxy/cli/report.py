@@ -89,8 +89,6 @@ def _from_server(settings: Callable[[], Settings], url: str | None, route: str |
         found: dict[str, Any] = json.loads(client.get("/report", since=wanted.since, until=wanted.until, route=route))
     except ValueError as error:
         raise ServerRefused(f"{client.url} is not a Groundwire server: its report cannot be read") from error
-    finally:
-        client.close()
     return found | {"source": client.url}
 
 

@@ -89,6 +89,7 @@ class Pending(Protocol):
         """The record as submitted, or None."""
 
 
+_DETAIL_AT = Record.__struct_fields__.index("detail")
 _TEXTS = ("id", "client", "route", "policy", "upstream", "model", "run_id", "step_id", "path", "outcome")
 _LISTED = [column for column in table.columns if column.name not in ("size_bytes", "request_body", "answer_body")]
 _WHOLE = [column for column in table.columns if column.name != "size_bytes"]
@@ -123,35 +124,10 @@ def to_row(record: Record, detail: bytes | None = None) -> tuple[Any, ...]:
     foreign = record.model + record.run_id + record.step_id + record.path
     if len(foreign) > MAX_TEXT_CHARS or not foreign.isprintable():
         record = msgspec.structs.replace(record, **{name: clean(getattr(record, name)) for name in _TEXTS})
-    return (
-        record.id,
-        record.created_at,
-        record.client,
-        record.route,
-        record.policy,
-        record.upstream,
-        record.model,
-        record.run_id,
-        record.step_id,
-        record.path,
-        record.status,
-        record.outcome,
-        record.stream,
-        record.duration_ms,
-        record.prompt_tokens_before,
-        record.prompt_tokens,
-        record.completion_tokens,
-        _ROW_BYTES + len(detail) + (len(request) if request else 0) + (len(answer) if answer else 0),
-        detail,
-        request,
-        answer,
-        clean(record.reason, MAX_REASON_CHARS),
-        record.would,
-        record.overhead_ms,
-        record.cost_usd,
-        clean(record.question),
-        clean(record.answer),
-    )
+    values = msgspec.structs.astuple(record)  # in the table's order, but that a size stands before the detail
+    size = _ROW_BYTES + len(detail) + len(request or b"") + len(answer or b"")
+    reason, question, said = clean(record.reason, MAX_REASON_CHARS), clean(record.question), clean(record.answer)
+    return *values[:_DETAIL_AT], size, detail, request, answer, reason, *values[_DETAIL_AT + 4 : -2], question, said
 
 
 def careful_row(record: Record) -> tuple[Any, ...]:
