@@ -213,7 +213,7 @@ def _feedback_commands(commands: argparse._SubParsersAction[argparse.ArgumentPar
 
 
 def _feedback_export(arguments: argparse.Namespace) -> int:
-    from proxy.cli.feedback import export
+    from proxy.cli.report import export
 
     source = config_path(arguments.config)
     return export(load_settings(source), source=source, stage=arguments.stage, said=arguments.said)

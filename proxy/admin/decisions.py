@@ -22,8 +22,8 @@ from proxy.ports import Counters
 from proxy.ports.review import POLICY, ClashRecord, ClashStatus, Decision, QuarantineItem, QuarantineStatus, Scope
 from proxy.store import clashes, feedback, quarantine
 from proxy.store.clashes import DatabaseClashes
-from proxy.store.decisions import MAX_REASON_CHARS
 from proxy.store.feedback import DatabaseFeedback, Feedback, Said
+from proxy.store.listing import MAX_REASON_CHARS
 from proxy.store.quarantine import DatabaseQuarantine
 from proxy.store.records import Record, Records
 

@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import msgspec
 from msgspec import Meta
 
-from proxy.config.conversion import Problems, mend, problems, suggested
+from proxy.config.conversion import Problems, mend, problems, read_yaml, suggested
 from proxy.config.paths import Passthrough, check_passthrough
 from proxy.config.sections import CorsSettings as CorsSettings
 from proxy.config.sections import (
@@ -35,7 +35,6 @@ from proxy.config.sections import ServerSettings as ServerSettings
 from proxy.config.upstreams import DecisionsSettings
 from proxy.config.upstreams import Retries as Retries
 from proxy.config.upstreams import Timeouts as Timeouts
-from proxy.config.yaml_files import read_yaml
 from proxy.errors import ConfigError
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(:-([^}]*))?\}")

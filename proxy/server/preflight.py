@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from proxy.config.conversion import read_yaml
 from proxy.config.settings import EmbeddedSettings, LiteLLMSettings, LocalSettings, OpenAISettings, ServerSettings, Settings
-from proxy.config.yaml_files import read_yaml
 from proxy.errors import ConfigError
 from proxy.store.drivers import file_path, store_url
 from proxy.upstreams.gguf import find_model

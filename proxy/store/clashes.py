@@ -12,10 +12,9 @@ from typing import Any, get_args
 
 from sqlalchemy import RowMapping, select, update
 
-from proxy.ports.review import POLICY, ClashRecord, ClashStatus, Decision
-from proxy.store import decisions
+from proxy.ports.review import POLICY, ClashRecord, ClashStatus
 from proxy.store.database import Database
-from proxy.store.listing import Listed, page, policy_name
+from proxy.store.listing import MAX_REASON_CHARS, Listed, add_decisions, decided_before, mark_seen, packed, page, policy_name, unpacked
 from proxy.store.tables import clashes as table
 from proxy.store.tables import clean, key_of
 
@@ -51,7 +50,7 @@ class DatabaseClashes(Listed[ClashRecord]):
             kept = self._made((await connection.execute(select(*_COLUMNS).where(table.c.id == key))).mappings().one())
             if new and kept.status != "open":
                 said = kept.resolution or "dismiss"
-                await decisions.add(connection, [(key, kept.version)], said, now, kept.resolved_by, kept.reason)
+                await add_decisions(connection, [(key, kept.version)], said, now, kept.resolved_by, kept.reason)
         return kept
 
     async def find(self, *, client: str, run_id: str, policy: str) -> list[ClashRecord]:
@@ -61,7 +60,7 @@ class DatabaseClashes(Listed[ClashRecord]):
         async with self._database.transaction() as connection:
             rows, _ = await page(connection, select(*_COLUMNS).where(table.c.run_key == run), table, self._per_run, None)
             if any(row["seen_at"] < now - _ASKED_EVERY_S for row in rows):
-                await decisions.mark_seen(connection, table, table.c.run_key == run, now)
+                await mark_seen(connection, table, table.c.run_key == run, now)
         return [self._made(row) for row in reversed(rows)]
 
     async def resolve(
@@ -79,7 +78,7 @@ class DatabaseClashes(Listed[ClashRecord]):
 
         With `client`, only what belongs to it; with `version`, only if the record still has it. Raises `StoreUnavailable`.
         """
-        by, reason, resolution = clean(by), clean(reason, decisions.MAX_REASON_CHARS), clean(resolution)
+        by, reason, resolution = clean(by), clean(reason, MAX_REASON_CHARS), clean(resolution)
         status = {"dismiss": "dismissed", "reopen": "open"}.get(resolution, "resolved")
         said = resolution if status == "resolved" else ""
         async with self._database.writing() as connection:
@@ -96,7 +95,7 @@ class DatabaseClashes(Listed[ClashRecord]):
             text = merged.encode("utf-8", "surrogatepass")
             change = update(table).where(table.c.id == found.id)
             await connection.execute(change.values(**values, merged=text, resolved_at=None if status == "open" else at, version=number))
-            await decisions.add(connection, [(found.id, number)], resolution, at, by, reason)
+            await add_decisions(connection, [(found.id, number)], resolution, at, by, reason)
             return await self._read(connection, record_id, client=client)
 
     async def get(self, record_id: str) -> ClashRecord | None:
@@ -104,13 +103,9 @@ class DatabaseClashes(Listed[ClashRecord]):
         async with self._database.transaction() as connection:
             return await self._read(connection, record_id)
 
-    async def trail(self, record_id: str) -> list[Decision]:
-        """Its resolutions, the first one first. Raises `StoreUnavailable`."""
-        return await decisions.trail(self._database, record_id)
-
     def _made(self, row: RowMapping) -> ClashRecord:
         fields = {name: row[name] for name in ClashRecord.__struct_fields__ if name in row}
-        statements = decisions.unpacked(row["statements"])
+        statements = unpacked(row["statements"])
         merged = bytes(row["merged"]).decode("utf-8", "surrogatepass")
         return ClashRecord(**fields | statements | {"options": tuple(statements["options"]), "merged": merged})
 
@@ -118,7 +113,7 @@ class DatabaseClashes(Listed[ClashRecord]):
 def _row(record: ClashRecord, key: str, now: float) -> dict[str, Any]:
     resolved = record.status != "open"
     names = ("client", "run_id", "pair_hash", "type", "topic", "strategy", "record_id", "status", "resolution")
-    statements = decisions.packed({name: getattr(record, name) for name in _STATEMENTS})
+    statements = packed({name: getattr(record, name) for name in _STATEMENTS})
     policy = policy_name(record.policy)
     return {name: clean(getattr(record, name)) for name in names} | {
         "id": key,
@@ -130,8 +125,8 @@ def _row(record: ClashRecord, key: str, now: float) -> dict[str, Any]:
         "created_at": now,
         "seen_at": now,
         "resolved_by": (clean(record.resolved_by) or POLICY) if resolved else "",
-        "reason": clean(record.reason, decisions.MAX_REASON_CHARS),
+        "reason": clean(record.reason, MAX_REASON_CHARS),
         "merged": record.merged.encode("utf-8", "surrogatepass"),
         "resolved_at": now if resolved else None,
-        "version": decisions.decided_before(key) + int(resolved),
+        "version": decided_before(key) + int(resolved),
     }

@@ -28,10 +28,9 @@ from proxy.ports import FailureEvent, FailureRecord
 from proxy.ports.failure_kinds import Failure, Status
 from proxy.ports.failure_lifecycle import LATER, advance, first
 from proxy.ports.failures import EventKind
-from proxy.store import decisions
 from proxy.store.database import fetch
 from proxy.store.drivers import AsyncConnection
-from proxy.store.listing import Listed, page, policy_name
+from proxy.store.listing import MAX_REASON_CHARS, Listed, packed, page, policy_name, unpacked
 from proxy.store.tables import clean, key_of
 from proxy.store.tables import failure_revisions as events_table
 from proxy.store.tables import failures as table
@@ -74,7 +73,7 @@ def cleaned(event: FailureEvent) -> FailureEvent:
         event,
         failure=None if found is None else _cleaned_failure(found),
         by=clean(event.by),
-        reason=clean(event.reason, decisions.MAX_REASON_CHARS),
+        reason=clean(event.reason, MAX_REASON_CHARS),
     )
 
 
@@ -85,7 +84,7 @@ def _cleaned_failure(failure: Failure) -> Failure:
 
 def content_of(record: FailureRecord) -> bytes:
     """JSON. Raises `StoreRejected`."""
-    return decisions.packed(msgspec.structs.asdict(record))
+    return packed(msgspec.structs.asdict(record))
 
 
 def record_of(content: bytes) -> FailureRecord:
@@ -93,7 +92,7 @@ def record_of(content: bytes) -> FailureRecord:
     try:
         return _decoder.decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError):  # a lone surrogate, NaN, or a word of another version
-        fields = decisions.unpacked(content)
+        fields = unpacked(content)
         known = {name: fields[name] for name in FailureRecord.__struct_fields__ if name in fields}
         return FailureRecord(**known | {"context_refs": tuple(fields["context_refs"])})
 

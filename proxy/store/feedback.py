@@ -12,8 +12,7 @@ from typing import Any, Literal
 from msgspec import Struct
 from sqlalchemy import RowMapping, select
 
-from proxy.store import decisions
-from proxy.store.listing import Listed
+from proxy.store.listing import MAX_REASON_CHARS, Listed, packed, unpacked
 from proxy.store.tables import clean, key_of
 from proxy.store.tables import feedback as table
 
@@ -57,10 +56,10 @@ class DatabaseFeedback(Listed[Feedback]):
     async def put(self, entry: Feedback) -> Feedback:
         """Keep it in place of an earlier one on the same finding, and return what is kept. Raises `StoreUnavailable`."""
         key = "fb_" + key_of(entry.record_id, entry.stage, entry.place)
-        content = decisions.packed(entry.content)
+        content = packed(entry.content)
         row = {name: clean(getattr(entry, name)) for name in _TEXTS} | {
             "id": key,
-            "note": clean(entry.note, decisions.MAX_REASON_CHARS),
+            "note": clean(entry.note, MAX_REASON_CHARS),
             "content": content,
             "size_bytes": len(content) + len(entry.note),
             "created_at": self._clock(),
@@ -79,4 +78,4 @@ class DatabaseFeedback(Listed[Feedback]):
         return {(found.stage, found.place): found for found in map(self._made, rows)}
 
     def _made(self, row: RowMapping) -> Feedback:
-        return Feedback(**{**row, "content": decisions.unpacked(row["content"])})
+        return Feedback(**{**row, "content": unpacked(row["content"])})

@@ -1,16 +1,77 @@
-"""Lists of a table's rows for an operator, newest first: by `created_at` and, among rows of one moment, by `id`."""
+"""Lists of a table's rows for an operator, and the audit trail of what people decided on them.
+
+Lists are newest first: by `created_at` and, among rows of one moment, by `id`. The trail says who decided what, when and why. Its rows are
+only added; retention deletes one when it is old and its subject is gone.
+"""
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
-from sqlalchemy import Column, RowMapping, Select, Table, and_, func, or_, select
+import msgspec
+from sqlalchemy import Column, ColumnElement, RowMapping, Select, Table, and_, func, or_, select, update
 
-from proxy.store.database import Database
+from proxy.ports.review import Decision, Scope
+from proxy.store.database import Database, StoreRejected
 from proxy.store.drivers import AsyncConnection
-from proxy.store.tables import clean
+from proxy.store.tables import clean, decisions
+
+MAX_REASON_CHARS = 4000
+_FIELDS = [decisions.c[name] for name in Decision.__struct_fields__]
+
+
+async def add_decisions(
+    connection: AsyncConnection,
+    subjects: Sequence[tuple[str, int]],
+    decision: str,
+    at: float,
+    by: str,
+    reason: str,
+    scope: Scope = "run",
+    client_key: str = "",
+) -> None:
+    """One row for each subject and its number; `client_key` is what they share where the scope is ``client``."""
+    row = {"decision": decision, "scope": scope, "decided_at": at, "decided_by": by, "reason": reason, "client_key": client_key}
+    row["size_bytes"] = len(by) + len(reason)
+    rows = [{"id": f"{subject}:{number:08d}", "subject": subject, "number": number, **row} for subject, number in subjects]
+    if rows:
+        await connection.execute(decisions.insert(), rows)
+
+
+async def mark_seen(connection: AsyncConnection, rows: Table, which: ColumnElement[bool], now: float) -> None:
+    """Mark them, but those that another worker is just changing: two that waited for each other would both fail."""
+    free = select(rows.c.id).where(which).order_by(rows.c.id).with_for_update(skip_locked=True).cte("free")
+    await connection.execute(update(rows).where(rows.c.id.in_(select(free.c.id))).values(seen_at=now))
+
+
+def decided_before(subject: str) -> Any:
+    """As a value to insert: how many decisions the trail has of a subject that retention deleted and that now comes again."""
+    return select(func.coalesce(func.max(decisions.c.number), 0)).where(decisions.c.subject == subject).scalar_subquery()
+
+
+def packed(value: Mapping[str, Any]) -> bytes:
+    """JSON, lone surrogates and all. Raises `StoreRejected`."""
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_plain).encode("utf-8", "surrogatepass")
+    except (TypeError, ValueError, RecursionError) as error:
+        raise StoreRejected(f"a value cannot be stored as JSON: {error}") from error
+
+
+def unpacked(content: bytes) -> Any:
+    """What was packed."""
+    return json.loads(bytes(content).decode("utf-8", "surrogatepass"))
+
+
+def _plain(value: Any) -> Any:
+    """Of what JSON does not know: structs and dataclasses as objects, the rest as text."""
+    try:
+        return msgspec.to_builtins(value)
+    except TypeError:
+        return str(value)
+
 
 R = TypeVar("R")
 
@@ -50,6 +111,12 @@ class Listed(Generic[R]):
     def _made(self, row: RowMapping) -> R:
         """What a row is outside of the store."""
         raise NotImplementedError
+
+    async def trail(self, subject: str) -> list[Decision]:
+        """What was decided on a row, the first decision first. Raises `StoreUnavailable`."""
+        query = select(*_FIELDS).where(decisions.c.subject == clean(subject)).order_by(decisions.c.number)
+        async with self._database.transaction() as connection:
+            return [Decision(**row) for row in (await connection.execute(query)).mappings()]
 
     async def list(self, limit: int = 20, after: str | None = None, **filters: str | None) -> tuple[list[R], bool]:
         """Newest first, and whether there are more; `filters` are columns. Raises `StoreUnavailable`."""

@@ -18,10 +18,9 @@ import msgspec
 from sqlalchemy import ColumnElement, RowMapping, Select, TextClause, and_, func, or_, select, text, update
 
 from proxy.errors import Conflict
-from proxy.ports.review import POLICY, Decision, QuarantineItem, QuarantineStatus, Scope
-from proxy.store import decisions
+from proxy.ports.review import POLICY, QuarantineItem, QuarantineStatus, Scope
 from proxy.store.drivers import AsyncConnection
-from proxy.store.listing import Listed, policy_name
+from proxy.store.listing import MAX_REASON_CHARS, Listed, add_decisions, decided_before, mark_seen, packed, policy_name, unpacked
 from proxy.store.tables import clean, key_of, keys_of
 from proxy.store.tables import decisions as trail_table
 from proxy.store.tables import quarantine as table
@@ -60,7 +59,7 @@ class DatabaseQuarantine(Listed[QuarantineItem]):
                 await connection.execute(again.values(seen_at=now, seen_count=table.c.seen_count + 1))
             kept = self._made((await connection.execute(select(*_FIELDS).where(table.c.id == key))).mappings().one())
             if new and kept.decided_at is not None:
-                await decisions.add(connection, [(key, kept.version)], kept.status, kept.decided_at, kept.decided_by, kept.decision_reason)
+                await add_decisions(connection, [(key, kept.version)], kept.status, kept.decided_at, kept.decided_by, kept.decision_reason)
             shared = (await connection.execute(_decided_for_all([_client_key(item)]))).mappings().first()
             return kept if shared is None else await self._follow(connection, kept, self._made(shared))
 
@@ -85,7 +84,7 @@ class DatabaseQuarantine(Listed[QuarantineItem]):
         The very decision that the item has already changes nothing. Another one counts from now on, and both stay in the trail; with
         `version` only if the item still has it, else `Conflict` is raised.
         """
-        by, reason = clean(by), clean(reason, decisions.MAX_REASON_CHARS)
+        by, reason = clean(by), clean(reason, MAX_REASON_CHARS)
         async with self._database.writing() as connection:
             same_content = select(table.c.client_key).where(table.c.id == clean(item_id)).scalar_subquery()
             lock = select(table.c.id, table.c.client_key, table.c.decided_at).where(table.c.client_key == same_content)
@@ -106,10 +105,6 @@ class DatabaseQuarantine(Listed[QuarantineItem]):
         """The item, with its bytes if asked for. Raises `StoreUnavailable`."""
         async with self._database.transaction() as connection:
             return await self._read(connection, item_id, _FIELDS if content else _LISTED)
-
-    async def trail(self, item_id: str) -> list[Decision]:
-        """Its decisions, the first one first. Raises `StoreUnavailable`."""
-        return await decisions.trail(self._database, item_id)
 
     async def _holds(self, hashes: Sequence[str], client: str, run_id: str, policy: str) -> bool:
         """Whether anything is known of one of these: mostly not, and that takes one trip to the database."""
@@ -138,7 +133,7 @@ class DatabaseQuarantine(Listed[QuarantineItem]):
         now = self._clock()
         due = sorted(item.id for item in items if item.seen_at < now - _ASKED_EVERY_S)
         if due:
-            await decisions.mark_seen(connection, table, table.c.id.in_(due), now)
+            await mark_seen(connection, table, table.c.id.in_(due), now)
 
     async def _follow(self, connection: AsyncConnection, own: QuarantineItem, shared: QuarantineItem) -> QuarantineItem:
         """`own`, decided as `shared` if that is what counts: an item can be put just while the others are decided."""
@@ -152,7 +147,7 @@ class DatabaseQuarantine(Listed[QuarantineItem]):
 
     def _made(self, row: RowMapping) -> QuarantineItem:
         fields = {name: row[name] for name in QuarantineItem.__struct_fields__ if name in row}
-        return QuarantineItem(**fields | {"detail": decisions.unpacked(row["detail"])})
+        return QuarantineItem(**fields | {"detail": unpacked(row["detail"])})
 
 
 @lru_cache(maxsize=64)
@@ -181,7 +176,7 @@ async def _decide(
         some = table.c.id.in_(ids[start : start + _HASHES_A_QUERY])
         change = update(table).where(some if where is None else and_(some, where)).values(**values, version=table.c.version + 1)
         changed = (await connection.execute(change.returning(table.c.id, table.c.version))).all()
-        await decisions.add(connection, [(row.id, row.version) for row in changed], status, at, by, reason, scope, client_key)
+        await add_decisions(connection, [(row.id, row.version) for row in changed], status, at, by, reason, scope, client_key)
 
 
 def _decided_for_all(client_keys: Sequence[str]) -> Select[Any]:
@@ -222,9 +217,9 @@ def _row(item: QuarantineItem, key: str, now: float) -> dict[str, Any]:
         "id": key,
         "policy": clean(policy_name(item.policy)),
         "client_key": _client_key(item),
-        "reason": clean(item.reason, decisions.MAX_REASON_CHARS),
+        "reason": clean(item.reason, MAX_REASON_CHARS),
         "score": item.score,
-        "detail": decisions.packed(item.detail),
+        "detail": packed(item.detail),
         "content": item.content,
         "size_bytes": len(item.content),
         "created_at": now,
@@ -232,7 +227,7 @@ def _row(item: QuarantineItem, key: str, now: float) -> dict[str, Any]:
         "seen_count": 1,
         "scope": "run",
         "decided_by": (clean(item.decided_by) or POLICY) if decided else "",
-        "decision_reason": clean(item.decision_reason, decisions.MAX_REASON_CHARS) if decided else "",
+        "decision_reason": clean(item.decision_reason, MAX_REASON_CHARS) if decided else "",
         "decided_at": now if decided else None,
-        "version": decisions.decided_before(key) + int(decided),
+        "version": decided_before(key) + int(decided),
     }

@@ -25,7 +25,7 @@ from sqlalchemy import BigInteger, ColumnElement, Integer, and_, case, cast, fun
 from proxy.exchange import Facts
 from proxy.ports.panels import Bucket, StagePanel, raise_count
 from proxy.store.database import Database
-from proxy.store.detail import RecordDetail, decode
+from proxy.store.records import RecordDetail, decode
 from proxy.store.tables import clean, records
 
 _FIRST_MS, _WIDTH = 0.05, 1.05

@@ -38,7 +38,7 @@ from proxy import __version__
 from proxy.admin.dashboard.summaries import SIGNS, adjustment, list_in, mappings_in, usage_points
 from proxy.errors import InvalidRequest, NotFound, ProxyError, StoreUnavailable
 from proxy.language import amounts
-from proxy.store.decisions import MAX_REASON_CHARS
+from proxy.store.listing import MAX_REASON_CHARS
 
 if TYPE_CHECKING:
     from jinja2 import Environment
