@@ -19,7 +19,7 @@ import msgspec
 import orjson
 from msgspec import Struct
 
-from proxy.exchange import QUIET, Answer, Exchange, Facts, Usage, Verdict, unchecked_reason
+from proxy.exchange import QUIET, Exchange, Facts, Usage, Verdict, unchecked_reason
 from proxy.language.alignment import Run, moved, shared_runs
 from proxy.language.text import text_of
 from proxy.observe.finished import Finished
@@ -247,7 +247,7 @@ def _own_detail(finished: Finished, *, bodies: bool) -> RecordDetail:
     if exchange is None:
         return RecordDetail(overhead_ms=overhead_ms, error=told, attempts=attempts, asked_in=finished.asked_in)
     kind, texts = (RecordTexts, _changed_texts(exchange)) if bodies else (RecordDetail, _NO_TEXTS)
-    made = _detail(exchange, kind, overhead_ms, told, attempts, finished.asked_in, texts)
+    made = _detail(exchange, kind, overhead_ms=overhead_ms, error=told, attempts=attempts, asked_in=finished.asked_in, **texts)
     for verdict in made.verdicts:
         if isinstance(claims := verdict.detail.get("claims"), list):
             verdict.detail["claims"] = placed_claims(claims, exchange, delivered=finished.status < 400)
@@ -261,7 +261,7 @@ def _texts(exchange: Exchange) -> dict[str, Any]:
         "question": first_words(asked_of(exchange)),
         "answer": first_words(said_in(exchange)),
         "request_body": _request_body(exchange),
-        "answer_body": _answer_body(answer) if answer is not None else None,
+        "answer_body": msgspec.json.encode({"choices": answer.choices}) if answer is not None else None,
     }
 
 
@@ -288,23 +288,11 @@ def _size(exchange: Exchange) -> int:
     return exchange.original.size + said
 
 
-def _detail(
-    exchange: Exchange,
-    kind: type[D],
-    overhead_ms: float | None = None,
-    error: RecordError | None = None,
-    attempts: int = 1,
-    asked_in: str = "",
-    texts: Mapping[str, Any] = _NO_TEXTS,
-) -> D:
-    """Its detail: what the exchange itself fills, what its end tells, and the `texts` that are kept."""
+def _detail(exchange: Exchange, kind: type[D], **more: Any) -> D:
+    """Its detail: what the exchange itself fills, and `more` fields: what its end tells, and the texts that are kept."""
     answer, findings = exchange.answer, exchange.findings
     several = answer is not None and exchange.attempts.several
     return kind(
-        overhead_ms=overhead_ms,
-        error=error,
-        attempts=attempts,
-        asked_in=asked_in,
         enforced=exchange.enforced,
         verdicts=[_verdict(verdict) for verdict in findings.verdicts] if findings.verdicts else [],
         facts=copy(findings.facts) if findings.facts != _NO_FACTS else None,
@@ -314,7 +302,7 @@ def _detail(
         usage=_usage(answer.usage) if answer is not None else None,
         answers=[_attempt(exchange, i) for i in range(len(exchange.attempts))] if several else [],
         finish_reasons=[choice.finish_reason for choice in answer.choices] if answer is not None else None,
-        **texts,
+        **more,
     )
 
 
@@ -341,10 +329,6 @@ def _verdict(verdict: Verdict) -> RecordVerdict:
 def _request_body(exchange: Exchange) -> bytes:
     request = exchange.original
     return orjson.dumps({"model": request.model, "messages": request.messages, "tools": request.tools, **request.params})
-
-
-def _answer_body(answer: Answer) -> bytes:
-    return msgspec.json.encode({"choices": answer.choices})
 
 
 def _changed_texts(exchange: Exchange) -> dict[str, Any]:

@@ -159,8 +159,8 @@ class DatabaseFigures:
     ) -> list[Span]:
         """Add the rows of a level that lie in the gaps, each of which is within one bucket; returns what is missing still."""
         rows: dict[int, Row] = {}
-        for since, until in _near([inner for gap in gaps if (inner := _inside(gap, level_s))], _FAR * level_s):
-            rows |= {row.start: row for row in await self.rollups.between(level_s, since, until)}
+        for since, until in _joined([inner for gap in gaps if (inner := _inside(gap, level_s))], _FAR * level_s):
+            rows |= {row.start: row for row in await self.rollups.between(level_s, int(since), int(until))}
         starts, missing = sorted(rows), list[Span]()
         for gap in gaps:
             inner = _inside(gap, level_s)
@@ -224,23 +224,13 @@ def _rest(gap: Span, inner: tuple[int, int], there: Set[int], good: Set[int], le
     return _joined(missing)
 
 
-def _joined(spans: Iterable[Span]) -> list[Span]:
-    """Spans in order, those that touch each other as one, without empty ones."""
+def _joined(spans: Iterable[Span], apart_s: float = 0.0) -> list[Span]:
+    """Spans in order, those that touch each other or are not so far apart as one, without empty ones."""
     found: list[Span] = []
     for since, until in spans:
         if until <= since:
             continue
-        if found and found[-1][1] == since:
-            since = found.pop()[0]
-        found.append((since, until))
-    return found
-
-
-def _near(spans: Sequence[tuple[int, int]], far_s: int) -> list[tuple[int, int]]:
-    """Spans in order, those that are not far from each other as one."""
-    found: list[tuple[int, int]] = []
-    for since, until in spans:
-        if found and since - found[-1][1] < far_s:
+        if found and since - found[-1][1] <= apart_s:
             since = found.pop()[0]
         found.append((since, until))
     return found

@@ -68,13 +68,14 @@ class Memory:
         """Of a row."""
         return f"{self.kind}:{key_of(*about)}"
 
-    async def read(self, keys: Sequence[str], last: str = "") -> list[MemoryRow]:
-        """The rows that there are of these keys, marked as used; `last` ends the query. Raises `StoreUnavailable`."""
+    async def read(self, keys: Sequence[str], last: str = "", *, mark: bool = True) -> list[MemoryRow]:
+        """The rows that there are of these keys, marked as used; `last` ends each query. Raises `StoreUnavailable`."""
         rows: list[MemoryRow] = []
         for start in range(0, len(keys), KEYS_A_QUERY):
             some = keys[start : start + KEYS_A_QUERY]
             rows += [MemoryRow(*row) for row in await self.database.read(_query(len(some), last), {f"k{n}": k for n, k in enumerate(some)})]
-        await self.mark(rows)
+        if mark:
+            await self.mark(rows)
         return rows
 
     async def mark(self, rows: Sequence[MemoryRow]) -> bool:
@@ -147,15 +148,10 @@ class DatabaseCompactions:
     async def find(self, covers: Sequence[str], *, client: str) -> Compaction | None:
         """The client's longest compaction whose `covers` is one of these. Raises `StoreUnavailable`."""
         keys = await run_in_thread_if_large(len(covers) * KEY_COST, self._keys, client, covers)
-        best: MemoryRow | None = None
-        for start in range(0, len(keys), KEYS_A_QUERY):
-            some = list(keys)[start : start + KEYS_A_QUERY]
-            query = _query(len(some), " ORDER BY number DESC, id LIMIT 1")
-            for row in await self._memory.database.read(query, {f"k{n}": key for n, key in enumerate(some)}):
-                found = MemoryRow(*row)
-                best = found if best is None or found.number > best.number else best
-        if best is None:
+        found = await self._memory.read(list(keys), " ORDER BY number DESC, id LIMIT 1", mark=False)
+        if not found:
             return None
+        best = max(found, key=lambda row: row.number)
         if await self._memory.mark([best]):
             await self._mark_archived(best)
         return _compaction(keys[best.id], best)

@@ -340,22 +340,19 @@ class Records:
         limit: int = 20,
         after: str | None = None,
         *,
-        route: str | None = None,
-        run_id: str | None = None,
-        client: str | None = None,
-        outcome: str | None = None,
         since: float | None = None,
         until: float | None = None,
+        **filters: str | None,
     ) -> tuple[list[Record], bool]:
         """Newest first, without bodies, and whether there are more.
 
-        `after` is the id of the last record already seen, whether or not it still exists; `since` (inclusive) and `until`
-        (exclusive) are seconds since the epoch; `limit` is held between 1 and 1000. What is still in a worker's queue, a
-        quarter of a second's worth, is not listed. Raises `StoreUnavailable`.
+        `after` is the id of the last record already seen, whether or not it still exists; `filters` are columns, `since` (inclusive) and
+        `until` (exclusive) are seconds since the epoch; `limit` is held between 1 and 1000. What is still in a worker's queue, a quarter of
+        a second's worth, is not listed. Raises `StoreUnavailable`.
         """
         limit = min(max(limit, 1), MAX_LIST)
         query: Select[Any] = select(*_LISTED).order_by(table.c.id.desc()).limit(limit + 1)
-        for name, wanted in (("route", route), ("run_id", run_id), ("client", client), ("outcome", outcome)):
+        for name, wanted in filters.items():
             if wanted is not None:
                 query = query.where(table.c[name] == clean(wanted))
         if after is not None:
