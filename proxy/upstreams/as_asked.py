@@ -100,21 +100,6 @@ class _Whole(Struct):
 class _AsAsked:
     """Implements `proxy.ports.upstream.Reply`."""
 
-    __slots__ = (
-        "_api",
-        "_asked",
-        "_body",
-        "_first",
-        "_max_bytes",
-        "_pieces",
-        "_reply",
-        "_streams",
-        "attempts",
-        "headers",
-        "status",
-        "upstream",
-    )
-
     def __init__(self, reply: Reply, api: Api, call: Call, max_bytes: int) -> None:
         self._reply, self._api, self._max_bytes = reply, api, max_bytes
         self._asked, self._streams = call.body if isinstance(call.body, bytes) else b"", call.stream

@@ -9,47 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-_SPELLINGS: Mapping[str, tuple[str, ...]] = {
-    "stop": (
-        "end",
-        "end_turn",
-        "eos",
-        "eos_token",
-        "complete",
-        "completed",
-        "finished",
-        "stop_sequence",
-        "stop_token",
-        "finish_reason_stop",
-    ),
-    "length": (
-        "max_tokens",
-        "max_new_tokens",
-        "max_output_tokens",
-        "max_length",
-        "model_length",
-        "model_context_window_exceeded",
-        "context_length_exceeded",
-        "error_limit",
-        "token_limit",
-    ),
-    "tool_calls": ("tool_call", "tool_use", "function_call", "function_calls"),
-    "content_filter": (
-        "blocklist",
-        "content_filtered",
-        "error_toxic",
-        "filtered",
-        "guardrail_intervened",
-        "image_safety",
-        "prohibited_content",
-        "recitation",
-        "refusal",
-        "safety",
-        "sensitive",
-        "spii",
-    ),
+_SPELLINGS: Mapping[str, str] = {
+    "stop": "end end_turn eos eos_token complete completed finished stop_sequence stop_token finish_reason_stop",
+    "length": "max_tokens max_new_tokens max_output_tokens max_length model_length model_context_window_exceeded"
+    " context_length_exceeded error_limit token_limit",
+    "tool_calls": "tool_call tool_use function_call function_calls",
+    "content_filter": "blocklist content_filtered error_toxic filtered guardrail_intervened image_safety prohibited_content recitation"
+    " refusal safety sensitive spii",
 }
-_KNOWN = {spelling: end for end, spellings in _SPELLINGS.items() for spelling in (end, *spellings)}
+_KNOWN = {spelling: end for end, spellings in _SPELLINGS.items() for spelling in (end, *spellings.split())}
 GOOD = frozenset(("stop", "tool_calls"))
 """Ends of an answer that is whole."""
 

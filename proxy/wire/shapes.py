@@ -109,12 +109,12 @@ _NUMBERS = (bool, int, float)
 
 
 class Fields:
-    """An object with these fields."""
+    """An object with the fields of a `table`."""
 
     __slots__ = ("_fields", "_name")
 
-    def __init__(self, name: str, fields: Mapping[str, Shape]) -> None:
-        self._name, self._fields = name, fields
+    def __init__(self, name: str, fields: Mapping[str, Shape] | None = None, /, **simple: str) -> None:
+        self._name, self._fields = name, table(fields, **simple)
 
     def __call__(self, value: Any, reading: Reading) -> Any:
         """The object with what is known of it."""
@@ -332,6 +332,16 @@ def titled(fields: Fields) -> Shape:
 def is_word(value: str) -> bool:
     """Whether it is ASCII without a blank."""
     return value.isascii() and value.isprintable() and " " not in value
+
+
+_SIMPLE: Mapping[str, Shape] = {
+    shape.__name__: shape for shape in (word, number, text, flag, quoted, figures, url, label, padding, nothing, data)
+}
+
+
+def table(fields: Mapping[str, Shape] | None = None, /, **simple: str) -> dict[str, Shape]:
+    """Shapes by field: those of `fields`, and for each simple shape the names of the fields that have it, as ``word="id type"``."""
+    return {**(fields or {}), **{name: _SIMPLE[shape] for shape, names in simple.items() for name in names.split()}}
 
 
 def glues(before: str, after: str) -> bool:

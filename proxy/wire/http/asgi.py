@@ -130,22 +130,6 @@ class Departures:
 class Responder:
     """Sends one response and knows how far it got; while it lasts, `watch` listens for the client's leaving."""
 
-    __slots__ = (
-        "_departures",
-        "_receive",
-        "_send",
-        "_task",
-        "_watcher",
-        "_whole",
-        "between_events",
-        "client_gone",
-        "early",
-        "ended",
-        "last_sent",
-        "started",
-        "status",
-    )
-
     def __init__(self, receive: Receive, send: Send, departures: Departures | None = None, at_once: Whole | None = None) -> None:
         """`departures` are shared by all of a server; `at_once` is what the server offers for a response that is whole."""
         self._receive, self._send, self._whole = receive, send, at_once

@@ -17,64 +17,24 @@ from proxy.wire.http.asgi import RawHeaders, Scope
 from proxy.wire.http.headers import PREFIX
 
 _HOP_BY_HOP = frozenset(
-    (
-        b"connection",
-        b"keep-alive",
-        b"proxy-authenticate",
-        b"proxy-authorization",
-        b"te",
-        b"trailer",
-        b"transfer-encoding",
-        b"upgrade",
-        b"host",
-        b"expect",
-    )
+    bytes.split(b"connection keep-alive proxy-authenticate proxy-authorization te trailer transfer-encoding upgrade host expect")
 )
 """RFC 9110 section 7.6.1, host, and expect (the server has answered it)."""
 _MAX_HEADERS_BYTES = 65536
 _ACTS_ON_CLIENT = frozenset(
-    (
-        "alt-svc",
-        "clear-site-data",
-        "location",
-        "nel",
-        "public-key-pins",
-        "refresh",
-        "report-to",
-        "reporting-endpoints",
-        "service-worker-allowed",
-        "set-cookie",
-        "set-cookie2",
-        "sourcemap",
-        "strict-transport-security",
-        "x-sendfile",
-        "x-sourcemap",
+    str.split(
+        "alt-svc clear-site-data location nel public-key-pins refresh report-to reporting-endpoints service-worker-allowed "
+        "set-cookie set-cookie2 sourcemap strict-transport-security x-sendfile x-sourcemap"
     )
 )
 """An upstream's headers by which a browser, or a server in front of this proxy, does something in the name of this proxy's origin."""
 _ACTING_PREFIXES = (PREFIX, "x-accel-", "x-reproxy-")
 _OVERRIDES = frozenset(
-    (
-        b"x-http-method",
-        b"x-http-method-override",
-        b"x-method-override",
-        b"x-original-method",
-        b"x-original-url",
-        b"x-rewrite-url",
-    )
+    bytes.split(b"x-http-method x-http-method-override x-method-override x-original-method x-original-url x-rewrite-url")
 )
 """A client's headers by which many servers take another method or path than those that were looked at."""
 NOT_RETURNED = _ACTS_ON_CLIENT | frozenset(
-    (
-        "connection",
-        "keep-alive",
-        "proxy-authenticate",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-        "content-length",
-        "content-encoding",
-    )
+    str.split("connection keep-alive proxy-authenticate trailer transfer-encoding upgrade content-length content-encoding")
 )
 """An upstream's headers that act on clients, or describe its own connection and encoding of the body."""
 NOT_RETURNED_RAW = NOT_RETURNED - {"content-length", "content-encoding"}

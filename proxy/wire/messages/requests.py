@@ -36,22 +36,6 @@ Spoken = tuple[dict[str, Any], Place]
 class Wire:
     """What the dialect remembers of a request's bytes."""
 
-    __slots__ = (
-        "_cached",
-        "blocks",
-        "body",
-        "calls",
-        "extended",
-        "fields",
-        "groups",
-        "hinted",
-        "items",
-        "places",
-        "prefilled",
-        "results",
-        "slots",
-    )
-
     def __init__(self, body: bytes, fields: Mapping[str, Any]) -> None:
         self.body, self.fields, self.extended = body, fields, EXTENSION in fields
         self.items: dict[int, int] = {}

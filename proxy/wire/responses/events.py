@@ -43,18 +43,11 @@ _OWNERS: Mapping[str, str] = {
     "code_interpreter_call_code": "code_interpreter_call",
 }
 """The type of the items that events are of, by the second part of their own; of others, that is it."""
-_SILENT = (
-    "response.reasoning",
-    "response.function_call",
-    "response.custom_tool_call",
-    "response.mcp_",
-    "response.code_interpreter",
-    "response.web_search",
-    "response.file_search",
-    "response.image_generation",
-    "response.audio.delta",
-    "response.audio.done",
-    "error",
+_SILENT = tuple(
+    str.split(
+        "response.reasoning response.function_call response.custom_tool_call response.mcp_ response.code_interpreter "
+        "response.web_search response.file_search response.image_generation response.audio.delta response.audio.done error"
+    )
 )
 """Beginnings of the types whose words are no part of the answer's text."""
 

@@ -21,19 +21,9 @@ from proxy.exchange import Message
 from proxy.wire.bodies import EXTENSION, kind_of
 
 _MODELS_OWN = frozenset(
-    (
-        "reasoning",
-        "web_search_call",
-        "file_search_call",
-        "code_interpreter_call",
-        "image_generation_call",
-        "mcp_call",
-        "mcp_list_tools",
-        "mcp_approval_request",
-        "tool_search_call",
-        "tool_search_output",
-        "program",
-        "program_output",
+    str.split(
+        "reasoning web_search_call file_search_call code_interpreter_call image_generation_call mcp_call mcp_list_tools "
+        "mcp_approval_request tool_search_call tool_search_output program program_output"
     )
 )
 """What the model, or the provider for it, adds to a turn beside messages and calls."""
