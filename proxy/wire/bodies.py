@@ -22,6 +22,10 @@ EXTENSION = "groundwire"
 _DEPTH = 254
 _COUNTED_BYTES = 2**18
 """Looked at in one go: a count may be over after a few bytes, and the rest of the piece is then copied in vain."""
+raw_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+"""An object's fields, each in its own bytes."""
+raw_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
+"""A list's items, each in its own bytes."""
 _NUMBERS, _CONTAINERS = frozenset((int, float)), frozenset((dict, list))
 
 
@@ -117,6 +121,26 @@ def is_number(value: object) -> bool:
 def as_raw(value: object) -> msgspec.Raw:
     """A value as the bytes of its JSON; what is `msgspec.Raw` in it stays as it is."""
     return msgspec.Raw(msgspec.json.encode(value))
+
+
+def dumped(value: object) -> msgspec.Raw:
+    """A value that has nothing raw in it as the bytes of its JSON."""
+    return msgspec.Raw(orjson.dumps(value))
+
+
+def splice_fields(raw: dict[str, msgspec.Raw], before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
+    """Bring a body's fields from `before` to `after`; one that is still the same object stays in its own bytes."""
+    for key in [key for key in raw if key in before and key not in after]:
+        del raw[key]
+    for key, value in after.items():
+        if key not in before or value is not before[key]:
+            raw[key] = dumped(value)
+
+
+def spliced(raw: msgspec.Raw, old: Sequence[object], new: Sequence[Any], write: Callable[[Any], object] = lambda item: item) -> msgspec.Raw:
+    """`new` as a JSON array: an item that is one of `old`, which `raw` says, in its own bytes; another as `write` makes it."""
+    bytes_of = {id(item): piece for item, piece in zip(old, raw_items(raw), strict=True)}
+    return as_raw([bytes_of.get(id(item)) or dumped(write(item)) for item in new])
 
 
 def withhold(exchange: Exchange, own: Collection[str], none: Mapping[str, Any]) -> None:

@@ -17,11 +17,7 @@ from proxy.wire.upstream_errors import Failure
 
 _TOO_LONG = "prompt is too long: "
 """How Messages says what OpenAI's APIs have a code for."""
-_OPENAI_TYPES: Mapping[int, str] = {
-    401: "authentication_error",
-    403: "permission_error",
-    429: "rate_limit_error",
-}
+_OPENAI_TYPES: Mapping[int, str] = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 
 
 def envelope(client: Api, failure: Failure, status: int) -> dict[str, Any]:

@@ -14,26 +14,23 @@ import orjson
 from msgspec.structs import replace
 
 from proxy.wire import sse
-from proxy.wire.bodies import as_raw
+from proxy.wire.bodies import as_raw, dumped, raw_fields, raw_items
 from proxy.wire.chat.message import CallParts, Calls, call_entries
 from proxy.wire.dialect import StreamPiece
-
-_RAW_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_RAW_ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 def with_arguments(raw: msgspec.Raw, changed: Mapping[int, str]) -> msgspec.Raw:
     """A body's choice whose calls have these arguments, by their position; the legacy ``function_call`` is call 0."""
     if not changed:
         return raw
-    choice = dict(_RAW_FIELDS.decode(raw))
-    message = dict(_RAW_FIELDS.decode(choice["message"]))
+    choice = raw_fields(raw)
+    message = raw_fields(choice["message"])
     if bytes(message.get("function_call", b"")).startswith(b"{"):
         message["function_call"] = _with(message["function_call"], changed[0])
     else:
-        calls = _RAW_ITEMS.decode(message["tool_calls"])
+        calls = raw_items(message["tool_calls"])
         for index, arguments in changed.items():
-            call = dict(_RAW_FIELDS.decode(calls[index]))
+            call = raw_fields(calls[index])
             call["function"] = _with(call["function"], arguments)
             calls[index] = as_raw(call)
         message["tool_calls"] = as_raw(calls)
@@ -104,7 +101,7 @@ def _rewritten_delta(delta: Mapping[str, Any], owners: Any, left: dict[int, str]
 
 
 def _with(function: msgspec.Raw, arguments: str) -> msgspec.Raw:
-    return as_raw({**_RAW_FIELDS.decode(function), "arguments": msgspec.Raw(orjson.dumps(arguments))})
+    return as_raw({**raw_fields(function), "arguments": dumped(arguments)})
 
 
 def _choices(piece: StreamPiece) -> list[dict[str, Any]]:

@@ -16,7 +16,22 @@ import orjson
 from proxy.errors import InvalidRequest, ProxyError
 from proxy.exchange import Answer, Choice, Exchange, Message, Request, Tool, ToolCall
 from proxy.language.text import text_of
-from proxy.wire.bodies import EXTENSION, flag, kind_of, load, passages_of, same, typed, withhold
+from proxy.wire.bodies import (
+    EXTENSION,
+    as_raw,
+    dumped,
+    flag,
+    kind_of,
+    load,
+    passages_of,
+    raw_fields,
+    raw_items,
+    same,
+    splice_fields,
+    spliced,
+    typed,
+    withhold,
+)
 from proxy.wire.chat.arguments import with_arguments
 from proxy.wire.chat.message import call_entries, token_logprobs
 from proxy.wire.chat.own_answer import own_answer, own_body, own_events
@@ -28,9 +43,6 @@ from proxy.wire.chat.usual_answer import usual_answer
 from proxy.wire.chat.wishes import wishes_of
 from proxy.wire.upstream_errors import failure_in
 from proxy.wire.usage import added_up
-
-_RAW_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_RAW_ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 class ChatDialect:
@@ -85,19 +97,15 @@ class ChatDialect:
         same_params = exchange.params is request.params
         if same_messages and same_tools and same_params and not wire.extended and not request.message_hints:
             return wire.body
-        raw = dict(_RAW_FIELDS.decode(wire.body))
+        raw = raw_fields(wire.body)
         raw.pop(EXTENSION, None)
         if not same_messages or request.message_hints:
-            hinted = {id(request.messages[i]) for i in request.message_hints}
-            raw["messages"] = _splice(raw["messages"], request.messages, exchange.messages, hinted)
+            sent = [None if i in request.message_hints else message for i, message in enumerate(request.messages)]
+            raw["messages"] = spliced(raw["messages"], sent, exchange.messages)
         if not same_tools:
             self._set_tools(raw, wire, request, exchange.tools)
         if not same_params:
-            for key in [k for k in raw if k in request.params and k not in exchange.params]:
-                del raw[key]
-            for key, value in exchange.params.items():
-                if key not in request.params or value is not request.params[key]:
-                    raw[key] = msgspec.Raw(orjson.dumps(value))
+            splice_fields(raw, request.params, exchange.params)
         return msgspec.json.encode(raw)
 
     @staticmethod
@@ -107,9 +115,9 @@ class ChatDialect:
             for name in (key, "tool_choice", "function_call", "parallel_tool_calls"):
                 raw.pop(name, None)
         elif wire.legacy:
-            raw[key] = msgspec.Raw(orjson.dumps([tool["function"] for tool in tools]))
+            raw[key] = dumped([tool["function"] for tool in tools])
         else:
-            raw[key] = _splice(raw[key] if request.tools else msgspec.Raw(b"[]"), request.tools, tools, set())
+            raw[key] = spliced(raw[key] if request.tools else msgspec.Raw(b"[]"), request.tools, tools)
 
     def parse_answer(self, body: bytes) -> Answer:
         """Raises `ValueError` when the body is not a chat completion."""
@@ -146,17 +154,17 @@ class ChatDialect:
         arguments = after.changed_arguments(before)
         if not any(said.values()) and not arguments and verdict is None and own is None:
             return body
-        raw = dict(_RAW_FIELDS.decode(body))
+        raw = raw_fields(body)
         if any(said.values()) or arguments:
             choices = [
                 with_arguments(_saying(c, {name: texts[i] for name, texts in said.items() if i in texts}), arguments.get(i, {}))
-                for i, c in _indexed(_RAW_ITEMS.decode(raw["choices"]))
+                for i, c in _indexed(raw_items(raw["choices"]))
             ]
-            raw["choices"] = msgspec.Raw(msgspec.json.encode(choices))
+            raw["choices"] = as_raw(choices)
         if own is not None:
-            raw["usage"] = msgspec.Raw(orjson.dumps(added_up([*others, own])))
+            raw["usage"] = dumped(added_up([*others, own]))
         if verdict is not None:
-            raw[EXTENSION] = msgspec.Raw(orjson.dumps(verdict))
+            raw[EXTENSION] = dumped(verdict)
         return msgspec.json.encode(raw)
 
     def own_answer(self, exchange: Exchange) -> Answer:
@@ -276,12 +284,6 @@ def _inputs(message: dict[str, Any]) -> Iterator[str]:
             yield given
 
 
-def _splice(raw: msgspec.Raw, old: Sequence[object], new: Sequence[object], rewritten: set[int]) -> msgspec.Raw:
-    """`new` as a JSON array in which every object of `old` stands in its own bytes (but those whose id is in `rewritten`)."""
-    bytes_of = {id(item): piece for item, piece in zip(old, _RAW_ITEMS.decode(raw), strict=True) if id(item) not in rewritten}
-    return msgspec.Raw(msgspec.json.encode([bytes_of.get(id(item)) or msgspec.Raw(orjson.dumps(item)) for item in new]))
-
-
 def _indexed(choices: list[msgspec.Raw]) -> list[tuple[int, msgspec.Raw]]:
     """Each raw choice with its own ``index``, or its position; -1 for what is no choice."""
     found = []
@@ -294,16 +296,16 @@ def _indexed(choices: list[msgspec.Raw]) -> list[tuple[int, msgspec.Raw]]:
 
 def _saying(raw: msgspec.Raw, texts: Mapping[str, str]) -> msgspec.Raw:
     """A choice whose message has these `texts`, by field; one without a message gets one."""
-    choice = dict(_RAW_FIELDS.decode(raw)) if texts else {}
+    choice = raw_fields(raw) if texts else {}
     if not choice:
         return raw
     given = bytes(choice.get("message", b""))
-    message = dict(_RAW_FIELDS.decode(given)) if given.startswith(b"{") else {"role": msgspec.Raw(b'"assistant"')}
-    message |= {name: msgspec.Raw(orjson.dumps(text)) for name, text in texts.items()}
-    choice["message"] = msgspec.Raw(msgspec.json.encode(message))
+    message = raw_fields(given) if given.startswith(b"{") else {"role": msgspec.Raw(b'"assistant"')}
+    message |= {name: dumped(text) for name, text in texts.items()}
+    choice["message"] = as_raw(message)
     if "logprobs" in choice:  # they belong to the words that were replaced
         choice["logprobs"] = msgspec.Raw(b"null")
-    return msgspec.Raw(msgspec.json.encode(choice))
+    return as_raw(choice)
 
 
 def _string(value: object) -> str:

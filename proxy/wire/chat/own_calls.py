@@ -18,15 +18,13 @@ import orjson
 
 from proxy.exchange import Message, ToolCall
 from proxy.wire import sse
-from proxy.wire.bodies import as_raw
+from proxy.wire.bodies import as_raw, dumped, raw_fields, raw_items
 from proxy.wire.chat.message import CallParts, MessageParts, call_entries, continued, tool_calls
 from proxy.wire.dialect import OwnToolTurn
 from proxy.wire.error_envelopes import envelope
 from proxy.wire.upstream_errors import failure_in, is_own
 from proxy.wire.usage import summed
 
-_RAW_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_RAW_ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
 _CALLED = ("tool_calls", "function_call")
 """The ``finish_reason`` of an answer that calls tools."""
 _CUT = ("length", "content_filter")
@@ -262,24 +260,24 @@ class ChatCallFilter:
     def _stripped_body(self, body: bytes) -> bytes:
         if not self._stripping and (self._before is None or self._usage is None):
             return body
-        raw = dict(_RAW_FIELDS.decode(body))
+        raw = raw_fields(body)
         if self._stripping:
-            first, *others = _RAW_ITEMS.decode(raw["choices"])
+            first, *others = raw_items(raw["choices"])
             raw["choices"] = as_raw([_stripped_choice(first, self._message.calls.parts), *others])
         if self._before is not None and self._usage is not None:
-            raw["usage"] = msgspec.Raw(orjson.dumps(summed(self._before, self._usage)))
+            raw["usage"] = dumped(summed(self._before, self._usage))
         return msgspec.json.encode(raw)
 
 
 def _stripped_choice(raw: msgspec.Raw, parts: Sequence[CallParts]) -> msgspec.Raw:
     """A body's choice without the proxy's own calls."""
-    choice = dict(_RAW_FIELDS.decode(raw))
-    message = dict(_RAW_FIELDS.decode(choice["message"]))
+    choice = raw_fields(raw)
+    message = raw_fields(choice["message"])
     left = [part for part in parts if not part.own]
     if any(part.legacy and part.own for part in parts):
         message.pop("function_call")
     if "tool_calls" in message:
-        entries = [item for item in _RAW_ITEMS.decode(message["tool_calls"]) if bytes(item).startswith(b"{")]
+        entries = [item for item in raw_items(message["tool_calls"]) if bytes(item).startswith(b"{")]
         kept = [_renumbered(item, part) for item, part in zip(entries, parts, strict=False) if not part.own]
         message["tool_calls"] = as_raw(kept)
         if not kept:
@@ -294,7 +292,7 @@ def _stripped_choice(raw: msgspec.Raw, parts: Sequence[CallParts]) -> msgspec.Ra
 
 
 def _renumbered(raw: msgspec.Raw, part: CallParts) -> msgspec.Raw:
-    call = dict(_RAW_FIELDS.decode(raw))
+    call = raw_fields(raw)
     if "index" not in call:
         return raw
     call["index"] = msgspec.Raw(b"%d" % part.new_index)

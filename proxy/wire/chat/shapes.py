@@ -14,25 +14,7 @@ from typing import Any
 from proxy.config.settings import Api
 from proxy.exchange import Request, tool_name
 from proxy.wire.chat.message import CallParts, Calls
-from proxy.wire.shapes import (
-    ABSENT,
-    Asked,
-    Fields,
-    Reading,
-    Shape,
-    constant,
-    either,
-    figures,
-    listed,
-    nothing,
-    number,
-    quoted,
-    table,
-    tagged,
-    titled,
-    url,
-    word,
-)
+from proxy.wire.shapes import ABSENT, Asked, Fields, Reading, Shape, constant, either, listed, table, tagged, titled
 from proxy.wire.token_shapes import TOKENS, tells
 
 _TEXT_PARTS = ("text", "output_text")
@@ -108,17 +90,17 @@ _MESSAGE = Fields(
 _LOGPROBS = Fields("logprobs", {"content": TOKENS, "refusal": TOKENS})
 _CHOICE = Fields(
     "choice",
-    {"message": _MESSAGE, "logprobs": _LOGPROBS, "stop_reason": either(figures, quoted), "matched_stop": either(figures, quoted)},
+    {"message": _MESSAGE, "logprobs": _LOGPROBS, "stop_reason": either("figures", "quoted"), "matched_stop": either("figures", "quoted")},
     number="index",
     word="finish_reason native_finish_reason",
     figures="content_filter_results content_filter_result content_filter_offsets token_ids prompt_token_ids",
 )
 ERROR = Fields(
-    "error", {"code": either(word, number), "status": either(word, number)}, text="message", word="type param", figures="innererror"
+    "error", {"code": either("word", "number"), "status": either("word", "number")}, text="message", word="type param", figures="innererror"
 )
 """The API's own error."""
 _HEAD: Mapping[str, Shape] = table(
-    {"citations": listed(url, "citations"), "error": ERROR},
+    {"citations": listed("url", "citations"), "error": ERROR},
     label="id model",
     number="created",
     figures="usage moderation prompt_filter_results timings x_groq",
@@ -128,7 +110,7 @@ _HEAD: Mapping[str, Shape] = table(
 _BODY = Fields("completion", {**_HEAD, "object": constant("chat.completion"), "choices": listed(_CHOICE, "choices")})
 _CHUNK = Fields(
     "chunk",
-    {**_HEAD, "object": constant("chat.completion.chunk"), "choices": listed(_CHOICE.but(message=nothing, delta=_MESSAGE), "choices")},
+    {**_HEAD, "object": constant("chat.completion.chunk"), "choices": listed(_CHOICE.but(message="nothing", delta=_MESSAGE), "choices")},
 )
 _SAYS = ("choices", "usage", "error", "prompt_filter_results", "timings", "moderation")
 """What a chunk may come for."""

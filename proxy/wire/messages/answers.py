@@ -16,13 +16,12 @@ import msgspec
 import orjson
 
 from proxy.exchange import Answer, Choice, Exchange, ToolCall, Usage
+from proxy.wire.bodies import as_raw, raw_fields, raw_items
 from proxy.wire.messages.blocks import THINKING, input_of
 from proxy.wire.shapes import strings
 from proxy.wire.spreading import spread
 from proxy.wire.usage import added_up
 
-_RAW_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_RAW_ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
 FINISHES: Mapping[str, str] = {
     "end_turn": "stop",
     "stop_sequence": "stop",
@@ -97,17 +96,17 @@ def render(
     body: bytes, before: Answer, after: Answer, verdict: Mapping[str, object] | None, others: Sequence[Mapping[str, object]]
 ) -> bytes:
     """The upstream's own body where nothing changed; else the changed blocks, the usage with that of the `others`, and the verdict."""
-    raw = dict(_RAW_FIELDS.decode(body))
+    raw = raw_fields(body)
     own = orjson.loads(bytes(raw.get("usage", b"null"))) if others else None
     texts, arguments = after.changed_texts(before), after.changed_arguments(before)
     if not texts and not arguments and verdict is None and not isinstance(own, dict):
         return body
     if texts or arguments:
-        raw["content"] = _raw(_blocks(_RAW_ITEMS.decode(raw["content"]), texts.get(0), arguments.get(0, {})))
+        raw["content"] = as_raw(_blocks(raw_items(raw["content"]), texts.get(0), arguments.get(0, {})))
     if isinstance(own, dict):
-        raw["usage"] = _raw(added_up([*others, own]))
+        raw["usage"] = as_raw(added_up([*others, own]))
     if verdict is not None:
-        raw["groundwire"] = _raw(verdict)
+        raw["groundwire"] = as_raw(verdict)
     return msgspec.json.encode(raw)
 
 
@@ -124,11 +123,11 @@ def _blocks(sent: Sequence[msgspec.Raw], text: str | None, arguments: Mapping[in
         if i in said and said[i] != texts[i]:
             own = without_gap(said[i], texts[i])
             if own.strip():
-                found.append(_raw(saying(blocks[i], own)))
+                found.append(as_raw(saying(blocks[i], own)))
         else:
-            found.append(_raw({**blocks[i], "input": input_of(changed[i])}) if i in changed else piece)
+            found.append(as_raw({**blocks[i], "input": input_of(changed[i])}) if i in changed else piece)
     if text and not texts:
-        found.insert(calls[0] if calls else len(found), _raw({"type": "text", "text": text}))
+        found.insert(calls[0] if calls else len(found), as_raw({"type": "text", "text": text}))
     return found
 
 
@@ -150,10 +149,6 @@ def _calls(blocks: Sequence[Mapping[str, Any]]) -> Iterator[ToolCall]:
     for index, block in enumerate(uses):
         arguments = orjson.dumps(block.get("input") if block.get("input") is not None else {}).decode()
         yield ToolCall(str(block.get("id") or ""), str(block.get("name") or ""), arguments, index)
-
-
-def _raw(value: object) -> msgspec.Raw:
-    return msgspec.Raw(msgspec.json.encode(value))
 
 
 # ---- an answer of the proxy's own ----

@@ -59,10 +59,7 @@ def stop(verdict: Mapping[str, object] | None) -> bytes:
 def whole(message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """A message of text blocks as events, but for the last."""
     usage = message["usage"]
-    yield {
-        "type": "message_start",
-        "message": {**message, "content": [], "stop_reason": None, "usage": {**usage, "output_tokens": 0}},
-    }
+    yield {"type": "message_start", "message": {**message, "content": [], "stop_reason": None, "usage": {**usage, "output_tokens": 0}}}
     for index, block in enumerate(message["content"]):
         yield started(index, {"type": "text", "text": ""})
         yield text_delta(index, block["text"])

@@ -17,7 +17,7 @@ import orjson
 
 from proxy.exchange import Message, ToolCall
 from proxy.wire import sse
-from proxy.wire.bodies import as_raw
+from proxy.wire.bodies import as_raw, raw_fields, raw_items
 from proxy.wire.dialect import OwnToolTurn
 from proxy.wire.error_envelopes import envelope
 from proxy.wire.messages import events
@@ -25,8 +25,6 @@ from proxy.wire.messages.blocks import THINKING, input_of
 from proxy.wire.upstream_errors import failure_in, is_own
 from proxy.wire.usage import summed
 
-_RAW_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_RAW_ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
 _CUT = ("max_tokens", "refusal", "model_context_window_exceeded", "pause_turn")
 _GROWING: Mapping[str, tuple[str, str]] = {
     "text_delta": ("text", "text"),
@@ -203,9 +201,9 @@ class MessagesCallFilter:
     def _stripped(self, body: bytes) -> bytes:
         if not self._has_own and (self._before is None or self._usage is None):
             return body
-        raw = dict(_RAW_FIELDS.decode(body))
+        raw = raw_fields(body)
         if self._has_own:
-            blocks = _RAW_ITEMS.decode(raw["content"])
+            blocks = raw_items(raw["content"])
             raw["content"] = as_raw([block for i, block in enumerate(blocks) if self._places[i] is not None])
             if not self.turn.mixed and self._reason == "tool_use":
                 raw["stop_reason"] = as_raw("end_turn")

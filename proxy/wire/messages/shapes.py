@@ -15,23 +15,7 @@ from typing import Any
 from proxy.config.settings import Api
 from proxy.exchange import Request, tool_name
 from proxy.wire.messages.answers import PARTED
-from proxy.wire.shapes import (
-    ABSENT,
-    Asked,
-    Fields,
-    Reading,
-    Shape,
-    either,
-    emptied,
-    glues,
-    listed,
-    quoted,
-    table,
-    tagged,
-    titled,
-    url,
-    word,
-)
+from proxy.wire.shapes import ABSENT, Asked, Fields, Reading, Shape, either, emptied, glues, listed, table, tagged, titled
 
 
 def asked_of(request: Request, body: bytes, tools: object) -> Asked:
@@ -55,7 +39,7 @@ _CITATION = tagged(
         "content_block_location": Fields("citation", _DOCUMENT, number="start_block_index end_block_index"),
         "search_result_location": Fields(
             "citation",
-            {**_SOURCE, "source": either(url, quoted)},
+            {**_SOURCE, "source": either("url", "quoted")},
             number="search_result_index start_block_index end_block_index",
             quoted="title",
         ),
@@ -72,7 +56,7 @@ _RAN = Fields(
     number="return_code num_lines start_line total_lines old_start old_lines new_start new_lines",
     flag="is_file_update",
 )
-_PAGE = titled(Fields("page", {"page_age": either(word, quoted)}, word="type encrypted_content", url="url", text="title"))
+_PAGE = titled(Fields("page", {"page_age": either("word", "quoted")}, word="type encrypted_content", url="url", text="title"))
 _FETCHED = Fields("page", word="type retrieved_at error_code", url="url")
 _FOUND = Fields("tools", {**_FAILED, "tool_references": listed(Fields("tool", word="type tool_name", figures="cache_control"), "tools")})
 _SAID = listed(tagged({"text": Fields("result", word="type", quoted="text")}), "mcp_tool_result")

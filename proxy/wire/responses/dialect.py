@@ -18,7 +18,22 @@ from msgspec.structs import replace
 from proxy.errors import InvalidRequest, ProxyError
 from proxy.exchange import Answer, Exchange, Request, Tool, tool_name
 from proxy.exchange.histories import CONVERSATION, RESPONSE, History
-from proxy.wire.bodies import EXTENSION, flag, kind_of, load, passages_of, same, typed, withhold
+from proxy.wire.bodies import (
+    EXTENSION,
+    as_raw,
+    dumped,
+    flag,
+    kind_of,
+    load,
+    passages_of,
+    raw_fields,
+    raw_items,
+    same,
+    splice_fields,
+    spliced,
+    typed,
+    withhold,
+)
 from proxy.wire.chat.own_answer import own_answer
 from proxy.wire.responses.items import Origin, Reading, read
 from proxy.wire.responses.output import answer_of, rendered
@@ -31,8 +46,6 @@ from proxy.wire.responses.stream import ResponsesStream
 from proxy.wire.responses.wishes import wishes_of
 from proxy.wire.upstream_errors import failure_in
 
-_RAW_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_RAW_ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
 _READ = ("model", "input", "instructions", "tools", "stream", EXTENSION)
 """Fields that are no parameters."""
 _ELSEWHERE = ("prompt", "previous_response_id", "conversation")
@@ -70,10 +83,10 @@ class ResponsesDialect:
         same_tools, same_params = same(exchange.tools, request.tools), exchange.params is request.params
         if same_messages and same_tools and same_params and not wire.extended and wire.goes_on_from is None:
             return wire.body
-        raw = dict(_RAW_FIELDS.decode(wire.body))
+        raw = raw_fields(wire.body)
         raw.pop(EXTENSION, None)
         if wire.goes_on_from:
-            raw["previous_response_id"] = _raw(wire.goes_on_from)
+            raw["previous_response_id"] = dumped(wire.goes_on_from)
         elif wire.goes_on_from == "":
             raw.pop("previous_response_id", None)
         if not same_messages or wire.goes_on_from is not None:
@@ -81,11 +94,7 @@ class ResponsesDialect:
         if not same_tools:
             _set_tools(raw, request, exchange.tools)
         if not same_params:
-            for key in [k for k in raw if k in request.params and k not in exchange.params]:
-                del raw[key]
-            for key, value in exchange.params.items():
-                if key not in request.params or value is not request.params[key]:
-                    raw[key] = _raw(value)
+            splice_fields(raw, request.params, exchange.params)
         return msgspec.json.encode(raw)
 
     def parse_answer(self, body: bytes) -> Answer:
@@ -256,11 +265,9 @@ def _set_tools(raw: dict[str, msgspec.Raw], request: Request, tools: Sequence[To
         for name in ("tools", "tool_choice", "parallel_tool_calls"):
             raw.pop(name, None)
         return
-    pieces = _RAW_ITEMS.decode(raw["tools"]) if request.tools else []
-    bytes_of = {id(tool): piece for tool, piece in zip(request.tools, pieces, strict=True)}
     names = {tool_name(tool) for tool in request.tools}
-    new = [bytes_of.get(id(tool)) or _raw(_flat_tool(tool, known=tool_name(tool) in names)) for tool in tools]
-    raw["tools"] = msgspec.Raw(msgspec.json.encode(new))
+    given = raw["tools"] if request.tools else msgspec.Raw(b"[]")
+    raw["tools"] = spliced(given, request.tools, tools, lambda tool: _flat_tool(tool, known=tool_name(tool) in names))
 
 
 def _set_input(raw: dict[str, msgspec.Raw], reading: Reading, exchange: Exchange) -> None:
@@ -268,20 +275,20 @@ def _set_input(raw: dict[str, msgspec.Raw], reading: Reading, exchange: Exchange
     messages = exchange.messages
     if exchange.params.get("conversation"):  # the provider has taken into it what was sent and answered before
         messages = messages[1 + max((i for i, message in enumerate(messages) if OUTPUT_ITEMS in message), default=-1) :]
-    rendering = Rendering(reading, _RAW_ITEMS.decode(given) if given.startswith(b"[") else [])
+    rendering = Rendering(reading, raw_items(given) if given.startswith(b"[") else [])
     items = rendering.items(messages)
     if given.startswith(b'"') and len(items) == 1 and _is_plain(messages):
         if messages[-1] is not exchange.original.messages[-1]:
-            raw["input"] = _raw(messages[-1]["content"])
+            raw["input"] = dumped(messages[-1]["content"])
     elif items or given:
-        raw["input"] = msgspec.Raw(msgspec.json.encode(items))
+        raw["input"] = as_raw(items)
     instructed = next((i for i, origin in enumerate(reading.origins) if origin.instructions), None)
     if instructed is None or len(messages) < len(exchange.messages):
         return
     if rendering.instructions is None:
         raw.pop("instructions")
     elif rendering.instructions != reading.messages[instructed]["content"]:
-        raw["instructions"] = _raw(rendering.instructions)
+        raw["instructions"] = dumped(rendering.instructions)
 
 
 def _is_plain(messages: Sequence[Mapping[str, Any]]) -> bool:
@@ -294,7 +301,3 @@ def _response(body: bytes) -> dict[str, Any]:
     if not isinstance(found, dict) or not isinstance(found.get("output"), list):
         raise ValueError("not a response")
     return found
-
-
-def _raw(value: object) -> msgspec.Raw:
-    return msgspec.Raw(orjson.dumps(value))

@@ -16,14 +16,13 @@ import msgspec
 import orjson
 
 from proxy.exchange import Answer, Choice, ToolCall, Usage
+from proxy.wire.bodies import as_raw, dumped, raw_fields, raw_items
 from proxy.wire.responses.annotations import moved
 from proxy.wire.responses.beside import beside
 from proxy.wire.responses.events import Place
 from proxy.wire.spreading import spread
 from proxy.wire.usage import added_up
 
-_RAW_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_RAW_ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
 GAP = "\n\n"
 """Between two texts of one answer."""
 
@@ -88,13 +87,7 @@ def answer_of(response: Mapping[str, Any]) -> Answer:
     )
     found = beside(output)
     choice = Choice(
-        0,
-        joined(texts_of(output)),
-        joined(refusals_of(output)),
-        found.reasoning,
-        calls,
-        finish_reason(response, bool(calls)),
-        found.inputs,
+        0, joined(texts_of(output)), joined(refusals_of(output)), found.reasoning, calls, finish_reason(response, bool(calls)), found.inputs
     )
     logprobs = {0: tuple(_logprobs(output))} if any(_logprobs(output)) else {}
     model = response.get("model")
@@ -162,23 +155,23 @@ def rendered(
 ) -> bytes:
     """The body with the texts, refusals and arguments of `after`, the usage of the `others` added, and the verdict."""
     texts, refusals, calls = after.changed_texts(before), after.changed_refusals(before), after.changed_arguments(before)
-    raw = dict(_RAW_FIELDS.decode(body))
+    raw = raw_fields(body)
     own = orjson.loads(bytes(raw["usage"])) if "usage" in raw else None
     if texts or refusals or calls:
-        items = _RAW_ITEMS.decode(raw["output"])
+        items = raw_items(raw["output"])
         output = orjson.loads(bytes(raw["output"]))
         said = parted(texts_of(output), texts[0]) if texts else {}
         refused = parted(refusals_of(output), refusals[0]) if refusals else {}
         arguments = {i: calls[0][index] for index, (i, _) in enumerate(functions_of(output)) if index in calls.get(0, {})}
         for i in {place[0] for place in (*said, *refused)} | arguments.keys():
-            items[i] = _raw(changed_item(output[i], i, said, refused, arguments))
-        raw["output"] = msgspec.Raw(msgspec.json.encode(items))
+            items[i] = dumped(changed_item(output[i], i, said, refused, arguments))
+        raw["output"] = as_raw(items)
         if texts and bytes(raw.get("output_text", b"")).startswith(b'"'):
-            raw["output_text"] = _raw(once_more(orjson.loads(bytes(raw["output"]))))
+            raw["output_text"] = dumped(once_more(orjson.loads(bytes(raw["output"]))))
     if isinstance(own, dict) and others:
-        raw["usage"] = _raw(added_up([*others, own]))
+        raw["usage"] = dumped(added_up([*others, own]))
     if verdict is not None:
-        raw["groundwire"] = _raw(verdict)
+        raw["groundwire"] = dumped(verdict)
     return msgspec.json.encode(raw)
 
 
@@ -230,7 +223,3 @@ def token_logprobs(part: object) -> Iterator[tuple[str, float]]:
 
 def _string(value: object) -> str:
     return value if isinstance(value, str) else ""
-
-
-def _raw(value: object) -> msgspec.Raw:
-    return msgspec.Raw(orjson.dumps(value))

@@ -18,6 +18,7 @@ import orjson
 
 from proxy.exchange import Message, ToolCall
 from proxy.wire import sse
+from proxy.wire.bodies import as_raw, dumped, raw_fields, raw_items
 from proxy.wire.dialect import OwnToolTurn
 from proxy.wire.error_envelopes import envelope
 from proxy.wire.responses import events
@@ -27,9 +28,6 @@ from proxy.wire.responses.output import joined, texts_of
 from proxy.wire.responses.rendering import OUTPUT_ITEMS
 from proxy.wire.upstream_errors import failure_in
 from proxy.wire.usage import summed
-
-_RAW_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_RAW_ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 class _Event(msgspec.Struct, frozen=True):
@@ -299,11 +297,11 @@ class ResponsesCallFilter:
         turn = self._round
         if not turn.mine and (self._before is None or turn.usage is None):
             return body
-        raw = dict(_RAW_FIELDS.decode(body))
+        raw = raw_fields(body)
         kept = turn.kept()
-        raw["output"] = msgspec.Raw(msgspec.json.encode([item for i, item in enumerate(_RAW_ITEMS.decode(raw["output"])) if i in kept]))
+        raw["output"] = as_raw([item for i, item in enumerate(raw_items(raw["output"])) if i in kept])
         if self._before is not None and turn.usage is not None:
-            raw["usage"] = msgspec.Raw(orjson.dumps(summed(self._before, turn.usage)))
+            raw["usage"] = dumped(summed(self._before, turn.usage))
         return msgspec.json.encode(raw)
 
 

@@ -13,24 +13,7 @@ from typing import Any
 
 from proxy.exchange import Request, tool_name
 from proxy.wire.responses import events
-from proxy.wire.shapes import (
-    Asked,
-    Fields,
-    Shape,
-    among,
-    either,
-    emptied,
-    figures,
-    listed,
-    nothing,
-    number,
-    quoted,
-    table,
-    tagged,
-    text,
-    titled,
-    word,
-)
+from proxy.wire.shapes import Asked, Fields, Named, Shape, among, either, emptied, figures, listed, table, tagged, titled
 from proxy.wire.token_shapes import TOKENS
 
 
@@ -61,8 +44,8 @@ _SPAN = table(word="type", number="start_index end_index index")
 ANNOTATION = tagged(
     {
         "url_citation": titled(Fields("annotation", _SPAN, url="url", text="title")),
-        "file_citation": Fields("annotation", {**_SPAN, "filename": either(word, quoted)}, word="file_id"),
-        "container_file_citation": Fields("annotation", {**_SPAN, "filename": either(word, quoted)}, word="file_id container_id"),
+        "file_citation": Fields("annotation", {**_SPAN, "filename": either("word", "quoted")}, word="file_id"),
+        "container_file_citation": Fields("annotation", {**_SPAN, "filename": either("word", "quoted")}, word="file_id container_id"),
         "file_path": Fields("annotation", _SPAN, word="file_id"),
     }
 )
@@ -74,9 +57,9 @@ _THOUGHT = tagged({"reasoning_text": Fields("reasoning", word="type", text="text
 _SUMMARY = tagged({"summary_text": Fields("reasoning", word="type", text="text")})
 PART = tagged(_PARTS)
 _SOURCES = listed(Fields("source", word="type name", url="url"), "sources")
-_SEARCH = Fields("action", {"queries": listed(text, "queries"), "sources": _SOURCES}, word="type", text="query pattern", url="url")
+_SEARCH = Fields("action", {"queries": listed("text", "queries"), "sources": _SOURCES}, word="type", text="query pattern", url="url")
 _FOUND = Fields(
-    "result", {"filename": either(word, quoted)}, word="file_id vector_store_id", number="score", quoted="text", figures="attributes"
+    "result", {"filename": either("word", "quoted")}, word="file_id vector_store_id", number="score", quoted="text", figures="attributes"
 )
 _OUTPUT = tagged({"logs": Fields("output", word="type", quoted="logs"), "image": Fields("output", word="type", url="url")})
 _LISTED = Fields("tool", word="name", quoted="description", figures="input_schema annotations")
@@ -92,7 +75,7 @@ ITEMS: Mapping[str, Fields] = {
     "function_call": Fields("function_call", _CALL, word="name", text="arguments"),
     "custom_tool_call": Fields("custom_tool_call", _CALL, word="name", text="input"),
     "web_search_call": Fields("web_search_call", {**_ITEM, "action": _SEARCH}),
-    "file_search_call": Fields("file_search_call", {**_ITEM, "queries": listed(text, "queries"), "results": listed(_FOUND, "results")}),
+    "file_search_call": Fields("file_search_call", {**_ITEM, "queries": listed("text", "queries"), "results": listed(_FOUND, "results")}),
     "code_interpreter_call": Fields(
         "code_interpreter_call", {**_ITEM, "outputs": listed(_OUTPUT, "outputs")}, text="code", word="container_id"
     ),
@@ -133,7 +116,7 @@ NEEDS: Mapping[str, tuple[str, ...]] = {
 """Items that are calls, with the tools of the provider's that they are calls of."""
 
 
-ERROR = Fields("error", {"code": either(word, number)}, word="type param", text="message")
+ERROR = Fields("error", {"code": either("word", "number")}, word="type param", text="message")
 """Of a response that failed, or of none."""
 RESPONSE = Fields(
     "response",
@@ -152,17 +135,17 @@ RESPONSE = Fields(
     quoted="prompt_cache_key safety_identifier user",
 )
 _AT = table(word="type item_id", number="output_index sequence_number", padding="obfuscation")
-_IN = {**_AT, "content_index": number}
+_IN = table(_AT, number="content_index")
 
 
-def _event(**fields: Shape) -> Fields:
+def _event(**fields: Named) -> Fields:
     return Fields("event", {**_AT, **fields})
 
 
 _RUNNING = ("web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call", "mcp_call", "mcp_list_tools")
 _STEPS = ("in_progress", "searching", "interpreting", "generating", "completed", "failed")
 _PIECE = table(number="summary_index content_index", word="status")
-_BEGINS = Fields("event", {**_AT, "response": RESPONSE.but(output=emptied([]), output_text=nothing)})
+_BEGINS = Fields("event", {**_AT, "response": RESPONSE.but(output=emptied([]), output_text="nothing")})
 _ENDS = Fields("event", {**_AT, "response": RESPONSE})
 EVENT = tagged(
     {
@@ -177,16 +160,16 @@ EVENT = tagged(
         events.REFUSAL: Fields("event", _IN, text="delta"),
         events.REFUSAL_DONE: Fields("event", _IN, text="refusal"),
         events.ANNOTATION: Fields("event", {**_IN, "annotation": ANNOTATION}, number="annotation_index"),
-        **{f"{begin}.delta": _event(delta=text) for begin in events.GIVEN},
-        **{f"{begin}.done": _event(**{field: text}) for begin, field in events.GIVEN.items()},
-        events.ARGUMENTS_DONE: _event(arguments=text, name=word),
-        **{f"response.{kind}.delta": _event(**_PIECE, delta=text) for kind in ("reasoning_text", "reasoning_summary_text")},
-        **{f"response.{kind}.done": _event(**_PIECE, text=text) for kind in ("reasoning_text", "reasoning_summary_text")},
+        **{f"{begin}.delta": _event(delta="text") for begin in events.GIVEN},
+        **{f"{begin}.done": _event(**{field: "text"}) for begin, field in events.GIVEN.items()},
+        events.ARGUMENTS_DONE: _event(arguments="text", name="word"),
+        **{f"response.{kind}.delta": _event(**_PIECE, delta="text") for kind in ("reasoning_text", "reasoning_summary_text")},
+        **{f"response.{kind}.done": _event(**_PIECE, text="text") for kind in ("reasoning_text", "reasoning_summary_text")},
         "response.reasoning_summary_part.added": _event(
             **_PIECE, part=tagged({"summary_text": Fields("reasoning", {"text": emptied("")}, word="type")})
         ),
         "response.reasoning_summary_part.done": _event(**_PIECE, part=_SUMMARY),
         **{f"response.{kind}.{step}": _event() for kind in _RUNNING for step in _STEPS},
-        "error": Fields("error", {**_AT, "code": either(word, number), "error": ERROR}, text="message", word="param"),
+        "error": Fields("error", {**_AT, "code": either("word", "number"), "error": ERROR}, text="message", word="param"),
     }
 )

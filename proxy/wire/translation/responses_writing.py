@@ -92,13 +92,7 @@ class ResponsesWriter:
 
     def _begin(self, piece: Begun) -> None:
         echoed = {name: self._asked[name] if self._asked.get(name) is not None else value for name, value in ECHOED.items()}
-        self._head = {
-            "id": self._id,
-            "object": "response",
-            "created_at": self._created,
-            "model": piece.model,
-            **echoed,
-        }
+        self._head = {"id": self._id, "object": "response", "created_at": self._created, "model": piece.model, **echoed}
 
     def _told(self, status: str) -> Payload:
         reason = _INCOMPLETE.get(self._finished.reason, self._finished.reason) if status == "incomplete" else None
