@@ -20,19 +20,20 @@ from proxy.wire.dialect import StreamPiece
 
 
 def with_arguments(raw: msgspec.Raw, changed: Mapping[int, str]) -> msgspec.Raw:
-    """A body's choice whose calls have these arguments, by their position; the legacy ``function_call`` is call 0."""
+    """A body's choice whose calls have these arguments, by their position; the legacy ``function_call`` stands behind the others."""
     if not changed:
         return raw
     choice = raw_fields(raw)
     message = raw_fields(choice["message"])
-    if bytes(message.get("function_call", b"")).startswith(b"{"):
-        message["function_call"] = _with(message["function_call"], changed[0])
-    else:
-        calls = raw_items(message["tool_calls"])
-        for index, arguments in changed.items():
-            call = raw_fields(calls[index])
-            call["function"] = _with(call["function"], arguments)
-            calls[index] = as_raw(call)
+    calls = raw_items(message["tool_calls"]) if bytes(message.get("tool_calls", b"")).startswith(b"[") else []
+    places = [i for i, call in enumerate(calls) if bytes(call).startswith(b"{")]
+    for index, arguments in changed.items():
+        if index < len(places):
+            call = raw_fields(calls[places[index]])
+            calls[places[index]] = as_raw({**call, "function": _with(call["function"], arguments)})
+        else:
+            message["function_call"] = _with(message["function_call"], arguments)
+    if min(changed) < len(places):
         message["tool_calls"] = as_raw(calls)
     choice["message"] = as_raw(message)
     return as_raw(choice)

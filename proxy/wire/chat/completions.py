@@ -7,15 +7,14 @@ a message, a tool or a field that is still the object it was goes out in the byt
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
 import orjson
 
 from proxy.errors import InvalidRequest, ProxyError
-from proxy.exchange import Answer, Choice, Exchange, Message, Request, Tool, ToolCall
-from proxy.language.text import text_of
+from proxy.exchange import Answer, Choice, Exchange, Message, Request, Tool
 from proxy.wire.bodies import (
     EXTENSION,
     as_raw,
@@ -33,13 +32,11 @@ from proxy.wire.bodies import (
     withhold,
 )
 from proxy.wire.chat.arguments import with_arguments
-from proxy.wire.chat.message import call_entries, token_logprobs
+from proxy.wire.chat.message import ChoiceParts, unread
 from proxy.wire.chat.own_answer import own_answer, own_body, own_events
 from proxy.wire.chat.own_calls import ChatCallFilter
 from proxy.wire.chat.shapes import ChatShapes, asked_of
 from proxy.wire.chat.stream import ChatStream, usage
-from proxy.wire.chat.unread import unread
-from proxy.wire.chat.usual_answer import usual_answer
 from proxy.wire.chat.wishes import wishes_of
 from proxy.wire.upstream_errors import failure_in
 from proxy.wire.usage import added_up
@@ -121,22 +118,22 @@ class ChatDialect:
 
     def parse_answer(self, body: bytes) -> Answer:
         """Raises `ValueError` when the body is not a chat completion."""
-        if (usual := usual_answer(body)) is not None:
-            return usual
         fields = orjson.loads(body)
         if not isinstance(fields, dict) or not isinstance(fields.get("choices"), list):
             raise ValueError("not a chat completion")
         choices: list[Choice] = []
-        said: dict[int, tuple[tuple[str, float], ...]] = {}
+        logprobs: dict[int, tuple[tuple[str, float], ...]] = {}
         missed = ""
-        for i, raw in enumerate(fields["choices"]):
+        for position, raw in enumerate(fields["choices"]):
             missed = missed or unread(raw, streamed=False)
             if isinstance(raw, dict):
-                choices.append(choice := _choice(raw, i))
-                if raw.get("logprobs"):
-                    said[choice.index] = tuple(token_logprobs(raw["logprobs"]))
+                (parts := ChoiceParts()).absorb(raw, whole=True)
+                index = given if isinstance(given := raw.get("index"), int) else position
+                choices.append(parts.choice(index))
+                if parts.logprobs:
+                    logprobs[index] = tuple(parts.logprobs)
         model = fields.get("model")
-        return Answer(tuple(choices), model if isinstance(model, str) else "", usage(fields.get("usage")), said, missed)
+        return Answer(tuple(choices), model if isinstance(model, str) else "", usage(fields.get("usage")), logprobs, missed)
 
     def usage_of(self, body: bytes) -> Mapping[str, object] | None:
         """The field ``usage``, if it is an object."""
@@ -249,41 +246,6 @@ def _tools(fields: dict[str, Any]) -> tuple[Tool, ...]:
     return tuple(items) if name == "tools" else tuple({"type": "function", "function": item} for item in items)
 
 
-def _choice(choice: dict[str, Any], position: int) -> Choice:
-    message = choice.get("message")
-    message = message if isinstance(message, dict) else {}
-    index = choice.get("index")
-    finish = choice.get("finish_reason")
-    return Choice(
-        index=index if isinstance(index, int) else position,
-        text=text_of(message.get("content")),
-        refusal=_string(message.get("refusal")),
-        reasoning=_string(message.get("reasoning_content")) or _string(message.get("reasoning")),
-        tool_calls=_tool_calls(message),
-        finish_reason=finish if isinstance(finish, str) else None,
-        inputs=tuple(_inputs(message)),
-    )
-
-
-def _tool_calls(message: dict[str, Any]) -> tuple[ToolCall, ...]:
-    calls = message.get("tool_calls")
-    legacy = message.get("function_call")
-    if isinstance(legacy, dict):
-        calls = [{"id": "", "function": legacy}]
-    if not isinstance(calls, list):
-        return ()
-    found = [(i, c, c["function"]) for i, c in enumerate(calls) if isinstance(c, dict) and isinstance(c.get("function"), dict)]
-    return tuple(ToolCall(_string(c.get("id")), _string(f.get("name")), _string(f.get("arguments")), i) for i, c, f in found)
-
-
-def _inputs(message: dict[str, Any]) -> Iterator[str]:
-    """What calls of custom tools take."""
-    for call, _ in call_entries(message):
-        custom = call.get("custom")
-        if isinstance(custom, dict) and (given := _string(custom.get("input"))):
-            yield given
-
-
 def _indexed(choices: list[msgspec.Raw]) -> list[tuple[int, msgspec.Raw]]:
     """Each raw choice with its own ``index``, or its position; -1 for what is no choice."""
     found = []
@@ -306,7 +268,3 @@ def _saying(raw: msgspec.Raw, texts: Mapping[str, str]) -> msgspec.Raw:
     if "logprobs" in choice:  # they belong to the words that were replaced
         choice["logprobs"] = msgspec.Raw(b"null")
     return as_raw(choice)
-
-
-def _string(value: object) -> str:
-    return value if isinstance(value, str) else ""

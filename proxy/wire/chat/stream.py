@@ -13,31 +13,14 @@ import orjson
 from msgspec.structs import replace
 
 from proxy.errors import ProxyError
-from proxy.exchange import Answer, Choice, ToolCall, Usage
+from proxy.exchange import Answer, Usage
 from proxy.wire import sse
 from proxy.wire.chat.arguments import rewritten
-from proxy.wire.chat.message import Calls, call_entries, token_logprobs
-from proxy.wire.chat.unread import delta_text, unread
+from proxy.wire.chat.message import ChoiceParts, delta_text, unread
 from proxy.wire.dialect import StreamPiece
 from proxy.wire.ends import end_of
 from proxy.wire.upstream_errors import error_event
 from proxy.wire.usage import added_up
-
-
-class _ChoiceState:
-    """One choice, growing."""
-
-    __slots__ = ("calls", "finish_reason", "inputs", "logprobs", "reasoning", "refusal", "text")
-
-    def __init__(self) -> None:
-        self.text: list[str] = []
-        self.refusal: list[str] = []
-        self.reasoning: list[str] = []
-        self.logprobs: list[tuple[str, float]] = []
-        self.calls = Calls()
-        self.inputs: dict[int, list[str]] = {}
-        """What custom calls take, by the identities of those `calls`."""
-        self.finish_reason: str | None = None
 
 
 class ChatStream:
@@ -46,7 +29,7 @@ class ChatStream:
     def __init__(self, *, separate: bool = False) -> None:
         self._splitter = sse.EventSplitter()
         self._separate = separate
-        self._choices: dict[int, _ChoiceState] = {}
+        self._choices: dict[int, ChoiceParts] = {}
         self._head: dict[str, Any] = {}
         """id, created, model, … of the first chunk: what events of our own carry."""
         self._usage: Usage | None = None
@@ -75,9 +58,9 @@ class ChatStream:
     @property
     def answer(self) -> Answer:
         """Everything so far, put together."""
-        choices = tuple(_choice(index, state) for index, state in sorted(self._choices.items()))
+        choices = tuple(parts.choice(index) for index, parts in sorted(self._choices.items()))
         model = self._head.get("model")
-        logprobs = {index: tuple(state.logprobs) for index, state in self._choices.items() if state.logprobs}
+        logprobs = {index: tuple(parts.logprobs) for index, parts in self._choices.items() if parts.logprobs}
         return Answer(choices, model if isinstance(model, str) else "", self._usage, logprobs)
 
     def _pieces(self, event: sse.Event) -> list[StreamPiece]:
@@ -143,20 +126,15 @@ class ChatStream:
     def _piece(self, raw: bytes, chunk: dict[str, Any], choice: dict[str, Any]) -> StreamPiece:
         index = choice.get("index")
         index = index if isinstance(index, int) else 0
-        state = self._choices.get(index)
-        if state is None:
-            state = self._choices[index] = _ChoiceState()
-        text = _absorb(state, choice.get("delta"))
-        if choice.get("logprobs"):
-            state.logprobs += token_logprobs(choice["logprobs"])
-        finish = end_of(choice.get("finish_reason"))
-        if finish is not None:
-            state.finish_reason = finish
+        parts = self._choices.get(index)
+        if parts is None:
+            parts = self._choices[index] = ChoiceParts()
+        text, finishes = parts.absorb(choice), end_of(choice.get("finish_reason")) is not None
         delta = choice.get("delta")
         refusal = isinstance(delta, dict) and bool(delta.get("refusal"))
         called = isinstance(delta, dict) and bool(delta.get("tool_calls") or delta.get("function_call"))
         whole = not choice.get("logprobs")
-        return StreamPiece(raw, index, text, finish is not None, divisible=whole, refusal=refusal, called=called, payload=chunk)
+        return StreamPiece(raw, index, text, finishes, divisible=whole, refusal=refusal, called=called, payload=chunk)
 
     def with_text(self, piece: StreamPiece, text: str) -> bytes:
         """`piece` as an event that says `text` instead."""
@@ -247,35 +225,6 @@ def _parts(choice: dict[str, Any]) -> list[dict[str, Any]]:
     if ends:
         parts.append({**bare, "delta": {}, "finish_reason": choice["finish_reason"]})
     return parts
-
-
-def _absorb(state: _ChoiceState, delta: object) -> str:
-    """Add a delta to its choice; returns the answer text in it."""
-    if not isinstance(delta, dict):
-        return ""
-    text = delta_text(delta.get("content"))
-    if text:
-        state.text.append(text)
-    for into, names in ((state.refusal, ("refusal",)), (state.reasoning, ("reasoning_content", "reasoning"))):
-        for name in names:
-            value = delta.get(name)
-            if isinstance(value, str) and value:
-                into.append(value)
-                break
-    if delta.get("tool_calls") or delta.get("function_call"):
-        for (entry, _), call in zip(call_entries(delta), state.calls.absorb(delta), strict=True):
-            if isinstance(custom := entry.get("custom"), dict):
-                given = custom.get("input")
-                state.inputs.setdefault(id(call), []).append(given if isinstance(given, str) else "")
-    return text
-
-
-def _choice(index: int, state: _ChoiceState) -> Choice:
-    ranked = enumerate(sorted(state.calls.parts, key=lambda part: part.index))
-    calls = tuple(ToolCall(c.id, c.name, "".join(c.arguments), i) for i, c in ranked if id(c) not in state.inputs or c.arguments)
-    text, refusal, reasoning = ("".join(parts) for parts in (state.text, state.refusal, state.reasoning))
-    inputs = tuple(said for parts in state.inputs.values() if (said := "".join(parts)))
-    return Choice(index, text, refusal, reasoning, calls, state.finish_reason, inputs)
 
 
 def usage(value: object) -> Usage | None:
