@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import orjson
 
-from proxy.errors import InvalidRequest, ProxyError
+from proxy.errors import InvalidRequest
 from proxy.exchange import Answer, Choice, Exchange, Message, Request, Tool
 from proxy.wire.bodies import (
     EXTENSION,
@@ -38,25 +38,15 @@ from proxy.wire.chat.own_answer import own_answer, own_body, own_events
 from proxy.wire.chat.own_calls import ChatCallFilter
 from proxy.wire.chat.shapes import ChatShapes, asked_of
 from proxy.wire.chat.stream import ChatStream, usage
-from proxy.wire.upstream_errors import failure_in
+from proxy.wire.dialect import Dialect
 from proxy.wire.usage import added_up
 
 
-class ChatDialect:
+class ChatDialect(Dialect):
     """``POST /v1/chat/completions``"""
 
     path = "/chat/completions"
     conversation_field = "messages"
-    key_headers: tuple[str, ...] = ("authorization",)
-    told_by = ""
-
-    def error(self, error: ProxyError) -> bytes:
-        """OpenAI's envelope."""
-        return orjson.dumps(error.envelope())
-
-    def error_code(self, body: bytes) -> str:
-        """Its code, else its type."""
-        return failure_in(body).code
 
     def parse_request(self, body: bytes) -> Request:
         """Raises `InvalidRequest`: not JSON, not an object, or a field of the wrong type."""
@@ -135,11 +125,6 @@ class ChatDialect:
         model = fields.get("model")
         return Answer(tuple(choices), model if isinstance(model, str) else "", usage(fields.get("usage")), logprobs, missed)
 
-    def usage_of(self, body: bytes) -> Mapping[str, object] | None:
-        """The field ``usage``, if it is an object."""
-        fields = orjson.loads(body)
-        return fields["usage"] if isinstance(fields.get("usage"), dict) else None
-
     def render_answer(
         self, body: bytes, before: Answer, after: Answer, verdict: Mapping[str, object] | None, others: Sequence[Mapping[str, object]] = ()
     ) -> bytes:
@@ -168,12 +153,13 @@ class ChatDialect:
         """A stage's answer in the form that the request asks for."""
         return own_answer(exchange)
 
-    def render_own(self, exchange: Exchange, verdict: Mapping[str, object] | None) -> tuple[str, bytes]:
-        """Content type and bytes of a stage's answer."""
-        answer = exchange.answer or own_answer(exchange)
-        if exchange.original.stream:
-            return "text/event-stream; charset=utf-8", own_events(exchange, answer, verdict)
-        return "application/json", own_body(exchange, answer, verdict)
+    def own_body(self, exchange: Exchange, answer: Answer) -> dict[str, Any]:
+        """The completion."""
+        return own_body(exchange, answer)
+
+    def own_events(self, exchange: Exchange, answer: Answer, verdict: Mapping[str, object] | None) -> bytes:
+        """Role, text and end of each choice, usage if it was asked for, the inline verdict, the end mark."""
+        return own_events(exchange, answer, verdict)
 
     def recogniser(self, exchange: Exchange, body: bytes) -> ChatShapes:
         """What was asked for is in the `body` as it was sent."""

@@ -31,14 +31,13 @@ def own_answer(exchange: Exchange) -> Answer:
     return Answer(fitted, made.model or exchange.original.model, made.usage or Usage(0, 0))
 
 
-def own_body(exchange: Exchange, answer: Answer, verdict: Mapping[str, object] | None) -> bytes:
-    """The completion, with the inline verdict if there is one."""
+def own_body(exchange: Exchange, answer: Answer) -> dict[str, Any]:
+    """The completion."""
     choices = [
         {"index": c.index, "message": {"role": "assistant", **_said(c)}, "logprobs": None, "finish_reason": c.finish_reason}
         for c in answer.choices
     ]
-    body = {**_head(exchange, answer, "chat.completion"), "choices": choices, "usage": _usage(answer)}
-    return orjson.dumps(body if verdict is None else {**body, "groundwire": verdict})
+    return {**_head(exchange, answer, "chat.completion"), "choices": choices, "usage": _usage(answer)}
 
 
 def own_events(exchange: Exchange, answer: Answer, verdict: Mapping[str, object] | None) -> bytes:
@@ -64,15 +63,15 @@ def _deltas(answer: Answer) -> Iterator[dict[str, Any]]:
 
 
 def _fitted(choice: Choice, index: int, wants: OutputRequirements) -> Choice:
-    fits = wants.form == "text" or (wants.form == "json" and _is_json_object(choice.text))
-    outside = not fits and not choice.refusal
+    outside = not fits(choice.text, wants) and not choice.refusal
     text, refusal = ("", choice.text) if outside else (choice.text, choice.refusal)
     return replace(choice, index=index, text=text, refusal=refusal, finish_reason=choice.finish_reason or "stop")
 
 
-def _is_json_object(text: str) -> bool:
+def fits(text: str, wants: OutputRequirements) -> bool:
+    """Whether a text has the form that was asked for."""
     try:
-        return isinstance(orjson.loads(text), dict)
+        return wants.form == "text" or (wants.form == "json" and isinstance(orjson.loads(text), dict))
     except orjson.JSONDecodeError:
         return False
 

@@ -4,13 +4,12 @@ In: the upstream's answers, one after another, each as a body or as events. Out:
 but for these: an event or body that held such a call; the ``usage`` of a later answer, which counts the earlier ones; and, once events
 of an earlier answer have left, the later ones' ``id``, ``created`` and role, so that they go on with the same stream.
 
-Implements `proxy.wire.dialect.CallFilter` for OpenAI's chat completions.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -18,9 +17,9 @@ import orjson
 
 from proxy.exchange import Message, ToolCall
 from proxy.wire import sse
-from proxy.wire.bodies import as_raw, dumped, raw_fields, raw_items
+from proxy.wire.bodies import as_raw, raw_fields, raw_items
 from proxy.wire.chat.message import CallParts, MessageParts, call_entries, continued, tool_calls
-from proxy.wire.dialect import OwnToolTurn
+from proxy.wire.dialect import CallFilter, OwnToolTurn
 from proxy.wire.error_envelopes import envelope
 from proxy.wire.upstream_errors import failure_in, is_own
 from proxy.wire.usage import summed
@@ -41,37 +40,24 @@ class _Event(msgspec.Struct, frozen=True):
     end: bool = False
 
 
-class ChatCallFilter:
-    """With `whole`, nothing of an answer leaves before it has ended; then an answer that only calls own tools leaves nothing at all."""
+class ChatCallFilter(CallFilter):
+    """Of chat completions."""
 
     def __init__(self, *, whole: bool) -> None:
-        self._whole = whole
         self._head: dict[str, Any] | None = None
         """``id`` and ``created`` of the first event that left."""
-        self._answers = 0
         self._last = ""
         """The last character of text that left."""
-        self._before: dict[str, Any] | None = None
-        """Usage of the earlier answers."""
-        self._usage: dict[str, Any] | None = None
-        self.begin(())
+        super().__init__(whole=whole)
 
-    def begin(self, own: Collection[str]) -> None:
-        """The next answer is about to come; the client must not see calls of the tools `own`."""
-        if self._usage is not None:
-            self._before = summed(self._before, self._usage)
-        self._answers += 1
+    def _reset(self) -> None:
         self._joined = self._head is not None
         """Whether events of an earlier answer have left."""
         self._parted = False
         """Whether text of this answer has left."""
-        self._own = frozenset(own)
-        self._splitter = sse.EventSplitter()
         self._message = MessageParts()
-        self._usage = None
         self._finish: str | None = None
-        self._ended = self._failed = self._stripping = self._started = False
-        self._body: bytes | None = None
+        self._ended = self._stripping = self._started = False
         self._undecided: deque[_Event] = deque()
         """Events from the first call on whose name does not say yet whose it is."""
         self._lead: list[_Event] = []
@@ -83,14 +69,9 @@ class ChatCallFilter:
 
     # ---- events ----
 
-    def feed(self, chunk: bytes) -> bytes:
-        """What may leave of the events that `chunk` completes."""
-        return b"".join([self._take(event) for event in self._splitter.feed(chunk)])
-
     def finish(self) -> bytes:
-        """The stream is over: what still may leave, but for the end of an answer with own calls (`close`)."""
-        event = self._splitter.finish()
-        out = b"" if event is None else self._take(event)
+        """What is decided at the end."""
+        out = super().finish()
         self._decide(self._message.calls.parts, final=True)
         return out + self._drain()
 
@@ -145,11 +126,11 @@ class ChatCallFilter:
             return self._silent(event) if silent else self._put(event, wait=usage)
         ends = isinstance(choice.get("finish_reason"), str)
         if self._stripping and (ends or any(call.own or call.new_index != call.index for call in event.calls)):
-            return self._strip(event, event.chunk, choice, ends)
+            return self._without_own(event, event.chunk, choice, ends)
         says = ends or event.calls or _says(_delta(choice)) or choice.get("logprobs")
         return self._put(event) if says else self._silent(event)
 
-    def _strip(self, event: _Event, chunk: dict[str, Any], choice: dict[str, Any], ends: bool) -> bytes:
+    def _without_own(self, event: _Event, chunk: dict[str, Any], choice: dict[str, Any], ends: bool) -> bytes:
         """The event without its own calls; its end waits."""
         delta, kept = dict(_delta(choice)), []
         for (entry, legacy), call in zip(call_entries(delta), event.calls, strict=True):
@@ -240,13 +221,18 @@ class ChatCallFilter:
         whole = self._ended and not self._failed and self._finish not in _CUT
         return OwnToolTurn(calls, mixed=any(not part.own for part in parts), whole=whole)
 
-    def close(self) -> bytes:
-        """No further answer comes: the rest of this one."""
-        if self._body is not None:
-            return self._stripped_body(self._body)
+    def _rest(self) -> bytes:
         tail = [_ended_plainly(event) for event in self._tail] if not self.turn.mixed else self._tail
         lead = [] if self._joined else self._lead
         return b"".join([self._rendered(event) for event in (*lead, *self._held, *tail)])
+
+    @property
+    def _has_own(self) -> bool:
+        return self._stripping
+
+    def _strip(self, raw: dict[str, msgspec.Raw]) -> None:
+        first, *others = raw_items(raw["choices"])
+        raw["choices"] = as_raw([_stripped_choice(first, self._message.calls.parts), *others])
 
     def messages(self, calls: Sequence[ToolCall], results: Sequence[str]) -> list[Message]:
         """The answer and the results of its `calls`, as the next request carries them."""
@@ -256,17 +242,6 @@ class ChatCallFilter:
         """An upstream's refusal as the event that tells a client after bytes have left."""
         error = (_object(body) or {}).get("error") if is_own("chat", body) else envelope("chat", failure_in(body), status)["error"]
         return sse.encode(orjson.dumps({"error": error}))
-
-    def _stripped_body(self, body: bytes) -> bytes:
-        if not self._stripping and (self._before is None or self._usage is None):
-            return body
-        raw = raw_fields(body)
-        if self._stripping:
-            first, *others = raw_items(raw["choices"])
-            raw["choices"] = as_raw([_stripped_choice(first, self._message.calls.parts), *others])
-        if self._before is not None and self._usage is not None:
-            raw["usage"] = dumped(summed(self._before, self._usage))
-        return msgspec.json.encode(raw)
 
 
 def _stripped_choice(raw: msgspec.Raw, parts: Sequence[CallParts]) -> msgspec.Raw:

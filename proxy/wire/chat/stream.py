@@ -17,38 +17,24 @@ from proxy.exchange import Answer, Usage
 from proxy.wire import sse
 from proxy.wire.chat.arguments import rewritten
 from proxy.wire.chat.message import ChoiceParts, delta_text, unread
-from proxy.wire.dialect import StreamPiece
+from proxy.wire.dialect import AnswerStream, StreamPiece
 from proxy.wire.ends import end_of
 from proxy.wire.upstream_errors import error_event
 from proxy.wire.usage import added_up
 
 
-class ChatStream:
-    """Implements `proxy.wire.dialect.AnswerStream`. With `separate`, an event with several choices becomes a piece for each."""
+class ChatStream(AnswerStream):
+    """With `separate`, an event with several choices becomes a piece for each."""
 
     def __init__(self, *, separate: bool = False) -> None:
-        self._splitter = sse.EventSplitter()
+        super().__init__()
         self._separate = separate
         self._choices: dict[int, ChoiceParts] = {}
         self._head: dict[str, Any] = {}
         """id, created, model, … of the first chunk: what events of our own carry."""
         self._usage: Usage | None = None
-        self.usage: dict[str, Any] | None = None
-        self.done = False
-        self.error: Mapping[str, object] | None = None
         self._strange = 0
         """Events that are no chunks."""
-        self._unread = ""
-        """The first field with text that is not read."""
-
-    def feed(self, chunk: bytes) -> list[StreamPiece]:
-        """The pieces that `chunk` completes."""
-        return [piece for event in self._splitter.feed(chunk) for piece in self._pieces(event)]
-
-    def finish(self) -> list[StreamPiece]:
-        """What was left without a blank line, made whole."""
-        event = self._splitter.finish()
-        return [] if event is None else self._pieces(event)
 
     @property
     def complete(self) -> bool:
@@ -67,7 +53,7 @@ class ChatStream:
         if event.data is None:
             return [StreamPiece(event.raw)]
         if self.done and not event.done:  # most clients have stopped reading, and nobody is to read what was not judged
-            self._unread = self._unread or "what follows the end mark"
+            self._miss("what follows the end mark")
         if event.done or self.done:
             self.done = True
             return [StreamPiece(event.raw, done=True)]
@@ -87,7 +73,7 @@ class ChatStream:
         """What of it was no chunk, or has text where none is read; "" for nothing."""
         if self._strange:
             return f"{self._strange} events are not chat completion chunks"
-        return f"text in {self._unread} is not read" if self._unread else ""
+        return f"text in {self._problem} is not read" if self._problem else ""
 
     def _chunk(self, raw: bytes, chunk: dict[str, Any]) -> list[StreamPiece]:
         if isinstance(chunk.get("error"), dict):
@@ -101,7 +87,7 @@ class ChatStream:
         if given and not choices:
             self._strange += 1
         elif given:
-            self._unread = self._unread or next((name for c in given if (name := unread(c, streamed=True))), "")
+            self._miss(next((name for c in given if (name := unread(c, streamed=True))), ""))
         if not choices:
             return [StreamPiece(raw, payload=chunk)]
         if len(choices) == 1 and not (self._separate and len(_parts(choices[0])) > 1):

@@ -17,6 +17,7 @@ import orjson
 
 from proxy.exchange import Answer, Choice, Exchange, ToolCall, Usage
 from proxy.wire.bodies import as_raw, raw_fields, raw_items
+from proxy.wire.chat.own_answer import fits
 from proxy.wire.messages.blocks import THINKING, input_of
 from proxy.wire.shapes import strings
 from proxy.wire.spreading import spread
@@ -159,8 +160,7 @@ def own_answer(exchange: Exchange) -> Answer:
     made = exchange.answer or Answer(())
     choice = made.choices[0] if made.choices else Choice(0)
     text = choice.text or choice.refusal
-    fits = exchange.original.wants.form == "text" or (exchange.original.wants.form == "json" and _is_json_object(text))
-    given = Choice(0, text=text, finish_reason="stop" if fits else "content_filter")
+    given = Choice(0, text=text, finish_reason="stop" if fits(text, exchange.original.wants) else "content_filter")
     return Answer((given,), made.model or exchange.original.model, made.usage or Usage(0, 0))
 
 
@@ -177,10 +177,3 @@ def own_message(exchange: Exchange, answer: Answer) -> dict[str, Any]:
         "stop_sequence": None,
         "usage": {"input_tokens": usage.prompt_tokens, "output_tokens": usage.completion_tokens},
     }
-
-
-def _is_json_object(text: str) -> bool:
-    try:
-        return isinstance(orjson.loads(text), dict)
-    except orjson.JSONDecodeError:
-        return False

@@ -7,27 +7,30 @@ to judge, so that fields, blocks and events newer than this folder pass.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 import orjson
 
 from proxy.errors import ProxyError
 from proxy.exchange import Answer, Exchange, Request
 from proxy.wire.bodies import withhold
+from proxy.wire.dialect import Dialect
 from proxy.wire.messages import answers, events, prompts
 from proxy.wire.messages.errors import code_of, envelope
+from proxy.wire.messages.forms import payloads_of
 from proxy.wire.messages.own_calls import MessagesCallFilter
 from proxy.wire.messages.requests import read_request
 from proxy.wire.messages.shapes import MessagesShapes, asked_of
 from proxy.wire.messages.stream import MessagesStream
 
 
-class MessagesDialect:
+class MessagesDialect(Dialect):
     """Anthropic's Messages."""
 
     path = "/messages"
     conversation_field = "messages"
     key_headers: tuple[str, ...] = ("x-api-key", "authorization")
-    told_by = "anthropic-version"
+    told_by: str = "anthropic-version"
 
     def error(self, error: ProxyError) -> bytes:
         """Anthropic's envelope."""
@@ -49,11 +52,6 @@ class MessagesDialect:
         """Raises `ValueError` when the body is no message."""
         return answers.parse(body)
 
-    def usage_of(self, body: bytes) -> Mapping[str, object] | None:
-        """The field ``usage``, if it is an object."""
-        fields = orjson.loads(body)
-        return fields["usage"] if isinstance(fields.get("usage"), dict) else None
-
     def render_answer(
         self, body: bytes, before: Answer, after: Answer, verdict: Mapping[str, object] | None, others: Sequence[Mapping[str, object]] = ()
     ) -> bytes:
@@ -64,13 +62,15 @@ class MessagesDialect:
         """A stage's answer as one message."""
         return answers.own_answer(exchange)
 
-    def render_own(self, exchange: Exchange, verdict: Mapping[str, object] | None) -> tuple[str, bytes]:
-        """Content type and bytes of a stage's answer."""
-        message = answers.own_message(exchange, exchange.answer or answers.own_answer(exchange))
-        if exchange.original.stream:
-            sent = b"".join(events.encode(event) for event in events.whole(message))
-            return "text/event-stream; charset=utf-8", sent + events.stop(verdict)
-        return "application/json", orjson.dumps(message if verdict is None else {**message, "groundwire": verdict})
+    def own_body(self, exchange: Exchange, answer: Answer) -> dict[str, Any]:
+        """The message."""
+        return answers.own_message(exchange, answer)
+
+    def own_events(self, exchange: Exchange, answer: Answer, verdict: Mapping[str, object] | None) -> bytes:
+        """The message's events."""
+        message = answers.own_message(exchange, answer)
+        usage = {"output_tokens": message["usage"]["output_tokens"]}
+        return b"".join(events.encode(payload) for payload in payloads_of(message, usage)) + events.stop(verdict)
 
     def recogniser(self, exchange: Exchange, body: bytes) -> MessagesShapes:
         """What was asked for is in the `body` as it was sent."""

@@ -5,7 +5,7 @@ Reference: https://docs.anthropic.com/en/api/messages-streaming
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
@@ -44,9 +44,9 @@ def stopped(index: int) -> dict[str, Any]:
     return {"type": "content_block_stop", "index": index}
 
 
-def ended(reason: str, usage: Mapping[str, Any]) -> dict[str, Any]:
-    """The message ends."""
-    return {"type": "message_delta", "delta": {"stop_reason": reason, "stop_sequence": None}, "usage": usage}
+def ended(reason: str, usage: Mapping[str, Any], sequence: str | None = None) -> dict[str, Any]:
+    """The message ends; `sequence` is the stop sequence that ended it."""
+    return {"type": "message_delta", "delta": {"stop_reason": reason, "stop_sequence": sequence}, "usage": usage}
 
 
 def stop(verdict: Mapping[str, object] | None) -> bytes:
@@ -54,14 +54,3 @@ def stop(verdict: Mapping[str, object] | None) -> bytes:
     type, or a field of ``message_delta``, could become part of the message.
     """
     return encode({"type": STOP} if verdict is None else {"type": STOP, "groundwire": verdict})
-
-
-def whole(message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """A message of text blocks as events, but for the last."""
-    usage = message["usage"]
-    yield {"type": "message_start", "message": {**message, "content": [], "stop_reason": None, "usage": {**usage, "output_tokens": 0}}}
-    for index, block in enumerate(message["content"]):
-        yield started(index, {"type": "text", "text": ""})
-        yield text_delta(index, block["text"])
-        yield stopped(index)
-    yield ended(message["stop_reason"], {"output_tokens": usage["output_tokens"]})

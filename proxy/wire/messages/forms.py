@@ -21,18 +21,18 @@ def to_events(message: Mapping[str, Any], asked: bytes) -> bytes:
     """The events of a message. Raises `ValueError` for what is none."""
     if not isinstance(message.get("content"), list):
         raise ValueError("not a message")
-    return b"".join(events.encode(payload) for payload in _payloads(message))
+    usage = message["usage"] if isinstance(message.get("usage"), dict) else {}
+    return b"".join(events.encode(payload) for payload in payloads_of(message, usage)) + events.stop(None)
 
 
-def _payloads(message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def payloads_of(message: Mapping[str, Any], final_usage: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The events of a message but for the last, with the usage at its end."""
     usage = message["usage"] if isinstance(message.get("usage"), dict) else {}
     begun = {**message, "content": [], "stop_reason": None, "stop_sequence": None, "usage": {**usage, "output_tokens": 0}}
     yield {"type": "message_start", "message": begun}
     for index, block in enumerate(block for block in message["content"] if isinstance(block, dict)):
         yield from _block(index, block)
-    end = {"stop_reason": message.get("stop_reason") or "end_turn", "stop_sequence": message.get("stop_sequence")}
-    yield {"type": "message_delta", "delta": end, "usage": usage}
-    yield {"type": events.STOP}
+    yield events.ended(message.get("stop_reason") or "end_turn", final_usage, message.get("stop_sequence"))
 
 
 def _block(index: int, block: dict[str, Any]) -> Iterator[dict[str, Any]]:

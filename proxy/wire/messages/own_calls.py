@@ -4,12 +4,11 @@ In: the upstream's answers, one after another, each as a body or as events. Out:
 for these: the blocks of such calls; the place of each block behind one that was taken out, and of a later answer's; the beginning of a
 later answer, and the end of an earlier one; the usage where the message ends, which counts every answer.
 
-Implements `proxy.wire.dialect.CallFilter` for Anthropic's Messages.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -17,8 +16,8 @@ import orjson
 
 from proxy.exchange import Message, ToolCall
 from proxy.wire import sse
-from proxy.wire.bodies import as_raw, raw_fields, raw_items
-from proxy.wire.dialect import OwnToolTurn
+from proxy.wire.bodies import as_raw, raw_items
+from proxy.wire.dialect import CallFilter, OwnToolTurn
 from proxy.wire.error_envelopes import envelope
 from proxy.wire.messages import events
 from proxy.wire.messages.blocks import THINKING, input_of
@@ -35,33 +34,21 @@ _GROWING: Mapping[str, tuple[str, str]] = {
 """By the type of a delta: its field, and that of the block which it goes on with."""
 
 
-class MessagesCallFilter:
-    """With `whole`, nothing of an answer leaves before it has ended; then an answer that only calls own tools leaves nothing at all."""
+class MessagesCallFilter(CallFilter):
+    """Of Messages."""
 
     def __init__(self, *, whole: bool) -> None:
-        self._whole = whole
         self._joined = False
         """Whether the client has been told that a message begins."""
         self._next = 0
         """Place of the next block that leaves."""
-        self._before: dict[str, Any] | None = None
-        """Usage of the earlier answers."""
-        self._usage: dict[str, Any] | None = None
-        self.begin(())
+        super().__init__(whole=whole)
 
-    def begin(self, own: Collection[str]) -> None:
-        """The next answer is about to come; the client must not see calls of the tools `own`."""
-        if self._usage is not None:
-            self._before = summed(self._before, self._usage)
-        self._own = frozenset(own)
-        self._splitter = sse.EventSplitter()
+    def _reset(self) -> None:
         self._blocks: dict[int, dict[str, Any]] = {}
         self._places: dict[int, int | None] = {}
         """Where each block stands for the client; None where it does not."""
-        self._usage = None
         self._reason: str | None = None
-        self._failed = False
-        self._body: bytes | None = None
         self._held: list[bytes] = []
         """With `whole`: everything."""
         self._tail: list[bytes | dict[str, Any]] = []
@@ -70,15 +57,6 @@ class MessagesCallFilter:
             self._next, self._joined = 0, False
 
     # ---- events ----
-
-    def feed(self, chunk: bytes) -> bytes:
-        """What may leave of the events that `chunk` completes."""
-        return b"".join([self._take(event) for event in self._splitter.feed(chunk)])
-
-    def finish(self) -> bytes:
-        """The stream is over: what still may leave, but for the end of an answer with own calls (`close`)."""
-        event = self._splitter.finish()
-        return b"" if event is None else self._take(event)
 
     def _take(self, event: sse.Event) -> bytes:
         payload = events.read(event.data) if event.data is not None else None
@@ -185,31 +163,20 @@ class MessagesCallFilter:
         turn = {"role": "assistant", "content": spoken or None, "tool_calls": made}
         return [turn, *({"role": "tool", "tool_call_id": c.id, "content": r} for c, r in zip(calls, results, strict=True))]
 
-    def close(self) -> bytes:
-        """No further answer comes: the rest of this one."""
-        if self._body is not None:
-            return self._stripped(self._body)
+    def _rest(self) -> bytes:
         plainly = not self.turn.mixed
         tail = [end if isinstance(end, bytes) else events.encode(_ended(self._counted(end), plainly)) for end in self._tail]
         return b"".join([*self._held, *tail])
+
+    def _strip(self, raw: dict[str, msgspec.Raw]) -> None:
+        raw["content"] = as_raw([block for i, block in enumerate(raw_items(raw["content"])) if self._places[i] is not None])
+        if not self.turn.mixed and self._reason == "tool_use":
+            raw["stop_reason"] = as_raw("end_turn")
 
     def failed(self, status: int, body: bytes) -> bytes:
         """An upstream's refusal as the event that tells a client after bytes have left."""
         fields = events.read(body) if is_own("messages", body) else None
         return events.encode(fields or envelope("messages", failure_in(body), status))
-
-    def _stripped(self, body: bytes) -> bytes:
-        if not self._has_own and (self._before is None or self._usage is None):
-            return body
-        raw = raw_fields(body)
-        if self._has_own:
-            blocks = raw_items(raw["content"])
-            raw["content"] = as_raw([block for i, block in enumerate(blocks) if self._places[i] is not None])
-            if not self.turn.mixed and self._reason == "tool_use":
-                raw["stop_reason"] = as_raw("end_turn")
-        if self._before is not None and self._usage is not None:
-            raw["usage"] = as_raw(summed(self._before, self._usage))
-        return msgspec.json.encode(raw)
 
 
 def _grow(block: dict[str, Any], delta: object) -> None:

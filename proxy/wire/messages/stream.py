@@ -7,7 +7,7 @@ without it. An event is written anew only where its text, arguments, index or us
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from proxy.errors import ProxyError
 from proxy.exchange import Answer, Choice, ToolCall
 from proxy.wire import sse
-from proxy.wire.dialect import StreamPiece
+from proxy.wire.dialect import AnswerStream, StreamPiece
 from proxy.wire.messages import events
 from proxy.wire.messages.answers import FINISHES, PARTED, PROVIDERS_CALLS, unread, usage_of
 from proxy.wire.messages.blocks import THINKING
@@ -45,21 +45,17 @@ class _Block(Struct):
         return "".join(self.said)
 
 
-class MessagesStream:
-    """Implements `proxy.wire.dialect.AnswerStream`."""
+class MessagesStream(AnswerStream):
+    """Of Messages."""
 
     def __init__(self) -> None:
-        self._splitter = sse.EventSplitter()
+        super().__init__()
         self._blocks: dict[int, _Block] = {}
         self._model = ""
-        self.usage: dict[str, Any] | None = None
         self._final_usage: dict[str, Any] | None = None
         """The usage in ``message_delta``: where a server knows only then what it was asked, ``message_start`` has a guess."""
-        self.error: Mapping[str, object] | None = None
-        self.done = False
         self._reason: str | None = None
         self._strange = 0
-        self._unread = ""
         self._stop = b""
         self._begun = False
         """Whether the client has been told that a message begins."""
@@ -72,15 +68,6 @@ class MessagesStream:
 
     # ---- reading ----
 
-    def feed(self, chunk: bytes) -> list[StreamPiece]:
-        """The pieces that `chunk` completes."""
-        return [self._piece(event) for event in self._splitter.feed(chunk)]
-
-    def finish(self) -> list[StreamPiece]:
-        """What was left without a blank line, made whole."""
-        event = self._splitter.finish()
-        return [] if event is None else [self._piece(event)]
-
     @property
     def complete(self) -> bool:
         """Whether the message has told why it ends."""
@@ -91,7 +78,7 @@ class MessagesStream:
         """What of it was no event of the API, or has words where none are read; "" for nothing."""
         if self._strange:
             return f"{self._strange} events are not those of a message"
-        return f"text in {self._unread} is not read" if self._unread else ""
+        return f"text in {self._problem} is not read" if self._problem else ""
 
     @property
     def answer(self) -> Answer:
@@ -108,11 +95,14 @@ class MessagesStream:
         )
         return Answer((choice,) if self._blocks or self._reason is not None else (), self._model, usage_of(self.usage))
 
+    def _pieces(self, event: sse.Event) -> Iterable[StreamPiece]:
+        return (self._piece(event),)
+
     def _piece(self, event: sse.Event) -> StreamPiece:
         if event.data is None:
             return StreamPiece(event.raw)
         if self.done:  # most clients have stopped reading, and nobody is to read what was not judged
-            self._unread = self._unread or "what follows the end mark"
+            self._miss("what follows the end mark")
             return StreamPiece(event.raw, done=True)
         payload = events.read(event.data)
         if payload is None:
@@ -129,7 +119,7 @@ class MessagesStream:
             if not isinstance(payload.get("index"), int):  # clients may see it in any block
                 self._strange += 1
             elif self._reason is not None and kind != "content_block_stop":  # it cannot wait for its checks any more
-                self._unread = self._unread or "what follows the stop reason"
+                self._miss("what follows the stop reason")
         if kind == "message_start":
             self._message(payload.get("message"))
         elif kind == "content_block_start":
@@ -145,7 +135,7 @@ class MessagesStream:
             self.error = error if isinstance(error := payload.get("error"), dict) else {}
             return self._waiting(piece)
         elif kind != "ping":
-            self._unread = self._unread or ("" if kind == "content_block_stop" else unread({**payload, "type": f"event {kind}"}))
+            self._miss("" if kind == "content_block_stop" else unread({**payload, "type": f"event {kind}"}))
             return self._waiting(piece)
         return piece
 
@@ -160,7 +150,7 @@ class MessagesStream:
         if isinstance(message, dict):
             self._model = model if isinstance(model := message.get("model"), str) else ""
             self._count(message.get("usage"))
-            self._unread = self._unread or ("message_start" if message.get("content") else "")
+            self._miss("message_start" if message.get("content") else "")
 
     def _count(self, usage: object) -> None:
         if isinstance(usage, dict):
@@ -173,9 +163,9 @@ class MessagesStream:
         before = [self._blocks[i] for i in sorted(self._blocks)]
         spoken = any(b.kind == "text" and (b.text or b.apart) for b in before)
         if index in self._blocks:
-            self._unread = self._unread or "a block that begins twice"
+            self._miss("a block that begins twice")
         made = self._blocks[index] = _Block(kind, str(block.get("id") or ""), str(block.get("name") or ""))
-        self._unread = self._unread or unread(block)
+        self._miss(unread(block))
         if kind != "text":
             first = block.get("thinking") if kind in THINKING else _input(block)
             made.said += [first] if isinstance(first, str) and first else []
@@ -199,12 +189,12 @@ class MessagesStream:
                 if _belongs(known, block.kind):
                     block.said.append(said)
                     if said and known == "text" and block is not self._latest:
-                        self._unread = self._unread or "texts that come by turns"
+                        self._miss("texts that come by turns")
                 else:  # clients may leave it out of the block's text, or show it
-                    self._unread = self._unread or f"content.{block.kind[:60]}"
+                    self._miss(f"content.{block.kind[:60]}")
                 return self._waiting(replace(piece, text=said) if known == "text" and block.kind == "text" else piece)
         if kind not in ("signature_delta", "citations_delta", "compaction_delta"):
-            self._unread = self._unread or unread({**delta, "type": f"delta {kind}"})
+            self._miss(unread({**delta, "type": f"delta {kind}"}))
         return self._waiting(piece)
 
     def _message_delta(self, piece: StreamPiece, payload: dict[str, Any]) -> StreamPiece:
@@ -273,10 +263,6 @@ class MessagesStream:
             return self._opening(block, index) + events.encode(events.text_delta(index - self._dropped, text)) if text.strip() else b""
         said = events.encode({**payload, "index": index - self._dropped, "delta": {**payload["delta"], "text": text}})
         return (self._opening(block, index) if block.lead is not None else b"") + said
-
-    def with_refusal(self, piece: StreamPiece, text: str) -> bytes:
-        """The API has no words of refusal beside the text."""
-        return self.with_text(piece, text)
 
     def with_texts(self, pieces: Sequence[StreamPiece], before: Answer, after: Answer) -> list[StreamPiece]:
         """A changed text in the blocks that it stood in."""

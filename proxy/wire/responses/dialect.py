@@ -7,7 +7,7 @@ the object it was goes out in the bytes it came in.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -32,19 +32,19 @@ from proxy.wire.bodies import (
     splice_fields,
     spliced,
     typed,
-    withhold,
 )
 from proxy.wire.chat.own_answer import own_answer
+from proxy.wire.dialect import Dialect
+from proxy.wire.responses.forms import to_events
 from proxy.wire.responses.items import Origin, Reading, read
 from proxy.wire.responses.output import answer_of, rendered
 from proxy.wire.responses.output_requirements import output_requirements_of
-from proxy.wire.responses.own_answer import own_body, own_events, own_id
+from proxy.wire.responses.own_answer import own_id, own_response
 from proxy.wire.responses.own_calls import ResponsesCallFilter
 from proxy.wire.responses.recognising import ResponsesShapes
 from proxy.wire.responses.rendering import OUTPUT_ITEMS, Rendering
 from proxy.wire.responses.shapes import asked_of
 from proxy.wire.responses.stream import ResponsesStream
-from proxy.wire.upstream_errors import failure_in
 
 _READ = ("model", "input", "instructions", "tools", "stream", EXTENSION)
 """Fields that are no parameters."""
@@ -52,13 +52,11 @@ _ELSEWHERE = ("prompt", "previous_response_id", "conversation")
 """Where a request may have its words, or its model, from, if not from itself."""
 
 
-class ResponsesDialect:
+class ResponsesDialect(Dialect):
     """``POST /v1/responses``"""
 
     path = "/responses"
     conversation_field = "input"
-    key_headers: tuple[str, ...] = ("authorization",)
-    told_by = ""
 
     def error(self, error: ProxyError) -> bytes:
         """OpenAI's envelope."""
@@ -66,10 +64,6 @@ class ResponsesDialect:
         if error.param == "messages":  # what other APIs call it
             told["error"]["param"] = self.conversation_field
         return orjson.dumps(told)
-
-    def error_code(self, body: bytes) -> str:
-        """Its code, else its type."""
-        return failure_in(body).code
 
     def parse_request(self, body: bytes) -> Request:
         """Raises `InvalidRequest`: not JSON, not an object, or a field of the wrong type."""
@@ -101,11 +95,6 @@ class ResponsesDialect:
         """Raises `ValueError` when the body is not a response."""
         return answer_of(_response(body))
 
-    def usage_of(self, body: bytes) -> Mapping[str, object] | None:
-        """The field ``usage``, if it is an object."""
-        found = orjson.loads(body).get("usage")
-        return found if isinstance(found, dict) else None
-
     def render_answer(
         self, body: bytes, before: Answer, after: Answer, verdict: Mapping[str, object] | None, others: Sequence[Mapping[str, object]] = ()
     ) -> bytes:
@@ -119,12 +108,14 @@ class ResponsesDialect:
         """A stage's answer in the form that the request asks for."""
         return replace(own_answer(exchange), id=own_id(exchange))
 
-    def render_own(self, exchange: Exchange, verdict: Mapping[str, object] | None) -> tuple[str, bytes]:
-        """Content type and bytes of a stage's answer."""
-        answer = exchange.answer or own_answer(exchange)
-        if exchange.original.stream:
-            return "text/event-stream; charset=utf-8", own_events(exchange, answer, verdict)
-        return "application/json", own_body(exchange, answer, verdict)
+    def own_body(self, exchange: Exchange, answer: Answer) -> dict[str, Any]:
+        """The response."""
+        return own_response(exchange, answer)
+
+    def own_events(self, exchange: Exchange, answer: Answer, verdict: Mapping[str, object] | None) -> bytes:
+        """The response's events, one after another as the API sends them."""
+        response = own_response(exchange, answer)
+        return to_events(response if verdict is None else {**response, EXTENSION: verdict}, b"")
 
     def recogniser(self, exchange: Exchange, body: bytes) -> ResponsesShapes:
         """What was asked for is in the `body` as it was sent."""
@@ -134,10 +125,6 @@ class ResponsesDialect:
         """Where a form was asked for, an answer leaves whole too: text before a call would not be JSON with the text after it."""
         stored = exchange.original.params.get("store") is not False
         return ResponsesCallFilter(whole=whole or exchange.wants.form != "text", stored=stored)
-
-    def refuse_calls(self, exchange: Exchange, own: Collection[str]) -> None:
-        """Take the tools `own` out, or forbid all calls."""
-        withhold(exchange, own, {"tool_choice": "none"})
 
     def stream(self, *, separate: bool = False) -> ResponsesStream:
         """A reader for one streamed answer; every event does one thing."""

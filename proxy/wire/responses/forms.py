@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from proxy.wire.bodies import EXTENSION
 from proxy.wire.responses import events
 
 Payload = dict[str, Any]
@@ -30,6 +31,7 @@ def to_events(response: Mapping[str, Any], asked: bytes) -> bytes:
 
 def _payloads(response: Mapping[str, Any]) -> Iterator[Payload]:
     begun = {**response, "status": "in_progress", "output": [], "usage": None, "error": None, "incomplete_details": None}
+    begun.pop(EXTENSION, None)
     for kind in events.BEGINS[:2]:
         yield {"type": kind, "response": begun}
     for index, item in enumerate(response["output"]):

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from proxy.errors import ProxyError
 from proxy.exchange import Answer, Choice, ToolCall
 from proxy.wire import sse
-from proxy.wire.dialect import StreamPiece
+from proxy.wire.dialect import AnswerStream, StreamPiece
 from proxy.wire.responses import events
 from proxy.wire.responses.beside import Beside
 from proxy.wire.responses.events import Place, event_of, index_of, place_of, response_of
@@ -31,11 +31,11 @@ _PLACED = (events.TEXT, events.TEXT_DONE, events.REFUSAL, events.REFUSAL_DONE, e
 """Events of a text, or refusal, that name its item's and its part's positions."""
 
 
-class ResponsesStream:
-    """Implements `proxy.wire.dialect.AnswerStream`. There is one choice: 0."""
+class ResponsesStream(AnswerStream):
+    """There is one choice: 0."""
 
     def __init__(self) -> None:
-        self._splitter = sse.EventSplitter()
+        super().__init__()
         self._texts: dict[Place, list[str]] = {}
         self._refusals: dict[Place, list[str]] = {}
         self._beside = Beside()
@@ -51,22 +51,9 @@ class ResponsesStream:
         self._model = self._id = ""
         self._end: dict[str, Any] | None = None
         """The response as the last event has it."""
-        self.usage: dict[str, Any] | None = None
-        self.error: Mapping[str, object] | None = None
-        self.done = False
-        self.unreadable = ""
         self._leaving = Leaving(self._texts, self._refusals)
 
     # ---- reading ----
-
-    def feed(self, chunk: bytes) -> list[StreamPiece]:
-        """The pieces that `chunk` completes."""
-        return [piece for event in self._splitter.feed(chunk) for piece in self._pieces(event)]
-
-    def finish(self) -> list[StreamPiece]:
-        """What was left without a blank line, made whole."""
-        event = self._splitter.finish()
-        return [] if event is None else list(self._pieces(event))
 
     @property
     def complete(self) -> bool:
@@ -94,7 +81,7 @@ class ResponsesStream:
             return
         if self.done or event.done:
             if not event.done:  # clients have stopped reading, and nobody is to read what was not judged
-                self.unreadable = self.unreadable or "what follows the end of the response is not read"
+                self._miss("what follows the end of the response is not read")
             self.done = True
             self._leaving.behind.append((event.raw, event.done))
             yield StreamPiece(event.raw, done=True)
@@ -105,7 +92,7 @@ class ResponsesStream:
             yield StreamPiece(event.raw)
             return
         if payload is None:
-            self.unreadable = self.unreadable or "an event is none of this API's"
+            self._miss("an event is none of this API's")
             yield StreamPiece(event.raw)
             return
         self._leaving.came(event.raw, payload)
@@ -114,7 +101,7 @@ class ResponsesStream:
     def _event(self, raw: bytes, event: dict[str, Any]) -> Iterator[StreamPiece]:
         kind = event["type"]
         if kind in _PLACED and not all(isinstance(event.get(name), int) for name in ("output_index", "content_index")):
-            self.unreadable = self.unreadable or f"an event {kind} does not say which text is its own"  # clients may put it elsewhere
+            self._miss(f"an event {kind} does not say which text is its own")  # clients may put it elsewhere
         if kind == events.TEXT:
             yield from self._text(raw, event)
         elif kind == events.REFUSAL:
@@ -142,7 +129,7 @@ class ResponsesStream:
             if kind == events.ITEM_DONE:
                 self._items[index_of(event)] = item
         elif kind not in (events.TEXT_DONE, events.REFUSAL_DONE, events.PART, events.PART_DONE) and events.is_unread(event):
-            self.unreadable = self.unreadable or f"text in an event {kind[:80]} is not read"
+            self._miss(f"text in an event {kind[:80]} is not read")
         if "output_index" not in event:
             return StreamPiece(raw, payload=event)
         parts = kind in (events.TEXT_DONE, events.ITEM, events.ITEM_DONE)
@@ -152,7 +139,7 @@ class ResponsesStream:
     def _text(self, raw: bytes, event: dict[str, Any]) -> Iterator[StreamPiece]:
         place, text = place_of(event), events.said(event)
         if place in self._whole:
-            self.unreadable = self.unreadable or f"output[{place[0]}].content[{place[1]}] goes on behind its end"
+            self._miss(f"output[{place[0]}].content[{place[1]}] goes on behind its end")
         yield from self._gap(place, text, event)
         self._texts.setdefault(place, []).append(text)
         self._logprobs += token_logprobs(event)
@@ -161,7 +148,7 @@ class ResponsesStream:
     def _gap(self, place: Place, text: str, event: Mapping[str, Any]) -> Iterator[StreamPiece]:
         """What stands between the texts before and the first word of another one."""
         if text and self._last not in (None, place) and any(self._texts.get(place, ())):
-            self.unreadable = self.unreadable or "texts that come by turns are not read"
+            self._miss("texts that come by turns are not read")
         self._last = place if text else self._last
         if text and not any(self._texts.get(place, ())) and any(any(parts) for parts in self._texts.values()):
             payload = {**self._delta(place, event), GAP_MARK: True}
@@ -187,7 +174,7 @@ class ResponsesStream:
         elif kind in (events.PART, events.ITEM):
             opened = event.get("part" if kind == events.PART else "item")
             if isinstance(opened, dict) and any(opened.get(name) for name in ("text", "refusal", "content")):
-                self.unreadable = self.unreadable or f"text in an event {kind} is not read"
+                self._miss(f"text in an event {kind} is not read")
 
     def _told_item(self, position: int, item: object, event: Mapping[str, Any]) -> Iterator[StreamPiece]:
         content = item.get("content") if isinstance(item, dict) and item.get("type") == "message" else None
@@ -199,7 +186,7 @@ class ResponsesStream:
         if kind == "reasoning_text":
             return
         if not is_read(part):
-            self.unreadable = self.unreadable or f"text in output[{place[0]}].content[{place[1]}] is not read"
+            self._miss(f"text in output[{place[0]}].content[{place[1]}] is not read")
         elif isinstance(part, dict) and kind == "output_text":
             yield from self._told(place, part.get("text"), event)
         elif isinstance(part, dict) and kind == "refusal":
@@ -210,11 +197,11 @@ class ResponsesStream:
         self._whole.add(place)
         known = "".join(growing.get(place, ()))
         if not isinstance(text, str | None):
-            self.unreadable = self.unreadable or f"output[{place[0]}].content[{place[1]}] ends with what is no text"
+            self._miss(f"output[{place[0]}].content[{place[1]}] ends with what is no text")
         if not isinstance(text, str) or text == known:
             return
         if not text.startswith(known):
-            self.unreadable = self.unreadable or f"output[{place[0]}].content[{place[1]}] ends with another text than it began"
+            self._miss(f"output[{place[0]}].content[{place[1]}] ends with another text than it began")
             return
         rest = text[len(known) :]
         if not refusal:
@@ -247,7 +234,7 @@ class ResponsesStream:
         known = self._calls.get(position) if position in self._items else None
         if item.get("type") == "function_call":
             if known is not None and any(known.get(name) != item.get(name) for name in ("call_id", "name", "arguments")):
-                self.unreadable = self.unreadable or f"output[{position}] ends as another call than it was"
+                self._miss(f"output[{position}] ends as another call than it was")
             self._calls[position] = known or item
 
     def _named(self, response: Mapping[str, Any]) -> None:
@@ -261,10 +248,6 @@ class ResponsesStream:
 
     def with_text(self, piece: StreamPiece, text: str) -> bytes:
         """`piece`, which leaves, as an event that says `text` instead."""
-        return self._leaving.saying(piece, text)
-
-    def with_refusal(self, piece: StreamPiece, text: str) -> bytes:
-        """`piece`, which carries words of a refusal, as an event that refuses with `text` instead."""
         return self._leaving.saying(piece, text)
 
     def with_texts(self, pieces: Sequence[StreamPiece], before: Answer, after: Answer) -> list[StreamPiece]:
