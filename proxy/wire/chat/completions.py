@@ -15,22 +15,8 @@ import orjson
 
 from proxy.errors import InvalidRequest
 from proxy.exchange import Answer, Choice, Exchange, Message, Request, Tool
-from proxy.wire.bodies import (
-    EXTENSION,
-    as_raw,
-    dumped,
-    flag,
-    kind_of,
-    load,
-    passages_of,
-    raw_fields,
-    raw_items,
-    same,
-    splice_fields,
-    spliced,
-    typed,
-    withhold,
-)
+from proxy.wire import bodies
+from proxy.wire.bodies import as_raw, dumped, flag, kind_of, load, raw_fields, raw_items, same, typed
 from proxy.wire.chat.arguments import with_arguments
 from proxy.wire.chat.message import ChoiceParts, unread
 from proxy.wire.chat.output_requirements import output_requirements_of
@@ -57,8 +43,8 @@ class ChatDialect(Dialect):
         messages, hints = _messages(fields)
         tools = _tools(fields)
         stream = flag(fields, "stream")
-        params = {k: v for k, v in fields.items() if k not in ("model", "messages", "tools", "stream", "functions", EXTENSION)}
-        extension = fields.get(EXTENSION)
+        params = {k: v for k, v in fields.items() if k not in ("model", "messages", "tools", "stream", "functions", bodies.EXTENSION)}
+        extension = fields.get(bodies.EXTENSION)
         legacy = "functions" in fields and fields["functions"] is not None and fields.get("tools") is None
         return Request(
             model=model,
@@ -68,10 +54,10 @@ class ChatDialect(Dialect):
             stream=stream,
             wants=output_requirements_of(params),
             read_wants=output_requirements_of,
-            passages=passages_of(extension) if extension is not None else (),
+            passages=bodies.passages_of(extension) if extension is not None else (),
             has_context="context" in (extension or {}),
             message_hints=hints,
-            wire=_Wire(body, legacy=legacy, extended=EXTENSION in fields),
+            wire=_Wire(body, legacy=legacy, extended=bodies.EXTENSION in fields),
             size=len(body),
         )
 
@@ -85,14 +71,14 @@ class ChatDialect(Dialect):
         if same_messages and same_tools and same_params and not wire.extended and not request.message_hints:
             return wire.body
         raw = raw_fields(wire.body)
-        raw.pop(EXTENSION, None)
+        raw.pop(bodies.EXTENSION, None)
         if not same_messages or request.message_hints:
             sent = [None if i in request.message_hints else message for i, message in enumerate(request.messages)]
-            raw["messages"] = spliced(raw["messages"], sent, exchange.messages)
+            raw["messages"] = bodies.spliced(raw["messages"], sent, exchange.messages)
         if not same_tools:
             self._set_tools(raw, wire, request, exchange.tools)
         if not same_params:
-            splice_fields(raw, request.params, exchange.params)
+            bodies.splice_fields(raw, request.params, exchange.params)
         return msgspec.json.encode(raw)
 
     @staticmethod
@@ -104,7 +90,7 @@ class ChatDialect(Dialect):
         elif wire.legacy:
             raw[key] = dumped([tool["function"] for tool in tools])
         else:
-            raw[key] = spliced(raw[key] if request.tools else msgspec.Raw(b"[]"), request.tools, tools)
+            raw[key] = bodies.spliced(raw[key] if request.tools else msgspec.Raw(b"[]"), request.tools, tools)
 
     def parse_answer(self, body: bytes) -> Answer:
         """Raises `ValueError` when the body is not a chat completion."""
@@ -146,7 +132,7 @@ class ChatDialect(Dialect):
         if own is not None:
             raw["usage"] = dumped(added_up([*others, own]))
         if verdict is not None:
-            raw[EXTENSION] = dumped(verdict)
+            raw[bodies.EXTENSION] = dumped(verdict)
         return msgspec.json.encode(raw)
 
     def own_answer(self, exchange: Exchange) -> Answer:
@@ -172,7 +158,7 @@ class ChatDialect(Dialect):
     def refuse_calls(self, exchange: Exchange, own: Collection[str]) -> None:
         """Take the tools `own` out, or forbid all calls."""
         wire: _Wire = exchange.original.wire
-        withhold(exchange, own, {"function_call" if wire.legacy else "tool_choice": "none"})
+        bodies.withhold(exchange, own, {"function_call" if wire.legacy else "tool_choice": "none"})
 
     def stream(self, *, separate: bool = False) -> ChatStream:
         """A reader for one streamed answer."""
@@ -200,8 +186,8 @@ def _messages(fields: dict[str, Any]) -> tuple[tuple[Message, ...], dict[int, Ma
             raise InvalidRequest(f"messages[{i}]: expected an object, got {kind_of(message)}", param=f"messages[{i}]")
         if not isinstance(message.get("role"), str):
             raise InvalidRequest(f"messages[{i}].role: expected a string, got {kind_of(message.get('role'))}", param=f"messages[{i}].role")
-        if EXTENSION in message:
-            hint = message.pop(EXTENSION)
+        if bodies.EXTENSION in message:
+            hint = message.pop(bodies.EXTENSION)
             if not isinstance(hint, dict):
                 raise InvalidRequest(f"messages[{i}].groundwire: expected an object", param=f"messages[{i}].groundwire")
             hints[i] = hint
@@ -211,7 +197,7 @@ def _messages(fields: dict[str, Any]) -> tuple[tuple[Message, ...], dict[int, Ma
 def _are_plain(messages: list[Any]) -> bool:
     """Whether each has a role and none an extension: all of them are looked at together, for a third of what one after the other takes."""
     try:
-        roles = [message["role"] for message in messages if EXTENSION not in message]
+        roles = [message["role"] for message in messages if bodies.EXTENSION not in message]
     except (TypeError, KeyError):
         return False
     return len(roles) == len(messages) and {*map(type, messages)} == {dict} and {*map(type, roles)} == {str}

@@ -18,21 +18,8 @@ from msgspec.structs import replace
 from proxy.errors import InvalidRequest, ProxyError
 from proxy.exchange import Answer, Exchange, Request, Tool, tool_name
 from proxy.exchange.histories import CONVERSATION, RESPONSE, History
-from proxy.wire.bodies import (
-    EXTENSION,
-    as_raw,
-    dumped,
-    flag,
-    kind_of,
-    load,
-    passages_of,
-    raw_fields,
-    raw_items,
-    same,
-    splice_fields,
-    spliced,
-    typed,
-)
+from proxy.wire import bodies
+from proxy.wire.bodies import as_raw, dumped, flag, kind_of, load, raw_fields, raw_items, same, typed
 from proxy.wire.chat.own_answer import own_answer
 from proxy.wire.dialect import Dialect
 from proxy.wire.responses.forms import to_events
@@ -46,7 +33,7 @@ from proxy.wire.responses.rendering import OUTPUT_ITEMS, Rendering
 from proxy.wire.responses.shapes import asked_of
 from proxy.wire.responses.stream import ResponsesStream
 
-_READ = ("model", "input", "instructions", "tools", "stream", EXTENSION)
+_READ = ("model", "input", "instructions", "tools", "stream", bodies.EXTENSION)
 """Fields that are no parameters."""
 _ELSEWHERE = ("prompt", "previous_response_id", "conversation")
 """Where a request may have its words, or its model, from, if not from itself."""
@@ -78,7 +65,7 @@ class ResponsesDialect(Dialect):
         if same_messages and same_tools and same_params and not wire.extended and wire.goes_on_from is None:
             return wire.body
         raw = raw_fields(wire.body)
-        raw.pop(EXTENSION, None)
+        raw.pop(bodies.EXTENSION, None)
         if wire.goes_on_from:
             raw["previous_response_id"] = dumped(wire.goes_on_from)
         elif wire.goes_on_from == "":
@@ -88,7 +75,7 @@ class ResponsesDialect(Dialect):
         if not same_tools:
             _set_tools(raw, request, exchange.tools)
         if not same_params:
-            splice_fields(raw, request.params, exchange.params)
+            bodies.splice_fields(raw, request.params, exchange.params)
         return msgspec.json.encode(raw)
 
     def parse_answer(self, body: bytes) -> Answer:
@@ -115,7 +102,7 @@ class ResponsesDialect(Dialect):
     def own_events(self, exchange: Exchange, answer: Answer, verdict: Mapping[str, object] | None) -> bytes:
         """The response's events, one after another as the API sends them."""
         response = own_response(exchange, answer)
-        return to_events(response if verdict is None else {**response, EXTENSION: verdict}, b"")
+        return to_events(response if verdict is None else {**response, bodies.EXTENSION: verdict}, b"")
 
     def recogniser(self, exchange: Exchange, body: bytes) -> ResponsesShapes:
         """What was asked for is in the `body` as it was sent."""
@@ -148,7 +135,7 @@ def _request(body: bytes, fields: dict[str, Any], known: Mapping[str, Mapping[st
     reading = read(fields.get("instructions"), fields.get("input"), known)
     stream = flag(fields, "stream")
     params = {name: value for name, value in fields.items() if name not in _READ}
-    wire = _Wire(body, reading, extended=EXTENSION in fields)
+    wire = _Wire(body, reading, extended=bodies.EXTENSION in fields)
     request = Request(
         model=model,
         messages=tuple(reading.messages),
@@ -157,8 +144,8 @@ def _request(body: bytes, fields: dict[str, Any], known: Mapping[str, Mapping[st
         stream=stream,
         wants=output_requirements_of(params),
         read_wants=output_requirements_of,
-        passages=passages_of(fields.get(EXTENSION)),
-        has_context="context" in (fields.get(EXTENSION) or {}),
+        passages=bodies.passages_of(fields.get(bodies.EXTENSION)),
+        has_context="context" in (fields.get(bodies.EXTENSION) or {}),
         message_hints=reading.hints,
         wire=wire,
         brings=len(reading.messages) - isinstance(fields.get("instructions"), str),
@@ -254,7 +241,7 @@ def _set_tools(raw: dict[str, msgspec.Raw], request: Request, tools: Sequence[To
         return
     names = {tool_name(tool) for tool in request.tools}
     given = raw["tools"] if request.tools else msgspec.Raw(b"[]")
-    raw["tools"] = spliced(given, request.tools, tools, lambda tool: _flat_tool(tool, known=tool_name(tool) in names))
+    raw["tools"] = bodies.spliced(given, request.tools, tools, lambda tool: _flat_tool(tool, known=tool_name(tool) in names))
 
 
 def _set_input(raw: dict[str, msgspec.Raw], reading: Reading, exchange: Exchange) -> None:
