@@ -21,9 +21,8 @@ from proxy.offloop import run_in_thread_if_large
 from proxy.ports.upstream import Headers, Reply, is_event_stream
 from proxy.wire import sse
 from proxy.wire.dialect import Recogniser
-from proxy.wire.error_envelopes import envelope
 from proxy.wire.shapes import ABSENT
-from proxy.wire.upstream_errors import failure_in, failure_of
+from proxy.wire.upstream_errors import envelope, failure_in, failure_of
 
 UNREADABLE = "answer_unreadable"
 _HEADERS = frozenset(

@@ -34,11 +34,9 @@ from proxy.server.routes import ActivePolicy, Route, Services
 from proxy.wire.decisions.answers import Billing
 from proxy.wire.dialect import Dialect
 from proxy.wire.http import asgi
-from proxy.wire.http.asgi import RawHeaders, Receive, Responder, Scope
+from proxy.wire.http.asgi import KeepAlive, RawHeaders, Receive, Responder, Scope
 from proxy.wire.http.encodings import decoded
-from proxy.wire.http.forwarding import ClientHeaders, client_headers
-from proxy.wire.http.headers import PREFIX, RequestHints, parse_hints, plain_headers
-from proxy.wire.http.keep_alive import KeepAlive
+from proxy.wire.http.headers import PREFIX, ClientHeaders, RequestHints, client_headers, parse_hints, plain_headers
 from proxy.wire.http.peers import foreign_name, not_from_here
 
 log = logging.getLogger("groundwire.endpoint")

@@ -19,14 +19,13 @@ from proxy.config.settings import Api
 from proxy.errors import ProxyError, UpstreamUnreachable
 from proxy.offloop import run_in_thread_if_large
 from proxy.ports.upstream import Call, Headers, Reply, is_event_stream, limit, read_whole
-from proxy.wire.big_numbers import exact
+from proxy.wire.bodies import exact
 from proxy.wire.chat import forms as chat_forms
-from proxy.wire.error_envelopes import envelope, events_of
-from proxy.wire.messages import forms as messages_forms
-from proxy.wire.responses import forms as responses_forms
+from proxy.wire.messages import events as messages_forms
+from proxy.wire.responses import events as responses_forms
 from proxy.wire.sse import EventSplitter
 from proxy.wire.translation.pieces import payload_of
-from proxy.wire.upstream_errors import Failure, instead_of_answer, is_own
+from proxy.wire.upstream_errors import Failure, envelope, events_of, instead_of_answer, is_own
 
 _EVENTS, _JSON = "text/event-stream; charset=utf-8", "application/json"
 _BLANK = b" \t\r\n\xef\xbb\xbf"

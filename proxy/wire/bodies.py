@@ -6,7 +6,10 @@ In: a client's bytes. Out: its fields, or an `InvalidRequest` that names the fie
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import json
+import re
+import unicodedata
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -194,3 +197,82 @@ def kind_of(value: object) -> str:
         return "null"
     names = ((bool, "a boolean"), (int | float, "a number"), (str, "a string"), (list, "a list"), (dict, "an object"))
     return next(name for kind, name in names if isinstance(value, kind))
+
+
+_BIG = re.compile(rb"[0-9]{19}")
+_BIG_DIGITS = 19
+"""2**63 has as many."""
+
+
+def exact(text: bytes | str) -> Any:
+    """The value of JSON; an integer that does not fit in 64 bits is an `orjson.Fragment` of its digits. Raises `ValueError`."""
+    data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+    if not _BIG.search(data):
+        return orjson.loads(data)
+    orjson.loads(data)  # stricter than Python's parser: what is no JSON to it is none here
+    try:
+        return json.loads(data, parse_int=_integer)
+    except RecursionError as error:
+        raise ValueError("nested too deep") from error
+
+
+def _integer(digits: str) -> Any:
+    return int(digits) if len(digits.lstrip("-")) < _BIG_DIGITS else orjson.Fragment(digits)
+
+
+_NAMES = """
+    model messages tools tool_choice functions function_call stream stream_options temperature top_p top_k n max_tokens
+    max_completion_tokens
+    stop presence_penalty frequency_penalty logit_bias logprobs top_logprobs response_format seed user metadata parallel_tool_calls
+    reasoning_effort modalities audio prediction service_tier store verbosity web_search_options prompt_cache_key safety_identifier
+    system stop_sequences thinking container mcp_servers context_management output_config output_format
+    input instructions previous_response_id conversation prompt include text reasoning truncation background max_output_tokens
+    max_tool_calls
+    role content name tool_calls tool_call_id refusal reasoning_content type id status call_id output arguments summary encrypted_content
+    source title context citations cache_control is_error tool_use_id image_url input_audio file file_id file_data file_url filename
+    signature data function custom description parameters input_schema strict transcript url groundwire
+"""
+_KNOWN = frozenset(_NAMES.split())
+"""What the three APIs call the fields of a request, its messages or items, their parts, and its tools."""
+_FOLDED = frozenset(key.casefold() for key in _KNOWN)
+_OWN = "input arguments parameters input_schema schema action metadata groundwire logit_bias response_format json"
+_DATA = frozenset(_OWN.split())
+"""Fields of an item, part or tool below which keys are the client's own."""
+
+
+def check_keys(body: bytes, carries: str) -> None:
+    """Raises `InvalidRequest` with the key's name. `body` has been parsed before; `carries` is the field that the conversation stands in.
+    Milliseconds for a megabyte.
+    """
+    fields = json.loads(body, object_pairs_hook=_unique)
+    for key in fields:
+        _check(key)
+    for name in (carries, "system", "tools", "functions"):
+        for key in _keys(fields.get(name)):
+            _check(key)
+
+
+def _keys(value: Any) -> Iterator[str]:
+    """Of all objects below `value`, but for those that are the client's own."""
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if one.__class__ is list:
+            waiting += one
+        elif one.__class__ is dict:
+            yield from one
+            waiting += [below for key, below in one.items() if key not in _DATA and below.__class__ in (list, dict)]
+
+
+def _check(key: str) -> None:
+    if key not in _KNOWN and (meant := unicodedata.normalize("NFKC", key).casefold()) in _FOLDED:
+        raise InvalidRequest(f"the key {key[:80]!r}: write {meant!r}, which some servers take it for", param=key[:80])
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for i, name in enumerate(names) if name in names[:i])
+        raise InvalidRequest(f"the key {twice[:80]!r} stands twice in one object: which of them counts is not defined", param=twice[:80])
+    return found

@@ -19,10 +19,10 @@ from proxy.config.settings import Api
 from proxy.errors import ProxyError
 from proxy.exchange import Answer, Exchange, Message, Request, ToolCall
 from proxy.wire import sse
+from proxy.wire.answers import summed
 from proxy.wire.bodies import EXTENSION, dumped, raw_fields, withhold
 from proxy.wire.shapes import Reading
 from proxy.wire.upstream_errors import failure_in
-from proxy.wire.usage import summed
 
 
 class StreamPiece(Struct, frozen=True):

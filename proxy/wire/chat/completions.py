@@ -16,16 +16,16 @@ import orjson
 from proxy.errors import InvalidRequest
 from proxy.exchange import Answer, Choice, Exchange, Message, Request, Tool
 from proxy.wire import bodies
+from proxy.wire.answers import added_up
 from proxy.wire.bodies import as_raw, dumped, flag, kind_of, load, raw_fields, raw_items, same, typed
 from proxy.wire.chat.arguments import with_arguments
+from proxy.wire.chat.forms import own_answer, own_body, own_events
 from proxy.wire.chat.message import ChoiceParts, unread
 from proxy.wire.chat.output_requirements import output_requirements_of
-from proxy.wire.chat.own_answer import own_answer, own_body, own_events
 from proxy.wire.chat.own_calls import ChatCallFilter
 from proxy.wire.chat.shapes import ChatShapes, asked_of
 from proxy.wire.chat.stream import ChatStream, usage
 from proxy.wire.dialect import Dialect
-from proxy.wire.usage import added_up
 
 
 class ChatDialect(Dialect):

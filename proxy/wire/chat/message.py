@@ -13,7 +13,7 @@ import orjson
 
 from proxy.exchange import Choice, Message, ToolCall
 from proxy.language.text import text_of
-from proxy.wire.ends import end_of
+from proxy.wire.answers import end_of
 
 
 class CallParts:

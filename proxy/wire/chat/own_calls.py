@@ -17,12 +17,11 @@ import orjson
 
 from proxy.exchange import Message, ToolCall
 from proxy.wire import sse
+from proxy.wire.answers import summed
 from proxy.wire.bodies import as_raw, raw_fields, raw_items
 from proxy.wire.chat.message import CallParts, MessageParts, call_entries, continued, tool_calls
 from proxy.wire.dialect import CallFilter, OwnToolTurn
-from proxy.wire.error_envelopes import envelope
-from proxy.wire.upstream_errors import failure_in, is_own
-from proxy.wire.usage import summed
+from proxy.wire.upstream_errors import envelope, failure_in, is_own
 
 _CALLED = ("tool_calls", "function_call")
 """The ``finish_reason`` of an answer that calls tools."""

@@ -15,12 +15,11 @@ from msgspec.structs import replace
 from proxy.errors import ProxyError
 from proxy.exchange import Answer, Usage
 from proxy.wire import sse
+from proxy.wire.answers import added_up, end_of
 from proxy.wire.chat.arguments import rewritten
 from proxy.wire.chat.message import ChoiceParts, delta_text, unread
 from proxy.wire.dialect import AnswerStream, StreamPiece
-from proxy.wire.ends import end_of
 from proxy.wire.upstream_errors import error_event
-from proxy.wire.usage import added_up
 
 
 class ChatStream(AnswerStream):

@@ -16,12 +16,12 @@ from proxy.exchange import Answer, Exchange, Request
 from proxy.wire.bodies import withhold
 from proxy.wire.dialect import Dialect
 from proxy.wire.messages import answers, events, prompts
-from proxy.wire.messages.errors import code_of, envelope
-from proxy.wire.messages.forms import payloads_of
+from proxy.wire.messages.events import payloads_of
 from proxy.wire.messages.own_calls import MessagesCallFilter
 from proxy.wire.messages.requests import read_request
 from proxy.wire.messages.shapes import MessagesShapes, asked_of
 from proxy.wire.messages.stream import MessagesStream
+from proxy.wire.upstream_errors import messages_code, messages_envelope
 
 
 class MessagesDialect(Dialect):
@@ -34,11 +34,11 @@ class MessagesDialect(Dialect):
 
     def error(self, error: ProxyError) -> bytes:
         """Anthropic's envelope."""
-        return orjson.dumps(envelope(error))
+        return orjson.dumps(messages_envelope(error))
 
     def error_code(self, body: bytes) -> str:
         """``error.type``, or what its message says of the prompt's length."""
-        return code_of(body)
+        return messages_code(body)
 
     def parse_request(self, body: bytes) -> Request:
         """Raises `InvalidRequest`: not JSON, not an object, or a field of the wrong type."""
@@ -87,3 +87,26 @@ class MessagesDialect(Dialect):
     def stream(self, *, separate: bool = False) -> MessagesStream:
         """A reader for one streamed answer, whose events do one thing each."""
         return MessagesStream()
+
+
+class MessagesCount:
+    """Implements `proxy.wire.dialect.TokenCount`."""
+
+    path = "/messages/count_tokens"
+
+    def parse(self, body: bytes) -> Request:
+        """The prompt that is to be counted; it has no ``max_tokens``. Raises `InvalidRequest`."""
+        return read_request(body)
+
+    def missing(self, status: int, body: bytes) -> bool:
+        """Whether an upstream's answer says that it has no such path; a model that it does not have it names in the API's envelope."""
+        if status not in (404, 405, 501):
+            return False
+        try:
+            return bool(orjson.loads(body)["type"] != "error")
+        except (ValueError, LookupError, TypeError):
+            return True
+
+    def render(self, tokens: int) -> bytes:
+        """The answer."""
+        return orjson.dumps({"input_tokens": tokens})

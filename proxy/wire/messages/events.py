@@ -5,12 +5,13 @@ Reference: https://docs.anthropic.com/en/api/messages-streaming
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import orjson
 
 from proxy.wire import sse
+from proxy.wire.bodies import exact
 
 STOP = "message_stop"
 
@@ -54,3 +55,79 @@ def stop(verdict: Mapping[str, object] | None) -> bytes:
     type, or a field of ``message_delta``, could become part of the message.
     """
     return encode({"type": STOP} if verdict is None else {"type": STOP, "groundwire": verdict})
+
+
+_TEXTS: Mapping[str, str] = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "signature"}
+"""The field of a block that a delta adds to."""
+
+
+def to_events(message: Mapping[str, Any], asked: bytes) -> bytes:
+    """The events of a message. Raises `ValueError` for what is none."""
+    if not isinstance(message.get("content"), list):
+        raise ValueError("not a message")
+    usage = message["usage"] if isinstance(message.get("usage"), dict) else {}
+    return b"".join(encode(payload) for payload in payloads_of(message, usage)) + stop(None)
+
+
+def payloads_of(message: Mapping[str, Any], final_usage: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The events of a message but for the last, with the usage at its end."""
+    usage = message["usage"] if isinstance(message.get("usage"), dict) else {}
+    begun = {**message, "content": [], "stop_reason": None, "stop_sequence": None, "usage": {**usage, "output_tokens": 0}}
+    yield {"type": "message_start", "message": begun}
+    for index, block in enumerate(block for block in message["content"] if isinstance(block, dict)):
+        yield from _block(index, block)
+    yield ended(message.get("stop_reason") or "end_turn", final_usage, message.get("stop_sequence"))
+
+
+def _block(index: int, block: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    deltas: list[dict[str, Any]] = []
+    start = dict(block)
+    for kind, name in _TEXTS.items():
+        if isinstance(text := block.get(name), str):
+            start[name] = ""
+            deltas += [{"type": kind, name: text}] if text else []
+    if isinstance(block.get("input"), dict):
+        start["input"] = {}
+        deltas.append({"type": "input_json_delta", "partial_json": orjson.dumps(block["input"]).decode()})
+    if isinstance(cited := block.get("citations"), list) and block.get("type") == "text":
+        start["citations"] = []
+        deltas += [{"type": "citations_delta", "citation": one} for one in cited]
+    yield started(index, start)
+    for delta in deltas:
+        yield {"type": "content_block_delta", "index": index, "delta": delta}
+    yield stopped(index)
+
+
+def to_whole(payloads: Iterable[Mapping[str, Any]], *, marked: bool) -> dict[str, Any] | None:
+    """The message that a stream's events come to; None where it broke off, or is none."""
+    message: dict[str, Any] = {}
+    blocks: dict[Any, dict[str, Any]] = {}
+    given: dict[Any, list[str]] = {}
+    for payload in payloads:
+        kind, index, delta = payload.get("type"), payload.get("index"), payload.get("delta")
+        if kind == "message_start" and isinstance(payload.get("message"), dict):
+            message = dict(payload["message"])
+        elif kind == "content_block_start" and isinstance(payload.get("content_block"), dict):
+            blocks[index] = dict(payload["content_block"])
+        elif kind == "content_block_delta" and isinstance(delta, dict) and index in blocks:
+            _absorb(blocks[index], delta, given.setdefault(index, []))
+        elif kind == "message_delta" and isinstance(delta, dict):
+            used = payload.get("usage")
+            message |= {**delta, "usage": {**(message.get("usage") or {}), **(used if isinstance(used, dict) else {})}}
+    if not message or not message.get("stop_reason"):
+        return None
+    for index, pieces in given.items():
+        if told := "".join(pieces):
+            blocks[index]["input"] = exact(told)
+    return {"type": "message", "role": "assistant", "stop_sequence": None, **message, "content": list(blocks.values())}
+
+
+def _absorb(block: dict[str, Any], delta: Mapping[str, Any], given: list[str]) -> None:
+    kind = str(delta.get("type"))
+    name = _TEXTS.get(kind)
+    if name is not None:
+        block[name] = (block.get(name) or "") + str(delta.get(name) or "")
+    elif kind == "input_json_delta":
+        given.append(str(delta.get("partial_json") or ""))
+    elif kind == "citations_delta":
+        block["citations"] = [*(block.get("citations") or ()), delta.get("citation")]

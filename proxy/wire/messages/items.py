@@ -16,8 +16,7 @@ import orjson
 from proxy.exchange import Message
 from proxy.language.text import text_of
 from proxy.wire.bodies import EXTENSION, as_raw, raw_fields, raw_items
-from proxy.wire.messages.blocks import THINKING, block_of, input_of
-from proxy.wire.messages.requests import SYSTEM, Place, Wire
+from proxy.wire.messages.requests import SYSTEM, THINKING, Place, Wire, block_of, input_of
 
 _SYSTEM_ROLES = ("system", "developer")
 _CHAT_FIELDS = ("role", "content", "tool_calls", "tool_call_id", "name", "refusal", "function_call")

@@ -16,13 +16,12 @@ import orjson
 
 from proxy.exchange import Message, ToolCall
 from proxy.wire import sse
+from proxy.wire.answers import summed
 from proxy.wire.bodies import as_raw, raw_items
 from proxy.wire.dialect import CallFilter, OwnToolTurn
-from proxy.wire.error_envelopes import envelope
 from proxy.wire.messages import events
-from proxy.wire.messages.blocks import THINKING, input_of
-from proxy.wire.upstream_errors import failure_in, is_own
-from proxy.wire.usage import summed
+from proxy.wire.messages.requests import THINKING, input_of
+from proxy.wire.upstream_errors import envelope, failure_in, is_own
 
 _CUT = ("max_tokens", "refusal", "model_context_window_exceeded", "pause_turn")
 _GROWING: Mapping[str, tuple[str, str]] = {

@@ -16,9 +16,8 @@ import orjson
 
 from proxy.exchange import Exchange, Message, Tool
 from proxy.wire.bodies import EXTENSION, as_raw, raw_fields, raw_items, same, splice_fields
-from proxy.wire.messages.blocks import THINKING
 from proxy.wire.messages.items import Conversation, Item
-from proxy.wire.messages.requests import Wire
+from proxy.wire.messages.requests import THINKING, Wire
 
 _EARLIER = "[Earlier messages are not shown.]"
 """The user's, where an answer of the assistant's has become the first message: the API wants the user to begin."""

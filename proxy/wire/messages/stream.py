@@ -17,14 +17,12 @@ from msgspec.structs import replace
 from proxy.errors import ProxyError
 from proxy.exchange import Answer, Choice, ToolCall
 from proxy.wire import sse
+from proxy.wire.answers import added_up
 from proxy.wire.dialect import AnswerStream, StreamPiece
 from proxy.wire.messages import events
-from proxy.wire.messages.answers import FINISHES, PARTED, PROVIDERS_CALLS, unread, usage_of
-from proxy.wire.messages.blocks import THINKING
-from proxy.wire.messages.errors import envelope
-from proxy.wire.messages.rewriting import with_arguments, with_texts
-from proxy.wire.upstream_errors import error_event
-from proxy.wire.usage import added_up
+from proxy.wire.messages.answers import FINISHES, PARTED, PROVIDERS_CALLS, unread, usage_of, with_arguments, with_texts
+from proxy.wire.messages.requests import THINKING
+from proxy.wire.upstream_errors import error_event, messages_envelope
 
 
 class _Block(Struct):
@@ -303,7 +301,7 @@ class MessagesStream(AnswerStream):
 
     def failed(self, error: ProxyError) -> bytes:
         """The API's ``error`` event, which its clients raise."""
-        return events.encode(envelope(error))
+        return events.encode(messages_envelope(error))
 
     def end(self, verdict: Mapping[str, object] | None = None, mark: bytes = b"") -> bytes:
         """``message_stop``, unless the stream has ended with an error."""

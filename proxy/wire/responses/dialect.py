@@ -7,9 +7,9 @@ the object it was goes out in the bytes it came in.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import orjson
@@ -18,15 +18,14 @@ from msgspec.structs import replace
 from proxy.errors import InvalidRequest, ProxyError
 from proxy.exchange import Answer, Exchange, Request, Tool, tool_name
 from proxy.exchange.histories import CONVERSATION, RESPONSE, History
+from proxy.exchange.output_requirements import OutputRequirements
 from proxy.wire import bodies
-from proxy.wire.bodies import as_raw, dumped, flag, kind_of, load, raw_fields, raw_items, same, typed
-from proxy.wire.chat.own_answer import own_answer
+from proxy.wire.bodies import as_raw, dumped, flag, is_number, kind_of, load, object_of, raw_fields, raw_items, same, typed
+from proxy.wire.chat.forms import own_answer
 from proxy.wire.dialect import Dialect
-from proxy.wire.responses.forms import to_events
+from proxy.wire.responses.events import to_events
 from proxy.wire.responses.items import Origin, Reading, read
-from proxy.wire.responses.output import answer_of, rendered
-from proxy.wire.responses.output_requirements import output_requirements_of
-from proxy.wire.responses.own_answer import own_id, own_response
+from proxy.wire.responses.output import answer_of, own_id, own_response, rendered
 from proxy.wire.responses.own_calls import ResponsesCallFilter
 from proxy.wire.responses.recognising import ResponsesShapes
 from proxy.wire.responses.rendering import OUTPUT_ITEMS, Rendering
@@ -275,3 +274,38 @@ def _response(body: bytes) -> dict[str, Any]:
     if not isinstance(found, dict) or not isinstance(found.get("output"), list):
         raise ValueError("not a response")
     return found
+
+
+_SAMPLING = ("temperature", "top_p")
+
+
+def output_requirements_of(params: Mapping[str, Any]) -> OutputRequirements:
+    """Read from them."""
+    form = object_of(object_of(params.get("text")).get("format"))
+    kind = str(form.get("type", "text"))
+    limit = params.get("max_output_tokens")
+    return OutputRequirements(
+        form="text" if kind == "text" else "json" if kind.startswith("json") else "constrained",
+        schema=form.get("schema"),
+        shown_schema=form if kind == "json_schema" else None,
+        calls=_calls(params.get("tool_choice")),
+        chosen_tools=frozenset(_chosen(params.get("tool_choice"))),
+        max_output_tokens=limit if isinstance(limit, int) and not isinstance(limit, bool) and limit > 0 else None,
+        stream_usage=True,
+        sampling={name: params[name] for name in _SAMPLING if is_number(params.get(name))},
+    )
+
+
+def _calls(choice: object) -> Literal["auto", "none", "required"]:
+    """An object forces a call, unless it lists the tools that are allowed and says otherwise."""
+    if isinstance(choice, Mapping):
+        choice = choice.get("mode") if choice.get("type") == "allowed_tools" else "required"
+    return "none" if choice == "none" else "required" if choice == "required" else "auto"
+
+
+def _chosen(choice: object) -> Iterator[str]:
+    if isinstance(choice, Mapping):
+        listed = choice.get("tools")
+        for entry in (choice, *(listed if isinstance(listed, list) else ())):
+            if isinstance(entry, Mapping) and entry.get("type") in ("function", "custom") and isinstance(entry.get("name"), str):
+                yield entry["name"]

@@ -17,16 +17,15 @@ import orjson
 
 from proxy.exchange import Message, ToolCall
 from proxy.wire import sse
+from proxy.wire.answers import summed
 from proxy.wire.bodies import as_raw, raw_items
 from proxy.wire.dialect import CallFilter, OwnToolTurn
-from proxy.wire.error_envelopes import envelope
 from proxy.wire.responses import events
 from proxy.wire.responses.events import encode, event_of, index_of, response_of
 from proxy.wire.responses.items import chat_call, is_call
 from proxy.wire.responses.output import joined, texts_of
 from proxy.wire.responses.rendering import OUTPUT_ITEMS
-from proxy.wire.upstream_errors import failure_in
-from proxy.wire.usage import summed
+from proxy.wire.upstream_errors import envelope, failure_in
 
 
 class _Event(msgspec.Struct, frozen=True):

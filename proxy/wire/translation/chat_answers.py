@@ -11,12 +11,11 @@ from typing import Any
 import orjson
 
 from proxy.wire import sse
+from proxy.wire.answers import end_of
 from proxy.wire.chat.message import Calls, call_entries
-from proxy.wire.ends import end_of
-from proxy.wire.messages.errors import TYPES
 from proxy.wire.translation import pieces
 from proxy.wire.translation.pieces import listed, made_call_id, number, payload_of, prefixed, words
-from proxy.wire.upstream_errors import Failure, failure_of, instead_of_answer
+from proxy.wire.upstream_errors import TYPES, Failure, failure_of, instead_of_answer
 
 _PARTED = "\n\n"
 """Between two texts that another API keeps apart."""

@@ -11,10 +11,30 @@ from typing import Any
 import orjson
 
 from proxy.wire.translation import neutral
-from proxy.wire.translation.fields import Field, among, read_fields, written
-from proxy.wire.translation.neutral import fitting, malformed, objects, of_result, parts_of, string, text_of, unsealed, with_failure
-from proxy.wire.translation.turns import templated
-from proxy.wire.translation.wishes import chat_form, openai_choice, stops_of, to_chat_choice, to_chat_form, user_of
+from proxy.wire.translation.fields import (
+    Field,
+    among,
+    chat_form,
+    openai_choice,
+    read_fields,
+    stops_of,
+    to_chat_choice,
+    to_chat_form,
+    user_of,
+    written,
+)
+from proxy.wire.translation.neutral import (
+    fitting,
+    malformed,
+    objects,
+    of_result,
+    parts_of,
+    string,
+    templated,
+    text_of,
+    unsealed,
+    with_failure,
+)
 
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 CACHES = "a hint to the provider's cache"

@@ -10,8 +10,8 @@ from typing import Any
 
 import orjson
 
-from proxy.wire.big_numbers import exact
-from proxy.wire.ends import end_of
+from proxy.wire.answers import end_of
+from proxy.wire.bodies import exact
 from proxy.wire.messages import events
 from proxy.wire.messages.shapes import BLOCKS
 from proxy.wire.sse import Event

@@ -13,13 +13,24 @@ import orjson
 
 from proxy.wire.translation import neutral
 from proxy.wire.translation.chat_requests import CACHES
-from proxy.wire.translation.fields import Field, among, at_most, read_fields, written
+from proxy.wire.translation.fields import (
+    Field,
+    among,
+    at_most,
+    messages_choice,
+    messages_form,
+    read_fields,
+    to_messages_choice,
+    to_messages_form,
+    written,
+)
 from proxy.wire.translation.neutral import (
     arguments_of,
     fitting,
     malformed,
     objects,
     of_result,
+    opened_by_user,
     parts_of,
     sealed,
     split_data_url,
@@ -27,8 +38,6 @@ from proxy.wire.translation.neutral import (
     text_of,
     unsealed,
 )
-from proxy.wire.translation.turns import opened_by_user
-from proxy.wire.translation.wishes import messages_choice, messages_form, to_messages_choice, to_messages_form
 
 
 def _thinking(value: Any) -> None:

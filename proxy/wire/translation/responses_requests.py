@@ -15,9 +15,18 @@ from proxy.ports.upstream import Past
 from proxy.wire.responses.items import item_type
 from proxy.wire.translation import neutral
 from proxy.wire.translation.chat_requests import CACHE_OPTIONS, CACHES, EFFORTS, MARKS, read_turns
-from proxy.wire.translation.fields import Field, among, read_fields, written
+from proxy.wire.translation.fields import (
+    Field,
+    among,
+    openai_choice,
+    read_fields,
+    responses_form,
+    to_responses_choice,
+    to_responses_form,
+    user_of,
+    written,
+)
 from proxy.wire.translation.neutral import fitting, malformed, objects, of_result, parts_of, sealed, string, text_of, unsealed, with_failure
-from proxy.wire.translation.wishes import openai_choice, responses_form, to_responses_choice, to_responses_form, user_of
 
 FIELDS: tuple[Field, ...] = (
     Field("max_output_tokens", "max_tokens"),

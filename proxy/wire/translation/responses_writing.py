@@ -7,9 +7,9 @@ from typing import Any
 
 import orjson
 
-from proxy.wire.ends import GOOD
+from proxy.wire.answers import GOOD
 from proxy.wire.responses import events
-from proxy.wire.responses.own_answer import ECHOED
+from proxy.wire.responses.output import ECHOED
 from proxy.wire.translation import pieces
 from proxy.wire.translation.neutral import sealed
 from proxy.wire.translation.responses_requests import spaces_of

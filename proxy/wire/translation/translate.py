@@ -16,19 +16,16 @@ from msgspec import Struct
 from proxy.config.settings import Api
 from proxy.errors import UpstreamUnreachable
 from proxy.ports.upstream import Past
-from proxy.wire.big_numbers import exact
-from proxy.wire.bodies import EXTENSION, load
-from proxy.wire.error_envelopes import envelope
+from proxy.wire.bodies import EXTENSION, exact, load
 from proxy.wire.sse import EventSplitter
 from proxy.wire.translation import chat_requests, messages_requests, responses_requests
 from proxy.wire.translation.chat_answers import ChatReader, ChatWriter
-from proxy.wire.translation.halves import Halves
 from proxy.wire.translation.messages_answers import MessagesReader, MessagesWriter
 from proxy.wire.translation.neutral import Bounds, NeutralRequest
-from proxy.wire.translation.pieces import AnswerReader, AnswerWriter, Begun, Closed, Failed, Finished, InTurn, Piece
+from proxy.wire.translation.pieces import AnswerReader, AnswerWriter, Begun, Closed, Failed, Finished, Halves, InTurn, Piece
 from proxy.wire.translation.responses_answers import ResponsesReader
 from proxy.wire.translation.responses_writing import ResponsesWriter
-from proxy.wire.upstream_errors import failure_in, is_own
+from proxy.wire.upstream_errors import envelope, failure_in, is_own
 
 APIS: tuple[Api, ...] = get_args(Api)
 PATHS: Mapping[Api, str] = {"chat": "/chat/completions", "responses": "/responses", "messages": "/messages"}

@@ -1,17 +1,59 @@
-"""A text that stands in several parts of an answer, and was changed as a whole: what each part says now.
+"""Why an answer ends, in chat's words, whatever its server calls it: one table for all APIs.
 
-In: the parts' texts and the text that is to stand in them. Out: as many texts, which joined are the new one. Sentences that were not
-changed stay in their parts to the character; of one that was, what is new stands where the first changed character stood.
+``stop``, ``length``, ``tool_calls`` and ``content_filter`` have many spellings (vLLM, TGI, Gemini, Mistral, Cohere, Bedrock, GLM, DeepSeek,
+Ollama); an end that is not known is told as what it is, and never as a good one. ``""``, which Ollama and others send with each chunk,
+is no end.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from difflib import SequenceMatcher
+from functools import reduce
 from itertools import accumulate
+from typing import Any
 
 from proxy.language.text import SentenceSplitter
+from proxy.wire.bodies import is_number
+
+_SPELLINGS: Mapping[str, str] = {
+    "stop": "end end_turn eos eos_token complete completed finished stop_sequence stop_token finish_reason_stop",
+    "length": "max_tokens max_new_tokens max_output_tokens max_length model_length model_context_window_exceeded"
+    " context_length_exceeded error_limit token_limit",
+    "tool_calls": "tool_call tool_use function_call function_calls",
+    "content_filter": "blocklist content_filtered error_toxic filtered guardrail_intervened image_safety prohibited_content recitation"
+    " refusal safety sensitive spii",
+}
+_KNOWN = {spelling: end for end, spellings in _SPELLINGS.items() for spelling in (end, *spellings.split())}
+GOOD = frozenset(("stop", "tool_calls"))
+"""Ends of an answer that is whole."""
+
+
+def end_of(reason: object) -> str | None:
+    """The end that a ``finish_reason`` or ``stop_reason`` tells; None where it tells none. 0.2 µs."""
+    if not isinstance(reason, str) or not reason or reason.isspace():
+        return None
+    return _KNOWN.get(reason) or _KNOWN.get(reason.lower().removeprefix("finish_reason_"), reason)
+
+
+def summed(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> dict[str, Any]:
+    """Two usage objects added up, figure by figure."""
+    total = dict(now)
+    for key, value in (before or {}).items():
+        other = total.get(key)
+        if isinstance(value, dict):
+            total[key] = summed(value, other if isinstance(other, dict) else {})
+        elif is_number(value):
+            total[key] = value + other if is_number(other) else value
+        elif other is None:
+            total[key] = value
+    return total
+
+
+def added_up(usages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The usage of several answers, figure by figure; what is no figure is the last one's."""
+    return reduce(summed, usages, {})
 
 
 def spread(parts: Sequence[str], text: str) -> list[str]:
