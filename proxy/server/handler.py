@@ -31,7 +31,7 @@ from proxy.offloop import LARGE, run_in_thread_if_large
 from proxy.ports.upstream import Call, Reply
 from proxy.server.cross_origin import is_preflight, origin_of
 from proxy.server.routes import ActivePolicy, Route, Services
-from proxy.wire.decisions.answers import Billing
+from proxy.wire.decisions.asked import Billing
 from proxy.wire.dialect import Dialect
 from proxy.wire.http import asgi
 from proxy.wire.http.asgi import KeepAlive, RawHeaders, Receive, Responder, Scope
