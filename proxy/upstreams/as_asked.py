@@ -18,7 +18,7 @@ from msgspec import Struct
 from proxy.config.settings import Api
 from proxy.errors import ProxyError, UpstreamUnreachable
 from proxy.offloop import run_in_thread_if_large
-from proxy.ports.upstream import Call, Headers, Reply, is_event_stream, limit, read_whole
+from proxy.ports.upstream import Call, Headers, Reply, WrappedReply, is_event_stream, limit, read_whole
 from proxy.wire.bodies import exact
 from proxy.wire.chat import forms as chat_forms
 from proxy.wire.messages import events as messages_forms
@@ -96,13 +96,13 @@ class _Whole(Struct):
         await self.reply.close()
 
 
-class _AsAsked:
+class _AsAsked(WrappedReply):
     """Implements `proxy.ports.upstream.Reply`."""
 
     def __init__(self, reply: Reply, api: Api, call: Call, max_bytes: int) -> None:
-        self._reply, self._api, self._max_bytes = reply, api, max_bytes
+        super().__init__(reply)
+        self._api, self._max_bytes = api, max_bytes
         self._asked, self._streams = call.body if isinstance(call.body, bytes) else b"", call.stream
-        self.status, self.headers, self.upstream, self.attempts = reply.status, reply.headers, reply.upstream, reply.attempts
         self._body: bytes | None = None
         """All of it, where that was read."""
         self._first = b""
@@ -190,10 +190,6 @@ class _AsAsked:
         return orjson.dumps(made)
 
     # ---- its bytes ----
-
-    async def read(self) -> bytes:
-        """The whole body."""
-        return b"".join([chunk async for chunk in self.chunks()])
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """The body in pieces. Raises `UpstreamUnreachable`, `UpstreamTimeout`."""

@@ -78,8 +78,8 @@ class _Spreading:
 
     def put(self, at: int, before: str, after: str) -> None:
         """`after` in place of `before`, which stood at character `at`."""
-        head = _common(before, after)
-        tail = _common(before[head:][::-1], after[head:][::-1])
+        head = common(before, after)
+        tail = common(before[head:][::-1], after[head:][::-1])
         while tail and not before[len(before) - tail].isspace():  # the last letters of two words that only end alike
             tail -= 1
         self._keep(at, before[:head])
@@ -101,7 +101,7 @@ class _Spreading:
         return min(bisect_right(self._ends, at), len(self._ends) - 1)
 
 
-def _common(one: str, other: str) -> int:
+def common(one: str, other: str) -> int:
     """How many characters both begin with."""
     return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 

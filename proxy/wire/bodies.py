@@ -109,6 +109,15 @@ def flag(fields: Mapping[str, Any], name: str) -> bool:
     return value is True
 
 
+def object_in(data: bytes) -> dict[str, Any] | None:
+    """The object that is this JSON; None for what is none."""
+    try:
+        found = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
 def object_of(value: object) -> Mapping[str, Any]:
     """An object's fields; none where it is something else."""
     if type(value) is dict:

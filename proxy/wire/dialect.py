@@ -147,9 +147,6 @@ class Recogniser(Protocol):
     def events(self, fields: Any) -> list[dict[str, Any]]:
         """What leaves for an event of a stream."""
 
-    def end(self) -> list[dict[str, Any]]:
-        """The stream is over: what is still to leave."""
-
     def error(self, fields: Any) -> Any:
         """The API's own error with what is recognised of it; `proxy.wire.shapes.ABSENT` where it is none."""
 

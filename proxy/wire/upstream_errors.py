@@ -19,6 +19,7 @@ from msgspec import Struct
 from proxy.config.settings import Api
 from proxy.errors import ContextLengthExceeded, ProxyError
 from proxy.wire import sse
+from proxy.wire.bodies import object_in
 from proxy.wire.messages import events as messages_events
 from proxy.wire.responses import events as responses_events
 
@@ -191,11 +192,8 @@ def _is_silent(choice: object) -> bool:
 
 def is_own(api: Speech, body: bytes) -> bool:
     """Whether an error's body is in the API's envelope already."""
-    try:
-        found = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        return False
-    if not isinstance(found, dict) or not isinstance(error := found.get("error"), dict):
+    found = object_in(body) or {}
+    if not isinstance(error := found.get("error"), dict):
         return False
     fine = isinstance(error.get("message"), str) and bool(error["message"])
     return fine and (api != "messages" or (found.get("type") == "error" and isinstance(error.get("type"), str)))

@@ -175,6 +175,24 @@ def call_entries(message: Mapping[str, Any]) -> list[tuple[dict[str, Any], bool]
     return found
 
 
+def choices_of(chunk: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The choices of a chunk, or of a completion."""
+    choices = chunk.get("choices")
+    return [choice for choice in choices if isinstance(choice, dict)] if isinstance(choices, list) else []
+
+
+def index_of(choice: Mapping[str, Any]) -> int:
+    """Its number."""
+    index = choice.get("index")
+    return index if isinstance(index, int) else 0
+
+
+def delta_of(choice: Mapping[str, Any]) -> dict[str, Any]:
+    """What a chunk adds to it."""
+    delta = choice.get("delta")
+    return delta if isinstance(delta, dict) else {}
+
+
 def said_in(fields: Mapping[str, Any], name: str) -> str:
     """The text in a field; "" where it has none."""
     value = fields.get(name)

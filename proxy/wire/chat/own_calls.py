@@ -18,8 +18,8 @@ import orjson
 from proxy.exchange import Message, ToolCall
 from proxy.wire import sse
 from proxy.wire.answers import summed
-from proxy.wire.bodies import as_raw, raw_fields, raw_items
-from proxy.wire.chat.message import CallParts, MessageParts, call_entries, continued, tool_calls
+from proxy.wire.bodies import as_raw, object_in, raw_fields, raw_items
+from proxy.wire.chat.message import CallParts, MessageParts, call_entries, continued, delta_of, tool_calls
 from proxy.wire.dialect import CallFilter, OwnToolTurn
 from proxy.wire.upstream_errors import envelope, failure_in, is_own
 
@@ -81,7 +81,7 @@ class ChatCallFilter(CallFilter):
             self._ended = True
             self._undecided.append(_Event(event.raw, end=True))
             return self._drain()
-        chunk = _object(event.data)
+        chunk = object_in(event.data)
         calls = self._absorb(chunk) if chunk is not None else []
         self._decide(calls)
         self._undecided.append(_Event(event.raw, chunk, calls))
@@ -96,7 +96,7 @@ class ChatCallFilter(CallFilter):
             return []
         if isinstance(choice.get("finish_reason"), str):
             self._finish, self._ended = choice["finish_reason"], True
-        return self._message.absorb(_delta(choice))
+        return self._message.absorb(delta_of(choice))
 
     def _decide(self, calls: Sequence[CallParts], *, final: bool = False) -> None:
         for call in calls:
@@ -126,12 +126,12 @@ class ChatCallFilter(CallFilter):
         ends = isinstance(choice.get("finish_reason"), str)
         if self._stripping and (ends or any(call.own or call.new_index != call.index for call in event.calls)):
             return self._without_own(event, event.chunk, choice, ends)
-        says = ends or event.calls or _says(_delta(choice)) or choice.get("logprobs")
+        says = ends or event.calls or _says(delta_of(choice)) or choice.get("logprobs")
         return self._put(event) if says else self._silent(event)
 
     def _without_own(self, event: _Event, chunk: dict[str, Any], choice: dict[str, Any], ends: bool) -> bytes:
         """The event without its own calls; its end waits."""
-        delta, kept = dict(_delta(choice)), []
+        delta, kept = dict(delta_of(choice)), []
         for (entry, legacy), call in zip(call_entries(delta), event.calls, strict=True):
             if legacy and call.own:
                 delta.pop("function_call")
@@ -179,7 +179,7 @@ class ChatCallFilter(CallFilter):
         choice = _choice(new)
         if choice is not None:
             self._head = self._head or {key: new[key] for key in ("id", "created") if key in new}
-            text = _delta(choice).get("content")
+            text = delta_of(choice).get("content")
             self._last = text[-1] if isinstance(text, str) and text else self._last
         return event.raw if new is chunk and event.raw else sse.encode(orjson.dumps(new))
 
@@ -188,7 +188,7 @@ class ChatCallFilter(CallFilter):
         choice = _choice(chunk)
         if choice is None:
             return {**chunk, **(self._head or {})}
-        delta = {key: value for key, value in _delta(choice).items() if key != "role"}
+        delta = {key: value for key, value in delta_of(choice).items() if key != "role"}
         text = delta.get("content")
         if isinstance(text, str) and text and self._last:
             if not self._parted and not self._last.isspace():
@@ -239,7 +239,7 @@ class ChatCallFilter(CallFilter):
 
     def failed(self, status: int, body: bytes) -> bytes:
         """An upstream's refusal as the event that tells a client after bytes have left."""
-        error = (_object(body) or {}).get("error") if is_own("chat", body) else envelope("chat", failure_in(body), status)["error"]
+        error = (object_in(body) or {}).get("error") if is_own("chat", body) else envelope("chat", failure_in(body), status)["error"]
         return sse.encode(orjson.dumps({"error": error}))
 
 
@@ -281,23 +281,10 @@ def _ended_plainly(event: _Event) -> _Event:
     return _Event(b"", _with(event.chunk, {**choice, "finish_reason": "stop"}))
 
 
-def _object(data: bytes) -> dict[str, Any] | None:
-    try:
-        found = orjson.loads(data)
-    except orjson.JSONDecodeError:
-        return None
-    return found if isinstance(found, dict) else None
-
-
 def _choice(chunk: Mapping[str, Any]) -> dict[str, Any] | None:
     """The choice; own tools are never offered where several are asked for."""
     choices = chunk.get("choices")
     return choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else None
-
-
-def _delta(choice: Mapping[str, Any]) -> dict[str, Any]:
-    delta = choice.get("delta")
-    return delta if isinstance(delta, dict) else {}
 
 
 def _with(chunk: dict[str, Any], choice: dict[str, Any], *, usage: bool = True) -> dict[str, Any]:

@@ -280,10 +280,6 @@ class ChatShapes:
             choice["delta"] = {}
         return True
 
-    def end(self) -> list[dict[str, Any]]:
-        """Nothing is owed."""
-        return []
-
     def error(self, fields: Any) -> Any:
         """An error of the API."""
         return Fields("error", {"error": ERROR})(fields, self.reading)

@@ -17,7 +17,7 @@ from proxy.exchange import Answer, Usage
 from proxy.wire import sse
 from proxy.wire.answers import added_up, end_of
 from proxy.wire.chat.arguments import rewritten
-from proxy.wire.chat.message import ChoiceParts, delta_text, unread
+from proxy.wire.chat.message import ChoiceParts, choices_of, delta_of, delta_text, index_of, unread
 from proxy.wire.dialect import AnswerStream, StreamPiece
 from proxy.wire.upstream_errors import error_event
 
@@ -82,7 +82,7 @@ class ChatStream(AnswerStream):
         if isinstance(chunk.get("usage"), dict):
             self.usage, self._usage = chunk["usage"], usage(chunk["usage"])
         given = chunk.get("choices")
-        choices = [c for c in given if isinstance(c, dict)] if isinstance(given, list) else []
+        choices = choices_of(chunk)
         if given and not choices:
             self._strange += 1
         elif given:
@@ -109,15 +109,13 @@ class ChatStream(AnswerStream):
         return [self._piece(sse.encode(orjson.dumps(alone)), alone, part) for alone, part in found]
 
     def _piece(self, raw: bytes, chunk: dict[str, Any], choice: dict[str, Any]) -> StreamPiece:
-        index = choice.get("index")
-        index = index if isinstance(index, int) else 0
+        index = index_of(choice)
         parts = self._choices.get(index)
         if parts is None:
             parts = self._choices[index] = ChoiceParts()
         text, finishes = parts.absorb(choice), end_of(choice.get("finish_reason")) is not None
-        delta = choice.get("delta")
-        refusal = isinstance(delta, dict) and bool(delta.get("refusal"))
-        called = isinstance(delta, dict) and bool(delta.get("tool_calls") or delta.get("function_call"))
+        delta = delta_of(choice)
+        refusal, called = bool(delta.get("refusal")), bool(delta.get("tool_calls") or delta.get("function_call"))
         whole = not choice.get("logprobs")
         return StreamPiece(raw, index, text, finishes, divisible=whole, refusal=refusal, called=called, payload=chunk)
 
@@ -193,8 +191,7 @@ class ChatStream(AnswerStream):
 
 def _parts(choice: dict[str, Any]) -> list[dict[str, Any]]:
     """A choice of a chunk as parts that do one thing each: other deltas (role, tool calls, reasoning), text, end."""
-    delta = choice.get("delta")
-    delta = delta if isinstance(delta, dict) else {}
+    delta = delta_of(choice)
     text = delta_text(delta.get("content"))
     has_text = bool(text)
     others = {key: value for key, value in delta.items() if key != "content"}

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from proxy.wire import sse
-from proxy.wire.bodies import exact
+from proxy.wire.bodies import exact, object_in
 
 STOP = "message_stop"
 
@@ -23,11 +23,8 @@ def encode(payload: Mapping[str, Any]) -> bytes:
 
 def read(data: bytes) -> dict[str, Any] | None:
     """An event's data; None for what is no event of the API."""
-    try:
-        found = orjson.loads(data)
-    except orjson.JSONDecodeError:
-        return None
-    return found if isinstance(found, dict) and isinstance(found.get("type"), str) else None
+    found = object_in(data)
+    return found if found is not None and isinstance(found.get("type"), str) else None
 
 
 def started(index: int, block: Mapping[str, Any]) -> dict[str, Any]:

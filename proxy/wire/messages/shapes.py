@@ -239,10 +239,6 @@ class MessagesShapes:
         index, self._open = self._places[self._open], None
         return [{"type": "content_block_stop", "index": index}]
 
-    def end(self) -> list[dict[str, Any]]:
-        """Nothing is owed: a stream that broke off is to be seen as one."""
-        return []
-
     def error(self, fields: Any) -> Any:
         """An error of the API."""
         return _FAILURE(fields, self.reading)

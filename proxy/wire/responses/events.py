@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from proxy.wire import sse
-from proxy.wire.bodies import EXTENSION
+from proxy.wire.bodies import EXTENSION, object_in
 
 Place = tuple[int, int]
 """An output item's position, and a part's position in its content."""
@@ -55,11 +55,8 @@ _SILENT = tuple(
 
 def event_of(data: bytes) -> dict[str, Any] | None:
     """An event's data; None for what is none of this API's."""
-    try:
-        found = orjson.loads(data)
-    except orjson.JSONDecodeError:
-        return None
-    return found if isinstance(found, dict) and isinstance(found.get("type"), str) else None
+    found = object_in(data)
+    return found if found is not None and isinstance(found.get("type"), str) else None
 
 
 def place_of(event: Mapping[str, Any]) -> Place:

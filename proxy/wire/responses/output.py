@@ -9,7 +9,6 @@ Reference: https://platform.openai.com/docs/api-reference/responses/object
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from difflib import SequenceMatcher
 from functools import lru_cache
 from itertools import accumulate
 from typing import Any
@@ -18,8 +17,7 @@ import msgspec
 import orjson
 
 from proxy.exchange import Answer, Choice, Exchange, ToolCall, Usage
-from proxy.language.text import split_sentences
-from proxy.wire.answers import added_up, spread
+from proxy.wire.answers import added_up, common, spread
 from proxy.wire.bodies import as_raw, dumped, raw_fields, raw_items
 from proxy.wire.responses.beside import beside
 from proxy.wire.responses.events import Place
@@ -226,71 +224,30 @@ def _string(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-_MOST_SENTENCES = 2000
-"""Beyond, what lies between the first and the last change counts as changed: the comparison is quadratic at worst."""
-Span = tuple[int, int, int]
-"""Begin and end in the old text, begin in the new one."""
-
-
 def moved(annotation: Any, old: str, new: str) -> Any:
-    """The annotation of `old` as one of `new`; None where its words have been changed."""
+    """An annotation of `old`, whose offsets count its characters, as one of `new`; None where its words may have been changed.
+
+    What lies between the first and the last change counts as changed.
+    """
     if not isinstance(annotation, dict):
         return annotation
     start, end, index = (annotation.get(name) for name in ("start_index", "end_index", "index"))
+    head, tail = _same_ends(old, new)
+    by = len(new) - len(old)
     if isinstance(start, int) and isinstance(end, int):
-        span = next((span for span in kept(old, new) if span[0] <= start and end <= span[1]), None)
-        if span is None:
-            return None
-        by = span[2] - span[0]
-        return {**annotation, "start_index": start + by, "end_index": end + by}
-    if isinstance(index, int) and "filename" in annotation:
-        return {**annotation, "index": _place(index, old, new)}
+        if end <= head:
+            return annotation
+        return {**annotation, "start_index": start + by, "end_index": end + by} if start >= tail else None
+    if isinstance(index, int) and "filename" in annotation:  # a single character's place
+        return {**annotation, "index": index + by if index >= tail else min(index, head)}
     return annotation
 
 
-def _place(index: int, old: str, new: str) -> int:
-    """A single character's place; where that is gone, the end of what stands before it."""
-    before = 0
-    for begin, end, start in kept(old, new):
-        if begin <= index <= end:
-            return start + index - begin
-        if end < index:
-            before = start + end - begin
-    return before
-
-
 @lru_cache(maxsize=8)
-def kept(old: str, new: str) -> tuple[Span, ...]:
-    """What of `old` stands in `new` as it was, in order."""
-    one, other = split_sentences(old), split_sentences(new)
-    if max(len(one), len(other)) > _MOST_SENTENCES:
-        return _ends(old, new)
-    found: list[Span] = []
-    at, start, here, there = 0, 0, 0, 0
-    for a, b, size in SequenceMatcher(None, one, other, autojunk=False).get_matching_blocks():
-        at, here = at + sum(map(len, one[here:a])), a
-        start, there = start + sum(map(len, other[there:b])), b
-        length = sum(map(len, one[a : a + size]))
-        if length:
-            found.append((at, at + length, start))
-    return tuple(_joined(found))
-
-
-def _joined(spans: list[Span]) -> list[Span]:
-    out: list[Span] = []
-    for begin, end, start in spans:
-        if out and out[-1][1] == begin and out[-1][2] + out[-1][1] - out[-1][0] == start:
-            out[-1] = (out[-1][0], end, out[-1][2])
-        else:
-            out.append((begin, end, start))
-    return out
-
-
-def _ends(old: str, new: str) -> tuple[Span, ...]:
-    shorter = min(len(old), len(new))
-    head = next((i for i in range(shorter) if old[i] != new[i]), shorter)
-    tail = next((i for i in range(shorter - head) if old[-1 - i] != new[-1 - i]), shorter - head)
-    return ((0, head, 0), (len(old) - tail, len(old), len(new) - tail))
+def _same_ends(old: str, new: str) -> tuple[int, int]:
+    """Where `old` ends to be as `new` is, and from where on it is so again."""
+    head = common(old, new)
+    return head, len(old) - common(old[head:][::-1], new[head:][::-1])
 
 
 ECHOED: Mapping[str, Any] = {
