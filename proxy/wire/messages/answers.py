@@ -9,21 +9,20 @@ Reference: https://docs.anthropic.com/en/api/messages
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 import orjson
 from msgspec.structs import replace
 
-from proxy.exchange import Answer, Choice, Exchange, ToolCall, Usage
+from proxy.exchange import Answer, Choice, Exchange, Usage
 from proxy.wire.answers import added_up, spread
 from proxy.wire.bodies import as_raw, raw_fields, raw_items
 from proxy.wire.chat.forms import fits
 from proxy.wire.dialect import StreamPiece
 from proxy.wire.messages import events
 from proxy.wire.messages.requests import THINKING, input_of
-from proxy.wire.shapes import strings
 
 FINISHES: Mapping[str, str] = {
     "end_turn": "stop",
@@ -41,25 +40,6 @@ PROVIDERS_CALLS = ("server_tool_use", "mcp_tool_use")
 _SILENT = (*THINKING, "tool_use", "compaction", "container_upload", "fallback")
 _SILENT_ENDS = ("_tool_use", "_tool_result")
 _SPOKEN = ("text", "content", "refusal", "transcript")
-
-
-def parse(body: bytes) -> Answer:
-    """Raises `ValueError` when the body is no message."""
-    fields = orjson.loads(body)
-    if not isinstance(fields, dict) or not isinstance(fields.get("content"), list):
-        raise ValueError("not a message")
-    blocks = [block if isinstance(block, dict) else {} for block in fields["content"]]
-    model, reason = fields.get("model"), fields.get("stop_reason")
-    choice = Choice(
-        0,
-        text="".join(texts_of(blocks).values()),
-        reasoning="".join(str(block.get("thinking") or "") for block in blocks if block.get("type") in THINKING),
-        tool_calls=tuple(_calls(blocks)),
-        finish_reason=FINISHES.get(reason, reason) if isinstance(reason, str) else None,
-        inputs=tuple(text for block in blocks if block.get("type") in PROVIDERS_CALLS for text in strings(block.get("input")) if text),
-    )
-    missed = next((name for block in blocks if (name := unread(block))), "")
-    return Answer((choice,), model if isinstance(model, str) else "", usage_of(fields.get("usage")), unread=missed)
 
 
 def texts_of(blocks: Sequence[Mapping[str, Any]]) -> dict[int, str]:
@@ -145,13 +125,6 @@ def saying(block: Mapping[str, Any], text: str) -> dict[str, Any]:
     if made.get("citations") and str(block.get("text")) not in text:
         made["citations"] = None
     return made
-
-
-def _calls(blocks: Sequence[Mapping[str, Any]]) -> Iterator[ToolCall]:
-    uses = [block for block in blocks if block.get("type") == "tool_use"]
-    for index, block in enumerate(uses):
-        arguments = orjson.dumps(block.get("input") if block.get("input") is not None else {}).decode()
-        yield ToolCall(str(block.get("id") or ""), str(block.get("name") or ""), arguments, index)
 
 
 # ---- an answer of the proxy's own ----

@@ -50,7 +50,10 @@ class MessagesDialect(Dialect):
 
     def parse_answer(self, body: bytes) -> Answer:
         """Raises `ValueError` when the body is no message."""
-        return answers.parse(body)
+        fields = orjson.loads(body)
+        if not isinstance(fields, dict) or not isinstance(fields.get("content"), list):
+            raise ValueError("not a message")
+        return MessagesStream.whole(fields)
 
     def render_answer(
         self, body: bytes, before: Answer, after: Answer, verdict: Mapping[str, object] | None, others: Sequence[Mapping[str, object]] = ()

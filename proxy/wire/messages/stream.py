@@ -22,6 +22,7 @@ from proxy.wire.dialect import AnswerStream, StreamPiece
 from proxy.wire.messages import events
 from proxy.wire.messages.answers import FINISHES, PARTED, PROVIDERS_CALLS, unread, usage_of, with_arguments, with_texts
 from proxy.wire.messages.requests import THINKING
+from proxy.wire.shapes import strings
 from proxy.wire.upstream_errors import error_event, messages_envelope
 
 
@@ -66,6 +67,17 @@ class MessagesStream(AnswerStream):
 
     # ---- reading ----
 
+    @classmethod
+    def whole(cls, message: Mapping[str, Any]) -> Answer:
+        """A whole message as an answer: as of a stream whose blocks begin with all that they say."""
+        stream = cls()
+        stream._message({**message, "content": None})
+        for index, block in enumerate(message["content"]):
+            stream._started(StreamPiece(b""), {"index": index, "content_block": block})
+        stream._reason = reason if isinstance(reason := message.get("stop_reason"), str) else None
+        answer = stream.answer
+        return replace(answer, choices=answer.choices or (Choice(0),), unread=stream._problem)
+
     @property
     def complete(self) -> bool:
         """Whether the message has told why it ends."""
@@ -89,7 +101,7 @@ class MessagesStream(AnswerStream):
             reasoning="".join(block.text for block in blocks if block.kind in THINKING),
             tool_calls=tuple(ToolCall(block.id, block.name, block.text or "{}", i) for i, block in enumerate(uses)),
             finish_reason=FINISHES.get(self._reason, self._reason) if self._reason is not None else None,
-            inputs=tuple(block.text for block in blocks if block.kind in PROVIDERS_CALLS and block.said),
+            inputs=tuple(text for block in blocks if block.kind in PROVIDERS_CALLS for text in _texts_in(block.text) if text),
         )
         return Answer((choice,) if self._blocks or self._reason is not None else (), self._model, usage_of(self.usage))
 
@@ -333,4 +345,12 @@ def _first_text(payload: Mapping[str, Any]) -> bool:
 def _input(block: Mapping[str, Any]) -> str:
     """The arguments that a call's block opens with; an empty object means that they are still to come."""
     given = block.get("input")
-    return orjson.dumps(given).decode() if isinstance(given, dict) and given else ""
+    return orjson.dumps(given).decode() if given else ""
+
+
+def _texts_in(given: str) -> Iterable[str]:
+    """Every text in a call's arguments; all of them as one where they are no JSON."""
+    try:
+        return strings(orjson.loads(given))
+    except orjson.JSONDecodeError:
+        return (given,)

@@ -25,7 +25,7 @@ from proxy.wire.chat.forms import own_answer
 from proxy.wire.dialect import Dialect
 from proxy.wire.responses.events import to_events
 from proxy.wire.responses.items import Origin, Reading, read
-from proxy.wire.responses.output import answer_of, own_id, own_response, rendered
+from proxy.wire.responses.output import own_id, own_response, rendered
 from proxy.wire.responses.own_calls import ResponsesCallFilter
 from proxy.wire.responses.recognising import ResponsesShapes
 from proxy.wire.responses.rendering import OUTPUT_ITEMS, Rendering
@@ -79,7 +79,7 @@ class ResponsesDialect(Dialect):
 
     def parse_answer(self, body: bytes) -> Answer:
         """Raises `ValueError` when the body is not a response."""
-        return answer_of(_response(body))
+        return ResponsesStream.whole(_response(body))
 
     def render_answer(
         self, body: bytes, before: Answer, after: Answer, verdict: Mapping[str, object] | None, others: Sequence[Mapping[str, object]] = ()

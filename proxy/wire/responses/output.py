@@ -16,10 +16,9 @@ from typing import Any
 import msgspec
 import orjson
 
-from proxy.exchange import Answer, Choice, Exchange, ToolCall, Usage
+from proxy.exchange import Answer, Exchange, Usage
 from proxy.wire.answers import added_up, common, spread
 from proxy.wire.bodies import as_raw, dumped, raw_fields, raw_items
-from proxy.wire.responses.beside import beside
 from proxy.wire.responses.events import Place
 
 GAP = "\n\n"
@@ -76,31 +75,6 @@ def functions_of(output: Sequence[Any]) -> list[tuple[int, dict[str, Any]]]:
     return [(i, item) for i, item in enumerate(output) if isinstance(item, dict) and item.get("type") == "function_call"]
 
 
-def answer_of(response: Mapping[str, Any]) -> Answer:
-    """A whole response as an answer."""
-    output = response.get("output")
-    output = output if isinstance(output, list) else []
-    calls = tuple(
-        ToolCall(_string(item.get("call_id")), _string(item.get("name")), _string(item.get("arguments")), index)
-        for index, (_, item) in enumerate(functions_of(output))
-    )
-    found = beside(output)
-    choice = Choice(
-        0, joined(texts_of(output)), joined(refusals_of(output)), found.reasoning, calls, finish_reason(response, bool(calls)), found.inputs
-    )
-    logprobs = {0: tuple(_logprobs(output))} if any(_logprobs(output)) else {}
-    model = response.get("model")
-    return Answer(
-        (choice,),
-        model if isinstance(model, str) else "",
-        usage(response.get("usage")),
-        logprobs,
-        unread(output),
-        _string(response.get("id")),
-        items_of(output),
-    )
-
-
 def items_of(output: Sequence[Any]) -> dict[str, Mapping[str, Any]]:
     """The items that a later request may name by their ids; of reasoning, that it was there."""
     named = [item for item in output if isinstance(item, dict) and isinstance(item.get("id"), str)]
@@ -124,19 +98,6 @@ def usage(value: object) -> Usage | None:
     cached = details.get("cached_tokens") if isinstance(details, dict) else 0
     numbers = (value.get("input_tokens"), value.get("output_tokens"), cached or 0)
     return Usage(*(n if isinstance(n, int) else 0 for n in numbers))
-
-
-def unread(output: Sequence[Any]) -> str:
-    """Where a message has text that is not read; "" where there is none."""
-    for i, item in enumerate(output):
-        if isinstance(item, dict) and item.get("type") == "message":
-            content = item.get("content")
-            if content is not None and not isinstance(content, list):
-                return f"output[{i}].content"
-            for j, part in enumerate(content or ()):
-                if not is_read(part):
-                    return f"output[{i}].content[{j}]"
-    return ""
 
 
 def is_read(part: object) -> bool:
@@ -204,13 +165,6 @@ def changed_part(part: Any, text: str | None, refusal: str | None = None) -> Any
     return new
 
 
-def _logprobs(output: Sequence[Any]) -> Iterator[tuple[str, float]]:
-    for item in output:
-        content = item.get("content") if isinstance(item, dict) else None
-        for part in content if isinstance(content, list) else ():
-            yield from token_logprobs(part)
-
-
 def token_logprobs(part: object) -> Iterator[tuple[str, float]]:
     """Each token of a part, or of a delta, with its log probability, where there are any."""
     listed = part.get("logprobs") if isinstance(part, dict) else None
@@ -218,10 +172,6 @@ def token_logprobs(part: object) -> Iterator[tuple[str, float]]:
         token, value = (entry.get("token"), entry.get("logprob")) if isinstance(entry, dict) else (None, None)
         if isinstance(token, str) and isinstance(value, int | float):
             yield token, float(value)
-
-
-def _string(value: object) -> str:
-    return value if isinstance(value, str) else ""
 
 
 def moved(annotation: Any, old: str, new: str) -> Any:

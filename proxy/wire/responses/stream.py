@@ -51,7 +51,16 @@ class ResponsesStream(AnswerStream):
         self._model = self._id = ""
         self._end: dict[str, Any] | None = None
         """The response as the last event has it."""
+        self.unread = ""
+        """The first place with text that is not read."""
         self._leaving = Leaving(self._texts, self._refusals)
+
+    @classmethod
+    def whole(cls, response: dict[str, Any]) -> Answer:
+        """A whole response as an answer: as of a stream that tells all of it at its end."""
+        stream = cls()
+        list(stream._ended(b"", {"type": events.ENDS[0], "response": response}))
+        return replace(stream.answer, unread=stream.unread)
 
     # ---- reading ----
 
@@ -164,9 +173,9 @@ class ResponsesStream(AnswerStream):
     def _told_in(self, kind: str, event: dict[str, Any]) -> Iterator[StreamPiece]:
         """Text that an event tells, and no delta before it."""
         if kind == events.TEXT_DONE:
-            yield from self._told(place_of(event), event.get("text"), event)
+            yield from self._told(place_of(event), event.get("text"), event, event)
         elif kind == events.REFUSAL_DONE:
-            yield from self._told(place_of(event), event.get("refusal"), event, refusal=True)
+            yield from self._told(place_of(event), event.get("refusal"), event, event, refusal=True)
         elif kind == events.PART_DONE:
             yield from self._told_part(place_of(event), event.get("part"), event)
         elif kind == events.ITEM_DONE:
@@ -176,8 +185,14 @@ class ResponsesStream(AnswerStream):
             if isinstance(opened, dict) and any(opened.get(name) for name in ("text", "refusal", "content")):
                 self._miss(f"text in an event {kind} is not read")
 
+    def _not_read(self, place: str) -> None:
+        self.unread = self.unread or place
+        self._miss(f"text in {place} is not read")
+
     def _told_item(self, position: int, item: object, event: Mapping[str, Any]) -> Iterator[StreamPiece]:
         content = item.get("content") if isinstance(item, dict) and item.get("type") == "message" else None
+        if not isinstance(content, list | None):
+            self._not_read(f"output[{position}].content")
         for j, part in enumerate(content if isinstance(content, list) else ()):
             yield from self._told_part((position, j), part, event)
 
@@ -186,13 +201,15 @@ class ResponsesStream(AnswerStream):
         if kind == "reasoning_text":
             return
         if not is_read(part):
-            self._miss(f"text in output[{place[0]}].content[{place[1]}] is not read")
+            self._not_read(f"output[{place[0]}].content[{place[1]}]")
         elif isinstance(part, dict) and kind == "output_text":
-            yield from self._told(place, part.get("text"), event)
+            yield from self._told(place, part.get("text"), event, part)
         elif isinstance(part, dict) and kind == "refusal":
-            yield from self._told(place, part.get("refusal"), event, refusal=True)
+            yield from self._told(place, part.get("refusal"), event, part, refusal=True)
 
-    def _told(self, place: Place, text: object, event: Mapping[str, Any], *, refusal: bool = False) -> Iterator[StreamPiece]:
+    def _told(
+        self, place: Place, text: object, event: Mapping[str, Any], part: Mapping[str, Any], *, refusal: bool = False
+    ) -> Iterator[StreamPiece]:
         growing = self._refusals if refusal else self._texts
         self._whole.add(place)
         known = "".join(growing.get(place, ()))
@@ -206,6 +223,7 @@ class ResponsesStream(AnswerStream):
         rest = text[len(known) :]
         if not refusal:
             yield from self._gap(place, rest, event)
+            self._logprobs += token_logprobs(part) if not known else ()
         growing.setdefault(place, []).append(rest)
         payload = {**self._delta(place, event), "delta": rest, TOLD_MARK: True}
         if refusal:
@@ -221,6 +239,7 @@ class ResponsesStream(AnswerStream):
             if isinstance(item, dict):
                 self._beside.item(i, item)
                 self._ended_call(i, item)
+                self._items.setdefault(i, item)
         self._end, self.done = response, True
         self._named(response)
         self.usage = response["usage"] if isinstance(response.get("usage"), dict) else None

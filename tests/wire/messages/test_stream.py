@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from proxy.errors import UpstreamTimeout
 from proxy.exchange import Answer
-from proxy.wire.messages.answers import parse, render
+from proxy.wire.messages.answers import render
+from proxy.wire.messages.dialect import MessagesDialect
 from proxy.wire.messages.stream import MessagesStream
 from tests.messages import THINKING, event, message, payloads, read, streamed, text, use
 
@@ -43,7 +44,12 @@ def test_a_stream_and_a_body_come_to_the_same_answer(blocks: list[dict[str, Any]
     events = streamed(*blocks)
     stream, _ = streaming(events)
     body = json.dumps(message(*blocks)).encode()
-    assert (comparable(parse(body)), True, True, "") == (comparable(stream.answer), stream.complete, stream.done, stream.unreadable)
+    assert (comparable(MessagesDialect().parse_answer(body)), True, True, "") == (
+        comparable(stream.answer),
+        stream.complete,
+        stream.done,
+        stream.unreadable,
+    )
 
 
 @given(BLOCKS, st.data())
@@ -111,7 +117,7 @@ def test_changed_arguments_stand_in_the_calls_first_delta() -> None:
 
 def test_a_body_changes_where_the_answer_does() -> None:
     body = json.dumps(message(THINKING, CITED, use(), stop_details=None, future=[1])).encode()
-    before = parse(body)
+    before = MessagesDialect().parse_answer(body)
     assert body == render(body, before, before, None, ())
     choice = before.choices[0]
     call = choice.tool_calls[0]
@@ -129,7 +135,7 @@ def test_a_body_changes_where_the_answer_does() -> None:
 
 def test_unknown_blocks_pass_and_those_with_words_are_named() -> None:
     for block, missed in (({"type": "future", "n": 1}, ""), ({"type": "future", "text": "Hi"}, "content.future")):
-        assert missed == parse(json.dumps(message(text("A."), block)).encode()).unread
+        assert missed == MessagesDialect().parse_answer(json.dumps(message(text("A."), block)).encode()).unread
 
 
 def test_the_error_of_a_stream_is_the_apis() -> None:
