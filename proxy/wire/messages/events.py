@@ -55,7 +55,12 @@ def stop(verdict: Mapping[str, object] | None) -> bytes:
 
 
 _TEXTS: Mapping[str, str] = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "signature"}
-"""The field of a block that a delta adds to."""
+_GROWING: Mapping[str, tuple[str, str]] = {
+    **{kind: (name, name) for kind, name in _TEXTS.items()},
+    "input_json_delta": ("partial_json", "input"),
+    "citations_delta": ("citation", "citations"),
+}
+"""By the type of a delta: its field, and that of the block which it goes on with."""
 
 
 def to_events(message: Mapping[str, Any], asked: bytes) -> bytes:
@@ -98,33 +103,50 @@ def _block(index: int, block: dict[str, Any]) -> Iterator[dict[str, Any]]:
 def to_whole(payloads: Iterable[Mapping[str, Any]], *, marked: bool) -> dict[str, Any] | None:
     """The message that a stream's events come to; None where it broke off, or is none."""
     message: dict[str, Any] = {}
-    blocks: dict[Any, dict[str, Any]] = {}
-    given: dict[Any, list[str]] = {}
+    blocks = Blocks()
     for payload in payloads:
-        kind, index, delta = payload.get("type"), payload.get("index"), payload.get("delta")
+        kind, delta = payload.get("type"), payload.get("delta")
         if kind == "message_start" and isinstance(payload.get("message"), dict):
             message = dict(payload["message"])
-        elif kind == "content_block_start" and isinstance(payload.get("content_block"), dict):
-            blocks[index] = dict(payload["content_block"])
-        elif kind == "content_block_delta" and isinstance(delta, dict) and index in blocks:
-            _absorb(blocks[index], delta, given.setdefault(index, []))
         elif kind == "message_delta" and isinstance(delta, dict):
             used = payload.get("usage")
             message |= {**delta, "usage": {**(message.get("usage") or {}), **(used if isinstance(used, dict) else {})}}
+        else:
+            blocks.absorb(payload)
     if not message or not message.get("stop_reason"):
         return None
-    for index, pieces in given.items():
-        if told := "".join(pieces):
-            blocks[index]["input"] = exact(told)
-    return {"type": "message", "role": "assistant", "stop_sequence": None, **message, "content": list(blocks.values())}
+    content = [
+        {**block, "input": exact(block["input"])} if isinstance(block.get("input"), str) else block for block in blocks.whole().values()
+    ]
+    return {"type": "message", "role": "assistant", "stop_sequence": None, **message, "content": content}
 
 
-def _absorb(block: dict[str, Any], delta: Mapping[str, Any], given: list[str]) -> None:
-    kind = str(delta.get("type"))
-    name = _TEXTS.get(kind)
-    if name is not None:
-        block[name] = (block.get(name) or "") + str(delta.get(name) or "")
-    elif kind == "input_json_delta":
-        given.append(str(delta.get("partial_json") or ""))
-    elif kind == "citations_delta":
-        block["citations"] = [*(block.get("citations") or ()), delta.get("citation")]
+class Blocks:
+    """The blocks of a message, growing."""
+
+    def __init__(self) -> None:
+        self.begun: dict[Any, dict[str, Any]] = {}
+        """As they began, by index."""
+        self._said: dict[tuple[Any, str], list[Any]] = {}
+        """What came of a block's field behind that."""
+
+    def absorb(self, payload: Mapping[str, Any]) -> None:
+        """Add an event."""
+        index, block, delta = payload.get("index"), payload.get("content_block"), payload.get("delta")
+        if payload.get("type") == "content_block_start" and isinstance(block, dict):
+            self.begun[index] = block
+        elif payload.get("type") == "content_block_delta" and isinstance(delta, dict) and index in self.begun:
+            name, into = _GROWING.get(str(delta.get("type")), ("", ""))
+            if into and (delta.get(name) or name == "citation"):
+                self._said.setdefault((index, into), []).append(delta.get(name))
+
+    def whole(self) -> dict[Any, dict[str, Any]]:
+        """As they are now; what a call takes is text as far as it came in pieces."""
+        found = {index: dict(block) for index, block in self.begun.items()}
+        for (index, into), pieces in self._said.items():
+            begun = found[index].get(into)
+            if into == "citations":
+                found[index][into] = [*(begun or ()), *pieces]
+            else:
+                found[index][into] = "".join([begun if isinstance(begun, str) else "", *map(str, pieces)])
+        return found

@@ -24,13 +24,6 @@ from proxy.wire.messages.requests import THINKING, input_of
 from proxy.wire.upstream_errors import envelope, failure_in, is_own
 
 _CUT = ("max_tokens", "refusal", "model_context_window_exceeded", "pause_turn")
-_GROWING: Mapping[str, tuple[str, str]] = {
-    "text_delta": ("text", "text"),
-    "thinking_delta": ("thinking", "thinking"),
-    "signature_delta": ("signature", "signature"),
-    "input_json_delta": ("partial_json", "input"),
-}
-"""By the type of a delta: its field, and that of the block which it goes on with."""
 
 
 class MessagesCallFilter(CallFilter):
@@ -44,7 +37,7 @@ class MessagesCallFilter(CallFilter):
         super().__init__(whole=whole)
 
     def _reset(self) -> None:
-        self._blocks: dict[int, dict[str, Any]] = {}
+        self._growing = events.Blocks()
         self._places: dict[int, int | None] = {}
         """Where each block stands for the client; None where it does not."""
         self._reason: str | None = None
@@ -85,14 +78,12 @@ class MessagesCallFilter(CallFilter):
         return self._leave(raw)
 
     def _block(self, raw: bytes, payload: dict[str, Any], index: int) -> bytes:
+        self._growing.absorb(payload)
         if payload["type"] == "content_block_start":
-            given = payload.get("content_block")
-            block = self._blocks[index] = {**given} if isinstance(given, dict) else {}
+            block = self._growing.begun.setdefault(index, {})
             mine = block.get("type") == "tool_use" and block.get("name") in self._own
             self._places[index] = None if mine else self._next
             self._next += not mine
-        elif payload["type"] == "content_block_delta" and index in self._blocks:
-            _grow(self._blocks[index], payload.get("delta"))
         place = self._places.get(index, index)
         if place is None:
             return b""
@@ -129,9 +120,9 @@ class MessagesCallFilter(CallFilter):
         fields = orjson.loads(body)
         if not isinstance(fields, dict) or not isinstance(fields.get("content"), list):
             raise ValueError("not a message")
-        self._blocks = {i: block if isinstance(block, dict) else {} for i, block in enumerate(fields["content"])}
-        mine = {i for i, block in self._blocks.items() if block.get("type") == "tool_use" and block.get("name") in self._own}
-        self._places = {i: None if i in mine else i for i in self._blocks}
+        blocks = self._growing.begun = {i: block if isinstance(block, dict) else {} for i, block in enumerate(fields["content"])}
+        mine = {i for i, block in blocks.items() if block.get("type") == "tool_use" and block.get("name") in self._own}
+        self._places = {i: None if i in mine else i for i in blocks}
         self._count(fields.get("usage"))
         reason = fields.get("stop_reason")
         self._reason, self._body = reason if isinstance(reason, str) else "", body
@@ -145,7 +136,7 @@ class MessagesCallFilter(CallFilter):
     @property
     def turn(self) -> OwnToolTurn:
         """What the answer came to."""
-        uses = [(i, block) for i, block in self._blocks.items() if block.get("type") == "tool_use"]
+        uses = [(i, block) for i, block in self._growing.whole().items() if block.get("type") == "tool_use"]
         calls = tuple(
             ToolCall(str(block.get("id") or ""), str(block.get("name")), _arguments(block), position)
             for position, (i, block) in enumerate(uses)
@@ -156,7 +147,7 @@ class MessagesCallFilter(CallFilter):
 
     def messages(self, calls: Sequence[ToolCall], results: Sequence[str]) -> list[Message]:
         """The answer, with its thoughts, and the results of its `calls`, as the next request carries them."""
-        parts = [_whole_block(block) for block in self._blocks.values() if block.get("type") != "tool_use"]
+        parts = [_whole_block(block) for block in self._growing.whole().values() if block.get("type") != "tool_use"]
         made = [{"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments or "{}"}} for call in calls]
         spoken = [part for part in parts if part.get("type") != "text" or part.get("text")]
         turn = {"role": "assistant", "content": spoken or None, "tool_calls": made}
@@ -176,17 +167,6 @@ class MessagesCallFilter(CallFilter):
         """An upstream's refusal as the event that tells a client after bytes have left."""
         fields = events.read(body) if is_own("messages", body) else None
         return events.encode(fields or envelope("messages", failure_in(body), status))
-
-
-def _grow(block: dict[str, Any], delta: object) -> None:
-    """Add a delta to its block."""
-    if not isinstance(delta, dict):
-        return
-    if delta.get("type") == "citations_delta":
-        block["citations"] = [*(block.get("citations") or ()), delta.get("citation")]
-    elif (names := _GROWING.get(str(delta.get("type")))) is not None and isinstance(delta.get(names[0]), str):
-        said = block.get(names[1])
-        block[names[1]] = (said if isinstance(said, str) else "") + delta[names[0]]
 
 
 def _arguments(block: Mapping[str, Any]) -> str:
