@@ -25,6 +25,7 @@ from proxy.wire.chat.output_requirements import output_requirements_of
 from proxy.wire.chat.own_calls import ChatCallFilter
 from proxy.wire.chat.shapes import ChatShapes, asked_of
 from proxy.wire.chat.stream import ChatStream, usage
+from proxy.wire.chat.usual_answer import usual_answer
 from proxy.wire.dialect import Dialect
 
 
@@ -94,6 +95,8 @@ class ChatDialect(Dialect):
 
     def parse_answer(self, body: bytes) -> Answer:
         """Raises `ValueError` when the body is not a chat completion."""
+        if (usual := usual_answer(body)) is not None:
+            return usual
         fields = orjson.loads(body)
         if not isinstance(fields, dict) or not isinstance(fields.get("choices"), list):
             raise ValueError("not a chat completion")
