@@ -101,6 +101,51 @@ def typed(fields: dict[str, Any], name: str, kind: type, expected: str) -> Any:
     return value
 
 
+def model_of(fields: dict[str, Any]) -> str:
+    """The field ``model``. Raises `InvalidRequest`."""
+    model: str = typed(fields, "model", str, "a string")
+    if not model:
+        raise InvalidRequest("you must provide a model", param="model")
+    return model
+
+
+def messages_of(fields: dict[str, Any]) -> list[Any]:
+    """The field ``messages``. Raises `InvalidRequest`."""
+    messages: list[Any] = typed(fields, "messages", list, "a list of messages")
+    if not messages:
+        raise InvalidRequest("messages: at least one message is needed", param="messages")
+    return messages
+
+
+def unexpected(at: str, expected: str, value: object) -> InvalidRequest:
+    """For what stands at `at` in place of what is expected there."""
+    return InvalidRequest(f"{at}: expected {expected}, got {kind_of(value)}", param=at)
+
+
+def object_at(value: object, at: str) -> dict[str, Any]:
+    """What stands at `at`. Raises `InvalidRequest` when it is no object."""
+    if not isinstance(value, dict):
+        raise unexpected(at, "an object", value)
+    return value
+
+
+def objects_at(value: object, at: str) -> list[dict[str, Any]]:
+    """A list of objects, which may be missing. Raises `InvalidRequest`."""
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise unexpected(at, "a list", value)
+    return [object_at(item, f"{at}[{i}]") for i, item in enumerate(value)]
+
+
+def hint_of(message: Mapping[str, Any], at: str) -> Mapping[str, Any]:
+    """The extension of a message that has one. Raises `InvalidRequest`."""
+    hint = message[EXTENSION]
+    if not isinstance(hint, dict):
+        raise InvalidRequest(f"{at}.{EXTENSION}: expected an object", param=f"{at}.{EXTENSION}")
+    return hint
+
+
 def flag(fields: Mapping[str, Any], name: str) -> bool:
     """The field `name`; missing or null is false. Raises `InvalidRequest` when it is anything else than true or false."""
     value = fields.get(name)

@@ -13,11 +13,9 @@ from typing import Any
 import msgspec
 import orjson
 
-from proxy.errors import InvalidRequest
 from proxy.exchange import Answer, Choice, Exchange, Message, Request, Tool
 from proxy.wire import bodies
 from proxy.wire.answers import added_up
-from proxy.wire.bodies import as_raw, dumped, flag, kind_of, load, raw_fields, raw_items, same, typed
 from proxy.wire.chat.arguments import with_arguments
 from proxy.wire.chat.forms import own_answer, own_body, own_events
 from proxy.wire.chat.message import ChoiceParts, unread
@@ -37,13 +35,11 @@ class ChatDialect(Dialect):
 
     def parse_request(self, body: bytes) -> Request:
         """Raises `InvalidRequest`: not JSON, not an object, or a field of the wrong type."""
-        fields = load(body)
-        model = typed(fields, "model", str, "a string")
-        if not model:
-            raise InvalidRequest("you must provide a model", param="model")
+        fields = bodies.load(body)
+        model = bodies.model_of(fields)
         messages, hints = _messages(fields)
         tools = _tools(fields)
-        stream = flag(fields, "stream")
+        stream = bodies.flag(fields, "stream")
         params = {k: v for k, v in fields.items() if k not in ("model", "messages", "tools", "stream", "functions", bodies.EXTENSION)}
         extension = fields.get(bodies.EXTENSION)
         legacy = "functions" in fields and fields["functions"] is not None and fields.get("tools") is None
@@ -66,12 +62,12 @@ class ChatDialect(Dialect):
         """The client's body when nothing changed; otherwise its pieces with the changed ones written anew."""
         request = exchange.original
         wire: _Wire = request.wire
-        same_messages = same(exchange.messages, request.messages)
-        same_tools = same(exchange.tools, request.tools)
+        same_messages = bodies.same(exchange.messages, request.messages)
+        same_tools = bodies.same(exchange.tools, request.tools)
         same_params = exchange.params is request.params
         if same_messages and same_tools and same_params and not wire.extended and not request.message_hints:
             return wire.body
-        raw = raw_fields(wire.body)
+        raw = bodies.raw_fields(wire.body)
         raw.pop(bodies.EXTENSION, None)
         if not same_messages or request.message_hints:
             sent = [None if i in request.message_hints else message for i, message in enumerate(request.messages)]
@@ -89,7 +85,7 @@ class ChatDialect(Dialect):
             for name in (key, "tool_choice", "function_call", "parallel_tool_calls"):
                 raw.pop(name, None)
         elif wire.legacy:
-            raw[key] = dumped([tool["function"] for tool in tools])
+            raw[key] = bodies.dumped([tool["function"] for tool in tools])
         else:
             raw[key] = bodies.spliced(raw[key] if request.tools else msgspec.Raw(b"[]"), request.tools, tools)
 
@@ -125,17 +121,17 @@ class ChatDialect(Dialect):
         arguments = after.changed_arguments(before)
         if not any(said.values()) and not arguments and verdict is None and own is None:
             return body
-        raw = raw_fields(body)
+        raw = bodies.raw_fields(body)
         if any(said.values()) or arguments:
             choices = [
                 with_arguments(_saying(c, {name: texts[i] for name, texts in said.items() if i in texts}), arguments.get(i, {}))
-                for i, c in _indexed(raw_items(raw["choices"]))
+                for i, c in _indexed(bodies.raw_items(raw["choices"]))
             ]
-            raw["choices"] = as_raw(choices)
+            raw["choices"] = bodies.as_raw(choices)
         if own is not None:
-            raw["usage"] = dumped(added_up([*others, own]))
+            raw["usage"] = bodies.dumped(added_up([*others, own]))
         if verdict is not None:
-            raw[bodies.EXTENSION] = dumped(verdict)
+            raw[bodies.EXTENSION] = bodies.dumped(verdict)
         return msgspec.json.encode(raw)
 
     def own_answer(self, exchange: Exchange) -> Answer:
@@ -178,22 +174,14 @@ class _Wire:
 
 
 def _messages(fields: dict[str, Any]) -> tuple[tuple[Message, ...], dict[int, Mapping[str, Any]]]:
-    messages = typed(fields, "messages", list, "a list of messages")
-    if not messages:
-        raise InvalidRequest("messages: at least one message is needed", param="messages")
-    hints: dict[int, Mapping[str, Any]] = {}
-    if _are_plain(messages):
-        return tuple(messages), hints
-    for i, message in enumerate(messages):
-        if not isinstance(message, dict):
-            raise InvalidRequest(f"messages[{i}]: expected an object, got {kind_of(message)}", param=f"messages[{i}]")
-        if not isinstance(message.get("role"), str):
-            raise InvalidRequest(f"messages[{i}].role: expected a string, got {kind_of(message.get('role'))}", param=f"messages[{i}].role")
+    messages, hints = bodies.messages_of(fields), dict[int, Mapping[str, Any]]()
+    for i, message in enumerate(messages if not _are_plain(messages) else ()):
+        role = bodies.object_at(message, f"messages[{i}]").get("role")
+        if not isinstance(role, str):
+            raise bodies.unexpected(f"messages[{i}].role", "a string", role)
         if bodies.EXTENSION in message:
-            hint = message.pop(bodies.EXTENSION)
-            if not isinstance(hint, dict):
-                raise InvalidRequest(f"messages[{i}].groundwire: expected an object", param=f"messages[{i}].groundwire")
-            hints[i] = hint
+            hints[i] = bodies.hint_of(message, f"messages[{i}]")
+            del message[bodies.EXTENSION]
     return tuple(messages), hints
 
 
@@ -210,14 +198,7 @@ def _tools(fields: dict[str, Any]) -> tuple[Tool, ...]:
     if "tools" not in fields and "functions" not in fields:
         return ()
     name = "tools" if fields.get("tools") is not None else "functions"
-    items = fields.get(name)
-    if items is None:
-        return ()
-    if not isinstance(items, list):
-        raise InvalidRequest(f"{name}: expected a list, got {kind_of(items)}", param=name)
-    for i, item in enumerate(items):
-        if not isinstance(item, dict):
-            raise InvalidRequest(f"{name}[{i}]: expected an object, got {kind_of(item)}", param=f"{name}[{i}]")
+    items = bodies.objects_at(fields.get(name), name)
     return tuple(items) if name == "tools" else tuple({"type": "function", "function": item} for item in items)
 
 
@@ -233,13 +214,13 @@ def _indexed(choices: list[msgspec.Raw]) -> list[tuple[int, msgspec.Raw]]:
 
 def _saying(raw: msgspec.Raw, texts: Mapping[str, str]) -> msgspec.Raw:
     """A choice whose message has these `texts`, by field; one without a message gets one."""
-    choice = raw_fields(raw) if texts else {}
+    choice = bodies.raw_fields(raw) if texts else {}
     if not choice:
         return raw
     given = bytes(choice.get("message", b""))
-    message = raw_fields(given) if given.startswith(b"{") else {"role": msgspec.Raw(b'"assistant"')}
-    message |= {name: dumped(text) for name, text in texts.items()}
-    choice["message"] = as_raw(message)
+    message = bodies.raw_fields(given) if given.startswith(b"{") else {"role": msgspec.Raw(b'"assistant"')}
+    message |= {name: bodies.dumped(text) for name, text in texts.items()}
+    choice["message"] = bodies.as_raw(message)
     if "logprobs" in choice:  # they belong to the words that were replaced
         choice["logprobs"] = msgspec.Raw(b"null")
-    return as_raw(choice)
+    return bodies.as_raw(choice)

@@ -15,15 +15,14 @@ from typing import Any, Literal
 
 import orjson
 
-from proxy.errors import InvalidRequest
 from proxy.exchange import Message, Request, Tool
 from proxy.exchange.output_requirements import OutputRequirements
-from proxy.wire.bodies import EXTENSION, exact, flag, is_number, kind_of, load, object_of, passages_of, typed
+from proxy.wire import bodies
 
 SYSTEM = -1
 """The item that ``system`` is."""
-_READ = ("model", "messages", "system", "tools", "stream", EXTENSION)
-_ITEM = ("role", "content", EXTENSION)
+_READ = ("model", "messages", "system", "tools", "stream", bodies.EXTENSION)
+_ITEM = ("role", "content", bodies.EXTENSION)
 _RESULT = ("type", "tool_use_id", "content", "cache_control")
 _TYPE: tuple[str, ...] = ("type",)
 _NEEDED: Mapping[str, tuple[str, ...]] = {"tool_use": ("id", "name"), "tool_result": ("tool_use_id",), "text": ("text",)}
@@ -38,7 +37,7 @@ class Wire:
     """What the dialect remembers of a request's bytes."""
 
     def __init__(self, body: bytes, fields: Mapping[str, Any]) -> None:
-        self.body, self.fields, self.extended = body, fields, EXTENSION in fields
+        self.body, self.fields, self.extended = body, fields, bodies.EXTENSION in fields
         self.items: dict[int, int] = {}
         """The item of each chat message, by the message's identity."""
         self.groups: dict[int, list[Message]] = {}
@@ -69,31 +68,26 @@ class Wire:
 
 def read_request(body: bytes) -> Request:
     """Raises `InvalidRequest`: not JSON, not an object, or a field of the wrong type."""
-    fields = load(body)
-    if not typed(fields, "model", str, "a string"):
-        raise InvalidRequest("model: expected a name", param="model")
-    stream = flag(fields, "stream")
+    fields = bodies.load(body)
+    model, stream = bodies.model_of(fields), bodies.flag(fields, "stream")
     wire = Wire(body, fields)
     reader = _Reader(wire)
     reader.system(fields.get("system"))
-    items = typed(fields, "messages", list, "a list of messages")
-    if not items:
-        raise InvalidRequest("messages: at least one message is needed", param="messages")
-    for i, item in enumerate(items):
+    for i, item in enumerate(bodies.messages_of(fields)):
         reader.item(i, item)
     wire.prefilled = reader.messages[-1].get("role") == "assistant"
     params = {key: value for key, value in fields.items() if key not in _READ}
     read_wants = partial(output_requirements_of, prefilled=wire.prefilled)
-    extension = fields.get(EXTENSION)
+    extension = fields.get(bodies.EXTENSION)
     return Request(
-        model=fields["model"],
+        model=model,
         messages=tuple(reader.messages),
-        tools=_tools(fields.get("tools")),
+        tools=tuple(_tool(item) for item in bodies.objects_at(fields.get("tools"), "tools")),
         params=params,
         stream=stream,
         wants=read_wants(params),
         read_wants=read_wants,
-        passages=passages_of(extension),
+        passages=bodies.passages_of(extension),
         has_context="context" in (extension or {}),
         message_hints=reader.hints,
         wire=wire,
@@ -121,13 +115,12 @@ class _Reader:
     def item(self, i: int, item: object) -> None:
         """``messages[i]``"""
         at = f"messages[{i}]"
-        if not isinstance(item, dict):
-            raise InvalidRequest(f"{at}: expected an object, got {kind_of(item)}", param=at)
-        role, content = item.get("role"), item.get("content")
+        fields = bodies.object_at(item, at)
+        role, content = fields.get("role"), fields.get("content")
         if not isinstance(role, str):
-            raise InvalidRequest(f"{at}.role: expected a string, got {kind_of(role)}", param=f"{at}.role")
+            raise bodies.unexpected(f"{at}.role", "a string", role)
         begin = len(self.messages)
-        about = {key: value for key, value in item.items() if key not in _ITEM} if len(item) > 2 else {}
+        about = {key: value for key, value in fields.items() if key not in _ITEM} if len(fields) > 2 else {}
         if isinstance(content, str):
             self._add(i, {"role": role, "content": content, **about})
         else:
@@ -136,12 +129,9 @@ class _Reader:
             for number, block in enumerate(blocks):
                 self._wire.blocks[i, number] = block
             (self._assistant if role == "assistant" else self._user)(i, role, blocks, about)
-        if EXTENSION in item:
-            hint = item[EXTENSION]
-            if not isinstance(hint, dict):
-                raise InvalidRequest(f"{at}.groundwire: expected an object", param=f"{at}.groundwire")
+        if bodies.EXTENSION in fields:
             self._wire.hinted.add(i)
-            self.hints |= dict.fromkeys(range(begin, len(self.messages)), hint)
+            self.hints |= dict.fromkeys(range(begin, len(self.messages)), bodies.hint_of(fields, at))
 
     def _assistant(self, i: int, role: str, blocks: list[Block], about: Mapping[str, Any]) -> None:
         spoken: list[Spoken] = []
@@ -206,29 +196,17 @@ class _Reader:
 
 def _listed(value: object, at: str, expected: str) -> list[Any]:
     if not isinstance(value, list):
-        raise InvalidRequest(f"{at}: expected {expected}, got {kind_of(value)}", param=at)
+        raise bodies.unexpected(at, expected, value)
     return value
 
 
 def _check(blocks: Sequence[Any], at: str) -> None:
     """Raises `InvalidRequest` for a block without the fields that Groundwire itself reads."""
     for number, block in enumerate(blocks):
-        if not isinstance(block, dict):
-            raise InvalidRequest(f"{at}[{number}]: expected an object, got {kind_of(block)}", param=f"{at}[{number}]")
-        kind = block.get("type")
+        kind = bodies.object_at(block, f"{at}[{number}]").get("type")
         for name in _NEEDED.get(kind, _TYPE) if isinstance(kind, str) else _TYPE:
             if not isinstance(block.get(name), str):
-                where = f"{at}[{number}].{name}"
-                raise InvalidRequest(f"{where}: expected a string, got {kind_of(block.get(name))}", param=where)
-
-
-def _tools(items: object) -> tuple[Tool, ...]:
-    if items is None:
-        return ()
-    for i, item in enumerate(_listed(items, "tools", "a list")):
-        if not isinstance(item, dict):
-            raise InvalidRequest(f"tools[{i}]: expected an object, got {kind_of(item)}", param=f"tools[{i}]")
-    return tuple(_tool(item) for item in items) if isinstance(items, list) else ()
+                raise bodies.unexpected(f"{at}[{number}].{name}", "a string", block.get(name))
 
 
 def _tool(item: Mapping[str, Any]) -> Tool:
@@ -285,7 +263,7 @@ def without_mark(block: Block) -> dict[str, Any]:
 def input_of(arguments: str) -> Any:
     """A call's arguments as the object that the API wants; {} for what is none."""
     try:
-        found = exact(arguments)
+        found = bodies.exact(arguments)
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
@@ -345,8 +323,8 @@ _CALLS: Mapping[str, Literal["auto", "none", "required"]] = {"any": "required", 
 
 def output_requirements_of(params: Mapping[str, Any], *, prefilled: bool = False) -> OutputRequirements:
     """Read from them; `prefilled` is whether the conversation ends with the answer's beginning."""
-    form = object_of(object_of(params.get("output_config")).get("format")) or object_of(params.get("output_format"))
-    choice = object_of(params.get("tool_choice"))
+    form = bodies.object_of(bodies.object_of(params.get("output_config")).get("format")) or bodies.object_of(params.get("output_format"))
+    choice = bodies.object_of(params.get("tool_choice"))
     json = str(form.get("type")).startswith("json")
     name, limit = choice.get("name"), params.get("max_tokens")
     return OutputRequirements(
@@ -356,5 +334,5 @@ def output_requirements_of(params: Mapping[str, Any], *, prefilled: bool = False
         chosen_tools=frozenset((name,)) if isinstance(name, str) and choice.get("type") == "tool" else frozenset(),
         max_output_tokens=limit if isinstance(limit, int) and not isinstance(limit, bool) and limit > 0 else None,
         stream_usage=True,
-        sampling={key: params[key] for key in _SAMPLING if is_number(params.get(key))},
+        sampling={key: params[key] for key in _SAMPLING if bodies.is_number(params.get(key))},
     )

@@ -15,12 +15,11 @@ import msgspec
 import orjson
 from msgspec.structs import replace
 
-from proxy.errors import InvalidRequest, ProxyError
+from proxy.errors import ProxyError
 from proxy.exchange import Answer, Exchange, Request, Tool, tool_name
 from proxy.exchange.histories import CONVERSATION, RESPONSE, History
 from proxy.exchange.output_requirements import OutputRequirements
 from proxy.wire import bodies
-from proxy.wire.bodies import as_raw, dumped, flag, is_number, kind_of, load, object_of, raw_fields, raw_items, same, typed
 from proxy.wire.chat.forms import own_answer
 from proxy.wire.dialect import Dialect
 from proxy.wire.responses.events import to_events
@@ -53,20 +52,20 @@ class ResponsesDialect(Dialect):
 
     def parse_request(self, body: bytes) -> Request:
         """Raises `InvalidRequest`: not JSON, not an object, or a field of the wrong type."""
-        return _request(body, load(body), {})
+        return _request(body, bodies.load(body), {})
 
     def render_request(self, exchange: Exchange) -> bytes:
         """The client's body when nothing changed; otherwise its pieces with the changed ones written anew."""
         request = exchange.original
         wire: _Wire = request.wire
-        same_messages = same(exchange.messages, request.messages) and not request.message_hints
-        same_tools, same_params = same(exchange.tools, request.tools), exchange.params is request.params
+        same_messages = bodies.same(exchange.messages, request.messages) and not request.message_hints
+        same_tools, same_params = bodies.same(exchange.tools, request.tools), exchange.params is request.params
         if same_messages and same_tools and same_params and not wire.extended and wire.goes_on_from is None:
             return wire.body
-        raw = raw_fields(wire.body)
+        raw = bodies.raw_fields(wire.body)
         raw.pop(bodies.EXTENSION, None)
         if wire.goes_on_from:
-            raw["previous_response_id"] = dumped(wire.goes_on_from)
+            raw["previous_response_id"] = bodies.dumped(wire.goes_on_from)
         elif wire.goes_on_from == "":
             raw.pop("previous_response_id", None)
         if not same_messages or wire.goes_on_from is not None:
@@ -132,13 +131,13 @@ def _request(body: bytes, fields: dict[str, Any], known: Mapping[str, Mapping[st
     """A body as a request, with what is `known` of the items that it only names."""
     model = _model(fields)
     reading = read(fields.get("instructions"), fields.get("input"), known)
-    stream = flag(fields, "stream")
+    stream = bodies.flag(fields, "stream")
     params = {name: value for name, value in fields.items() if name not in _READ}
     wire = _Wire(body, reading, extended=bodies.EXTENSION in fields)
     request = Request(
         model=model,
         messages=tuple(reading.messages),
-        tools=_tools(fields.get("tools")),
+        tools=tuple(_chat_tool(tool) for tool in bodies.objects_at(fields.get("tools"), "tools")),
         params=params,
         stream=stream,
         wants=output_requirements_of(params),
@@ -198,25 +197,11 @@ def _model(fields: dict[str, Any]) -> str:
     """A request by a stored prompt, or in a conversation, need not name its model."""
     if fields.get("model") is None and any(fields.get(name) for name in _ELSEWHERE):
         return ""
-    model: str = typed(fields, "model", str, "a string")
-    if not model:
-        raise InvalidRequest("you must provide a model", param="model")
-    return model
-
-
-def _tools(tools: object) -> tuple[Tool, ...]:
-    """In chat form: functions and custom tools; the provider's own tools, and types that are not known, as they stand there."""
-    if tools is None:
-        return ()
-    if not isinstance(tools, list):
-        raise InvalidRequest(f"tools: expected a list, got {kind_of(tools)}", param="tools")
-    for i, tool in enumerate(tools):
-        if not isinstance(tool, dict):
-            raise InvalidRequest(f"tools[{i}]: expected an object, got {kind_of(tool)}", param=f"tools[{i}]")
-    return tuple(_chat_tool(tool) for tool in tools)
+    return bodies.model_of(fields)
 
 
 def _chat_tool(tool: dict[str, Any]) -> Tool:
+    """In chat form: functions and custom tools; the provider's own tools, and types that are not known, as they stand there."""
     kind = tool.get("type")
     if kind not in ("function", "custom"):
         return tool
@@ -248,20 +233,20 @@ def _set_input(raw: dict[str, msgspec.Raw], reading: Reading, exchange: Exchange
     messages = exchange.messages
     if exchange.params.get("conversation"):  # the provider has taken into it what was sent and answered before
         messages = messages[1 + max((i for i, message in enumerate(messages) if OUTPUT_ITEMS in message), default=-1) :]
-    rendering = Rendering(reading, raw_items(given) if given.startswith(b"[") else [])
+    rendering = Rendering(reading, bodies.raw_items(given) if given.startswith(b"[") else [])
     items = rendering.items(messages)
     if given.startswith(b'"') and len(items) == 1 and _is_plain(messages):
         if messages[-1] is not exchange.original.messages[-1]:
-            raw["input"] = dumped(messages[-1]["content"])
+            raw["input"] = bodies.dumped(messages[-1]["content"])
     elif items or given:
-        raw["input"] = as_raw(items)
+        raw["input"] = bodies.as_raw(items)
     instructed = next((i for i, origin in enumerate(reading.origins) if origin.instructions), None)
     if instructed is None or len(messages) < len(exchange.messages):
         return
     if rendering.instructions is None:
         raw.pop("instructions")
     elif rendering.instructions != reading.messages[instructed]["content"]:
-        raw["instructions"] = dumped(rendering.instructions)
+        raw["instructions"] = bodies.dumped(rendering.instructions)
 
 
 def _is_plain(messages: Sequence[Mapping[str, Any]]) -> bool:
@@ -281,7 +266,7 @@ _SAMPLING = ("temperature", "top_p")
 
 def output_requirements_of(params: Mapping[str, Any]) -> OutputRequirements:
     """Read from them."""
-    form = object_of(object_of(params.get("text")).get("format"))
+    form = bodies.object_of(bodies.object_of(params.get("text")).get("format"))
     kind = str(form.get("type", "text"))
     limit = params.get("max_output_tokens")
     return OutputRequirements(
@@ -292,7 +277,7 @@ def output_requirements_of(params: Mapping[str, Any]) -> OutputRequirements:
         chosen_tools=frozenset(_chosen(params.get("tool_choice"))),
         max_output_tokens=limit if isinstance(limit, int) and not isinstance(limit, bool) and limit > 0 else None,
         stream_usage=True,
-        sampling={name: params[name] for name in _SAMPLING if is_number(params.get(name))},
+        sampling={name: params[name] for name in _SAMPLING if bodies.is_number(params.get(name))},
     )
 
 

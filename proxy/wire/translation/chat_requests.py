@@ -10,19 +10,7 @@ from typing import Any
 
 import orjson
 
-from proxy.wire.translation import neutral
-from proxy.wire.translation.fields import (
-    Field,
-    among,
-    chat_form,
-    openai_choice,
-    read_fields,
-    stops_of,
-    to_chat_choice,
-    to_chat_form,
-    user_of,
-    written,
-)
+from proxy.wire.translation import fields, neutral
 from proxy.wire.translation.neutral import (
     fitting,
     malformed,
@@ -39,41 +27,41 @@ from proxy.wire.translation.neutral import (
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 CACHES = "a hint to the provider's cache"
 CACHE_OPTIONS = (
-    Field("prompt_cache_options.mode", note=CACHES),
-    Field("prompt_cache_options.ttl", note=CACHES),
-    Field("prompt_cache_options.comparison_response_id", note="asks how the cache was used"),
+    fields.Field("prompt_cache_options.mode", note=CACHES),
+    fields.Field("prompt_cache_options.ttl", note=CACHES),
+    fields.Field("prompt_cache_options.comparison_response_id", note="asks how the cache was used"),
 )
 MARKS = ("cache_control", "prompt_cache_breakpoint")
 """Of a part: hints to a cache."""
-FIELDS: tuple[Field, ...] = (
-    Field("max_tokens", "max_tokens", note="`max_completion_tokens` before OpenAI and Azure"),
-    Field("max_completion_tokens", "max_tokens"),
-    Field("temperature", "temperature"),
-    Field("top_p", "top_p"),
-    Field("stop", "stop", nothing=([],), read=stops_of),
-    Field("response_format", "form", read=chat_form, write=to_chat_form),
-    Field("tool_choice", "tool_choice", read=openai_choice, write=to_chat_choice),
-    Field("parallel_tool_calls", "parallel", nothing=(True,)),
-    Field("reasoning_effort", "effort", write=among(*EFFORTS)),
-    Field("verbosity", "verbosity", nothing=("medium",)),
-    Field("user", "user", write=user_of, note="one of more than 64 characters as its SHA-256"),
-    Field("safety_identifier", "user"),
-    Field("metadata", "metadata", nothing=({},)),
-    Field("service_tier", "service_tier", nothing=("auto",)),
-    Field("store", "store", nothing=(False,)),
-    Field("prompt_cache_key", note=CACHES),
-    Field("prompt_cache_retention", note=CACHES),
+FIELDS: tuple[fields.Field, ...] = (
+    fields.Field("max_tokens", "max_tokens", note="`max_completion_tokens` before OpenAI and Azure"),
+    fields.Field("max_completion_tokens", "max_tokens"),
+    fields.Field("temperature", "temperature"),
+    fields.Field("top_p", "top_p"),
+    fields.Field("stop", "stop", nothing=([],), read=fields.stops_of),
+    fields.Field("response_format", "form", read=fields.chat_form, write=fields.to_chat_form),
+    fields.Field("tool_choice", "tool_choice", read=fields.openai_choice, write=fields.to_chat_choice),
+    fields.Field("parallel_tool_calls", "parallel", nothing=(True,)),
+    fields.Field("reasoning_effort", "effort", write=fields.among(*EFFORTS)),
+    fields.Field("verbosity", "verbosity", nothing=("medium",)),
+    fields.Field("user", "user", write=fields.user_of, note="one of more than 64 characters as its SHA-256"),
+    fields.Field("safety_identifier", "user"),
+    fields.Field("metadata", "metadata", nothing=({},)),
+    fields.Field("service_tier", "service_tier", nothing=("auto",)),
+    fields.Field("store", "store", nothing=(False,)),
+    fields.Field("prompt_cache_key", note=CACHES),
+    fields.Field("prompt_cache_retention", note=CACHES),
     *CACHE_OPTIONS,
-    Field("stream_options.include_usage", "include_usage", nothing=(False,), note="the answer's writer goes by it"),
-    Field("stream_options.include_obfuscation", note="pads a stream"),
-    Field("n", "choices", nothing=(1,)),
-    Field("seed", "seed"),
-    Field("logprobs", "logprobs", nothing=(False,)),
-    Field("top_logprobs", "top_logprobs", nothing=(0,)),
-    Field("logit_bias", "logit_bias", nothing=({},)),
-    Field("frequency_penalty", "frequency_penalty", nothing=(0, 0.0)),
-    Field("presence_penalty", "presence_penalty", nothing=(0, 0.0)),
-    Field("modalities", "modalities", nothing=(["text"],)),
+    fields.Field("stream_options.include_usage", "include_usage", nothing=(False,), note="the answer's writer goes by it"),
+    fields.Field("stream_options.include_obfuscation", note="pads a stream"),
+    fields.Field("n", "choices", nothing=(1,)),
+    fields.Field("seed", "seed"),
+    fields.Field("logprobs", "logprobs", nothing=(False,)),
+    fields.Field("top_logprobs", "top_logprobs", nothing=(0,)),
+    fields.Field("logit_bias", "logit_bias", nothing=({},)),
+    fields.Field("frequency_penalty", "frequency_penalty", nothing=(0, 0.0)),
+    fields.Field("presence_penalty", "presence_penalty", nothing=(0, 0.0)),
+    fields.Field("modalities", "modalities", nothing=(["text"],)),
 )
 _ELSEWHERE = ("model", "messages", "tools", "stream")
 OF_CHAT = frozenset(("include_usage",))
@@ -88,7 +76,7 @@ def read(body: Mapping[str, Any], bounds: neutral.Bounds) -> neutral.NeutralRequ
     ask = neutral.NeutralRequest(string(body, "model", ""), stream=body.get("stream") is True)
     ask.turns = read_turns(body.get("messages"), bounds)
     ask.tools = [_read_tool(at, tool, bounds) for at, tool in objects(body.get("tools") or [], "tools")]
-    read_fields(ask, body, FIELDS, _ELSEWHERE, bounds)
+    fields.read_fields(ask, body, FIELDS, _ELSEWHERE, bounds)
     return ask
 
 
@@ -171,7 +159,7 @@ def write(ask: neutral.NeutralRequest, bounds: neutral.Bounds, *, newest: bool =
     body: dict[str, Any] = {"model": ask.model, "messages": [one for turn in turns for one in _write_turn(turn, bounds)]}
     if ask.tools:
         body["tools"] = [_write_tool(tool) for tool in ask.tools if tool.name]
-    body |= written(ask, FIELDS, OF_CHAT, bounds)
+    body |= fields.written(ask, FIELDS, OF_CHAT, bounds)
     if newest and "max_tokens" in body:
         body["max_completion_tokens"] = body.pop("max_tokens")
     if ask.stream:

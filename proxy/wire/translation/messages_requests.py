@@ -11,19 +11,8 @@ from typing import Any
 
 import orjson
 
-from proxy.wire.translation import neutral
+from proxy.wire.translation import fields, neutral
 from proxy.wire.translation.chat_requests import CACHES
-from proxy.wire.translation.fields import (
-    Field,
-    among,
-    at_most,
-    messages_choice,
-    messages_form,
-    read_fields,
-    to_messages_choice,
-    to_messages_form,
-    written,
-)
 from proxy.wire.translation.neutral import (
     arguments_of,
     fitting,
@@ -54,24 +43,24 @@ def _context_management(value: Any) -> None:
             raise ValueError("edits no conversation")
 
 
-FIELDS: tuple[Field, ...] = (
-    Field("max_tokens", "max_tokens", note="where the client sets none: the model's own limit, else 4,096"),
-    Field("temperature", "temperature", write=at_most(1)),
-    Field("top_p", "top_p"),
-    Field("top_k", "top_k"),
-    Field("stop_sequences", "stop", nothing=([],)),
-    Field("output_config.format", "form", read=messages_form, write=to_messages_form),
-    Field("output_config.effort", "effort", write=among("low", "medium", "high", "xhigh", "max")),
-    Field("output_format", "form", read=messages_form),
-    Field("tool_choice", "tool_choice", read=messages_choice, write=to_messages_choice),
-    Field("tool_choice.disable_parallel_tool_use", "parallel", note="turned around"),
-    Field("metadata.user_id", "user"),
-    Field("thinking", "thinking", read=_thinking, note="a budget is refused"),
-    Field("service_tier", "anthropics_tier", nothing=("auto",)),
-    Field("speed", "speed", nothing=("standard",)),
-    Field("context_management", "context_management", read=_context_management),
-    Field("cache_control", note=CACHES),
-    Field("diagnostics", note="asks how the cache was used"),
+FIELDS: tuple[fields.Field, ...] = (
+    fields.Field("max_tokens", "max_tokens", note="where the client sets none: the model's own limit, else 4,096"),
+    fields.Field("temperature", "temperature", write=fields.at_most(1)),
+    fields.Field("top_p", "top_p"),
+    fields.Field("top_k", "top_k"),
+    fields.Field("stop_sequences", "stop", nothing=([],)),
+    fields.Field("output_config.format", "form", read=fields.messages_form, write=fields.to_messages_form),
+    fields.Field("output_config.effort", "effort", write=fields.among("low", "medium", "high", "xhigh", "max")),
+    fields.Field("output_format", "form", read=fields.messages_form),
+    fields.Field("tool_choice", "tool_choice", read=fields.messages_choice, write=fields.to_messages_choice),
+    fields.Field("tool_choice.disable_parallel_tool_use", "parallel", note="turned around"),
+    fields.Field("metadata.user_id", "user"),
+    fields.Field("thinking", "thinking", read=_thinking, note="a budget is refused"),
+    fields.Field("service_tier", "anthropics_tier", nothing=("auto",)),
+    fields.Field("speed", "speed", nothing=("standard",)),
+    fields.Field("context_management", "context_management", read=_context_management),
+    fields.Field("cache_control", note=CACHES),
+    fields.Field("diagnostics", note="asks how the cache was used"),
 )
 _ELSEWHERE = ("model", "messages", "system", "tools", "stream")
 _WRITTEN_ELSEWHERE = ("parallel", "include_usage")
@@ -95,7 +84,7 @@ def read(body: Mapping[str, Any], bounds: neutral.Bounds) -> neutral.NeutralRequ
     ask.turns += [turn for at, item in objects(body.get("messages"), "messages") if (turn := _read_item(at, item, bounds)) is not None]
     _refuse_prefill(ask, bounds)
     ask.tools = [_read_tool(at, tool, bounds) for at, tool in objects(body.get("tools") or [], "tools")]
-    read_fields(ask, body, FIELDS, _ELSEWHERE, bounds)
+    fields.read_fields(ask, body, FIELDS, _ELSEWHERE, bounds)
     choice = body.get("tool_choice")
     if isinstance(choice, Mapping) and choice.get("disable_parallel_tool_use") is True:
         ask.wishes["parallel"] = neutral.Wish(False, "tool_choice.disable_parallel_tool_use")
@@ -194,9 +183,9 @@ def write(ask: neutral.NeutralRequest, bounds: neutral.Bounds, *, limit: int | N
     if effort is not None and effort.value == "none":
         body["thinking"] = {"type": "disabled"}
     skipped = ("effort",) if "thinking" in body else ()
-    body |= written(ask, FIELDS, (*_WRITTEN_ELSEWHERE, *skipped), bounds)
+    body |= fields.written(ask, FIELDS, (*_WRITTEN_ELSEWHERE, *skipped), bounds)
     parallel = ask.wishes.get("parallel")
-    if parallel is not None and ask.tools and (choice := body.setdefault("tool_choice", to_messages_choice(neutral.Choice("auto")))):
+    if parallel is not None and ask.tools and (choice := body.setdefault("tool_choice", fields.to_messages_choice(neutral.Choice("auto")))):
         body["tool_choice"] = choice if choice["type"] == "none" else {**choice, "disable_parallel_tool_use": not parallel.value}
     return body | ({"stream": True} if ask.stream else {})
 

@@ -13,49 +13,38 @@ from msgspec import structs
 
 from proxy.ports.upstream import Past
 from proxy.wire.responses.items import item_type
-from proxy.wire.translation import neutral
+from proxy.wire.translation import fields, neutral
 from proxy.wire.translation.chat_requests import CACHE_OPTIONS, CACHES, EFFORTS, MARKS, read_turns
-from proxy.wire.translation.fields import (
-    Field,
-    among,
-    openai_choice,
-    read_fields,
-    responses_form,
-    to_responses_choice,
-    to_responses_form,
-    user_of,
-    written,
-)
 from proxy.wire.translation.neutral import fitting, malformed, objects, of_result, parts_of, sealed, string, text_of, unsealed, with_failure
 
-FIELDS: tuple[Field, ...] = (
-    Field("max_output_tokens", "max_tokens"),
-    Field("temperature", "temperature"),
-    Field("top_p", "top_p"),
-    Field("text.format", "form", nothing=({"type": "text"},), read=responses_form, write=to_responses_form),
-    Field("text.verbosity", "verbosity", nothing=("medium",)),
-    Field("tool_choice", "tool_choice", read=openai_choice, write=to_responses_choice),
-    Field("parallel_tool_calls", "parallel", nothing=(True,)),
-    Field("reasoning.effort", "effort", write=among(*EFFORTS)),
-    Field("reasoning.summary", "summary", nothing=("auto",), note="what the server tells of its reasoning is the summary"),
-    Field("reasoning.context", "thoughts_kept", nothing=("auto",)),
-    Field("reasoning.mode", "reasoning_mode", nothing=("standard",)),
-    Field("reasoning.generate_summary", "summary", nothing=("auto",)),
-    Field("user", "user", write=user_of, note="one of more than 64 characters as its SHA-256"),
-    Field("safety_identifier", "user"),
-    Field("metadata", "metadata", nothing=({},)),
-    Field("service_tier", "service_tier", nothing=("auto",)),
-    Field("store", note="whether the proxy keeps the turn, so that a request can go on from it"),
-    Field("include", "include", nothing=([], ["reasoning.encrypted_content"]), note="`reasoning.encrypted_content` alone"),
-    Field("top_logprobs", "logprobs_of_parts", nothing=(0,)),
-    Field("truncation", "truncation", nothing=("disabled",)),
-    Field("background", "background", nothing=(False,)),
-    Field("prompt_cache_key", note=CACHES),
-    Field("prompt_cache_retention", note=CACHES),
+FIELDS: tuple[fields.Field, ...] = (
+    fields.Field("max_output_tokens", "max_tokens"),
+    fields.Field("temperature", "temperature"),
+    fields.Field("top_p", "top_p"),
+    fields.Field("text.format", "form", nothing=({"type": "text"},), read=fields.responses_form, write=fields.to_responses_form),
+    fields.Field("text.verbosity", "verbosity", nothing=("medium",)),
+    fields.Field("tool_choice", "tool_choice", read=fields.openai_choice, write=fields.to_responses_choice),
+    fields.Field("parallel_tool_calls", "parallel", nothing=(True,)),
+    fields.Field("reasoning.effort", "effort", write=fields.among(*EFFORTS)),
+    fields.Field("reasoning.summary", "summary", nothing=("auto",), note="what the server tells of its reasoning is the summary"),
+    fields.Field("reasoning.context", "thoughts_kept", nothing=("auto",)),
+    fields.Field("reasoning.mode", "reasoning_mode", nothing=("standard",)),
+    fields.Field("reasoning.generate_summary", "summary", nothing=("auto",)),
+    fields.Field("user", "user", write=fields.user_of, note="one of more than 64 characters as its SHA-256"),
+    fields.Field("safety_identifier", "user"),
+    fields.Field("metadata", "metadata", nothing=({},)),
+    fields.Field("service_tier", "service_tier", nothing=("auto",)),
+    fields.Field("store", note="whether the proxy keeps the turn, so that a request can go on from it"),
+    fields.Field("include", "include", nothing=([], ["reasoning.encrypted_content"]), note="`reasoning.encrypted_content` alone"),
+    fields.Field("top_logprobs", "logprobs_of_parts", nothing=(0,)),
+    fields.Field("truncation", "truncation", nothing=("disabled",)),
+    fields.Field("background", "background", nothing=(False,)),
+    fields.Field("prompt_cache_key", note=CACHES),
+    fields.Field("prompt_cache_retention", note=CACHES),
     *CACHE_OPTIONS,
-    Field("prompt_cache_options.prewarm", "prewarm", nothing=(False,)),
-    Field("client_metadata", note="tells the provider of the client"),
-    Field("stream_options.include_obfuscation", note="pads a stream"),
+    fields.Field("prompt_cache_options.prewarm", "prewarm", nothing=(False,)),
+    fields.Field("client_metadata", note="tells the provider of the client"),
+    fields.Field("stream_options.include_obfuscation", note="pads a stream"),
 )
 _ELSEWHERE = ("model", "input", "instructions", "tools", "stream", "previous_response_id")
 _OF_OTHERS = ("include_usage", "store")
@@ -78,7 +67,7 @@ def read(body: Mapping[str, Any], bounds: neutral.Bounds, past: Past) -> neutral
         ask.turns += read_turns(list(past.messages or ()), bounds, "previous_response_id")
     ask.turns += _read_input(body.get("input"), past, bounds)
     ask.tools = [one for at, tool in objects(body.get("tools") or [], "tools") for one in _read_tools(at, tool, bounds)]
-    read_fields(ask, body, FIELDS, _ELSEWHERE, bounds)
+    fields.read_fields(ask, body, FIELDS, _ELSEWHERE, bounds)
     return ask
 
 
@@ -114,11 +103,7 @@ def _read_item(at: str, item: Mapping[str, Any], bounds: neutral.Bounds) -> tupl
         name = "input" if custom else "arguments"
         return "assistant", [
             neutral.Call(
-                string(item, "call_id", at),
-                flat_name(item, string(item, "name", at)),
-                string(item, name, at),
-                f"{at}.{name}",
-                custom,
+                string(item, "call_id", at), flat_name(item, string(item, "name", at)), string(item, name, at), f"{at}.{name}", custom
             )
         ]
     if kind in ("function_call_output", "custom_tool_call_output"):
@@ -230,7 +215,7 @@ def write(ask: neutral.NeutralRequest, bounds: neutral.Bounds) -> dict[str, Any]
     body: dict[str, Any] = {"model": ask.model, "input": [item for turn in ask.turns for item in _write_turn(turn, custom, bounds)]}
     if ask.tools:
         body["tools"] = [_write_tool(tool) for tool in ask.tools if tool.name]
-    body |= written(ask, FIELDS, _OF_OTHERS, bounds)
+    body |= fields.written(ask, FIELDS, _OF_OTHERS, bounds)
     kept = ask.wishes.get("store")
     body["store"] = kept is not None and kept.value is True  # the other APIs keep nothing unless they are asked to
     return body | ({"stream": True} if ask.stream else {})
