@@ -19,7 +19,7 @@ from proxy.config.settings import Api
 from proxy.errors import ProxyError
 from proxy.exchange import Answer, Exchange, Message, Request, ToolCall
 from proxy.wire import sse
-from proxy.wire.answers import summed
+from proxy.wire.answers import added_up, summed
 from proxy.wire.bodies import EXTENSION, dumped, raw_fields, withhold
 from proxy.wire.shapes import Reading
 from proxy.wire.upstream_errors import failure_in
@@ -250,6 +250,17 @@ class CallFilter(Protocol):
         """An upstream's error answer as the event that tells a client after bytes have left."""
 
 
+class Changes(Struct, frozen=True):
+    """What stages changed in an answer, by choice: texts, refusals, and, by their index, the arguments of calls."""
+
+    texts: Mapping[int, str] = {}
+    refusals: Mapping[int, str] = {}
+    arguments: Mapping[int, Mapping[int, str]] = {}
+
+
+NO_CHANGES = Changes()
+
+
 class Dialect(Protocol):
     """One API; what is not overridden is OpenAI's."""
 
@@ -291,6 +302,21 @@ class Dialect(Protocol):
         refusals and the arguments of calls may differ from `before`. `others` is the usage of the exchange's other answers, which is
         added to the body's own.
         """
+        own = self.usage_of(body) if others else None
+        changes = Changes(after.changed_texts(before), after.changed_refusals(before), after.changed_arguments(before))
+        if changes == NO_CHANGES and verdict is None and own is None:
+            return body
+        raw = raw_fields(body)
+        if changes != NO_CHANGES:
+            self._change(raw, changes)
+        if own is not None:
+            raw["usage"] = dumped(added_up([*others, own]))
+        if verdict is not None:
+            raw[EXTENSION] = dumped(verdict)
+        return msgspec.json.encode(raw)
+
+    def _change(self, raw: dict[str, msgspec.Raw], changes: Changes) -> None:
+        """Bring what changed into an answer's fields."""
 
     def own_answer(self, exchange: Exchange) -> Answer:
         """`exchange.answer`, which a stage gave in the model's stead, in the form that the request asks for."""

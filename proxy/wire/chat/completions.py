@@ -15,7 +15,6 @@ import orjson
 
 from proxy.exchange import Answer, Choice, Exchange, Message, Request, Tool
 from proxy.wire import bodies
-from proxy.wire.answers import added_up
 from proxy.wire.chat.arguments import with_arguments
 from proxy.wire.chat.forms import own_answer, own_body, own_events
 from proxy.wire.chat.message import ChoiceParts, unread
@@ -24,7 +23,7 @@ from proxy.wire.chat.own_calls import ChatCallFilter
 from proxy.wire.chat.shapes import ChatShapes, asked_of
 from proxy.wire.chat.stream import ChatStream, usage
 from proxy.wire.chat.usual_answer import usual_answer
-from proxy.wire.dialect import Dialect
+from proxy.wire.dialect import Changes, Dialect
 
 
 class ChatDialect(Dialect):
@@ -110,29 +109,13 @@ class ChatDialect(Dialect):
         model = fields.get("model")
         return Answer(tuple(choices), model if isinstance(model, str) else "", usage(fields.get("usage")), logprobs, missed)
 
-    def render_answer(
-        self, body: bytes, before: Answer, after: Answer, verdict: Mapping[str, object] | None, others: Sequence[Mapping[str, object]] = ()
-    ) -> bytes:
-        """The upstream's own body where nothing changed; else the changed choices' ``content``, ``refusal`` and arguments of calls, the
-        usage with that of the exchange's `others`, and the inline verdict.
-        """
-        own = self.usage_of(body) if others else None
-        said = {"content": after.changed_texts(before), "refusal": after.changed_refusals(before)}
-        arguments = after.changed_arguments(before)
-        if not any(said.values()) and not arguments and verdict is None and own is None:
-            return body
-        raw = bodies.raw_fields(body)
-        if any(said.values()) or arguments:
-            choices = [
-                with_arguments(_saying(c, {name: texts[i] for name, texts in said.items() if i in texts}), arguments.get(i, {}))
-                for i, c in _indexed(bodies.raw_items(raw["choices"]))
-            ]
-            raw["choices"] = bodies.as_raw(choices)
-        if own is not None:
-            raw["usage"] = bodies.dumped(added_up([*others, own]))
-        if verdict is not None:
-            raw[bodies.EXTENSION] = bodies.dumped(verdict)
-        return msgspec.json.encode(raw)
+    def _change(self, raw: dict[str, msgspec.Raw], changes: Changes) -> None:
+        said = {"content": changes.texts, "refusal": changes.refusals}
+        choices = [
+            with_arguments(_saying(c, {name: texts[i] for name, texts in said.items() if i in texts}), changes.arguments.get(i, {}))
+            for i, c in _indexed(bodies.raw_items(raw["choices"]))
+        ]
+        raw["choices"] = bodies.as_raw(choices)
 
     def own_answer(self, exchange: Exchange) -> Answer:
         """A stage's answer in the form that the request asks for."""

@@ -17,8 +17,8 @@ import orjson
 from msgspec.structs import replace
 
 from proxy.exchange import Answer, Choice, Exchange, Usage
-from proxy.wire.answers import added_up, spread
-from proxy.wire.bodies import as_raw, raw_fields, raw_items
+from proxy.wire.answers import spread
+from proxy.wire.bodies import as_raw
 from proxy.wire.chat.forms import fits
 from proxy.wire.dialect import StreamPiece
 from proxy.wire.messages import events
@@ -75,25 +75,7 @@ def usage_of(value: object) -> Usage | None:
     return Usage(new + written + cached, said, cached)
 
 
-def render(
-    body: bytes, before: Answer, after: Answer, verdict: Mapping[str, object] | None, others: Sequence[Mapping[str, object]]
-) -> bytes:
-    """The upstream's own body where nothing changed; else the changed blocks, the usage with that of the `others`, and the verdict."""
-    raw = raw_fields(body)
-    own = orjson.loads(bytes(raw.get("usage", b"null"))) if others else None
-    texts, arguments = after.changed_texts(before), after.changed_arguments(before)
-    if not texts and not arguments and verdict is None and not isinstance(own, dict):
-        return body
-    if texts or arguments:
-        raw["content"] = as_raw(_blocks(raw_items(raw["content"]), texts.get(0), arguments.get(0, {})))
-    if isinstance(own, dict):
-        raw["usage"] = as_raw(added_up([*others, own]))
-    if verdict is not None:
-        raw["groundwire"] = as_raw(verdict)
-    return msgspec.json.encode(raw)
-
-
-def _blocks(sent: Sequence[msgspec.Raw], text: str | None, arguments: Mapping[int, str]) -> list[msgspec.Raw]:
+def changed_blocks(sent: Sequence[msgspec.Raw], text: str | None, arguments: Mapping[int, str]) -> list[msgspec.Raw]:
     """The blocks with another text and other arguments of calls."""
     blocks = [orjson.loads(bytes(block)) for block in sent]
     known = [block if isinstance(block, dict) else {} for block in blocks]

@@ -6,15 +6,16 @@ to judge, so that fields, blocks and events newer than this folder pass.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any
 
+import msgspec
 import orjson
 
 from proxy.errors import ProxyError
 from proxy.exchange import Answer, Exchange, Request
-from proxy.wire.bodies import withhold
-from proxy.wire.dialect import Dialect
+from proxy.wire.bodies import as_raw, raw_items, withhold
+from proxy.wire.dialect import Changes, Dialect
 from proxy.wire.messages import answers, events, prompts
 from proxy.wire.messages.events import payloads_of
 from proxy.wire.messages.own_calls import MessagesCallFilter
@@ -55,11 +56,9 @@ class MessagesDialect(Dialect):
             raise ValueError("not a message")
         return MessagesStream.whole(fields)
 
-    def render_answer(
-        self, body: bytes, before: Answer, after: Answer, verdict: Mapping[str, object] | None, others: Sequence[Mapping[str, object]] = ()
-    ) -> bytes:
-        """The upstream's own body where nothing changed."""
-        return answers.render(body, before, after, verdict, others)
+    def _change(self, raw: dict[str, msgspec.Raw], changes: Changes) -> None:
+        blocks = answers.changed_blocks(raw_items(raw["content"]), changes.texts.get(0), changes.arguments.get(0, {}))
+        raw["content"] = as_raw(blocks)
 
     def own_answer(self, exchange: Exchange) -> Answer:
         """A stage's answer as one message."""

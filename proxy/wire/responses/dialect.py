@@ -21,10 +21,10 @@ from proxy.exchange.histories import CONVERSATION, RESPONSE, History
 from proxy.exchange.output_requirements import OutputRequirements
 from proxy.wire import bodies
 from proxy.wire.chat.forms import own_answer
-from proxy.wire.dialect import Dialect
+from proxy.wire.dialect import Changes, Dialect
 from proxy.wire.responses.events import to_events
 from proxy.wire.responses.items import Origin, Reading, read
-from proxy.wire.responses.output import own_id, own_response, rendered
+from proxy.wire.responses.output import change, own_id, own_response
 from proxy.wire.responses.own_calls import ResponsesCallFilter
 from proxy.wire.responses.recognising import ResponsesShapes
 from proxy.wire.responses.rendering import OUTPUT_ITEMS, Rendering
@@ -80,14 +80,8 @@ class ResponsesDialect(Dialect):
         """Raises `ValueError` when the body is not a response."""
         return ResponsesStream.whole(_response(body))
 
-    def render_answer(
-        self, body: bytes, before: Answer, after: Answer, verdict: Mapping[str, object] | None, others: Sequence[Mapping[str, object]] = ()
-    ) -> bytes:
-        """The upstream's own body where nothing changed; else its items with the changed texts, refusals and arguments."""
-        changed = after.changed_texts(before) or after.changed_refusals(before) or after.changed_arguments(before)
-        if not changed and verdict is None and not (others and self.usage_of(body) is not None):
-            return body
-        return rendered(body, before, after, verdict, others)
+    def _change(self, raw: dict[str, msgspec.Raw], changes: Changes) -> None:
+        change(raw, changes)
 
     def own_answer(self, exchange: Exchange) -> Answer:
         """A stage's answer in the form that the request asks for."""

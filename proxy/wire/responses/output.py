@@ -17,8 +17,9 @@ import msgspec
 import orjson
 
 from proxy.exchange import Answer, Exchange, Usage
-from proxy.wire.answers import added_up, common, spread
-from proxy.wire.bodies import as_raw, dumped, raw_fields, raw_items
+from proxy.wire.answers import common, spread
+from proxy.wire.bodies import as_raw, dumped, raw_items
+from proxy.wire.dialect import Changes
 from proxy.wire.responses.events import Place
 
 GAP = "\n\n"
@@ -110,29 +111,18 @@ def is_read(part: object) -> bool:
     return not any(isinstance(part.get(name), str) and part[name] for name in ("text", "content", "refusal", "transcript"))
 
 
-def rendered(
-    body: bytes, before: Answer, after: Answer, verdict: Mapping[str, object] | None, others: Sequence[Mapping[str, object]]
-) -> bytes:
-    """The body with the texts, refusals and arguments of `after`, the usage of the `others` added, and the verdict."""
-    texts, refusals, calls = after.changed_texts(before), after.changed_refusals(before), after.changed_arguments(before)
-    raw = raw_fields(body)
-    own = orjson.loads(bytes(raw["usage"])) if "usage" in raw else None
-    if texts or refusals or calls:
-        items = raw_items(raw["output"])
-        output = orjson.loads(bytes(raw["output"]))
-        said = parted(texts_of(output), texts[0]) if texts else {}
-        refused = parted(refusals_of(output), refusals[0]) if refusals else {}
-        arguments = {i: calls[0][index] for index, (i, _) in enumerate(functions_of(output)) if index in calls.get(0, {})}
-        for i in {place[0] for place in (*said, *refused)} | arguments.keys():
-            items[i] = dumped(changed_item(output[i], i, said, refused, arguments))
-        raw["output"] = as_raw(items)
-        if texts and bytes(raw.get("output_text", b"")).startswith(b'"'):
-            raw["output_text"] = dumped(once_more(orjson.loads(bytes(raw["output"]))))
-    if isinstance(own, dict) and others:
-        raw["usage"] = dumped(added_up([*others, own]))
-    if verdict is not None:
-        raw["groundwire"] = dumped(verdict)
-    return msgspec.json.encode(raw)
+def change(raw: dict[str, msgspec.Raw], changes: Changes) -> None:
+    """Bring what changed into a response's fields."""
+    items, output = raw_items(raw["output"]), orjson.loads(bytes(raw["output"]))
+    said = {place: text for new in changes.texts.values() for place, text in parted(texts_of(output), new).items()}
+    refused = {place: text for new in changes.refusals.values() for place, text in parted(refusals_of(output), new).items()}
+    given = changes.arguments.get(0, {})
+    arguments = {i: given[index] for index, (i, _) in enumerate(functions_of(output)) if index in given}
+    for i in {place[0] for place in (*said, *refused)} | arguments.keys():
+        items[i] = dumped(changed_item(output[i], i, said, refused, arguments))
+    raw["output"] = as_raw(items)
+    if changes.texts and bytes(raw.get("output_text", b"")).startswith(b'"'):
+        raw["output_text"] = dumped(once_more(orjson.loads(bytes(raw["output"]))))
 
 
 def changed_item(

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.errors import InvalidRequest
-from proxy.wire.messages.answers import render
 from proxy.wire.messages.dialect import MessagesDialect
 from proxy.wire.messages.own_calls import MessagesCallFilter
 from proxy.wire.messages.stream import MessagesStream
@@ -79,8 +78,10 @@ def test_an_answer_is_read_or_is_none(answer: Any) -> None:
         before = MessagesDialect().parse_answer(body)
     except ValueError:
         return
-    assert body == render(body, before, before, None, ())
-    changed = json.loads(render(body, before, before.with_text(0, "Other."), {"verdict": "warn"}, [{"output_tokens": 1}]))
+    assert body == MessagesDialect().render_answer(body, before, before, None, ())
+    changed = json.loads(
+        MessagesDialect().render_answer(body, before, before.with_text(0, "Other."), {"verdict": "warn"}, [{"output_tokens": 1}])
+    )
     assert "Other." in json.dumps(changed)
 
 

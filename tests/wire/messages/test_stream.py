@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from proxy.errors import UpstreamTimeout
 from proxy.exchange import Answer
-from proxy.wire.messages.answers import render
 from proxy.wire.messages.dialect import MessagesDialect
 from proxy.wire.messages.stream import MessagesStream
 from tests.messages import THINKING, event, message, payloads, read, streamed, text, use
@@ -118,11 +117,11 @@ def test_changed_arguments_stand_in_the_calls_first_delta() -> None:
 def test_a_body_changes_where_the_answer_does() -> None:
     body = json.dumps(message(THINKING, CITED, use(), stop_details=None, future=[1])).encode()
     before = MessagesDialect().parse_answer(body)
-    assert body == render(body, before, before, None, ())
+    assert body == MessagesDialect().render_answer(body, before, before, None, ())
     choice = before.choices[0]
     call = choice.tool_calls[0]
     after = before.with_text(0, "It is unclear.").with_calls(0, [type(call)(call.id, call.name, '{"path": "b"}', 0)])
-    got = json.loads(render(body, before, after, {"verdict": "warn"}, [{"input_tokens": 1, "output_tokens": 2}]))
+    got = json.loads(MessagesDialect().render_answer(body, before, after, {"verdict": "warn"}, [{"input_tokens": 1, "output_tokens": 2}]))
     said = {**text("It is unclear."), "citations": None}
     assert [THINKING, said, use(arguments={"path": "b"})] == got["content"]
     assert (10, 5, [1], "warn") == (
