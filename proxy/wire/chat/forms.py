@@ -24,12 +24,17 @@ _WANTS_USAGE = re.compile(rb'"include_usage"\s*:\s*true')
 
 def to_events(completion: Mapping[str, Any], asked: bytes) -> bytes:
     """The chunks of a completion; `asked` is the request's body. Raises `ValueError` for what is none."""
+    chunks = chunks_of(completion, apart=_WANTS_USAGE.search(asked) is not None)
+    return b"".join(sse.encode(orjson.dumps(chunk)) for chunk in chunks) + sse.DONE
+
+
+def chunks_of(completion: Mapping[str, Any], *, apart: bool = False) -> list[dict[str, Any]]:
+    """The same parsed; with `apart`, the usage is a chunk of its own. Raises `ValueError`."""
     choices = completion.get("choices")
     if not isinstance(choices, list) or not all(isinstance(choice, dict) for choice in choices):
         raise ValueError("not a chat completion")
     head = {**{name: completion[name] for name in _HEAD if name in completion}, "object": "chat.completion.chunk"}
     usage = completion.get("usage")
-    apart = _WANTS_USAGE.search(asked) is not None
     made: list[dict[str, Any]] = []
     for position, choice in enumerate(choices):
         message = choice.get("message")
@@ -42,7 +47,7 @@ def to_events(completion: Mapping[str, Any], asked: bytes) -> bytes:
         made.append({**head, "choices": [], "usage": usage})
     elif usage is not None and made:
         made[-1]["usage"] = usage
-    return b"".join(sse.encode(orjson.dumps(chunk)) for chunk in made) + sse.DONE
+    return made
 
 
 def _delta(message: Mapping[str, Any]) -> dict[str, Any]:

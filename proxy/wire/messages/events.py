@@ -65,10 +65,15 @@ _GROWING: Mapping[str, tuple[str, str]] = {
 
 def to_events(message: Mapping[str, Any], asked: bytes) -> bytes:
     """The events of a message. Raises `ValueError` for what is none."""
+    return b"".join(encode(payload) for payload in payloads(message))
+
+
+def payloads(message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The same parsed. Raises `ValueError`."""
     if not isinstance(message.get("content"), list):
         raise ValueError("not a message")
-    usage = message["usage"] if isinstance(message.get("usage"), dict) else {}
-    return b"".join(encode(payload) for payload in payloads_of(message, usage)) + stop(None)
+    yield from payloads_of(message, message["usage"] if isinstance(message.get("usage"), dict) else {})
+    yield {"type": STOP}
 
 
 def payloads_of(message: Mapping[str, Any], final_usage: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

@@ -121,13 +121,14 @@ _SUMMARY = "response.reasoning_summary_"
 
 def to_events(response: Mapping[str, Any], asked: bytes) -> bytes:
     """The events of a response. Raises `ValueError` for what is none."""
-    if not isinstance(response.get("output"), list) or _end_of(response) not in ENDS:  # one in the background has not ended
-        raise ValueError("not a response that has ended")
-    numbered = enumerate(_payloads(response))
+    numbered = enumerate(payloads(response))
     return b"".join(encode({**payload, "sequence_number": number}, named=True) for number, payload in numbered)
 
 
-def _payloads(response: Mapping[str, Any]) -> Iterator[Payload]:
+def payloads(response: Mapping[str, Any]) -> Iterator[Payload]:
+    """The same parsed. Raises `ValueError`."""
+    if not isinstance(response.get("output"), list) or _end_of(response) not in ENDS:  # one in the background has not ended
+        raise ValueError("not a response that has ended")
     begun = {**response, "status": "in_progress", "output": [], "usage": None, "error": None, "incomplete_details": None}
     begun.pop(EXTENSION, None)
     for kind in BEGINS[:2]:

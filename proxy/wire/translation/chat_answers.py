@@ -14,7 +14,7 @@ from proxy.wire import sse
 from proxy.wire.answers import end_of
 from proxy.wire.chat.message import Calls, call_entries
 from proxy.wire.translation import pieces
-from proxy.wire.translation.pieces import listed, made_call_id, number, payload_of, prefixed, words
+from proxy.wire.translation.pieces import listed, made_call_id, number, prefixed, words
 from proxy.wire.upstream_errors import TYPES, Failure, failure_of, instead_of_answer
 
 _PARTED = "\n\n"
@@ -30,16 +30,8 @@ class ChatReader:
         self._custom: dict[int, bool] = {}
         """Of the calls that have begun, by their places among `_calls`: whether they call a custom tool."""
 
-    def event(self, event: sse.Event) -> Iterator[pieces.Piece]:
+    def payload(self, chunk: Mapping[str, Any]) -> Iterator[pieces.Piece]:
         """The pieces of a chunk."""
-        if event.done:
-            yield pieces.Closed()
-            return
-        chunk = payload_of(event)
-        if chunk is not None:
-            yield from self._chunk(chunk)
-
-    def _chunk(self, chunk: Mapping[str, Any]) -> Iterator[pieces.Piece]:
         if instead_of_answer("chat", chunk) is not None:
             yield failed(chunk)
             return
@@ -49,13 +41,13 @@ class ChatReader:
         for choice in listed(chunk.get("choices")):
             if number(choice, "index") == 0:
                 delta = choice.get("delta")
-                yield from self._delta(delta if isinstance(delta, Mapping) else {}, whole=False)
+                yield from self._delta(delta if isinstance(delta, Mapping) else {})
                 yield from _end(choice)
         yield from used(chunk.get("usage"))
         if chunk.get("error"):
             yield failed(chunk)
 
-    def _delta(self, delta: Mapping[str, Any], *, whole: bool) -> Iterator[pieces.Piece]:
+    def _delta(self, delta: Mapping[str, Any]) -> Iterator[pieces.Piece]:
         if thought := words(delta.get("reasoning_content")) or words(delta.get("reasoning")):
             yield pieces.Thinking(thought)
         if text := text_in(delta.get("content")):
@@ -63,7 +55,7 @@ class ChatReader:
         if refusal := words(delta.get("refusal")):
             yield pieces.Refused(refusal)
         entries = call_entries(delta)
-        for (call, _), part in zip(entries, self._calls.absorb(delta, whole=whole) if entries else (), strict=True):
+        for (call, _), part in zip(entries, self._calls.absorb(delta) if entries else (), strict=True):
             yield from self._call(next(i for i, known in enumerate(self._calls.parts) if known is part), call)
 
     def _call(self, key: int, call: Mapping[str, Any]) -> Iterator[pieces.Piece]:
@@ -78,18 +70,6 @@ class ChatReader:
         given = inner.get("input" if custom else "arguments")
         if given:
             yield pieces.CallGiven(key, given if isinstance(given, str) else orjson.dumps(given).decode())
-
-    def whole(self, body: Mapping[str, Any]) -> Iterator[pieces.Piece]:
-        """The pieces of a completion."""
-        choices = listed(body.get("choices"))
-        if not choices:
-            raise ValueError("not a chat completion")
-        yield pieces.Begun(words(body.get("id")), words(body.get("model")))
-        message = choices[0].get("message")
-        yield from self._delta(message if isinstance(message, Mapping) else {}, whole=True)
-        yield from _end({**choices[0], "finish_reason": choices[0].get("finish_reason") or "stop"})
-        yield from used(body.get("usage"))
-        yield pieces.Closed()
 
 
 def _end(choice: Mapping[str, Any]) -> Iterator[pieces.Piece]:

@@ -14,11 +14,10 @@ from proxy.wire.answers import end_of
 from proxy.wire.bodies import exact
 from proxy.wire.messages import events
 from proxy.wire.messages.shapes import BLOCKS
-from proxy.wire.sse import Event
 from proxy.wire.translation import pieces
 from proxy.wire.translation.chat_answers import failed
 from proxy.wire.translation.neutral import sealed
-from proxy.wire.translation.pieces import known, listed, number, payload_of, prefixed, words
+from proxy.wire.translation.pieces import known, number, prefixed, words
 
 _REASONS: Mapping[str, str] = {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use", "content_filter": "refusal"}
 
@@ -33,17 +32,14 @@ class MessagesReader:
         self._given: dict[int, bool] = {}
         """The calls that have begun, by their block, and whether any of their arguments have come."""
 
-    def event(self, event: Event) -> Iterator[pieces.Piece]:
+    def payload(self, payload: Mapping[str, Any]) -> Iterator[pieces.Piece]:
         """The pieces of an event."""
-        payload = payload_of(event) if not event.done else None  # vLLM ends with the mark of chat's API
-        kind = payload.get("type") if payload is not None else None
-        if payload is None or kind == "ping":
-            return
+        kind = payload.get("type")
         if kind == "message_start" and isinstance(payload.get("message"), Mapping):
             yield pieces.Begun(words(payload["message"].get("id")), words(payload["message"].get("model")))
             self._add_usage(payload["message"].get("usage"))
         elif kind == "content_block_start" and isinstance(payload.get("content_block"), Mapping):
-            yield from self._block(number(payload, "index"), payload["content_block"], whole=False)
+            yield from self._block(number(payload, "index"), payload["content_block"])
         elif kind == "content_block_delta" and isinstance(payload.get("delta"), Mapping):
             yield from self._delta(number(payload, "index"), payload["delta"])
         elif kind == "content_block_stop":
@@ -56,7 +52,7 @@ class MessagesReader:
         elif kind == "error":
             yield failed(payload)
 
-    def _block(self, index: int, block: Mapping[str, Any], *, whole: bool) -> Iterator[pieces.Piece]:
+    def _block(self, index: int, block: Mapping[str, Any]) -> Iterator[pieces.Piece]:
         kind, before = words(block.get("type")), self._seen[-1] if self._seen else ""
         self._seen.append(kind)
         if kind == "text":
@@ -70,7 +66,7 @@ class MessagesReader:
             yield pieces.Sealed("redacted", words(block.get("data")))
         elif kind == "tool_use":
             yield pieces.CallBegun(index, words(block.get("id")), words(block.get("name")))
-            self._given[index] = whole or bool(block.get("input"))
+            self._given[index] = bool(block.get("input"))
             if self._given[index]:
                 yield pieces.CallGiven(index, orjson.dumps(block.get("input") or {}).decode())
         else:
@@ -104,16 +100,6 @@ class MessagesReader:
         yield pieces.Used(
             number(self._usage, "input_tokens") + read + written, number(self._usage, "output_tokens"), read, written, thought
         )
-
-    def whole(self, body: Mapping[str, Any]) -> Iterator[pieces.Piece]:
-        """The pieces of a message."""
-        if not isinstance(body.get("content"), list):
-            raise ValueError("not a message")
-        yield pieces.Begun(words(body.get("id")), words(body.get("model")))
-        for index, block in enumerate(listed(body["content"])):
-            yield from self._block(index, block, whole=True)
-        yield from self._end(body, body.get("usage"))
-        yield pieces.Closed()
 
 
 class MessagesWriter:

@@ -107,13 +107,10 @@ Piece = Begun | Said | Refused | Thinking | Sealed | CallBegun | CallGiven | Fin
 
 
 class AnswerReader(Protocol):
-    """Reads one answer of an API."""
+    """Reads one answer of an API; one that comes whole, as the events that would tell it."""
 
-    def event(self, event: Event) -> Iterator[Piece]:
-        """The pieces of an event. Raises `ValueError` for what is none of this API's."""
-
-    def whole(self, body: Mapping[str, Any]) -> Iterator[Piece]:
-        """The pieces of a whole answer. Raises `ValueError`."""
+    def payload(self, payload: Mapping[str, Any]) -> Iterator[Piece]:
+        """The pieces of an event's data. Raises `ValueError` for what is none of this API's."""
 
 
 class AnswerWriter(Protocol):

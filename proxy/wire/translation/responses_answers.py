@@ -11,10 +11,9 @@ from typing import Any
 from proxy.wire.responses import events
 from proxy.wire.responses.output import finish_reason
 from proxy.wire.responses.shapes import ITEMS
-from proxy.wire.sse import Event
 from proxy.wire.translation import pieces
 from proxy.wire.translation.chat_answers import failed
-from proxy.wire.translation.pieces import known, listed, number, payload_of, words
+from proxy.wire.translation.pieces import known, listed, number, words
 
 _CALLS: Mapping[str, str] = {"function_call": "arguments", "custom_tool_call": "input"}
 _CALL_DELTAS = (events.ARGUMENTS, "response.custom_tool_call_input.delta")
@@ -35,11 +34,8 @@ class ResponsesReader:
         self._refused: set[tuple[int, ...]] = set()
         """The places of the refusals so far."""
 
-    def event(self, event: Event) -> Iterator[pieces.Piece]:
+    def payload(self, payload: Mapping[str, Any]) -> Iterator[pieces.Piece]:
         """The pieces of an event."""
-        payload = payload_of(event) if not event.done else None
-        if payload is None:
-            return
         kind, index = words(payload.get("type")), number(payload, "output_index")
         if kind in events.BEGINS and not self._begun:
             yield self._begin(events.response_of(payload))
@@ -127,13 +123,3 @@ class ResponsesReader:
                 number(usage, "output_tokens_details", "reasoning_tokens"),
             )
         yield pieces.Closed()
-
-    def whole(self, body: Mapping[str, Any]) -> Iterator[pieces.Piece]:
-        """The pieces of a response."""
-        if not isinstance(body.get("output"), list):
-            raise ValueError("not a response")
-        yield self._begin(body)
-        for index, item in enumerate(listed(body["output"])):
-            yield from self._item(index, item)
-            yield from self._item_done(index, item)
-        yield from self._end(body)
