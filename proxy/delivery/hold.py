@@ -23,7 +23,7 @@ from proxy.errors import ProxyError, UpstreamTimeout, UpstreamUnreachable
 from proxy.exchange import Answer, Message, Verdict
 from proxy.offloop import Breather, run_in_thread_if_large
 from proxy.ports.upstream import Reply, is_event_stream, limit, read_whole
-from proxy.wire.dialect import AnswerStream, Dialect, StreamPiece
+from proxy.wire.dialect import NO_CHANGES, AnswerStream, Dialect, StreamPiece, changes_of
 
 log = logging.getLogger("groundwire.hold")
 
@@ -283,16 +283,11 @@ class _Stream:
     def render(self, after: Answer | None, verdict: Mapping[str, object] | None, others: Sequence[Usage]) -> bytes:
         before = self.answer or Answer(())
         after = after if self.answer is not None and after is not None else before
-        arguments, said = after.changed_arguments(before), bool(after.changed_texts(before) or after.changed_refusals(before))
-        others = others if self.usage is not None else ()
-        if not said and not arguments and verdict is None and not others and self._reader.done:
+        changes, others = changes_of(before, after), others if self.usage is not None else ()
+        if changes == NO_CHANGES and verdict is None and not others and self._reader.done:
             return b"".join(self._chunks)
-        pieces = self._pieces if said else self._as_they_came()
-        if arguments:
-            pieces = self._reader.with_arguments(pieces, arguments)
-        pieces = [self._reader.with_usage(piece, others) for piece in pieces if not piece.done]
-        if said:
-            pieces = self._reader.with_texts(pieces, before, after)
+        pieces = self._pieces if changes.texts or changes.refusals else self._as_they_came()
+        pieces = self._reader.changed([self._reader.with_usage(piece, others) for piece in pieces if not piece.done], changes)
         return b"".join([*(self._reader.encode_outgoing(piece) for piece in pieces), self._reader.end(verdict)])
 
     def _as_they_came(self) -> list[StreamPiece]:

@@ -25,6 +25,22 @@ from proxy.wire.shapes import Reading
 from proxy.wire.upstream_errors import failure_in
 
 
+class Changes(Struct, frozen=True):
+    """What stages changed in an answer, by choice: texts, refusals, and, by their index, the arguments of calls."""
+
+    texts: Mapping[int, str] = {}
+    refusals: Mapping[int, str] = {}
+    arguments: Mapping[int, Mapping[int, str]] = {}
+
+
+NO_CHANGES = Changes()
+
+
+def changes_of(before: Answer, after: Answer) -> Changes:
+    """From `before` to `after`."""
+    return Changes(after.changed_texts(before), after.changed_refusals(before), after.changed_arguments(before))
+
+
 class StreamPiece(Struct, frozen=True):
     """One event of a streamed answer, as the gate sees it."""
 
@@ -111,11 +127,8 @@ class AnswerStream(Protocol):
         """`piece`, which carries words of a refusal, as an event that refuses with `text` instead."""
         return self.with_text(piece, text)
 
-    def with_texts(self, pieces: Sequence[StreamPiece], before: Answer, after: Answer) -> list[StreamPiece]:
-        """A whole stream's `pieces`, in which the choices whose text or refusal `after` changes say that instead."""
-
-    def with_arguments(self, pieces: Sequence[StreamPiece], changed: Mapping[int, Mapping[int, str]]) -> list[StreamPiece]:
-        """A whole stream's `pieces`, in which the calls of each choice named in `changed`, by their index, have these arguments instead."""
+    def changed(self, pieces: Sequence[StreamPiece], changes: Changes) -> list[StreamPiece]:
+        """A whole stream's `pieces`, of which those that `changes` are about say that instead."""
 
     def with_usage(self, piece: StreamPiece, others: Sequence[Mapping[str, object]]) -> StreamPiece:
         """`piece` with the usage of the exchange's other answers added to what it reports; itself where it reports none."""
@@ -250,17 +263,6 @@ class CallFilter(Protocol):
         """An upstream's error answer as the event that tells a client after bytes have left."""
 
 
-class Changes(Struct, frozen=True):
-    """What stages changed in an answer, by choice: texts, refusals, and, by their index, the arguments of calls."""
-
-    texts: Mapping[int, str] = {}
-    refusals: Mapping[int, str] = {}
-    arguments: Mapping[int, Mapping[int, str]] = {}
-
-
-NO_CHANGES = Changes()
-
-
 class Dialect(Protocol):
     """One API; what is not overridden is OpenAI's."""
 
@@ -303,7 +305,7 @@ class Dialect(Protocol):
         added to the body's own.
         """
         own = self.usage_of(body) if others else None
-        changes = Changes(after.changed_texts(before), after.changed_refusals(before), after.changed_arguments(before))
+        changes = changes_of(before, after)
         if changes == NO_CHANGES and verdict is None and own is None:
             return body
         raw = raw_fields(body)

@@ -18,7 +18,7 @@ from proxy.wire import sse
 from proxy.wire.answers import added_up, end_of
 from proxy.wire.chat.arguments import rewritten
 from proxy.wire.chat.message import ChoiceParts, choices_of, delta_of, delta_text, index_of, unread
-from proxy.wire.dialect import AnswerStream, StreamPiece
+from proxy.wire.dialect import AnswerStream, Changes, StreamPiece
 from proxy.wire.upstream_errors import error_event
 
 
@@ -133,12 +133,12 @@ class ChatStream(AnswerStream):
         """Its own bytes: no later chunk repeats it."""
         return piece.raw
 
-    def with_texts(self, pieces: Sequence[StreamPiece], before: Answer, after: Answer) -> list[StreamPiece]:
+    def changed(self, pieces: Sequence[StreamPiece], changes: Changes) -> list[StreamPiece]:
         """The first piece with text of a changed choice, or its end, says all of it."""
-        texts, refusals = after.changed_texts(before), after.changed_refusals(before)
+        texts, refusals = changes.texts, dict(changes.refusals)
         out: list[StreamPiece] = []
         said: set[int] = set()
-        for piece in pieces:
+        for piece in rewritten(pieces, changes.arguments) if changes.arguments else pieces:
             if piece.refusal and piece.choice in refusals:
                 out.append(replace(piece, raw=self.with_refusal(piece, refusals[piece.choice])))
                 refusals[piece.choice] = ""
@@ -158,10 +158,6 @@ class ChatStream(AnswerStream):
         if "logprobs" in choice:
             choice["logprobs"] = None
         return sse.encode(orjson.dumps({**chunk, "choices": [choice]}))
-
-    def with_arguments(self, pieces: Sequence[StreamPiece], changed: Mapping[int, Mapping[int, str]]) -> list[StreamPiece]:
-        """`pieces` with these arguments, by choice and call, in place of the model's."""
-        return rewritten(pieces, changed)
 
     def with_usage(self, piece: StreamPiece, others: Sequence[Mapping[str, object]]) -> StreamPiece:
         """`piece` with the usage of the exchange's other answers added to its own, if it has one."""

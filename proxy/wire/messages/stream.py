@@ -18,7 +18,7 @@ from proxy.errors import ProxyError
 from proxy.exchange import Answer, Choice, ToolCall
 from proxy.wire import sse
 from proxy.wire.answers import added_up
-from proxy.wire.dialect import AnswerStream, StreamPiece
+from proxy.wire.dialect import AnswerStream, Changes, StreamPiece
 from proxy.wire.messages import events
 from proxy.wire.messages.answers import FINISHES, PARTED, PROVIDERS_CALLS, unread, usage_of, with_arguments, with_texts
 from proxy.wire.messages.requests import THINKING
@@ -274,14 +274,10 @@ class MessagesStream(AnswerStream):
         said = events.encode({**payload, "index": index - self._dropped, "delta": {**payload["delta"], "text": text}})
         return (self._opening(block, index) if block.lead is not None else b"") + said
 
-    def with_texts(self, pieces: Sequence[StreamPiece], before: Answer, after: Answer) -> list[StreamPiece]:
+    def changed(self, pieces: Sequence[StreamPiece], changes: Changes) -> list[StreamPiece]:
         """A changed text in the blocks that it stood in."""
-        texts = after.changed_texts(before)
-        return with_texts(pieces, texts[0]) if 0 in texts else list(pieces)
-
-    def with_arguments(self, pieces: Sequence[StreamPiece], changed: Mapping[int, Mapping[int, str]]) -> list[StreamPiece]:
-        """Other arguments for calls, by their index."""
-        return with_arguments(pieces, changed.get(0, {}))
+        pieces = with_arguments(pieces, changes.arguments.get(0, {}))
+        return with_texts(pieces, changes.texts[0]) if 0 in changes.texts else pieces
 
     def with_usage(self, piece: StreamPiece, others: Sequence[Mapping[str, object]]) -> StreamPiece:
         """The prompt's tokens are told where the message begins, those of the answer where it ends; both may be told there."""

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from proxy.errors import ProxyError
 from proxy.exchange import Answer, Choice, ToolCall
 from proxy.wire import sse
-from proxy.wire.dialect import AnswerStream, StreamPiece
+from proxy.wire.dialect import AnswerStream, Changes, StreamPiece
 from proxy.wire.responses import events
 from proxy.wire.responses.beside import Beside
 from proxy.wire.responses.events import Place, event_of, index_of, place_of, response_of
@@ -269,17 +269,13 @@ class ResponsesStream(AnswerStream):
         """`piece`, which leaves, as an event that says `text` instead."""
         return self._leaving.saying(piece, text)
 
-    def with_texts(self, pieces: Sequence[StreamPiece], before: Answer, after: Answer) -> list[StreamPiece]:
-        """A whole stream's `pieces`, in which the parts of the changed text, or refusal, say what they say now."""
-        texts = {place: "".join(parts) for place, parts in self._texts.items()}
-        refusals = {place: "".join(parts) for place, parts in self._refusals.items()}
+    def changed(self, pieces: Sequence[StreamPiece], changes: Changes) -> list[StreamPiece]:
+        """The parts of the changed text, or refusal, say what they say now."""
         said: dict[tuple[str, int, int], str] = {}
-        for kind, came, changed in (
-            (events.TEXT, texts, after.changed_texts(before)),
-            (events.REFUSAL, refusals, after.changed_refusals(before)),
-        ):
+        for kind, growing, changed in ((events.TEXT, self._texts, changes.texts), (events.REFUSAL, self._refusals, changes.refusals)):
+            came = {place: "".join(parts) for place, parts in growing.items()}
             said |= {(kind, *place): text for new in changed.values() for place, text in parted(came, new).items()}
-        return list(self._retold(pieces, said))
+        return list(self._retold(self._with_arguments(pieces, changes.arguments.get(0, {})), said))
 
     @staticmethod
     def _retold(pieces: Sequence[StreamPiece], said: dict[tuple[str, int, int], str]) -> Iterator[StreamPiece]:
@@ -294,10 +290,10 @@ class ResponsesStream(AnswerStream):
                 new = {**payload, "delta": said[where]} | ({"logprobs": []} if "logprobs" in payload else {})
                 yield replace(piece, raw=b"", text="" if piece.refusal else said[where], payload=new)
 
-    def with_arguments(self, pieces: Sequence[StreamPiece], changed: Mapping[int, Mapping[int, str]]) -> list[StreamPiece]:
+    def _with_arguments(self, pieces: Sequence[StreamPiece], arguments: Mapping[int, str]) -> list[StreamPiece]:
         """`pieces` with these arguments, by the call's index, in place of the model's."""
         ranked = sorted(self._calls)
-        new = {ranked[index]: text for index, text in changed.get(0, {}).items()}
+        new = {ranked[index]: text for index, text in arguments.items()}
         self._leaving.arguments |= new
         out, told = [], set()
         for piece in pieces:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from proxy.errors import UpstreamTimeout
 from proxy.exchange import Answer
+from proxy.wire.dialect import Changes, changes_of
 from proxy.wire.messages.dialect import MessagesDialect
 from proxy.wire.messages.stream import MessagesStream
 from tests.messages import THINKING, event, message, payloads, read, streamed, text, use
@@ -27,8 +28,8 @@ def streaming(chunks: list[bytes]) -> tuple[MessagesStream, list[Any]]:
 def rewritten(events: list[bytes], text_after: str) -> dict[str, Any]:
     """The message that a held stream comes to with another text."""
     stream, pieces = streaming(events)
-    before = stream.answer
-    kept = stream.with_texts([piece for piece in pieces if not piece.done], before, before.with_text(0, text_after))
+    changes = changes_of(stream.answer, stream.answer.with_text(0, text_after))
+    kept = stream.changed([piece for piece in pieces if not piece.done], changes)
     return read(b"".join([*(stream.encode_outgoing(piece) for piece in kept), stream.end()]))
 
 
@@ -108,7 +109,7 @@ def test_usage_is_that_of_the_start_with_what_the_end_tells() -> None:
 def test_changed_arguments_stand_in_the_calls_first_delta() -> None:
     stream, pieces = streaming(streamed(text("I look."), use(), use("list", {}, "t2")))
     before = stream.answer
-    kept = stream.with_arguments([piece for piece in pieces if not piece.done], {0: {0: '{"path": "b"}', 1: '{"all": true}'}})
+    kept = stream.changed([piece for piece in pieces if not piece.done], Changes(arguments={0: {0: '{"path": "b"}', 1: '{"all": true}'}}))
     got = read(b"".join([*(stream.encode_outgoing(piece) for piece in kept), stream.end()]))
     assert [{"path": "b"}, {"all": True}] == [block["input"] for block in got["content"][1:]]
     assert before.choices[0].tool_calls[0].parsed == {"path": "a.txt"}
