@@ -82,11 +82,9 @@ from proxy.wire.chat.completions import ChatDialect
 from proxy.wire.dialect import Dialects, TokenCount
 from proxy.wire.http.asgi import Receive, Responder, Scope, Send
 from proxy.wire.http.bounds import STATE
-from proxy.wire.http.forwarding import sent_path
-from proxy.wire.http.headers import ResponseHeaders, plain_headers
+from proxy.wire.http.headers import ResponseHeaders, plain_headers, sent_path
 from proxy.wire.http.peers import TrustedProxies
-from proxy.wire.messages.counting import MessagesCount
-from proxy.wire.messages.dialect import MessagesDialect
+from proxy.wire.messages.dialect import MessagesCount, MessagesDialect
 from proxy.wire.responses.dialect import ResponsesDialect
 
 log = logging.getLogger("groundwire")

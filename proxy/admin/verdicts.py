@@ -29,8 +29,7 @@ from proxy.observe.metrics import counts
 from proxy.observe.recording import OpenExchanges
 from proxy.store.records import Record, Records
 from proxy.wire.dialect import Dialect
-from proxy.wire.http.forwarding import client_headers
-from proxy.wire.http.headers import ResponseHeaders
+from proxy.wire.http.headers import ResponseHeaders, client_headers
 from proxy.wire.http.peers import not_from_here
 
 MAX_WAIT_MS = 30_000

@@ -31,14 +31,12 @@ from proxy.offloop import LARGE, run_in_thread_if_large
 from proxy.ports.upstream import Call, Reply
 from proxy.server.cross_origin import is_preflight, origin_of
 from proxy.server.routes import ActivePolicy, Route, Services
-from proxy.wire.decisions.answers import Billing
+from proxy.wire.decisions.asked import Billing
 from proxy.wire.dialect import Dialect
 from proxy.wire.http import asgi
-from proxy.wire.http.asgi import RawHeaders, Receive, Responder, Scope
+from proxy.wire.http.asgi import KeepAlive, RawHeaders, Receive, Responder, Scope
 from proxy.wire.http.encodings import decoded
-from proxy.wire.http.forwarding import ClientHeaders, client_headers
-from proxy.wire.http.headers import PREFIX, RequestHints, parse_hints, plain_headers
-from proxy.wire.http.keep_alive import KeepAlive
+from proxy.wire.http.headers import PREFIX, ClientHeaders, RequestHints, client_headers, parse_hints, plain_headers
 from proxy.wire.http.peers import foreign_name, not_from_here
 
 log = logging.getLogger("groundwire.endpoint")

@@ -18,10 +18,7 @@ from proxy.ports import TokenCounter
 from proxy.ports.decisions import Answer, Decision, Question
 from proxy.upstreams.own_calls import OwnCalls
 from proxy.upstreams.resilience import Resilient
-from proxy.wire.decisions.answers import Billing, billing_of, fields_of
-from proxy.wire.decisions.openai import OpenAIShape
-from proxy.wire.decisions.shape import Asked
-from proxy.wire.decisions.systemone import GeminiShape, SystemOneShape
+from proxy.wire.decisions.asked import Asked, Billing, GeminiShape, OpenAIShape, SystemOneShape, billing_of, fields_of
 from proxy.wire.upstream_errors import failure_of
 
 _SHAPES: Mapping[Shape, Asked] = {"openai": OpenAIShape(), "systemone": SystemOneShape(), "gemini": GeminiShape()}
