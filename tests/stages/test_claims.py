@@ -360,17 +360,17 @@ async def test_nothing_is_kept_of_an_exchange_that_has_ended() -> None:
     await stage.on_forward(exchange)
     await stage.on_answer(exchange)
     stage.release(exchange)
-    assert {} == stage._kept
+    assert {} == stage._cases
 
 
 async def test_an_exchange_without_an_answer_is_forgotten_too() -> None:
     stage, exchange = make_stage(), answering(PARIS)
     await stage.on_forward(exchange)
-    task = stage._kept[exchange.id]._ground
+    task = stage._cases[exchange.id]._ground
     stage.release(exchange)
     assert task is not None
     assert task.cancelling()
-    assert {} == stage._kept
+    assert {} == stage._cases
 
 
 # ---- tool calls ----

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from proxy.context.no_answer import NO_ANSWER, no_answer
 from proxy.exchange import Answer, Choice, Exchange
 from proxy.exchange.judgements import Support
-from proxy.stages.claims.retrying import correction
+from proxy.stages.claims.acting import correction
 from proxy.testing import CountedNames, ScriptedVerifiers
 from tests.claims import GOLD, LONDON, PARIS, TALL, TOWER, answering, checked, labels, make_stage, ports_with, texts_of
 from tests.examples import share

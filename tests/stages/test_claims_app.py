@@ -27,7 +27,7 @@ def policy(delivery: str, options: str) -> str:
 
 def kept(proxy: Running) -> dict[str, Any]:
     (stage,) = proxy.app.routes[0].default.pipeline.stages
-    return stage._kept  # type: ignore[attr-defined,no-any-return]
+    return stage._cases  # type: ignore[attr-defined,no-any-return]
 
 
 class Patient(ScriptedVerifiers):

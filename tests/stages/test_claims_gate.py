@@ -142,7 +142,7 @@ async def test_a_client_that_leaves_stops_the_check() -> None:
         await task
     assert verifiers.cancelled
     gate.pipeline.release(gate.exchange)
-    assert {} == gate.stage._kept
+    assert {} == gate.stage._cases
 
 
 async def test_json_that_the_request_asks_for_is_not_judged_by_sentences() -> None:
@@ -179,7 +179,7 @@ async def test_the_evidence_is_prepared_once_and_embedded_while_the_model_writes
     passage = " ".join(f"Room {i} of the museum shows {i} vases." for i in range(60))
     gate = Gate(answering(passages=[passage]), ports_with(embedder=embedder))
     await gate.pipeline.forward(gate.exchange)
-    checks = gate.stage._kept[gate.exchange.id]
+    checks = gate.stage._cases[gate.exchange.id]
     base = (await checks.ground()).base
     assert checks._warming is not None
     await checks._warming
