@@ -32,7 +32,7 @@ from typing import Any
 from benchmarks.load.statistics import percentile
 from proxy.context.question import find_question
 from proxy.grounding.knowledge.checking import KnowledgeChecker
-from proxy.grounding.knowledge.making import make_fact
+from proxy.grounding.knowledge.reading import make_fact
 from proxy.language.text import split_sentences
 from proxy.language.word_overlap import content_words
 from proxy.models.embedding.embedder import BatchingEmbedder

@@ -1,12 +1,15 @@
-# ruff: noqa: SIM905 - lists of words read better as words
 """Numbers in words, in six languages: "twenty-one", "einundzwanzig", "treinta y uno", "quatre-vingt-dix", "ventuno", "trinta e um".
 
 In: the words of a text, in order. Out: what a run of them is worth. Used by `proxy.language.quantities`.
 """
+# ruff: noqa: SIM905 - lists of words read better as words
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+
+from proxy.language.patterns import LazyPattern
 
 _DE_UNITS = "ein zwei drei vier fünf sechs sieben acht neun".split()
 _DE_TEENS = "zehn elf zwölf dreizehn vierzehn fünfzehn sechzehn siebzehn achtzehn neunzehn".split()
@@ -250,3 +253,53 @@ def _fits(current: float, value: float, previous: float) -> bool:
     if value < 10:
         return current % 10 == 0 and current >= 10
     return current > 0 and (rest == 0 or (value < 20 and rest in (60, 80)))
+
+
+# ---- halves ----
+
+
+_LARGE = (
+    r"dozen|hundred|thousand|million|billion|dutzend|hundert|tausend|million(?:en)?|milliarden?|docena|mil|millón|millones|mille|"
+    r"millions?|milliards?"
+)
+_MAY_BE = re.compile(r"(?i:half|halb|y medi|medi[oa] |demi)")
+"""A first look that is true of whatever `_HALF` finds."""
+_HALF = LazyPattern(
+    rf"\b(?:(?:half|(?:einen? )?halbe[ns]?|medi[oa]|(?:un )?demi[- ])\s?(?:an? |de )?(?P<half>{_LARGE})\b"
+    rf"|(?P<german>[a-zäöüß]{{3,6}})einhalb(?: (?P<german_large>{_LARGE})\b)?|(?P<one>anderthalb|eineinhalb)(?: (?P<one_large>{_LARGE})\b)?"
+    rf"|(?P<count>\d{{1,3}}|[a-zéú]{{1,7}}) (?:(?P<first>{_LARGE}) )?(?:and a half|y medi[oa]|et demie?)(?: (?P<large>{_LARGE})\b)?(?!\w))",
+    re.I,
+)
+
+
+def read_halves(text: str) -> Iterator[tuple[float, int, int]]:
+    """``(value, start, end)`` of each, in order."""
+    for match in _HALF.finditer(text) if _MAY_BE.search(text) else ():
+        value = _value(match)
+        if value is not None:
+            yield value, match.start(), match.end()
+
+
+def _value(match: re.Match[str]) -> float | None:
+    if match["half"]:
+        return 0.5 * _worth(match["half"])
+    if match["one"]:
+        return 1.5 * _worth(match["one_large"])
+    if match["german"]:
+        whole = word_value(match["german"].lower(), "de")
+        return None if whole is None or whole > 12 else (whole + 0.5) * _worth(match["german_large"])
+    said = match["count"].lower()
+    count = float(said) if said.isdigit() else next((v for tongue in LANGUAGES if (v := word_value(said, tongue)) is not None), None)
+    if said == "a":
+        count = 1.0
+    if count is None or count > 999:
+        return None
+    return (count + 0.5) * _worth(match["first"] or match["large"])
+
+
+def _worth(word: str | None) -> float:
+    if not word:
+        return 1.0
+    small = {"dozen": 12.0, "dutzend": 12.0, "docena": 12.0, "hundred": 100.0, "hundert": 100.0}
+    found = small.get(word.lower()) or next((m for tongue in LANGUAGES if (m := magnitude(word.lower(), tongue))), None)
+    return found or (1000.0 if word.lower() == "tausend" else 1.0)

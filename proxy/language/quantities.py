@@ -13,8 +13,17 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from proxy.language.dates import Date, Time, read_dates, read_times
-from proxy.language.halves import read_halves
-from proxy.language.number_words import EVERY_LANGUAGE, FRACTIONS, JOINERS, magnitude, may_count, ordinal_value, run_value, word_value
+from proxy.language.number_words import (
+    EVERY_LANGUAGE,
+    FRACTIONS,
+    JOINERS,
+    magnitude,
+    may_count,
+    ordinal_value,
+    read_halves,
+    run_value,
+    word_value,
+)
 from proxy.language.units import CURRENCY_SIGNS, UNITS, Unit, unit_of
 from proxy.offloop import each
 

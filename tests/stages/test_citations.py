@@ -7,9 +7,9 @@ import pytest
 from proxy.errors import ModelUnavailable, PolicyBlocked
 from proxy.exchange import Answer, Choice, Exchange, Sentence, Verdict
 from proxy.exchange.judgements import Claim, Judgement, Support
-from proxy.grounding.judging.chat import ChatReadout
 from proxy.grounding.judging.judges import UpstreamJudge
 from proxy.grounding.judging.options import JudgeOptions
+from proxy.grounding.judging.readouts import ChatReadout
 from proxy.language.text import split_sentences
 from proxy.pipeline import Pipeline
 from proxy.ports.judge import Judge

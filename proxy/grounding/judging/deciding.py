@@ -2,7 +2,7 @@
 
 In: a claim, what the verifier says of it, and the evidence nearest to it. Out: a `ClaimDecision`. Only what is exact makes a claim
 contradicted: a calculation that is wrong, or another value in its place (`proxy.grounding.values.slots`), where the verifier finds the
-claim better supported with the evidence's value in it (`proxy.grounding.values.swaps`). The opinion of the built-in verifier against a
+claim better supported with the evidence's value in it (`proxy.grounding.values.slots`). The opinion of the built-in verifier against a
 claim makes it ``unsure``; that of a model which the policy names (`Support.decides`) counts. Figures: `benchmarks.actions_answers`.
 """
 
@@ -15,12 +15,10 @@ from msgspec import Struct
 from proxy.exchange.judgements import Claim, DecidedBy, Label, Support
 from proxy.grounding.evidence.gathering import EvidenceBase
 from proxy.grounding.records.deciding import decide
-from proxy.grounding.values.arithmetic import is_derived
-from proxy.grounding.values.belonging import called_for
+from proxy.grounding.values.arithmetic import called_for, is_derived
 from proxy.grounding.values.recomputing import calculation, follows
-from proxy.grounding.values.slots import Slot, slot
+from proxy.grounding.values.slots import Slot, slot, swaps
 from proxy.grounding.values.stated import missing_names, unsaid_numbers
-from proxy.grounding.values.swaps import swaps
 from proxy.language.quantities import read_quantities
 from proxy.offloop import check
 
@@ -240,3 +238,27 @@ def _recomputed(matter: ClaimMatter, base: EvidenceBase) -> ClaimDecision | None
     differs = few and differing(matter, base, also_derived=True)
     plainly_differs = isinstance(differs, Slot) and differs.placed and differs.aligned >= WELL_ALIGNED
     return ClaimDecision("supported" if few and not plainly_differs else "unsure", "recomputed")
+
+
+# ---- telling ----
+
+
+MAX_REASONS = 3
+
+
+def counterpart(claim: str, ranked: Sequence[int], base: EvidenceBase, tongue: str) -> tuple[str, int]:
+    """What the evidence says instead, and the position of the piece that says it: the nearest that has a counterpart."""
+    from proxy.grounding.values.consistency import instead
+
+    for position in ranked:
+        if said := instead(claim, base.sentences[position], tongue):
+            return said, position
+    return "", ranked[0]
+
+
+def missing(claim: str, evidence: str, tongue: str) -> str:
+    """Which numbers, dates, units and names of a claim its evidence does not have: ``number 330 m (evidence: 300 m)``."""
+    from proxy.grounding.values.consistency import differences
+
+    found = differences(claim, evidence, tongue)[:MAX_REASONS]
+    return "; ".join(f"{d.kind} {d.claim}" + (f" (evidence: {d.evidence})" if d.evidence else "") for d in found)

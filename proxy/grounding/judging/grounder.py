@@ -20,8 +20,8 @@ from proxy.errors import ModelUnavailable
 from proxy.exchange.judgements import UNKNOWN_LANGUAGE, Claim, ClaimPair, EvidenceSpan, Judgement, Label, Support
 from proxy.grounding.evidence.gathering import EvidenceBase, Selection
 from proxy.grounding.evidence.retrieval import EVIDENCE_CHARS
+from proxy.grounding.judging.deciding import counterpart, missing
 from proxy.grounding.judging.reconsidering import reconsidered
-from proxy.grounding.judging.telling import counterpart, missing
 from proxy.language.detection import language
 from proxy.offloop import OverBudget, aside, each
 from proxy.ports import Embedder, Verifier, knows

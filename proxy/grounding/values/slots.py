@@ -11,15 +11,29 @@ verifier, too, which must find the claim better supported with the evidence's va
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher
 from itertools import islice
 
 from msgspec import Struct
 
-from proxy.grounding.evidence.reading import read_evidence
+from proxy.grounding.evidence.retrieval import read_evidence, words_of
 from proxy.grounding.values.arithmetic import may_follow
-from proxy.grounding.values.places import in_place, words_of
-from proxy.grounding.values.stated import Kind, StatedValues, Value, unsaid_values
+from proxy.grounding.values.consistency import says_nothing
+from proxy.grounding.values.places import SPELLED_ALIKE, in_place, labelled, of_one_size, shape
+from proxy.grounding.values.stated import (
+    ANY_MONTH,
+    TOKEN,
+    Kind,
+    StatedValues,
+    Value,
+    agrees_strictly,
+    dates_agree_strictly,
+    names_in,
+    unsaid_values,
+)
+from proxy.language.dates import Date, Time
+from proxy.language.names import Name, bare, folded
 from proxy.language.negation import is_negated
 from proxy.language.quantities import Quantities, Quantity, read_quantities
 
@@ -131,3 +145,62 @@ def without(claim: str, values: Sequence[Value]) -> str:
         out.append(claim[at : max(at, value.start)])
         at = max(at, value.end)
     return " ".join([*out, claim[at:]])
+
+
+# ---- swaps ----
+
+
+MAX_SWAPS = 6
+"""Asked of one claim."""
+
+
+def swaps(claim: str, sentences: Sequence[str], said: StatedValues, language: str, asked: str = "") -> list[str]:
+    """The exchanges worth asking about, those with values of the sentence most like the claim first; at most `MAX_SWAPS`."""
+    quantities = read_quantities(claim, language)
+    found: dict[str, int] = {}
+    for value in may_differ(claim, quantities, sentences, said, language, asked):
+        wanted = words_of(f"{asked} {claim[: value.start]} {claim[value.end :]}")
+        for sentence in sentences:
+            shared = len(wanted & words_of(sentence))
+            for other in others_in_place(value, claim, quantities, sentence, language, asked) if shared or not wanted else ():
+                found.setdefault(f"{claim[: value.start]}{other}{claim[value.end :]}", shared)
+    return sorted(found, key=lambda text: -found[text])[:MAX_SWAPS]
+
+
+def others_in_place(value: Value, claim: str, quantities: Quantities, sentence: str, language: str, asked: str) -> Iterator[str]:
+    """What `sentence` has of the kind of `value`, as written there, that the claim does not have."""
+    read = value.read
+    there = read_evidence(sentence).quantities
+    if isinstance(read, Quantity):
+        for number in there.numbers:
+            same = number.dimension == read.dimension or labelled(number, read, claim, sentence)
+            mine = any(agrees_strictly(own, number) for own in quantities.numbers)
+            if same and not mine and not says_nothing(number, sentence) and of_one_size(read, number):
+                yield number.text
+    elif isinstance(read, Date):
+        wanted = shape(read)
+        for date in there.dates:
+            if shape(date) & wanted and not any(
+                dates_agree_strictly(own, date) or dates_agree_strictly(date, own) for own in quantities.dates
+            ):
+                yield date.text
+    elif isinstance(read, Time):
+        yield from (time.text for time in there.times if not any(set(time.minutes) & set(own.minutes) for own in quantities.times))
+    elif isinstance(read, Name):
+        yield from _names(read, claim, sentence, language, asked)
+    else:
+        yield from (match[0] for match in ANY_MONTH.finditer(sentence))
+
+
+def _names(name: Name, claim: str, sentence: str, language: str, asked: str) -> Iterator[str]:
+    """Names that the claim lacks and that are no other spelling of its own."""
+    if not any(word[:1].isupper() and word[1:].islower() for word in TOKEN.findall(name.text)):
+        return  # JSON, MiB: a term and nobody's name
+    have = {bare(folded(word)) for word in TOKEN.findall(f"{asked} {claim}")} - set(name.words)
+    for other in names_in(sentence, language, every_capital=True, opening_is_none=True):
+        rest = [word for word in other.words if word not in name.words]
+        own = [word for word in name.words if word not in other.words]
+        if not rest or not own or any(word in have for word in rest):
+            continue
+        if SequenceMatcher(None, "".join(rest), "".join(own)).ratio() < SPELLED_ALIKE:
+            yield other.text

@@ -18,11 +18,10 @@ from msgspec.structs import replace
 from proxy.context.faithful import detect_context_ignoring
 from proxy.exchange import Choice, Exchange, Outcome, Sentence, Verdict
 from proxy.exchange.judgements import faithfulness
-from proxy.grounding.citations import scores
-from proxy.grounding.citations.checking import CitationJudge
+from proxy.grounding.citations import checking as scores
+from proxy.grounding.citations.checking import CitationFinding, CitationJudge, Judged
 from proxy.grounding.citations.citable import Citable
 from proxy.grounding.citations.citing import CitedStatement, without_marks
-from proxy.grounding.citations.scores import CitationFinding, Judged
 from proxy.grounding.evidence.gathering import gather, may_have_context, question_of
 from proxy.grounding.judging.grounder import Grounder
 from proxy.grounding.quality import refresh

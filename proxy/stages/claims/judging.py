@@ -18,13 +18,12 @@ from msgspec.structs import replace
 from proxy.errors import ModelUnavailable
 from proxy.exchange import Exchange, FactCheck
 from proxy.exchange.judgements import UNKNOWN_LANGUAGE, Claim, Judgement
+from proxy.grounding.claims.checkable import asks_to_make_up
 from proxy.grounding.claims.claims import ClaimReader
-from proxy.grounding.claims.made_up import asks_to_make_up
 from proxy.grounding.evidence.gathering import EvidenceBase, EvidenceScope, gather, question_of
-from proxy.grounding.evidence.retrieval import EVIDENCE_CHARS
+from proxy.grounding.evidence.retrieval import EVIDENCE_CHARS, words_of
 from proxy.grounding.judging.grounder import EMBED_ALL, Grounder
 from proxy.grounding.judging.reconsidering import ask_ahead, reconsidered
-from proxy.grounding.values.places import words_of
 from proxy.language.detection import language
 from proxy.offloop import aside
 from proxy.ports import Ports
