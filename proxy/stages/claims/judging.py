@@ -25,7 +25,7 @@ from proxy.grounding.evidence.retrieval import EVIDENCE_CHARS, words_of
 from proxy.grounding.judging.grounder import EMBED_ALL, Grounder
 from proxy.grounding.judging.reconsidering import ask_ahead, reconsidered
 from proxy.language.detection import language
-from proxy.offloop import aside
+from proxy.offloop import run_in_thread_if_large
 from proxy.ports import Ports
 from proxy.ports.judge import JudgeSession
 from proxy.stages.claims.options import ClaimsOptions
@@ -202,16 +202,16 @@ class ClaimJudge:
         """The evidence of an exchange, and how it is to be judged by."""
         options, size = self._options, exchange.original.size
         skips = options.without_context == "skip" and options.tool_arguments == "skip"
-        evidence = await aside(size + sum(len(one.content) for one in exchange.evidence), gather, exchange)
-        question = await aside(size, question_of, exchange)
-        base = await aside(sum(len(one.content) for one in evidence), EvidenceBase, evidence)
-        scope: EvidenceScope = "all" if options.without_context == "check" else await aside(size, base.scope, question)
+        evidence = await run_in_thread_if_large(size + sum(len(one.content) for one in exchange.evidence), gather, exchange)
+        question = await run_in_thread_if_large(size, question_of, exchange)
+        base = await run_in_thread_if_large(sum(len(one.content) for one in evidence), EvidenceBase, evidence)
+        scope: EvidenceScope = "all" if options.without_context == "check" else await run_in_thread_if_large(size, base.scope, question)
         skipped = "" if scope or exchange.knowledge is not None else NO_CONTEXT
         if skipped and skips:
             base = EvidenceBase(())
         if not skipped and asks_to_make_up(question):
             skipped = MADE_UP
-        words = await aside(base.chars, words_of, " ".join(base.sentences)) if scope == "declared" else frozenset[str]()
+        words = await run_in_thread_if_large(base.chars, words_of, " ".join(base.sentences)) if scope == "declared" else frozenset[str]()
         if options.embed and not skipped and base.chars > EVIDENCE_CHARS and len(base) <= EMBED_ALL:
             case.warm(self._embed(base))
         return Ground(base, self._grounder(scope), question, skipped, exchange.knowledge, scope, words)
@@ -235,7 +235,7 @@ class ClaimJudge:
 
     async def unasked(self, case: ClaimCase, claims: Sequence[tuple[int, Claim]]) -> list[Judgement | None]:
         """The judgements of claims that nobody is asked about: not checkable, or too many; None for the others."""
-        return await aside(len(claims) * CLAIM, self._unasked, await case.ground(), case.checkable, claims)
+        return await run_in_thread_if_large(len(claims) * CLAIM, self._unasked, await case.ground(), case.checkable, claims)
 
     def _unasked(self, ground: Ground, checkable: Mapping[int, int], claims: Sequence[tuple[int, Claim]]) -> list[Judgement | None]:
         used = {choice: checkable.get(choice, 0) for choice, _ in claims}

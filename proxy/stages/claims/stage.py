@@ -23,7 +23,7 @@ from proxy.exchange.judgements import Claim, Judgement, faithfulness
 from proxy.grounding.quality import refresh
 from proxy.language.detection import load
 from proxy.language.json.strings import looks_json
-from proxy.offloop import SENTENCES, aside
+from proxy.offloop import SENTENCES, run_in_thread_if_large
 from proxy.ports import Ports
 from proxy.ports.headers import StageHeader, score_text
 from proxy.ports.stage import Action, SentenceStage
@@ -172,7 +172,7 @@ class Claims(SentenceStage[ClaimsOptions]):
             return self._blocked(case)
         if options.action in ("redact", "replace") and acts:
             await self._change(exchange, acts, failing, ground.question)
-        detail = await aside(len(case.claims) * CLAIM, reporting.detail_of, case.claims)
+        detail = await run_in_thread_if_large(len(case.claims) * CLAIM, reporting.detail_of, case.claims)
         return self._summed_up(exchange, case, reporting.of_answer(exchange, case, ground, options, detail), arguments)
 
     # ---- judging ----
@@ -234,7 +234,7 @@ class Claims(SentenceStage[ClaimsOptions]):
         def read() -> tuple[list[AnswerStatement], bool]:
             return read_choices(choices, ground.question, json=json), any(has_bare_values(choice.text, json=json) for choice in choices)
 
-        statements, case.values = await aside(sum(len(choice.text) for choice in choices) * SENTENCES, read)
+        statements, case.values = await run_in_thread_if_large(sum(len(choice.text) for choice in choices) * SENTENCES, read)
         return await self._failing(exchange, case, statements, [choice.text for choice in choices])
 
     async def _judge_refusals(
@@ -242,7 +242,7 @@ class Claims(SentenceStage[ClaimsOptions]):
     ) -> list[AnswerStatement]:
         """The failing statements in what `choices` refuse with."""
         size = sum(len(choice.refusal) for choice in choices) * SENTENCES
-        statements = await aside(size, read_refusals, choices, ground.question)
+        statements = await run_in_thread_if_large(size, read_refusals, choices, ground.question)
         return await self._failing(exchange, case, statements, [choice.refusal for choice in choices]) if statements else []
 
     async def _failing(
@@ -257,7 +257,7 @@ class Claims(SentenceStage[ClaimsOptions]):
         if self.options.tool_arguments == "skip":
             return []
         arguments = [a for choice in answer.choices for a in arguments_of(choice, exchange.retrieval_tools)]
-        judged = await aside(ground.base.chars * len(arguments), literals, arguments, ground.base.evidence)
+        judged = await run_in_thread_if_large(ground.base.chars * len(arguments), literals, arguments, ground.base.evidence)
         asked = iter(await self._judge.by_evidence(ground, [a.claim for a, j in zip(arguments, judged, strict=True) if j is None], ""))
         return [(argument, judgement or next(asked)) for argument, judgement in zip(arguments, judged, strict=True)]
 
@@ -308,7 +308,7 @@ class Claims(SentenceStage[ClaimsOptions]):
             return text
         redacts = self.options.action == "redact"
         self._count("redacted" if redacts else "replaced", sum(one.editable for one in failing) if redacts else 1)
-        return await aside(len(text) * SENTENCES, acting.left_of, text, choice, failing, self.options, question)
+        return await run_in_thread_if_large(len(text) * SENTENCES, acting.left_of, text, choice, failing, self.options, question)
 
     def _settled(self, exchange: Exchange, case: ClaimCase) -> Answer:
         """Ask again where the answer fails and there are tries left; else the best of the answers, as the stages before have left it."""
