@@ -35,6 +35,8 @@ _ROUNDED_TOLERANCE = 0.1
 """A rounded number may not miss by more than this share, whatever the place it is rounded at."""
 _MAX_NUMBER_CHARS = 24
 _NEAR_CHARS = 28
+MAX_RUN_WORDS = 14
+"""Of one number: "cinq cent vingt et un mille six cent vingt-cinq" has ten."""
 
 _NUMBER = re.compile(r"\d{1,3}(?:[ \u00a0\u202f]\d{3}){1,5}(?!\d)(?:[.,]\d{1,9}(?!\d))?|\d+(?:[.,'’]\d+)*")
 _WORD = re.compile(r"[^\W\d_]+")
@@ -268,7 +270,7 @@ def _spelled_at(text: str, words: Sequence[tuple[str, int, int]], i: int, langua
     if word_value(word, language) is None or (word in ("k", "md", "mn", "mill", "mio", "mrd", "tsd", "bn", "cents")):
         return None, 1
     run = [words[i]]
-    for following in words[i + 1 : i + 9]:
+    for following in words[i + 1 : i + MAX_RUN_WORDS]:
         if text[run[-1][2] : following[1]] not in (" ", "-", "\u00a0") or (
             following[0] not in JOINERS and word_value(following[0], language) is None
         ):
