@@ -79,11 +79,6 @@ async def test_block_says_what_is_wrong_and_what_the_context_says() -> None:
     assert "Paris" == verdict.detail["claims"][0]["instead"]
 
 
-@pytest.mark.parametrize(("limit", "outcome"), [(0.4, "warn"), (0.52, "warn"), (0.53, "block")])
-async def test_block_waits_for_the_faithfulness_that_the_policy_names(limit: float, outcome: str) -> None:
-    assert outcome == (await checked(answering(f"{PARIS} {GOLD}"), action="block", min_faithfulness=limit)).outcome
-
-
 @pytest.mark.parametrize(("action", "outcome"), [("block", "block"), ("replace", "warn"), ("redact", "warn"), ("annotate", "warn")])
 async def test_an_answer_of_which_nobody_is_sure_fails_where_the_policy_says_so(action: str, outcome: str) -> None:
     ports = ports_with(ScriptedVerifiers(lambda pair: Support(0.35, 0.1)))

@@ -85,12 +85,6 @@ async def test_block_ends_the_answer_before_the_failing_sentence_leaves() -> Non
     assert "Paris" == gate.exchange.verdicts[-1].detail["claims"][1]["instead"]
 
 
-async def test_block_goes_by_the_faithfulness_so_far() -> None:
-    assert await Gate(action="block", min_faithfulness=0.5).says(f"{PARIS} {GOLD} {TALL}")
-    with pytest.raises(PolicyBlocked):
-        await Gate(action="block", min_faithfulness=0.5).says(f"{GOLD} {PARIS} {TALL}")
-
-
 async def test_each_choice_goes_its_own_way() -> None:
     gate = Gate(action="replace")
     assert [NO_ANSWER["en"], f"{PARIS} {TALL}"] == await gate.says(f"{GOLD} {TALL}", f"{PARIS} {TALL}")

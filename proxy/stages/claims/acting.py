@@ -36,10 +36,7 @@ _KINDS: Mapping[str, ActionKind] = {"redact": "edit", "retry": "edit", "replace"
 def actions_of(options: ClaimsOptions) -> tuple[Action, ...]:
     """Warnings and what else the policy does about each label that fails."""
     kinds: tuple[ActionKind, ...] = ("warn", *((kind,) if (kind := _KINDS.get(options.action)) else ()))
-    actions = [Action(kind, f"claims_{label}") for label in _FAILING[options.fail_on] for kind in kinds]
-    if options.tool_arguments != "skip":
-        actions.append(Action("block" if options.tool_arguments == "block" else "warn", "tool_arguments_unsupported"))
-    return tuple(actions)
+    return tuple(Action(kind, f"claims_{label}") for label in _FAILING[options.fail_on] for kind in kinds)
 
 
 def fails(judgement: Judgement, fail_on: str) -> bool:
@@ -50,13 +47,6 @@ def fails(judgement: Judgement, fail_on: str) -> bool:
 def failing_of(claims: Sequence[JudgedClaim], fail_on: str) -> list[Judgement]:
     """Those of all claims."""
     return [one.judgement for one in claims if fails(one.judgement, fail_on)]
-
-
-def acts_on(judgements: Sequence[Judgement], options: ClaimsOptions) -> bool:
-    """Whether a choice fails, and by so much that the policy wants it retried, replaced or blocked."""
-    least = options.min_faithfulness
-    below = (share := faithfulness(judgements)) is None or share < least or least == 1.0 or options.action == "redact"
-    return below and any(fails(judgement, options.fail_on) for judgement in judgements)
 
 
 def left_of(text: str, choice: Choice, failing: Sequence[AnswerStatement], options: ClaimsOptions, question: str) -> str:

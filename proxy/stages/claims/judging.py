@@ -200,19 +200,18 @@ class ClaimJudge:
 
     async def prepare(self, exchange: Exchange, case: ClaimCase) -> Ground:
         """The evidence of an exchange, and how it is to be judged by."""
-        options, size = self._options, exchange.original.size
-        skips = options.without_context == "skip" and options.tool_arguments == "skip"
+        size = exchange.original.size
         evidence = await run_in_thread_if_large(size + sum(len(one.content) for one in exchange.evidence), gather, exchange)
         question = await run_in_thread_if_large(size, question_of, exchange)
         base = await run_in_thread_if_large(sum(len(one.content) for one in evidence), EvidenceBase, evidence)
-        scope: EvidenceScope = "all" if options.without_context == "check" else await run_in_thread_if_large(size, base.scope, question)
+        scope = await run_in_thread_if_large(size, base.scope, question)
         skipped = "" if scope or exchange.knowledge is not None else NO_CONTEXT
-        if skipped and skips:
+        if skipped:
             base = EvidenceBase(())
-        if not skipped and asks_to_make_up(question):
+        elif asks_to_make_up(question):
             skipped = MADE_UP
         words = await run_in_thread_if_large(base.chars, words_of, " ".join(base.sentences)) if scope == "declared" else frozenset[str]()
-        if options.embed and not skipped and base.chars > EVIDENCE_CHARS and len(base) <= EMBED_ALL:
+        if self._options.embed and not skipped and base.chars > EVIDENCE_CHARS and len(base) <= EMBED_ALL:
             case.warm(self._embed(base))
         return Ground(base, self._grounder(scope), question, skipped, exchange.knowledge, scope, words)
 

@@ -16,7 +16,6 @@ from proxy.exchange.verdicts import UNCHECKED
 from proxy.stages.claims.acting import failing_of
 from proxy.stages.claims.judging import MADE_UP, NO_CONTEXT, ClaimCase, Ground, JudgedClaim
 from proxy.stages.claims.options import ClaimsOptions
-from proxy.stages.claims.reading import Argument
 
 NAME = "claims"
 BLOCKED = "hallucination_detected"
@@ -168,20 +167,6 @@ def blocked(claims: Sequence[JudgedClaim], options: ClaimsOptions) -> Verdict:
     return Verdict(NAME, "block", code=BLOCKED, score=score, detail={"action": options.action, **detail_of(claims)}, message=message)
 
 
-def of_arguments(arguments: Sequence[tuple[Argument, Judgement]], options: ClaimsOptions) -> Verdict | None:
-    """Of tool calls; a block, where they take for granted what the context does not hold and the policy says so. None without any."""
-    if not arguments:
-        return None
-    failing = [judgement for _, judgement in arguments if judgement.label in ("unsupported", "contradicted")]
-    listed = [{"tool": a.tool, "argument": a.path[:MAX_CHARS], **entry(JudgedClaim(a.choice, j, 0.0))} for a, j in arguments]
-    detail = {"tool_arguments": listed}
-    if failing and options.tool_arguments == "block":
-        message = "a tool call takes for granted what the context does not hold: " + failing[0].claim.text[:MAX_CHARS]
-        return Verdict(NAME, "block", code=BLOCKED, detail=detail, message=message)
-    outcome: Outcome = "warn" if failing else "pass"
-    return Verdict(NAME, outcome, "tool_arguments_unsupported" if failing else "", detail=detail, scope="answer")
-
-
 def of_answer(exchange: Exchange, case: ClaimCase, ground: Ground, options: ClaimsOptions, of_claims: Mapping[str, Any]) -> Verdict:
     """Of the whole answer, without what could not be checked (`with_errors`)."""
     detail = {"action": options.action, "evidence": len(ground.base.evidence), **of_claims}
@@ -198,9 +183,9 @@ def of_answer(exchange: Exchange, case: ClaimCase, ground: Ground, options: Clai
     return Verdict(NAME, outcome, code, score, detail, scope="statements")
 
 
-def with_errors(verdict: Verdict, judgements: Iterable[Judgement]) -> list[Verdict]:
+def with_errors(verdict: Verdict, claims: Iterable[JudgedClaim]) -> list[Verdict]:
     """`verdict`; where a check failed, an error that says why, behind the warning of what failed the policy."""
-    error = next((judgement for judgement in judgements if judgement.label == "error"), None)
+    error = next((one.judgement for one in claims if one.judgement.label == "error"), None)
     if error is None:
         return [verdict]
     warning = [Verdict(NAME, "warn", code=verdict.code, score=verdict.score)] if verdict.outcome == "warn" else []

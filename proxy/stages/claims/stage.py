@@ -31,7 +31,7 @@ from proxy.stages.claims import acting, reporting
 from proxy.stages.claims.judging import CLAIM, MAX_SAMPLE_CHARS, ClaimCase, ClaimJudge, Ground, JudgedAttempt, JudgedClaim
 from proxy.stages.claims.options import ClaimsOptions
 from proxy.stages.claims.panel import QualityPanel
-from proxy.stages.claims.reading import AnswerStatement, Argument, arguments_of, has_bare_values, literals, read_choices, read_refusals
+from proxy.stages.claims.reading import AnswerStatement, has_bare_values, read_choices, read_refusals
 
 
 class Claims(SentenceStage[ClaimsOptions]):
@@ -63,7 +63,6 @@ class Claims(SentenceStage[ClaimsOptions]):
         "claims_unsure",
         "claims_unchecked",
         "json_value_kept",
-        "tool_arguments_unsupported",
         reporting.BLOCKED,
     )
     retryable = frozenset(("claims_unchecked",))
@@ -84,15 +83,13 @@ class Claims(SentenceStage[ClaimsOptions]):
 
     @classmethod
     def blocks_answers(cls, options: ClaimsOptions) -> bool:
-        """Every action but annotate, and blocking a tool call."""
-        return options.action != "annotate" or options.tool_arguments == "block"
+        """Every action but annotate."""
+        return options.action != "annotate"
 
     @classmethod
     def needs_hold(cls, options: ClaimsOptions) -> str:
-        """What has left cannot be asked for again; calls of tools leave the gate at once."""
-        if options.action == "retry":
-            return "action: retry"
-        return "tool_arguments: block" if options.tool_arguments == "block" else ""
+        """What has left cannot be asked for again."""
+        return "action: retry" if options.action == "retry" else ""
 
     @classmethod
     def actions(cls, options: ClaimsOptions) -> tuple[Action, ...]:
@@ -165,15 +162,17 @@ class Claims(SentenceStage[ClaimsOptions]):
         failing += await self._judge_refusals(exchange, case, ground, [c for c in choices if c.refusal.strip()])
         if exchange.gated and options.action == "annotate":
             await self._reconsider(exchange, case)
-        settled = self._settled(exchange, case) if options.action == "retry" else exchange.answer
-        arguments = await self._judge_arguments(exchange, settled, ground) if exchange.retry is None else []
+        if options.action == "retry":
+            self._settle(exchange, case)
         acts = [c for c in choices if (c in whole or c.refusal.strip()) and self._acts(case, c.index)]
         if options.action == "block" and acts:
             return self._blocked(case)
         if options.action in ("redact", "replace") and acts:
             await self._change(exchange, acts, failing, ground.question)
         detail = await run_in_thread_if_large(len(case.claims) * CLAIM, reporting.detail_of, case.claims)
-        return self._summed_up(exchange, case, reporting.of_answer(exchange, case, ground, options, detail), arguments)
+        *before, last = reporting.with_errors(reporting.of_answer(exchange, case, ground, options, detail), case.claims)
+        exchange.verdicts += before
+        return last
 
     # ---- judging ----
 
@@ -252,20 +251,11 @@ class Claims(SentenceStage[ClaimsOptions]):
         judged = await self._judged(exchange, case, [(one.choice, one.claim) for one in statements], sample, refusal=refusal)
         return [one for one, judgement in zip(statements, judged, strict=True) if acting.fails(judgement, self.options.fail_on)]
 
-    async def _judge_arguments(self, exchange: Exchange, answer: Answer, ground: Ground) -> list[tuple[Argument, Judgement]]:
-        """Of every choice's tool calls, where the policy asks for it."""
-        if self.options.tool_arguments == "skip":
-            return []
-        arguments = [a for choice in answer.choices for a in arguments_of(choice, exchange.retrieval_tools)]
-        judged = await run_in_thread_if_large(ground.base.chars * len(arguments), literals, arguments, ground.base.evidence)
-        asked = iter(await self._judge.by_evidence(ground, [a.claim for a, j in zip(arguments, judged, strict=True) if j is None], ""))
-        return [(argument, judgement or next(asked)) for argument, judgement in zip(arguments, judged, strict=True)]
-
     # ---- acting ----
 
     def _acts(self, case: ClaimCase, choice: int) -> bool:
         """Whether the policy wants something done about a choice."""
-        return acting.acts_on(reporting.of_choice(case.claims, choice), self.options)
+        return any(acting.fails(judgement, self.options.fail_on) for judgement in reporting.of_choice(case.claims, choice))
 
     def _count(self, name: str, number: int = 1) -> None:
         self.ports.counters.count(f"claims.{name}_count", number)
@@ -310,11 +300,11 @@ class Claims(SentenceStage[ClaimsOptions]):
         self._count("redacted" if redacts else "replaced", sum(one.editable for one in failing) if redacts else 1)
         return await run_in_thread_if_large(len(text) * SENTENCES, acting.left_of, text, choice, failing, self.options, question)
 
-    def _settled(self, exchange: Exchange, case: ClaimCase) -> Answer:
-        """Ask again where the answer fails and there are tries left; else the best of the answers, as the stages before have left it."""
+    def _settle(self, exchange: Exchange, case: ClaimCase) -> None:
+        """Ask again where the answer fails and there are tries left; else deliver the best answer, as the stages before have left it."""
         answer, present = exchange.answer or Answer(()), len(exchange.attempts) - 1
         if present < 0:
-            return answer
+            return
         judgements, failing = [one.judgement for one in case.claims], acting.failing_of(case.claims, self.options.fail_on)
         case.attempts[present] = JudgedAttempt(tuple(case.claims), acting.rank(answer, judgements, failing))
         acts = [choice for choice in answer.choices if self._acts(case, choice.index)]
@@ -322,24 +312,9 @@ class Claims(SentenceStage[ClaimsOptions]):
             wrong = [j for j in reporting.of_choice(case.claims, acts[0].index) if acting.fails(j, self.options.fail_on)]
             exchange.retry = acting.asked_again(exchange.attempts[0].prompt.messages, acts[0].text or acts[0].refusal, wrong)
             self._count("retried")
-            return answer
+            return
         best = max(case.attempts, key=lambda i: (case.attempts[i].rank, i))
         if best != present:
             exchange.deliver = best
             case.back_to(best)
             self._publish(exchange, case)
-        return answer if best == present else exchange.attempts[best].answer
-
-    # ---- summing up ----
-
-    def _summed_up(self, exchange: Exchange, case: ClaimCase, verdict: Verdict, arguments: Sequence[tuple[Argument, Judgement]]) -> Verdict:
-        """`verdict` with what could not be checked, behind that on tool calls; the latter where it refuses them."""
-        of_calls = reporting.of_arguments(arguments, self.options)
-        if of_calls is not None and of_calls.outcome == "block":
-            self._count("blocked")
-            exchange.verdicts.append(verdict)
-            return of_calls
-        judged = [*(one.judgement for one in case.claims), *(judgement for _, judgement in arguments)]
-        *before, last = reporting.with_errors(verdict, judged)
-        exchange.verdicts += [*([of_calls] if of_calls is not None else []), *before]
-        return last
