@@ -2,18 +2,20 @@
 
 In: a text. Out: its dates with their place. Used by `proxy.language.quantities`, which reads the numbers that are left.
 """
-# ruff: noqa: E501 - a pattern is read alternative by alternative
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 from msgspec import Struct
 
 from proxy.language.number_words import LANGUAGES, word_value
-from proxy.language.patterns import LazyPattern
+from proxy.language.patterns import LazyPattern, phrases
 from proxy.offloop import each
+
+_TEXTS = phrases(Path(__file__).parent)
 
 Reading = tuple[int | None, int | None, int | None]
 """Year, month, day; None for what is not said."""
@@ -236,22 +238,7 @@ def _minutes(match: re.Match[str]) -> int | None:
 # ---- relative days ----
 
 
-_EN = r"(?:mon|tues|wednes|thurs|fri|satur|sun)days?|(?:working |business |week|calendar |school |market )?days?|weeks?|months?|mornings?|evenings?|weekends?"
-_DE = r"(?:mon|diens|donners|frei|sams|sonn)tags?|sonnabends?|mittwochs?|(?:werk|arbeits|kalender|wochen)?tage?[ns]?|wochen?|monate?[ns]?|wochenende"
-_ES = r"lunes|martes|miércoles|jueves|viernes|sábado|domingo|días?(?: (?:hábil|laborable)(?:es)?)?|semanas?|mes(?:es)?|fin de semana"
-_FR = r"lundi|mardi|mercredi|jeudi|vendredi|samedi|dimanche|jours?(?: (?:ouvr(?:é|able)s?))?|semaines?|mois|week-end"
-_IT = r"lunedì|martedì|mercoledì|giovedì|venerdì|sabato|domenica|giorn[oi](?: (?:lavorativ|feriale?)\w?)?|settiman[ae]|mes[ei]"
-_PT = r"(?:segunda|terça|quarta|quinta|sexta)(?:-feira)?|sábado|domingo|dias?(?: út(?:il|eis))?|semanas?|mês|meses"
-_RELATIVE = LazyPattern(
-    rf"\b(?:(?:next|following|previous|preceding|prior|last|first|second|third|closest|nearest)\s(?:{_EN})|(?:{_EN})\s(?:before|after|prior|earlier|later|following|thereafter|beforehand|ago)"
-    r"|(?:to|the\sday\safter\sto)morrow|yesterday|eve\sof"
-    rf"|(?:nächste|folgende|vorige|vorherige|vorangehende|letzte|erste|zweite|dritte|kommende|übernächste|darauffolgende|vergangene)[nrsm]?\s(?:{_DE})|(?:{_DE})\s(?:davor|danach|zuvor|vorher|darauf|später|nach|vor)|(?:vor|folge|nachfolge)tage?[ns]?|vorabend|übermorgen|(?:vor)?gestern|tags\s(?:darauf|zuvor)"
-    rf"|(?:próximo|pasado|siguiente|anterior|primer|segundo|tercer|último)s?a?\s(?:{_ES})|(?:{_ES})\s(?:anterior(?:es)?|siguientes?|previo|próximo|pasad[oa]|antes|después|posterior)|víspera|ayer|anteayer"
-    rf"|(?:prochain|dernier|premier|deuxième|troisième)e?\s(?:{_FR})|(?:{_FR})\s(?:précédente?|suivante?|prochaine?|dernière?|passée?|avant|après|d['’]avant|d['’]après|plus\st(?:ôt|ard))|veille|lendemain|demain|hier"
-    rf"|(?:prossim|scors|successiv|precedent|prim|second|terz|ultim)[oaei]\s(?:{_IT})|(?:{_IT})\s(?:precedent[ei]|successiv[oai]|seguent[ei]|prossim[oai]|scors[oai]|prima|dopo)|vigilia|indomani|domani|ieri"
-    rf"|(?:próxim|últim|primeir|segund|terceir)[oa]s?\s(?:{_PT})|(?:{_PT})\s(?:anterior(?:es)?|seguintes?|próxim[oa]|passad[oa]|antes|depois)|véspera|amanhã|ontem)\b",
-    0,
-)
+_RELATIVE = LazyPattern(_TEXTS.RELATIVE)
 
 
 def tells_days_by_others(text: str) -> bool:

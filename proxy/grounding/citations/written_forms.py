@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from html import unescape
 from itertools import pairwise
+from pathlib import Path
 from typing import Protocol
 
 from msgspec import Struct
@@ -18,13 +19,12 @@ from msgspec import Struct
 from proxy.context.faithful import extract_citations
 from proxy.language.detection import language
 from proxy.language.names import folded
-from proxy.language.patterns import LazyPattern
+from proxy.language.patterns import LazyPattern, phrases
 from proxy.language.text import split_sentences
 
-_MONTHS = (
-    r"jan\w*|feb\w*|mar\w*|apr\w*|may|jun\w*|jul\w*|aug\w*|sep\w*|oct\w*|nov\w*|dec\w*|mär\w*|mai|okt\w*|dez\w*|ene\w*|abr\w*|ago\w*|dic\w*|janv\w*|fév\w*|avril|juin|juil\w*|août|déc\w*|gen\w*|mag\w*|giu\w*|lug\w*|set\w*|ott\w*|fev\w*|maio|out\w*"
-    r"|spring|summer|autumn|winter|since|until|before|after|in|from|see|figure|fig|table|q[1-4]"
-)
+_TEXTS = phrases(Path(__file__).parent)
+
+_MONTHS: str = _TEXTS.MONTHS
 _NAME = rf"(?!(?i:{_MONTHS})\b)(?:(?:van|von|de|der|den|del|della|di|da|du|le|la|al) ){{0,2}}(?:Mc|Mac|O['’]|D['’])?[^\W\d_a-zß-öø-ÿ][\w'’-]{{1,30}}"
 _OTHERS = r",? (?:et al\.?|u\. ?a\.|and others|und andere|y otros|y col\.|et coll\.|e altri|e outros|e col\.)"
 _JOINT = rf"(?:, {_NAME}){{0,4}},? (?:&|and|und|y|et|e) {_NAME}"
@@ -35,10 +35,7 @@ _IN_BRACKETS = LazyPattern(
     rf"\((?:(?i:see(?: also)?|cf\.|e\.g\.,?|vgl\.|siehe|véase|ver|voir|cfr\.|vedi) )?(?P<all>{_ONE}(?:; {_ONE}){{0,9}})\)"
 )
 _SINGLE = LazyPattern(rf"(?P<name>{_NAME})(?P<more>{_OTHERS}|{_JOINT})?,? (?P<year>{_YEAR})")
-_TELLS = (
-    r"(?:found|finds?|shows?|showed|argue[sd]?|reports?|reported|describe[sd]?|claim(?:s|ed)?|state[sd]?|note[sd]?|suggest(?:s|ed)?|demonstrate[sd]?|estimate[sd]?|conclude[sd]?|observe[sd]?|propose[sd]?|define[sd]?|zeigt\w*|berichte\w*|fand\w*|argumentier\w*|schreib\w*"
-    r"|muestra\w*|mostr\w+|encontr\w+|argument\w+|señal\w+|afirma\w*|concluy\w+|montre\w*|trouv\w+|affirme\w*|conclu\w+|dimostr\w+|trov\w+|sostien\w+)"
-)
+_TELLS: str = _TEXTS.TELLS
 _NARRATIVE = LazyPattern(
     rf"(?P<name>{_NAME})(?P<more>{_OTHERS}|{_JOINT})?(?:['’]s)? (?P<brackets>\((?P<year>{_YEAR}){_PAGES}\))(?P<tells> {_TELLS}\b)?"
 )
@@ -129,19 +126,8 @@ MAX_SAID_CHARS = 200_000
 NEAR = 0.5
 """Share of a quotation's runs of two words from which the context has it, in its language, with changes."""
 _QUOTED = re.compile(r"\"([^\"\n]{12,600})\"|“([^“”\n]{12,600})”|„([^„“”\n]{12,600})[“”]|«\s?([^«»\n]{12,600})\s?»")
-_ATTRIBUTED = LazyPattern(
-    r"\b(?:according to|quot\w+|(?:the|this|that|its|their) (?:\w+ ){0,2}(?:context|passages?|documents?|text|articles?|sources?|policy|manual|report|page|notes?|file|results?)"
-    r"|it (?:says|states|reads)|(?:says|states|reads|writes|mentions) (?:that|:)|laut|gemäß|zitat|zitier\w+|(?:im|in der|in dem|der|das|die) (?:\w+ ){0,2}"
-    r"(?:kontext|passage|dokument|text|artikel|quelle|bericht|richtlinie)|heißt es|steht|según|cita|(?:el|la) (?:contexto|pasaje|documento|texto|artículo|fuente|informe)"
-    r"|dice|selon|d'après|citation|(?:le|la) (?:contexte|passage|document|texte|article|source|rapport)|indique|précise)\b",
-    re.I,
-)
-_STATED = LazyPattern(
-    r"\b(?<!would )(?<!could )(?<!should )(?<!might )(?<!can )(?<!may )(?<!to )(?<!\bI )(?<!you )(?<!we )(?:according to|quot(?:e|es|ed|ing)|says?|said|states?|stated|reads?|writes?|wrote|provides?|stipulates?|specif(?:y|ies)|requires?|mentions?|notes?|warns?|puts it"
-    r"|laut|gemäß|zitat|zitier\w+|heißt es|steht|schreib(?:t|en)|besag(?:t|en)|sag(?:t|en)|laute(?:t|n)|según|citan?|dicen?|establecen?|estipulan?|afirman?|señalan?|selon|d['’]après|citation|dit|disent|indiquent?|précisent?|stipulent?"
-    r"|secondo|citazione|recitano?|dice|dicono|si legge|stabilisc(?:e|ono)|preved(?:e|ono)|segundo|de acordo com|conforme|citação|lê-se|diz|dizem|estabelecem?|preveem?|prevê)(?!\w)",
-    re.I,
-)
+_ATTRIBUTED = LazyPattern(_TEXTS.ATTRIBUTED, re.I)
+_STATED = LazyPattern(_TEXTS.STATED, re.I)
 """Somebody is said to say it: without such a word "for the report: …" offers a wording."""
 _WORD = re.compile(r"\w+(?:['’]\w+)*")
 _OMITTED = re.compile(r"\w*\[[^\[\]\n]{0,80}\]\w*|\(…\)|\(\.\.\.\)|…|\.{3,}| / ")

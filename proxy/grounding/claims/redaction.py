@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 
 from msgspec import Struct
 
 from proxy.context.faithful import extract_citations
-from proxy.grounding.claims import claim_texts as texts
 from proxy.grounding.claims.checkable import line_marks
 from proxy.grounding.claims.claims import parts
+from proxy.language.patterns import phrases
 from proxy.language.text import split_sentences
 from proxy.offloop import each
 
@@ -25,7 +26,8 @@ _FENCE = re.compile(r"[> \t]{0,12}(`{3,40}|~{3,40})([^`\n]{0,200})$")
 _SEPARATOR = re.compile(r"[ \t]{0,40}\|?[ \t]{0,99}:?-{2,99}:?[ \t]{0,99}(?:\|[ \t]{0,99}:?-{1,99}:?[ \t]{0,99}){0,99}\|?[ \t]{0,40}")
 _PIPE = re.compile(r"(?<!\\)\|")
 _BARE_CITATION = re.compile(r"\[\^?\d{1,3}(?:[ ]?[,;–-][ ]?\d{1,3}){0,9}\](?!\()|【[^【】\n]{0,80}】")
-_PRONOUN = re.compile(rf"\W{{0,3}}(?:(?:and|but|und|aber|sondern|y|pero|et|mais) )?(?:{'|'.join(texts.PRONOUNS.split())})\b", re.I)
+_PRONOUNS = "|".join(phrases(Path(__file__).parent).PRONOUNS)
+_PRONOUN = re.compile(rf"\W{{0,3}}(?:(?:and|but|und|aber|sondern|y|pero|et|mais) )?(?:{_PRONOUNS})\b", re.I)
 _CONJUNCTION = re.compile(r"(?:and|but|und|aber|sondern|y|pero|et|mais) ", re.I)
 _WORD = re.compile(r"\w")
 _TAIL_CHARS = 2000

@@ -6,9 +6,9 @@ Between `proxy.grounding.records.binding` and the checks (`values`, `states`, `n
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
+from pathlib import Path
 
 from msgspec import Struct
 
@@ -18,9 +18,12 @@ from proxy.grounding.records.objects import MAX_ROWS
 from proxy.grounding.records.reading import read
 from proxy.grounding.values.arithmetic import asked_for
 from proxy.language.dates import Date, date_agrees
+from proxy.language.patterns import LazyPattern, phrases
 from proxy.language.quantities import Quantities, Quantity, agrees, read_quantities
 from proxy.language.text import split_sentences
 from proxy.language.units import unit_of
+
+_TEXTS = phrases(Path(__file__).parent)
 
 MAX_NAMED_ROWS = 3
 """A value of more rows than so many is not compared: the statement may speak of others."""
@@ -28,17 +31,8 @@ NAMED = 1.0
 """How plainly a column must be spoken of (`binding.names_column`) by its own name."""
 MAX_EXTRA, MAX_EXTRA_WEAK = 3, 2
 """Words of a clause that name nothing in the table, up to which its values are compared; where the column is less plain."""
-_NOT_SO = re.compile(
-    r"\b(?:than|unlike|except|instead|rather|whereas|apart from|besides|als|ausser|statt|anders|que|excepto|salvo|sauf|plutot|tranne|exceto"
-    r"|would|should|could|if|unless|wenn|falls|wurde|sollte|si|cuando|lorsque|quand|quando"
-    r"|(?<!\d )may(?! \d)|might|can|kann|puede|peut|puo|pode|limit|limite|grenze"
-    r"|(?:over|under|uber|unter)(?= \S*\d)|maximum|minimum|must|muss|debe|doit|deve)\b"
-)
-_BOUNDS = re.compile(
-    r"\b(?:until|before|after|by|since|bis|vor|nach|ab|seit|hasta|antes de|despues de|desde|jusqu|avant|apres|depuis|fino a|prima|dopo|ate"
-    r"|depois)"
-    r"(?: \w+){0,2} \S*\d"
-)
+_NOT_SO = LazyPattern(_TEXTS.NOT_SO)
+_BOUNDS = LazyPattern(_TEXTS.BOUNDS)
 
 
 class Finding(Struct, frozen=True):

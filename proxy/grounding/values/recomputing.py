@@ -15,15 +15,19 @@ from datetime import date
 from functools import lru_cache
 from itertools import combinations
 from math import inf
+from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from proxy.language.dates import Date, Time
+from proxy.language.patterns import LazyPattern, phrases
 from proxy.language.quantities import Quantities, Quantity
 from proxy.language.text import stretches
 from proxy.offloop import each
+
+_TEXTS = phrases(Path(__file__).parent)
 
 _EQUATION = re.compile(
     r"(?<![\w.,+*/×·÷−–-])(?<!\d[ \u00a0\u202f])(?P<left>\$?\d[\d.,]{0,14}[€$%]?(?:[ ]{0,2}[-+*/×·÷−–x][ ]{0,2}\$?\d[\d.,]{0,14}[€$%]?){1,9})"
@@ -35,28 +39,11 @@ _TOTAL_OF = re.compile(
     r" (?:is|equals|makes|ist|beträgt|ergibt|es|est|fait) (?P<c>\d[\d.,]{0,14})(?![\d%])",
     re.I,
 )
-_NONE = re.compile(
-    r"\b(?:no|none|nothing|not any|zero|empty|(?:did|could|were|was|is|are|have|has) ?n[o'’]t|without|keine?[rns]?|nichts|leer|ohne|nicht"
-    r"|ning[uú]n[oa]?s?|nada|vac[ií][oa]s?|sin|aucune?s?|rien|vide|pas)\b",
-    re.I,
-)
-_FOUND = re.compile(
-    r"\b(?:result\w*|match\w*|found|find|item\w*|entr\w+|record\w*|hit\w?|there|list\w*|available|exist\w*|return\w*|response"
-    r"|ergebnis\w*|treffer\w*|gefunden|einträge?\w*|gibt|vorhanden|liste|resultad\w*|coinciden\w*|encontr\w*|hay|existe\w*|elemento\w*"
-    r"|résultat\w*|trouvé\w*|correspond\w*|existe\w*|éléments?)\b",
-    re.I,
-)
-_NOTHING_SAID = re.compile(
-    r"\s*(?:\[\s*\]|\{\s*\}|null|none|\(empty\)|no (?:results?|matches|items|records|rows|files?|events?)(?: (?:were )?found)?\.?"
-    r"|0 (?:results?|matches|rows|items|hits)(?: found)?\.?|)\s*",
-    re.I,
-)
+_NONE = LazyPattern(_TEXTS.NONE, re.I)
+_FOUND = LazyPattern(_TEXTS.FOUND, re.I)
+_NOTHING_SAID = LazyPattern(_TEXTS.NOTHING_SAID, re.I)
 _EMPTY_MEMBER = re.compile(r"\"\w{1,40}\"\s*:\s*\[\s*\]|\"(?:count|total|total_count|totalResults|hits|found|matches)\"\s*:\s*0\b")
-_ALL_PASS = re.compile(
-    r"\b(?:all|every|each|alle|jeder?|sämtliche|tod[oa]s|cada|tou(?:s|tes))\b.{0,60}\b(?:pass\w*|succe\w*|green|ok|bestanden|bestehen|erfolgreich"
-    r"|grün|durch\w*|pasa\w*|pasado|éxito|verdes?|réussi\w*|pass\w+|verts?)\b",
-    re.I,
-)
+_ALL_PASS = LazyPattern(_TEXTS.ALL_PASS, re.I)
 _PASSED = re.compile(r"\b(\d{1,6}) (?:tests? )?(?:passed|passing|ok|bestanden|successful|succeeded)\b|\bOK \((\d{1,6}) tests?", re.I)
 _FAILED = re.compile(
     r"(?i:\b[1-9]\d{0,5} (?:tests? )?(?:failed|failures?|failing|errors?|fehlgeschlagen)\b)|\bFAILED\b|\"failed\"\s*:\s*[1-9]"
@@ -221,12 +208,7 @@ MAX_OPERANDS = 24
 MAX_RELATIVE_DAYS = 31
 """How far from another date a day may be that is told by it ("the second Monday after")."""
 _UNIT_SECONDS = 86400.0
-_ZONE = re.compile(
-    r"\b(?:UTC|GMT|CES?T|MES?Z|EES?T|WES?T|BST|IST|MSK|[ECMP][SD]T|AE[SD]?T|JST|KST|SGT|HKT|NZ[SD]?T)\b|(?<=[\dmM.] )[ECMP]T\b|"
-    r"\d(?:Z|[+-]\d\d:?\d\d)\b|(?<=[\dmM.] )[A-Z]\w+ time\b|\b(?:[Ll]ocal|Eastern|Central|Pacific|Mountain|European) "
-    r"(?:[Ss]tandard |[Dd]aylight )?[Tt]ime\b|\bOrtszeit\b|\b\w+er Zeit\b|\b[Hh]ora (?:local|peninsular|de [A-Z]\w+)|"
-    r"\b[Hh]eure (?:locale|de [A-Z]\w+)"
-)
+_ZONE = re.compile(_TEXTS.ZONE)
 """The name of a time zone, as it stands beside times."""
 _ZONE_STEP_MINUTES = 30
 """Time zones are full hours apart, and some a half."""

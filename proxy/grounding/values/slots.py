@@ -6,7 +6,6 @@ was said; a sentence says the same words of the same subject; and that sentence 
 own, and no second one that could be meant. What is merely not there is no contradiction. `proxy.grounding.judging.deciding` asks the
 verifier, too, which must find the claim better supported with the evidence's value in it.
 """
-# ruff: noqa: E501 - a pattern is read alternative by alternative
 
 from __future__ import annotations
 
@@ -14,6 +13,7 @@ import re
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from itertools import islice
+from pathlib import Path
 
 from msgspec import Struct
 
@@ -35,7 +35,10 @@ from proxy.grounding.values.stated import (
 from proxy.language.dates import Date, Time
 from proxy.language.names import Name, bare, folded
 from proxy.language.negation import is_negated
+from proxy.language.patterns import LazyPattern, phrases
 from proxy.language.quantities import Quantities, Quantity, read_quantities
+
+_TEXTS = phrases(Path(__file__).parent)
 
 MAX_UNSAID = 2
 """A claim with more values that nobody has said speaks of something else."""
@@ -43,18 +46,9 @@ MIN_SHARED = 1
 """Words that a sentence must have in common with the claim, beside values."""
 ALIGNED = 0.6
 """Share of the claim's words, beside values, that the sentence must have. Measured: `benchmarks.actions_answers`."""
-_SUPPOSED = re.compile(
-    r"(?:if|when|whoever|anyone|someone|somebody|anybody|for example|e\.g\.|say|suppose|wenn|falls|wer|angenommen|zum beispiel|si|cuando|quien"
-    r"|por ejemplo|lorsque|quand|quiconque|par exemple)\b|(?:an?|eine?|una?|une?) [\w-]{1,30} (?:who|that|which|whose|bought|made|booked|sent|of"
-    r"|der|die|das|que|qui)\b",
-    re.I,
-)
+_SUPPOSED = LazyPattern(_TEXTS.SUPPOSED, re.I)
 """How a claim begins that supposes a case, with values of the case's own."""
-_DENIED = re.compile(
-    r"\b(?:not|never|no|instead of|rather than|nicht|kein\w{0,2}|statt|anstelle|en lugar de|en vez de|pas|au lieu de|plutôt que)"
-    r"(?: [\w']{1,6}){0,2} $",
-    re.I,
-)
+_DENIED = LazyPattern(_TEXTS.DENIED, re.I)
 """Before a value that the claim itself says is not the case."""
 
 
