@@ -35,8 +35,7 @@ from proxy.exchange.judgements import ClaimPair, Support
 from proxy.grounding.clashes import deciding
 from proxy.grounding.clashes.kinds import Pair, StatementClash, StatementKind
 from proxy.grounding.clashes.reading import as_statement
-from proxy.grounding.evidence.reading import FUNCTION_WORDS
-from proxy.grounding.evidence.retrieval import terms
+from proxy.grounding.evidence.retrieval import FUNCTION_WORDS, terms
 from proxy.language.negation import is_negated
 from proxy.ports.judge import Judge
 from proxy.stages.clash import ClashOptions

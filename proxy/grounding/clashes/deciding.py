@@ -19,8 +19,7 @@ from proxy.grounding.clashes.kinds import ClashType, Declared, Pair, Statement, 
 from proxy.grounding.clashes.plain import IT
 from proxy.grounding.clashes.reading import is_one_of_several
 from proxy.grounding.clashes.values import PRODUCT_PLACES, REPLY_LANGUAGE, contradict, values_in, whole
-from proxy.grounding.evidence.reading import FUNCTION_WORDS
-from proxy.grounding.evidence.retrieval import terms
+from proxy.grounding.evidence.retrieval import FUNCTION_WORDS, terms
 from proxy.language.detection import language
 from proxy.language.names import folded
 from proxy.language.number_words import LANGUAGES

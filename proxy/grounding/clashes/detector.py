@@ -22,8 +22,7 @@ from proxy.grounding.clashes import deciding
 from proxy.grounding.clashes.kinds import Pair, Statement, StatementClash
 from proxy.grounding.clashes.plain import IT
 from proxy.grounding.clashes.values import whole
-from proxy.grounding.evidence.reading import FUNCTION_WORDS
-from proxy.grounding.evidence.retrieval import terms
+from proxy.grounding.evidence.retrieval import FUNCTION_WORDS, terms
 from proxy.grounding.judging.questions import compatible_question
 from proxy.offloop import LARGE, each, run_in_thread_if_large
 from proxy.ports import Embedder, Verifier
