@@ -39,7 +39,7 @@ from proxy.grounding.evidence.retrieval import FUNCTION_WORDS, terms
 from proxy.language.negation import is_negated
 from proxy.ports.judge import Judge
 from proxy.stages.clash import ClashOptions
-from proxy.stages.clash.context import Context, Spoken
+from proxy.stages.clash.context import Context, PlacedStatement
 from proxy.stages.clash.finding import Finder
 from proxy.stages.clash.ledger import Ledger
 from proxy.stages.clash.resolution import resolve_clash
@@ -274,7 +274,9 @@ def through(models: data.Models | None, judge: Judge | None = None) -> tuple[Con
     return Context(options.between), Finder(options, ports.embedder, ports.verifiers.get(), judge)
 
 
-async def found_in(stage: tuple[Context, Finder], said: list[dict[str, Any]], run: str) -> tuple[Sequence[Spoken], list[StatementClash]]:
+async def found_in(
+    stage: tuple[Context, Finder], said: list[dict[str, Any]], run: str
+) -> tuple[Sequence[PlacedStatement], list[StatementClash]]:
     """The statements of a conversation, and their clashes but for what is only said twice."""
     context, finder = stage
     exchange = make_exchange(said)

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from proxy.exchange.judgements import ClaimPair, Support
-from proxy.grounding.clashes.kinds import ClashType, Declared, Pair, Statement, StatementClash
+from proxy.grounding.clashes.kinds import ClashType, Declaration, Pair, Statement, StatementClash
 from proxy.grounding.clashes.plain import IT
 from proxy.grounding.clashes.reading import is_one_of_several
 from proxy.grounding.clashes.values import PRODUCT_PLACES, REPLY_LANGUAGE, contradict, values_in, whole
@@ -63,7 +63,7 @@ _VITAL = ("allerg", "alérg", "alergi", "intoler", "intolér", "medic", "medik",
 _REMEMBERED = frozenset(("tool_result", "passage", "memory"))
 
 
-class SaidSentence(Struct, frozen=True):
+class ConversationText(Struct, frozen=True):
     """A user's, or the model's, message, as far as it bears on a clash."""
 
     position: int
@@ -149,7 +149,7 @@ def _words_of_both(pair: Pair) -> str:
     return " ".join(list(dict.fromkeys(common))[:3]) or pair.older.kind
 
 
-def _excluding(older: Statement, newer: Statement) -> tuple[Declared, Declared] | None:
+def _excluding(older: Statement, newer: Statement) -> tuple[Declaration, Declaration] | None:
     """The first two declarations of `older` and `newer` that exclude each other."""
     found = ((old, new) for new in newer.declares for old in older.declares if contradict(old, new))
     return next(found, None)
@@ -181,11 +181,11 @@ def _made(older: Statement, newer: Statement) -> StatementClash | None:
     return _clash(Pair(older, newer), None, made.scope, f"{made.scope}: {old[0]} is now {made.value}")
 
 
-def _shown(value: Declared) -> str:
+def _shown(value: Declaration) -> str:
     return f"not {value.value}" if value.negated else value.value
 
 
-def _far(old: Declared, new: Declared) -> bool:
+def _far(old: Declaration, new: Declaration) -> bool:
     one, other = float(old.value.split(" ")[0]), float(new.value.split(" ")[0])
     return abs(one - other) > CRITICAL_SHARE * max(one, other)
 
@@ -214,7 +214,7 @@ def _simultaneous(older: Statement, newer: Statement) -> bool:
 # ---- whether it is certain ----
 
 
-def is_certain(clash: StatementClash, said: Sequence[SaidSentence]) -> bool:
+def is_certain(clash: StatementClash, said: Sequence[ConversationText]) -> bool:
     """Whether a clash can be acted on, given what the user and the model have said. Two of one message are certain only as a change."""
     older, newer = clash.older, clash.newer
     if clash.type == "DUPLICATE_FACTS" or not {older.origin, newer.origin} <= {"user", "memory"}:
@@ -241,7 +241,7 @@ def _tongue(text: str) -> str:
     return found if found in LANGUAGES else ""
 
 
-def _something_new(older: Statement, newer: Statement, said: Sequence[SaidSentence]) -> bool:
+def _something_new(older: Statement, newer: Statement, said: Sequence[ConversationText]) -> bool:
     """Whether something came up since the older one was said that was not spoken of before."""
     if older.message is None or newer.message is None:
         return True
@@ -257,7 +257,7 @@ def _words(text: str) -> Iterable[str]:
     return (word for found in _LONG_WORD.findall(text) if (word := folded(found)) not in FUNCTION_WORDS and word not in _SMALL_WORDS)
 
 
-def _is_what_it_means(older: Statement, newer: Statement, said: Sequence[SaidSentence]) -> bool:
+def _is_what_it_means(older: Statement, newer: Statement, said: Sequence[ConversationText]) -> bool:
     """Whether "make it 8 pm" can only mean the older statement's value: no other of its sort was spoken of."""
     made = next((one for one in newer.declares if one.attribute == IT), None)
     if made is None or older.origin != "user" or older.message is None or newer.message is None:

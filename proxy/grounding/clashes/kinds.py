@@ -17,7 +17,7 @@ Strategy = Literal["prefer_recent", "ask_user", "merge", "keep_existing"]
 """``keep_existing``: nothing resolved it, the older one stays and the newer one is reported."""
 
 
-class StatedPiece(Struct, frozen=True):
+class TextPiece(Struct, frozen=True):
     """A text of the conversation that one author wrote: what statements are read from."""
 
     text: str
@@ -31,7 +31,7 @@ class StatedPiece(Struct, frozen=True):
     """Seconds since the epoch, where it is known."""
 
 
-class Declared(Struct, frozen=True):
+class Declaration(Struct, frozen=True):
     """What a sentence plainly says of an attribute that one person has one of (`proxy.grounding.clashes.plain`), or a record's field."""
 
     attribute: str
@@ -73,7 +73,7 @@ class Statement(Struct, frozen=True):
     update: bool = False
     """Said as a change of mind or a correction: "actually, make it luxury"."""
     language: str = "en"
-    declares: tuple[Declared, ...] = ()
+    declares: tuple[Declaration, ...] = ()
     """What it says plainly, and nothing besides; empty where it says more, or less."""
     earnest: bool = True
     """Whether its author says it of themselves, as far as what stands around it tells."""

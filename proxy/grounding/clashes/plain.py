@@ -1,6 +1,6 @@
 """Sentences that say plainly, and say nothing else, what one person has one of: "I live in Rome.", "Call me Tom.", "Ich bin kein Veganer."
 
-In: a sentence. Out: `Declared`s, of each its attribute and normalised value. The whole sentence, or each of its clauses, has to be one of
+In: a sentence. Out: `Declaration`s, of each its attribute and normalised value. The whole sentence, or each of its clauses, has to be one of
 ``sentences.toml``: a condition, a time, a second thing, a wish, a supposition or another person makes it something else, without a list of
 all of them. What stands around a sentence, and may take away from what it says, is `clashes.reading`'s to see.
 """
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from proxy.grounding.clashes import values
-from proxy.grounding.clashes.kinds import Declared
+from proxy.grounding.clashes.kinds import Declaration
 from proxy.grounding.clashes.values import LEXICON, REPLY_LANGUAGE, values_in, words_of
 from proxy.language.names import folded
 from proxy.language.patterns import LazyPattern
@@ -64,7 +64,7 @@ def may_declare(sentence: str) -> bool:
     return len(said) <= MAX_CHARS and _may_speak(said[opened(sentence)[0] :])
 
 
-def declared(sentence: str, language: str | Callable[[], str] = "en", *, of_memory: bool = False) -> tuple[Declared, ...]:
+def declared(sentence: str, language: str | Callable[[], str] = "en", *, of_memory: bool = False) -> tuple[Declaration, ...]:
     """What `sentence` declares, where that is all that it says.
 
     Of somebody's own words only sentences in the first person, or of a person by name, count; a memory also speaks of "the user".
@@ -103,14 +103,14 @@ def _may_open(sentence: str, at: int) -> bool:
     return word is not None and word[0].lower() in _OPENING
 
 
-def _made(sentence: str, start: int, end: int) -> tuple[Declared, ...]:
+def _made(sentence: str, start: int, end: int) -> tuple[Declaration, ...]:
     """What "it" is to be."""
     match = _make_it().fullmatch(sentence[start:end])
     if match is None or match.lastgroup is None:
         return ()
     language, text = match.lastgroup, match[match.lastgroup]
     sort, value = sort_of(text, language)
-    return (Declared(IT, value, start, end, scope=sort, change=True),) if value else ()
+    return (Declaration(IT, value, start, end, scope=sort, change=True),) if value else ()
 
 
 def sort_of(text: str, language: str) -> tuple[str, str]:
@@ -122,7 +122,7 @@ def sort_of(text: str, language: str) -> tuple[str, str]:
     return "", ""
 
 
-def _read(sentence: str, start: int, end: int, language: str | Callable[[], str], *, of_memory: bool, change: bool) -> Declared | None:
+def _read(sentence: str, start: int, end: int, language: str | Callable[[], str], *, of_memory: bool, change: bool) -> Declaration | None:
     """``sentence[start:end]`` as a declaration."""
     said = sentence[start:end]
     if not of_memory and not _speaks_plainly(said):
@@ -140,7 +140,7 @@ def _read(sentence: str, start: int, end: int, language: str | Callable[[], str]
         before = values.place(folded(groups["frm"])) if "frm" in groups else ""
         change = change or "new" in groups
         negated, of_task = "no" in groups, "task" in groups
-        return Declared(attribute, value, start, end, scope=scope, negated=negated, change=change, before=before, of_task=of_task)
+        return Declaration(attribute, value, start, end, scope=scope, negated=negated, change=change, before=before, of_task=of_task)
     return None
 
 

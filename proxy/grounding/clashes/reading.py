@@ -1,6 +1,6 @@
 """A conversation's texts -> what they state, sentence by sentence, with their places, and whether it is meant.
 
-In: `StatedPiece`s, each a text that one author wrote. Out: `Statement`s: what plainly gives a value (`clashes.plain`), wishes and facts,
+In: `TextPiece`s, each a text that one author wrote. Out: `Statement`s: what plainly gives a value (`clashes.plain`), wishes and facts,
 and the fields of JSON records. Questions, requests, suppositions, quotations, code, what once was and what others like are none. A record
 is known by its id or name: the same field of the same record with another value is another state of it, or an error.
 
@@ -18,7 +18,7 @@ from functools import cache
 from msgspec import Struct
 
 from proxy.grounding.claims.checkable import has_verb
-from proxy.grounding.clashes.kinds import Declared, Origin, StatedPiece, Statement, StatementKind, statement_hash
+from proxy.grounding.clashes.kinds import Declaration, Origin, Statement, StatementKind, TextPiece, statement_hash
 from proxy.grounding.clashes.plain import WISHES, declared, is_change, may_declare
 from proxy.grounding.evidence.asserted import is_question, is_request
 from proxy.language.detection import language
@@ -183,12 +183,12 @@ def is_first_person(sentence: str) -> bool:
     return not _PRONOUNS.isdisjoint(_WORD.findall(plain)) or any(map(plain.__contains__, _PRONOUN_STEMS))
 
 
-def read_statements(pieces: Sequence[StatedPiece], tongue: str = "") -> list[Statement]:
+def read_statements(pieces: Sequence[TextPiece], tongue: str = "") -> list[Statement]:
     """The statements of all pieces, in order. `tongue` is their language (ISO 639-1) where it is known."""
     return [statement for i, piece in enumerate(pieces) for statement in read_piece(piece, i, tongue).statements]
 
 
-def read_piece(piece: StatedPiece, i: int = 0, tongue: str = "", *, limit: int | None = None) -> Read:
+def read_piece(piece: TextPiece, i: int = 0, tongue: str = "", *, limit: int | None = None) -> Read:
     """The statements of one piece, in its order.
 
     With `limit` only so many sentences are read in full, of a longer text the first that somebody says of themselves, and those that
@@ -234,17 +234,17 @@ def as_statement(
     """`text` as one statement whatever it is, where somebody else has cut it: a proposal, one half of a pair."""
     says = declared(text, tongue, of_memory=origin == "memory")
     kind = kind or _kind_of(text, origin, says) or "fact"
-    return _statement(StatedPiece(text, origin, timestamp=timestamp), piece, text, 0, kind, tongue, says)
+    return _statement(TextPiece(text, origin, timestamp=timestamp), piece, text, 0, kind, tongue, says)
 
 
 def _statement(
-    piece: StatedPiece,
+    piece: TextPiece,
     i: int,
     text: str,
     start: int,
     kind: StatementKind,
     tongue: str,
-    says: tuple[Declared, ...],
+    says: tuple[Declaration, ...],
     *,
     earnest: bool = True,
     digest: str = "",
@@ -276,7 +276,7 @@ def _sentences(text: str) -> Iterator[tuple[str, int]]:
             yield text[start + skipped : start + skipped + len(said)], start + skipped
 
 
-def _kind_of(text: str, origin: Origin, says: Sequence[Declared]) -> StatementKind | None:
+def _kind_of(text: str, origin: Origin, says: Sequence[Declaration]) -> StatementKind | None:
     """What a sentence is; None for what states nothing of its author, or of the world: a question, a greeting, a request."""
     if says:
         return "preference" if says[0].attribute in WISHES else "fact"
@@ -331,7 +331,7 @@ def is_staged(text: str, *, of_user: bool = True) -> bool:
 # ---- records ----
 
 
-def _fields(i: int, piece: StatedPiece) -> Iterator[Statement]:
+def _fields(i: int, piece: TextPiece) -> Iterator[Statement]:
     """The fields of the records in a JSON text, each a fact; none of a text that is no JSON, and of a record without an identity."""
     text = piece.text
     if len(text) > MAX_RECORD_CHARS:
@@ -346,7 +346,7 @@ def _fields(i: int, piece: StatedPiece) -> Iterator[Statement]:
         for key, (start, end) in record.items() if entity else ():
             value = _scalar(text[start:end])
             if key != identity and value not in ("null", "", "-") and len(value) <= _MAX_VALUE_CHARS and not _UNSTABLE.search(key):
-                says = (Declared(f"field:{key}", value, 0, end - start, scope=entity),)
+                says = (Declaration(f"field:{key}", value, 0, end - start, scope=entity),)
                 digest = statement_hash(f"{entity}\0{key}\0{value}", piece.origin)
                 yield _statement(piece, i, text[start:end], start, "fact", "en", says, digest=digest)
 

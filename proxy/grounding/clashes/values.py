@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from proxy.grounding.clashes.kinds import Declared
+from proxy.grounding.clashes.kinds import Declaration
 from proxy.language.dates import read_dates
 from proxy.language.names import folded
 from proxy.language.number_words import LANGUAGES, word_value
@@ -268,7 +268,7 @@ def _around(name: str) -> list[str]:
 # ---- two values ----
 
 
-def contradict(older: Declared, newer: Declared) -> bool:
+def contradict(older: Declaration, newer: Declaration) -> bool:
     """Whether the two cannot both be so of one person at one time, for certain."""
     if (older.attribute, older.scope) != (newer.attribute, newer.scope):
         pairs = ((older, newer), (newer, older))
@@ -279,19 +279,19 @@ def contradict(older: Declared, newer: Declared) -> bool:
     return _other_value(older, newer, lambda one, other: one != other)
 
 
-def _is_more_than_all(part: Declared, every: Declared) -> bool:
+def _is_more_than_all(part: Declaration, every: Declaration) -> bool:
     """Whether there are more of one kind than of all: a son, and no children."""
     return part.attribute != every.attribute == whole(part.attribute) and int(part.value) > int(every.value)
 
 
-def _other_value(older: Declared, newer: Declared, exclude: Callable[[str, str], bool]) -> bool:
+def _other_value(older: Declaration, newer: Declaration, exclude: Callable[[str, str], bool]) -> bool:
     """Two values of which each excludes the other, or the same once said and once denied."""
     if older.negated or newer.negated:
         return older.negated != newer.negated and older.value == newer.value
     return exclude(older.value, newer.value)
 
 
-def _locations(older: Declared, newer: Declared) -> bool:
+def _locations(older: Declaration, newer: Declaration) -> bool:
     """A move is one whatever the places; two plain statements only where it is known that neither lies in the other."""
     if newer.before and not older.negated:
         return place(older.value) == newer.before and older.value != newer.value
@@ -313,7 +313,7 @@ def _name_and_version(text: str) -> tuple[str, str, str]:
     return text.rpartition(" ") if text[-1:].isdigit() and " " in text else (text, "", "")
 
 
-def _names(older: Declared, newer: Declared) -> bool:
+def _names(older: Declaration, newer: Declaration) -> bool:
     """Two names of which neither is a part, or a short form, of the other."""
     return _other_value(older, newer, lambda one, other: not (_is_part(one, other) or _is_part(other, one)))
 
@@ -324,16 +324,16 @@ def _is_part(short: str, long: str) -> bool:
     return short[:1] == long[:1] and all(letter in letters for letter in short)
 
 
-def _allergies(older: Declared, newer: Declared) -> bool:
+def _allergies(older: Declaration, newer: Declaration) -> bool:
     """One can have several: only the same one, said and denied."""
     return older.value == newer.value and older.negated != newer.negated
 
 
-def _days(older: Declared, newer: Declared) -> bool:
+def _days(older: Declaration, newer: Declaration) -> bool:
     return not set(older.value.split("/")) & set(newer.value.split("/"))
 
 
-def _budgets(older: Declared, newer: Declared) -> bool:
+def _budgets(older: Declaration, newer: Declaration) -> bool:
     (one, _, unit), (other, _, other_unit) = older.value.partition(" "), newer.value.partition(" ")
     if unit and other_unit and unit != other_unit:
         return False
@@ -341,7 +341,7 @@ def _budgets(older: Declared, newer: Declared) -> bool:
     return worth[1] - worth[0] > BUDGET_SHARE * worth[1]
 
 
-def _diets(older: Declared, newer: Declared) -> bool:
+def _diets(older: Declaration, newer: Declaration) -> bool:
     """What one leaves out and the other eats; or a diet said and denied."""
     if older.value == newer.value:
         return older.negated != newer.negated
@@ -350,7 +350,7 @@ def _diets(older: Declared, newer: Declared) -> bool:
     return eats[1] in leaves[0] or eats[0] in leaves[1]
 
 
-_JUDGES: dict[str, Callable[[Declared, Declared], bool]] = {
+_JUDGES: dict[str, Callable[[Declaration, Declaration], bool]] = {
     "location": _locations,
     "workplace": _locations,
     **dict.fromkeys(PRODUCT_PLACES, lambda older, newer: _other_value(older, newer, _is_other_product)),

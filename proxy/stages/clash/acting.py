@@ -21,7 +21,7 @@ from proxy.grounding.clashes.values import values_in
 from proxy.language.patterns import LazyPattern
 from proxy.language.text import text_of
 from proxy.language.wordings import wordings
-from proxy.stages.clash.context import Spoken
+from proxy.stages.clash.context import PlacedStatement
 from proxy.stages.clash.ledger import LedgerEntry
 from proxy.stages.clash.options import Editing
 
@@ -48,12 +48,12 @@ _LED_UP_TO = LazyPattern(rf"(?:,?\s+(?:{'|'.join(map(re.escape, _SMALL_WORDS.spl
 class _Leaving(Struct, frozen=True):
     """A statement that leaves, what takes its place, and what it lost on."""
 
-    one: Spoken
+    one: PlacedStatement
     text: str = ""
     topics: frozenset[str] = frozenset()
 
 
-def can_leave(entry: LedgerEntry, one: Spoken, editing: Editing) -> bool:
+def can_leave(entry: LedgerEntry, one: PlacedStatement, editing: Editing) -> bool:
     """Whether a statement that no longer counts is taken out."""
     return not one.locked and one.key not in entry.stays and (editing == "all" or one.statement.origin == "memory")
 
@@ -75,7 +75,7 @@ def edits_of(entries: Iterable[LedgerEntry], editing: Editing = "all") -> list[E
     return [edit for one in leaving.values() for edit in _edits(one)]
 
 
-def _instead(entry: LedgerEntry, one: Spoken, lost: list[str], editing: Editing) -> str:
+def _instead(entry: LedgerEntry, one: PlacedStatement, lost: list[str], editing: Editing) -> str:
     """The merged statement, once: where the older one stood, or the newer one where that cannot be edited.
 
     Where one of the two has lost to a third since, the merged one has, too.
@@ -183,11 +183,11 @@ def _note(entry: LedgerEntry, editing: Editing) -> Note | None:
     return Note(text, max((place for place in places if place is not None), default=None))
 
 
-def _other(entry: LedgerEntry, one: Spoken) -> Spoken:
+def _other(entry: LedgerEntry, one: PlacedStatement) -> PlacedStatement:
     return entry.newer if one is entry.older else entry.older
 
 
-def _quoted(one: Spoken) -> str:
+def _quoted(one: PlacedStatement) -> str:
     said = " ".join(one.statement.text.split())
     return said if len(said) <= MAX_QUOTE_CHARS else f"{said[:MAX_QUOTE_CHARS].rsplit(' ', 1)[0]} …"
 

@@ -12,14 +12,14 @@ from collections.abc import Collection, Sequence
 from msgspec.structs import replace
 
 from proxy.exchange import Exchange
-from proxy.grounding.clashes.deciding import SaidSentence, is_certain
+from proxy.grounding.clashes.deciding import ConversationText, is_certain
 from proxy.grounding.clashes.detector import ClashDetector, DetectedClashes
 from proxy.grounding.clashes.kinds import Pair, Statement, StatementClash
 from proxy.language.lru import LRU, key_of
 from proxy.language.text import text_of
 from proxy.ports import Embedder, Verifier
 from proxy.ports.judge import Builtin, Judge, JudgeSession
-from proxy.stages.clash.context import Spoken
+from proxy.stages.clash.context import PlacedStatement
 from proxy.stages.clash.ledger import Ledger
 from proxy.stages.clash.options import ClashOptions
 
@@ -44,7 +44,13 @@ class Finder:
         self._innocent: LRU[bool] = LRU(MAX_INNOCENT)
 
     async def find(
-        self, exchange: Exchange, ledger: Ledger, spoken: Sequence[Spoken], until: float | None = None, *, known: Collection[str] = ()
+        self,
+        exchange: Exchange,
+        ledger: Ledger,
+        spoken: Sequence[PlacedStatement],
+        until: float | None = None,
+        *,
+        known: Collection[str] = (),
     ) -> DetectedClashes:
         """The clashes among the statements that still count, and of which one was not compared before.
 
@@ -87,7 +93,7 @@ class Finder:
     def _key(self, exchange: Exchange, pair: Pair) -> bytes:
         return key_of(exchange.client, exchange.policy, self._verifier.name, pair.older.hash, pair.newer.hash)
 
-    def _in_context(self, exchange: Exchange, ledger: Ledger, clash: StatementClash, said: Sequence[SaidSentence]) -> StatementClash:
+    def _in_context(self, exchange: Exchange, ledger: Ledger, clash: StatementClash, said: Sequence[ConversationText]) -> StatementClash:
         """A clash with what only the whole conversation tells of it."""
         replied = ledger.replies.get(-1 if clash.newer.message is None else clash.newer.message, ())
         update = clash.update or any(entry.record.topic == clash.topic for entry in replied)
@@ -96,7 +102,7 @@ class Finder:
         found = replace(clash, update=update, critical=critical, simultaneous=together and not update)
         return replace(found, certain=self._is_certain(found, said))
 
-    def _is_certain(self, clash: StatementClash, said: Sequence[SaidSentence]) -> bool:
+    def _is_certain(self, clash: StatementClash, said: Sequence[ConversationText]) -> bool:
         """Whether it can be acted on. Where the policy edits everything, so can a record that a tool gives anew, and what stands twice;
         where it edits nothing, none.
         """
@@ -114,11 +120,11 @@ class Finder:
         return self._critical is not None and self._critical.search(said) is not None
 
 
-def _said(exchange: Exchange) -> list[SaidSentence]:
+def _said(exchange: Exchange) -> list[ConversationText]:
     """What user and model have said, for what a clash of two statements depends on."""
     roles = ("user", "assistant")
     messages = [(i, message) for i, message in enumerate(exchange.conversation) if message.get("role") in roles]
-    return [SaidSentence(i, text_of(message.get("content")), message.get("role") == "user") for i, message in messages]
+    return [ConversationText(i, text_of(message.get("content")), message.get("role") == "user") for i, message in messages]
 
 
 def _side_by_side(exchange: Exchange, older: Statement, newer: Statement) -> bool:

@@ -61,9 +61,9 @@ def resolve_clash(
     if clash.type == "DUPLICATE_FACTS":
         return _said_twice(clash, chosen)
     if chosen == "keep_existing":
-        return _kept(clash, "the policy keeps the existing statement")
+        return _keep_existing(clash, "the policy keeps the existing statement")
     if clash.older.origin == "system":
-        return _kept(clash, "a system message is not overruled")
+        return _keep_existing(clash, "a system message is not overruled")
     if chosen == "prefer_recent" or (clash.update and special is None):
         return _prefer_recent(clash, time.time() if now is None else now, language)
     if chosen == "merge":
@@ -85,7 +85,7 @@ def _prefer_recent(clash: StatementClash, now: float, language: str) -> Resoluti
     if clash.simultaneous and not clash.update:
         return _ask(clash, "neither statement is more recent", language)
     if clash.older.origin in _OWN and clash.newer.origin not in _OWN:
-        return _kept(clash, f"what the user said is not overruled by a {clash.newer.origin.replace('_', ' ')}")
+        return _keep_existing(clash, f"what the user said is not overruled by a {clash.newer.origin.replace('_', ' ')}")
     return Resolution("prefer_recent", (clash.newer,), (clash.older,), _recency(clash, now))
 
 
@@ -102,7 +102,7 @@ def _ask(clash: StatementClash, reason: str, language: str) -> Resolution:
     return Resolution("ask_user", kept, (), reason, question=asked.text, options=asked.options, resolved=False)
 
 
-def _kept(clash: StatementClash, reason: str) -> Resolution:
+def _keep_existing(clash: StatementClash, reason: str) -> Resolution:
     return Resolution("keep_existing", (clash.older,), (), reason, resolved=False)
 
 

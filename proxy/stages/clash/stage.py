@@ -19,7 +19,7 @@ from proxy.context.edits import Edit, apply_edits
 from proxy.errors import StoreUnavailable
 from proxy.exchange import Answer, Choice, Exchange, Request, Verdict
 from proxy.grounding.clashes.detector import DetectedClashes
-from proxy.grounding.clashes.kinds import Resolution, StatedPiece, StatementClash
+from proxy.grounding.clashes.kinds import Resolution, StatementClash, TextPiece
 from proxy.grounding.clashes.reading import read_statements
 from proxy.language.detection import language, load
 from proxy.language.lru import LRU, key_of
@@ -29,7 +29,7 @@ from proxy.ports.headers import StageHeader, count_text
 from proxy.ports.stage import Action, Stage
 from proxy.stages.clash.acting import NOTE, Note, edits_of, notes_of, with_notes
 from proxy.stages.clash.asking import Dialogue, dialogue_about, is_task, may_ask
-from proxy.stages.clash.context import Context, Spoken, Stated
+from proxy.stages.clash.context import Context, ContextStatements, PlacedStatement
 from proxy.stages.clash.finding import MAX_RUNS, Finder
 from proxy.stages.clash.ledger import USER, Ledger, LedgerEntry, record_of
 from proxy.stages.clash.options import ClashOptions
@@ -61,7 +61,7 @@ STORE_AWAY = "store_unavailable"
 DOUBTFUL = "not certain: only reported"
 MAX_REPORTED = 16
 """Clashes of a run that are kept though nothing is done about them; where there are more, the conversation is about such things."""
-_WARMING = [StatedPiece("I live in Berlin and I never eat meat, but my budget is 100 € for the hotel on 5 May at 9 am.")]
+_WARMING = [TextPiece("I live in Berlin and I never eat meat, but my budget is 100 € for the hotel on 5 May at 9 am.")]
 """Reading it compiles the patterns (0.2 s), so that no request waits for it."""
 
 
@@ -143,7 +143,7 @@ class Clash(Stage[ClashOptions]):
             pairs = DetectedClashes(problem=STORE_AWAY)
         return self._carry_out(exchange, ledger, pairs, stated)
 
-    async def _report(self, exchange: Exchange, stated: Stated, until: float) -> Verdict:
+    async def _report(self, exchange: Exchange, stated: ContextStatements, until: float) -> Verdict:
         """Find, and keep for a person to see, without doing anything about it. A run without a clash costs the store nothing."""
         ledger = Ledger(stated.spoken, ())
         pairs = await self._finder.find(exchange, ledger, stated.spoken, until)
@@ -172,7 +172,7 @@ class Clash(Stage[ClashOptions]):
         """Let go of its notes."""
         self._notes.pop(exchange.id, None)
 
-    async def _times(self, exchange: Exchange, spoken: Sequence[Spoken]) -> Mapping[str, float]:
+    async def _times(self, exchange: Exchange, spoken: Sequence[PlacedStatement]) -> Mapping[str, float]:
         """When this run first said each statement of which the client tells no time, by key; nothing where the store is away."""
         names = [one.key for one in spoken if one.statement.timestamp is None]
         run = f"{exchange.route}\0{exchange.run_id}\0{self.name}"
@@ -232,7 +232,7 @@ class Clash(Stage[ClashOptions]):
 
     # ---- acting ----
 
-    def _carry_out(self, exchange: Exchange, ledger: Ledger, pairs: DetectedClashes, stated: Stated) -> Verdict:
+    def _carry_out(self, exchange: Exchange, ledger: Ledger, pairs: DetectedClashes, stated: ContextStatements) -> Verdict:
         entries, open_ = ledger.entries, ledger.open
         edits, notes = ([], []) if self.options.edits == "none" else self._changes(entries)
         removed = apply_edits(exchange, self.name, edits, note=NOTE)
@@ -265,7 +265,7 @@ class Clash(Stage[ClashOptions]):
         special = self.options.critical_strategy if entry.record.critical else None
         return (special or self.options.strategy) == "ask_user"
 
-    def _ask(self, exchange: Exchange, entries: Sequence[LedgerEntry], stated: Stated) -> bool:
+    def _ask(self, exchange: Exchange, entries: Sequence[LedgerEntry], stated: ContextStatements) -> bool:
         """Answer in the model's stead with a question, one at a time, the critical ones first; whether that was done.
 
         A message that is a task of its own is answered, unless the policy says that the user is asked.
@@ -283,7 +283,7 @@ class Clash(Stage[ClashOptions]):
         return False
 
 
-def _dated(clash: StatementClash, sides: tuple[Spoken, Spoken], times: Mapping[str, float]) -> StatementClash:
+def _dated(clash: StatementClash, sides: tuple[PlacedStatement, PlacedStatement], times: Mapping[str, float]) -> StatementClash:
     """The clash with when its statements were first seen, where the client tells no times and one of them came later."""
     older, newer = (times.get(one.key) for one in sides)
     if older is None or newer is None or older >= newer:
@@ -291,7 +291,7 @@ def _dated(clash: StatementClash, sides: tuple[Spoken, Spoken], times: Mapping[s
     return replace(clash, older=replace(clash.older, timestamp=older), newer=replace(clash.newer, timestamp=newer))
 
 
-def _last_said(exchange: Exchange, stated: Stated) -> tuple[str, list[str]]:
+def _last_said(exchange: Exchange, stated: ContextStatements) -> tuple[str, list[str]]:
     """The last user message, and what is plainly stated in it: a request that names a value is none of it."""
     last = last_user(exchange.conversation)
     text = text_of(exchange.conversation[last].get("content")) if last is not None else ""

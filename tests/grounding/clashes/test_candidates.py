@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.grounding.clashes.detector import BY_ATTRIBUTE, candidates, in_order
-from proxy.grounding.clashes.kinds import StatedPiece, Statement
+from proxy.grounding.clashes.kinds import Statement, TextPiece
 from proxy.grounding.clashes.reading import as_statement, read_statements
 
 
 def read(*texts: str) -> list[Statement]:
-    return read_statements([StatedPiece(text, "user", i) for i, text in enumerate(texts)], "en")
+    return read_statements([TextPiece(text, "user", i) for i, text in enumerate(texts)], "en")
 
 
 def pairs(statements: list[Statement], **more: object) -> set[tuple[str, str]]:
@@ -66,17 +66,15 @@ def test_what_it_is_to_be_meets_what_was_said_before() -> None:
 
 
 def test_what_a_passage_says_does_not_contradict_what_a_user_wants() -> None:
-    found = read_statements(
-        [StatedPiece("I want a cheap hotel.", "user", 0), StatedPiece("The luxury hotel is expensive.", "passage")], "en"
-    )
+    found = read_statements([TextPiece("I want a cheap hotel.", "user", 0), TextPiece("The luxury hotel is expensive.", "passage")], "en")
     assert candidates(found) == []
 
 
 def test_a_records_field_meets_the_same_field_of_the_same_record_only() -> None:
     found = read_statements(
         [
-            StatedPiece('{"order_id": "A1", "status": "open", "total": 3}', "tool_result", 0),
-            StatedPiece('[{"order_id": "A1", "status": "sent"}, {"order_id": "B2", "status": "lost"}]', "tool_result", 1),
+            TextPiece('{"order_id": "A1", "status": "open", "total": 3}', "tool_result", 0),
+            TextPiece('[{"order_id": "A1", "status": "sent"}, {"order_id": "B2", "status": "lost"}]', "tool_result", 1),
         ]
     )
     assert pairs(found) == {('"open"', '"sent"')}

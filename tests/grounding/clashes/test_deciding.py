@@ -7,7 +7,7 @@ import pytest
 from proxy.exchange.judgements import Support
 from proxy.grounding.clashes import deciding
 from proxy.grounding.clashes.deciding import CONTRADICTED, questions
-from proxy.grounding.clashes.kinds import Pair, StatedPiece, StatementClash
+from proxy.grounding.clashes.kinds import Pair, StatementClash, TextPiece
 from proxy.grounding.clashes.reading import as_statement, read_statements
 
 
@@ -67,7 +67,7 @@ def test_the_same_fact_twice_is_a_duplicate() -> None:
 
 
 def test_a_later_answer_of_a_tool_outdates_an_earlier_one() -> None:
-    pieces = [StatedPiece(f'{{"order_id": "A1", "status": "{status}"}}', "tool_result", i) for i, status in enumerate(("open", "sent"))]
+    pieces = [TextPiece(f'{{"order_id": "A1", "status": "{status}"}}', "tool_result", i) for i, status in enumerate(("open", "sent"))]
     older, newer = read_statements(pieces)
     found = deciding.by_rule(Pair(older, newer))
     assert found is not None
@@ -76,7 +76,7 @@ def test_a_later_answer_of_a_tool_outdates_an_earlier_one() -> None:
 
 def test_two_records_of_one_answer_conflict_at_the_same_time() -> None:
     text = '[{"order_id": "A1", "status": "open"}, {"order_id": "A1", "status": "sent"}]'
-    older, newer = read_statements([StatedPiece(text, "tool_result", 0)])
+    older, newer = read_statements([TextPiece(text, "tool_result", 0)])
     found = deciding.by_rule(Pair(older, newer))
     assert found is not None
     assert (found.type, found.simultaneous) == ("CONFLICTING_FACTS", True)

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.grounding.clashes.kinds import StatedPiece, Statement, pair_hash, statement_hash
+from proxy.grounding.clashes.kinds import Statement, TextPiece, pair_hash, statement_hash
 from proxy.grounding.clashes.reading import read_statements
 
 
 def read(*texts: str, origin: str = "user") -> list[Statement]:
-    return read_statements([StatedPiece(text, origin, i) for i, text in enumerate(texts)])  # type: ignore[arg-type]
+    return read_statements([TextPiece(text, origin, i) for i, text in enumerate(texts)])  # type: ignore[arg-type]
 
 
 def texts(*said: str) -> list[str]:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.grounding.clashes.kinds import Declared
+from proxy.grounding.clashes.kinds import Declaration
 from proxy.stages.clash.asking import LANGUAGES, MAX_OPTION_CHARS, asked, question, without_lead_in
 from tests.stages.clash.making import statement
 
@@ -61,7 +61,7 @@ def test_of_two_facts_one_has_changed_or_one_is_an_error(language: str, options:
 
 
 def test_a_field_of_a_record_is_named() -> None:
-    gate = Declared("field:departure_gate", "b12", 0, 5, scope="flight=lh1")
+    gate = Declaration("field:departure_gate", "b12", 0, 5, scope="flight=lh1")
     one = statement('"B12"', kind="fact", origin="tool_result", declares=(gate,), source="flights")
     assert "departure gate: B12 (flights)" == question(one, NEWER).options[0]
 
