@@ -1,6 +1,6 @@
 """Sentences that say plainly, and say nothing else, what one person has one of: "I live in Rome.", "Call me Tom.", "Ich bin kein Veganer."
 
-In: a sentence. Out: `Declaration`s, of each its attribute and normalised value. The whole sentence, or each of its clauses, has to be one of
+In: a sentence. Out: `Declaration`s, of each its attribute and normalised value. The whole sentence has to be one of those of
 ``sentences.toml``: a condition, a time, a second thing, a wish, a supposition or another person makes it something else, without a list of
 all of them. What stands around a sentence, and may take away from what it says, is `clashes.reading`'s to see.
 """

@@ -44,6 +44,8 @@ _FILLERS = frozenset(
     je suis veux prefere choisis prends plutot le l numero reponse s il vous te plait merci oui
     """.split()  # noqa: SIM905
 )
+_BRIEF_WORDS = 3
+"""In more words a question is one, and no choice: "luxury?"."""
 _NUMBERING = frozenset("option number nummer antwort opcion numero reponse".split())  # noqa: SIM905
 """With one of them a number is an option's."""
 _LEADING_NUMBER = re.compile(r"\W{0,4}([123])\s{0,2}(?:[.):;,–-](?!\d)|$)(?!.*(?:^|\s)\d[.)]\s)", re.S)
@@ -168,7 +170,8 @@ def _next_user(messages: Sequence[Message], i: int) -> int | None:
 def read_reply(reply: str, about: ClashQuestion) -> Choice:
     """What the user's next message answers to the question: a number that is also what another option says is none."""
     plain = _words(reply)
-    words = [word for word in plain if word not in _FILLERS]
+    asks = "?" in reply and len(plain) > _BRIEF_WORDS
+    words = [word for word in plain if word not in _FILLERS] if not asks else []
     options = [_words(option) for option in about.options]
     if plain in options:
         return _CHOICES[options.index(plain)]

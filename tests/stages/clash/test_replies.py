@@ -110,6 +110,7 @@ def test_flexible_keeps_both(about: ClashQuestion, said: str) -> None:
         (TRIP_FR, "Quel est le prix ?"),
         (HOTEL, "neither"),
         (HOTEL, "not the first one"),
+        (HOME, "Is it in Hamburg?"),
         (HOTEL, "I don't care"),
         (HOTEL, "either is fine with me"),
         (MEAL, "I'm still vegetarian"),
