@@ -27,7 +27,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from benchmarks import clash_data as data
-from proxy.grounding.clashes.deciding import contradiction, questions
+from proxy.grounding.clashes.deciding import questions
 from proxy.grounding.clashes.kinds import Pair
 from proxy.grounding.clashes.reading import as_statement, is_first_person
 from proxy.language.detection import language as language_of
@@ -126,7 +126,8 @@ async def contradictions(rows: Sequence[Row]) -> list[float]:
     models = data.Models()
     try:
         answers = await models.ask([row.pair for row in rows])
-        return [contradiction(row.pair, answers) if all(q in answers for q in questions(row.pair)) else 0.0 for row in rows]
+        asked = [questions(row.pair) for row in rows]
+        return [min(answers[q].contradicted if q in answers else 0.0 for q in both) for both in asked]
     finally:
         models.stop()
 

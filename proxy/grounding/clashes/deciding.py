@@ -86,13 +86,13 @@ def questions(pair: Pair) -> tuple[ClaimPair, ClaimPair]:
 
 
 def contradiction(pair: Pair, answers: Mapping[ClaimPair, Support]) -> float:
-    """Probability that the two cannot both hold, by the verifier's answers to both `questions`: what the less sure of them says."""
-    return min(answers[question].contradicted for question in questions(pair))
+    """Probability that the two cannot both hold, by the verifier's answers to both `questions`: what the surer of them says."""
+    return max(answers[question].contradicted for question in questions(pair))
 
 
 def judged(pair: Pair, answers: Mapping[ClaimPair, Support]) -> StatementClash | None:
     """The clash that the verifier's answers make of a pair, or the same fact twice; None for neither."""
-    score = contradiction(pair, answers)
+    score = min(answers[question].contradicted for question in questions(pair))
     if score >= CONTRADICTED:
         return None if is_addition(pair) else incompatible(pair, score)
     support = min(answers[question].supported for question in questions(pair))
