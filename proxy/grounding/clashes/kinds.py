@@ -68,8 +68,6 @@ class Statement(Struct, frozen=True):
     message: int | None = None
     timestamp: float | None = None
     source: str = ""
-    subject: str = "user"
-    """Of whom or what it is said: ``user``, another person (``wife``), or "" for the world at large."""
     update: bool = False
     """Said as a change of mind or a correction: "actually, make it luxury"."""
     language: str = "en"
