@@ -82,15 +82,15 @@ def _is_forbidden(text: str, start: int, end: int) -> bool:
 
 def weight(text: str, start: int, end: int) -> float:
     """What is left of a phrase at ``text[start:end]`` of folded text, 0 to 1."""
-    told_of = patterns("mention")["told"]
+    introduction = patterns("mention")["told"]
     before = text[max(0, start - _BEFORE_CHARS) : start]
     line = before[before.rfind("\n") + 1 :]
-    heading = line.strip() in ("", "-", "*", ">", "•") and told_of.search(before.rstrip()[-_BEFORE_CHARS:]) is not None
-    told = heading or told_of.search(line) is not None
+    heading = line.strip() in ("", "-", "*", ">", "•") and introduction.search(before.rstrip()[-_BEFORE_CHARS:]) is not None
+    introduced = heading or introduction.search(line) is not None
     quoted, about = _is_quoted(text, start, end), _is_about_attacks(text, start, end)
-    if quoted and (about or told):
+    if quoted and (about or introduced):
         return QUOTED_AND_TOLD
-    return TOLD if told and about else QUOTED if quoted else 1.0
+    return TOLD if introduced and about else QUOTED if quoted else 1.0
 
 
 def _is_quoted(text: str, start: int, end: int) -> bool:
