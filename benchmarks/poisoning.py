@@ -34,7 +34,7 @@ from benchmarks import poisoning_data as data
 from benchmarks.poisoning_data import Statement
 from proxy.exchange import Exchange
 from proxy.grounding.knowledge.checking import KnowledgeChecker
-from proxy.grounding.knowledge.making import make_fact
+from proxy.grounding.knowledge.reading import make_fact
 from proxy.grounding.values.consistency import differences
 from proxy.language.text import split_sentences, text_of
 from proxy.models.embedding.embedder import BatchingEmbedder

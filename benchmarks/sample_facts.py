@@ -27,8 +27,7 @@ from msgspec import Struct
 from benchmarks.poisoning import OneBase, forwarded, share, shown
 from proxy.exchange.fact_checks import FactVerdict
 from proxy.grounding.knowledge.checking import KnowledgeChecker
-from proxy.grounding.knowledge.making import make_fact
-from proxy.grounding.knowledge.reading import read_folder
+from proxy.grounding.knowledge.reading import make_fact, read_folder
 from proxy.models.embedding.embedder import BatchingEmbedder
 from proxy.models.embedding.use import UseEncoder, available_cores
 from proxy.models.knowledge.bases import KnowledgeSnapshot

@@ -34,7 +34,7 @@ from proxy.context.conversation import answered_calls
 from proxy.context.question import find_question
 from proxy.grounding.claims.content import read_content
 from proxy.grounding.knowledge.checking import KnowledgeChecker
-from proxy.grounding.knowledge.making import make_fact
+from proxy.grounding.knowledge.reading import make_fact
 from proxy.language.text import split_sentences
 from proxy.language.word_overlap import content_words
 from proxy.models.embedding.embedder import BatchingEmbedder

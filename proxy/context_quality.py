@@ -27,9 +27,9 @@ from proxy.errors import UpstreamUnreachable
 from proxy.exchange import Exchange, Message, Prompt, Request
 from proxy.exchange.fact_checks import FactVerdict as FactVerdict
 from proxy.grounding.claims.content import read_content
-from proxy.grounding.judging.chat import ChatReadout
 from proxy.grounding.judging.judges import UpstreamJudge
 from proxy.grounding.judging.options import JudgeOptions
+from proxy.grounding.judging.readouts import ChatReadout
 from proxy.grounding.knowledge import checking as facts
 from proxy.models import builtin as builtin_models
 from proxy.models.knowledge.bases import FolderKnowledge, check_folder

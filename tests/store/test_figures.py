@@ -19,7 +19,7 @@ from proxy.store.clashes import DatabaseClashes
 from proxy.store.database import Database
 from proxy.store.figures import MAX_BUCKETS, DatabaseFigures, total
 from proxy.store.quarantine import DatabaseQuarantine
-from proxy.store.spreads import MOST_WRONG, percentile
+from proxy.store.record_sums import MOST_WRONG, percentile
 from proxy.store.writer import RecordWriter
 from tests.store.conftest import CountingCounters, make_record
 
