@@ -122,11 +122,9 @@ def _begun_by() -> tuple[Mapping[str, Sequence[tuple[str, int]]], Sequence[tuple
 
 def prepare() -> None:
     """Compile every expression now, some 50 ms, and not at its first use."""
-    for pattern in (*(signal.pattern for signal in _signals()), *(order.pattern for order in _orders()), model_names()):
+    tables = [pattern for table in ("reader", "mention", "material") for pattern in patterns(table).values()]
+    for pattern in (*(one.pattern for one in _signals()), *(one.pattern for one in _orders()), model_names(), *tables):
         pattern.search("")
-    for table in ("reader", "mention", "material"):
-        for pattern in patterns(table).values():
-            pattern.search("")
 
 
 def find_phrases(text: str) -> Iterator[Phrase]:
