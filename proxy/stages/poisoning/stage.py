@@ -164,7 +164,6 @@ class Poisoning(Stage[PoisoningOptions]):
         keys = await run_in_thread_if_large(exchange.original.size, lambda: {piece.hash: key_of(*about, piece.hash) for piece in pieces})
         found = {hash_: known for hash_, key in keys.items() if (known := self._known.get(key)) is not None}
         open_ = [piece for piece in reversed(pieces) if piece.hash not in found]
-        looks = self.options.injections != "ignore"
         breather = Breather()
         for at in range(0, len(open_), _BATCH):
             left_s = until - time.perf_counter()
@@ -172,7 +171,7 @@ class Poisoning(Stage[PoisoningOptions]):
                 outcome.error = outcome.error or "timeout"
                 break
             batch = open_[at : at + _BATCH]
-            checks = await check(batch, exchange.knowledge, injections=looks, deadline_s=left_s)
+            checks = await check(batch, exchange.knowledge, injections=self.options.injections != "ignore", deadline_s=left_s)
             for piece, checked in zip(batch, checks, strict=True):
                 found[piece.hash] = checked
                 if not checked.error:
