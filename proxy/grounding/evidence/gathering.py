@@ -265,11 +265,6 @@ class EvidenceBase:
         """Without what user and system said: of an empty result only the result itself tells."""
         return [one.content for one in self.evidence if one.kind not in ("user", "system")]
 
-    @cached_property
-    def rows(self) -> list[str]:
-        """The rows of tables and members of JSON, with the names of their columns."""
-        return [piece.shown for piece in self._pieces if not piece.prose]
-
     def literal(self, claim: str) -> int | None:
         """The position of the piece that says `claim` word by word, and nothing else; None for a claim of less than three words."""
         words = _WORDS.findall(claim.casefold())

@@ -16,7 +16,6 @@ from proxy.language.negation import is_negated
 from proxy.language.quantities import Quantity, agrees, read_quantities
 from proxy.language.units import unit_of
 
-MAX_NAME_WORDS = 4
 MAX_LINE_CHARS = 200
 """A line that says one state is in it."""
 FULLY = 1.5
@@ -68,7 +67,6 @@ def _state(clause: Clause, i: int, spoken: frozenset[State], column: int) -> Fin
 
 def booleans(clause: Clause) -> Iterator[Finding]:
     """Columns of yes and no that a statement speaks of, beside whether it is negated; and whether a column has anything at all."""
-    yield from _nobody(clause)
     for c, (score, by) in clause.columns.items():
         values = [row.values[c] for row in clause.table.rows if row.values.get(c)]
         found = [(r, row.values[c]) for r, row in clause.rows if c in row.values]
@@ -83,21 +81,6 @@ def booleans(clause: Clause) -> Iterator[Finding]:
         elif not clause.hedged and not clause.says_more(1) and not clause.statement.quantities.numbers:
             name = clause.table.columns[c].name
             yield Finding(False, clause.statement.text, f"{name}: {found[0][1]}", found[0][0], by, "boolean")
-
-
-def _nobody(clause: Clause) -> Iterator[Finding]:
-    """ "Nobody is assigned to it", and "no fines": the column is empty, or it is not."""
-    first = {word.text for word in clause.statement.words[:3]} & listed("none")
-    for c, (score, by) in clause.columns.items() if first and len(clause.rows) == 1 and not clause.hedged else ():
-        r, row = clause.rows[0]
-        value = row.values.get(c, "")
-        if score < 0.8 or not value or clause.says_more(1) or any(map(str.isdigit, value)) or states_of(words(value)):
-            continue
-        empty = boolean_of(value)
-        if empty is None and (score == 2.0 or clause.bound.groups) and len(words(value)) <= MAX_NAME_WORDS:
-            yield Finding(False, " ".join(first), value, r, by, "boolean")
-        elif empty is False:
-            yield Finding(True, " ".join(first), value, r, by, "boolean")
 
 
 # ---- naming ----
@@ -140,7 +123,6 @@ def texts(clause: Clause) -> Iterator[Finding]:
     yield from _codes(clause)
     if len(clause.rows) == 1:
         yield from _misplaced(clause, *clause.rows[0])
-        yield from _renamed(clause, *clause.rows[0])
 
 
 def _codes(clause: Clause) -> Iterator[Finding]:
@@ -179,36 +161,6 @@ def _form(token: str) -> str:
     if "9" not in marks or marks == "9" or re.fullmatch(r"9[.,]9", marks):
         return ""
     return f"{marks} {letters}" if "a" in marks and len(letters) <= 12 else marks if marks.count(".") > 1 else ""
-
-
-def _renamed(clause: Clause, r: int, row: Row) -> Iterator[Finding]:
-    """A column's name with another short mark than the row's ("gate A"), or with half of a person's name ("Arnold Finch")."""
-    statement = clause.statement
-    for c, (score, by) in clause.columns.items():
-        value = row.values.get(c, "")
-        own, after = tokens(value), max(by) + 1
-        if score < FULLY or not own or after >= len(statement.words):
-            continue
-        said = statement.words[after]
-        if len(own) == 1 and len(own[0]) <= 2 and len(said.text) == len(own[0]) and said.text.isalpha() is own[0].isalpha():
-            marks = {folded(other.values.get(c, "")) for other in clause.table.rows}
-            if said.text != own[0] and said.text in marks and row.number(c) is None:
-                yield Finding(False, said.text, value, r, frozenset((after,)), "code")
-        capitals = [i for i, word in enumerate(statement.words) if word.capital]
-        half = [i for i in capitals if statement.words[i].text in own]
-        if 2 <= len(own) <= 3 and value.istitle() and len(half) == len(own) - 1:
-            beside = [i for i in capitals if i + 1 in half or i - 1 in half]
-            strange = [i for i in beside if statement.words[i].text not in clause.records.tokens]
-            if len(strange) == 1:
-                at = frozenset((*half, *strange))
-                yield Finding(
-                    False,
-                    " ".join(statement.text[statement.words[i].start : statement.words[i].end] for i in sorted(at)),
-                    value,
-                    r,
-                    at,
-                    "code",
-                )
 
 
 def _misplaced(clause: Clause, r: int, row: Row) -> Iterator[Finding]:

@@ -19,9 +19,3 @@ PRODUCT = LazyPattern(_TEXTS.PRODUCT, re.I)
 RATIO = LazyPattern(_TEXTS.RATIO, re.I)
 AGE = LazyPattern(_TEXTS.AGE, re.I)
 """Years that lie between two."""
-FLAT = LazyPattern(_TEXTS.FLAT, re.I)
-"""The passage says that an amount does not go by anything."""
-RATE = LazyPattern(_TEXTS.RATE, re.I)
-"""The passage gives an amount for each of something."""
-COUNTING = LazyPattern(_TEXTS.COUNTING, re.I)
-"""The claim counts something."""

@@ -70,16 +70,13 @@ class Slot(Struct, frozen=True):
     """Whether the sentence's value is the only one of its kind, or the only one beside the same words."""
 
 
-def slot(
-    claim: str, sentences: Sequence[str], said: StatedValues, language: str, asked: str = "", *, also_derived: bool = False
-) -> Slot | None:
+def slot(claim: str, sentences: Sequence[str], said: StatedValues, language: str, asked: str = "") -> Slot | None:
     """The place in which one of `sentences` has another value than `claim`, in the sentence that is nearest to it; None without one.
 
-    `asked` is the question that a claim without subject answers. With `also_derived` a value that can be worked out is no better than
-    another.
+    `asked` is the question that a claim without subject answers.
     """
     quantities = read_quantities(claim, language)
-    unsaid = may_differ(claim, quantities, sentences, said, language, asked, also_derived=also_derived)
+    unsaid = may_differ(claim, quantities, sentences, said, language, asked)
     if not unsaid or not sentences:
         return None
     wanted = words_of(f"{asked} {without(claim, unsaid)}")
@@ -97,27 +94,18 @@ def slot(
 
 
 def may_differ(
-    claim: str,
-    quantities: Quantities,
-    sentences: Sequence[str],
-    said: StatedValues,
-    language: str,
-    asked: str = "",
-    *,
-    also_derived: bool = False,
+    claim: str, quantities: Quantities, sentences: Sequence[str], said: StatedValues, language: str, asked: str = ""
 ) -> list[Value]:
     """The claim's values that nobody has said, where so few of them can be compared with the evidence's; else none.
 
-    With `also_derived` a value that can be worked out, of whatever numbers in `sentences` and the claim, is none the better for it.
+    None that can be worked out, of whatever numbers in `sentences` and the claim.
     """
     if not said.whole or supposed(claim):
         return []
-    every = unsaid_values(claim, quantities, said, language, asked, also_derived=also_derived)
+    every = unsaid_values(claim, quantities, said, language, asked)
     unsaid = list(islice((v for v in every if not denied(claim, v)), MAX_UNSAID + 1))
     if len(unsaid) > MAX_UNSAID:
         return []
-    if also_derived:
-        return unsaid
     around = [read_quantities(asked, language), *(read_evidence(sentence).quantities for sentence in sentences)]
     return [value for value in unsaid if not (isinstance(value.read, Quantity) and may_follow(value.read, quantities, around))]
 
