@@ -8,14 +8,16 @@ operand is expressed in the number's own unit, a table's bare cells as they stan
 from __future__ import annotations
 
 import math
+import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import combinations, permutations
+from pathlib import Path
 from typing import NamedTuple
 
-from proxy.grounding.values import cues
-from proxy.grounding.values.recomputing import MAX_OPERANDS, is_counted, is_span, sums_and_means
+from proxy.grounding.values.recomputing import MAX_OPERANDS, is_counted, is_span
+from proxy.language.patterns import LazyPattern, phrases
 from proxy.language.quantities import TOLERANCE, Quantities, Quantity
 from proxy.offloop import check
 
@@ -44,7 +46,7 @@ EVERY = Operations(True, True, True, True, True)
 
 def asked_for(text: str) -> Operations:
     """The operations that words of `text` ask for."""
-    return Operations(*(p.search(text) is not None for p in (cues.SUM, cues.DIFFERENCE, cues.MEAN, cues.PRODUCT, cues.RATIO)))
+    return Operations(*(p.search(text) is not None for p in (SUM, DIFFERENCE, MEAN, PRODUCT, RATIO)))
 
 
 # ---- numbers as operands and results ----
@@ -188,13 +190,13 @@ def is_derived(
     text = f"{claim} {asked}"
     operations = asked_for(text)
     apart = [abs(a - b) for a, b in combinations(years[:FEW], 2) if a != b]
-    if not number.dimension and (operations.differences or cues.AGE.search(text)) and any(hits(number, made) for made in apart):
+    if not number.dimension and (operations.differences or AGE.search(text)) and any(hits(number, made) for made in apart):
         return True
     if any(hits(number, made) for made in _times_own(number, quantities, others)):
         return True
     check()
     alike, every = _operands(quantities.numbers, number, alike=True), _operands(quantities.numbers, number, alike=False)
-    return any(hits(number, made) for made in _near(number, _results(operations, alike, every, tuple(texts), share_of(number))))
+    return any(hits(number, made) for made in _near(number, _results(operations, alike, every, share_of(number))))
 
 
 def _times_own(number: Quantity, quantities: Quantities, others: Sequence[Quantity]) -> Iterator[float]:
@@ -207,11 +209,9 @@ def _times_own(number: Quantity, quantities: Quantities, others: Sequence[Quanti
 
 
 @lru_cache(maxsize=16)
-def _results(
-    operations: Operations, alike: tuple[float, ...], every: tuple[float, ...], texts: tuple[str, ...], share: float
-) -> list[float]:
+def _results(operations: Operations, alike: tuple[float, ...], every: tuple[float, ...], share: float) -> list[float]:
     """What can be made, sorted: each number of a claim is looked up in it."""
-    return sorted({*made_of(operations, alike, every, share=share), *sums_and_means(texts, sums=operations.sums, means=operations.means)})
+    return sorted(set(made_of(operations, alike, every, share=share)))
 
 
 def _near(number: Quantity, results: Sequence[float]) -> Iterator[float]:
@@ -220,3 +220,17 @@ def _near(number: Quantity, results: Sequence[float]) -> Iterator[float]:
         wanted = abs(value)
         reach = max(number.step / 2, 0.5, max(_BOUND_REACH, TOLERANCE) * wanted if number.relation else 1e-6 * wanted)
         yield from results[bisect_left(results, wanted - reach) : bisect_right(results, wanted + reach)]
+
+
+# ---- cues ----
+
+
+_TEXTS = phrases(Path(__file__).parent)
+
+SUM = LazyPattern(_TEXTS.SUM, re.I)
+DIFFERENCE = LazyPattern(_TEXTS.DIFFERENCE, re.I)
+MEAN = LazyPattern(_TEXTS.MEAN, re.I)
+PRODUCT = LazyPattern(_TEXTS.PRODUCT, re.I)
+RATIO = LazyPattern(_TEXTS.RATIO, re.I)
+AGE = LazyPattern(_TEXTS.AGE, re.I)
+"""Years that lie between two."""
