@@ -15,8 +15,8 @@ from proxy.context.pieces import ContextPiece
 from proxy.exchange.judgements import Claim
 from proxy.grounding.claims.claims import claims_of
 from proxy.grounding.evidence.asserted import is_question
-from proxy.grounding.evidence.json_pieces import places
 from proxy.grounding.evidence.pieces import cut
+from proxy.grounding.evidence.structured import places
 from proxy.language.json.strings import JsonString, strings_of
 
 VALUES = "values"
