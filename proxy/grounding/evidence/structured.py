@@ -1,7 +1,7 @@
 """Tables and JSON in a text -> pieces that say the names of columns ("Name: Ada; Born: 1815") and fields ("order.status: shipped").
 
 Tables are Markdown's, ``a | b | c``, tab-separated values, and lines of comma- or semicolon-separated values that look like one: as many
-cells in each, under a row of names. Of JSON, one value or one in each line, an object is a piece: its span is the longest run of its members
+cells in each, under a row of names. Of JSON, one value or one a line, an object is a piece: its span is the longest run of its members
 that no other object interrupts; a list of plain values is one value; a long string is a text of its own, placed in the literal. Pure.
 """
 
