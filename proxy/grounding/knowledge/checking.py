@@ -48,7 +48,7 @@ class _Retrieved(Struct, frozen=True):
 
 
 class KnowledgeChecker:
-    """Checks claims against a knowledge base. Keeps nothing between calls; any number may run at a time."""
+    """Checks claims against a knowledge base. Keeps nothing between calls unless told to; any number may run at a time."""
 
     def __init__(
         self,
@@ -60,16 +60,18 @@ class KnowledgeChecker:
         min_contradiction: float = 0.5,
         clock: Callable[[], float] = time.time,
         judge: JudgeSession | None = None,
+        remember: bool = False,
     ) -> None:
         """A claim is supported by a fact from the probability `min_support`, contradicted from `min_contradiction`.
 
         `top_k` facts are retrieved for each claim; `clock` says which of them hold now. `judge` is asked over the verifier about facts that
-        have something to do with a claim.
+        have something to do with a claim. With `remember` a claim is judged once: of one exchange, whose stages ask about the same content.
         """
         self._base, self._top_k, self._clock = base, top_k, clock
         self._min_support, self._min_contradiction = min_support, min_contradiction
         self._grounder = Grounder(verifier, min_support=min_support, min_contradiction=min_contradiction, judge=judge, only_related=True)
         self._verifier = verifier
+        self._verdicts: dict[str, FactVerdict] | None = {} if remember else None
 
     async def version(self) -> str:
         """Of the knowledge base as it is now. Raises `ModelUnavailable`."""
@@ -84,16 +86,19 @@ class KnowledgeChecker:
         if not claims:
             return []
         distinct = list(dict.fromkeys(claims))
-        found: dict[str, FactVerdict] = {}
+        found = {claim: self._verdicts[claim] for claim in distinct if claim in self._verdicts} if self._verdicts else {}
         version = [""]
         try:
             async with within(deadline_s):
-                await self._verify(distinct, tongue, found, version)
+                if new := [claim for claim in distinct if claim not in found]:
+                    await self._verify(new, tongue, found, version)
         except TimeoutError:
             return [found.get(claim, _error("timeout", version[0])) for claim in claims]
         except ModelUnavailable as error:
             log.warning("no fact check: %s", error)
             return [found.get(claim, _error("knowledge_unavailable", version[0])) for claim in claims]
+        if self._verdicts is not None:
+            self._verdicts |= {claim: verdict for claim, verdict in found.items() if verdict.status != "ERROR"}
         return [found[claim] for claim in claims]
 
     async def judge(self, claims: Sequence[Claim], *, tongue: str = "", deadline_s: float | None = None) -> list[Judgement | None]:
