@@ -43,7 +43,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "faithful": {"show_citations": False, "show_confidence": False},
     "citations": {"action": "redact"},
     "confidence": {"action": "replace"},
-    "claims": {"action": "retry", "fail_on": "unsupported", "tool_arguments": "annotate"},
+    "claims": {"action": "retry", "fail_on": "unsupported"},
 }
 """What makes each stage act."""
 CALLS = {
