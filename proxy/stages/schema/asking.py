@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from proxy.exchange import Choice, Message, Tool, ToolCall, tool_name
-from proxy.language.json.conformance import SchemaError, Violation
+from proxy.language.json.conformance import Violation
+from proxy.language.json.schema_problems import SchemaError
 from proxy.stages.schema.checking import SchemaFinding
 
 MAX_CHARS = 600

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from proxy.exchange import Exchange, Outcome, Verdict
-from proxy.language.json.conformance import SchemaError, Unchecked, Violation
+from proxy.language.json.conformance import Unchecked, Violation
+from proxy.language.json.schema_problems import SchemaError
 from proxy.stages.schema.checking import CheckedAnswer, SchemaFinding
 
 NAME = "schema"
