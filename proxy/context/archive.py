@@ -18,6 +18,8 @@ from proxy.exchange import Message, Tool
 READ_ARCHIVE = "groundwire_read_archive"
 ID_CHARS = 15
 """Of a scratchpad id in a reference: ``sp_`` and 48 bits. Among 100,000 items of one client two share them with p = 0.00002."""
+REFERENCE_TOKENS = 30
+"""What a message that refers to an archived result takes at least (o200k): no shorter one is archived."""
 PAGE_BYTES = 6000
 """About 2,000 tokens (o200k): 1,700 of English or Chinese, 2,500 of JSON full of numbers."""
 _MIN_PAGE_BYTES = 64

@@ -19,19 +19,14 @@ from msgspec import Meta, Struct, field
 from proxy.context.archive import READ_ARCHIVE
 from proxy.context.archive_reader import ArchiveReader
 from proxy.context.compaction.conversation import Compacted, recalled, send, stored
-from proxy.context.compaction.folding import FoldedRun, folded
-from proxy.context.compaction.late import LateSummaries
-from proxy.context.compaction.measure import prompt_use, token_counter
-from proxy.context.compaction.notes import SUMMARY_TOKENS_HELP, Noted, archived_run, summarised_run
-from proxy.context.compaction.parts import Part, messages_of
-from proxy.context.compaction.runs import Run, foldable_runs, recent_messages_start
+from proxy.context.compaction.notes import SUMMARY_TOKENS_HELP, Noted, RunNotes
+from proxy.context.compaction.parts import Part, foldable_runs, messages_of, prompt_use, recent_messages_start, token_counter
 from proxy.context.conversation import last_user
 from proxy.context.summaries.summariser import Summariser, SummariserOptions
 from proxy.errors import StoreUnavailable
 from proxy.exchange import Exchange, Facts, ToolCall, Verdict
 from proxy.exchange.facts import Distraction
 from proxy.language.amounts import number
-from proxy.language.text import text_of
 from proxy.ports import Ports
 from proxy.ports.headers import StageHeader
 from proxy.ports.panels import Bucket, Panel, RecordedVerdict, StagePanel, most_common, over_time, raise_count, said
@@ -232,9 +227,15 @@ class History(Stage[HistoryOptions]):
             return known, "not-yet"
         end = recent_messages_start(known.parts, options.kept)
         runs = foldable_runs(known.parts, end, last_user(exchange.conversation))
-        late = LateSummaries(exchange, self.ports)
+        notes = RunNotes(exchange, self.ports, self._summariser)
+
+        async def write(inside: Sequence[Part]) -> Noted:
+            if options.action == "sliding_window":
+                return await notes.archive(inside)
+            return await notes.summarise(inside, options.max_summary_tokens)
+
         try:
-            done = await self._folded(exchange, known.parts, runs, late)
+            done = await notes.fold(known.parts, runs, write)
         except StoreUnavailable:
             return known, "store-unavailable"
         if not done.notes:
@@ -244,22 +245,8 @@ class History(Stage[HistoryOptions]):
             return known, "failed-kept-original"
         self.ports.counters.count(f"context.history_{options.action}_count")
         shortened = await stored(exchange, self.ports, done.parts, known)
-        await late.sent(shortened.parts, shortened.length)
+        await notes.sent(shortened)
         return shortened, options.action
-
-    async def _folded(self, exchange: Exchange, parts: Sequence[Part], runs: Sequence[Run], late: LateSummaries) -> FoldedRun:
-        options = self.options
-        asked = last_user(exchange.conversation)
-        query = text_of(exchange.conversation[asked].get("content")) if asked is not None else ""
-
-        async def write(current: Sequence[Part], run: Run) -> Noted:
-            if options.action == "sliding_window":
-                return await archived_run(exchange, self.ports, current, run, query)
-            return await summarised_run(
-                exchange, self.ports, self._summariser, late, current, run, query=query, max_tokens=options.max_summary_tokens
-            )
-
-        return await folded(parts, runs, write, token_counter(exchange, self.ports))
 
     async def _send(self, exchange: Exchange, done: Compacted) -> None:
         given = exchange.messages

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from proxy.exchange import Tool
 from proxy.exchange.output_requirements import OutputRequirements
 from proxy.models.tokens.counter import TiktokenCounter
-from proxy.stages.compression.shortening import fitting_tools, shortened
+from proxy.stages.compression.allocations import fitting_tools, shortened
 
 WORDS = "customer order invoice delivery address number date amount supplier warehouse status payment region".split()  # noqa: SIM905
 

@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from proxy.context.compaction.parts import Part, applied, messages_of, parts_of, pieces_of
-from proxy.context.compaction.transcript import called_names, evidence_of
-from proxy.context.conversation import blocks_of, prefix_hashes
+from proxy.context.conversation import blocks_of, called_names, evidence_of, prefix_hashes
 from proxy.errors import StoreUnavailable
 from proxy.exchange import Evidence, Exchange
 from proxy.offloop import each, run_in_thread_if_large

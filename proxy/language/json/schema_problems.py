@@ -1,9 +1,9 @@
 """What a JSON Schema validator says: of a value, as it may be recorded, and of a schema, to leave out what is none in it. Pure functions.
 
-Of an error of the library jsonschema, as `proxy.language.json.schemas` finds it, `error_of` makes a `SchemaError`: pointers, keywords, names
-of the schema. Of a schema as servers of tools write it, `readable` makes a copy in which each keyword that cannot be read is gone, and
-tells their names: the rest is enforced. Servers write ``type: any``, ``required: true`` of a single property, patterns of other engines of
-regular expressions. (OpenAPI 3.0's ``nullable`` is known to `proxy.language.json.schemas`.)
+Of an error of the library jsonschema, as `proxy.language.json.schemas` finds it, `error_of` makes a `SchemaError`: pointers, keywords,
+names of the schema. Of a schema as servers of tools write it, `readable` makes a copy in which each keyword that cannot be read is gone,
+and tells their names: the rest is enforced. Servers write ``type: any``, ``required: true`` of a single property, patterns of other engines
+of regular expressions. (OpenAPI 3.0's ``nullable`` is known to `proxy.language.json.schemas`.)
 """
 
 from __future__ import annotations

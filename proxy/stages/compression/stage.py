@@ -19,7 +19,7 @@ from msgspec import UNSET, UnsetType
 from proxy.context.archive import READ_ARCHIVE
 from proxy.context.archive_reader import ArchiveReader
 from proxy.context.compaction.conversation import Compacted, recalled, send, stored
-from proxy.context.compaction.measure import prompt_use
+from proxy.context.compaction.parts import prompt_use
 from proxy.context.conversation import prefix_hashes
 from proxy.context.summaries.summariser import Summariser
 from proxy.errors import StoreUnavailable
@@ -30,11 +30,9 @@ from proxy.ports import Ports
 from proxy.ports.headers import StageHeader
 from proxy.ports.stage import CounterFamily, Stage
 from proxy.stages.compression.allocations import CompressionGoal, Fitted, fit, goal_of, passed
-from proxy.stages.compression.attempt import KEPT, NOTHING, CompressionRun
-from proxy.stages.compression.options import CompressionOptions
+from proxy.stages.compression.attempt import KEPT, NOTHING, CompressionRun, message_ages
+from proxy.stages.compression.options import CompressionOptions, CompressionThresholds, advice, thresholds
 from proxy.stages.compression.panel import CompressionPanel
-from proxy.stages.compression.thresholds import CompressionThresholds, advice, thresholds
-from proxy.stages.compression.trim import message_ages
 
 COUNTERS = {
     "context.compression_count": "prompts that were compressed",
@@ -181,7 +179,7 @@ class Compression(Stage[CompressionOptions]):
         done, after = known, attempt.use
         if attempt.parts is not known.parts:
             done = await stored(exchange, self.ports, attempt.parts, known)
-            await attempt.late.sent(done.parts, done.length)
+            await attempt.notes.sent(done)
             after = attempt.use if done.parts is attempt.parts else await prompt_use(exchange, self.ports, done.parts)
         await self._send(exchange, done, after)
         self._report(exchange, known, attempt, use, after, fitted)
