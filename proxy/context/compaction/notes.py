@@ -1,6 +1,6 @@
 """One message for a run of messages: a summary with where to read the whole, or the latter alone. The run goes to the scratchpad first.
 
-The message is a user's, marked as data (`proxy.context.summaries.message`). The scratchpad gets the client's own messages of the whole run,
+The message is a user's, marked as data (`proxy.context.summaries.lines`). The scratchpad gets the client's own messages of the whole run,
 those that an earlier summary already stood for included: one reference is enough to read them all.
 """
 
@@ -18,7 +18,7 @@ from proxy.context.compaction.conversation import Compacted, keep
 from proxy.context.compaction.parts import Part, Run, messages_of, replaced, token_counter
 from proxy.context.conversation import last_user, transcript
 from proxy.context.summaries import extractive
-from proxy.context.summaries.message import is_summary, summary_message, summary_text
+from proxy.context.summaries.lines import is_summary, summary_message, summary_text
 from proxy.context.summaries.summariser import Summariser, Summary
 from proxy.errors import StoreUnavailable
 from proxy.exchange import Exchange, Message

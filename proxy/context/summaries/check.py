@@ -13,9 +13,20 @@ from typing import Literal
 
 from msgspec import Struct
 
-from proxy.context.summaries.facts import KeptFact, capitalised, has_negation, is_name_in_german, literals
+from proxy.context.summaries.facts import (
+    MONTHS,
+    NUMBER_WORDS,
+    KeptFact,
+    capitalised,
+    content_stems,
+    fold,
+    has_negation,
+    is_german,
+    is_name_in_german,
+    literals,
+    stem,
+)
 from proxy.context.summaries.lines import clean_line, source_texts
-from proxy.context.summaries.words import MONTHS, NUMBER_WORDS, content_stems, fold, is_german, stem
 from proxy.exchange import Message
 from proxy.language.text import split_sentences
 

@@ -1,7 +1,8 @@
-"""Messages as short lines, each with its speaker: what the extractive summary picks from, and what facts are read from.
+"""Messages as short lines, each with its speaker: what the extractive summary picks from, and what facts are read from. And how a summary
+stands in the prompt: as data, between tags that its text cannot close, with one plain sentence before them.
 
-Text is cut into sentences, JSON results into ``key: value`` facts. A line never holds a line end, so that foreign text cannot pass
-for another speaker's line.
+Text is cut into sentences, JSON results into ``key: value`` facts. A line never holds a line end, so that foreign text cannot pass for
+another speaker's line.
 """
 
 from __future__ import annotations
@@ -14,9 +15,37 @@ from typing import Any, Literal
 import orjson
 from msgspec import Struct
 
-from proxy.context.summaries.message import is_summary, summary_text
+from proxy.context.conversation import called_names
 from proxy.exchange import Message
 from proxy.language.text import split_sentences, text_of
+from proxy.language.wordings import wordings
+
+TAG = "conversation_summary"
+_INTROS = wordings(__file__, str)
+_OPEN, _CLOSE = f"\n<{TAG}>\n", f"\n</{TAG}>"
+_TAG_LIKE = re.compile(rf"<(?=[\s/]{{0,9}}{TAG})", re.IGNORECASE)
+_ESCAPED = re.compile(rf"&lt;(?=[\s/]{{0,9}}{TAG})", re.IGNORECASE)
+
+
+def summary_message(text: str, language: str = "en") -> Message:
+    """A user message that holds `text`; the sentence before it is in `language` (ISO 639-1) where there is one, else in English."""
+    return {"role": "user", "content": f"{_INTROS[language]}{_OPEN}{_TAG_LIKE.sub('&lt;', text)}{_CLOSE}"}
+
+
+def is_summary(message: Message) -> bool:
+    """Whether `summary_message` made it."""
+    content = message.get("content")
+    if message.get("role") != "user" or not isinstance(content, str) or not content.endswith(_CLOSE):
+        return False
+    return content.startswith(tuple(intro + _OPEN for intro in _INTROS.values()))
+
+
+def summary_text(message: Message) -> str:
+    """The text that `summary_message` was given."""
+    content = str(message["content"])
+    inner = content[content.index(_OPEN) + len(_OPEN) : -len(_CLOSE)]
+    return _ESCAPED.sub("<", inner)
+
 
 Kind = Literal["user", "assistant", "call", "tool", "summary"]
 MAX_LINE_CHARS = 260
@@ -46,7 +75,7 @@ class SpokenLine(Struct, frozen=True):
 
 def lines_of(messages: Sequence[Message]) -> list[SpokenLine]:
     """Lines of all messages but the system's, in order."""
-    names = _call_names(messages)
+    names = called_names(messages)
     return [line for i, message in enumerate(messages) for line in _of_message(message, i, names)]
 
 
@@ -234,10 +263,6 @@ def _inline(value: Any, depth: int = 0) -> str:
 
 def _bracketed(value: Any, depth: int) -> str:
     return f"({_inline(value, depth + 1)})" if isinstance(value, dict | list) else str(value)
-
-
-def _call_names(messages: Sequence[Message]) -> dict[str, str]:
-    return {id_: name for message in messages for id_, name, _ in calls_of(message) if id_}
 
 
 def _label(role: str, name: object) -> str:
