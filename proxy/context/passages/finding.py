@@ -24,47 +24,14 @@ from proxy.language.text import text_of
 from proxy.language.times import seconds_of
 from proxy.offloop import each
 
-RETRIEVAL_TOOLS = (
-    "*retriev*",
-    "knowledge*",
-    "*search*knowledge*",
-    "*knowledge_base*",
-    "*knowledgebase*",
-    "*query_knowledge*",
-    "kb_search",
-    "search_kb",
-    "file_search",
-    "vector_search",
-    "semantic_search",
-    "similarity_search",
-    "hybrid_search",
-    "*vector_store*",
-    "*vectorstore*",
-    "rag",
-    "rag_*",
-    "*_rag",
-    "search_docs",
-    "search_documents",
-    "search_documentation",
-    "docs_search",
-    "document_search",
-    "documents_search",
-    "query_documents",
-    "query_docs",
-    "search_passages",
-    "search_articles",
-    "search_wiki*",
-    "wikipedia_search",
-    "search_faq*",
-    "faq_search",
-    "search_manual*",
-    "search_policies",
-    "search_help*",
-    "help_center_search",
-    "web_search",
-    "search_web",
-    "internet_search",
-    "session_search",
+RETRIEVAL_TOOLS = tuple(
+    """
+    *retriev* knowledge* *search*knowledge* *knowledge_base* *knowledgebase* *query_knowledge* kb_search search_kb file_search
+    vector_search semantic_search similarity_search hybrid_search *vector_store* *vectorstore* rag rag_* *_rag search_docs
+    search_documents search_documentation docs_search document_search documents_search query_documents query_docs search_passages
+    search_articles search_wiki* wikipedia_search search_faq* faq_search search_manual* search_policies search_help* help_center_search
+    web_search search_web internet_search session_search
+    """.split()  # noqa: SIM905 - a list of words reads better as words
 )
 """Tools whose results are passages to answer from, unless the policy names others (patterns as of `fnmatch`, whatever the case).
 

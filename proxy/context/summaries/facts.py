@@ -18,28 +18,8 @@ from msgspec import Struct
 from proxy.context.summaries.lines import SpokenLine, calls_of, label_of
 from proxy.exchange import Message
 from proxy.language.patterns import LazyPattern
+from proxy.language.stop_words import SUMMARY_FUNCTION_WORDS
 
-FUNCTION_WORDS = frozenset(
-    """
-    a about after all also am an and any are as at be been but by can could did do does for from get got had has have he her here hi
-    him his how i if im in into is it its ive just like ll me more my no not now of off oh ok okay on one or our out over re s she so
-    some such t than that thats the their them then there these they this those through to too up us ve very was we well were what when
-    where which while who why will with would yeah yes you your please thanks thank hello hey sure great
-
-    ab aber als am an auch auf aus bei beim bin bis bist da dann das dass dein dem den der des die dir doch du durch ein eine einem
-    einen einer eines er es fur gut habe haben hat hatte ich ihm ihn ihr ihre im in ins ist ja kann kein keine konnen man mein meine mich
-    mir mit nach nein nicht noch nur oder ohne schon sehr sein seine sich sie sind so um und uns unser vom von vor war waren was wenn wer
-    werden wie wir wird wo zu zum zur danke bitte hallo
-
-    al algo como con cual cuando de del desde donde el ella ellos en era es esa ese eso esta estan este esto fue ha hasta hay la las le
-    les lo los mas me mi muy ni nos o otra otro para pero por porque que quien se ser si sin sobre son su sus tambien te tiene todo tu un
-    una uno y ya yo gracias hola favor
-
-    ai alors au aussi autre aux avec c ce ces cet cette comme d dans donc du elle elles est et etait etre eu fait il ils j je l leur lui
-    ma mais me mes moi mon n ne nos notre nous on ont ou oui par pas peu plus pour qu quand quel quelle qui sa sans se ses sont sur ta tes
-    toi ton tous tout tres tu une vos votre vous bonjour merci
-    """.split()  # noqa: SIM905 - a list of words reads better as words
-)
 GERMAN_MARKS = frozenset("der die das und nicht ist ich ein eine wir mit auf fur den dem zu von sie auch werden wird haben bitte".split())  # noqa: SIM905
 OTHER_MARKS = frozenset("the and is to of you i for with el los que y en por le les et est pour que vous je".split())  # noqa: SIM905
 
@@ -172,7 +152,7 @@ def content_stems(folded: str) -> list[str]:
     for word in _WORD.findall(folded):
         if not word.isascii() and _WIDE.search(word):
             found += [word[i : i + 2] for i in range(max(1, len(word) - 1))]
-        elif word not in FUNCTION_WORDS and (len(word) > 1 or word.isdigit()):
+        elif word not in SUMMARY_FUNCTION_WORDS and (len(word) > 1 or word.isdigit()):
             found.append(stem(word) if not word.isdigit() else word)
     return found
 
@@ -279,4 +259,4 @@ def as_text(line: SpokenLine) -> str:
 
 def _empty(word: str) -> bool:
     bare = re.split(r"['’]", fold(word))[0]
-    return bare in FUNCTION_WORDS
+    return bare in SUMMARY_FUNCTION_WORDS

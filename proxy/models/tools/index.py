@@ -39,37 +39,14 @@ NEAREST = 128
 NEAREST_TO_SEGMENT = 16
 BEST_BY_WORDS = 64
 BEST_BY_LIKE_WORDS = 32
-FEATURES = (
-    "cosine_name",
-    "cosine_description",
-    "cosine_best_segment",
-    "behind_best_of_segment",
-    "behind_best_description",
-    "behind_best_name",
-    "cosine_standardised",
-    "log_rank_by_cosine",
-    "bm25_share_of_best",
-    "log_bm25",
-    "query_coverage",
-    "name_coverage_of_query",
-    "name_covered",
-    "log_rank_by_bm25",
-    "best_cosine",
-    "any_word_matches",
-    "log_query_terms",
-    "log_tools",
-    "cover",
-    "behind_best_cover",
-    "log_rank_by_cover",
-    "cover_of_best_segment",
-    "behind_best_cover_of_segment",
-    "cover_by_name",
-    "best_covered_word",
-    "cover_by_family_name",
-    "cosine_of_family",
-    "family_behind_best_family",
-    "cosine_behind_best_of_family",
-    "log_family_size",
+FEATURES = tuple(
+    """
+    cosine_name cosine_description cosine_best_segment behind_best_of_segment behind_best_description behind_best_name
+    cosine_standardised log_rank_by_cosine bm25_share_of_best log_bm25 query_coverage name_coverage_of_query name_covered
+    log_rank_by_bm25 best_cosine any_word_matches log_query_terms log_tools cover behind_best_cover log_rank_by_cover
+    cover_of_best_segment behind_best_cover_of_segment cover_by_name best_covered_word cover_by_family_name cosine_of_family
+    family_behind_best_family cosine_behind_best_of_family log_family_size
+    """.split()  # noqa: SIM905 - a list of words reads better as words
 )
 
 
