@@ -19,9 +19,9 @@ from typing import cast
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
-from proxy.upstreams.http1.failures import BadAnswer, Broken, Closed, Overdue, Silent
-from proxy.upstreams.http1.limits import Limits
-from proxy.upstreams.http1.sending import AT_ONCE_BYTES, Writing
+from groundwire_http1.failures import BadAnswer, Broken, Closed, Overdue, Silent
+from groundwire_http1.limits import Limits
+from groundwire_http1.sending import AT_ONCE_BYTES, Writing
 
 Body = bytes | AsyncIterator[bytes]
 _READ_BUFFER_BYTES = 2**18

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from yarl import URL
 
-from proxy.upstreams.http1.failures import NotConnected
+from groundwire_http1.failures import NotConnected
 
 _MAX_HEAD_BYTES = 2**14
 _OPENED = re.compile(rb"HTTP/1\.[01] ([0-9]{3})(?: [^\r\n\0]*)?")

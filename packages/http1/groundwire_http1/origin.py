@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 
 from yarl import URL
 
-from proxy.upstreams.http1.failures import Unsendable
-from proxy.upstreams.http1.proxies import Proxy, basic, from_environment, proxy_of
+from groundwire_http1.failures import Unsendable
+from groundwire_http1.proxies import Proxy, basic, from_environment, proxy_of
 
 CHUNKED = "Transfer-Encoding: chunked\r\n\r\n"
 _METHOD = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")

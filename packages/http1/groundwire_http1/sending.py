@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 
-from proxy.upstreams.http1.failures import Unsendable
+from groundwire_http1.failures import Unsendable
 
 AT_ONCE_BYTES = 2**20
 """Of a body that is handed to the transport whole: more would hold up the event loop, the more so where it is encrypted."""

@@ -17,11 +17,11 @@ from typing import Any
 
 from aiohappyeyeballs import start_connection
 
-from proxy.upstreams.http1.connection import Connection
-from proxy.upstreams.http1.failures import ConnectTimeout, NotConnected
-from proxy.upstreams.http1.limits import Limits
-from proxy.upstreams.http1.origin import Origin
-from proxy.upstreams.http1.proxies import tunnel
+from groundwire_http1.connection import Connection
+from groundwire_http1.failures import ConnectTimeout, NotConnected
+from groundwire_http1.limits import Limits
+from groundwire_http1.origin import Origin
+from groundwire_http1.proxies import tunnel
 
 _NEXT_ADDRESS_S = 0.25
 """RFC 8305 section 5."""

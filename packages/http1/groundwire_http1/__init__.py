@@ -13,8 +13,8 @@ protocols and versions, more than 128 headers or 64 KiB without a byte of a body
 body. Leaves to its user: redirects, retries, cookies, content codings. No HTTP/2, no pipelining, no SOCKS, no proxy behind TLS.
 """
 
-from proxy.upstreams.http1.connection import Body, Connection
-from proxy.upstreams.http1.failures import (
+from groundwire_http1.connection import Body, Connection
+from groundwire_http1.failures import (
     BadAnswer,
     Broken,
     Closed,
@@ -25,10 +25,10 @@ from proxy.upstreams.http1.failures import (
     Silent,
     Unsendable,
 )
-from proxy.upstreams.http1.limits import Limits
-from proxy.upstreams.http1.origin import CHUNKED, Origin
-from proxy.upstreams.http1.pool import Pool
-from proxy.upstreams.http1.proxies import BadProxy
+from groundwire_http1.limits import Limits
+from groundwire_http1.origin import CHUNKED, Origin
+from groundwire_http1.pool import Pool
+from groundwire_http1.proxies import BadProxy
 
 __all__ = [
     "CHUNKED",
