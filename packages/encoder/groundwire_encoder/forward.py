@@ -23,7 +23,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from proxy.models.embedding.use_files import UseArrays
+    from groundwire_encoder.files import UseArrays
 
     Floats = NDArray[np.float32]
     Tokens = NDArray[np.int64]

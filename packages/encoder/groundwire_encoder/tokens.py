@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from proxy.models.embedding.use_hashes import MOST, window_hashes
+from groundwire_encoder.hashes import MOST, window_hashes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from proxy.models.embedding.use_files import UseArrays
+    from groundwire_encoder.files import UseArrays
 
 _UNKNOWN, _BEGIN, _END = 0, 1, 2
 _SPACE = "▁"

@@ -16,8 +16,8 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from proxy.models.embedding.use_forward import TokenRows
-    from proxy.models.embedding.use_tokens import UseTokenizer
+    from groundwire_encoder.forward import TokenRows
+    from groundwire_encoder.tokens import UseTokenizer
 
     Floats = NDArray[np.float32]
 

