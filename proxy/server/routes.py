@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from proxy.config.client_keys import Clients
 from proxy.config.paths import PathRules
 from proxy.config.settings import Api, ServerSettings
-from proxy.context.lineage import Lineages
 from proxy.ledger import Ledger
 from proxy.observe.metrics import Metrics
 from proxy.observe.recording import Recorder
@@ -20,6 +19,7 @@ from proxy.server.background import Afterwards
 from proxy.server.continuations import Continuations
 from proxy.server.cross_origin import Grants
 from proxy.server.owners import Owners
+from proxy.store.lineages import DatabaseLineages
 from proxy.upstreams.resilience import Resilient
 from proxy.wire.dialect import Dialects, TokenCount
 from proxy.wire.http.headers import ResponseHeaders
@@ -78,7 +78,7 @@ class Services:
     stage_names: frozenset[str]
     dialects: Dialects
     afterwards: Afterwards
-    lineages: Lineages
+    lineages: DatabaseLineages
     continuations: Continuations
     owners: Owners
     headers: ResponseHeaders

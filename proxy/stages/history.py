@@ -16,8 +16,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 
-from proxy.context.archive import READ_ARCHIVE
-from proxy.context.archive_reader import ArchiveReader
+from proxy.context.archive import READ_ARCHIVE, answer_from_archive, offer_archive
 from proxy.context.compaction.conversation import Compacted, recalled, send, stored
 from proxy.context.compaction.notes import SUMMARY_TOKENS_HELP, Noted, RunNotes
 from proxy.context.compaction.parts import Part, foldable_runs, messages_of, prompt_use, recent_messages_start, token_counter
@@ -170,7 +169,6 @@ class History(Stage[HistoryOptions]):
     def __init__(self, options: HistoryOptions, ports: Ports) -> None:
         super().__init__(options, ports)
         self._summariser = Summariser(ports.chat, options.summariser)
-        self._reader = ArchiveReader()
 
     @classmethod
     def asks(cls, options: HistoryOptions) -> Mapping[str, str]:
@@ -213,7 +211,7 @@ class History(Stage[HistoryOptions]):
 
     async def on_tool_call(self, exchange: Exchange, call: ToolCall) -> str:
         """Read the archive."""
-        return await self._reader.answer(self.ports.scratchpad, exchange, call)
+        return await answer_from_archive(self.ports.scratchpad, exchange, call)
 
     async def stop(self) -> None:
         """End what summarises in the background."""
@@ -251,7 +249,7 @@ class History(Stage[HistoryOptions]):
     async def _send(self, exchange: Exchange, done: Compacted) -> None:
         given = exchange.messages
         await send(exchange, done.parts)
-        self._reader.offer(exchange)
+        offer_archive(exchange)
         if exchange.messages is not given:
             exchange.changes.append({"stage": self.name, "what": "messages", "sent": len(exchange.messages)})
 

@@ -1,4 +1,4 @@
-"""Remembers the turns of conversations that their provider holds: the `Histories` port of `proxy.context.histories`, on the database.
+"""Remembers the turns of conversations that their provider holds: in the database.
 
 One row a turn, with the row of the turn before it, so that conversations that fork share what they have in common; a conversation that
 has a name of its own has a row that points to its last turn. Reading marks what is read as used, and retention forgets what nobody went
@@ -32,7 +32,7 @@ _NONE: Mapping[str, Mapping[str, Any]] = {}
 
 
 class DatabaseHistories:
-    """Implements `proxy.context.histories.Histories`."""
+    """Turns by their answers' names and by the conversation they belong to."""
 
     def __init__(self, database: Database, *, per_client: int = PER_CLIENT, clock: Callable[[], float] = time.time) -> None:
         self._database, self._per_client, self._clock = database, per_client, clock

@@ -1,4 +1,4 @@
-"""Keeps which run each conversation's beginnings belong to: the `Lineages` port of `proxy.context.lineage`, on the database.
+"""Keeps which run each conversation's beginnings belong to: in the database.
 
 One row a beginning: its run, and the beginning that went on from it. Who goes on first goes on with the run; whoever goes on otherwise,
 or opens again what has gone on, leaves it. Every change is made on the condition that nobody was there before, so that workers agree.
@@ -29,7 +29,7 @@ def _known_query(count: int) -> TextClause:
 
 
 class DatabaseLineages:
-    """Implements `proxy.context.lineage.Lineages`."""
+    """Runs by the beginnings of their conversations."""
 
     def __init__(self, database: Database, *, clock: Callable[[], float] = time.time) -> None:
         self._database, self._clock = database, clock

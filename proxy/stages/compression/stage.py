@@ -16,8 +16,7 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from proxy.context.archive import READ_ARCHIVE
-from proxy.context.archive_reader import ArchiveReader
+from proxy.context.archive import READ_ARCHIVE, answer_from_archive, offer_archive
 from proxy.context.compaction.conversation import Compacted, recalled, send, stored
 from proxy.context.compaction.parts import prompt_use
 from proxy.context.conversation import prefix_hashes
@@ -86,7 +85,6 @@ class Compression(Stage[CompressionOptions]):
     def __init__(self, options: CompressionOptions, ports: Ports) -> None:
         super().__init__(options, ports)
         self._summariser = Summariser(ports.chat, options.summariser)
-        self._reader = ArchiveReader()
 
     @classmethod
     def asks(cls, options: CompressionOptions) -> Mapping[str, str]:
@@ -141,7 +139,7 @@ class Compression(Stage[CompressionOptions]):
 
     async def on_tool_call(self, exchange: Exchange, call: ToolCall) -> str:
         """Read the archive."""
-        return await self._reader.answer(self.ports.scratchpad, exchange, call)
+        return await answer_from_archive(self.ports.scratchpad, exchange, call)
 
     async def stop(self) -> None:
         """End what summarises in the background."""
@@ -192,7 +190,7 @@ class Compression(Stage[CompressionOptions]):
     async def _send(self, exchange: Exchange, done: Compacted, use: ContextUse) -> None:
         given = exchange.messages
         await send(exchange, done.parts)
-        self._reader.offer(exchange)
+        offer_archive(exchange)
         exchange.facts.context = use
         if exchange.messages is not given:
             left_out = len(exchange.conversation) - sum(not part.made for part in done.parts)
