@@ -75,7 +75,7 @@ class SummarySource:
         self.stems = {stem(word) for word in _WORD.findall(folded)}
         self._identifiers = {fact.text.lower() for text in texts for fact in literals(text) if fact.kind == "identifier"}
         self._numbers = {value for found in _numbers_in(self._text) for value in readings(found)}
-        self._numbers |= {NUMBER_WORDS[word] for word in _WORD.findall(folded) if word in NUMBER_WORDS}
+        self._numbers |= {str(NUMBER_WORDS[word]) for word in _WORD.findall(folded) if word in NUMBER_WORDS}
         self._times = {time for match in _TIME.finditer(self._text) for time in _times(match)}
         self._months = {int(found) for found in re.findall(r"\d{4}-(\d{2})-\d{2}", self._text)}
 

@@ -31,12 +31,11 @@ from proxy.context.summaries.facts import (
     TROUBLE,
     KeptFact,
     as_text,
-    capitalised,
     content_stems,
     fold,
     is_german,
-    is_name_in_german,
     literals,
+    names,
     open_call_lines,
 )
 from proxy.context.summaries.lines import SpokenLine, lines_of
@@ -91,7 +90,7 @@ def importance(line: SpokenLine, *, german: bool = False) -> float:
     if not stems or _POLITE.match(folded) is not None or (stems < MIN_STEMS and not figures and len(folded) < _FEW_CHARS):
         return decided
     rule = _RULE * any(cue.search(folded) is not None for cue in (CONSTRAINT, PREFERENCE, CHANGE))
-    return max(decided, rule) + task + figures or _NAME * any(not german or is_name_in_german(name) for name, _ in capitalised(text))
+    return max(decided, rule) + task + figures or _NAME * bool(names(text, german=german))
 
 
 def required_lines(messages: Sequence[Message], max_tokens: int, count: Callable[[str], int]) -> tuple[str, ...]:
@@ -202,8 +201,7 @@ def summarise(
 
 
 def _see(line: SpokenLine, german: bool) -> _Seen:
-    found = [] if line.kind in ("call", "tool") else [name for name, _ in capitalised(line.text)]
-    found = [name for name in found if not german or is_name_in_german(name)]
+    found = [] if line.kind in ("call", "tool") else names(line.text, german=german)
     return _Seen(line, content_stems(fold(line.text)), literals(line.text), found, importance(line, german=german))
 
 

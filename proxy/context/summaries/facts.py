@@ -84,43 +84,29 @@ TASK = LazyPattern(
     r" vergessen|als nachstes|frist|pendientes?|recuerd\w{0,3}|recordar\w{0,3}|hay que|ten(?:go|emos) que|falta|proximo paso|il faut"
     r"|a faire|rappel\w{0,3}|n['’]oubli\w{0,3}|reste a|prochaine etape|(?:je|on) doi[st]|en attente)\b"
 )
-MONTHS = {
-    name: number
-    for number, names in enumerate(
-        (
-            "january januar janner enero janvier jan",
-            "february februar febrero fevrier feb",
-            "march marz marzo mars mar",
-            "april abril avril apr",
-            "may mai mayo",
-            "june juni junio juin jun",
-            "july juli julio juillet jul",
-            "august agosto aout aug",
-            "september septiembre septembre sep sept",
-            "october oktober octubre octobre oct okt",
-            "november noviembre novembre nov",
-            "december dezember diciembre decembre dec dez",
-        ),
-        1,
-    )
-    for name in names.split()
-}
-_NUMBER_WORDS = (
-    "zero null cero",
-    "one eins ein eine einen uno una un une",
-    "two zwei dos deux both",
-    "three drei tres trois",
-    "four vier cuatro quatre",
-    "five funf cinco cinq",
-    "six sechs seis",
-    "seven sieben siete sept",
-    "eight acht ocho huit",
-    "nine neun nueve neuf",
-    "ten zehn diez dix",
-    "eleven elf once onze",
-    "twelve zwolf doce douze",
+
+
+def _numbered(table: str, first: int) -> dict[str, int]:
+    """The words of each number, from `first` on; a stroke parts numbers."""
+    return {word: number for number, words in enumerate(table.split("/"), first) for word in words.split()}
+
+
+MONTHS = _numbered(
+    """
+    january januar janner enero janvier jan / february februar febrero fevrier feb / march marz marzo mars mar / april abril avril apr /
+    may mai mayo / june juni junio juin jun / july juli julio juillet jul / august agosto aout aug / september septiembre septembre sep
+    sept / october oktober octubre octobre oct okt / november noviembre novembre nov / december dezember diciembre decembre dec dez
+    """,
+    1,
 )
-NUMBER_WORDS = {name: str(number) for number, names in enumerate(_NUMBER_WORDS) for name in names.split()}
+NUMBER_WORDS = _numbered(
+    """
+    zero null cero / one eins ein eine einen uno una un une / two zwei dos deux both / three drei tres trois / four vier cuatro quatre /
+    five funf cinco cinq / six sechs seis / seven sieben siete sept / eight acht ocho huit / nine neun nueve neuf / ten zehn diez dix /
+    eleven elf once onze / twelve zwolf doce douze
+    """,
+    0,
+)
 _WORD = LazyPattern(r"[^\W_]+")
 _WIDE = LazyPattern(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _SUFFIXES = ("ations", "ation", "ings", "ing", "ied", "ies", "ers", "er", "ed", "es", "en", "s", "e")
@@ -207,12 +193,11 @@ def literals(text: str) -> list[KeptFact]:
     return found
 
 
-def names(text: str) -> list[str]:
+def names(text: str, *, german: bool) -> list[str]:
     """Named entities: sequences of capitalised words, not counting the first word of a sentence.
 
-    In German, where every noun has a capital, only sequences of two and more and words with further capitals.
+    In `german`, where every noun has a capital, only sequences of two and more and words with further capitals.
     """
-    german = is_german(text)
     return [name for name, _ in capitalised(text) if not german or is_name_in_german(name)]
 
 
