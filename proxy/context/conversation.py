@@ -131,15 +131,23 @@ def transcript(messages: Sequence[Message], start: int, end: int) -> str:
     return "\n".join(line for i in range(start, end) for line in _lines(messages[i], i, names))
 
 
+def named_calls(message: Message) -> list[tuple[str, str, str]]:
+    """Id, name and arguments of each call of an assistant message, the legacy form included."""
+    found = []
+    calls = message.get("tool_calls")
+    for call in calls if isinstance(calls, list) else []:
+        function = call.get("function") if isinstance(call, dict) else None
+        if isinstance(function, dict):
+            found.append((str(call.get("id") or ""), str(function.get("name") or ""), str(function.get("arguments") or "")))
+    legacy = message.get("function_call")
+    if isinstance(legacy, dict):
+        found.append(("", str(legacy.get("name") or ""), str(legacy.get("arguments") or "")))
+    return found
+
+
 def called_names(messages: Sequence[Message]) -> dict[str, str]:
     """Name of the called tool by the call's id."""
-    found: dict[str, str] = {}
-    for message in messages:
-        for call in calls_of(message):
-            id_, function = call.get("id"), call.get("function")
-            if isinstance(id_, str) and isinstance(function, dict) and isinstance(function.get("name"), str):
-                found[id_] = function["name"]
-    return found
+    return {id_: name for message in messages for id_, name, _ in named_calls(message) if id_}
 
 
 def result_name(message: Message, names: Mapping[str, str]) -> str:

@@ -15,7 +15,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from proxy.context.summaries.lines import SpokenLine, calls_of, label_of
+from proxy.context.conversation import named_calls
+from proxy.context.summaries.lines import SpokenLine, label_of
 from proxy.exchange import Message
 from proxy.language.patterns import LazyPattern
 from proxy.language.stop_words import SUMMARY_FUNCTION_WORDS
@@ -227,13 +228,13 @@ def has_negation(text: str) -> bool:
 def open_calls(messages: Sequence[Message]) -> tuple[str, ...]:
     """Ids of tool calls that no message answers."""
     answered = {str(message.get("tool_call_id")) for message in messages if message.get("role") == "tool"}
-    return tuple(id_ for message in messages for id_, _, _ in calls_of(message) if id_ and id_ not in answered)
+    return tuple(id_ for message in messages for id_, _, _ in named_calls(message) if id_ and id_ not in answered)
 
 
 def open_call_lines(messages: Sequence[Message]) -> list[str]:
     """One line for each call without a result."""
     wanted = set(open_calls(messages))
-    calls = [(label_of(m, {}), id_, name) for m in messages for id_, name, _ in calls_of(m) if id_ in wanted]
+    calls = [(label_of(m, {}), id_, name) for m in messages for id_, name, _ in named_calls(m) if id_ in wanted]
     return [f"{label} called: {name} (open call {id_})" for label, id_, name in calls]
 
 

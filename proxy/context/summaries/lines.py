@@ -15,7 +15,7 @@ from typing import Any, Literal
 import orjson
 from msgspec import Struct
 
-from proxy.context.conversation import called_names
+from proxy.context.conversation import called_names, named_calls
 from proxy.exchange import Message
 from proxy.language.text import split_sentences, text_of
 from proxy.language.wordings import wordings
@@ -88,20 +88,6 @@ def label_of(message: Message, names: Mapping[str, str]) -> str:
     return _label("Assistant" if role == "assistant" else "User", message.get("name"))
 
 
-def calls_of(message: Message) -> list[tuple[str, str, str]]:
-    """Id, name and arguments of each call of an assistant message, the legacy form included."""
-    found = []
-    calls = message.get("tool_calls")
-    for call in calls if isinstance(calls, list) else []:
-        function = call.get("function") if isinstance(call, dict) else None
-        if isinstance(function, dict):
-            found.append((str(call.get("id") or ""), str(function.get("name") or ""), str(function.get("arguments") or "")))
-    legacy = message.get("function_call")
-    if isinstance(legacy, dict):
-        found.append(("", str(legacy.get("name") or ""), str(legacy.get("arguments") or "")))
-    return found
-
-
 def source_texts(messages: Sequence[Message]) -> Iterator[str]:
     """Everything that is said in `messages`, the system's too: texts, names, calls and JSON with its escapes read."""
     for message in messages:
@@ -110,7 +96,7 @@ def source_texts(messages: Sequence[Message]) -> Iterator[str]:
         if "\\u" in text and (value := _json(text)) is not None:
             yield orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS).decode()
         yield str(message.get("name") or "")
-        for call in calls_of(message):
+        for call in named_calls(message):
             yield " ".join(call)
 
 
@@ -130,7 +116,7 @@ def _of_message(message: Message, index: int, names: Mapping[str, str]) -> Itera
         return
     kind: Kind = "assistant" if role == "assistant" else "user"
     yield from (SpokenLine(label, piece, kind, index) for piece in sentences(text))
-    for _, name, arguments in calls_of(message):
+    for _, name, arguments in named_calls(message):
         value = _json(arguments)
         pieces = _grouped(_items(value)) if value else _pieces(clean_line(arguments) or "(no arguments)")
         yield from (SpokenLine(_label("Assistant called", name), piece, "call", index) for piece in pieces)

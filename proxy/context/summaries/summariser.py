@@ -20,11 +20,11 @@ import orjson
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from proxy.context.conversation import called_names
+from proxy.context.conversation import called_names, named_calls
 from proxy.context.summaries import extractive
 from proxy.context.summaries.check import SummaryProblem, check, repair
 from proxy.context.summaries.extractive import required_lines
-from proxy.context.summaries.lines import TAG, calls_of, is_summary, label_of, summary_message, summary_text
+from proxy.context.summaries.lines import TAG, is_summary, label_of, summary_message, summary_text
 from proxy.errors import ProxyError, UpstreamRefused
 from proxy.exchange import Message
 from proxy.language.text import text_of
@@ -71,7 +71,7 @@ def _entries(message: Message, speaker: str) -> list[dict[str, str]]:
         return [{"speaker": "Earlier summary", "text": summary_text(message)}]
     text = text_of(message.get("content"))
     found = [{"speaker": speaker, "text": _clipped(text)}] if text.strip() else []
-    return found + [{"speaker": f"{speaker} called {name}", "text": _clipped(arguments)} for _, name, arguments in calls_of(message)]
+    return found + [{"speaker": f"{speaker} called {name}", "text": _clipped(arguments)} for _, name, arguments in named_calls(message)]
 
 
 def _clipped(text: str) -> str:
