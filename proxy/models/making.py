@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from proxy.config.folders import cache_folder
+from proxy.config.sections import cache_folder
 from proxy.config.settings import Settings
 from proxy.errors import ModelUnavailable
 from proxy.exchange import Tool

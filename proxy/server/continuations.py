@@ -14,7 +14,7 @@ from typing import Any
 from proxy.errors import StoreUnavailable
 from proxy.exchange import Exchange, Outcome, Request, Verdict
 from proxy.exchange.histories import RESPONSE, History, PastTurn
-from proxy.store.histories import DatabaseHistories
+from proxy.store.conversations import DatabaseHistories
 
 log = logging.getLogger("groundwire.endpoint")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from proxy.config.client_keys import Clients
 from proxy.config.paths import PathRules
@@ -11,7 +12,6 @@ from proxy.config.settings import Api, ServerSettings
 from proxy.ledger import Ledger
 from proxy.observe.metrics import Metrics
 from proxy.observe.recording import Recorder
-from proxy.observe.tracing.trace import Tracing
 from proxy.pipeline import Pipeline
 from proxy.policy.loading import Delivery, LoadModels, Unknown
 from proxy.ports import TokenCounter
@@ -19,11 +19,14 @@ from proxy.server.background import Afterwards
 from proxy.server.continuations import Continuations
 from proxy.server.cross_origin import Grants
 from proxy.server.owners import Owners
-from proxy.store.lineages import DatabaseLineages
+from proxy.store.conversations import DatabaseLineages
 from proxy.upstreams.resilience import Resilient
 from proxy.wire.dialect import Dialects, TokenCount
 from proxy.wire.http.headers import ResponseHeaders
 from proxy.wire.http.peers import TrustedProxies
+
+if TYPE_CHECKING:
+    from proxy.observe.tracing.trace import Tracing  # with OpenTelemetry, which only traces need
 
 
 @dataclass(slots=True, frozen=True)

@@ -17,7 +17,7 @@ from groundwire_encoder.encoder import passes
 from groundwire_encoder.hashes import MOST
 from numpy.typing import NDArray
 
-from proxy.config.folders import cache_folder
+from proxy.config.sections import cache_folder
 from proxy.models.embedding.embedder import BatchingEmbedder
 from proxy.models.embedding.use import UseEncoder
 

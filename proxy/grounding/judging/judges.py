@@ -20,9 +20,8 @@ from msgspec.structs import replace
 from proxy.errors import ProxyError, UpstreamRefused
 from proxy.exchange import Exchange, JudgeUse, Verdict
 from proxy.exchange.verdicts import JUDGE_OVER_BUDGET, JUDGE_UNAVAILABLE
-from proxy.grounding.judging.chat import Asked, ChatReadout, TokenReadout
-from proxy.grounding.judging.decision_models import DecisionReadout
 from proxy.grounding.judging.options import JudgeOptions
+from proxy.grounding.judging.readouts import Asked, ChatReadout, DecisionReadout, TokenReadout
 from proxy.language.lru import LRU, key_of
 from proxy.ports import Ports
 from proxy.ports.deadline import left_s

@@ -10,7 +10,7 @@ import os
 
 from groundwire_encoder import EncoderUnavailable, SentenceEncoder
 
-from proxy.config.folders import cache_folder
+from proxy.config.sections import cache_folder
 from proxy.errors import ModelUnavailable
 from proxy.offloop import step_back
 

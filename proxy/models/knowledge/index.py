@@ -33,8 +33,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from proxy.errors import ConfigError
-from proxy.grounding.evidence.reading import FUNCTION_WORDS
-from proxy.grounding.evidence.retrieval import terms
+from proxy.grounding.evidence.retrieval import FUNCTION_WORDS, terms
 from proxy.models.knowledge.files import ARRAYS, Manifest, current_of, manifest_of, read_array
 from proxy.ports.facts import Fact, FactHit, normalised
 

@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 
 from proxy.errors import UpstreamRefused, UpstreamTimeout
 from proxy.exchange import Exchange
-from proxy.grounding.judging.chat import Asked, ChatReadout, TokenReadout
-from proxy.grounding.judging.decision_models import DecisionReadout
 from proxy.grounding.judging.judges import PAUSE_AFTER, DailyBudget, UpstreamJudge, UpstreamSession, batches, make_judge, tempered
 from proxy.grounding.judging.options import JudgeOptions, SecondOpinion
 from proxy.grounding.judging.questions import relevance_question, support_question
+from proxy.grounding.judging.readouts import Asked, ChatReadout, DecisionReadout, TokenReadout
 from proxy.ports.deadline import within
 from proxy.ports.judge import Builtin, JudgeAnswer, JudgeQuestion
 from proxy.testing import make_exchange, make_ports
