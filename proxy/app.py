@@ -63,7 +63,7 @@ from proxy.store.clashes import DatabaseClashes
 from proxy.store.conversations import DatabaseHistories, DatabaseLineages, DatabaseOwners
 from proxy.store.database import Database
 from proxy.store.failures import DatabaseFailures
-from proxy.store.memory import DatabaseCompactions, DatabaseFirstSeen, DatabaseToolRuns
+from proxy.store.memory import DatabaseCompactions, DatabaseFirstSeen, DatabaseSpending, DatabaseToolRuns
 from proxy.store.quarantine import DatabaseQuarantine
 from proxy.store.records import Records
 from proxy.store.retention import Retention
@@ -139,6 +139,7 @@ class App:
             quarantine=quarantine,
             clashes=clashes,
             failures=failures,
+            spending=DatabaseSpending(self.database),
         )
         self.ports = ports
         """What stages get, but for the judge, which is a policy's."""
@@ -363,7 +364,7 @@ class App:
             key = id(policy), enforced
             if key not in active:
                 given = ports if enforced else uncounted
-                given = msgspec.structs.replace(given, judge=make_judge(policy.judge, given, self.settings.server.workers))
+                given = msgspec.structs.replace(given, judge=make_judge(policy.judge, given, policy.name))
                 stages = [spec.stage(spec.options, with_deadline(given, spec.options.timeout_ms)) for spec in policy.stages]
                 later = policy.load_models == "at_first_use"
                 pipeline = (Pipeline if enforced else ShadowPipeline)(

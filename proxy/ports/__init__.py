@@ -361,6 +361,13 @@ class KnowledgeBases(Protocol):
         """The one in `folder`; a relative one starts at config.yaml. Raises `ConfigError` where there is none."""
 
 
+class Spending(Protocol):
+    """What is spent from a budget, by all processes that share a store; implemented in `proxy.store.memory`."""
+
+    async def add(self, name: str, day: int, usd: float) -> float:
+        """What was spent of the budget on this day (since the epoch, UTC), `usd` more than before included. Raises `StoreUnavailable`."""
+
+
 class Ports(Struct, frozen=True):
     """What a stage may ask for; filled by `proxy.app`."""
 
@@ -379,5 +386,7 @@ class Ports(Struct, frozen=True):
     clashes: Clashes
     failures: Failures
     knowledge: KnowledgeBases
+    spending: Spending | None = None
+    """None counts in this process alone."""
     judge: Judge = Builtin()
     """Whom the policy asks what a text means; the models of this process alone, where it names nobody."""

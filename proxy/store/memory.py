@@ -119,6 +119,21 @@ class Memory:
         return await self.change(key, table.c.number == version, **values)
 
 
+class DatabaseSpending:
+    """Implements `proxy.ports.Spending`: a row a budget and day, whose number are millionths of a dollar."""
+
+    def __init__(self, database: Database, *, clock: Callable[[], float] = time.time) -> None:
+        self._memory = Memory(database, "spending", clock)
+
+    async def add(self, name: str, day: int, usd: float) -> float:
+        """Count `usd`, and return the day's sum over all processes. Raises `StoreUnavailable`."""
+        row = self._memory.row(self._memory.key(name, str(day)), "", number=round(usd * 1e6))
+        insert = self._memory.database.insert(table).values(row)
+        counted = insert.on_conflict_do_update(index_elements=["id"], set_={"number": table.c.number + insert.excluded.number})
+        async with self._memory.database.writing() as connection:
+            return int(await connection.scalar(counted.returning(table.c.number)) or 0) / 1e6
+
+
 class DatabaseToolRuns:
     """Which tools a run has been shown: implements `proxy.ports.ToolRuns`. A worker that read an older version loses the exchange, reads
     again and adds to what the other one chose, so that all of them end with one list in one order.
