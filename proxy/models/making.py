@@ -40,17 +40,17 @@ def make_models(settings: Settings, outcomes: ToolOutcomes) -> tuple[BatchingEmb
 def make_embedder(settings: Settings) -> BatchingEmbedder:
     """The embedder that ``embeddings:`` describes; its model is loaded by `load`, or by the first text."""
     from proxy.models.embedding.embedder import BatchingEmbedder, Encoder
-    from proxy.models.embedding.kept import KeptVectors
     from proxy.models.embedding.sentence_transformers import SentenceTransformersEncoder
     from proxy.models.embedding.use import UseEncoder
+    from proxy.models.embedding.vector_file import VectorFile
 
     given = settings.embeddings
     folder = Path(settings.folder) / given.model
     encoder: Encoder = UseEncoder(given.threads)
     if given.kind == "sentence-transformers":
         encoder = SentenceTransformersEncoder(str(folder) if folder.is_dir() else given.model, given.threads or 1)
-    kept = KeptVectors(cache_folder() / "vectors", encoder.version, given.disk_mb * 1024 * 1024) if given.disk_mb else None
-    return BatchingEmbedder(encoder, max_chars=given.max_chars, cache_mb=given.cache_mb, kept=kept)
+    vector_file = VectorFile(cache_folder() / "vectors", encoder.version, given.disk_mb * 1024 * 1024) if given.disk_mb else None
+    return BatchingEmbedder(encoder, max_chars=given.max_chars, cache_mb=given.cache_mb, vector_file=vector_file)
 
 
 def make_verifiers(settings: Settings) -> LocalVerifiers:

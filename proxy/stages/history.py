@@ -17,8 +17,8 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct, field
 
 from proxy.context.archive import READ_ARCHIVE, answer_from_archive, offer_archive
-from proxy.context.compaction.conversation import Compacted, recalled, send, stored
-from proxy.context.compaction.notes import SUMMARY_TOKENS_HELP, Noted, RunNotes
+from proxy.context.compaction.conversation import CompactedPrompt, recall, send, store
+from proxy.context.compaction.notes import SUMMARY_TOKENS_HELP, RunNote, RunNotes
 from proxy.context.compaction.parts import Part, foldable_runs, messages_of, prompt_use, recent_messages_start, token_counter
 from proxy.context.conversation import last_user
 from proxy.context.summaries.summariser import Summariser, SummariserOptions
@@ -175,7 +175,7 @@ class History(Stage[HistoryOptions]):
         options = self.options
         if options.action == "note":
             return None
-        known = await recalled(exchange, self.ports, late=options.summariser is not None)
+        known = await recall(exchange, self.ports, late=options.summariser is not None)
         length = await self._length(exchange, known.parts)
         done, result = known, "none"
         if self._severity(length) and options.action != "warn":
@@ -204,7 +204,7 @@ class History(Stage[HistoryOptions]):
         """End what summarises in the background."""
         await self._summariser.stop()
 
-    async def _shorten(self, exchange: Exchange, known: Compacted) -> tuple[Compacted, str]:
+    async def _shorten(self, exchange: Exchange, known: CompactedPrompt) -> tuple[CompactedPrompt, str]:
         """The conversation shortened, and what was done: the action, or why nothing."""
         options = self.options
         since = sum(part.start >= known.length for part in known.parts) - options.recent_messages
@@ -214,7 +214,7 @@ class History(Stage[HistoryOptions]):
         runs = foldable_runs(known.parts, end, last_user(exchange.conversation))
         notes = RunNotes(exchange, self.ports, self._summariser)
 
-        async def write(inside: Sequence[Part]) -> Noted:
+        async def write(inside: Sequence[Part]) -> RunNote:
             if options.action == "sliding_window":
                 return await notes.archive(inside)
             return await notes.summarise(inside, options.max_summary_tokens)
@@ -229,11 +229,11 @@ class History(Stage[HistoryOptions]):
         if (await prompt_use(exchange, self.ports, done.parts)).used_tokens >= before.used_tokens:
             return known, "failed-kept-original"
         self.ports.counters.count(f"context.history_{options.action}_count")
-        shortened = await stored(exchange, self.ports, done.parts, known)
+        shortened = await store(exchange, self.ports, done.parts, known)
         await notes.sent(shortened)
         return shortened, options.action
 
-    async def _send(self, exchange: Exchange, done: Compacted) -> None:
+    async def _send(self, exchange: Exchange, done: CompactedPrompt) -> None:
         given = exchange.messages
         await send(exchange, done.parts)
         offer_archive(exchange)

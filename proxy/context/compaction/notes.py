@@ -14,8 +14,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proxy.context.archive import reference, reference_ids
-from proxy.context.compaction.conversation import Compacted, keep
-from proxy.context.compaction.parts import Part, Run, messages_of, replaced, token_counter
+from proxy.context.compaction.conversation import CompactedPrompt, keep
+from proxy.context.compaction.parts import Part, Run, messages_of, replace_run, token_counter
 from proxy.context.conversation import last_user, transcript
 from proxy.context.summaries import extractive
 from proxy.context.summaries.lines import is_summary, summary_message, summary_text
@@ -40,18 +40,18 @@ SUMMARY_TOKENS_HELP = (
 )
 
 
-class Noted(Struct, frozen=True):
+class RunNote(Struct, frozen=True):
     """A message in place of a run."""
 
     part: Part
     summary: Summary | None = None
 
 
-class FoldedRun(Struct, frozen=True):
+class FoldedPrompt(Struct, frozen=True):
     """A prompt with some runs replaced."""
 
     parts: Sequence[Part]
-    notes: tuple[Noted, ...] = ()
+    notes: tuple[RunNote, ...] = ()
     """In order."""
 
 
@@ -64,13 +64,13 @@ class RunNotes:
         self._tokens, self._model = token_counter(exchange, ports), ports.tokens.model(exchange.model)
         asked = last_user(exchange.conversation)
         self._query = text_of(exchange.conversation[asked].get("content")) if asked is not None else ""
-        self._sent = Compacted(())
+        self._sent = CompactedPrompt(())
         self._came: list[tuple[Message, Message]] = []
         """What was sent, and the better one that came late."""
 
-    async def fold(self, parts: Sequence[Part], runs: Sequence[Run], write: Callable[[Sequence[Part]], Awaitable[Noted]]) -> FoldedRun:
+    async def fold(self, parts: Sequence[Part], runs: Sequence[Run], write: Callable[[Sequence[Part]], Awaitable[RunNote]]) -> FoldedPrompt:
         """Replace each run by what `write` makes of its parts, unless that is no shorter. Raises `StoreUnavailable`."""
-        notes: list[Noted] = []
+        notes: list[RunNote] = []
         for run in reversed(runs):  # the positions of those before it stay true
             inside = parts[run.start : run.end]
             before = await self._tokens(messages_of(inside))
@@ -78,11 +78,11 @@ class RunNotes:
                 continue
             noted = await write(inside)
             if await self._tokens([noted.part.message]) < before:
-                parts = replaced(parts, run, noted.part)
+                parts = replace_run(parts, run, noted.part)
                 notes.insert(0, noted)
-        return FoldedRun(parts, tuple(notes))
+        return FoldedPrompt(parts, tuple(notes))
 
-    async def archive(self, inside: Sequence[Part], *, max_important_tokens: int = 0) -> Noted:
+    async def archive(self, inside: Sequence[Part], *, max_important_tokens: int = 0) -> RunNote:
         """A message that says where to read the run; earlier summaries in it are carried over. Raises `StoreUnavailable`.
 
         Up to `max_important_tokens` of what the task hangs on stand before that: constraints, decisions, identifiers, open tasks.
@@ -94,9 +94,9 @@ class RunNotes:
             count, left_tokens = await self._around(lambda text: _part(inside, f"{text}\n{line}", spoken), max_important_tokens)
             important = {"query": self._query, "max_tokens": left_tokens, "count": count, "important_only": True}
             texts.append(await asyncio.to_thread(extractive.summarise, own, **important))  # type: ignore[arg-type]
-        return Noted(_part(inside, "\n".join(text for text in (*texts, line) if text), spoken))
+        return RunNote(_part(inside, "\n".join(text for text in (*texts, line) if text), spoken))
 
-    async def summarise(self, inside: Sequence[Part], max_tokens: int | None) -> Noted:
+    async def summarise(self, inside: Sequence[Part], max_tokens: int | None) -> RunNote:
         """A summary of the run and where to read it whole: a message of at most `max_tokens` (None: by default), or of the latter alone.
 
         Raises `StoreUnavailable`.
@@ -121,7 +121,7 @@ class RunNotes:
             used.set_result(noted(summary.text))
         finally:
             used.cancel()  # where it has no result: nothing was sent that a late one could replace
-        return Noted(used.result(), summary)
+        return RunNote(used.result(), summary)
 
     async def own_and_earlier_tokens(self, parts: Sequence[Part]) -> tuple[int, int]:
         """Tokens of messages, and of earlier summaries among them."""
@@ -129,7 +129,7 @@ class RunNotes:
         earlier = [part.message for part in parts if part.note]
         return await self._tokens([part.message for part in parts if not part.note]) - framing, await self._tokens(earlier) - framing
 
-    async def sent(self, done: Compacted) -> None:
+    async def sent(self, done: CompactedPrompt) -> None:
         """What was sent in the end; late summaries replace what they should."""
         self._sent = done
         await self._store_late()

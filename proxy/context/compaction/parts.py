@@ -53,10 +53,10 @@ def parts_of(forwarded: Sequence[Message], original: Sequence[Message]) -> list[
     for i, message in enumerate(original):
         positions.setdefault(id(message), []).append(i)
     pieces = [found.pop(0) if (found := positions.get(id(message))) else message for message in forwarded]
-    return placed(pieces, original, len(original))
+    return place_pieces(pieces, original, len(original))
 
 
-def placed(pieces: Sequence[int | Message], original: Sequence[Message], length: int) -> list[Part]:
+def place_pieces(pieces: Sequence[int | Message], original: Sequence[Message], length: int) -> list[Part]:
     """Parts of a compaction's pieces, which stand for ``original[:length]``.
 
     A made tool result stands for one message. Another made message stands for all that is missing up to the next piece; of two that
@@ -85,7 +85,7 @@ def _gap_end(pieces: Sequence[int | Message], following: int, length: int) -> in
     return length - results
 
 
-def applied(compaction: Compaction, parts: Sequence[Part], original: Sequence[Message]) -> list[Part] | None:
+def apply_compaction(compaction: Compaction, parts: Sequence[Part], original: Sequence[Message]) -> list[Part] | None:
     """`parts` with the compaction in place of those that it covers; None where it does not fit them.
 
     A message that stays is taken as it stands in `parts`: an earlier stage may have replaced it, or taken it out.
@@ -100,7 +100,7 @@ def applied(compaction: Compaction, parts: Sequence[Part], original: Sequence[Me
     current = {part.start: part for part in parts}
     whole = not any(part.made for part in parts) and len(parts) == len(original)
     found: list[Part] = []
-    for part in placed(compaction.pieces, original, length):
+    for part in place_pieces(compaction.pieces, original, length):
         if part.made or whole:
             found.append(part)
         elif part.start in current:
@@ -158,7 +158,7 @@ def foldable_runs(
     return [run for run in runs if not _is_note(parts[run.start : run.end])]
 
 
-def replaced(parts: Sequence[Part], run: Run, part: Part) -> list[Part]:
+def replace_run(parts: Sequence[Part], run: Run, part: Part) -> list[Part]:
     """`parts` with one part in the run's place."""
     return [*parts[: run.start], part, *parts[run.end :]]
 

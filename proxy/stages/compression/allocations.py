@@ -43,7 +43,7 @@ class CompressionGoal(Struct, frozen=True):
         return over if self.history is None else max(over, use.components.get(HISTORY, 0) - self.history)
 
 
-def passed(use: ContextUse, allocations: Mapping[str, int]) -> list[str]:
+def exceeded_allocations(use: ContextUse, allocations: Mapping[str, int]) -> list[str]:
     """Of the allocations that folding the conversation helps, those that `use` passes."""
     found = [HISTORY] if use.components.get(HISTORY, 0) > allocations.get(HISTORY, use.used_tokens) else []
     free = allocations.get(FREE)
@@ -126,7 +126,7 @@ def _memories(exchange: Exchange) -> list[ContextPiece]:
     return found
 
 
-class Fitted(Struct, frozen=True):
+class AllocationFit(Struct, frozen=True):
     """What was done about components above their allocation."""
 
     steps: Sequence[dict[str, Any]] = ()
@@ -142,7 +142,7 @@ class Fitted(Struct, frozen=True):
         return tuple(step["strategy"] for step in self.steps)
 
 
-async def fit(exchange: Exchange, ports: Ports, allocations: Mapping[str, int]) -> Fitted:
+async def fit(exchange: Exchange, ports: Ports, allocations: Mapping[str, int]) -> AllocationFit:
     """Bring tools and memories back to their allocations."""
     steps, fitted, problem = [], [], ""
     for name, shorten, strategy in ((TOOLS, fit_tools, "shorten"), (PREFERENCES, fit_preferences, "archive")):
@@ -156,7 +156,7 @@ async def fit(exchange: Exchange, ports: Ports, allocations: Mapping[str, int]) 
         if done is not None:
             steps.append({"strategy": strategy, "component": name, **done})
             fitted.append(name)
-    return Fitted(tuple(steps), tuple(fitted), problem)
+    return AllocationFit(tuple(steps), tuple(fitted), problem)
 
 
 Size = Callable[[Sequence[Tool]], Awaitable[int]]
@@ -175,7 +175,7 @@ async def fitting_tools(tools: Sequence[Tool], own: Sequence[bool], most: int, s
     short enough."""
 
     def at(level: int) -> tuple[Tool, ...]:
-        return tuple(shortened(tool, *LEVELS[level]) if mine else tool for tool, mine in zip(tools, own, strict=True))
+        return tuple(shorten_tool(tool, *LEVELS[level]) if mine else tool for tool, mine in zip(tools, own, strict=True))
 
     low, high = 0, len(LEVELS) - 1  # `low` is too long
     if await size(at(high)) > most:
@@ -206,7 +206,7 @@ async def _between(longer: Sequence[Tool], shorter: Sequence[Tool], most: int, s
     return tuple(shorter)
 
 
-def shortened(tool: Tool, parameter_sentences: int, sentences: int) -> Tool:
+def shorten_tool(tool: Tool, parameter_sentences: int, sentences: int) -> Tool:
     """`tool` with so many sentences of its description, and of its parameters'; the tool itself where it has no more."""
     kind = str(tool.get("type", "function"))
     function = tool.get(kind)

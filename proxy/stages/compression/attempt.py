@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from proxy.context.archive import REFERENCE_TOKENS, reference
 from proxy.context.compaction.conversation import UNAVAILABLE
-from proxy.context.compaction.notes import NOTE_TOKENS, SUMMARY_SHARE, FoldedRun, Noted, RunNotes, most_summary_tokens
+from proxy.context.compaction.notes import NOTE_TOKENS, SUMMARY_SHARE, FoldedPrompt, RunNote, RunNotes, most_summary_tokens
 from proxy.context.compaction.parts import (
     RESULT_ROLES,
     Part,
@@ -185,7 +185,7 @@ class CompressionRun:
         framing = await self._tokens([])
         return [await self._tokens([part.message]) - framing for part in self.parts]
 
-    async def _trimmed(self, end: int, excess: int, *, sparing: bool) -> FoldedRun:
+    async def _trimmed(self, end: int, excess: int, *, sparing: bool) -> FoldedPrompt:
         if any(age is not None for age in self._ages):
             most = excess + await self._note_tokens(excess) if sparing else None
             runs = old_runs(self.parts, end, self._last_user, self._ages, self._options.max_age_s, await self._counts(), most)
@@ -195,7 +195,7 @@ class CompressionRun:
         framing = await self._tokens([])
         whole = sum([await self._tokens(messages_of(self.parts[run.start : run.end])) - framing for run in runs])
 
-        async def write(inside: Sequence[Part]) -> Noted:
+        async def write(inside: Sequence[Part]) -> RunNote:
             """What matters most of the run stays where the goal leaves room for it."""
             stands_for = await self._tokens(messages_of(inside)) - framing
             spare = int(stands_for * (1 - max(excess, 0) / whole)) if whole > excess else 0
@@ -210,7 +210,7 @@ def _plain(found: Sequence[str]) -> list[str]:
     return [text.partition(": ")[2] for text in found]
 
 
-def summaries_detail(done: FoldedRun) -> list[dict[str, Any]]:
+def summaries_detail(done: FoldedPrompt) -> list[dict[str, Any]]:
     """For the record: of each summary who made it, what was wrong with a rejected one, and what it stands for."""
     return [
         {"made_by": summary.made_by, "problems": list(summary.problems), "ms": round(summary.ms, 1), "messages": [part.start, part.end]}

@@ -17,7 +17,7 @@ from typing import Any
 from msgspec import UNSET, UnsetType
 
 from proxy.context.archive import READ_ARCHIVE, answer_from_archive, offer_archive
-from proxy.context.compaction.conversation import Compacted, recalled, send, stored
+from proxy.context.compaction.conversation import CompactedPrompt, recall, send, store
 from proxy.context.compaction.parts import prompt_use
 from proxy.context.conversation import prefix_hashes
 from proxy.context.summaries.summariser import Summariser
@@ -28,7 +28,7 @@ from proxy.offloop import run_in_thread_if_large
 from proxy.ports import Ports
 from proxy.ports.headers import StageHeader
 from proxy.ports.stage import CounterFamily, Stage
-from proxy.stages.compression.allocations import CompressionGoal, Fitted, fit, goal_of, passed
+from proxy.stages.compression.allocations import AllocationFit, CompressionGoal, exceeded_allocations, fit, goal_of
 from proxy.stages.compression.attempt import KEPT, NOTHING, CompressionRun, message_ages
 from proxy.stages.compression.options import CompressionOptions, CompressionThresholds, advice, thresholds
 from proxy.stages.compression.panel import CompressionPanel
@@ -107,18 +107,20 @@ class Compression(Stage[CompressionOptions]):
         if before.used_tokens < limits.target and untouched and not allocations:
             exchange.facts.compression = Report(reason="below-threshold")
             return None
-        fitted = await fit(exchange, self.ports, allocations) if allocations else Fitted()
-        known, ages = await asyncio.gather(recalled(exchange, self.ports, late=options.summariser is not None), self._ages(exchange))
+        fitted = await fit(exchange, self.ports, allocations) if allocations else AllocationFit()
+        known, ages = await asyncio.gather(recall(exchange, self.ports, late=options.summariser is not None), self._ages(exchange))
         given = exchange.original
         same = not known.length and exchange.messages is given.messages and exchange.tools is given.tools
         use = before if same else await prompt_use(exchange, self.ports, known.parts)
-        over = passed(use, allocations)
+        over = exceeded_allocations(use, allocations)
         if use.used_tokens < limits.compress and not over:
             await self._send(exchange, known, use)
             return self._untouched(exchange, known, use, fitted)
         most = limits.target if use.used_tokens >= limits.compress else limits.room
         goal = goal_of(over, use, allocations, most, options.target / options.at)
-        return await self._compress(exchange, known, use, limits, ages, goal, Fitted(fitted.steps, (*fitted.names, *over), fitted.problem))
+        return await self._compress(
+            exchange, known, use, limits, ages, goal, AllocationFit(fitted.steps, (*fitted.names, *over), fitted.problem)
+        )
 
     async def on_done(self, exchange: Exchange) -> None:
         """Note when the messages came of which nothing needed to be known yet: `trim` goes by their age."""
@@ -145,7 +147,7 @@ class Compression(Stage[CompressionOptions]):
         """End what summarises in the background."""
         await self._summariser.stop()
 
-    def _untouched(self, exchange: Exchange, known: Compacted, use: ContextUse, fitted: Fitted) -> Verdict | None:
+    def _untouched(self, exchange: Exchange, known: CompactedPrompt, use: ContextUse, fitted: AllocationFit) -> Verdict | None:
         """Nothing is folded: what was decided earlier is repeated, and what passed its allocation by itself was brought back to it."""
         before = exchange.facts.context_before or use
         strategies = (*(("stored",) if known.length else ()), *fitted.strategies)
@@ -160,12 +162,12 @@ class Compression(Stage[CompressionOptions]):
     async def _compress(
         self,
         exchange: Exchange,
-        known: Compacted,
+        known: CompactedPrompt,
         use: ContextUse,
         limits: CompressionThresholds,
         ages: Sequence[float | None],
         goal: CompressionGoal,
-        fitted: Fitted,
+        fitted: AllocationFit,
     ) -> Verdict:
         attempt = CompressionRun(exchange, self.ports, self.options, self._summariser, ages, known.parts, use)
         hard = use.used_tokens >= limits.aggressive
@@ -176,7 +178,7 @@ class Compression(Stage[CompressionOptions]):
             await attempt.run_hard(goal)
         done, after = known, attempt.use
         if attempt.parts is not known.parts:
-            done = await stored(exchange, self.ports, attempt.parts, known)
+            done = await store(exchange, self.ports, attempt.parts, known)
             await attempt.notes.sent(done)
             after = attempt.use if done.parts is attempt.parts else await prompt_use(exchange, self.ports, done.parts)
         await self._send(exchange, done, after)
@@ -187,7 +189,7 @@ class Compression(Stage[CompressionOptions]):
             detail["history_target_tokens"] = goal.history
         return self._judged(after, limits, detail, crossed=use.used_tokens >= limits.compress)
 
-    async def _send(self, exchange: Exchange, done: Compacted, use: ContextUse) -> None:
+    async def _send(self, exchange: Exchange, done: CompactedPrompt, use: ContextUse) -> None:
         given = exchange.messages
         await send(exchange, done.parts)
         offer_archive(exchange)
@@ -197,7 +199,7 @@ class Compression(Stage[CompressionOptions]):
             exchange.changes.append({"stage": self.name, "what": "messages", "sent": len(exchange.messages), "left_out": left_out})
 
     def _report(
-        self, exchange: Exchange, known: Compacted, attempt: CompressionRun, use: ContextUse, after: ContextUse, fitted: Fitted
+        self, exchange: Exchange, known: CompactedPrompt, attempt: CompressionRun, use: ContextUse, after: ContextUse, fitted: AllocationFit
     ) -> None:
         """The header's figures and the counters. The header tells of what the client sent, the counters of what this run freed."""
         folded = tuple(dict.fromkeys(step.strategy for step in attempt.steps if not step.reason))

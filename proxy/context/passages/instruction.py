@@ -10,7 +10,7 @@ _EN = r"(?:context|documents?|passages?|excerpts?|search results|information|sou
 _DE = r"(?:kontext\w{0,2}|dokument\w{0,2}|passagen?|text\w{0,12}|quellen|auszüg\w{1,2}|informationen|suchergebniss\w{1,2})"
 _ES = r"(?:contexto|documentos?|pasajes?|fuentes|fragmentos?|información|resultados)"
 _FR = r"(?:contexte|documents?|passages?|sources|extraits?|informations?|résultats)"
-_TOLD = LazyPattern(
+_INSTRUCTION = LazyPattern(
     r"\b(?:(?:us(?:e|ing)|given|based (?:\w{1,10} )?on|from|consult|consider) (?:only |solely )?(?:the |these )?"
     rf"(?:following\b[^\n\0.]{{0,40}}\b{_EN}|(?:\w{{1,20}} ){{0,2}}{_EN} (?:\w{{1,12}} )?below)"
     r"|here (?:is|are) (?:the |some )?(?:relevant |retrieved )?(?:context|documents|passages|excerpts|search results)"
@@ -29,10 +29,10 @@ _PARAGRAPH_END = LazyPattern(r"[ \t]{0,8}\n(?:[ \t]{0,8}\n|[ \t]{0,8}[-=*_]{3,20
 _MAX_PARAGRAPH, _MAX_BEFORE = 1200, 500
 
 
-def told_start(text: str) -> int | None:
+def passages_start(text: str) -> int | None:
     """Where the passages begin that a sentence leads to, behind its paragraph; None without such a sentence, in four languages."""
-    told = _TOLD.search(text)
-    end = _PARAGRAPH_END.search(text, told.end(), told.end() + _MAX_PARAGRAPH) if told is not None else None
-    if told is None or end is None or not _TO_ANSWER.search(text, max(0, told.start() - _MAX_BEFORE), end.start()):
+    instruction = _INSTRUCTION.search(text)
+    end = _PARAGRAPH_END.search(text, instruction.end(), instruction.end() + _MAX_PARAGRAPH) if instruction is not None else None
+    if instruction is None or end is None or not _TO_ANSWER.search(text, max(0, instruction.start() - _MAX_BEFORE), end.start()):
         return None
     return end.end()

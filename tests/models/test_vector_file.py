@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from proxy.models.embedding.embedder import BatchingEmbedder, key_of
-from proxy.models.embedding.kept import KeptVectors
+from proxy.models.embedding.vector_file import VectorFile
 from tests.models.counting import CountingEncoder
 
 MB = 1024 * 1024
@@ -32,7 +32,7 @@ async def start(folder: Path) -> AsyncIterator[Start]:
     def start(weights: str = "counting-1", cache_mb: float = 1) -> tuple[BatchingEmbedder, CountingEncoder]:
         encoder = CountingEncoder()
         encoder.weights = weights
-        made.append(BatchingEmbedder(encoder, cache_mb=cache_mb, kept=KeptVectors(folder, encoder.version, MB)))
+        made.append(BatchingEmbedder(encoder, cache_mb=cache_mb, vector_file=VectorFile(folder, encoder.version, MB)))
         return made[-1], encoder
 
     yield start
@@ -89,20 +89,20 @@ async def test_another_worker_finds_what_one_has_made(start: Start, folder: Path
     other, encoder = start()
     await other.embed(["z"], keep=True)
     await one.embed(["aaa"], keep=True)
-    assert one._kept is not None
-    await one._kept.get([key_of("none")])  # behind what is still being written
+    assert one._vector_file is not None
+    await one._vector_file.get([key_of("none")])  # behind what is still being written
     await other.embed(["aaa"], keep=True)
     assert ["z"] == encoder.seen
 
 
 async def test_workers_that_write_at_once_lose_nothing(folder: Path) -> None:
-    workers = [KeptVectors(folder, lambda: "m", 8 * MB) for _ in range(4)]
+    workers = [VectorFile(folder, lambda: "m", 8 * MB) for _ in range(4)]
     for number in range(4):
-        for worker, kept in enumerate(workers):
-            kept.put(rows(20, first=1000 * worker + 100 * number))
-    for kept in workers:
-        kept.stop()
-    found = await KeptVectors(folder, lambda: "m", 8 * MB).get([i.to_bytes(16, "big") for i in range(4000)])
+        for worker, vector_file in enumerate(workers):
+            vector_file.put(rows(20, first=1000 * worker + 100 * number))
+    for vector_file in workers:
+        vector_file.stop()
+    found = await VectorFile(folder, lambda: "m", 8 * MB).get([i.to_bytes(16, "big") for i in range(4000)])
     assert 4 * 4 * 20 == len(found)
     assert all(int.from_bytes(key, "big") == row[0, 0] for key, row in found.items())
 
@@ -192,11 +192,11 @@ async def test_somebody_elses_file_is_left_alone_and_said(start: Start, folder: 
 async def test_on_a_full_disk_nothing_is_kept_and_everything_is_answered(start: Start, folder: Path) -> None:
     embedder, encoder = start()
     await embedder.embed(["aaa"], keep=True)
-    kept = embedder._kept
-    assert kept is not None
-    await kept.get([key_of("aaa")])
-    assert kept._connection is not None
-    kept._connection.execute("PRAGMA max_page_count = 1").fetchall()
+    vector_file = embedder._vector_file
+    assert vector_file is not None
+    await vector_file.get([key_of("aaa")])
+    assert vector_file._connection is not None
+    vector_file._connection.execute("PRAGMA max_page_count = 1").fetchall()
     texts = [f"{i} " * 20 for i in range(3000)]
     assert (3000, 2) == (await embedder.embed(texts, keep=True)).shape
     assert (1, 2) == (await embedder.embed(["aaa"], keep=True)).shape
@@ -223,22 +223,22 @@ async def test_in_a_folder_that_cannot_be_written_to_everything_is_answered(star
 
 async def test_what_was_not_used_for_longest_makes_room(folder: Path) -> None:
     day = 1.0
-    kept = KeptVectors(folder, lambda: "m", MB, clock=lambda: day * 86_400)
+    vector_file = VectorFile(folder, lambda: "m", MB, clock=lambda: day * 86_400)
     used = [i.to_bytes(16, "big") for i in range(10)]
-    kept.put(rows(300))
-    assert 10 == len(await kept.get(used))
+    vector_file.put(rows(300))
+    assert 10 == len(await vector_file.get(used))
     day = 2.0
-    assert 10 == len(await kept.get(used))
-    kept.put(rows(300, first=1000))
-    assert 10 == len(await kept.get(used))
-    assert 300 == len(await kept.get(list(rows(300, first=1000))))
-    assert not await kept.get(list(rows(20, first=10)))
-    kept.stop()
+    assert 10 == len(await vector_file.get(used))
+    vector_file.put(rows(300, first=1000))
+    assert 10 == len(await vector_file.get(used))
+    assert 300 == len(await vector_file.get(list(rows(300, first=1000))))
+    assert not await vector_file.get(list(rows(20, first=10)))
+    vector_file.stop()
     assert sum(file.stat().st_size for file in folder.iterdir()) <= MB
 
 
 async def test_more_than_there_is_room_for_is_not_kept(folder: Path) -> None:
-    kept = KeptVectors(folder, lambda: "m", 1)
-    kept.put(rows(50))
-    assert {} == await kept.get(list(rows(50)))
-    kept.stop()
+    vector_file = VectorFile(folder, lambda: "m", 1)
+    vector_file.put(rows(50))
+    assert {} == await vector_file.get(list(rows(50)))
+    vector_file.stop()

@@ -66,7 +66,7 @@ _DROP = "DELETE FROM vectors WHERE rowid IN (SELECT rowid FROM vectors ORDER BY 
 log = logging.getLogger("groundwire.embedding")
 
 
-class KeptVectors:
+class VectorFile:
     """One model's. Works in a thread of its own, from one event loop; opened at its first use."""
 
     def __init__(self, folder: Path, model: Callable[[], str], most_bytes: int, *, clock: Callable[[], float] = time.time) -> None:
