@@ -95,7 +95,7 @@ PACKS: Sequence[Pack] = (
     *each("corrections", FAILURE_SIGNALS + "corrections", _override=None, _rejected=None, _as_a_whole=None, _HIDDEN=NEVER),
     *each("results", FAILURE_SIGNALS + "result_text", COMPLAINT=NEVER, _SHELL=NEVER, _PROGRAM=NEVER, _HTTP_ERROR=NEVER, _BUILD=NEVER),
     *each("results", FAILURE_SIGNALS + "result_json", _process=None, _flagged=None, _envelope=None, _detailed=None, _unwrapped=None),
-    *each("answers", VALUES + "recomputing", calculation=None, derived=False, follows=False),
+    *each("answers", VALUES + "recomputing", calculation=None, follows=False),
     *each("answers", VALUES + "swaps", swaps=[]),
     *(
         Pack("instructions", f"{signal.category}: {signal.pattern.pattern[:60]}", INSTRUCTIONS + "phrases", {"_signals": but(SIGNALS, i)})

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from proxy.config.client_keys import Clients
-from proxy.config.paths import PathRules
+from proxy.config.access import Clients, PathRules
 from proxy.config.settings import Api, ServerSettings
 from proxy.ledger import Ledger
 from proxy.observe.metrics import Metrics

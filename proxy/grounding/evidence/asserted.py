@@ -16,7 +16,7 @@ from typing import Literal
 from msgspec.structs import replace
 
 from proxy.grounding.claims.checkable import has_verb, reason_of
-from proxy.grounding.evidence.tables import EvidencePiece, is_heading
+from proxy.grounding.evidence.structured import EvidencePiece, is_heading
 from proxy.language.patterns import LazyPattern, phrases
 from proxy.language.stop_words import INSTRUCTION_OBJECTS, INSTRUCTIONS, THANKS
 from proxy.language.word_overlap import content_words

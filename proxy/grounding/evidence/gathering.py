@@ -25,15 +25,15 @@ from proxy.exchange.judgements import EvidenceSpan
 from proxy.grounding.evidence.asserted import Author, asks_about_text, asserted
 from proxy.grounding.evidence.pieces import blank_own_texts, cut, own_texts, without_own_texts
 from proxy.grounding.evidence.retrieval import EVIDENCE_CHARS, GAP, Index, TermPositions
-from proxy.grounding.evidence.tables import EvidencePiece, is_heading
+from proxy.grounding.evidence.structured import EvidencePiece, is_heading
+from proxy.grounding.records.clause import Records
+from proxy.grounding.values.stated import StatedValues
 from proxy.language.lru import LRU
 from proxy.language.text import InOrder, text_of, without
 from proxy.offloop import each
 
 if TYPE_CHECKING:
     from proxy.grounding.evidence.retrieval import Similarity
-    from proxy.grounding.records.clause import Records
-    from proxy.grounding.values.stated import StatedValues
 
 MAX_CHARS = 2_000_000
 """What is read of all evidence: 500,000 tokens, more than most windows. The rest is left out, and `EvidenceBase.truncated` says so."""
@@ -249,26 +249,17 @@ class EvidenceBase:
     @cached_property
     def said(self) -> StatedValues:
         """All of it, to look values up in; the user's questions, too."""
-        from proxy.grounding.values.stated import StatedValues  # 20 ms that a server without such a stage need not wait for
-
         return StatedValues([without_own_texts(one.content) for one in self.evidence])
 
     @cached_property
     def records(self) -> Records:
         """The tables of each evidence, in which what the proxy wrote is blank."""
-        from proxy.grounding.records.clause import Records  # as above
-
         return Records([blank_own_texts(one.content) for one in self.evidence])
 
     @cached_property
     def material(self) -> list[str]:
         """Without what user and system said: of an empty result only the result itself tells."""
         return [one.content for one in self.evidence if one.kind not in ("user", "system")]
-
-    @cached_property
-    def rows(self) -> list[str]:
-        """The rows of tables and members of JSON, with the names of their columns."""
-        return [piece.shown for piece in self._pieces if not piece.prose]
 
     def literal(self, claim: str) -> int | None:
         """The position of the piece that says `claim` word by word, and nothing else; None for a claim of less than three words."""

@@ -11,7 +11,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -22,15 +21,12 @@ from proxy.exchange.fact_checks import KNOWLEDGE_BASE, FactVerdict, Status
 from proxy.exchange.judgements import UNKNOWN_LANGUAGE, Claim, ClaimPair, EvidenceSpan, Judgement, Label, Support
 from proxy.grounding.evidence.gathering import EvidenceBase
 from proxy.grounding.judging.grounder import Grounder
+from proxy.grounding.knowledge.conflicts import MAX_FACTS, FactMatter, exchanges_of, in_the_facts_words, matter_of, shown, subject_names
 from proxy.language.detection import language
 from proxy.ports import KnowledgeBase, Verifier
 from proxy.ports.deadline import within
 from proxy.ports.facts import Fact, FactHit
 from proxy.ports.judge import JudgeSession
-
-if TYPE_CHECKING:
-    from proxy.grounding.knowledge.conflicts import FactMatter
-
 
 log = logging.getLogger("groundwire.knowledge")
 
@@ -144,8 +140,6 @@ class KnowledgeChecker:
         found[one.claim] = replace(await self._judged(one, now), version=version)
 
     async def _judged(self, one: _Retrieved, now: float) -> FactVerdict:
-        from proxy.grounding.knowledge.conflicts import MAX_FACTS
-
         claim, tongue = one.claim, one.language
         chosen = [(hit, matter) for hit, matter in one.matters if hit.score >= MIN_SCORE or matter.likely_subject]
         holding = [pair for pair in chosen if pair[0].fact.holds_at(now)][:MAX_ASKED]
@@ -171,8 +165,6 @@ class KnowledgeChecker:
 
     async def _ask(self, claim: str, hit: FactHit, matter: FactMatter, tongue: str) -> Judgement:
         """The verifier's word on a claim by one fact; its numbers that agree with the fact's stand there as the fact writes them."""
-        from proxy.grounding.knowledge.conflicts import in_the_facts_words
-
         fact = hit.fact
         base = EvidenceBase([Evidence(fact.text, fact.source, "knowledge")])
         text = in_the_facts_words(claim, fact.text, tongue) if matter.likely_subject and not matter.lacks else claim
@@ -180,8 +172,6 @@ class KnowledgeChecker:
 
     async def _matter(self, claim: str, hit: FactHit, matter: FactMatter, judgement: Judgement, tongue: str) -> FactMatter:
         """`matter`, with the value that the fact has in place of one of the claim's, where the verifier shows that only that differs."""
-        from proxy.grounding.knowledge.conflicts import exchanges_of, shown, subject_names
-
         decided = matter.conflict is not None and judgement.label == "contradicted"
         if decided:
             return matter
@@ -203,8 +193,6 @@ class KnowledgeChecker:
 
 def _retrieved(claims: Sequence[str], every: Sequence[Sequence[FactHit]], tongue: str) -> list[_Retrieved]:
     """How the facts that were found for each claim bear on it; 0.2 ms a fact."""
-    from proxy.grounding.knowledge.conflicts import matter_of
-
     found = []
     for claim, hits in zip(claims, every, strict=True):
         spoken = tongue or language(claim)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from proxy.grounding.records.cells import Table, boolean_of, concepts_of, listed, states_of, tokens
 from proxy.grounding.records.clause import MAX_EXTRA_WEAK, Clause, Finding, is_name, spoken_states
-from proxy.grounding.values.cues import DIFFERENCE, MEAN, SUM
+from proxy.grounding.values.arithmetic import DIFFERENCE, MEAN, SUM
 from proxy.language.number_words import ordinal_value
 from proxy.language.quantities import Quantity, agrees
 

@@ -1,4 +1,8 @@
-"""Which paths below ``/v1`` a route serves: each in one spelling, a dialect's through the policy, others only where it passes them on.
+"""Who may use which route, and which paths below ``/v1`` it serves: client keys; a dialect's paths, others where it passes them on.
+
+With ``keys:`` in config.yaml a request needs one of them; they are stored as SHA-256 (a key has 256 random bits, so a slow hash would add
+nothing). Without, a client is told from another by the hash of its ``Authorization``. A key in ``x-api-key`` is the same client's as that
+key behind ``Bearer``.
 
 What a proxy reads as one path and the server behind it as another gets around every policy; so a path that could be spelled otherwise is
 refused, and what is forwarded is the very text that was looked at. RFC 3986 sections 2.3 and 6.2.2 say what can be spelled otherwise.
@@ -6,13 +10,73 @@ refused, and what is forwarded is the very text that was looked at. RFC 3986 sec
 
 from __future__ import annotations
 
+import hashlib
 import re
-from typing import Literal
+import secrets
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import quote, unquote
 
 from msgspec import Struct
 
-from proxy.errors import ConfigError, InvalidRequest, NotFound, PolicyNotAllowed, ProxyError
+from proxy.errors import ConfigError, InvalidApiKey, InvalidRequest, NotFound, PolicyNotAllowed, ProxyError
+
+if TYPE_CHECKING:
+    from proxy.config.settings import KeySettings
+
+ANONYMOUS = "anonymous"
+_REMEMBERED_CHARS = 512
+"""Longest key whose hash is kept: no key is as long, and what a client may send is."""
+
+
+def new_key() -> tuple[str, str]:
+    """A fresh key and its SHA-256 in hex."""
+    key = "gw-" + secrets.token_urlsafe(32)
+    return key, hashlib.sha256(key.encode()).hexdigest()
+
+
+class Clients:
+    """Tells clients apart."""
+
+    def __init__(self, keys: Sequence[KeySettings]) -> None:
+        self._keys = {key.sha256.lower(): key for key in keys}
+        self.keyed = bool(keys)
+        """Whether a client needs a key of this server's."""
+
+    def identify(self, sent: Sequence[tuple[str, str]], route: str | None, form: str = "Authorization: Bearer KEY") -> str:
+        """Whose request this is, for route prefix `route` (None for what is no route's); `sent` are the headers with its keys, the one that
+        counts most first, `form` how a key is to be sent. Raises `InvalidApiKey`, `PolicyNotAllowed`.
+        """
+        credentials = [value if name == "authorization" else f"Bearer {value}" for name, value in sent if value]
+        if not self._keys:
+            return f"auth:{_sha256(credentials[0])[:16]}" if credentials else ANONYMOUS
+        key = next((known for given in credentials if (known := self._known(given)) is not None), None)
+        if key is None:
+            # Client libraries look for these words to raise their own authentication error.
+            wrong, missing = "this key is not known here", f"a key is needed: send it as '{form}'"
+            message = f"Incorrect API key provided: {wrong if credentials else missing}"
+            raise InvalidApiKey(message)
+        if route is not None and key.routes and route not in key.routes:
+            raise PolicyNotAllowed(f"the key {key.name!r} may not use this route")
+        return key.name
+
+    def _known(self, credential: str) -> KeySettings | None:
+        scheme, _, token = credential.partition(" ")
+        return self._keys.get(_sha256(token.strip())) if scheme.lower() == "bearer" else None
+
+
+def _sha256(text: str) -> str:
+    return _remembered(text) if len(text) <= _REMEMBERED_CHARS else _hashed(text)
+
+
+def _hashed(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+_remembered = lru_cache(maxsize=256)(_hashed)
+"""A client sends the same key with each request."""
+
 
 Passthrough = tuple[str, ...] | Literal["none"] | None
 """A route's ``passthrough:`` - names of `PASSED`, or other paths below ``/v1``; None for the default."""
