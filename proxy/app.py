@@ -32,9 +32,8 @@ from proxy.config.settings import (
 )
 from proxy.errors import ConfigError, NotFound, StoreUnavailable
 from proxy.grounding.judging.judges import make_judge
-from proxy.models.deferred import DeferredModels
 from proxy.models.knowledge.bases import FolderKnowledgeBases
-from proxy.models.making import make_embedder, make_models, make_verifiers
+from proxy.models.making import DeferredModels, make_embedder, make_models, make_verifiers
 from proxy.models.tokens.counter import TiktokenCounter
 from proxy.observe import logs
 from proxy.observe.finished import LogLine, clipped

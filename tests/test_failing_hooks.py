@@ -14,7 +14,7 @@ import pytest
 from msgspec.structs import asdict, replace
 
 from proxy import offloop
-from proxy.context.archive_reader import READ_ARCHIVE
+from proxy.context.archive import READ_ARCHIVE
 from proxy.context.passages import RETRIEVAL_TOOLS
 from proxy.exchange import Answer, Choice, CompressionResult, Evidence, Exchange, JudgeUse, Sentence, ToolCall, ToolSelection, Verdict
 from proxy.pipeline import Pipeline

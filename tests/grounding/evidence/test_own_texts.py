@@ -5,7 +5,7 @@ import pytest
 from proxy.context.archive import READ_ARCHIVE, reference
 from proxy.context.edits import NOTE
 from proxy.context.faithful import CONTEXT_FAITHFUL_SYSTEM_SUFFIX
-from proxy.context.summaries.message import summary_message
+from proxy.context.summaries.lines import summary_message
 from proxy.exchange import Message
 from proxy.grounding.evidence.gathering import EvidenceBase, gather
 from proxy.grounding.evidence.pieces import own_texts

@@ -24,8 +24,8 @@ import orjson
 from msgspec import Struct
 
 from proxy.context.passages import is_retrieval_tool
-from proxy.language.by_text import by_text
 from proxy.language.json.fingerprint import normalised, normalised_text
+from proxy.language.lru import by_text
 from proxy.stages.reflection.failures.steps import AgentTurn, CalledTool
 from proxy.stages.reflection.signals.chunks import chunks_of
 from proxy.stages.reflection.signals.tool_names import IDLE, PACED, is_of, reads
