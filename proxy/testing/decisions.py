@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from proxy.config.decisions import Shape
+from proxy.config.upstreams import Shape
 from proxy.errors import InvalidRequest
 from proxy.ports.decisions import Answer, Decision, Question
 from proxy.testing.upstream import ReceivedCall, ScriptedReply, raw, reply
