@@ -64,7 +64,7 @@ _ARCHIVE_FRAME = re.compile(r"^\[page \d+ of \d+\]\n|^(?:Error: |There is no suc
 _PASSAGE_MARK = re.compile(r"## .{1,200}|### (?:Passage|Pasaje) \d.{0,1000}|(?:Question|Frage|Pregunta):?")
 
 
-class Located(Evidence, frozen=True):
+class LocatedEvidence(Evidence, frozen=True):
     """Evidence of which it is known where it stands in its message."""
 
     message_start: int | None = None
@@ -151,7 +151,7 @@ def _located(evidence: Evidence, said: Sequence[str], places: dict[int, InOrder]
     if start < 0:
         return evidence
     fields = {name: getattr(evidence, name) for name in Evidence.__struct_fields__}
-    return Located(**fields, message_start=start)
+    return LocatedEvidence(**fields, message_start=start)
 
 
 def _rest(
@@ -164,7 +164,7 @@ def _rest(
         return
     source = str(message.get("name") or names.get(str(message.get("tool_call_id"))) or "") if kind == "tool_result" else ""
     rules = tuple(rule for rule in _RULES if rule in text) if kind in ("user", "system") else ()
-    yield Located(text, source, kind, i, message_start=None if i is None else 0, apart=(*rules, *inside), place=place)
+    yield LocatedEvidence(text, source, kind, i, message_start=None if i is None else 0, apart=(*rules, *inside), place=place)
 
 
 _KINDS: Mapping[str, Literal["tool_result", "user", "system"]] = {
@@ -247,7 +247,7 @@ class EvidenceBase:
         return len(self.sentences)
 
     @cached_property
-    def said(self) -> StatedValues:
+    def stated(self) -> StatedValues:
         """All of it, to look values up in; the user's questions, too."""
         return StatedValues([without_own_texts(one.content) for one in self.evidence])
 
@@ -280,9 +280,9 @@ class EvidenceBase:
         """Where a piece stands: the text as it is there, with its offsets."""
         piece, one = self._pieces[position], self.evidence[self._owner[position]]
         text = one.content[piece.start : piece.end]
-        begins = one.message_start if isinstance(one, Located) else None
+        begins = one.message_start if isinstance(one, LocatedEvidence) else None
         placed = None if begins is None else begins + piece.start
-        source = one.source or (one.place if isinstance(one, Located) else "")
+        source = one.source or (one.place if isinstance(one, LocatedEvidence) else "")
         return EvidenceSpan(text, piece.start, piece.end, source, one.kind, one.message_index, placed, piece.opinion)
 
     def search(self, claim: str, similarity: Similarity | None = None, budget_chars: int = EVIDENCE_CHARS) -> Selection:
@@ -371,7 +371,7 @@ _texts: LRU[ReadText] = LRU(KEPT_CHARS, lambda text: text.chars)
 
 def _known(evidence: Evidence, content: str) -> ReadText:
     """What an evidence says: as it was read before, if it was."""
-    apart = evidence.apart if isinstance(evidence, Located) else ()
+    apart = evidence.apart if isinstance(evidence, LocatedEvidence) else ()
     author: Author | None = evidence.kind if evidence.kind == "user" or evidence.kind == "system" else None
     key = (content, author, apart)
     found = _texts.get(key)

@@ -100,10 +100,10 @@ def _code(text: str) -> Iterator[EvidencePiece]:
     start = at = 0
     for line in text.split("\n"):
         if at > start and at + len(line) - start > CODE_CHARS:
-            yield from _kept(limited(text, start, at))
+            yield from _with_words(limited(text, start, at))
             start = at
         at += len(line) + 1
-    yield from _kept(limited(text, start, len(text)))
+    yield from _with_words(limited(text, start, len(text)))
 
 
 def _prose(text: str, start: int, end: int) -> list[EvidencePiece]:
@@ -114,12 +114,12 @@ def _prose(text: str, start: int, end: int) -> list[EvidencePiece]:
         if fed + _FED_CHARS >= end:
             sentences.append(splitter.flush())
         for sentence in sentences:
-            found += _kept(limited(text, at, at + len(sentence)))
+            found += _with_words(limited(text, at, at + len(sentence)))
             at += len(sentence)
     return found
 
 
-def _kept(pieces: Sequence[EvidencePiece]) -> list[EvidencePiece]:
+def _with_words(pieces: Sequence[EvidencePiece]) -> list[EvidencePiece]:
     """Those that say anything: no rules, bare tags or white space."""
     return [piece for piece in pieces if _WORD.search(piece.shown) and not _MARK.fullmatch(piece.shown)]
 

@@ -246,7 +246,7 @@ Cut = Callable[[str], list[EvidencePiece]]
 class _Member(Struct, frozen=True):
     """A plain value of an object."""
 
-    said: str
+    text: str
     start: int
     end: int
     run: int
@@ -354,17 +354,17 @@ class _Reader:
             run += len(self.found) > before
             if said is not None and said.strip():
                 values.append(_Member(said, begin, self._at, run))
-        plain = not nested and len(self.found) == first and sum(len(value.said) + 2 for value in values) <= MAX_PIECE_CHARS // 2
+        plain = not nested and len(self.found) == first and sum(len(value.text) + 2 for value in values) <= MAX_PIECE_CHARS // 2
         if plain and name:
             self._last = start, self._at
-            return ", ".join(value.said for value in values) or None
+            return ", ".join(value.text for value in values) or None
         self.found += _of_members("", _of_list(name, values))
         return None
 
 
 def _of_list(name: str, values: Sequence[_Member]) -> list[_Member]:
     """The plain values of a list that has too many of them, or others too: the name once, then the values."""
-    return [_Member(f"{name}: {v.said}" if name and not i else v.said, v.start, v.end, v.run) for i, v in enumerate(values)]
+    return [_Member(f"{name}: {v.text}" if name and not i else v.text, v.start, v.end, v.run) for i, v in enumerate(values)]
 
 
 def places(literal: str) -> Callable[[int], int]:
@@ -381,7 +381,7 @@ def places(literal: str) -> Callable[[int], int]:
 def _of_members(name: str, members: Sequence[_Member]) -> Iterator[EvidencePiece]:
     """The members as pieces of at most `MAX_PIECE_CHARS`; those behind the first begin with the object's first member, as its name."""
     prefix = f"{name}." if name else ""
-    said = [f"{prefix}{member.said}"[:MAX_PIECE_CHARS] for member in members]
+    said = [f"{prefix}{member.text}"[:MAX_PIECE_CHARS] for member in members]
     at = 0
     while at < len(members):
         head = [said[0][: MAX_PIECE_CHARS // 3]] if at else []

@@ -141,7 +141,7 @@ def compare(one: OpenClaim, base: EvidenceBase, thresholds: ClaimThresholds) -> 
     elif one.decision is None or (one.decision.by == "model" and not (one.support and one.support.decides)):
         one.differs = _differing(one, base)
         if one.differs is not None and one.support is not None:
-            one.swaps = swaps(one.claim.text, one.sentences(base), base.said, one.language, one.claim.asked)
+            one.swaps = swaps(one.claim.text, one.sentences(base), base.stated, one.language, one.claim.asked)
 
 
 def _plain(one: OpenClaim, base: EvidenceBase, thresholds: ClaimThresholds) -> ClaimDecision | None:
@@ -163,12 +163,12 @@ def _comparable(one: OpenClaim, base: EvidenceBase) -> bool:
     """Whether the values of a claim can be compared with all that was said: the number of both is bounded, so that the work is."""
     check()
     text = one.claim.text
-    return not base.said.whole or base.said.room_for(text, len(read_quantities(text, one.language).numbers))
+    return not base.stated.whole or base.stated.room_for(text, len(read_quantities(text, one.language).numbers))
 
 
 def _differing(one: OpenClaim, base: EvidenceBase) -> Slot | None:
     """Where the nearest evidence has another value than the claim."""
-    return slot(one.claim.text, one.sentences(base), base.said, one.language, one.claim.asked) if _comparable(one, base) else None
+    return slot(one.claim.text, one.sentences(base), base.stated, one.language, one.claim.asked) if _comparable(one, base) else None
 
 
 # ---- what the verifier says ----
@@ -217,7 +217,7 @@ def conclude(one: OpenClaim, base: EvidenceBase, thresholds: ClaimThresholds, si
 
 
 def _left(one: OpenClaim, base: EvidenceBase, thresholds: ClaimThresholds, similarity: float, gain: float) -> ClaimDecision:
-    if base.said.whole and not _comparable(one, base):
+    if base.stated.whole and not _comparable(one, base):
         return ClaimDecision("unsure", "model", reason=TOO_MANY)
     if one.support is None:
         return _worked_out(one, base) or ClaimDecision("unsupported", "model", reason="no_evidence")
@@ -258,14 +258,14 @@ def _opinion(support: Support, thresholds: ClaimThresholds) -> Label:
 
 def _worked_out(one: OpenClaim, base: EvidenceBase) -> ClaimDecision | None:
     """Unsure, where all numbers of a claim that nobody has said may be worked out of those that were: it need not be unsupported."""
-    said, text, asked, language = base.said, one.claim.text, one.claim.asked, one.language
-    numbers = unsaid_numbers(text, said, language) if said.whole else []
-    if not numbers or missing_names(text, said, language):
+    stated, text, asked, language = base.stated, one.claim.text, one.claim.asked, one.language
+    numbers = unsaid_numbers(text, stated, language) if stated.whole else []
+    if not numbers or missing_names(text, stated, language):
         return None
     if len(numbers) > MAX_RECOMPUTED:
         return ClaimDecision("unsure", "recomputed", reason=TOO_MANY)
     every = read_quantities(text, language).numbers
-    possible = all(is_derived(number, text, asked, said.quantities, said.texts, every) for number in numbers)
+    possible = all(is_derived(number, text, asked, stated.quantities, stated.texts, every) for number in numbers)
     return ClaimDecision("unsure", "recomputed", reason="may be worked out of what was said") if possible else None
 
 

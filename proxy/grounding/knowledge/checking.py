@@ -159,7 +159,7 @@ class KnowledgeChecker:
         for i, found in zip(likely, exchanged, strict=True):
             matters[i] = found
         asked = [
-            Asked(hit, matter, judgement, hit.fact.holds_at(now)) for ((hit, _), judgement), matter in zip(pairs, matters, strict=True)
+            AskedFact(hit, matter, judgement, hit.fact.holds_at(now)) for ((hit, _), judgement), matter in zip(pairs, matters, strict=True)
         ]
         return decide(asked, self._min_support, self._min_contradiction)
 
@@ -254,7 +254,7 @@ SURE = 0.8
 support; of 86 true ones 2."""
 
 
-class Asked(Struct, frozen=True):
+class AskedFact(Struct, frozen=True):
     """A fact that the verifier was asked about."""
 
     hit: FactHit
@@ -264,7 +264,7 @@ class Asked(Struct, frozen=True):
     """Whether it holds now."""
 
 
-def decide(asked: Sequence[Asked], min_support: float, min_contradiction: float) -> FactVerdict:
+def decide(asked: Sequence[AskedFact], min_support: float, min_contradiction: float) -> FactVerdict:
     """The verdict of facts that are not all errors, without its version. `asked` is in the order of the search."""
     now = [one for one in asked if one.holds]
     agreeing = [one for one in now if not (one.matter.conflict and one.matter.conflict.shown)]
@@ -283,13 +283,13 @@ def decide(asked: Sequence[Asked], min_support: float, min_contradiction: float)
     return _undecided(now)
 
 
-def _bears_on(one: Asked) -> bool:
+def _bears_on(one: AskedFact) -> bool:
     """Whether a fact is of the claim's subject, and lacks none of its numbers, dates, units and names."""
     same = one.matter.same_subject or (one.matter.likely_subject and not one.matter.one_language)
     return same and not one.matter.lacks
 
 
-def _speaks_against(one: Asked, min_support: float, min_contradiction: float) -> bool:
+def _speaks_against(one: AskedFact, min_support: float, min_contradiction: float) -> bool:
     """Whether a fact says something else in the place of the claim's words, or the verifier has hardly a doubt that it does."""
     if one.matter.conflict is not None and one.matter.conflict.shown:
         return True
@@ -300,7 +300,7 @@ def _speaks_against(one: Asked, min_support: float, min_contradiction: float) ->
     return one.matter.same_matter and one.matter.settles and _contradiction(one) >= max(READ, min_contradiction)
 
 
-def _undecided(now: Sequence[Asked]) -> FactVerdict:
+def _undecided(now: Sequence[AskedFact]) -> FactVerdict:
     """Doubtful is only what conflicts with a fact in its own language; what the facts merely do not say is not known."""
     if (differing := _best([one for one in now if _may_differ(one)])) is not None:
         return _verdict("SUSPICIOUS", differing, "values_differ")
@@ -310,26 +310,26 @@ def _undecided(now: Sequence[Asked]) -> FactVerdict:
     return FactVerdict("UNKNOWN", reason="other_matter" if about else "no_fact")
 
 
-def _may_differ(one: Asked) -> bool:
+def _may_differ(one: AskedFact) -> bool:
     """Whether a fact in the claim's language has another value, and the words or the verifier say that it is in its place."""
     conflict = one.matter.conflict
     return conflict is not None and one.matter.one_language and (conflict.plain or _contradiction(one) >= DOUBT)
 
 
-def _best(asked: Sequence[Asked]) -> Asked | None:
+def _best(asked: Sequence[AskedFact]) -> AskedFact | None:
     """The nearest fact; the earlier of equals."""
     return max(asked, key=lambda one: one.hit.score, default=None)
 
 
-def _support(one: Asked) -> float:
+def _support(one: AskedFact) -> float:
     return one.judgement.score or 0.0
 
 
-def _contradiction(one: Asked) -> float:
+def _contradiction(one: AskedFact) -> float:
     return one.judgement.contradiction or 0.0
 
 
-def _verdict(status: Status, one: Asked, reason: str) -> FactVerdict:
+def _verdict(status: Status, one: AskedFact, reason: str) -> FactVerdict:
     fact, support, contradiction = one.hit.fact, _support(one), _contradiction(one)
     shown = one.matter.conflict.shown if one.matter.conflict else 0.0
     confidence = {"VALID": support, "INVALID": max(contradiction, shown)}.get(status, max(support, contradiction))
