@@ -39,7 +39,7 @@ from proxy.models.verifier.verifier import LocalVerifiers
 
 Figures = dict[str, tuple[int, int]]
 STATEMENTS, DETECTING = "proxy.grounding.clashes.statements.", "proxy.grounding.clashes.detecting."
-VALUES, SIGNALS = "proxy.grounding.values.", "proxy.stages.reflection.signals."
+VALUES, REFLECTION = "proxy.grounding.values.", "proxy.stages.reflection."
 NEVER = re.compile(r"(?!x)x")
 
 
@@ -81,9 +81,9 @@ PACKS: Sequence[Pack] = (
     *each("clash", STATEMENTS + "cues", is_question=False, is_hypothetical=False, is_update=False, other_person=""),
     *each("clash", DETECTING + "detection", _declared=None, _made=None, _two_values=None, _loved_and_hated=None),
     *each("clash", DETECTING + "certainty", speaks_in_earnest=True, is_staged=False, _something_new=False),
-    *each("corrections", SIGNALS + "corrections", _override=None, _rejected=None, _as_a_whole=None, _HIDDEN=NEVER),
-    *each("results", SIGNALS + "result_text", COMPLAINT=NEVER, _SHELL=NEVER, _PROGRAM=NEVER, _HTTP_ERROR=NEVER, _BUILD=NEVER),
-    *each("results", SIGNALS + "result_json", _process=None, _flagged=None, _envelope=None, _detailed=None, _unwrapped=None),
+    *each("corrections", REFLECTION + "signals.corrections", _override=None, _rejected=None, _as_a_whole=None, _HIDDEN=NEVER),
+    *each("results", REFLECTION + "result_text", _SHELL=NEVER, _HTTP_ERROR=NEVER, _BUILD=NEVER, _marked_up=None, _thrown=None),
+    *each("results", REFLECTION + "results", _process=None, _flagged=None, _envelope=None, _detailed=None, _unwrapped=None),
     *each("answers", VALUES + "recomputing", calculation=None, derived=False, follows=False),
     *each("answers", VALUES + "swaps", swaps=[]),
 )

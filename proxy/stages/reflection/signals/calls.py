@@ -16,9 +16,10 @@ from proxy.exchange import Tool
 from proxy.language.json.fingerprint import described, fingerprint, identifier
 from proxy.language.lru import LRU
 from proxy.ports.failure_kinds import Failure, Severity
+from proxy.stages.reflection.error_kinds import ToolFailure
 from proxy.stages.reflection.failures import adjustments
 from proxy.stages.reflection.failures.steps import CalledTool
-from proxy.stages.reflection.signals.results import ToolFailure, read_result
+from proxy.stages.reflection.results import read_result
 from proxy.stages.reflection.signals.scores import RetrievalScore, score_in, threshold_in
 
 _SEVERE: Mapping[str, Severity] = {

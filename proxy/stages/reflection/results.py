@@ -1,122 +1,103 @@
-"""Whether a tool's result in JSON reports that the tool failed, judged by its top-level fields. Part of
-`proxy.stages.reflection.signals.results`.
+"""Whether the tool failed, told from its result: a result's text in, a `ToolFailure` or None out. Pure.
+
+Precision goes before recall: normal output that contains the word "error" is no failure. JSON is judged by its top-level fields, other text
+by its form (`result_text`); `error_kinds` then says what kind of failure it is. A tool that ran and reports on its subject has not failed:
+tests that fail, findings of a linter, a log full of errors, a job whose state is "failed". A build that breaks has failed: it made nothing.
 
 An error envelope says that there is an error and little else: a flag (``isError``, ``success``, ``ok``), an HTTP status, an exit code, an
 error with a message, a code, details. A record about something (a ticket, a job, a line of a log) has fields of its own beside its
 ``error``, and is content; so are lists of records, and ``error`` fields that say that there is none.
+
+Bounded: the first 4,000 and the last 2,000 characters of text are looked at, JSON is parsed below 200,000 characters.
 """
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
-from proxy.stages.reflection.signals.result_text import is_report, read_text
-from proxy.stages.reflection.signals.result_words import EXCEPTION, ToolFailure, classify, code_name, is_specific, seconds
+from proxy.context.passages.empty_results import is_empty_json, is_empty_text
+from proxy.stages.reflection.error_kinds import EXCEPTION, ToolFailure, classify, code_name, seconds
+from proxy.stages.reflection.result_text import MAX_SENTENCE_CHARS, is_report, read_text
 
+MAX_JSON_CHARS = 200_000
+MAX_REPR_CHARS = 4_000
 MAX_FIELDS = 48
 """An envelope has few; an object with more is a record."""
 MAX_DEPTH = 3
 MAX_OTHERS = 2
 """Fields of its own that an envelope may have."""
-MAX_SENTENCE_CHARS = 400
+_TOKEN = re.compile(r"'((?:[^'\\]|\\.)*+)'|\"((?:[^\"\\]|\\.)*+)\"|\b(None|True|False)\b", re.S)
+_LITERALS = {"None": "null", "True": "true", "False": "false"}
+_NOT_JSON = object()
+# fmt: off
 _ERROR = ("error", "errors", "errormessage", "errormessages", "errormsg", "exception", "fault", "fehler", "erreur", "err")
 _MESSAGE = (
-    "message",
-    "msg",
-    "errormessage",
-    "errormsg",
-    "errordescription",
-    "detail",
-    "details",
-    "description",
-    "reason",
-    "title",
-    "nachricht",
-    "meldung",
-    "mensaje",
-    "text",
-    "hint",
-    "info",
+    "message", "msg", "errormessage", "errormsg", "errordescription", "detail", "details", "description", "reason", "title", "nachricht",
+    "meldung", "mensaje", "text", "hint", "info",
 )
-_FLAGS = ("success", "ok", "succeeded", "successful", "exito", "erfolg")
+_FLAGS = ("success", "ok", "succeeded", "successful")
 _STATUS = ("status", "statuscode", "httpstatus", "httpcode", "code", "errorcode", "httpstatuscode", "responsecode", "cod")
 _EXIT = ("exitcode", "returncode", "exitstatus", "returnstatus", "rc", "exit")
-_FAILED_WORDS = frozenset({"error", "failed", "failure", "fail", "fehler", "erreur", "fallido"})
-_NO_ERROR = frozenset({"", "none", "no", "null", "false", "ok", "no error", "noerror", "0", "success", "n/a", "keine", "ninguno", "aucune"})
+_FAILED_WORDS = frozenset(("error", "failed", "failure", "fail", "fehler", "erreur", "fallido"))
+_NO_ERROR = frozenset(("", "none", "no", "null", "false", "ok", "no error", "noerror", "0", "success", "n/a"))
 _ARGUMENT = ("param", "parameter", "field", "argument", "property", "loc", "argumentname")
 _RETRY = {
-    "retryafter": 1.0,
-    "retryafterseconds": 1.0,
-    "retryafters": 1.0,
-    "retryaftersec": 1.0,
-    "retryafterms": 0.001,
-    "retryinseconds": 1.0,
+    **dict.fromkeys(("retryafter", "retryafterseconds", "retryafters", "retryaftersec", "retryinseconds"), 1.0), "retryafterms": 0.001,
 }
 _WRAPPERS = ("result", "output", "content", "response", "text", "body", "message", "toolresult", "data")
-_ENVELOPE = frozenset(
-    {
-        *_ERROR,
-        *_MESSAGE,
-        *_FLAGS,
-        *_STATUS,
-        *_EXIT,
-        *_ARGUMENT,
-        *_RETRY,
-        "iserror",
-        "type",
-        "jsonrpc",
-        "id",
-        "path",
-        "timestamp",
-        "requestid",
-        "traceid",
-        "correlationid",
-        "instance",
-        "stack",
-        "stacktrace",
-        "traceback",
-        "documentationurl",
-        "moreinfo",
-        "help",
-        "helpurl",
-        "suggestion",
-        "name",
-        "kind",
-        "domain",
-        "extensions",
-        "tool",
-        "toolname",
-        "method",
-        "state",
-        "warnings",
-        "metadata",
-        "meta",
-        "cause",
-        "structuredcontent",
-        "apiversion",
-        "estado",
-        "statustext",
-        "subcode",
-        "errorsubcode",
-        "errortype",
-        "innererror",
-        "retryable",
-        "availabletools",
-        "allowed",
-        "validvalues",
-        "note",
-    }
+_BESIDE = (
+    "iserror", "type", "jsonrpc", "id", "path", "timestamp", "requestid", "traceid", "correlationid", "instance", "stack", "stacktrace",
+    "traceback", "documentationurl", "moreinfo", "help", "helpurl", "suggestion", "name", "kind", "domain", "extensions", "tool",
+    "toolname", "method", "state", "warnings", "metadata", "meta", "cause", "structuredcontent", "apiversion", "statustext", "subcode",
+    "errorsubcode", "errortype", "innererror", "retryable", "availabletools", "allowed", "validvalues", "note",
 )
+# fmt: on
+_ENVELOPE = frozenset((*_ERROR, *_MESSAGE, *_FLAGS, *_STATUS, *_EXIT, *_ARGUMENT, *_RETRY, *_BESIDE))
 """Field names, folded, that say nothing of whether there is content."""
-_DATA = ("data", "result", "results", "items", "rows", "ergebnis", "resultado", "content", "body", "output")
+_DATA = ("data", "result", "results", "items", "rows", "content", "body", "output")
 _VERDICTS = frozenset({"valid", "isvalid", "passed", "healthy", "compliant"})
 """A tool that judges its subject has worked."""
 _RPC_CODES = {-32700: "invalid_arguments", -32600: "invalid_arguments", -32601: "not_found", -32602: "invalid_arguments"}
 Fields = Mapping[str, tuple[str, Any]]
 """Folded name to the name as it is and the value."""
+
+
+def read_result(text: str, *, retrieval: bool = False) -> ToolFailure | None:
+    """The failure that a tool's result reports; None where there is none. `retrieval` tools fail too where they find nothing."""
+    value = _parsed(text)
+    found = read_text(text) if value is _NOT_JSON else read_json(value)
+    if found is not None and not (retrieval and found.code == "not_found" and found.status is None and is_empty_text(text)):
+        return found
+    empty = retrieval and (is_empty_text(text) if value is _NOT_JSON else is_empty_json(value))
+    return ToolFailure("empty_result") if empty else None
+
+
+def _parsed(text: str) -> object:
+    """JSON, or an object as Python prints it; `_NOT_JSON` where it is neither, or too long."""
+    if len(text) > MAX_JSON_CHARS or text[:64].lstrip()[:1] not in ("{", "[", '"'):
+        return _NOT_JSON
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError, UnicodeError):
+        pass
+    if len(text) > MAX_REPR_CHARS or not text.lstrip().startswith(("{'", "[{'")):
+        return _NOT_JSON
+    try:
+        return msgspec.json.decode(_TOKEN.sub(_as_json, text))
+    except (msgspec.DecodeError, RecursionError, UnicodeError):
+        return _NOT_JSON
+
+
+def _as_json(found: re.Match[str]) -> str:
+    if found[3]:
+        return _LITERALS[found[3]]
+    return json.dumps((found[1] if found[1] is not None else found[2] or "").replace("\\'", "'"))
 
 
 def read_json(value: object, pointer: str = "", depth: int = 0) -> ToolFailure | None:
@@ -219,18 +200,13 @@ def _with_error(fields: Fields, where: str, status: int | None, others: int, poi
 
 
 def _detailed(fields: Fields, pointer: str, others: int) -> ToolFailure | None:
-    """FastAPI's list of details, an exception as an object, or a lone message that names a kind of failure."""
+    """FastAPI's list of details, or an exception as an object."""
     detail = fields.get("detail", ("", None))[1]
     if isinstance(detail, list) and detail and not others and all(isinstance(d, dict) and "loc" in d and "msg" in d for d in detail):
         return replace(_classified(_message(fields), fields, _join(pointer, "detail")), code="invalid_arguments")
     kind = fields.get("type", ("", None))[1]
     if isinstance(kind, str) and EXCEPTION.fullmatch(kind) and "message" in fields and not others:
         return _classified(_message(fields), fields, _join(pointer, fields["message"][0]))
-    for name in ("message", "detail", "msg", "text"):
-        text = fields.get(name, ("", None))[1]
-        if isinstance(text, str) and text and not others and len(text) <= MAX_SENTENCE_CHARS and is_specific(text):
-            where = _join(pointer, fields[name][0])
-            return _classified(text, fields, where) if read_text(text) else None
     return None
 
 
