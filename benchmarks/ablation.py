@@ -81,7 +81,7 @@ PACKS: Sequence[Pack] = (
     *each("clash", STATEMENTS + "cues", is_question=False, is_hypothetical=False, is_update=False, other_person=""),
     *each("clash", DETECTING + "detection", _declared=None, _made=None, _two_values=None, _loved_and_hated=None),
     *each("clash", DETECTING + "certainty", speaks_in_earnest=True, is_staged=False, _something_new=False),
-    *each("corrections", REFLECTION + "signals.corrections", _override=None, _rejected=None, _as_a_whole=None, _HIDDEN=NEVER),
+    *each("corrections", REFLECTION + "corrections", _override=None, _rejected=None, ASIDE=NEVER, TASK=NEVER, _HIDDEN=NEVER),
     *each("results", REFLECTION + "result_text", _SHELL=NEVER, _HTTP_ERROR=NEVER, _BUILD=NEVER, _marked_up=None, _thrown=None),
     *each("results", REFLECTION + "results", _process=None, _flagged=None, _envelope=None, _detailed=None, _unwrapped=None),
     *each("answers", VALUES + "recomputing", calculation=None, derived=False, follows=False),
@@ -151,8 +151,8 @@ async def corrections() -> Figures:
         if row["split"] in ("test", "unseen") and row["label"] == "override":
             count(figures, f"{row['split']}, tools and numbers", messages._parameters(messages.detector(row)) == messages._expected(row))
     for source in messages.SOURCES:
-        for id_, text, said, tools in messages.messages(source):
-            found = messages.read_correction(text, tools=tools, said=said) is not None
+        for id_, text, tools in messages.messages(source):
+            found = messages.read_correction(text, tools) is not None
             count(figures, "chats, found" if labels.get(id_) else "chats, false", found)
     return figures
 

@@ -11,10 +11,10 @@ from typing import Any
 
 from proxy.language.json.fingerprint import fingerprint, identifier
 from proxy.ports.failure_kinds import Failure, Severity
+from proxy.stages.reflection.corrections import Correction, read_correction
 from proxy.stages.reflection.failures import adjustments
 from proxy.stages.reflection.failures.steps import AgentTurn
 from proxy.stages.reflection.signals.calls import action_of, refs_of
-from proxy.stages.reflection.signals.corrections import Correction, read_correction
 from proxy.stages.reflection.signals.loops import Loop
 
 _SEVERE: Mapping[str, Severity] = {"alternating": "high", "no_progress": "high", "same_chunks": "low"}
@@ -50,7 +50,7 @@ def corrections(turns: Sequence[AgentTurn], tools: Sequence[str]) -> list[Failur
     found = []
     for before, turn in itertools.pairwise(turns):
         if turn.role == "user" and before.role == "assistant":
-            read = read_correction(turn.text, tools=tools, said=before.text)
+            read = read_correction(turn.text, tools)
             if read is not None:
                 found.append(_of_correction(read, turn, before))
     return found
@@ -70,7 +70,7 @@ def _of_correction(read: Correction, turn: AgentTurn, before: AgentTurn) -> Fail
         phase="request",
         subject=tool,
         attempted_action={"kind": "answer", "message": before.message},
-        observed_outcome={"code": read.kind, **({"language": read.language} if read.language else {})},
+        observed_outcome={"code": read.kind},
         recommended_adjustment={"type": "follow_correction", "message": turn.message, **given},
         context_refs=({"kind": "message", "message": turn.message, "span": [start, end]},),
         fingerprint=fingerprint("human_correction", read.kind, tool, given),
