@@ -32,7 +32,7 @@ from benchmarks.long_chats import SHARES, facts_in, long_chats
 from proxy.context.conversation import blocks_of, problems
 from proxy.context.summaries import SummariserOptions
 from proxy.exchange import ContextUse, Exchange
-from proxy.exchange.wishes import Wishes
+from proxy.exchange.output_requirements import OutputRequirements
 from proxy.language.text import split_sentences, text_of
 from proxy.models.tokens.counter import TiktokenCounter
 from proxy.ports import Ports
@@ -77,7 +77,7 @@ async def compressed(tokens: TiktokenCounter, messages: Messages, ratio: float, 
     scratchpad = MemoryScratchpad()
     ports: Ports = make_ports(tokens=tokens, scratchpad=scratchpad)
     exchange = make_exchange(messages, model=MODEL)
-    use = await tokens.count_request(exchange.messages, (), Wishes(), tokens.model(MODEL))
+    use = await tokens.count_request(exchange.messages, (), OutputRequirements(), tokens.model(MODEL))
     window = int(use.used_tokens / FULL)
     await Budget(BudgetOptions(window=window), ports).on_request(exchange)
     fixed = use.components.get("system_instructions", 0)
@@ -301,7 +301,7 @@ async def once(
     """One request that fills `full` of the window; milliseconds of the stage."""
     ports = make_ports(tokens=tokens, **parts)
     exchange = make_exchange(messages, model=MODEL)
-    use = await tokens.count_request(exchange.messages, (), Wishes(), tokens.model(MODEL))
+    use = await tokens.count_request(exchange.messages, (), OutputRequirements(), tokens.model(MODEL))
     await Budget(BudgetOptions(window=int(use.used_tokens / full), reserve_output_tokens=0), ports).on_request(exchange)
     stage = Compression(options, ports)
     started = time.perf_counter()

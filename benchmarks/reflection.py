@@ -40,7 +40,7 @@ from benchmarks.reflection_ways import CLEAN, HARMLESS, KINDS, WAYS, make_task
 from benchmarks.reflection_world import STEP_LIMIT, Agent, Reply, Run
 from proxy.app import App
 from proxy.config.settings import load_settings
-from proxy.exchange.wishes import Wishes
+from proxy.exchange.output_requirements import OutputRequirements
 from proxy.models.tokens.counter import TiktokenCounter
 from proxy.stages.reflection.failures.guidance import OPENING
 from proxy.testing import ReceivedCall, ScriptedUpstream, reply, serving
@@ -83,7 +83,7 @@ class Upstream:
         await reply(said(step, f"call_{agent.run.steps}"))(writer, call)
 
     async def _measure(self, key: str, run: Run, body: Mapping[str, Any]) -> None:
-        use = await self.tokens.count_request(body["messages"], body["tools"], Wishes(), self.tokens.model("gpt-4o"))
+        use = await self.tokens.count_request(body["messages"], body["tools"], OutputRequirements(), self.tokens.model("gpt-4o"))
         run.tokens, run.prompts = run.tokens + use.used_tokens, run.prompts + 1
         block = str(body["messages"][-1].get("content", "")).partition(OPENING)[2]
         if block:

@@ -24,7 +24,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from proxy.exchange.wishes import Wishes
+from proxy.exchange.output_requirements import OutputRequirements
 from proxy.models.tokens.catalogue import bundled_folder
 from proxy.models.tokens.counter import TiktokenCounter
 from proxy.models.tokens.encodings import ESTIMATE, Encodings
@@ -130,7 +130,7 @@ def times(rounds: int, seed: int) -> list[dict[str, Any]]:
     loop = asyncio.new_event_loop()
 
     def counting(counter: TiktokenCounter, messages: Any, offered: Any = ()) -> Callable[[], Any]:
-        return lambda: loop.run_until_complete(counter.count_request(messages, offered, Wishes(), model))
+        return lambda: loop.run_until_complete(counter.count_request(messages, offered, OutputRequirements(), model))
 
     def cold(messages: bytes) -> Callable[[], Any]:
         counter = TiktokenCounter({})

@@ -221,7 +221,7 @@ class App:
             known = ", ".join(f"{route.prefix}/v1" for route in self.routes)
             error = NotFound(f"no route serves {path[:200]}; a client's base_url is this server's address and one of: {known}")
             record_id, method = new_id(time.time()), scope["method"]
-            spoken = DIALECTS.spoken(path.partition("/v1")[2], scope["headers"])
+            spoken = DIALECTS.for_client(path.partition("/v1")[2], scope["headers"])
             await Responder(receive, send).error(error, plain_headers(record_id, "skipped"), spoken.error(error))
             refused = LogLine(id=record_id, status=error.status, verdict="skipped", method=method, path=clipped(path), error=error.code)
             logs.exchange(refused)

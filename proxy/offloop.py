@@ -1,9 +1,10 @@
 """CPU work beside the event loop: no slice on it longer than a few milliseconds, nothing in a thread without end or without a reader.
 
-`aside` runs a piece of work where it stands if its input is small, and in a worker thread if it is large. Size is only a guess: what has
-had its slice of the loop is begun again in a thread. When its caller is cancelled (a stage's time is over, the client has left) the thread
-is told, and so it is when the exchange has used up its processor time (`Allowance`): loops in such work go through `each`, or call `check`,
-and end there. `Breather` is for a loop of many small awaits that never have to wait, and so would never let anybody else in.
+`run_in_thread_if_large` runs a piece of work where it stands if its input is small, and in a worker thread if it is large. Size is only a
+guess: work that has had its slice of the loop begins again in a thread. When its caller is cancelled (a stage's time is over, the client
+has left) the thread is told, and so it is when the exchange has used up its processor time (`Allowance`): loops in such work go through
+`each`, or call `check`, and end there. `Breather` is for a loop of many small awaits that never have to wait, and so would never let
+anybody else in.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ _allowance: ContextVar[Allowance | None] = ContextVar("allowance", default=None)
 
 @contextmanager
 def allowed(allowance: Allowance) -> Iterator[None]:
-    """What `aside` does within, and in tasks that are begun within, is taken from `allowance`."""
+    """What `run_in_thread_if_large` does within, and in tasks that are begun within, is taken from `allowance`."""
     token = _allowance.set(allowance)
     try:
         yield
@@ -138,7 +139,7 @@ class _Work(Struct):
             raise _Spent
 
 
-async def aside(size: int, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+async def run_in_thread_if_large(size: int, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """What `work` returns, run in a thread where `size` (characters, or bytes) is `LARGE`, or where it turns out to take long.
 
     It must not touch what belongs to the loop, and must not mind being begun twice. Raises `OverBudget` where the exchange's processor
@@ -166,7 +167,7 @@ async def aside(size: int, work: Callable[P, T], *args: P.args, **kwargs: P.kwar
 
 
 def check() -> None:
-    """In work of `aside`: raises where its caller has gone, or its time is over. Anywhere else nothing; 50 ns."""
+    """In work of `run_in_thread_if_large`: raises where its caller has gone, or its time is over. Anywhere else nothing; 50 ns."""
     if (work := _here.work) is not None:
         work.check()
 
@@ -189,7 +190,7 @@ class Breather:
     def __init__(self) -> None:
         self._since = time.perf_counter()
 
-    async def breathe(self) -> None:
+    async def yield_if_due(self) -> None:
         """Call it once a round."""
         if time.perf_counter() - self._since > SLICE_S:
             await asyncio.sleep(0)

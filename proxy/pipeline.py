@@ -20,7 +20,7 @@ from proxy.errors import INTERRUPTIONS, Overloaded, PolicyBlocked, ProxyError
 from proxy.exchange import CHECKS_CPU_S, QUIET, Exchange, HookMark, Request, Sentence, ToolCall, Verdict, tool_name
 from proxy.exchange.verdicts import UNCHECKED
 from proxy.language.text import replaced
-from proxy.offloop import LARGE, OverBudget, allowed, aside
+from proxy.offloop import LARGE, OverBudget, allowed, run_in_thread_if_large
 from proxy.ports.deadline import within
 from proxy.ports.stage import SentenceStage, Stage, can_answer_tools
 
@@ -40,7 +40,7 @@ def never(_: float) -> bool:
     return False
 
 
-class _Telling:
+class _Background:
     """The hooks that run while the model is asked; they let its request leave first."""
 
     def __init__(self, run: Callable[[], Awaitable[None]]) -> None:
@@ -74,9 +74,9 @@ class Pipeline:
         self.stages = tuple(stages)
         self._retrieval_tools, self._reading_since = tuple(retrieval_tools), reading_since
         requests = [(s, s.on_request) for s in stages if _overrides(s, "on_request")]
-        self._beside = [(s, hook) for s, hook in requests if self.enforces and s.only_tells and s.options.on_error == "open"]
+        self._beside = [(s, hook) for s, hook in requests if self.enforces and s.read_only and s.options.on_error == "open"]
         self._request = [one for one in requests if one not in self._beside]
-        self._telling: dict[str, _Telling] = {}
+        self._background: dict[str, _Background] = {}
         """By exchange."""
         self._forward = sorted(((s, s.on_forward) for s in stages if _overrides(s, "on_forward")), key=lambda one: one[0].measures)
         judging = answer_order(stages)
@@ -89,7 +89,7 @@ class Pipeline:
                 self._own.setdefault(name, []).append(stage)
         self._sentence = [s for s in judging if isinstance(s, SentenceStage) and s.judges_sentences]
         self._release = [s for s in stages if _overrides(s, "release")]
-        self._remembering = [s for s in stages if _overrides(s, "remembers")]
+        self._remembering = [s for s in stages if _overrides(s, "needs_run_identity")]
 
     def judges_answers(self, exchange: Exchange) -> bool:
         """Whether a stage will look at the whole answer."""
@@ -102,9 +102,9 @@ class Pipeline:
         stages = [stage for stage in self._sentence if not self._skipped(stage, exchange)]
         return bool(stages) and all(stage.by_sentence(exchange) for stage in stages)
 
-    def remembers(self, request: Request) -> bool:
+    def needs_run_identity(self, request: Request) -> bool:
         """Whether a stage keeps something of the run of such a request, or goes by what it kept."""
-        return bool(self._remembering) and any(stage.remembers(request) for stage in self._remembering)
+        return bool(self._remembering) and any(stage.needs_run_identity(request) for stage in self._remembering)
 
     def closed(self, exchange: Exchange) -> bool:
         """Whether a stage that looks at answers refuses what it cannot check."""
@@ -147,15 +147,15 @@ class Pipeline:
     async def request(self, exchange: Exchange) -> None:
         """Before the model: all that `begin` begins. Raises `ProxyError`."""
         await self.begin(exchange)
-        await self.told(exchange)
+        await self.wait_for_background(exchange)
 
     async def begin(self, exchange: Exchange) -> None:
         """Before the model. A stage that sets `exchange.answer` answers in its stead: no stage behind it runs. What only tells of the
-        request goes on while the model is asked, until `told`. Raises `ProxyError`.
+        request goes on while the model is asked, until `wait_for_background`. Raises `ProxyError`.
         """
         exchange.retrieval_tools = self._retrieval_tools
         if any(stage.reads_passages and not self._skipped(stage, exchange) for stage in self.stages):
-            found = await aside(exchange.original.size, find_passages, exchange.original.messages, self._retrieval_tools)
+            found = await run_in_thread_if_large(exchange.original.size, find_passages, exchange.original.messages, self._retrieval_tools)
             exchange.evidence = (*exchange.evidence, *found)
             exchange.passages = (*exchange.original.passages, *found)
         if self._request:
@@ -164,28 +164,28 @@ class Pipeline:
             self._withhold(exchange)
         if exchange.answer is None:
             if self._beside:
-                self._telling[exchange.id] = _Telling(partial(self._run_all, self._beside, "request", exchange, whole=True))
+                self._background[exchange.id] = _Background(partial(self._run_all, self._beside, "request", exchange, whole=True))
             await self.forward(exchange)
 
-    def tells(self, exchange: Exchange) -> bool:
+    def is_background_running(self, exchange: Exchange) -> bool:
         """Whether something of what `begin` left running still runs."""
-        telling = self._telling.get(exchange.id)
-        return telling is not None and not telling.task.done()
+        background = self._background.get(exchange.id)
+        return background is not None and not background.task.done()
 
-    def owes(self, exchange: Exchange) -> bool:
-        """Whether `begin` left something running that `told` has still to wait for."""
-        return exchange.id in self._telling
+    def has_background(self, exchange: Exchange) -> bool:
+        """Whether `begin` left something running that `wait_for_background` has still to wait for."""
+        return exchange.id in self._background
 
-    async def told(self, exchange: Exchange) -> None:
+    async def wait_for_background(self, exchange: Exchange) -> None:
         """Wait for what `begin` left running: what it found is in the headers, and before the answer's checks. Raises `ProxyError`."""
-        telling = self._telling.get(exchange.id)
-        if telling is None:
+        background = self._background.get(exchange.id)
+        if background is None:
             return
-        await telling.done()
-        self._telling.pop(exchange.id, None)  # two may have waited
+        await background.done()
+        self._background.pop(exchange.id, None)  # two may have waited
         place = {stage.name: i for i, stage in enumerate(self.stages)}
         exchange.verdicts.sort(key=lambda verdict: place.get(verdict.stage, len(place)))
-        telling.task.result()
+        background.task.result()
 
     async def forward(self, exchange: Exchange) -> None:
         """Before each call of the upstream, on what is sent. Raises `ProxyError`."""
@@ -246,7 +246,7 @@ class Pipeline:
     async def conclude(self, exchange: Exchange) -> None:
         """Everything has left: judge what was not judged on the way. Never raises a `ProxyError`."""
         with suppress(ProxyError):
-            await self.told(exchange)
+            await self.wait_for_background(exchange)
 
     def release(self, exchange: Exchange) -> None:
         """The exchange has ended: its stages let go of it. Never raises."""
@@ -259,9 +259,9 @@ class Pipeline:
 
     def abandon(self, exchange: Exchange) -> None:
         """Nobody waits for what still runs beside it."""
-        telling = self._telling.pop(exchange.id, None)
-        if telling is not None:
-            telling.task.cancel()
+        background = self._background.pop(exchange.id, None)
+        if background is not None:
+            background.task.cancel()
 
     async def sentence(self, exchange: Exchange, sentence: Sentence) -> str:
         """What goes out instead of `sentence` (mostly itself). Raises `PolicyBlocked`."""
@@ -311,7 +311,7 @@ class Pipeline:
         except INTERRUPTIONS:
             raise
         except BaseException as error:  # a stage's bug or a missed deadline is a finding, never a crash
-            exchange.undo(before, prompt=phase != "sentence" and not stage.only_tells)  # another's hook may change it meanwhile
+            exchange.undo(before, prompt=phase != "sentence" and not stage.read_only)  # another's hook may change it meanwhile
             verdict = self._excused(stage, self._failure(stage, phase, exchange, error), started)
         finally:
             exchange.end(before)
@@ -361,7 +361,7 @@ class Pipeline:
 
     @staticmethod
     def _skipped(stage: Stage, exchange: Exchange) -> bool:
-        if stage.folds and exchange.original.held:
+        if stage.shortens_history and exchange.original.server_side_history:
             return True
         return stage.name in exchange.skip or "all" in exchange.skip
 

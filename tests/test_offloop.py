@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from proxy.exchange import Evidence, Request
-from proxy.offloop import LARGE, Abandoned, Allowance, Breather, OverBudget, allowed, aside, check, each
+from proxy.offloop import LARGE, Abandoned, Allowance, Breather, OverBudget, allowed, check, each, run_in_thread_if_large
 from proxy.pipeline import Pipeline
 from proxy.ports.stage import Stage
 from proxy.stages.claims import Claims
@@ -23,7 +23,7 @@ IDLE_WITHIN_S = 0.25
 
 
 async def thread_of(size: int) -> int:
-    return await aside(size, threading.get_ident)
+    return await run_in_thread_if_large(size, threading.get_ident)
 
 
 async def test_what_is_small_runs_where_it_stands() -> None:
@@ -36,9 +36,9 @@ async def test_what_is_large_runs_in_a_thread() -> None:
 
 @pytest.mark.parametrize("size", [0, LARGE])
 async def test_it_returns_and_raises_what_the_work_does(size: int) -> None:
-    assert 3 == await aside(size, int, "3")
+    assert 3 == await run_in_thread_if_large(size, int, "3")
     with pytest.raises(ValueError, match="invalid literal"):
-        await aside(size, int, "x")
+        await run_in_thread_if_large(size, int, "x")
 
 
 async def test_a_thread_ends_when_its_caller_is_cancelled() -> None:
@@ -54,7 +54,7 @@ async def test_a_thread_ends_when_its_caller_is_cancelled() -> None:
 
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.02):
-            await aside(LARGE, work)
+            await run_in_thread_if_large(LARGE, work)
     assert await asyncio.to_thread(ended.wait, 1.0)
 
 
@@ -66,7 +66,7 @@ async def test_work_that_waited_for_a_thread_in_vain_does_not_begin() -> None:
     await asyncio.sleep(0.01)
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.01):
-            await aside(LARGE, begun.append, True)
+            await run_in_thread_if_large(LARGE, begun.append, True)
     go.set()
     await busy
     await asyncio.to_thread(int)
@@ -84,7 +84,7 @@ async def test_a_breather_lets_others_in() -> None:
     other = asyncio.ensure_future(asyncio.sleep(0, turns.append(1)))
     breather, until = Breather(), time.perf_counter() + 10  # seconds: a busy machine may stand still for many slices
     while time.perf_counter() < until and not other.done():
-        await breather.breathe()
+        await breather.yield_if_due()
     assert other.done()
 
 
@@ -141,14 +141,14 @@ def busy(seconds: float, done: list[int]) -> int:
 
 async def test_what_is_small_but_takes_long_is_begun_again_in_a_thread() -> None:
     done: list[int] = []
-    assert threading.get_ident() != await aside(0, busy, 0.03, done)
+    assert threading.get_ident() != await run_in_thread_if_large(0, busy, 0.03, done)
     assert 1 == len(done)
 
 
 async def test_work_past_its_processor_time_ends() -> None:
     whole, done = Allowance(0.02), list[int]()
     with pytest.raises(OverBudget), allowed(whole.part(10)):
-        await aside(LARGE, busy, 10.0, done)
+        await run_in_thread_if_large(LARGE, busy, 10.0, done)
     assert [] == done
     assert whole.over()
 
@@ -156,14 +156,14 @@ async def test_work_past_its_processor_time_ends() -> None:
 async def test_one_stage_cannot_take_what_is_the_exchanges() -> None:
     whole = Allowance(10)
     with pytest.raises(OverBudget), allowed(whole.part(0.02)):
-        await aside(0, busy, 10.0, [])
+        await run_in_thread_if_large(0, busy, 10.0, [])
     with allowed(whole.part(0.5)):
-        await aside(0, busy, 0.001, [])
+        await run_in_thread_if_large(0, busy, 0.001, [])
     assert 0.02 <= whole.spent_s < 5
 
 
 async def test_waiting_takes_no_processor_time() -> None:
     whole = Allowance(0.02)
     with allowed(whole):
-        await aside(LARGE, time.sleep, 0.05)
+        await run_in_thread_if_large(LARGE, time.sleep, 0.05)
     assert not whole.over()

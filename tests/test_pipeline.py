@@ -5,7 +5,7 @@ import pytest
 
 from proxy.errors import ContextLengthExceeded, Overloaded, PolicyBlocked
 from proxy.exchange import Answer, Choice, Evidence, Exchange, Sentence, ToolCall, Verdict
-from proxy.offloop import LARGE, aside, check
+from proxy.offloop import LARGE, check, run_in_thread_if_large
 from proxy.pipeline import Pipeline
 from proxy.ports.stage import SentenceStage, Stage, StageOptions
 from proxy.testing import make_exchange, make_ports
@@ -60,7 +60,7 @@ def spending(options: StageOptions) -> Stage:
             check()
 
     async def hook(self: Stage, exchange: Exchange) -> None:
-        await aside(LARGE, compute)
+        await run_in_thread_if_large(LARGE, compute)
 
     return stage_of(options=options, on_request=hook, on_answer=hook)
 
@@ -321,10 +321,10 @@ async def test_what_only_tells_runs_while_the_model_is_asked_and_stands_in_the_p
         return Verdict("changes", "pass")
 
     exchange = make_exchange()
-    pipeline = Pipeline([stage_of("tells", only_tells=True, on_request=tell), stage_of("changes", on_request=change)])
+    pipeline = Pipeline([stage_of("tells", read_only=True, on_request=tell), stage_of("changes", on_request=change)])
     await pipeline.begin(exchange)
     assert ([], ["changes"]) == (ran, [verdict.stage for verdict in exchange.verdicts])
-    await pipeline.told(exchange)
+    await pipeline.wait_for_background(exchange)
     assert (["told"], ["tells", "changes"]) == (ran, [verdict.stage for verdict in exchange.verdicts])
 
 
@@ -342,10 +342,10 @@ async def test_what_only_tells_and_fails_takes_nothing_back_that_was_done_meanwh
         exchange.facts.clashes = 3
 
     exchange = make_exchange()
-    pipeline = Pipeline([stage_of("tells", only_tells=True, on_request=broken), stage_of("forward", on_forward=forward)])
+    pipeline = Pipeline([stage_of("tells", read_only=True, on_request=broken), stage_of("forward", on_forward=forward)])
     await pipeline.begin(exchange)
     changed.set()
-    await pipeline.told(exchange)
+    await pipeline.wait_for_background(exchange)
     assert ("error", "meanwhile", 3) == (exchange.outcome, exchange.messages[0]["content"], exchange.facts.clashes)
 
 
@@ -354,7 +354,7 @@ async def test_what_only_tells_is_waited_for_where_the_policy_refuses_what_it_ca
         raise RuntimeError
 
     with pytest.raises(PolicyBlocked):
-        await Pipeline([stage_of(options=StageOptions(on_error="closed"), only_tells=True, on_request=broken)]).begin(make_exchange())
+        await Pipeline([stage_of(options=StageOptions(on_error="closed"), read_only=True, on_request=broken)]).begin(make_exchange())
 
 
 async def test_what_only_tells_ends_with_an_exchange_that_nobody_waits_for() -> None:
@@ -367,13 +367,13 @@ async def test_what_only_tells_ends_with_an_exchange_that_nobody_waits_for() -> 
             ended.set()
 
     exchange = make_exchange()
-    pipeline = Pipeline([stage_of(only_tells=True, on_request=tell)])
+    pipeline = Pipeline([stage_of(read_only=True, on_request=tell)])
     await pipeline.begin(exchange)
-    telling = pipeline._telling[exchange.id].task
+    telling = pipeline._background[exchange.id].task
     await asyncio.sleep(0.01)
     pipeline.release(exchange)
     await asyncio.wait((telling,))
-    assert (True, {}) == (ended.is_set(), pipeline._telling)
+    assert (True, {}) == (ended.is_set(), pipeline._background)
 
 
 async def test_an_answer_in_the_models_stead_leaves_nothing_to_tell() -> None:
@@ -384,7 +384,7 @@ async def test_an_answer_in_the_models_stead_leaves_nothing_to_tell() -> None:
         return Verdict("tells", "warn", code="told")
 
     exchange = make_exchange()
-    await Pipeline([stage_of("tells", only_tells=True, on_request=tell), stage_of("answers", on_request=answers)]).request(exchange)
+    await Pipeline([stage_of("tells", read_only=True, on_request=tell), stage_of("answers", on_request=answers)]).request(exchange)
     assert [] == exchange.verdicts
 
 
@@ -399,10 +399,10 @@ async def test_an_answer_that_comes_before_all_is_told_leaves_none_of_it_out() -
         return Verdict("tells", "warn", code="told")
 
     exchange = make_exchange()
-    stages = [stage_of("waits", only_tells=True, on_request=wait), stage_of("tells", only_tells=True, on_request=tell)]
+    stages = [stage_of("waits", read_only=True, on_request=wait), stage_of("tells", read_only=True, on_request=tell)]
     pipeline = Pipeline(stages)
     await pipeline.begin(exchange)
     exchange.answer = Answer((Choice(0, "Paris."),))
     answered.set()
-    await pipeline.told(exchange)
+    await pipeline.wait_for_background(exchange)
     assert ["waits", "tells"] == [verdict.stage for verdict in exchange.verdicts]

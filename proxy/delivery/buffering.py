@@ -11,7 +11,7 @@ from typing import Protocol
 
 from proxy.errors import UpstreamUnreachable
 from proxy.exchange import Answer
-from proxy.offloop import Breather, aside
+from proxy.offloop import Breather, run_in_thread_if_large
 from proxy.ports.upstream import Reply, is_event_stream, limit, read_whole
 from proxy.wire.dialect import AnswerStream, Dialect, StreamPiece
 
@@ -48,13 +48,13 @@ async def read_held(reply: Reply, dialect: Dialect, max_bytes: int) -> BufferedA
     """Read to the end. Raises `UpstreamUnreachable` (also when it is too long to hold, or broke off), `UpstreamTimeout`."""
     if not is_event_stream(reply.headers):
         body = await read_whole(reply, max_bytes)
-        return await aside(len(body), _Body, body, dialect)
+        return await run_in_thread_if_large(len(body), _Body, body, dialect)
     found, breather = _Stream(dialect), Breather()
     async for chunk in reply.chunks():
-        await aside(len(chunk), found.add, chunk)
+        await run_in_thread_if_large(len(chunk), found.add, chunk)
         limit(found.size, max_bytes)
-        await breather.breathe()
-    await aside(found.size, found.end)
+        await breather.yield_if_due()
+    await run_in_thread_if_large(found.size, found.end)
     return found
 
 
@@ -136,7 +136,7 @@ class _Stream:
         pieces = [self._reader.with_usage(piece, others) for piece in pieces if not piece.done]
         if said:
             pieces = self._reader.with_texts(pieces, before, after)
-        return b"".join([*(self._reader.leaving(piece) for piece in pieces), self._reader.end(verdict)])
+        return b"".join([*(self._reader.encode_outgoing(piece) for piece in pieces), self._reader.end(verdict)])
 
     def _as_they_came(self) -> list[StreamPiece]:
         """The events, none of them taken apart."""

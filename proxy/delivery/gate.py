@@ -129,7 +129,7 @@ class Gate:
                 out.append(self._stream.with_refusal(piece, rest[piece.choice]))
                 rest[piece.choice] = ""
             else:
-                out.append(self._stream.leaving(piece))
+                out.append(self._stream.encode_outgoing(piece))
         return out
 
     def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -182,7 +182,7 @@ class Gate:
         breather = Breather()
         for piece in pieces:
             await self._take(piece)
-            await breather.breathe()
+            await breather.yield_if_due()
 
     async def _take(self, piece: StreamPiece) -> None:
         if piece.done:
@@ -191,7 +191,7 @@ class Gate:
             if self._lines and (self._stream.error is not None or all(line.closed for line in self._lines.values())):
                 self._ends.append(piece)  # an error leaves behind the text that came before it
             else:
-                await self.send(self._stream.leaving(piece))
+                await self.send(self._stream.encode_outgoing(piece))
             return
         line = self._lines.get(piece.choice)
         if line is None:
@@ -206,7 +206,7 @@ class Gate:
         elif piece.called and self._closed:  # of an API in which it stands in no order with the text
             self._tail.append(piece)
         else:
-            await self.send(self._stream.leaving(piece))
+            await self.send(self._stream.encode_outgoing(piece))
 
     async def send(self, raw: bytes) -> None:
         """To the client, now."""
@@ -280,7 +280,7 @@ class _Line:
         index = offset = 0
         breather = Breather()
         while (item := await self._queue.get()) is not None:
-            await breather.breathe()
+            await breather.yield_if_due()
             text, final = item
             if not text:
                 await self._gate.release(self._waiting())
@@ -311,7 +311,7 @@ class _Line:
         out: list[tuple[StreamPiece, Leave]] = []
         while self._held and not self._held[0].piece.text:
             piece = self._held.popleft().piece
-            out.append((piece, partial(self._stream.leaving, piece)))
+            out.append((piece, partial(self._stream.encode_outgoing, piece)))
         return out
 
     def _replace(self, length: int, said: str) -> list[tuple[StreamPiece, Leave]]:
@@ -334,7 +334,7 @@ class _Line:
         piece, start, taken = self._drop(length)
         text = piece.text[start : start + taken]
         whole = taken == len(piece.text)
-        return (piece, partial(self._stream.leaving, piece) if whole else partial(self._stream.with_text, piece, text)), taken
+        return (piece, partial(self._stream.encode_outgoing, piece) if whole else partial(self._stream.with_text, piece, text)), taken
 
     def _drop(self, length: int) -> tuple[StreamPiece, int, int]:
         """Remove at most `length` characters of the first held event: the event, where they begin in its text, and how many they are."""

@@ -21,7 +21,7 @@ from proxy.delivery.buffering import BufferedAnswer, Usage, read_held
 from proxy.delivery.tap import Delivery
 from proxy.errors import ProxyError, UpstreamTimeout
 from proxy.exchange import Answer, Message, Verdict
-from proxy.offloop import aside
+from proxy.offloop import run_in_thread_if_large
 from proxy.ports.upstream import Reply, read_whole
 
 log = logging.getLogger("groundwire.hold")
@@ -73,7 +73,7 @@ class _Hold:
                 self._total()
         held, d.reply = self._kept[-1 if exchange.deliver is None else exchange.deliver]
         inline = d.inline() if exchange.inline else None
-        body = await aside(held.size, held.render, exchange.answer, inline, self._others(held))
+        body = await run_in_thread_if_large(held.size, held.render, exchange.answer, inline, self._others(held))
         exchange.timings["after_ms"] = (time.perf_counter() - self._since) * 1000
         await d.leaving()
         if held.streamed:

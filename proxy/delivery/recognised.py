@@ -17,7 +17,7 @@ import orjson
 
 from proxy.errors import PolicyBlocked, UpstreamUnreachable
 from proxy.exchange import Exchange, Verdict
-from proxy.offloop import aside
+from proxy.offloop import run_in_thread_if_large
 from proxy.ports.upstream import Headers, Reply, is_event_stream
 from proxy.wire import sse
 from proxy.wire.dialect import Recogniser
@@ -81,7 +81,7 @@ class Recognised:
             return
         splitter = sse.EventSplitter()
         async for chunk in self._reply.chunks():
-            if made := await aside(len(chunk), self._events, list(splitter.feed(chunk))):
+            if made := await run_in_thread_if_large(len(chunk), self._events, list(splitter.feed(chunk))):
                 yield made
         last = splitter.finish()
         if made := self._events([last] if last is not None else []) + self._written(self._recogniser.end()):
@@ -135,7 +135,7 @@ class Recognised:
                 raise UpstreamUnreachable(f"the upstream's answer is longer than {self._max_bytes} bytes (server.max_answer_bytes)")
             chunks.append(chunk)
         body = b"".join(chunks)
-        return await aside(size, self._answer if self._fine else self._error, body)
+        return await run_in_thread_if_large(size, self._answer if self._fine else self._error, body)
 
     def _answer(self, body: bytes) -> bytes:
         try:

@@ -26,7 +26,7 @@ from msgspec import Struct
 from proxy.delivery.recognised import UNREADABLE, refuse_unreadable
 from proxy.errors import ProxyError, UpstreamUnreachable
 from proxy.exchange import Exchange, Outcome, Verdict
-from proxy.offloop import Breather, aside
+from proxy.offloop import Breather, run_in_thread_if_large
 from proxy.pipeline import Pipeline
 from proxy.ports.upstream import Reply, read_whole
 from proxy.wire import sse
@@ -120,7 +120,7 @@ async def deliver_body(d: Delivery) -> None:
     body = await read_whole(d.reply, d.max_bytes)
     last_byte = time.perf_counter()
     try:
-        exchange.upstream_answer = exchange.answer = await aside(len(body), d.dialect.parse_answer, body)
+        exchange.upstream_answer = exchange.answer = await run_in_thread_if_large(len(body), d.dialect.parse_answer, body)
     except ValueError as error:
         d.unreadable(str(error))
     else:
@@ -135,10 +135,10 @@ async def deliver_body(d: Delivery) -> None:
     if exchange.answer is None:
         await _leave(d, body, last_byte, d.verdict)
         return
-    if not judged and not d.pipeline.owes(exchange):  # nothing to wait for: a task would cost more than what it does
+    if not judged and not d.pipeline.has_background(exchange):  # nothing to wait for: a task would cost more than what it does
         inline = d.inline() if exchange.inline else None
         if inline is not None:
-            body = await aside(len(body), d.dialect.render_answer, body, exchange.answer, exchange.answer, inline)
+            body = await run_in_thread_if_large(len(body), d.dialect.render_answer, body, exchange.answer, exchange.answer, inline)
         await _leave(d, body, last_byte, d.verdict)
         return
     checking = asyncio.create_task(_check(d))
@@ -146,7 +146,7 @@ async def deliver_body(d: Delivery) -> None:
         await asyncio.wait((checking,), timeout=None if exchange.inline else PATIENCE_S)
         if checking.done():
             inline = d.inline() if exchange.inline else None
-            body = await aside(len(body), d.dialect.render_answer, body, exchange.answer, exchange.answer, inline)
+            body = await run_in_thread_if_large(len(body), d.dialect.render_answer, body, exchange.answer, exchange.answer, inline)
             await _leave(d, body, last_byte, d.verdict)
         else:  # nobody waits long for what changes nothing: the record will have it
             await _leave(d, body, last_byte, "pending")
@@ -168,7 +168,7 @@ async def _check(d: Delivery) -> None:
     """Run the checks of an answer that leaves whatever they find: what they refuse can only be recorded."""
     before = d.exchange.answer
     try:
-        await d.pipeline.told(d.exchange)
+        await d.pipeline.wait_for_background(d.exchange)
         await d.pipeline.answer(d.exchange)
     except ProxyError as error:
         log.warning("%s: would be refused, but leaves (tap): %s", d.exchange.id, error.message)
@@ -179,7 +179,7 @@ async def _check(d: Delivery) -> None:
 async def deliver_tap(d: Delivery) -> None:
     """A stream, untouched."""
     stream = d.dialect.stream()
-    await d.responder.start(d.reply.status, d.headers("pending" if d.judged or d.pipeline.tells(d.exchange) else d.verdict))
+    await d.responder.start(d.reply.status, d.headers("pending" if d.judged or d.pipeline.is_background_running(d.exchange) else d.verdict))
     ended = False
     try:
         if d.exchange.inline:
@@ -187,7 +187,7 @@ async def deliver_tap(d: Delivery) -> None:
         else:
             size, breather, whole = 0, Breather(), sse.WholeEvents()
             async for chunk in d.reply.chunks():
-                await breather.breathe()
+                await breather.yield_if_due()
                 size += len(chunk)
                 if size <= d.max_bytes:
                     stream.feed(chunk)
@@ -218,7 +218,7 @@ async def _tap_with_verdict(d: Delivery, stream: AnswerStream) -> bool:
     mark, breather = b"", Breather()
     async for chunk in d.reply.chunks():
         for piece in stream.feed(chunk):
-            await breather.breathe()
+            await breather.yield_if_due()
             if piece.done:
                 mark += piece.raw
             else:

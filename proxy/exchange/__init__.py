@@ -31,6 +31,7 @@ from proxy.exchange.facts import Facts as Facts
 from proxy.exchange.facts import JudgeUse as JudgeUse
 from proxy.exchange.facts import ToolSelection as ToolSelection
 from proxy.exchange.histories import History
+from proxy.exchange.output_requirements import OutputRequirements
 from proxy.exchange.verdicts import OUTCOMES as OUTCOMES
 from proxy.exchange.verdicts import QUIET as QUIET
 from proxy.exchange.verdicts import Found as Found
@@ -40,7 +41,6 @@ from proxy.exchange.verdicts import Would as Would
 from proxy.exchange.verdicts import unchecked_reason as unchecked_reason
 from proxy.exchange.verdicts import warning_codes as warning_codes
 from proxy.exchange.verdicts import worst_outcome
-from proxy.exchange.wishes import Wishes
 from proxy.offloop import Allowance
 
 if TYPE_CHECKING:
@@ -95,9 +95,9 @@ class Request(Struct, frozen=True):
     """Every other field of the body, as it stands there: for the dialect, the upstream and the record. What they mean is in `wants`."""
     stream: bool
     """Whether the client asked for server-sent events."""
-    wants: Wishes = Wishes()
+    wants: OutputRequirements = OutputRequirements()
     """What the client asks for in `params`."""
-    read_wants: Callable[[Mapping[str, Any]], Wishes] = lambda params: Wishes()
+    read_wants: Callable[[Mapping[str, Any]], OutputRequirements] = lambda params: OutputRequirements()
     """The dialect's own reader, for parameters that were replaced."""
     passages: tuple[Evidence, ...] = ()
     """``groundwire.context`` of the body."""
@@ -120,7 +120,7 @@ class Request(Struct, frozen=True):
     """The same request, read with what is known of those."""
     with_history: Callable[[History], Request] | None = None
     """The same request with what is remembered of that before its own messages."""
-    held: tuple[Message, ...] = ()
+    server_side_history: tuple[Message, ...] = ()
     """Those of its messages that are the provider's: nothing of them is sent, and no change of them would be."""
     held_whole: bool = False
     """Whether they are all that was said before."""
@@ -333,7 +333,7 @@ class Exchange(Struct):
             self.marked = {choice: self.marked[choice][:length] for choice, length in snapshot.marked.items()}
 
     @property
-    def wants(self) -> Wishes:
+    def wants(self) -> OutputRequirements:
         """What goes upstream now asks for: `original.wants`, as long as nobody replaced `params`."""
         request = self.original
         return request.wants if self.params is request.params else request.read_wants(self.params)

@@ -20,7 +20,7 @@ from proxy.observe.lines import asked_of, first_words, reason_of, said_in, would
 from proxy.observe.metrics import Metrics
 from proxy.observe.open_exchanges import OpenExchanges
 from proxy.observe.prices import Price
-from proxy.offloop import aside
+from proxy.offloop import run_in_thread_if_large
 from proxy.store.detail import RecordAttempt, RecordDetail, RecordError, RecordTexts, RecordUsage, RecordVerdict
 from proxy.store.masking import mask, mask_text
 from proxy.store.records import Record, plain
@@ -45,7 +45,7 @@ class Recorder:
         """Take one."""
         exchange = finished.exchange
         if exchange is not None and self._reads(exchange):
-            made = await aside(_size(exchange), record_of, finished, bodies=self.bodies, price=self._price)
+            made = await run_in_thread_if_large(_size(exchange), record_of, finished, bodies=self.bodies, price=self._price)
         else:
             made = record_of(finished, bodies=self.bodies, price=self._price)
         self._metrics.exchange(finished)

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from proxy.exchange import ContextUse, Message, Tool
 from proxy.exchange.judgements import ClaimPair, Support
-from proxy.exchange.wishes import Wishes
+from proxy.exchange.output_requirements import OutputRequirements
 from proxy.ports import failures as failure_records
 from proxy.ports.decisions import DecisionModel as DecisionModel
 from proxy.ports.facts import Fact as Fact
@@ -70,7 +70,9 @@ class TokenCounter(Protocol):
     def count_text(self, text: str, model: ModelInfo) -> int:
         """Tokens of bare text, with the safety margin where the tokenizer is not public."""
 
-    async def count_request(self, messages: Sequence[Message], tools: Sequence[Tool], wants: Wishes, model: ModelInfo) -> ContextUse:
+    async def count_request(
+        self, messages: Sequence[Message], tools: Sequence[Tool], wants: OutputRequirements, model: ModelInfo
+    ) -> ContextUse:
         """Tokens of a whole prompt, by component. Large cold texts are counted off the event loop."""
 
 

@@ -109,7 +109,7 @@ class Stage(Generic[OptionsT]):
     """What each of its dotted counters counts, by name: those are in the metrics from the start, at 0."""
     families: ClassVar[tuple[CounterFamily, ...]] = ()
     """Of its counters. A stage that is not Groundwire's own has none."""
-    folds: ClassVar[bool] = False
+    shortens_history: ClassVar[bool] = False
     """Whether it shortens the conversation: left out where the provider holds a part of that, of which nothing can be taken."""
     reads_passages: ClassVar[bool] = False
     """Whether it needs `exchange.passages`, and `exchange.evidence` to hold the passages found in the messages, too."""
@@ -217,14 +217,14 @@ class Stage(Generic[OptionsT]):
         """The whole answer, in `exchange.answer`."""
         return None
 
-    def remembers(self, request: Request) -> bool:
+    def needs_run_identity(self, request: Request) -> bool:
         """Whether it may keep something of the run of such a request for its next ones, or go by what it kept: then conversations that fork
         must be told apart, which the store is asked for. One that may is asked of every request of the run, and says so of each.
         """
         return False
 
     @property
-    def only_tells(self) -> bool:
+    def read_only(self) -> bool:
         """Whether its `on_request` leaves the prompt as it is, and nothing that is decided before the call goes by what it finds: then the
         model is asked meanwhile.
         """

@@ -19,7 +19,7 @@ from proxy.delivery.recognised import Recognised
 from proxy.errors import InvalidRequest, StoreUnavailable, UpstreamUnreachable
 from proxy.exchange import Exchange, Prompt, Request, Unanswered, Verdict
 from proxy.observe.recording import inline_detail
-from proxy.offloop import aside
+from proxy.offloop import run_in_thread_if_large
 from proxy.policy.loading import Delivery
 from proxy.ports.upstream import Call, Past, Reply, is_event_stream, read_whole
 from proxy.server.continuations import unchanged
@@ -40,7 +40,7 @@ log = logging.getLogger("groundwire.endpoint")
 UNTOUCHED = 20
 """Of a body in which nothing changed at most the extension is left out, at this many times the speed of writing it anew."""
 SEARCHED = 16
-"""To look for some names in a body is so many times as fast as a pass that `aside` counts with."""
+"""To look for some names in a body is so many times as fast as a pass that `run_in_thread_if_large` counts with."""
 KEEPING = "/responses"
 """The path of the API whose provider keeps conversations."""
 LINEAGE_TIMEOUT_S = 2.0
@@ -67,7 +67,7 @@ class Completion(Handler):
         if self._owned:
             await self._check_owner(dialect, body)
         elif self._policy.judges:
-            await aside(len(body), check_keys, body, dialect.carries)
+            await run_in_thread_if_large(len(body), check_keys, body, dialect.conversation_field)
         pipeline, found = self._policy.pipeline, None
         if pipeline.stages or self._translates:
             request, found = await self._continued(request)
@@ -82,11 +82,11 @@ class Completion(Handler):
 
     async def _check_owner(self, dialect: Dialect, body: bytes) -> None:
         """Raises `NotFound` where it goes on from what is another client's, `InvalidRequest` where that can be read in two ways."""
-        names = await aside(len(body) // SEARCHED, may_name, body)
+        names = await run_in_thread_if_large(len(body) // SEARCHED, may_name, body)
         if self._policy.judges or (names and self._s.clients.keyed):
-            await aside(len(body), check_keys, body, dialect.carries)
+            await run_in_thread_if_large(len(body), check_keys, body, dialect.conversation_field)
         if names:
-            named, brought = await aside(len(body), named_in, body)
+            named, brought = await run_in_thread_if_large(len(body), named_in, body)
             await self._s.owners.check(self.route.upstream.name, named, self._client, self.party, brought)
 
     async def _begin(self, exchange: Exchange, found: Verdict | None) -> None:
@@ -105,21 +105,21 @@ class Completion(Handler):
     async def _parse(self, dialect: Dialect, body: bytes) -> Request:
         """The request, in the API that it is meant for: some clients send a body of one API to the path of another. Raises `ProxyError`."""
         try:
-            return await aside(reading(body), dialect.parse_request, body)
+            return await run_in_thread_if_large(reading(body), dialect.parse_request, body)
         except InvalidRequest:
-            meant = self._s.dialects.meant(dialect.path, body)
+            meant = self._s.dialects.for_body(dialect.path, body)
             if meant is None:
                 raise
         self._dialect = self._spoken = meant
         self.path = meant.path + self.path[len(dialect.path) :]
-        return await aside(reading(body), meant.parse_request, body)
+        return await run_in_thread_if_large(reading(body), meant.parse_request, body)
 
     async def _run_of(self, request: Request) -> str:
         """The run of a conversation whose client names none."""
         client, route = self._client, self.route.prefix
-        if not self._policy.pipeline.remembers(request):
+        if not self._policy.pipeline.needs_run_identity(request):
             return opening_of(client, route, request.messages)
-        beginnings = await aside(request.size, beginnings_of, client, route, request.messages)
+        beginnings = await run_in_thread_if_large(request.size, beginnings_of, client, route, request.messages)
         try:
             async with asyncio.timeout(LINEAGE_TIMEOUT_S):
                 return await self._s.lineages.run_of(beginnings, client=client, route=route)
@@ -164,8 +164,8 @@ class Completion(Handler):
         untouched = prompt.messages is request.messages and prompt.tools is request.tools and prompt.params is request.params
         untouched = untouched and not request.message_hints and not request.goes_on_from
         size = request.size // UNTOUCHED if untouched else request.size
-        body = await aside(size, dialect.render_request, exchange)
-        past = Past(request.held if request.held_whole else None, request.known_items)
+        body = await run_in_thread_if_large(size, dialect.render_request, exchange)
+        past = Past(request.server_side_history if request.held_whole else None, request.known_items)
         call = Call("POST", self.path, following(headers, later) if later else headers, body, request.stream, past=past, party=self.party)
         now = time.perf_counter()
         if later:
@@ -228,7 +228,7 @@ class Completion(Handler):
             total_s=self.route.upstream.total_s,
             keep=partial(self._keep, exchange) if self._keeps else None,
         )
-        if self._policy.pipeline.owes(exchange):
+        if self._policy.pipeline.has_background(exchange):
             await self._told(exchange)
         if not 200 <= reply.status < 300:
             await self._pass_error(reply)
@@ -244,7 +244,7 @@ class Completion(Handler):
         started = time.perf_counter()
         with suppress(TimeoutError):
             async with asyncio.timeout(delivery.PATIENCE_S if self._delivery(exchange) == "tap" else None):
-                await self._policy.pipeline.told(exchange)
+                await self._policy.pipeline.wait_for_background(exchange)
         waited_ms = (time.perf_counter() - started) * 1000
         exchange.timings["between_ms"] = exchange.timings.get("between_ms", 0.0) + waited_ms
 

@@ -73,7 +73,7 @@ class Continuations:
 
 def unchanged(exchange: Exchange) -> Verdict | None:
     """A warning where stages have changed what the provider holds: the model is asked with it as it was."""
-    held = exchange.original.held
+    held = exchange.original.server_side_history
     if not held or exchange.messages is exchange.original.messages:
         return None
     here = {id(message) for message in exchange.messages}

@@ -27,7 +27,7 @@ from proxy.ledger import NOBODY, Holding
 from proxy.observe import logs
 from proxy.observe.finished import Finished, log_line
 from proxy.observe.tracing.context import parent_of
-from proxy.offloop import LARGE, aside
+from proxy.offloop import LARGE, run_in_thread_if_large
 from proxy.ports.upstream import Call, Reply
 from proxy.server.cross_origin import is_preflight, origin_of
 from proxy.server.routes import ActivePolicy, Route, Services
@@ -89,7 +89,7 @@ class Handler(ABC):
         """Behind the route's prefix, with the query."""
         self._dialect = dialect
         """None for a path that is passed through."""
-        self._spoken = dialect or services.dialects.spoken(path.partition("?")[0], scope["headers"])
+        self._spoken = dialect or services.dialects.for_client(path.partition("?")[0], scope["headers"])
         """What the client understands."""
         self.exchange: Exchange | None = None
         self._policy: ActivePolicy = route.default
@@ -131,7 +131,7 @@ class Handler(ABC):
 
     async def decoded(self, body: bytes, encoding: str) -> bytes:
         """A compressed body, which takes its room as it is read. Raises `UnsupportedEncoding`, `RequestTooLarge`, `Overloaded`."""
-        found = await aside(LARGE, decoded, body, encoding, self._s.server.max_body_bytes)
+        found = await run_in_thread_if_large(LARGE, decoded, body, encoding, self._s.server.max_body_bytes)
         asgi.take(self.room, len(found))
         return found
 

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from proxy.config.decisions import DECISION_PATHS
 from proxy.errors import InvalidRequest, ProxyError
-from proxy.offloop import aside
+from proxy.offloop import run_in_thread_if_large
 from proxy.ports.upstream import Call, header_of, read_whole
 from proxy.server.cross_origin import is_preflight
 from proxy.server.handler import Handler
@@ -101,9 +101,9 @@ class Passthrough(Handler):
             return call
         body = await asgi.joined(call.body, self.room)
         read = await self.decoded(body, self._encoding) if self._encoding else body
-        named, brought = await aside(len(read), named_in, read)
+        named, brought = await run_in_thread_if_large(len(read), named_in, read)
         if named and self._s.clients.keyed:
-            await aside(len(read), check_keys, read, "input")
+            await run_in_thread_if_large(len(read), check_keys, read, "input")
         await owners.check(upstream, named, self._client, self.party, brought)
         return structs.replace(call, body=body)
 
@@ -118,7 +118,7 @@ class Passthrough(Handler):
         answer = await read_whole(reply, self._s.server.max_answer_bytes)
         if 200 <= reply.status < 300:
             if call.method == "POST":
-                await owners.add(upstream, await aside(len(answer), ids_of, answer), self._client)
+                await owners.add(upstream, await run_in_thread_if_large(len(answer), ids_of, answer), self._client)
             elif call.method == "GET":
                 answer = await owners.only_own(upstream, answer, self._client)
         headers = [item for item in returned_headers(reply, NOT_RETURNED_RAW) if item[0] != b"content-length"]
@@ -132,7 +132,7 @@ class Passthrough(Handler):
         self._replies.append(reply)
         answer = await read_whole(reply, self._s.server.max_answer_bytes)
         if 200 <= reply.status < 300:
-            self._bill = await aside(len(answer), billed, answer, header_of(reply.headers, "content-encoding"))
+            self._bill = await run_in_thread_if_large(len(answer), billed, answer, header_of(reply.headers, "content-encoding"))
         headers = [item for item in returned_headers(reply, NOT_RETURNED_RAW) if item[0] != b"content-length"]
         await self.responder.whole(reply.status, headers + plain_headers(self.id, "skipped"), answer)
 
@@ -152,7 +152,7 @@ class Passthrough(Handler):
         if not count.missing(reply.status, answer):
             await self.responder.whole(reply.status, returned_headers(reply) + headers, answer)
             return
-        request = await aside(len(body), count.parse, body)
+        request = await run_in_thread_if_large(len(body), count.parse, body)
         model = self._s.tokens.model(self.route.upstream.upstream.catalogue_name(request.model))
         use = await self._s.tokens.count_request(request.messages, request.tools, request.wants, model)
         headers += [(b"content-type", b"application/json"), *([] if use.exact else [(b"x-groundwire-warnings", ESTIMATED)])]

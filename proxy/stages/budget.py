@@ -125,7 +125,7 @@ class Budget(Stage[BudgetOptions]):
         exchange.facts.context = use
         reserve = exchange.facts.output_reserve_tokens = self._reserve(exchange, use)
         over = use.window_tokens is not None and use.used_tokens - (use.guessed_tokens or 0) + reserve > use.window_tokens
-        if over and not original.held:  # what the provider holds it may have shortened, and it alone knows
+        if over and not original.server_side_history:  # what the provider holds it may have shortened, and it alone knows
             self.ports.counters.count("context.length_exceeded_count")
             raise ContextLengthExceeded(too_long(use, reserve), param="messages")
         return self._judge(use, reserve, exchange.facts.compression or CompressionResult())

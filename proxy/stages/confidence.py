@@ -22,7 +22,7 @@ from proxy.grounding.logprobs import by_sentence, of_answer
 from proxy.grounding.quality import refresh
 from proxy.language.json.strings import strings_of
 from proxy.language.text import text_of
-from proxy.offloop import SENTENCES, aside
+from proxy.offloop import SENTENCES, run_in_thread_if_large
 from proxy.ports.headers import StageHeader
 from proxy.ports.stage import Action, Share, Stage, StageOptions
 
@@ -142,7 +142,7 @@ class Confidence(Stage[ConfidenceOptions]):
         if exchange.answer is None:
             return None
         says = [choice for choice in exchange.answer.choices if _says(choice)]
-        found = {c.index: await aside(len(c.text) * SENTENCES, self._assess, exchange, c) for c in says}
+        found = {c.index: await run_in_thread_if_large(len(c.text) * SENTENCES, self._assess, exchange, c) for c in says}
         if not found:
             return Verdict(self.name, "unchecked", detail={"reason": "no text"})
         rated = _header(list(found.values()), verified=_all_verified(exchange))

@@ -158,7 +158,7 @@ class History(Stage[HistoryOptions]):
     name = "history"
     Options = HistoryOptions
     changes = ("messages", "tools")
-    folds = True
+    shortens_history = True
     counters = COUNTERS
     panel = HistoryPanel
     headers = (

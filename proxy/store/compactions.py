@@ -14,7 +14,7 @@ from typing import Any
 from sqlalchemy import func, select, update
 
 from proxy.context.archive import ID_CHARS, reference_ids
-from proxy.offloop import aside
+from proxy.offloop import run_in_thread_if_large
 from proxy.ports import Compaction
 from proxy.store.async_engine import AsyncConnection
 from proxy.store.database import Database
@@ -39,7 +39,7 @@ class DatabaseCompactions:
 
     async def find(self, covers: Sequence[str], *, client: str) -> Compaction | None:
         """The client's longest compaction whose `covers` is one of these. Raises `StoreUnavailable`."""
-        ids = await aside(len(covers) * _KEY, _keys, client, covers)
+        ids = await run_in_thread_if_large(len(covers) * _KEY, _keys, client, covers)
         if not ids:
             return None
         best: Any = None

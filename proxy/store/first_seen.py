@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from proxy.errors import StoreUnavailable
-from proxy.offloop import aside
+from proxy.offloop import run_in_thread_if_large
 from proxy.store.database import Database
 from proxy.store.tables import first_seen as table
 from proxy.store.tables import key_of
@@ -36,10 +36,10 @@ class DatabaseFirstSeen:
 
     async def times(self, run: str, hashes: Sequence[str], now: float, *, client: str) -> list[float]:
         """For each hash when it was first seen, in seconds since the epoch; `now` for new ones, kept. Raises `StoreUnavailable`."""
-        key, asked = key_of(client, run), await aside(len(hashes) * _HASH, _all_short, hashes)
+        key, asked = key_of(client, run), await run_in_thread_if_large(len(hashes) * _HASH, _all_short, hashes)
         for _ in range(_SWAPS):
             content, version = await self._rows.load(key)
-            times, packed = await aside(len(hashes) * _HASH, _merged, content or b"", asked, now, self._per_run)
+            times, packed = await run_in_thread_if_large(len(hashes) * _HASH, _merged, content or b"", asked, now, self._per_run)
             if packed is None or await self._rows.swap(key, packed, version, client):
                 return times
         raise StoreUnavailable("other workers keep changing the run's times")

@@ -15,7 +15,7 @@ import orjson
 from sqlalchemy import delete, literal, select, update
 
 from proxy.exchange.histories import CONVERSATION, ITEM, History, PastTurn
-from proxy.offloop import aside
+from proxy.offloop import run_in_thread_if_large
 from proxy.store.database import Database
 from proxy.store.tables import clean, key_of
 from proxy.store.tables import histories as table
@@ -43,7 +43,7 @@ class DatabaseHistories:
         turns: list[PastTurn] = []
         size, began = 0, False
         for row in rows:
-            content = await aside(len(row.content), orjson.loads, row.content)
+            content = await run_in_thread_if_large(len(row.content), orjson.loads, row.content)
             size += len(row.content)
             began = False
             if content["lost"] or size > MAX_HISTORY_BYTES:
@@ -58,7 +58,7 @@ class DatabaseHistories:
         keys = [key_of(client, ITEM + identity) for identity in dict.fromkeys(ids)][-MAX_TURNS:]
         async with self._database.transaction() as connection:
             rows = list(await connection.execute(select(table.c.content).where(table.c.id.in_(keys))))
-        contents = [await aside(len(row.content), orjson.loads, row.content) for row in rows]
+        contents = [await run_in_thread_if_large(len(row.content), orjson.loads, row.content) for row in rows]
         return {content["name"].removeprefix(ITEM): content["messages"][0] for content in contents if content["messages"]}
 
     async def add(self, turn: PastTurn, before: str, *, client: str, items: Mapping[str, Mapping[str, Any]] = _NONE) -> None:
@@ -66,7 +66,7 @@ class DatabaseHistories:
         last turn's from then on. Raises `StoreUnavailable`.
         """
         size = sum(len(str(message.get("content"))) for message in turn.messages)
-        content = await aside(size, _content, turn, began=not before)
+        content = await run_in_thread_if_large(size, _content, turn, began=not before)
         also = before if before.startswith(CONVERSATION) else ""
         previous = key_of(client, before) if before else ""
         async with self._database.writing() as connection:

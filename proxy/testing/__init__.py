@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from proxy.exchange import ContextUse, Exchange, Message, Prompt, Tool
 from proxy.exchange import Request as ChatRequest
 from proxy.exchange.judgements import ClaimPair, Support
-from proxy.exchange.wishes import Wishes
+from proxy.exchange.output_requirements import OutputRequirements
 from proxy.ports import Completion, ModelInfo, Ports, ToolRanking
 from proxy.testing.decisions import ScriptedDecisions as ScriptedDecisions
 from proxy.testing.failures import MemoryFailures as MemoryFailures
@@ -44,7 +44,7 @@ from proxy.testing.upstream import raw as raw
 from proxy.testing.upstream import reply as reply
 from proxy.testing.upstream import stream as stream
 from proxy.testing.upstream import streamed as streamed
-from proxy.wire.chat.wishes import wishes_of
+from proxy.wire.chat.output_requirements import output_requirements_of
 
 
 @asynccontextmanager
@@ -86,7 +86,9 @@ class WordCounter:
         """Words."""
         return len(text.split())
 
-    async def count_request(self, messages: Sequence[Message], tools: Sequence[Tool], wants: Wishes, model: ModelInfo) -> ContextUse:
+    async def count_request(
+        self, messages: Sequence[Message], tools: Sequence[Tool], wants: OutputRequirements, model: ModelInfo
+    ) -> ContextUse:
         """Words of all string contents; tools count the words of their JSON."""
         parts = {"system_instructions": 0, "conversation_history": 0, "current_query": 0, "tool_descriptions": 0}
         last_user = max((i for i, m in enumerate(messages) if m.get("role") == "user"), default=-1)
@@ -241,7 +243,9 @@ def make_exchange(
     **params: Any,
 ) -> Exchange:
     """An exchange as a dialect would make it."""
-    request = ChatRequest(model, tuple(messages), tuple(tools), params, stream=False, wants=wishes_of(params), read_wants=wishes_of)
+    request = ChatRequest(
+        model, tuple(messages), tuple(tools), params, stream=False, wants=output_requirements_of(params), read_wants=output_requirements_of
+    )
     return Exchange(
         id="gw_test",
         route="",

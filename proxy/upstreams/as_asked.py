@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from proxy.config.settings import Api
 from proxy.errors import ProxyError, UpstreamUnreachable
-from proxy.offloop import aside
+from proxy.offloop import run_in_thread_if_large
 from proxy.ports.upstream import Call, Headers, Reply, is_event_stream, limit, read_whole
 from proxy.wire.big_numbers import exact
 from proxy.wire.chat import forms as chat_forms
@@ -139,7 +139,7 @@ class _AsAsked:
         else:
             await self.take(await self._rest())
             if self.status == self._reply.status and self._body is not None:
-                events = await aside(len(self._body), self._events, self._body)
+                events = await run_in_thread_if_large(len(self._body), self._events, self._body)
                 if events is not None:
                     self._body, self.headers = events, _typed(self.headers, _EVENTS)
         return self
@@ -148,9 +148,9 @@ class _AsAsked:
         """A whole body, which leaves as it is where it is an answer."""
         made: bytes | Failure = body
         if not body.startswith(b"{") and _begins_stream(body):
-            made = await aside(len(body), self._whole, body)
+            made = await run_in_thread_if_large(len(body), self._whole, body)
         elif _may_fail(self._api, body):
-            made = await aside(len(body), self._checked, body)
+            made = await run_in_thread_if_large(len(body), self._checked, body)
         if isinstance(made, Failure):
             self.status, own = made.status or _BAD_GATEWAY, is_own(self._api, body)
             self._body = body if own else orjson.dumps(envelope(self._api, made, self.status))
@@ -229,10 +229,10 @@ class _AsAsked:
 
     async def _body_as_events(self) -> bytes:
         body = await self._rest()
-        found = await aside(len(body), self._checked, body) if _may_fail(self._api, body) else body
+        found = await run_in_thread_if_large(len(body), self._checked, body) if _may_fail(self._api, body) else body
         if isinstance(found, Failure):
             return events_of(self._api, found)
-        return await aside(len(body), self._events, body) or body
+        return await run_in_thread_if_large(len(body), self._events, body) or body
 
     async def close(self) -> None:
         """Give the connection up."""

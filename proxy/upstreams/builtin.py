@@ -13,7 +13,7 @@ from proxy.config.settings import BuiltinSettings
 from proxy.errors import ContextLengthExceeded, InvalidRequest, ModelUnavailable, NotFound, Overloaded, ProxyError
 from proxy.exchange import CHECKS_CPU_S
 from proxy.grounding.judging.decisions import decide, statements
-from proxy.offloop import LARGE, Allowance, OverBudget, allowed, aside
+from proxy.offloop import LARGE, Allowance, OverBudget, allowed, run_in_thread_if_large
 from proxy.ports import TokenCounter, Verifiers
 from proxy.ports.decisions import Decision
 from proxy.ports.upstream import Call, Headers, header_of
@@ -64,11 +64,11 @@ class BuiltinUpstream:
     async def _body(self, call: Call) -> bytes:
         body = call.body if isinstance(call.body, bytes) else b"".join([piece async for piece in call.body])
         encoding = header_of(call.headers, "content-encoding")
-        return await aside(len(body), decoded, body, encoding, self._max_body_bytes) if encoding else body
+        return await run_in_thread_if_large(len(body), decoded, body, encoding, self._max_body_bytes) if encoding else body
 
     async def _answered(self, served: Served, body: bytes) -> bytes:
         """Raises `InvalidRequest`, `Overloaded`."""
-        asked = await aside(len(body), served.parse, body)
+        asked = await run_in_thread_if_large(len(body), served.parse, body)
         tokens = await self._counted(asked)
         if (count := statements(asked.questions)) > MAX_STATEMENTS:
             raise InvalidRequest(f"the questions have {count} statements to judge, of at most {MAX_STATEMENTS}: ask in several calls")
@@ -81,7 +81,7 @@ class BuiltinUpstream:
         except OverBudget as error:
             problem = f"comparing the questions with the state takes more than {limit_s:.0f} s of a core"
             raise InvalidRequest(f"{problem}: ask in several calls, or send less of the state") from error
-        return await aside(len(body), asked.render, Decision(answers, tokens), verifier.name)
+        return await run_in_thread_if_large(len(body), asked.render, Decision(answers, tokens), verifier.name)
 
     async def _counted(self, asked: ServedCall) -> int:
         """Tokens of state and questions. Raises `ContextLengthExceeded`."""
@@ -89,7 +89,7 @@ class BuiltinUpstream:
         for question in asked.questions:
             parts += (question.instructions, *question.choices, *question.descriptions)
         text, model, window = "\n".join(parts), self._tokens.model(self.catalogue_name("")), self._settings.window
-        tokens = await aside(len(text), self._tokens.count_text, text, model)
+        tokens = await run_in_thread_if_large(len(text), self._tokens.count_text, text, model)
         if tokens > window:
             raise ContextLengthExceeded(
                 f"state and questions have {tokens} tokens, of at most {window}: send less of the state", param="state"

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from proxy.config.decisions import DecisionApi, Shape, path_for
 from proxy.errors import NotFound, ProxyError, UpstreamRefused, UpstreamUnreachable
-from proxy.offloop import aside
+from proxy.offloop import run_in_thread_if_large
 from proxy.ports import TokenCounter
 from proxy.ports.decisions import Answer, Decision, Question
 from proxy.upstreams.own_calls import OwnCalls
@@ -79,10 +79,10 @@ class UpstreamDecisions:
             path = path_for(api, model)
         except ValueError as error:
             return NotFound(f"upstream {upstream}: the model's name {error}", param="model")
-        body = await aside(len(state), shape.render_request, model, state, questions)
+        body = await run_in_thread_if_large(len(state), shape.render_request, model, state, questions)
         try:
             answer = await self._calls.post(upstream, path, body, timeout_s=timeout_s, alone=True)
-            return await aside(len(answer), _read, upstream, shape, questions, answer)
+            return await run_in_thread_if_large(len(answer), _read, upstream, shape, questions, answer)
         except ProxyError as error:
             return error
 

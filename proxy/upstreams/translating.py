@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from proxy.config.decisions import DECISION_PATHS
 from proxy.config.settings import Api
 from proxy.errors import InvalidRequest, NotFound, UpstreamUnreachable
-from proxy.offloop import aside
+from proxy.offloop import run_in_thread_if_large
 from proxy.ports.upstream import Call, Headers, Reply, Upstream, is_event_stream
 from proxy.upstreams.as_asked import as_asked
 from proxy.wire.translation.translate import PATHS, TITLES, Exchange, Server
@@ -111,7 +111,7 @@ class Translating:
     async def _send_translated(self, call: Call, client: Api) -> Reply:
         body = call.body if isinstance(call.body, bytes) else b"".join([piece async for piece in call.body])
         exchange = Exchange(client, self._server, int(time.time()))
-        asked = await aside(len(body), exchange.request, body, call.past)
+        asked = await run_in_thread_if_large(len(body), exchange.request, body, call.past)
         headers = _headers(call.headers, self._server.api)
         translated = replace(call, path=PATHS[self._server.api], body=asked, headers=headers)
         reply = await as_asked(self.inner.send(translated), self._server.api, translated, self._max_bytes)
@@ -170,7 +170,7 @@ class _Translated:
             chunks.append(chunk)
         body = b"".join(chunks)
         if 200 <= self.status < 300:
-            return await aside(size, self._exchange.answer, body)
+            return await run_in_thread_if_large(size, self._exchange.answer, body)
         return self._exchange.error(self.status, body)
 
     async def close(self) -> None:

@@ -85,7 +85,7 @@ class AnswerStream(Protocol):
     def usage(self) -> Mapping[str, object] | None:
         """The usage that the stream has reported, as it stands there."""
 
-    def leaving(self, piece: StreamPiece) -> bytes:
+    def encode_outgoing(self, piece: StreamPiece) -> bytes:
         """The bytes of `piece`, which leaves as it is. Of a stream that is judged, every piece that leaves comes here or to `with_text`
         or `with_refusal`, in the order of leaving, so that what repeats a text further on can follow a change of it."""
 
@@ -183,7 +183,7 @@ class Dialect(Protocol):
 
     path: str
     """Below ``/v1``: ``/chat/completions``."""
-    carries: str
+    conversation_field: str
     """The field of a body that the conversation stands in."""
     key_headers: tuple[str, ...]
     """Where a client's key stands, as ``authorization``: the first of these that it sends says who it is."""
@@ -266,16 +266,20 @@ class Dialects:
         """The one that serves a path below ``/v1``, without its query."""
         return self._by_path.get(path)
 
-    def meant(self, path: str, body: bytes) -> Dialect | None:
+    def for_body(self, path: str, body: bytes) -> Dialect | None:
         """The one that a body is meant for, which has none of the conversation of the API it was sent to; None for what is nobody's."""
         sent_to = self._by_path[path]
         try:
             fields = _FIELDS.decode(body)
         except (DecodeError, RecursionError, UnicodeError):
             return None
-        return None if sent_to.carries in fields else next((dialect for dialect in self._every if dialect.carries in fields), None)
+        return (
+            None
+            if sent_to.conversation_field in fields
+            else next((dialect for dialect in self._every if dialect.conversation_field in fields), None)
+        )
 
-    def spoken(self, path: str, headers: Iterable[tuple[bytes, bytes]]) -> Dialect:
+    def for_client(self, path: str, headers: Iterable[tuple[bytes, bytes]]) -> Dialect:
         """The one that a client of `path` (below ``/v1``) understands, also where it is passed on, or served by nobody."""
         for dialect in self._every:
             if path == dialect.path or path.startswith(dialect.path + "/"):

@@ -20,7 +20,7 @@ from msgspec import Struct
 from proxy.models.tokens.counter import TiktokenCounter
 from proxy.testing import ReceivedCall, chunk, completion, reply, stream
 from proxy.upstreams.gguf import default_model_path
-from proxy.wire.chat.wishes import wishes_of
+from proxy.wire.chat.output_requirements import output_requirements_of
 from tests.clients.conftest import DELIVERIES, HERE, client_python, run_script
 from tests.clients.servers import Servers, serve
 
@@ -75,7 +75,7 @@ class Provider:
         body = call.json
         messages, tools = body["messages"], body.get("tools") or []
         counted = self._counter.model("gpt-4o")
-        prompt_tokens = (await self._counter.count_request(messages, tools, wishes_of(body), counted)).used_tokens
+        prompt_tokens = (await self._counter.count_request(messages, tools, output_requirements_of(body), counted)).used_tokens
         problem, code = broken_rule(messages, tools), None
         if prompt_tokens > WINDOW_TOKENS:
             problem = f"This model's maximum context length is {WINDOW_TOKENS} tokens. Your messages resulted in {prompt_tokens} tokens."

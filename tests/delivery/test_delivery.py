@@ -359,7 +359,7 @@ class Slow(Stage):
     """A check that takes its time, of the request or of the answer."""
 
     name = "slow"
-    only_tells = True
+    read_only = True
 
     async def on_request(self, exchange: Exchange) -> Verdict:
         await asyncio.sleep(0.3)

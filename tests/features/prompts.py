@@ -21,7 +21,7 @@ from proxy.ports import TokenCounter
 from proxy.ports.stage import Stage, StageOptions
 from proxy.testing import make_exchange, make_ports
 from proxy.wire.chat.completions import ChatDialect
-from proxy.wire.chat.wishes import wishes_of
+from proxy.wire.chat.output_requirements import output_requirements_of
 from proxy.wire.dialect import Dialect
 from proxy.wire.messages.dialect import MessagesDialect
 from proxy.wire.responses.dialect import ResponsesDialect
@@ -150,7 +150,9 @@ class Policy:
 
     def size(self, messages: Sequence[Any], tools: Sequence[Any] = ()) -> int:
         """Tokens of a prompt."""
-        return asyncio.run(self.tokens.count_request(messages, tools, wishes_of(self.params), self.tokens.model(MODEL))).used_tokens
+        return asyncio.run(
+            self.tokens.count_request(messages, tools, output_requirements_of(self.params), self.tokens.model(MODEL))
+        ).used_tokens
 
     def verdict(self, stage: str) -> Verdict:
         """The stage's only verdict."""

@@ -14,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 from pytest_bdd import given, parsers, scenarios, then, when
 
-from proxy.exchange.wishes import Wishes
+from proxy.exchange.output_requirements import OutputRequirements
 from proxy.models.embedding.embedder import BatchingEmbedder
 from proxy.models.embedding.use import UseEncoder
 from proxy.models.tokens.counter import TiktokenCounter
@@ -98,7 +98,7 @@ def world() -> Iterator[World]:
 @given("an agent with 45 tools, whose descriptions take about 3500 tokens")
 def an_agent(world: World) -> None:
     counter = TiktokenCounter({})
-    use = world.run(counter.count_request((), world.tools, Wishes(), counter.model("gpt-4o")))
+    use = world.run(counter.count_request((), world.tools, OutputRequirements(), counter.model("gpt-4o")))
     assert len(world.tools) == 45
     assert 3200 <= use.components["tool_descriptions"] <= 3800
 

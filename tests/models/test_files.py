@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from proxy.exchange.wishes import Wishes
+from proxy.exchange.output_requirements import OutputRequirements
 from proxy.models.tokens import files
 from proxy.models.tokens.counter import TiktokenCounter
 
@@ -97,7 +97,7 @@ async def test_what_is_estimated_is_told_apart(part: dict[str, Any]) -> None:
     counter = TiktokenCounter({})
     message = {"role": "user", "content": [part, {"type": "text", "text": "Sum it up"}]}
 
-    use = await counter.count_request([message], (), Wishes(), counter.model("gpt-4o"))
+    use = await counter.count_request([message], (), OutputRequirements(), counter.model("gpt-4o"))
     assert (use.exact, 1 <= use.used_tokens - (use.guessed_tokens or 0) < 40) == (False, True)
 
 
@@ -105,6 +105,6 @@ async def test_words_in_a_part_of_an_unknown_kind_are_counted_as_words() -> None
 
     counter = TiktokenCounter({})
     message = {"role": "user", "content": [{"type": "note", "note": "many words " * 500}]}
-    use = await counter.count_request([message], (), Wishes(), counter.model("gpt-4o"))
+    use = await counter.count_request([message], (), OutputRequirements(), counter.model("gpt-4o"))
     assert not use.guessed_tokens
     assert use.used_tokens >= 1000

@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 
 from proxy.config.settings import ModelSettings
 from proxy.exchange import ContextUse
-from proxy.exchange.wishes import Wishes
+from proxy.exchange.output_requirements import OutputRequirements
 from proxy.models.tokens.counter import TiktokenCounter
 from proxy.models.tokens.encodings import ESTIMATE, Encodings, pieces
-from proxy.wire.chat.wishes import wishes_of
+from proxy.wire.chat.output_requirements import output_requirements_of
 from tests.cost import below
 from tests.examples import share
 
@@ -35,7 +35,7 @@ SECONDS = 10
 def use(
     messages: Sequence[Any], tools: Sequence[Any] = (), model: str = "gpt-4o", counter: TiktokenCounter = COUNTER, **params: Any
 ) -> ContextUse:
-    return asyncio.run(counter.count_request(messages, tools, wishes_of(params), counter.model(model)))
+    return asyncio.run(counter.count_request(messages, tools, output_requirements_of(params), counter.model(model)))
 
 
 def user(content: Any, **more: Any) -> dict[str, Any]:
@@ -124,8 +124,8 @@ def test_configured_models_win_over_the_bundled_list() -> None:
 def test_counting_does_not_import_litellm() -> None:
     program = (
         "import asyncio, sys; from proxy.models.tokens.counter import TiktokenCounter as T; c = T({});"
-        "from proxy.exchange.wishes import Wishes;"
-        "asyncio.run(c.count_request([{'role': 'user', 'content': 'x'}], [], Wishes(), c.model('gpt-4')));"
+        "from proxy.exchange.output_requirements import OutputRequirements;"
+        "asyncio.run(c.count_request([{'role': 'user', 'content': 'x'}], [], OutputRequirements(), c.model('gpt-4')));"
         "sys.exit(any(name.partition('.')[0] in ('litellm', 'requests') for name in sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
@@ -397,7 +397,7 @@ def test_a_large_cold_prompt_leaves_the_event_loop_free() -> None:
 
     async def ticks_while_counting() -> int:
         ticks = 0
-        task = asyncio.create_task(counter.count_request([user("word " * 400_000)], [], Wishes(), counter.model("gpt-4o")))
+        task = asyncio.create_task(counter.count_request([user("word " * 400_000)], [], OutputRequirements(), counter.model("gpt-4o")))
         while not task.done():
             ticks += 1
             await asyncio.sleep(0)
@@ -408,7 +408,7 @@ def test_a_large_cold_prompt_leaves_the_event_loop_free() -> None:
 
 def test_a_small_prompt_is_counted_at_once() -> None:
     COUNTER.load("o200k_base")
-    counting = COUNTER.count_request([user("hi")], [], Wishes(), COUNTER.model("gpt-4o"))
+    counting = COUNTER.count_request([user("hi")], [], OutputRequirements(), COUNTER.model("gpt-4o"))
     with pytest.raises(StopIteration):
         counting.send(None)
 

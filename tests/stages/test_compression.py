@@ -127,7 +127,7 @@ async def test_below_the_target_the_store_is_not_asked() -> None:
     await Budget(BudgetOptions(), ports).on_request(exchange)
     assert await stage.on_request(exchange) is None  # it would say that the store is away
     await stage.on_done(exchange)  # it would raise
-    assert (False, "below-threshold") == (stage.remembers(exchange.original), report(exchange).reason)
+    assert (False, "below-threshold") == (stage.needs_run_identity(exchange.original), report(exchange).reason)
 
 
 async def test_first_seen_times_stand_in_for_timestamps() -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from proxy.context.archive import references_in
 from proxy.context.conversation import last_user, problems
 from proxy.exchange import Exchange, Message
-from proxy.exchange.wishes import Wishes
+from proxy.exchange.output_requirements import OutputRequirements
 from proxy.ports import Ports
 from proxy.stages.budget import Budget, BudgetOptions
 from proxy.stages.compression import Compression, CompressionOptions
@@ -42,7 +42,7 @@ async def used(exchange: Exchange, ports: Ports) -> tuple[int, int]:
     """Tokens before and after."""
     counter = ports.tokens
     before, after = [
-        await counter.count_request(messages, tools, Wishes(), counter.model("m"))
+        await counter.count_request(messages, tools, OutputRequirements(), counter.model("m"))
         for messages, tools in ((exchange.original.messages, exchange.original.tools), (exchange.messages, exchange.tools))
     ]
     return before.used_tokens, after.used_tokens

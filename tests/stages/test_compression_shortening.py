@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.exchange import Tool
-from proxy.exchange.wishes import Wishes
+from proxy.exchange.output_requirements import OutputRequirements
 from proxy.models.tokens.counter import TiktokenCounter
 from proxy.stages.compression.shortening import fitting_tools, shortened
 
@@ -39,7 +39,7 @@ async def test_the_tools_end_near_their_allocation(
     counter: TiktokenCounter, tools: int, sentences: int, parameters: int, share: float
 ) -> None:
     async def size(some: Sequence[Tool]) -> int:
-        return (await counter.count_request((), some, Wishes(), counter.model("gpt-4o"))).components.get("tool_descriptions", 0)
+        return (await counter.count_request((), some, OutputRequirements(), counter.model("gpt-4o"))).components.get("tool_descriptions", 0)
 
     source = random.Random(4)
     given_tools = [tool(i, sentences, parameters, source) for i in range(tools)]

@@ -16,7 +16,7 @@ from proxy.context.compaction.transcript import called_names, evidence_of
 from proxy.context.conversation import blocks_of, prefix_hashes
 from proxy.errors import StoreUnavailable
 from proxy.exchange import Evidence, Exchange
-from proxy.offloop import aside, each
+from proxy.offloop import each, run_in_thread_if_large
 from proxy.ports import Compaction, Ports
 
 SHARING_STAGES = frozenset(("history", "compression", "all"))
@@ -39,7 +39,7 @@ async def recalled(exchange: Exchange, ports: Ports, *, late: bool = False) -> C
 
     With `late`, one that was stored again with a late summary is preferred to the first of the same length.
     """
-    parts = await aside(exchange.original.size, parts_of, exchange.messages, exchange.conversation)
+    parts = await run_in_thread_if_large(exchange.original.size, parts_of, exchange.messages, exchange.conversation)
     try:
         found = [await _find(exchange, ports, late=again) for again in ((True, False) if late else (False,))]
     except StoreUnavailable:
@@ -52,7 +52,7 @@ async def recalled(exchange: Exchange, ports: Ports, *, late: bool = False) -> C
 
 
 async def _find(exchange: Exchange, ports: Ports, *, late: bool) -> Compaction | None:
-    hashes = await aside(exchange.original.size, _hashes, exchange, late=late)
+    hashes = await run_in_thread_if_large(exchange.original.size, _hashes, exchange, late=late)
     lengths = {digest: end for end, digest in hashes.items()}
     found = await ports.compactions.find(list(lengths), client=exchange.client)
     return found if found is not None and lengths.get(found.covers) == found.length else None
@@ -82,7 +82,7 @@ async def keep(exchange: Exchange, ports: Ports, parts: Sequence[Part], *, least
     length = next((end for end in ends if end >= least), ends[-1] if ends else 0)
     if not covered or any(part.start < length < part.end for part in parts):
         return None
-    hashes = await aside(exchange.original.size, _hashes, exchange, late=late)
+    hashes = await run_in_thread_if_large(exchange.original.size, _hashes, exchange, late=late)
     compaction = Compaction(hashes[length], length, pieces_of(parts, length))
     kept = await ports.compactions.put(compaction, client=exchange.client, run_id=exchange.run_id)
     return kept if kept.covers == compaction.covers else None
@@ -93,7 +93,7 @@ async def send(exchange: Exchange, parts: Sequence[Part]) -> None:
     messages = messages_of(parts)
     if len(messages) != len(exchange.messages) or any(a is not b for a, b in zip(messages, exchange.messages, strict=True)):
         exchange.messages = messages
-    if left_out := await aside(exchange.original.size, _left_out, exchange, parts):
+    if left_out := await run_in_thread_if_large(exchange.original.size, _left_out, exchange, parts):
         exchange.evidence = (*exchange.evidence, *left_out)
 
 

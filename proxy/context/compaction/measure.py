@@ -10,8 +10,8 @@ from proxy.context.archive import READ_ARCHIVE, read_archive_tool
 from proxy.context.compaction.parts import Part, messages_of
 from proxy.context.memories import PREFERENCES, with_preferences
 from proxy.exchange import ContextUse, Exchange, Message, Tool, tool_name
-from proxy.exchange.wishes import Wishes
-from proxy.offloop import aside
+from proxy.exchange.output_requirements import OutputRequirements
+from proxy.offloop import run_in_thread_if_large
 from proxy.ports import Ports
 from proxy.ports.stage import can_answer_tools
 
@@ -24,7 +24,7 @@ def token_counter(exchange: Exchange, ports: Ports) -> Tokens:
     model = ports.tokens.model(exchange.model)
 
     async def count(messages: Sequence[Message]) -> int:
-        return (await ports.tokens.count_request(messages, (), Wishes(), model)).used_tokens
+        return (await ports.tokens.count_request(messages, (), OutputRequirements(), model)).used_tokens
 
     return count
 
@@ -49,4 +49,4 @@ async def use_of(exchange: Exchange, ports: Ports, messages: Sequence[Message], 
     if PREFERENCES not in (exchange.facts.allocations or {}):
         return use
     size = exchange.original.size
-    return await aside(size, with_preferences, use, exchange, messages, lambda text: ports.tokens.count_text(text, model))
+    return await run_in_thread_if_large(size, with_preferences, use, exchange, messages, lambda text: ports.tokens.count_text(text, model))

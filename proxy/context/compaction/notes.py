@@ -22,7 +22,7 @@ from proxy.context.summaries import extractive
 from proxy.context.summaries.message import is_summary, summary_message, summary_text
 from proxy.exchange import Exchange, Message
 from proxy.language.detection import language
-from proxy.offloop import aside
+from proxy.offloop import run_in_thread_if_large
 from proxy.ports import Ports
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ def _readable(part: Part, original: Sequence[Message]) -> Sequence[Message]:
 async def _archived(exchange: Exchange, ports: Ports, inside: Sequence[Part]) -> str:
     """Put the run's messages into the scratchpad; the reference to them."""
     start, end = _span(inside)
-    content = await aside(exchange.original.size, _transcript, exchange.conversation, start, end)
+    content = await run_in_thread_if_large(exchange.original.size, _transcript, exchange.conversation, start, end)
     item_id = await ports.scratchpad.put(content, client=exchange.client, run_id=exchange.run_id)
     return reference(item_id, f"messages {start} to {end - 1}" if end - start > 1 else f"message {start}", len(content))
 

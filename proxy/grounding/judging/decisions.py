@@ -22,7 +22,7 @@ from proxy.exchange import Evidence
 from proxy.exchange.judgements import Claim, Judgement, support
 from proxy.grounding.evidence.gathering import EvidenceBase
 from proxy.grounding.judging.grounder import Grounder
-from proxy.offloop import aside
+from proxy.offloop import run_in_thread_if_large
 from proxy.ports import Verifier
 from proxy.ports.decisions import YES_NO, Answer, Question
 
@@ -77,7 +77,7 @@ async def decide(verifier: Verifier, state: str, questions: Sequence[Question], 
     statements = list(dict.fromkeys(text for plan in plans for text in plan.statements))
     if not statements:
         return answers
-    base = await aside(len(state), EvidenceBase, [Evidence(state)])
+    base = await run_in_thread_if_large(len(state), EvidenceBase, [Evidence(state)])
     claims = [Claim(text, 0, len(text)) for text in statements]
     judged = await Grounder(verifier, only_certain=True).judge(claims, base, deadline_s=deadline_s)
     if all(judgement.label == "error" for judgement in judged):

@@ -23,7 +23,7 @@ from proxy.grounding.evidence.retrieval import EVIDENCE_CHARS
 from proxy.grounding.judging.reconsidering import reconsidered
 from proxy.grounding.judging.telling import counterpart, missing
 from proxy.language.detection import language
-from proxy.offloop import OverBudget, aside, each
+from proxy.offloop import OverBudget, each, run_in_thread_if_large
 from proxy.ports import Embedder, Verifier, knows
 from proxy.ports.deadline import within
 from proxy.ports.judge import JudgeSession
@@ -132,7 +132,7 @@ class Grounder:
                 tongue = tongue or await asyncio.to_thread(language, answer or " ".join(texts))  # it loads a model the first time
                 await asyncio.to_thread(_set_tongues, cuts, tongue)
                 if self._only_certain:
-                    await aside(base.chars, _by_records, cuts, base)
+                    await run_in_thread_if_large(base.chars, _by_records, cuts, base)
                 open_ = [cut for cut in cuts if cut.decision is None]
                 await self._find(open_, base)
                 likely = await self._likely_swaps(open_, base) if self._only_certain and self._compares else []
@@ -146,7 +146,7 @@ class Grounder:
         except ModelUnavailable as error:
             log.warning("no verifier: %s", error)
             _fail(cuts, "verifier_unavailable")
-        found = await aside(len(texts) * _CLAIM, self._judgements, cuts, base)
+        found = await run_in_thread_if_large(len(texts) * _CLAIM, self._judgements, cuts, base)
         return [self._unasked(claim) if not claim.checkable else replace(found[claim.question_and_text], claim=claim) for claim in claims]
 
     async def selections(self, claims: Sequence[Claim], base: EvidenceBase) -> list[Selection]:
@@ -164,14 +164,14 @@ class Grounder:
 
     async def _find(self, cuts: Sequence[_Open], base: EvidenceBase) -> None:
         """Set each claim's selection."""
-        if not (weak := await aside(len(cuts) * len(base), self._by_words, cuts, base)) or self._embedder is None:
+        if not (weak := await run_in_thread_if_large(len(cuts) * len(base), self._by_words, cuts, base)) or self._embedder is None:
             return
         try:
             await self._add_similarity(weak, base, self._embedder)
         except ModelUnavailable as error:  # what was found by words is still evidence
             log.warning("evidence is found by words alone: %s", error)
             return
-        await aside(len(cuts) * len(base), self._by_similarity, weak, base)
+        await run_in_thread_if_large(len(cuts) * len(base), self._by_similarity, weak, base)
 
     def _by_words(self, cuts: Sequence[_Open], base: EvidenceBase) -> list[_Open]:
         """Returns those for which words do not tell enough; none where the evidence is taken whole."""
@@ -195,7 +195,7 @@ class Grounder:
             near = {cut.text: every if few else base.candidates(cut.text, EMBED_BEST) for cut in each(cuts)}
             return near, sorted({i for positions in near.values() for i in positions})
 
-        near, wanted = await aside(0, nearest)
+        near, wanted = await run_in_thread_if_large(0, nearest)
         vectors = await embedder.embed([*(cut.text for cut in cuts), *(base.sentences[i] for i in wanted)])
         row = {position: len(cuts) + k for k, position in enumerate(wanted)}
         for vector, cut in zip(vectors, cuts, strict=False):
@@ -210,7 +210,7 @@ class Grounder:
         if len(asked) % 2 == 0:
             return []
         open_ = [cut for cut in asked if base.literal(cut.claim.text) is None]
-        found = await aside(max(base.chars, len(open_) * _CLAIM), lambda: [self._read(cut, base) for cut in each(open_)])
+        found = await run_in_thread_if_large(max(base.chars, len(open_) * _CLAIM), lambda: [self._read(cut, base) for cut in each(open_)])
         likely = [(cut, swaps[0]) for cut, (slot, swaps) in zip(open_, found, strict=True) if slot is not None and slot.placed and swaps]
         return [_exchanged(cut, text) for cut, text in likely[:1]]
 
@@ -238,9 +238,9 @@ class Grounder:
                     said = plain(self._matter(cut, base), None, base, thresholds)
                     cut.decision = said or ClaimDecision("unsure", "", reason=UNKNOWN_LANGUAGE)
 
-        await aside(0, without_a_verifier)
+        await run_in_thread_if_large(0, without_a_verifier)
         open_ = [cut for cut in cuts if not cut.error]
-        found = await aside(max(base.chars, len(open_) * _CLAIM), self._compared, open_, base)
+        found = await run_in_thread_if_large(max(base.chars, len(open_) * _CLAIM), self._compared, open_, base)
         near = await self._similarities(
             [(cut, slot) for cut, (_, slot, _) in zip(open_, found, strict=True) if needs_similarity(slot)], base
         )
@@ -258,7 +258,7 @@ class Grounder:
                 if cut.decision.by == "model":
                     cut.decision = told(matter, slot, gain) or doubted(cut.decision, cut.claim, base, cut.tongue)
 
-        await aside(0, decide)
+        await run_in_thread_if_large(0, decide)
 
     async def _gains(self, open_: Sequence[tuple[_Open, Sequence[str], float]]) -> dict[str, float]:
         """By claim: by how much it is better supported with another value in it. The most of them, or one that is as much as is wanted:

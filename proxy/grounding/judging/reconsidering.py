@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from proxy.exchange.judgements import UNKNOWN_LANGUAGE, Claim, Judgement, Label
 from proxy.grounding.evidence.gathering import EvidenceBase
 from proxy.grounding.judging.questions import support_question
-from proxy.offloop import aside
+from proxy.offloop import run_in_thread_if_large
 from proxy.ports.judge import AskAbout, JudgeAnswer, JudgeQuestion, JudgeSession
 
 EVIDENCE_CHARS = 4000
@@ -51,7 +51,7 @@ async def ask_ahead(claims: Sequence[Claim], base: EvidenceBase, judge: JudgeSes
         open_ = [claim for claim in claims if claim.checkable and base.literal(claim.text) is None]
         return [question for claim in open_ if (question := question_of(claim, base)) is not None]
 
-    judge.ahead(await aside(len(claims) * base.chars, made), timeout_s)
+    judge.ahead(await run_in_thread_if_large(len(claims) * base.chars, made), timeout_s)
 
 
 async def reconsidered(
@@ -71,7 +71,7 @@ async def reconsidered(
         return list(judgements)
     wanted = [i for i, judgement in enumerate(judgements) if open_to(judgement, judge.ask) or (reopens is not None and reopens(judgement))]
     open_ = [i for i in wanted if not (only_related and _unrelated(judgements[i]))]
-    made = await aside(len(open_) * base.chars, lambda: {i: question_of(judgements[i].claim, base) for i in open_})
+    made = await run_in_thread_if_large(len(open_) * base.chars, lambda: {i: question_of(judgements[i].claim, base) for i in open_})
     asked = {i: question for i, question in made.items() if question is not None}
     answers = await judge.answers(list(asked.values()), timeout_s)
     found = list(judgements)

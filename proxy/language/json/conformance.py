@@ -16,7 +16,7 @@ from typing import Any, Literal, cast
 from msgspec import Struct
 
 from proxy.exchange import Tool, tool_name
-from proxy.exchange.wishes import Wishes
+from proxy.exchange.output_requirements import OutputRequirements
 from proxy.language.json.fingerprint import identifier
 from proxy.language.json.schema_problems import SchemaProblem
 from proxy.language.json.schemas import CHECK_S, NotChecked, SchemaInvalid, left_out_of, problems_of
@@ -79,7 +79,7 @@ def check_call(tool: str, arguments: str, call_id: str, tools: Sequence[Tool]) -
     return found if isinstance(found, Violation) else None
 
 
-def check_response(text: str, wants: Wishes) -> Violation | None:
+def check_response(text: str, wants: OutputRequirements) -> Violation | None:
     """What is wrong with an answer's text, as far as it can be told."""
     found = examine_response(text, wants)
     return found if isinstance(found, Violation) else None
@@ -113,7 +113,7 @@ def examine_call(
     return Violation("arguments_mismatch", name, call_id, errors) if errors else None
 
 
-def examine_response(text: str, wants: Wishes, *, seconds: float = CHECK_S) -> Violation | Unchecked | None:
+def examine_response(text: str, wants: OutputRequirements, *, seconds: float = CHECK_S) -> Violation | Unchecked | None:
     """An answer's text against the JSON that was asked for; another form than JSON is not checked."""
     if wants.form != "json":
         return None

@@ -20,12 +20,12 @@ from msgspec import UNSET
 
 from proxy.config.settings import ModelSettings
 from proxy.exchange import ContextUse, Message, Tool
-from proxy.exchange.wishes import Wishes
+from proxy.exchange.output_requirements import OutputRequirements
 from proxy.models.tokens import files, media
 from proxy.models.tokens.catalogue import Catalogue
 from proxy.models.tokens.encodings import ESTIMATE, ESTIMATE_BASE, Encodings, TextCount
 from proxy.models.tokens.schemas import as_json, render_answer_schema, render_tools
-from proxy.offloop import LARGE, aside, each
+from proxy.offloop import LARGE, each, run_in_thread_if_large
 from proxy.ports import ModelInfo
 
 PER_MESSAGE = 3
@@ -87,18 +87,22 @@ class TiktokenCounter:
         """Tokens of bare text, with the safety margin where the tokenizer is not public."""
         return self._encodings.count(text, model.encoding or ESTIMATE).tokens
 
-    async def count_request(self, messages: Sequence[Message], tools: Sequence[Tool], wants: Wishes, model: ModelInfo) -> ContextUse:
+    async def count_request(
+        self, messages: Sequence[Message], tools: Sequence[Tool], wants: OutputRequirements, model: ModelInfo
+    ) -> ContextUse:
         """Tokens of a whole prompt, by component. Large cold texts are counted off the event loop."""
         parts = sum(len(content) for message in messages[:INLINE_ITEMS] if isinstance(content := message.get("content"), list))
         large = len(messages) + len(tools) + parts > INLINE_ITEMS
-        prompt = await aside(LARGE if large else 0, _Prompt, self._encodings, messages, tools, wants, model)
-        return await aside(LARGE if large or prompt.is_large() else 0, prompt.count)
+        prompt = await run_in_thread_if_large(LARGE if large else 0, _Prompt, self._encodings, messages, tools, wants, model)
+        return await run_in_thread_if_large(LARGE if large or prompt.is_large() else 0, prompt.count)
 
 
 class _Prompt:
     """One request being counted."""
 
-    def __init__(self, encodings: Encodings, messages: Sequence[Message], tools: Sequence[Tool], wants: Wishes, model: ModelInfo) -> None:
+    def __init__(
+        self, encodings: Encodings, messages: Sequence[Message], tools: Sequence[Tool], wants: OutputRequirements, model: ModelInfo
+    ) -> None:
         self.encodings = encodings
         self.messages = messages
         self.wants = wants

@@ -29,7 +29,7 @@ from proxy.models.tools.outcomes import Moves, fit, packed, unpacked
 from proxy.models.tools.relevance import ToolRelevance, probability, shipped
 from proxy.models.tools.shortlist import NewTools, new_tools, rough_text, shortlist
 from proxy.models.tools.text import ToolText, clipped, tool_text
-from proxy.offloop import LARGE, aside
+from proxy.offloop import LARGE, run_in_thread_if_large
 from proxy.ports import Embedder, ToolOutcome, ToolOutcomes, ToolRanking
 
 log = logging.getLogger("groundwire.tools")
@@ -100,7 +100,7 @@ class EmbeddingToolRanker:
 
     async def rank(self, tools: Sequence[Tool], query: str, *, context: str = "", client: str = "") -> ToolRanking | None:
         """The higher relevance of two: for the query alone, and for the query in its context."""
-        key = _key(tools) if len(tools) <= INTERACTIVE_TOOLS else await aside(LARGE, _key, tools)
+        key = _key(tools) if len(tools) <= INTERACTIVE_TOOLS else await run_in_thread_if_large(LARGE, _key, tools)
         building = self._index(key, tools)
         try:
             read = await _within(building.read, self.wait_s)
@@ -115,7 +115,7 @@ class EmbeddingToolRanker:
             return None
         asked = await self._queries(query, context)
         moves = await self._moves(client, key, index)
-        return await aside(LARGE, self._score, index, asked, moves)
+        return await run_in_thread_if_large(LARGE, self._score, index, asked, moves)
 
     async def learn(self, tools: Sequence[Tool], query: str, called: Sequence[str], *, context: str = "", client: str = "") -> None:
         """Keep an outcome for each tool that was called; the moves follow in the background."""
@@ -156,11 +156,11 @@ class EmbeddingToolRanker:
         return made
 
     async def _read(self, tools: Sequence[Tool]) -> _Read:
-        texts, words = await aside(LARGE, _read, tools)
+        texts, words = await run_in_thread_if_large(LARGE, _read, tools)
         if await self.embedder.unknown(_embedded(texts, words)) <= AWAITED_TEXTS:
             return _Read(texts, words, None)
         rough = await self.embedder.rough([rough_text(text) for text in texts])
-        return _Read(texts, words, await aside(LARGE, new_tools, texts, rough) if rough is not None else None)
+        return _Read(texts, words, await run_in_thread_if_large(LARGE, new_tools, texts, rough) if rough is not None else None)
 
     async def _build(self, read: asyncio.Task[_Read], asked: asyncio.Event) -> ToolIndex:
         found = await asyncio.shield(read)
@@ -173,7 +173,7 @@ class EmbeddingToolRanker:
     async def _indexed(self, texts: Sequence[ToolText], words: Sequence[str], *, bulk: bool) -> ToolIndex:
         vectors = await self.embedder.embed(_embedded(texts, words), bulk=bulk, keep=True)
         names, described, spoken = np.split(vectors, [len(texts), 2 * len(texts)])
-        return await aside(LARGE, ToolIndex, texts, ToolVectors(names, described, spoken))
+        return await run_in_thread_if_large(LARGE, ToolIndex, texts, ToolVectors(names, described, spoken))
 
     async def _shortlisted(self, tools: NewTools, query: str, context: str) -> ToolRanking | None:
         """Of the likeliest tools, if the model is there in time; what the client taught waits for the index."""
@@ -186,10 +186,10 @@ class EmbeddingToolRanker:
         rough = await self.embedder.rough(asking)
         if rough is None:
             return None
-        chosen = await aside(LARGE, shortlist, tools, asking, rough)
+        chosen = await run_in_thread_if_large(LARGE, shortlist, tools, asking, rough)
         texts = [tools.texts[i] for i in chosen]
         asked, index = await asyncio.gather(self._queries(query, context), self._indexed(texts, vocabulary_of(texts), bulk=False))
-        among = await aside(LARGE, self._score, index, asked, None)
+        among = await run_in_thread_if_large(LARGE, self._score, index, asked, None)
         relevance = [0.0] * len(tools.texts)
         for position, value in zip(chosen, among.relevance, strict=True):
             relevance[position] = value
@@ -238,7 +238,7 @@ class EmbeddingToolRanker:
             log.warning("learned tool outcomes could not be read: %s", error)
             return
         started = self.clock()
-        learned.moves = await aside(LARGE, _fitted, index, rows) if rows else None
+        learned.moves = await run_in_thread_if_large(LARGE, _fitted, index, rows) if rows else None
         learned.version, learned.fitted_for_s = version, self.clock() - started
 
 

@@ -27,7 +27,7 @@ from proxy.grounding.evidence.gathering import gather, may_have_context, questio
 from proxy.grounding.judging.grounder import Grounder
 from proxy.grounding.quality import refresh
 from proxy.language.detection import language, load
-from proxy.offloop import SENTENCES, Breather, aside
+from proxy.offloop import SENTENCES, Breather, run_in_thread_if_large
 from proxy.ports import Ports
 from proxy.ports.headers import StageHeader
 from proxy.ports.stage import Action, ActionKind, SentenceStage
@@ -173,7 +173,7 @@ class Citations(SentenceStage[CitationsOptions]):
             self.release(exchange)  # another answer to another prompt, where it was asked for again
         said = [exchange.marked.get(choice.index, choice.text) for choice in exchange.answer.choices]
         marked = exchange.knowledge is not None or any(_MARK.search(text) for text in said)
-        if not marked and not await aside(exchange.original.size, may_have_context, exchange):
+        if not marked and not await run_in_thread_if_large(exchange.original.size, may_have_context, exchange):
             return self._summed_up(exchange, (), (), False, self._nothing(exchange))
         case = await self._case(exchange)
         found: dict[int, list[Judged]] = {}
@@ -181,16 +181,16 @@ class Citations(SentenceStage[CitationsOptions]):
             found[choice.index] = await self._judge_choice(exchange, case, choice)
         every = [one for judged in found.values() for one in judged]
         size = sum(len(choice.text) for choice in exchange.answer.choices) * SENTENCES
-        self._count(await aside(size, scores.findings, every))
-        used, ignored = await aside(size, self._context_use, exchange, case, found)
+        self._count(await run_in_thread_if_large(size, scores.findings, every))
+        used, ignored = await run_in_thread_if_large(size, self._context_use, exchange, case, found)
         needed = bool(case.judge.citable.can_be_cited)
-        precision = await aside(size, scores.precision, every)
-        recall = await aside(size, scores.recall, every) if needed else None
-        exchange.facts.citations = _, total = await aside(size, scores.verified, every)
+        precision = await run_in_thread_if_large(size, scores.precision, every)
+        recall = await run_in_thread_if_large(size, scores.recall, every) if needed else None
+        exchange.facts.citations = _, total = await run_in_thread_if_large(size, scores.verified, every)
         measured_recall = recall if total or self.options.require else None
         refresh(exchange, {"citation_precision": precision, "citation_recall": measured_recall, "context_use": used})
         missing = [one for one in every if one.missing] if needed and self.options.require else []
-        detail = await aside(size, self._detail, exchange, found, precision, recall, missing)
+        detail = await run_in_thread_if_large(size, self._detail, exchange, found, precision, recall, missing)
         if self.options.action == "block" and self._refused(every, precision, recall, missing):
             return self._blocked(every, detail)
         if self.options.action == "redact" and not exchange.gated:
@@ -201,7 +201,7 @@ class Citations(SentenceStage[CitationsOptions]):
 
     async def _case(self, exchange: Exchange) -> Case:
         if exchange.id not in self._cases:
-            self._cases[exchange.id] = await aside(exchange.original.size, self._made, exchange)
+            self._cases[exchange.id] = await run_in_thread_if_large(exchange.original.size, self._made, exchange)
         return self._cases[exchange.id]
 
     def _made(self, exchange: Exchange) -> Case:
@@ -221,7 +221,7 @@ class Citations(SentenceStage[CitationsOptions]):
         for at in range(0, len(statements), _TOGETHER):
             some = statements[at : at + _TOGETHER]
             found += await asyncio.gather(*(case.judge.judge(statement, tongue) for statement in some))
-            await breather.breathe()
+            await breather.yield_if_due()
         return found
 
     async def _judge_choice(self, exchange: Exchange, case: Case, choice: Choice) -> list[Judged]:
@@ -232,9 +232,9 @@ class Citations(SentenceStage[CitationsOptions]):
         size = len(choice.text) * SENTENCES
         statements = reader.statements if reader is not None else []
         if reader is None:
-            statements = await aside(size, read_statements, choice, question, case.judge.citable)
+            statements = await run_in_thread_if_large(size, read_statements, choice, question, case.judge.citable)
         case.tongues.setdefault(choice.index, language(choice.text, default=language(question)))
-        quoted = await aside(size, quotations, choice.text, 0, case.said)
+        quoted = await run_in_thread_if_large(size, quotations, choice.text, 0, case.said)
         if not case.judge.citable.can_be_cited and not any(statement.citations for statement in statements):
             return quoted
         return [*await self._judge(case, choice.index, statements), *quoted]

@@ -8,7 +8,7 @@ from proxy.context.no_answer import no_answer
 from proxy.exchange import Choice, Exchange, Sentence, Verdict
 from proxy.exchange.judgements import Judgement
 from proxy.grounding.evidence.gathering import question_of
-from proxy.offloop import SENTENCES, aside
+from proxy.offloop import SENTENCES, run_in_thread_if_large
 from proxy.ports import Counters
 from proxy.stages.claims import refusals
 from proxy.stages.claims.acting import instead_of, sentence_without, without
@@ -64,7 +64,7 @@ class Changes:
             self._counters.count("claims.replaced_count")
             return instead_of(choice, failing, self._no_answer(exchange, choice.text))
         self._counters.count("claims.redacted_count", sum(statement.editable for statement in failing))
-        text = await aside(len(choice.text) * SENTENCES, without, choice, failing, self._options.marker)
+        text = await run_in_thread_if_large(len(choice.text) * SENTENCES, without, choice, failing, self._options.marker)
         return text if text.strip() or choice.tool_calls else self._no_answer(exchange, choice.text)
 
     async def _changed_refusal(self, exchange: Exchange, choice: Choice, failing: list[AnswerStatement]) -> str:
@@ -73,5 +73,5 @@ class Changes:
         self._counters.count("claims.redacted_count" if redacting else "claims.replaced_count", len(failing) if redacting else 1)
         text = ""
         if redacting:
-            text = await aside(len(choice.refusal) * SENTENCES, refusals.without, choice, failing, self._options.marker)
+            text = await run_in_thread_if_large(len(choice.refusal) * SENTENCES, refusals.without, choice, failing, self._options.marker)
         return text if text.strip() else self._no_answer(exchange, choice.refusal)

@@ -31,7 +31,7 @@ from proxy.grounding.quality import refresh
 from proxy.grounding.values.places import words_of
 from proxy.language.detection import language, load
 from proxy.language.json.strings import looks_json
-from proxy.offloop import SENTENCES, aside, each
+from proxy.offloop import SENTENCES, each, run_in_thread_if_large
 from proxy.ports import Ports
 from proxy.ports.headers import StageHeader, score_text
 from proxy.ports.stage import Action, SentenceStage
@@ -196,7 +196,7 @@ class Claims(SentenceStage[ClaimsOptions]):
         if self.options.action == "block" and acting:
             return self._verdicts.blocked(checks)
         await self._changes.change(exchange, acting, failing)
-        detail = await aside(len(checks.found) * CLAIM, detail_of, checks.found)
+        detail = await run_in_thread_if_large(len(checks.found) * CLAIM, detail_of, checks.found)
         return self._verdicts.summed_up(exchange, checks, ground, arguments, detail)
 
     # ---- judging ----
@@ -214,16 +214,20 @@ class Claims(SentenceStage[ClaimsOptions]):
 
     async def _prepare(self, exchange: Exchange) -> Ground:
         options, skips = self.options, self.options.without_context == "skip" and self.options.tool_arguments == "skip"
-        evidence = await aside(exchange.original.size + sum(len(one.content) for one in exchange.evidence), gather, exchange)
-        question = await aside(exchange.original.size, question_of, exchange)
-        base = await aside(sum(len(one.content) for one in evidence), EvidenceBase, evidence)
-        scope: EvidenceScope = "all" if options.without_context == "check" else await aside(exchange.original.size, base.scope, question)
+        evidence = await run_in_thread_if_large(
+            exchange.original.size + sum(len(one.content) for one in exchange.evidence), gather, exchange
+        )
+        question = await run_in_thread_if_large(exchange.original.size, question_of, exchange)
+        base = await run_in_thread_if_large(sum(len(one.content) for one in evidence), EvidenceBase, evidence)
+        scope: EvidenceScope = (
+            "all" if options.without_context == "check" else await run_in_thread_if_large(exchange.original.size, base.scope, question)
+        )
         skipped = "" if scope or exchange.knowledge is not None else NO_CONTEXT
         if skipped and skips:
             base = EvidenceBase(())
         if not skipped and asks_to_make_up(question):
             skipped = MADE_UP
-        words = await aside(base.chars, words_of, " ".join(base.sentences)) if scope == "declared" else frozenset[str]()
+        words = await run_in_thread_if_large(base.chars, words_of, " ".join(base.sentences)) if scope == "declared" else frozenset[str]()
         if options.embed and not skipped and base.chars > EVIDENCE_CHARS and len(base) <= EMBED_ALL:
             self._of(exchange).warm(self._embed(base))
         return Ground(base, self._grounder(scope), question, skipped, exchange.knowledge, scope, words)
@@ -250,7 +254,7 @@ class Claims(SentenceStage[ClaimsOptions]):
     ) -> list[Judgement]:
         """The judgement of each claim of `said`, in order; noted in the exchange also when the check breaks off."""
         ground, started = await checks.ground(), time.perf_counter()
-        judged = await aside(len(claims) * CLAIM, self._unasked, checks, ground, claims)
+        judged = await run_in_thread_if_large(len(claims) * CLAIM, self._unasked, checks, ground, claims)
         open_ = [i for i, judgement in enumerate(judged) if judgement is None]
         now = not exchange.gated or self.options.action != "annotate"
         try:
@@ -339,15 +343,17 @@ class Claims(SentenceStage[ClaimsOptions]):
             statements = [s for choice in each(choices) for s in bounded(read_choice(choice, question, json=json))]
             return statements, any(has_bare_values(choice.text, json=json) for choice in choices)
 
-        statements, checks.values = await aside(sum(len(choice.text) for choice in choices) * SENTENCES, read)
+        statements, checks.values = await run_in_thread_if_large(sum(len(choice.text) for choice in choices) * SENTENCES, read)
         said = "\n".join(choice.text[:MAX_SAMPLE_CHARS] for choice in choices)
         judged = await self._judge(exchange, checks, [(statement.choice, statement.claim) for statement in statements], said)
         return [s for s, judgement in zip(statements, judged, strict=True) if fails(judgement, self.options.fail_on)]
 
     async def _judge_refusals(self, exchange: Exchange, checks: Checks, choices: Sequence[Choice]) -> list[AnswerStatement]:
         """The failing statements in what `choices` refuse with."""
-        question = await aside(exchange.original.size, question_of, exchange)
-        statements = await aside(sum(len(choice.refusal) for choice in choices) * SENTENCES, refusals.read_refusals, choices, question)
+        question = await run_in_thread_if_large(exchange.original.size, question_of, exchange)
+        statements = await run_in_thread_if_large(
+            sum(len(choice.refusal) for choice in choices) * SENTENCES, refusals.read_refusals, choices, question
+        )
         if not statements:
             return []
         said = "\n".join(choice.refusal[:MAX_SAMPLE_CHARS] for choice in choices)
@@ -359,7 +365,7 @@ class Claims(SentenceStage[ClaimsOptions]):
         if self.options.tool_arguments == "skip":
             return []
         arguments = [a for choice in answer.choices for a in arguments_of(choice, exchange.retrieval_tools)]
-        there = await aside(ground.base.chars * len(arguments), literals, arguments, ground.base.evidence)
+        there = await run_in_thread_if_large(ground.base.chars * len(arguments), literals, arguments, ground.base.evidence)
         missing = [i for i, judgement in enumerate(there) if judgement is None]
         answers = await self._ask(ground, [arguments[i].claim for i in missing], "")
         judged = filled(there, dict(zip(missing, answers, strict=True)))

@@ -30,7 +30,7 @@ from proxy.language.json.strings import strings_of
 from proxy.language.lru import LRU, key_of
 from proxy.language.text import text_of
 from proxy.language.times import seconds_of
-from proxy.offloop import aside, each
+from proxy.offloop import each, run_in_thread_if_large
 from proxy.stages.clash.options import Part
 
 MAX_READ, MAX_READ_OF_ALL = 6, 16
@@ -87,9 +87,9 @@ class Context:
     async def stated(self, exchange: Exchange) -> Stated:
         """What the parts that are compared state."""
         size = exchange.original.size
-        pieces = await aside(size, self._pieces, exchange)
-        read = await aside(size, self._each, pieces)
-        return await aside(size, self._said, exchange, pieces, read)
+        pieces = await run_in_thread_if_large(size, self._pieces, exchange)
+        read = await run_in_thread_if_large(size, self._each, pieces)
+        return await run_in_thread_if_large(size, self._said, exchange, pieces, read)
 
     def _said(self, exchange: Exchange, pieces: Sequence[tuple[ContextPiece, Origin]], read: Mapping[bytes, Read]) -> Stated:
         last = last_user(exchange.conversation)

@@ -112,11 +112,11 @@ class Clash(Stage[ClashOptions]):
         return options.semantic
 
     @property
-    def only_tells(self) -> bool:
+    def read_only(self) -> bool:
         """Where it does nothing about what it finds."""
         return self.options.edits == "none"
 
-    def remembers(self, request: Request) -> bool:
+    def needs_run_identity(self, request: Request) -> bool:
         """What was decided, where anything is done about it."""
         return self.options.edits != "none"
 
@@ -135,11 +135,11 @@ class Clash(Stage[ClashOptions]):
             return Verdict(self.name, "error", code=UNCHECKED, detail={"problem": STORE_AWAY, "statements": len(stated.spoken)})
         ledger = Ledger(stated.spoken, records)
         try:
-            await self._hear(exchange, ledger)
+            await self._apply_replies(exchange, ledger)
             pairs = await self._finder.find(exchange, ledger, stated.spoken, until)
             if pairs.clashes:
                 await self._settle(exchange, ledger, pairs, times)
-                await self._hear(exchange, ledger)
+                await self._apply_replies(exchange, ledger)
         except StoreUnavailable:
             pairs = Pairs(problem=STORE_AWAY)
         return self._carry_out(exchange, ledger, pairs, stated)
@@ -185,7 +185,7 @@ class Clash(Stage[ClashOptions]):
 
     # ---- deciding ----
 
-    async def _hear(self, exchange: Exchange, ledger: Ledger) -> None:
+    async def _apply_replies(self, exchange: Exchange, ledger: Ledger) -> None:
         """Read the user's replies to what they were asked. Raises `StoreUnavailable`."""
         for entry in ledger.entries:
             heard = _dialogue(exchange, entry) if entry.was_put else Dialogue(0)

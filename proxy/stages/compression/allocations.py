@@ -20,7 +20,7 @@ from proxy.context.memories import PREFERENCES, memories_in
 from proxy.context.pieces import ContextPiece
 from proxy.errors import StoreUnavailable
 from proxy.exchange import ContextUse, Evidence, Exchange, Tool
-from proxy.exchange.wishes import Wishes
+from proxy.exchange.output_requirements import OutputRequirements
 from proxy.language.text import text_of
 from proxy.ports import Ports
 from proxy.stages.compression.archive import REFERENCE_TOKENS
@@ -66,7 +66,7 @@ async def fit_tools(exchange: Exchange, ports: Ports, most: int) -> dict[str, An
     model = ports.tokens.model(exchange.model)
 
     async def size(tools: Sequence[Tool]) -> int:
-        return (await ports.tokens.count_request((), tools, Wishes(), model)).components.get(TOOLS, 0)
+        return (await ports.tokens.count_request((), tools, OutputRequirements(), model)).components.get(TOOLS, 0)
 
     before = await size(exchange.tools)
     if before <= most:

@@ -25,7 +25,7 @@ from proxy.context.summaries.summariser import Summariser
 from proxy.errors import StoreUnavailable
 from proxy.exchange import CompressionResult as Report
 from proxy.exchange import ContextUse, Exchange, Facts, Found, Request, ToolCall, Verdict
-from proxy.offloop import aside
+from proxy.offloop import run_in_thread_if_large
 from proxy.ports import Ports
 from proxy.ports.headers import StageHeader
 from proxy.ports.stage import CounterFamily, Stage
@@ -68,7 +68,7 @@ class Compression(Stage[CompressionOptions]):
     requires = ("token_count",)
     follows = ("history",)
     changes = ("messages", "tools")
-    folds = True
+    shortens_history = True
     counters = COUNTERS
     families = (
         CounterFamily(
@@ -95,7 +95,7 @@ class Compression(Stage[CompressionOptions]):
         """The summariser's upstream."""
         return {"summariser.upstream": options.summariser.upstream} if options.summariser else {}
 
-    def remembers(self, request: Request) -> bool:
+    def needs_run_identity(self, request: Request) -> bool:
         """When its messages came, and what became of them."""
         return request.size >= SMALL_BYTES
 
@@ -127,7 +127,7 @@ class Compression(Stage[CompressionOptions]):
     async def on_done(self, exchange: Exchange) -> None:
         """Note when the messages came of which nothing needed to be known yet: `trim` goes by their age."""
         before = exchange.facts.context_before
-        if before is None or before.window_tokens is None or not self.remembers(exchange.original):
+        if before is None or before.window_tokens is None or not self.needs_run_identity(exchange.original):
             return
         if before.used_tokens < self._limits(exchange, before).target and not exchange.facts.allocations:
             await self._ages(exchange)
@@ -238,13 +238,15 @@ class Compression(Stage[CompressionOptions]):
         messages, now = exchange.conversation, exchange.received_at
         if "trim" not in self.options.strategies:
             return [None] * len(messages)
-        digests = await aside(exchange.original.size, prefix_hashes, messages, range(1, len(messages) + 1), turns_only=True)
+        digests = await run_in_thread_if_large(
+            exchange.original.size, prefix_hashes, messages, range(1, len(messages) + 1), turns_only=True
+        )
         run = f"{exchange.route}\0{exchange.run_id}"
         try:
             seen = await self.ports.first_seen.times(run, list(digests.values()), now, client=exchange.client)
         except StoreUnavailable:
             seen = None
-        return await aside(len(messages), message_ages, exchange.original.message_hints, seen, len(messages), now)
+        return await run_in_thread_if_large(len(messages), message_ages, exchange.original.message_hints, seen, len(messages), now)
 
 
 def _repeated(before: ContextUse, after: ContextUse, found_share: float | UnsetType = UNSET) -> Report:

@@ -21,7 +21,7 @@ from proxy.exchange import Evidence, Exchange, Message, Sentence, Tool, Verdict
 from proxy.language.detection import language, load
 from proxy.language.json.strings import looks_json
 from proxy.language.text import InOrder, text_of, without
-from proxy.offloop import SENTENCES, aside
+from proxy.offloop import SENTENCES, run_in_thread_if_large
 from proxy.ports import Ports
 from proxy.ports.stage import Positive, SentenceStage, StageOptions
 from proxy.stages.faithful.marks import MarkRemover, asks_for_citations, asks_for_rating, without_own_marks
@@ -177,7 +177,7 @@ class Faithful(SentenceStage[FaithfulOptions]):
             if looks_json(choice.text):
                 continue
             hide = partial(without_own_marks, citations=hidden.citations, rating=hidden.rating)
-            text = await aside(len(choice.text) * SENTENCES, hide, choice.text)
+            text = await run_in_thread_if_large(len(choice.text) * SENTENCES, hide, choice.text)
             if text != choice.text:
                 exchange.marked[choice.index] = choice.text
                 exchange.answer = exchange.answer.with_text(choice.index, text)
@@ -189,7 +189,7 @@ class Faithful(SentenceStage[FaithfulOptions]):
 
     async def _hide(self, exchange: Exchange) -> None:
         """Note what is to be taken out of the answer: what these rules ask for, and the client does not."""
-        citations, rating = await aside(exchange.original.size, self._own_marks, exchange)
+        citations, rating = await run_in_thread_if_large(exchange.original.size, self._own_marks, exchange)
         if citations or rating:
             self._hidden[exchange.id] = _Hidden(citations=citations, rating=rating)
 
@@ -203,17 +203,17 @@ class Faithful(SentenceStage[FaithfulOptions]):
     async def on_request(self, exchange: Exchange) -> Verdict | None:
         """Add the rules and the passages, each once."""
         options, size, before = self.options, exchange.original.size, exchange.messages
-        grounds = await aside(size, grounds_of, exchange, options.reading_tools)
+        grounds = await run_in_thread_if_large(size, grounds_of, exchange, options.reading_tools)
         wanted = {"passages": ("passages",), "retrieval": ("passages", "retrieval_tool"), "always": ()}[options.when]
         if wanted and not any(ground in wanted for ground in grounds):
             return Verdict(self.name, "unchecked", detail={"reason": "no context"})
-        wording = options.language if options.language != "auto" else await aside(size, conversation_language, exchange)
+        wording = options.language if options.language != "auto" else await run_in_thread_if_large(size, conversation_language, exchange)
         plain = not exchange.wants.free_text  # citations or a rating would break the answer
         with_rules = with_suffix(before, texts(wording).system_suffix_plain if plain else self._suffix(wording))
-        shown = (await aside(size, unseen, exchange))[: options.max_passages]
+        shown = (await run_in_thread_if_large(size, unseen, exchange))[: options.max_passages]
         template: Template = "none" if plain else options.template
         wrap = partial(wrap_with_context_faithful_prompt, cite="citations" in options.ask_for, rate="confidence" in options.ask_for)
-        exchange.messages = await aside(size, with_passages, with_rules, shown, template, wording, wrap)
+        exchange.messages = await run_in_thread_if_large(size, with_passages, with_rules, shown, template, wording, wrap)
         detail = {"grounds": grounds, "language": wording, "variant": "plain" if plain else "full", "passages": len(shown)}
         if with_rules is not before and not plain:
             await self._hide(exchange)

@@ -20,7 +20,7 @@ from proxy.exchange.judgements import Claim, Judgement
 from proxy.grounding.evidence.gathering import EvidenceBase
 from proxy.grounding.judging.grounder import Grounder
 from proxy.language.detection import language
-from proxy.offloop import aside, each
+from proxy.offloop import each, run_in_thread_if_large
 from proxy.stages.poisoning.decisions import PoisoningFinding
 from proxy.stages.poisoning.injections.injection import InjectionFinding, detect
 from proxy.stages.poisoning.kinds import kind_of
@@ -76,7 +76,7 @@ class Checker(Struct, frozen=True):
     async def check(self, pieces: Sequence[ContextPiece], deadline_s: float) -> list[CheckedPiece]:
         """One for each piece, in order. Past `deadline_s` what is open is an ``ERROR``."""
         until = time.perf_counter() + deadline_s
-        texts = await aside(sum(len(piece.text) for piece in pieces), read, pieces, self)
+        texts = await run_in_thread_if_large(sum(len(piece.text) for piece in pieces), read, pieces, self)
         claims = [claim for statements in texts for claim in statements.claims[: self.max_claims]]
         verdicts = await self._verified(claims, texts, _left(until))
         found, at = [], 0

@@ -28,7 +28,7 @@ from proxy.grounding.judging.grounder import Grounder
 from proxy.grounding.knowledge.checking import KnowledgeChecker
 from proxy.language.detection import load
 from proxy.language.lru import LRU, key_of
-from proxy.offloop import Breather, aside
+from proxy.offloop import Breather, run_in_thread_if_large
 from proxy.ports import Ports, QuarantineItem
 from proxy.ports.stage import Action, ActionKind, CounterFamily, Stage
 from proxy.stages.poisoning.answers import items_of
@@ -133,19 +133,19 @@ class Poisoning(Stage[PoisoningOptions]):
         return {"knowledge": options.knowledge} if options.knowledge else {}
 
     @property
-    def only_tells(self) -> bool:
+    def read_only(self) -> bool:
         """Where it keeps nothing out."""
         return not self._keeps_out
 
-    def remembers(self, request: Request) -> bool:
+    def needs_run_identity(self, request: Request) -> bool:
         """What it keeps out, where it does."""
         return self._keeps_out
 
     async def on_request(self, exchange: Exchange) -> Verdict | None:
         """Treat every piece of the context by what is known of it, or is found now."""
-        pieces = await aside(exchange.original.size, pieces_of, exchange, _EVERY_KIND)
+        pieces = await run_in_thread_if_large(exchange.original.size, pieces_of, exchange, _EVERY_KIND)
         outcome = Outcome(pieces=len(pieces))
-        tools = await aside(exchange.original.size, tools_of, exchange.conversation)
+        tools = await run_in_thread_if_large(exchange.original.size, tools_of, exchange.conversation)
         decided = await self._decided(exchange, pieces, outcome)
         kinds = self._kinds(exchange)
         open_ = [piece for piece in pieces if piece.hash not in decided and piece.kind in kinds]
@@ -197,10 +197,10 @@ class Poisoning(Stage[PoisoningOptions]):
         until = time.perf_counter() + self.options.timeout_ms * _DEADLINE / 1000
         facts = self._facts(exchange)
         version = await self._version(facts, outcome)
-        keys = await aside(exchange.original.size, self._keys, exchange, pieces, version)
+        keys = await run_in_thread_if_large(exchange.original.size, self._keys, exchange, pieces, version)
         found = {hash_: known for hash_, key in keys.items() if (known := self._known.get(key)) is not None}
         open_ = [piece for piece in reversed(pieces) if piece.hash not in found]
-        checker = await aside(exchange.original.size, self._checker, exchange, facts, decided) if open_ else None
+        checker = await run_in_thread_if_large(exchange.original.size, self._checker, exchange, facts, decided) if open_ else None
         breather = Breather()
         for at in range(0, len(open_), _BATCH):
             left_s = until - time.perf_counter()
@@ -212,9 +212,9 @@ class Poisoning(Stage[PoisoningOptions]):
                 found[piece.hash] = checked
                 if not checked.error:
                     self._known.put(keys[piece.hash], checked)
-            await breather.breathe()
+            await breather.yield_if_due()
         for piece in pieces:
-            await breather.breathe()
+            await breather.yield_if_due()
             if piece.hash in found:
                 self._count(exchange, piece, found[piece.hash], tools, outcome)
         outcome.looked = any(checked.looked for checked in found.values())
@@ -307,7 +307,7 @@ class Poisoning(Stage[PoisoningOptions]):
         held: dict[str, QuarantineItem] = {}
         away, breather = False, Breather()
         for hash_, checked in found.items():
-            await breather.breathe()
+            await breather.yield_if_due()
             piece = pieces[hash_]
             decision = self._decide(piece, checked, tools)
             if decision.action == "pass":

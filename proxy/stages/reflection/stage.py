@@ -19,7 +19,7 @@ from proxy.errors import PolicyBlocked, StoreUnavailable
 from proxy.exchange import Answer, Choice, Exchange, Request, Verdict
 from proxy.language.detection import language, load
 from proxy.language.text import text_of
-from proxy.offloop import LARGE, aside
+from proxy.offloop import LARGE, run_in_thread_if_large
 from proxy.ports import Ports
 from proxy.ports.failure_kinds import Failure
 from proxy.ports.failures import FailureEvent, FailureRecord
@@ -121,16 +121,16 @@ class Reflection(Stage[ReflectionOptions]):
         return bool(self.options.enforce)
 
     @property
-    def only_tells(self) -> bool:
+    def read_only(self) -> bool:
         """Where failures are for the record alone."""
         options = self.options
         return not (options.max_tokens or options.enforce or options.escalate_after is not None)
 
     # ---- the request ----
 
-    def remembers(self, request: Request) -> bool:
+    def needs_run_identity(self, request: Request) -> bool:
         """What went wrong: where nothing is told, what an agent's tools do."""
-        return bool(request.tools) or not self.only_tells
+        return bool(request.tools) or not self.read_only
 
     async def on_request(self, exchange: Exchange) -> Verdict | None:
         """Read the conversation, remember, then stop or tell. Raises `PolicyBlocked`."""
@@ -157,14 +157,16 @@ class Reflection(Stage[ReflectionOptions]):
 
     async def _read(self, exchange: Exchange) -> _Reading:
         """Raises `StoreUnavailable`."""
-        history = await aside(LARGE, self._history, exchange)  # a schema's pattern, or 10,000 messages, may take their time
+        history = await run_in_thread_if_large(
+            LARGE, self._history, exchange
+        )  # a schema's pattern, or 10,000 messages, may take their time
         history = await confirmed(history, self.ports.judge.session(exchange, self.name))
-        every = await aside(LARGE, lambda: history.events)
+        every = await run_in_thread_if_large(LARGE, lambda: history.events)
         events = [event for event in every if self._counts(event.failure)]
         await self._apply(exchange, events)
-        if self.only_tells and not events and not self._applied.has_failed(_owner(exchange)):
+        if self.read_only and not events and not self._applied.has_failed(_owner(exchange)):
             return _Reading(history, [], [])
-        situation, newest = await aside(exchange.original.size, history.now)
+        situation, newest = await run_in_thread_if_large(exchange.original.size, history.now)
         shown = dict.fromkeys(failure.fingerprint for failure in newest if self._counts(failure))
         fingerprints = list(dict.fromkeys([*shown, *situation.fingerprints]))
         subjects = list(dict.fromkeys([*situation.recent_tools, "", *situation.tools]))[:SUBJECTS]
@@ -260,9 +262,11 @@ class Reflection(Stage[ReflectionOptions]):
         """Remember what only the answer showed, and what was told."""
         events = self._applied.told(exchange.id)
         events += [
-            event for event in await aside(LARGE, learning.answered, exchange, self.options.min_score) if self._counts(event.failure)
+            event
+            for event in await run_in_thread_if_large(LARGE, learning.answered, exchange, self.options.min_score)
+            if self._counts(event.failure)
         ]
-        if self.only_tells and not events and not self._applied.has_failed(_owner(exchange)):
+        if self.read_only and not events and not self._applied.has_failed(_owner(exchange)):
             return
         found = await self.ports.failures.relevant(
             client=exchange.client, run_id=exchange.run_id, fingerprints=(), subjects=("", exchange.upstream), limit=CANDIDATES

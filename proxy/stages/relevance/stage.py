@@ -26,7 +26,7 @@ from proxy.grounding.judging.questions import relevance_question
 from proxy.grounding.relevance import scoring
 from proxy.language.detection import language, load
 from proxy.language.patterns import LazyPattern
-from proxy.offloop import aside
+from proxy.offloop import run_in_thread_if_large
 from proxy.ports.headers import StageHeader, score_text
 from proxy.ports.judge import Builtin, JudgeAnswer, JudgeSession
 from proxy.ports.stage import Action, ActionKind, Positive, Share, Stage, StageOptions
@@ -161,18 +161,18 @@ class Relevance(Stage[RelevanceOptions]):
         return "embedding" if isinstance(self.ports.judge, Builtin) else "hybrid"
 
     @property
-    def only_tells(self) -> bool:
+    def read_only(self) -> bool:
         """Where it neither answers itself nor leaves passages out."""
         return self.options.action != "answer" and not self.options.drop_below
 
     async def on_request(self, exchange: Exchange) -> Verdict | None:
         """Judge the passages; answer, warn or leave some out."""
         size = exchange.original.size
-        usable = await aside(size, retrieval.usable, exchange)
-        nothing = "" if usable else await aside(size, retrieval.nothing_found, exchange)
+        usable = await run_in_thread_if_large(size, retrieval.usable, exchange)
+        nothing = "" if usable else await run_in_thread_if_large(size, retrieval.nothing_found, exchange)
         if not usable and not nothing:
             return self._nothing("no passages")
-        question = await aside(size, find_question, exchange.conversation)
+        question = await run_in_thread_if_large(size, find_question, exchange.conversation)
         if not question.readings:
             return self._nothing(question.reason)
         judge = self.ports.judge.session(exchange, self.name) if self.judges(self.options) else None
@@ -219,7 +219,7 @@ class Relevance(Stage[RelevanceOptions]):
         found = []
         for reading in question.readings:
             cutting = (reading, passages, MAX_WINDOWS)
-            windows = await aside(size, scoring.cut, *cutting)
+            windows = await run_in_thread_if_large(size, scoring.cut, *cutting)
             asked, vectors = await asyncio.gather(
                 self.ports.embedder.embed([reading]), self.ports.embedder.embed([window.text for window in windows], keep=True)
             )
@@ -273,7 +273,7 @@ class Relevance(Stage[RelevanceOptions]):
         """Why an answer in the model's stead might be wrong; "" where it cannot be."""
         if not question.plain:
             return question.unresolved if question.asks else "it asks for no fact"
-        if await aside(exchange.original.size, retrieval.is_for_another_question, exchange):
+        if await run_in_thread_if_large(exchange.original.size, retrieval.is_for_another_question, exchange):
             return "nothing was retrieved for this question"
         if finding.judgement is None and not finding.nothing:
             if _ABBREVIATION.fullmatch(question.readings[-1]):
@@ -282,7 +282,7 @@ class Relevance(Stage[RelevanceOptions]):
                 return "not plainly off"
             if not question.defines and any(passage.coverage > _SHARED for passage in finding.ranked):
                 return "a passage shares words with the question"
-        rest = await aside(exchange.original.size, retrieval.rest_of_talk, exchange)
+        rest = await run_in_thread_if_large(exchange.original.size, retrieval.rest_of_talk, exchange)
         limit = self.options.min if question.defines else self._warn_below(question)
         if rest and not self._is_off((await self._embedded(question, rest)).probability, limit):
             return "the answer may stand elsewhere in the conversation"

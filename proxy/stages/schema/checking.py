@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proxy.exchange import Answer, Choice, Tool, ToolCall
-from proxy.exchange.wishes import Wishes
+from proxy.exchange.output_requirements import OutputRequirements
 from proxy.language.json.conformance import Unchecked, Violation, examine_call, examine_response, schema_of, tool_named
 from proxy.language.json.repair import Repaired, repair
 from proxy.language.json.schemas import CHECK_S, NotChecked, SchemaInvalid
@@ -62,13 +62,13 @@ class CheckedAnswer(Struct, frozen=True):
         return [finding for finding in self.findings if finding.violates]
 
 
-def needs_check(answer: Answer, wants: Wishes, options: SchemaOptions) -> bool:
+def needs_check(answer: Answer, wants: OutputRequirements, options: SchemaOptions) -> bool:
     """Whether there is anything to check."""
     calls = "arguments" in options.check and any(choice.tool_calls for choice in answer.choices)
     return calls or ("response" in options.check and wants.form == "json")
 
 
-def checked(answer: Answer, tools: Sequence[Tool], wants: Wishes, options: SchemaOptions, *, mend: bool) -> CheckedAnswer:
+def checked(answer: Answer, tools: Sequence[Tool], wants: OutputRequirements, options: SchemaOptions, *, mend: bool) -> CheckedAnswer:
     """Judge `answer`; with `mend`, repair it too."""
     until = time.thread_time() + ANSWER_S
     findings: list[SchemaFinding] = []
@@ -110,7 +110,7 @@ def _calls(choice: Choice, tools: Sequence[Tool], options: SchemaOptions, mend: 
     return found
 
 
-def _text(choice: Choice, wants: Wishes, mend: bool, until: float) -> tuple[SchemaFinding, str] | None:
+def _text(choice: Choice, wants: OutputRequirements, mend: bool, until: float) -> tuple[SchemaFinding, str] | None:
     """What is wrong with a choice's text, and the text then; None for nothing."""
     seconds = _left(until)
     problem = Unchecked("time") if seconds is None else examine_response(choice.text, wants, seconds=seconds)
@@ -139,7 +139,7 @@ def _mended(finding: SchemaFinding, text: str, schema: object, until: float) -> 
     return replace(finding, fixes=found.fixes), found.text
 
 
-def _should_conform(choice: Choice, wants: Wishes) -> bool:
+def _should_conform(choice: Choice, wants: OutputRequirements) -> bool:
     """Whether the choice's text is the JSON that was asked for: not a refusal, nor what is said beside a call, nor what was filtered."""
     said = not choice.refusal and choice.finish_reason != "content_filter"
     return wants.form == "json" and said and not choice.tool_calls

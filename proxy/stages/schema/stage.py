@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from proxy.exchange import Exchange, Verdict
 from proxy.language.json.conformance import Violation
-from proxy.offloop import LARGE, aside
+from proxy.offloop import LARGE, run_in_thread_if_large
 from proxy.ports.stage import Action, Stage
 from proxy.stages.schema.asking import asked_again
 from proxy.stages.schema.checking import CheckedAnswer, checked, codes_of, needs_check, offered
@@ -84,7 +84,7 @@ class Schema(Stage[SchemaOptions]):
         held = bool(exchange.attempts) and not exchange.gated
         tools = offered(exchange.tools, exchange.original.tools)
         mend = held and self.options.repair
-        found = await aside(LARGE, checked, answer, tools, exchange.wants, self.options, mend=mend)
+        found = await run_in_thread_if_large(LARGE, checked, answer, tools, exchange.wants, self.options, mend=mend)
         self._count(found)
         if not found.violations:
             self._apply(exchange, found)

@@ -23,9 +23,9 @@ from msgspec import Struct
 
 from proxy.errors import StoreUnavailable
 from proxy.exchange import Exchange, Facts, Found, Request, Tool, ToolCall, ToolSelection, Verdict
-from proxy.exchange.wishes import Wishes
+from proxy.exchange.output_requirements import OutputRequirements
 from proxy.language.text import text_of
-from proxy.offloop import LARGE, aside
+from proxy.offloop import LARGE, run_in_thread_if_large
 from proxy.ports import ToolRanking, ToolRun
 from proxy.ports.headers import StageHeader
 from proxy.ports.stage import Stage, can_answer_tools
@@ -112,7 +112,7 @@ class ToolRag(Stage[ToolRagOptions]):
     answers = (FIND_TOOLS,)
     embeds = True
 
-    def remembers(self, request: Request) -> bool:
+    def needs_run_identity(self, request: Request) -> bool:
         """The tools that it sent, where there are many."""
         return len(request.tools) > (self.options.above if self.options.above_share is None else 0)
 
@@ -161,7 +161,7 @@ class ToolRag(Stage[ToolRagOptions]):
             return invalid_reply()
         catalogue = catalogue_of(exchange.original.tools)
         ranking = await self.ports.ranker.rank(catalogue.ranked_tools, query, client=exchange.client)
-        relevance = ranking.relevance if ranking else await aside(LARGE, shared_words, catalogue, query)
+        relevance = ranking.relevance if ranking else await run_in_thread_if_large(LARGE, shared_words, catalogue, query)
         matching = search(catalogue, relevance, query, min(self.options.min_relevance, _PLAUSIBLE))
         if not matching:
             self._note_found(exchange, [])
@@ -217,7 +217,7 @@ class ToolRag(Stage[ToolRagOptions]):
     async def _owned(self, exchange: Exchange, catalogue: ToolCatalogue) -> Ownership:
         """Off the event loop where there are many tools or a long conversation."""
         chars = sum(len(text_of(message.get("content"))) for message in exchange.conversation)
-        return await aside(chars + _NAME_CHARS * len(catalogue.keys), ownership, catalogue, exchange.conversation)
+        return await run_in_thread_if_large(chars + _NAME_CHARS * len(catalogue.keys), ownership, catalogue, exchange.conversation)
 
     def _can_stay(self, exchange: Exchange, offered: Sequence[Tool], tokens: int) -> bool:
         """Whether all tools may go to the model: the policy wants it, and they take no large part of the window."""
@@ -381,7 +381,7 @@ class ToolRag(Stage[ToolRagOptions]):
 
     async def _tokens(self, exchange: Exchange, tools: Sequence[Tool]) -> int:
         counter = self.ports.tokens
-        use = await counter.count_request((), tools, Wishes(), counter.model(exchange.model))
+        use = await counter.count_request((), tools, OutputRequirements(), counter.model(exchange.model))
         return use.components.get("tool_descriptions", 0)
 
     def _share(self, exchange: Exchange, tokens: int) -> float:

@@ -25,7 +25,7 @@ from proxy.exchange import Evidence, Exchange, FactCheck, Request, Verdict
 from proxy.grounding.evidence.gathering import EvidenceBase, gather
 from proxy.language.detection import load
 from proxy.language.lru import LRU, key_of
-from proxy.offloop import Breather, aside
+from proxy.offloop import Breather, run_in_thread_if_large
 from proxy.ports import Ports
 from proxy.ports.stage import Action, ActionKind, Stage
 from proxy.stages.validation.acting import QualityDecision, action_of, edits_of, ranked
@@ -71,18 +71,18 @@ class Validation(Stage[ValidationOptions]):
         return tuple(Action(kind, code) for name, code in CODES.items() if (kind := _KINDS.get(options.action_for(name))) is not None)
 
     @property
-    def only_tells(self) -> bool:
+    def read_only(self) -> bool:
         """Where it does nothing about what it finds."""
         return not self.options.changes_context and not self.options.rejects
 
-    def remembers(self, request: Request) -> bool:
+    def needs_run_identity(self, request: Request) -> bool:
         """What it left out or ranked lower, where it does."""
         return self.options.changes_context
 
     async def on_request(self, exchange: Exchange) -> Verdict | None:
         """Measure what is new, act on it, repeat what was done on earlier turns."""
         size = exchange.original.size
-        found = await aside(size, newcomers, exchange, self.options, older=self.options.changes_context)
+        found = await run_in_thread_if_large(size, newcomers, exchange, self.options, older=self.options.changes_context)
         if not found:
             return None
         seen, store = await self._seen(exchange, found)
@@ -92,7 +92,7 @@ class Validation(Stage[ValidationOptions]):
             decisions, unkept = await self._kept(exchange, decisions)
             store = store or unkept
         self._count(decisions)
-        detail = await aside(size, detail_of, decisions, store)
+        detail = await run_in_thread_if_large(size, detail_of, decisions, store)
         if refused is not None:
             return rejection(refused, detail)
         self._act(exchange, decisions)
@@ -124,23 +124,26 @@ class Validation(Stage[ValidationOptions]):
         for newcomer in found:
             by_turn.setdefault(newcomer.turn, []).append(newcomer)
         turns = sorted(by_turn)
-        prefixes, version = await aside(size, prefix_hashes, exchange.conversation, turns), await _version(exchange.knowledge)
+        prefixes, version = (
+            await run_in_thread_if_large(size, prefix_hashes, exchange.conversation, turns),
+            await _version(exchange.knowledge),
+        )
         evidence: list[Evidence] | None = None
         dropped: frozenset[str] = frozenset()
         decisions: list[QualityDecision] = []
         breather = Breather()
         for turn in turns:
             here = by_turn[turn]
-            keys = await aside(size, self._keys, here, (prefixes[turn], version), exchange)
+            keys = await run_in_thread_if_large(size, self._keys, here, (prefixes[turn], version), exchange)
             open_ = [i for i, key in enumerate(keys) if key not in self._known][: self.options.max_pieces]
             qualities = {i: known for i, key in enumerate(keys) if (known := self._known.get(key)) is not None}
             if open_:
-                evidence = await aside(size, gather, exchange) if evidence is None else evidence
-                base = await aside(size, _base, turn, evidence, dropped)
+                evidence = await run_in_thread_if_large(size, gather, exchange) if evidence is None else evidence
+                base = await run_in_thread_if_large(size, _base, turn, evidence, dropped)
                 qualities |= await self._measured(exchange, {i: here[i] for i in open_}, base, seen, until - time.perf_counter())
             unseen = _not_looked_at("more than max_pieces")
             for i, newcomer in enumerate(here):
-                await breather.breathe()
+                await breather.yield_if_due()
                 quality = qualities.get(i) or unseen
                 if not quality.errors and newcomer.shown_as:  # what is named by no message grows older
                     self._known.put(keys[i], quality)

@@ -19,13 +19,13 @@ from proxy.language.text import text_of
 from proxy.wire.bodies import EXTENSION, flag, kind_of, load, passages_of, same, typed, withhold
 from proxy.wire.chat.arguments import with_arguments
 from proxy.wire.chat.message import call_entries, token_logprobs
+from proxy.wire.chat.output_requirements import output_requirements_of
 from proxy.wire.chat.own_answer import own_answer, own_body, own_events
 from proxy.wire.chat.own_calls import ChatCallFilter
 from proxy.wire.chat.shapes import ChatShapes, asked_of
 from proxy.wire.chat.stream import ChatStream, usage
 from proxy.wire.chat.unread import unread
 from proxy.wire.chat.usual_answer import usual_answer
-from proxy.wire.chat.wishes import wishes_of
 from proxy.wire.upstream_errors import failure_in
 from proxy.wire.usage import added_up
 
@@ -37,7 +37,7 @@ class ChatDialect:
     """``POST /v1/chat/completions``"""
 
     path = "/chat/completions"
-    carries = "messages"
+    conversation_field = "messages"
     key_headers: tuple[str, ...] = ("authorization",)
     told_by = ""
 
@@ -67,8 +67,8 @@ class ChatDialect:
             tools=tools,
             params=params,
             stream=stream,
-            wants=wishes_of(params),
-            read_wants=wishes_of,
+            wants=output_requirements_of(params),
+            read_wants=output_requirements_of,
             passages=passages_of(extension) if extension is not None else (),
             has_context="context" in (extension or {}),
             message_hints=hints,

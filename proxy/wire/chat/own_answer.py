@@ -14,7 +14,7 @@ import orjson
 from msgspec.structs import replace
 
 from proxy.exchange import Answer, Choice, Exchange, Usage
-from proxy.exchange.wishes import Wishes
+from proxy.exchange.output_requirements import OutputRequirements
 from proxy.wire import sse
 
 _MAX_CHOICES = 128
@@ -63,7 +63,7 @@ def _deltas(answer: Answer) -> Iterator[dict[str, Any]]:
         yield {**part, "delta": {}, "finish_reason": choice.finish_reason}
 
 
-def _fitted(choice: Choice, index: int, wants: Wishes) -> Choice:
+def _fitted(choice: Choice, index: int, wants: OutputRequirements) -> Choice:
     fits = wants.form == "text" or (wants.form == "json" and _is_json_object(choice.text))
     outside = not fits and not choice.refusal
     text, refusal = ("", choice.text) if outside else (choice.text, choice.refusal)

@@ -168,7 +168,7 @@ class ChatStream:
         chunk["choices"] = [choice]
         return sse.encode(orjson.dumps(chunk))
 
-    def leaving(self, piece: StreamPiece) -> bytes:
+    def encode_outgoing(self, piece: StreamPiece) -> bytes:
         """Its own bytes: no later chunk repeats it."""
         return piece.raw
 

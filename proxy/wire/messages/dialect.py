@@ -25,7 +25,7 @@ class MessagesDialect:
     """Anthropic's Messages."""
 
     path = "/messages"
-    carries = "messages"
+    conversation_field = "messages"
     key_headers: tuple[str, ...] = ("x-api-key", "authorization")
     told_by = "anthropic-version"
 

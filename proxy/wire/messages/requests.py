@@ -17,7 +17,7 @@ from proxy.errors import InvalidRequest
 from proxy.exchange import Message, Request, Tool
 from proxy.wire.bodies import EXTENSION, flag, kind_of, load, passages_of, typed
 from proxy.wire.messages.blocks import THINKING, Block, call_of, part_of
-from proxy.wire.messages.wishes import wishes_of
+from proxy.wire.messages.output_requirements import output_requirements_of
 
 SYSTEM = -1
 """The item that ``system`` is."""
@@ -98,7 +98,7 @@ def read_request(body: bytes) -> Request:
         reader.item(i, item)
     wire.prefilled = reader.messages[-1].get("role") == "assistant"
     params = {key: value for key, value in fields.items() if key not in _READ}
-    read_wants = partial(wishes_of, prefilled=wire.prefilled)
+    read_wants = partial(output_requirements_of, prefilled=wire.prefilled)
     extension = fields.get(EXTENSION)
     return Request(
         model=fields["model"],

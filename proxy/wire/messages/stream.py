@@ -220,7 +220,7 @@ class MessagesStream:
 
     # ---- leaving ----
 
-    def leaving(self, piece: StreamPiece) -> bytes:
+    def encode_outgoing(self, piece: StreamPiece) -> bytes:
         """The bytes of `piece`; none for what opens a text block, which waits for its first text, and for what closes an empty one."""
         payload = piece.payload
         if payload is None:

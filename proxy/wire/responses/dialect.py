@@ -22,13 +22,13 @@ from proxy.wire.bodies import EXTENSION, flag, kind_of, load, passages_of, same,
 from proxy.wire.chat.own_answer import own_answer
 from proxy.wire.responses.items import Origin, Reading, read
 from proxy.wire.responses.output import answer_of, rendered
+from proxy.wire.responses.output_requirements import output_requirements_of
 from proxy.wire.responses.own_answer import own_body, own_events, own_id
 from proxy.wire.responses.own_calls import ResponsesCallFilter
 from proxy.wire.responses.recognising import ResponsesShapes
 from proxy.wire.responses.rendering import OUTPUT_ITEMS, Rendering
 from proxy.wire.responses.shapes import asked_of
 from proxy.wire.responses.stream import ResponsesStream
-from proxy.wire.responses.wishes import wishes_of
 from proxy.wire.upstream_errors import failure_in
 
 _RAW_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -43,7 +43,7 @@ class ResponsesDialect:
     """``POST /v1/responses``"""
 
     path = "/responses"
-    carries = "input"
+    conversation_field = "input"
     key_headers: tuple[str, ...] = ("authorization",)
     told_by = ""
 
@@ -51,7 +51,7 @@ class ResponsesDialect:
         """OpenAI's envelope."""
         told = error.envelope()
         if error.param == "messages":  # what other APIs call it
-            told["error"]["param"] = self.carries
+            told["error"]["param"] = self.conversation_field
         return orjson.dumps(told)
 
     def error_code(self, body: bytes) -> str:
@@ -159,8 +159,8 @@ def _request(body: bytes, fields: dict[str, Any], known: Mapping[str, Mapping[st
         tools=_tools(fields.get("tools")),
         params=params,
         stream=stream,
-        wants=wishes_of(params),
-        read_wants=wishes_of,
+        wants=output_requirements_of(params),
+        read_wants=output_requirements_of,
         passages=passages_of(fields.get(EXTENSION)),
         has_context="context" in (fields.get(EXTENSION) or {}),
         message_hints=reading.hints,
@@ -205,7 +205,7 @@ def _with_history(request: Request, history: History) -> Request:
     return replace(
         request,
         messages=tuple(reading.messages),
-        held=tuple(held),
+        server_side_history=tuple(held),
         held_whole=history.whole,
         message_hints=reading.hints,
         wire=_Wire(wire.body, reading, extended=wire.extended, goes_on_from=last),

@@ -255,7 +255,7 @@ class ResponsesStream:
 
     # ---- leaving ----
 
-    def leaving(self, piece: StreamPiece) -> bytes:
+    def encode_outgoing(self, piece: StreamPiece) -> bytes:
         """The bytes of `piece`, which leaves as it is; what it repeats follows what has left before it."""
         return self._leaving.piece(piece)
 

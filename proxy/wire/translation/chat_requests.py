@@ -12,11 +12,11 @@ import orjson
 
 from proxy.wire.translation.fields import Field, among, read_fields, written
 from proxy.wire.translation.neutral import (
-    Ask,
     Bounds,
     Call,
     File,
     Image,
+    NeutralRequest,
     Part,
     Refusal,
     Result,
@@ -78,15 +78,15 @@ FIELDS: tuple[Field, ...] = (
 )
 _ELSEWHERE = ("model", "messages", "tools", "stream")
 OF_CHAT = frozenset(("include_usage",))
-"""Wishes that only this API's own clients have, and that ask nothing of the server."""
+"""OutputRequirements that only this API's own clients have, and that ask nothing of the server."""
 _CALL_ID_CHARS = 40
 """Longest id of a call that OpenAI takes."""
 _SYSTEM = ("system", "developer")
 
 
-def read(body: Mapping[str, Any], bounds: Bounds) -> Ask:
+def read(body: Mapping[str, Any], bounds: Bounds) -> NeutralRequest:
     """Raises `InvalidRequest` with the field that is malformed, or has no counterpart."""
-    ask = Ask(string(body, "model", ""), stream=body.get("stream") is True)
+    ask = NeutralRequest(string(body, "model", ""), stream=body.get("stream") is True)
     ask.turns = read_turns(body.get("messages"), bounds)
     ask.tools = [_read_tool(at, tool, bounds) for at, tool in objects(body.get("tools") or [], "tools")]
     read_fields(ask, body, FIELDS, _ELSEWHERE, bounds)
@@ -163,7 +163,7 @@ def _read_tool(at: str, tool: Mapping[str, Any], bounds: Bounds) -> Tool:
     return Tool(name, at, inner.get("description"), inner.get("parameters"), inner.get("strict"))
 
 
-def write(ask: Ask, bounds: Bounds, *, newest: bool = False) -> dict[str, Any]:
+def write(ask: NeutralRequest, bounds: Bounds, *, newest: bool = False) -> dict[str, Any]:
     """The body; `newest` for the API's own server, which wants ``max_completion_tokens`` and takes turns in any order.
 
     Raises `InvalidRequest`.

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from proxy.wire.translation.neutral import Ask, Bounds, Wish
+from proxy.wire.translation.neutral import Bounds, NeutralRequest, Wish
 
 
 def same(value: Any) -> Any:
@@ -58,7 +58,7 @@ def at_most(limit: float) -> Callable[[Any], Any]:
     return check
 
 
-def read_fields(ask: Ask, body: Mapping[str, Any], table: Sequence[Field], elsewhere: Collection[str], bounds: Bounds) -> None:
+def read_fields(ask: NeutralRequest, body: Mapping[str, Any], table: Sequence[Field], elsewhere: Collection[str], bounds: Bounds) -> None:
     """Put what `body` sets into the wishes of `ask`; `elsewhere` are fields that are read by other means. Raises `InvalidRequest`."""
     known = {one.name: one for one in table}
     opened = {name.partition(".")[0] for name in known if "." in name}
@@ -71,7 +71,7 @@ def read_fields(ask: Ask, body: Mapping[str, Any], table: Sequence[Field], elsew
                 _read(ask, at, given, known.get(at), bounds)
 
 
-def _read(ask: Ask, at: str, given: Any, field: Field | None, bounds: Bounds) -> None:
+def _read(ask: NeutralRequest, at: str, given: Any, field: Field | None, bounds: Bounds) -> None:
     if field is None:
         bounds.refuse(at)
     elif not any(type(given) is type(nothing) and given == nothing for nothing in field.nothing) and field.wish:
@@ -84,7 +84,7 @@ def _read(ask: Ask, at: str, given: Any, field: Field | None, bounds: Bounds) ->
                 ask.wishes[field.wish] = Wish(value, at)
 
 
-def written(ask: Ask, table: Sequence[Field], elsewhere: Collection[str], bounds: Bounds) -> dict[str, Any]:
+def written(ask: NeutralRequest, table: Sequence[Field], elsewhere: Collection[str], bounds: Bounds) -> dict[str, Any]:
     """The fields for the wishes of `ask`; those `elsewhere` are written by other means. Raises `InvalidRequest`."""
     body: dict[str, Any] = {}
     for name, wish in ask.wishes.items():

@@ -14,12 +14,12 @@ import orjson
 from proxy.wire.translation.chat_requests import CACHES
 from proxy.wire.translation.fields import Field, among, at_most, read_fields, written
 from proxy.wire.translation.neutral import (
-    Ask,
     Bounds,
     Call,
     Choice,
     File,
     Image,
+    NeutralRequest,
     Part,
     Refusal,
     Result,
@@ -91,9 +91,9 @@ MAX_TOKENS = 4096
 """Of an answer whose client sets no limit and whose model is not known: the API wants one, and every model of it can write as much."""
 
 
-def read(body: Mapping[str, Any], bounds: Bounds) -> Ask:
+def read(body: Mapping[str, Any], bounds: Bounds) -> NeutralRequest:
     """Raises `InvalidRequest` with the field that is malformed, or has no counterpart."""
-    ask = Ask(string(body, "model", ""), stream=body.get("stream") is True)
+    ask = NeutralRequest(string(body, "model", ""), stream=body.get("stream") is True)
     if system := [part for part in _read_content("system", body.get("system"), bounds) if not _is_billing(part)]:
         ask.turns.append(Turn("system", system, "system"))
     ask.turns += [turn for at, item in objects(body.get("messages"), "messages") if (turn := _read_item(at, item, bounds)) is not None]
@@ -110,7 +110,7 @@ def _is_billing(part: Part) -> bool:
     return isinstance(part, Text) and part.text.lstrip().lower().startswith(_BILLING) and "\n" not in part.text.strip()
 
 
-def _refuse_prefill(ask: Ask, bounds: Bounds) -> None:
+def _refuse_prefill(ask: NeutralRequest, bounds: Bounds) -> None:
     last = ask.turns[-1] if ask.turns else None
     if last is not None and last.role == "assistant" and not any(isinstance(part, Call) for part in last.parts):
         bounds.refuse(last.at, "does not go on with a begun answer")
@@ -185,7 +185,7 @@ def _read_tool(at: str, tool: Mapping[str, Any], bounds: Bounds) -> Tool:
     return Tool(string(tool, "name", at), at, tool.get("description"), tool.get("input_schema"), tool.get("strict"))
 
 
-def write(ask: Ask, bounds: Bounds, *, limit: int | None = None) -> dict[str, Any]:
+def write(ask: NeutralRequest, bounds: Bounds, *, limit: int | None = None) -> dict[str, Any]:
     """The body; `limit` is the longest answer of the model, in tokens, if it is known. Raises `InvalidRequest`."""
     system, turns = _parted(ask.turns)
     body: dict[str, Any] = {"model": ask.model, "max_tokens": limit or MAX_TOKENS}

@@ -130,7 +130,7 @@ class Wish(Struct, frozen=True):
     at: str
 
 
-class Ask(Struct):
+class NeutralRequest(Struct):
     """A request."""
 
     model: str

@@ -16,11 +16,11 @@ from proxy.wire.responses.items import item_type
 from proxy.wire.translation.chat_requests import CACHE_OPTIONS, CACHES, EFFORTS, MARKS, read_turns
 from proxy.wire.translation.fields import Field, among, read_fields, written
 from proxy.wire.translation.neutral import (
-    Ask,
     Bounds,
     Call,
     File,
     Image,
+    NeutralRequest,
     Part,
     Refusal,
     Result,
@@ -80,9 +80,9 @@ NAMESPACE = "__"
 """Between the name of a namespace and that of a tool in it, where an API has tools alone."""
 
 
-def read(body: Mapping[str, Any], bounds: Bounds, past: Past) -> Ask:
+def read(body: Mapping[str, Any], bounds: Bounds, past: Past) -> NeutralRequest:
     """With what the body only names. Raises `InvalidRequest` with the field."""
-    ask = Ask(string(body, "model", ""), stream=body.get("stream") is True)
+    ask = NeutralRequest(string(body, "model", ""), stream=body.get("stream") is True)
     if isinstance(body.get("instructions"), str):
         ask.turns.append(Turn("system", [Text(body["instructions"], "instructions")], "instructions"))
     if body.get("previous_response_id") is not None and past.messages is None:
@@ -231,7 +231,7 @@ def _chat_grammar(described: dict[str, Any]) -> dict[str, Any]:
     return {**described, "format": {"type": "grammar", "grammar": {name: value for name, value in given.items() if name != "type"}}}
 
 
-def write(ask: Ask, bounds: Bounds) -> dict[str, Any]:
+def write(ask: NeutralRequest, bounds: Bounds) -> dict[str, Any]:
     """The body. Raises `InvalidRequest`."""
     custom = {part.id for turn in ask.turns for part in turn.parts if isinstance(part, Call) and part.custom}
     body: dict[str, Any] = {"model": ask.model, "input": [item for turn in ask.turns for item in _write_turn(turn, custom, bounds)]}

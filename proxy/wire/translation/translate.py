@@ -24,7 +24,7 @@ from proxy.wire.translation import chat_requests, messages_requests, responses_r
 from proxy.wire.translation.chat_answers import ChatReader, ChatWriter
 from proxy.wire.translation.halves import Halves
 from proxy.wire.translation.messages_answers import MessagesReader, MessagesWriter
-from proxy.wire.translation.neutral import Ask, Bounds
+from proxy.wire.translation.neutral import Bounds, NeutralRequest
 from proxy.wire.translation.pieces import AnswerReader, AnswerWriter, Begun, Closed, Failed, Finished, InTurn, Piece
 from proxy.wire.translation.responses_answers import ResponsesReader
 from proxy.wire.translation.responses_writing import ResponsesWriter
@@ -89,7 +89,7 @@ class Exchange:
         self._usage = "include_usage" in ask.wishes
         return orjson.dumps(self._written(ask, bounds))
 
-    def _written(self, ask: Ask, bounds: Bounds) -> dict[str, Any]:
+    def _written(self, ask: NeutralRequest, bounds: Bounds) -> dict[str, Any]:
         server = self._server
         if server.api == "messages":
             return messages_requests.write(ask, bounds, limit=server.limit_of(ask.model))

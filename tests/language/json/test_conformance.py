@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.exchange.wishes import Wishes
+from proxy.exchange.output_requirements import OutputRequirements
 from proxy.language.json.conformance import Unchecked, check_call, check_response, examine_call, examine_response
 from proxy.ports.failure_kinds import CODES
 from tests.language.json.test_schemas import SEARCH
@@ -94,11 +94,11 @@ def test_null_is_no_arguments() -> None:
 @pytest.mark.parametrize("text", ['<think>It wants {"a": 2}.</think>\n{"a": 1}', '\n<thinking>x</thinking> {"a": 1}', '{"a": 1}'])
 def test_json_is_read_behind_a_thought(text: str) -> None:
     schema = {"type": "object", "properties": {"a": {"const": 1}}, "required": ["a"]}
-    assert examine_response(text, Wishes("json", schema)) is None
+    assert examine_response(text, OutputRequirements("json", schema)) is None
 
 
 def test_words_in_front_of_json_are_still_none_of_it() -> None:
-    assert getattr(examine_response('Here: {"a": 1}', Wishes("json", {})), "code", "") == "response_not_json"
+    assert getattr(examine_response('Here: {"a": 1}', OutputRequirements("json", {})), "code", "") == "response_not_json"
 
 
 @pytest.mark.parametrize(("arguments", "reason"), [("[" * 100_000, "depth"), ('"' + "x" * 2_000_001, "size")])
@@ -109,8 +109,8 @@ def test_arguments_beyond_all_bounds_are_not_checked(arguments: str, reason: Any
 # ---- answers ----
 
 
-@pytest.mark.parametrize("wants", [Wishes(), Wishes("constrained")])
-def test_an_answer_that_was_not_asked_for_as_json_may_be_anything(wants: Wishes) -> None:
+@pytest.mark.parametrize("wants", [OutputRequirements(), OutputRequirements("constrained")])
+def test_an_answer_that_was_not_asked_for_as_json_may_be_anything(wants: OutputRequirements) -> None:
     assert check_response("Hello.", wants) is None
 
 
@@ -126,7 +126,7 @@ def test_an_answer_that_was_not_asked_for_as_json_may_be_anything(wants: Wishes)
     ],
 )
 def test_an_answer_is_checked_against_its_schema(text: str, code: str | None) -> None:
-    violation = check_response(text, Wishes("json", SEARCH))
+    violation = check_response(text, OutputRequirements("json", SEARCH))
     assert code == (violation.code if violation else None)
 
 
@@ -135,12 +135,14 @@ def test_an_answer_is_checked_against_its_schema(text: str, code: str | None) ->
     [(None, [None, "response_mismatch", "response_not_json"]), (True, [None, None, "response_not_json"])],
 )
 def test_without_a_schema_an_answer_is_any_object_or_any_value(schema: Any, expected: list[str | None]) -> None:
-    assert expected == [getattr(check_response(text, Wishes("json", schema)), "code", None) for text in ('{"a": 1}', "[1]", "{")]
+    assert expected == [
+        getattr(check_response(text, OutputRequirements("json", schema)), "code", None) for text in ('{"a": 1}', "[1]", "{")
+    ]
 
 
 @pytest.mark.parametrize(("schema", "keywords"), [({"type": 3}, ("type",)), ("no schema", ())])
 def test_an_answers_wrong_schema_is_said(schema: Any, keywords: tuple[str, ...]) -> None:
-    assert Unchecked("schema_invalid", keywords=keywords) == examine_response("{}", Wishes("json", schema))
+    assert Unchecked("schema_invalid", keywords=keywords) == examine_response("{}", OutputRequirements("json", schema))
 
 
 SECRETS = st.text(st.sampled_from("QXZ"), min_size=6, max_size=9)

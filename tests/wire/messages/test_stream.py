@@ -29,7 +29,7 @@ def rewritten(events: list[bytes], text_after: str) -> dict[str, Any]:
     stream, pieces = streaming(events)
     before = stream.answer
     kept = stream.with_texts([piece for piece in pieces if not piece.done], before, before.with_text(0, text_after))
-    return read(b"".join([*(stream.leaving(piece) for piece in kept), stream.end()]))
+    return read(b"".join([*(stream.encode_outgoing(piece) for piece in kept), stream.end()]))
 
 
 def comparable(answer: Answer) -> Any:
@@ -67,7 +67,7 @@ def test_a_stream_may_be_cut_at_every_byte() -> None:
 def test_every_piece_that_leaves_as_it_is_leaves_in_its_bytes(blocks: list[dict[str, Any]]) -> None:
     events = streamed(*blocks)
     stream, pieces = streaming(events)
-    out = b"".join([*(stream.leaving(piece) for piece in pieces if not piece.done), stream.end()])
+    out = b"".join([*(stream.encode_outgoing(piece) for piece in pieces if not piece.done), stream.end()])
     assert b"".join(events) == out
 
 
@@ -104,7 +104,7 @@ def test_changed_arguments_stand_in_the_calls_first_delta() -> None:
     stream, pieces = streaming(streamed(text("I look."), use(), use("list", {}, "t2")))
     before = stream.answer
     kept = stream.with_arguments([piece for piece in pieces if not piece.done], {0: {0: '{"path": "b"}', 1: '{"all": true}'}})
-    got = read(b"".join([*(stream.leaving(piece) for piece in kept), stream.end()]))
+    got = read(b"".join([*(stream.encode_outgoing(piece) for piece in kept), stream.end()]))
     assert [{"path": "b"}, {"all": True}] == [block["input"] for block in got["content"][1:]]
     assert before.choices[0].tool_calls[0].parsed == {"path": "a.txt"}
 

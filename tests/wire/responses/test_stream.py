@@ -34,14 +34,14 @@ def read(chunks: Sequence[bytes]) -> tuple[ResponsesStream, list[StreamPiece]]:
 def left(chunks: Sequence[bytes], verdict: dict[str, object] | None = None) -> bytes:
     """All events, leaving as they are."""
     stream, pieces = read(chunks)
-    return b"".join(stream.leaving(piece) for piece in pieces if not piece.done) + stream.end(verdict)
+    return b"".join(stream.encode_outgoing(piece) for piece in pieces if not piece.done) + stream.end(verdict)
 
 
 def changed(chunks: Sequence[bytes], change: Callable[[Answer], Answer]) -> bytes:
     """The events of the answer that `change` makes of the one they tell."""
     stream, pieces = read(chunks)
     pieces = stream.with_texts([piece for piece in pieces if not piece.done], stream.answer, change(stream.answer))
-    return b"".join(stream.leaving(piece) for piece in pieces) + stream.end()
+    return b"".join(stream.encode_outgoing(piece) for piece in pieces) + stream.end()
 
 
 def check(stream: bytes) -> list[Item]:
@@ -119,7 +119,7 @@ def test_annotations_follow_the_text_and_go_with_their_words() -> None:
 def test_changed_arguments_are_told_the_same_everywhere() -> None:
     stream, pieces = read(EVERYTHING)
     pieces = stream.with_arguments([piece for piece in pieces if not piece.done], {0: {0: '{"city": "Rome"}'}})
-    found = check(b"".join(stream.leaving(piece) for piece in pieces) + stream.end())
+    found = check(b"".join(stream.encode_outgoing(piece) for piece in pieces) + stream.end())
     assert ['{"city": "Rome"}'] == [one["delta"] for one in found if one["type"] == "response.function_call_arguments.delta"]
     told = [one["arguments"] for one in found if one["type"] == "response.function_call_arguments.done"]
     assert ['{"city": "Rome"}'] * 2 == [*told, found[-1]["response"]["output"][3]["arguments"]]
@@ -133,14 +133,14 @@ def test_the_verdict_stands_in_the_response_that_ends_the_stream() -> None:
 def test_the_usage_of_other_answers_is_added_at_the_end() -> None:
     stream, pieces = read(EVERYTHING)
     others = [{"input_tokens": 1, "output_tokens": 2, "total_tokens": 3}]
-    sent = b"".join(stream.leaving(stream.with_usage(piece, others)) for piece in pieces if not piece.done) + stream.end()
+    sent = b"".join(stream.encode_outgoing(stream.with_usage(piece, others)) for piece in pieces if not piece.done) + stream.end()
     assert (10, 5, 15) == tuple(check(sent)[-1]["response"]["usage"][name] for name in ("input_tokens", "output_tokens", "total_tokens"))
 
 
 def test_a_block_closes_what_is_open() -> None:
     stream, pieces = read(events(reasoning_item(), text_item("Fine words here. Bad words.")))
     at = next(i for i, piece in enumerate(pieces) if piece.text.startswith("here."))
-    sent = b"".join(stream.leaving(piece) for piece in pieces[:at]) + stream.blocked([0]) + stream.end()
+    sent = b"".join(stream.encode_outgoing(piece) for piece in pieces[:at]) + stream.blocked([0]) + stream.end()
     found = check(sent)
     assert ("response.incomplete", {"reason": "content_filter"}) == (found[-1]["type"], found[-1]["response"]["incomplete_details"])
     assert {"Fine words "} == set(texts_told(found, 1))
@@ -150,7 +150,7 @@ def test_a_block_closes_what_is_open() -> None:
 
 def test_a_failure_is_an_error_event_and_a_failed_response() -> None:
     stream, pieces = read(EVERYTHING[:9])
-    found = check(b"".join(stream.leaving(piece) for piece in pieces) + stream.failed(UpstreamUnreachable("gone")))
+    found = check(b"".join(stream.encode_outgoing(piece) for piece in pieces) + stream.failed(UpstreamUnreachable("gone")))
     assert ["error", "response.failed"] == [one["type"] for one in found[-2:]]
     assert ("upstream_unreachable", "gone") == (found[-2]["code"], found[-1]["response"]["error"]["message"])
 
@@ -162,7 +162,7 @@ def test_text_that_no_delta_told_is_read_before_the_event_that_tells_it() -> Non
     assert ("One. Two.", "") == (stream.answer.text, stream.unreadable)
     assert b"".join(kept) == left(kept)
     pieces = stream.with_texts([piece for piece in pieces if not piece.done], stream.answer, stream.answer.with_text(0, "One."))
-    sent = decoded(b"".join(stream.leaving(piece) for piece in pieces) + stream.end())
+    sent = decoded(b"".join(stream.encode_outgoing(piece) for piece in pieces) + stream.end())
     assert ["One."] * 4 == texts_told(sent, 0)[1:]
 
 

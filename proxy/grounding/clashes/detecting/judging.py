@@ -23,7 +23,7 @@ from proxy.grounding.clashes.detecting.features import Answers, Cosines
 from proxy.grounding.clashes.detecting.questions import is_answered, questions, targets, texts
 from proxy.grounding.clashes.kinds import Statement, StatementClash
 from proxy.grounding.judging.questions import compatible_question
-from proxy.offloop import LARGE, aside
+from proxy.offloop import LARGE, run_in_thread_if_large
 from proxy.ports import Embedder, Verifier
 from proxy.ports.judge import JudgeSession
 
@@ -94,7 +94,9 @@ class ClashDetector:
         found = DetectedClashes()
         vectors = await self._vectors_in_time([statement.text for statement in latest], until, found)
         paired_before = seen if self._verifier is None else ()
-        pairs = await aside(LARGE if len(latest) > SMALL else 0, lambda: candidates(latest, seen=paired_before, vectors=vectors))
+        pairs = await run_in_thread_if_large(
+            LARGE if len(latest) > SMALL else 0, lambda: candidates(latest, seen=paired_before, vectors=vectors)
+        )
         asked = [pair for pair in pairs if not detection.settled(pair)]
         new = {statement.hash for statement in latest} - set(seen)
         decided = [pair for pair in pairs if detection.settled(pair) and {pair.older.hash, pair.newer.hash} & new]

@@ -22,7 +22,7 @@ from proxy.grounding.evidence.gathering import EvidenceBase
 from proxy.grounding.judging.grounder import Grounder
 from proxy.language.detection import language
 from proxy.language.word_overlap import Vocabulary, content_words
-from proxy.offloop import LARGE, aside
+from proxy.offloop import LARGE, run_in_thread_if_large
 from proxy.ports import Verifier
 from proxy.ports.judge import JudgeSession
 from proxy.stages.validation.metrics.candidates import Candidate
@@ -77,10 +77,12 @@ async def consistency_of(
 async def _clashing(candidate: Candidate) -> Metric | None:
     """The metric of a piece that says of the user what the existing context excludes; None for any other."""
     base, content = candidate.existing, candidate.content
-    if base is None or not (new := await aside(LARGE, _of_the_user, content.text, content.origin, len(base.evidence))):
+    if base is None or not (new := await run_in_thread_if_large(LARGE, _of_the_user, content.text, content.origin, len(base.evidence))):
         return None
     hashes = {one.hash for one in new}  # a system message stands in the context that it is compared with
-    every = await aside(LARGE, lambda: [s for i, one in enumerate(base.evidence) for s in _of_the_user(one.content, one.kind, i)])
+    every = await run_in_thread_if_large(
+        LARGE, lambda: [s for i, one in enumerate(base.evidence) for s in _of_the_user(one.content, one.kind, i)]
+    )
     old = {one.hash: one for one in every if one.hash not in hashes}
     detected = await ClashDetector().detect([*old.values(), *new], seen=old)
     clashes = [clash for clash in detected.clashes if not clash.update and {clash.older.hash, clash.newer.hash} & set(old)]
@@ -113,7 +115,7 @@ async def _supported(
     judge: JudgeSession | None,
 ) -> list[Metric]:
     bases = [candidate.existing for candidate in candidates]
-    chosen = await aside(LARGE, lambda: [_compared(base, texts) for base, texts in zip(bases, stated, strict=True)])
+    chosen = await run_in_thread_if_large(LARGE, lambda: [_compared(base, texts) for base, texts in zip(bases, stated, strict=True)])
     found = [unmeasured(one.note) for one in chosen]
     least = max(0.0, min_contradiction - VALUES_DIFFER)
     grounder = Grounder(verifier, min_contradiction=least, budget_chars=EVIDENCE_CHARS, judge=judge, only_related=True)

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from proxy.context.question import MAX_CHARS, find_question
 from proxy.grounding.relevance import scoring
 from proxy.language.word_overlap import content_words
-from proxy.offloop import LARGE, aside
+from proxy.offloop import LARGE, run_in_thread_if_large
 from proxy.ports import Embedder
 from proxy.stages.validation.metrics.candidates import Candidate
 from proxy.stages.validation.metrics.errands import ERRAND_WEIGHT, is_heading, without_place
@@ -47,7 +47,7 @@ async def relevance_of(candidates: Sequence[Candidate], embedder: Embedder) -> l
         return found
     large = sum(len(candidates[i].content.text) for i in asked) > _LARGE_CHARS
     every = [candidates[i] for i in asked]
-    windows = await aside(LARGE if large else 0, _cut, every)
+    windows = await run_in_thread_if_large(LARGE if large else 0, _cut, every)
     texts = list(
         dict.fromkeys(text for cuts in windows for c in cuts for cut in c for text in (cut.reading, *(w.text for w in cut.windows)))
     )

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Awaitable, Sequence
 
 from proxy.errors import ModelUnavailable
-from proxy.offloop import LARGE, aside
+from proxy.offloop import LARGE, run_in_thread_if_large
 from proxy.ports import Embedder, Verifier
 from proxy.ports.deadline import within
 from proxy.ports.judge import JudgeSession
@@ -65,7 +65,7 @@ class QualityValidator:
 
         Past `deadline_s` the metrics that are not there yet are errors.
         """
-        stating = asyncio.ensure_future(aside(LARGE, lambda: [statements_of(c.content.text) for c in candidates]))
+        stating = asyncio.ensure_future(run_in_thread_if_large(LARGE, lambda: [statements_of(c.content.text) for c in candidates]))
         work = (self._relevance(candidates), self._accuracy(stating), self._consistency(candidates, stating))
         relevance, accuracy, consistency = await asyncio.gather(*(self._guarded(one, len(candidates), deadline_s) for one in work))
         found = []

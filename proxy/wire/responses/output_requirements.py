@@ -1,6 +1,6 @@
 """What a Responses request's parameters ask for.
 
-In: the fields of a body. Out: `Wishes`. A field that makes no sense asks for nothing: the provider refuses it in its own words.
+In: the fields of a body. Out: `OutputRequirements`. A field that makes no sense asks for nothing: the provider refuses it in its own words.
 Reference: https://platform.openai.com/docs/api-reference/responses/create
 """
 
@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
-from proxy.exchange.wishes import Wishes
+from proxy.exchange.output_requirements import OutputRequirements
 from proxy.wire.bodies import is_number, object_of
 
 _SAMPLING = ("temperature", "top_p")
 
 
-def wishes_of(params: Mapping[str, Any]) -> Wishes:
+def output_requirements_of(params: Mapping[str, Any]) -> OutputRequirements:
     """Read from them."""
     form = object_of(object_of(params.get("text")).get("format"))
     kind = str(form.get("type", "text"))
     limit = params.get("max_output_tokens")
-    return Wishes(
+    return OutputRequirements(
         form="text" if kind == "text" else "json" if kind.startswith("json") else "constrained",
         schema=form.get("schema"),
         shown_schema=form if kind == "json_schema" else None,

@@ -1,6 +1,6 @@
 """What a chat completion's parameters ask for: OpenAI's, and those that other servers of the same API take beside them.
 
-In: the fields of a body. Out: `Wishes`. A field that makes no sense asks for nothing: the provider refuses it in its own words.
+In: the fields of a body. Out: `OutputRequirements`. A field that makes no sense asks for nothing: the provider refuses it in its own words.
 
 The forms of structured output, each from its server's reference: OpenAI ``response_format``; Fireworks and llama.cpp ``schema`` and Text
 Generation Inference ``value`` in it; vLLM ``structured_outputs``, before 0.12 ``guided_*``; llama.cpp and SGLang ``json_schema``,
@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import orjson
 
-from proxy.exchange.wishes import Wishes
+from proxy.exchange.output_requirements import OutputRequirements
 from proxy.wire.bodies import is_number, object_of
 
 _CONSTRAINTS = ("guided_regex", "guided_choice", "guided_grammar", "structural_tag", "grammar", "regex", "ebnf")
@@ -39,7 +39,7 @@ _SAID = frozenset(
 Calls = Literal["auto", "none", "required"]
 
 
-def wishes_of(params: Mapping[str, Any]) -> Wishes:
+def output_requirements_of(params: Mapping[str, Any]) -> OutputRequirements:
     """Read from them."""
     sampling = {name: params[name] for name in _SAMPLING if name in params and is_number(params[name])}
     limit = None
@@ -47,10 +47,10 @@ def wishes_of(params: Mapping[str, Any]) -> Wishes:
         if limit is None and name in params:
             limit = _whole(params[name])
     if _SAID.isdisjoint(params):
-        return Wishes(max_output_tokens=limit, sampling=sampling)
+        return OutputRequirements(max_output_tokens=limit, sampling=sampling)
     options, form = object_of(params.get("stream_options")), object_of(params.get("response_format"))
     schemas = list(_schemas(params, form))
-    return Wishes(
+    return OutputRequirements(
         form="json" if schemas else "constrained" if _is_constrained(params, form) else "text",
         schema=schemas[0] if schemas else None,
         shown_schema=form["json_schema"] if isinstance(form.get("json_schema"), Mapping) else None,

@@ -1,7 +1,7 @@
 """What a client wants of the answer, in words that hold for every API.
 
-Read by the dialect from the fields of its own API (`proxy.wire.chat.wishes` for chat completions), and by nobody else: `Request.wants` is
-what the client asked for, `Exchange.wants` what is sent. No stage looks into the parameters themselves.
+Each dialect reads them from the fields of its own API (`proxy.wire.chat.output_requirements` for chat completions), and nobody else does:
+`Request.wants` is what the client asked for, `Exchange.wants` what is sent. No stage looks into the parameters themselves.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Literal
 from msgspec import Struct, field
 
 
-class Wishes(Struct, frozen=True):
+class OutputRequirements(Struct, frozen=True):
     """The defaults are those of a client that asks for nothing in particular."""
 
     form: Literal["text", "json", "constrained"] = "text"

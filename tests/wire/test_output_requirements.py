@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import proxy
-from proxy.exchange.wishes import Wishes
+from proxy.exchange.output_requirements import OutputRequirements
 from proxy.testing import make_exchange
 from proxy.wire.chat.completions import ChatDialect
-from proxy.wire.chat.wishes import wishes_of
+from proxy.wire.chat.output_requirements import output_requirements_of
 
 SCHEMA = {"type": "array"}
 NAMED = {"name": "list", "description": "A list.", "schema": SCHEMA}
@@ -22,13 +22,13 @@ NAMED = {"name": "list", "description": "A list.", "schema": SCHEMA}
 
 def test_the_dialect_reads_them() -> None:
     wants = ChatDialect().parse_request(b'{"model": "m", "messages": [{"role": "user"}], "n": 2, "max_tokens": 5, "top_p": 0.5}').wants
-    assert Wishes(choices=2, max_output_tokens=5, sampling={"top_p": 0.5}) == wants
+    assert OutputRequirements(choices=2, max_output_tokens=5, sampling={"top_p": 0.5}) == wants
 
 
 def test_what_is_sent_is_read_anew_where_a_stage_replaced_it() -> None:
     exchange = make_exchange(n=2)
     exchange.params = {**exchange.params, "tool_choice": "none"}
-    assert (Wishes(choices=2), Wishes(choices=2, calls="none")) == (exchange.original.wants, exchange.wants)
+    assert (OutputRequirements(choices=2), OutputRequirements(choices=2, calls="none")) == (exchange.original.wants, exchange.wants)
 
 
 # ---- the answer's form ----
@@ -53,7 +53,7 @@ def test_what_is_sent_is_read_anew_where_a_stage_replaced_it() -> None:
     ],
 )
 def test_a_client_that_wants_json(params: dict[str, Any], schema: Any) -> None:
-    wants = wishes_of(params)
+    wants = output_requirements_of(params)
     assert ("json", schema) == (wants.form, wants.schema)
 
 
@@ -71,7 +71,7 @@ def test_a_client_that_wants_json(params: dict[str, Any], schema: Any) -> None:
     ],
 )
 def test_a_client_that_wants_another_form(params: dict[str, Any]) -> None:
-    wants = wishes_of(params)
+    wants = output_requirements_of(params)
     assert ("constrained", None, False) == (wants.form, wants.schema, wants.free_text)
 
 
@@ -86,12 +86,13 @@ def test_a_client_that_wants_another_form(params: dict[str, Any]) -> None:
     ],
 )
 def test_a_client_that_wants_words(params: dict[str, Any]) -> None:
-    assert wishes_of(params).free_text
+    assert output_requirements_of(params).free_text
 
 
 def test_only_a_named_schema_stands_in_the_prompt() -> None:
     shown = [
-        wishes_of(p).shown_schema for p in ({"response_format": {"type": "json_schema", "json_schema": NAMED}}, {"guided_json": SCHEMA})
+        output_requirements_of(p).shown_schema
+        for p in ({"response_format": {"type": "json_schema", "json_schema": NAMED}}, {"guided_json": SCHEMA})
     ]
     assert [NAMED, None] == shown
 
@@ -128,7 +129,7 @@ def test_only_a_named_schema_stands_in_the_prompt() -> None:
     ],
 )
 def test_the_calls_that_a_client_wants(params: dict[str, Any], calls: str, names: set[str]) -> None:
-    wants = wishes_of(params)
+    wants = output_requirements_of(params)
     assert (calls, names) == (wants.calls, wants.chosen_tools)
 
 
@@ -137,7 +138,7 @@ def test_the_calls_that_a_client_wants(params: dict[str, Any], calls: str, names
 
 @pytest.mark.parametrize(("n", "choices"), [(None, 1), (3, 3), (0, 1), (True, 1), ("2", 2), ("many", 1), ([], 1), (2.0, 2)])
 def test_how_many_choices(n: Any, choices: int) -> None:
-    assert choices == wishes_of({"n": n}).choices
+    assert choices == output_requirements_of({"n": n}).choices
 
 
 @pytest.mark.parametrize(
@@ -153,12 +154,12 @@ def test_how_many_choices(n: Any, choices: int) -> None:
     ],
 )
 def test_the_limit_of_the_answer(params: dict[str, Any], limit: int | None) -> None:
-    assert limit == wishes_of(params).max_output_tokens
+    assert limit == output_requirements_of(params).max_output_tokens
 
 
 @pytest.mark.parametrize(("options", "told"), [(None, False), ({"include_usage": True}, True), ({"include_usage": 1}, False), ([], False)])
 def test_whether_a_stream_tells_the_usage(options: Any, told: bool) -> None:
-    assert told == wishes_of({"stream_options": options}).stream_usage
+    assert told == output_requirements_of({"stream_options": options}).stream_usage
 
 
 NAMES = [
@@ -197,7 +198,7 @@ JSON = st.recursive(
 
 @given(st.dictionaries(st.sampled_from(NAMES), JSON))
 def test_whatever_a_client_sends_is_read(params: dict[str, Any]) -> None:
-    wants = wishes_of(params)
+    wants = output_requirements_of(params)
     assert wants.choices >= 1
     assert not (wants.free_text and wants.schema)
 
