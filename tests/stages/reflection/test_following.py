@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from proxy.stages.reflection.failures.following import follows
-from proxy.stages.reflection.failures.history import read_history
-from proxy.stages.reflection.failures.steps import CalledTool
-from proxy.stages.reflection.signals.calls import ResultReader
-from tests.stages.reflection.talk import NOT_FOUND, TIMED_OUT, Talk
+from proxy.stages.reflection.adjustments import follows
+from proxy.stages.reflection.conversation import CalledTool
+from proxy.stages.reflection.failures import ResultReader
+from tests.stages.reflection.talk import NOT_FOUND, TIMED_OUT, Talk, read_history
 from tests.stages.reflection.test_history import kept, kinds
 
 FOUND = '{"id": "B8", "state": "sent"}'

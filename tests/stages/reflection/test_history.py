@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from proxy.exchange import Message, Tool
 from proxy.ports.failures import FailureEvent, FailureRecord
-from proxy.stages.reflection.failures.history import FailureHistory, read_history
-from proxy.stages.reflection.signals.calls import ResultReader
+from proxy.stages.reflection.failures import ResultReader
+from proxy.stages.reflection.history import FailureHistory
 from proxy.testing import MemoryFailures
 from tests.stages.reflection.kept import known
-from tests.stages.reflection.talk import NOT_FOUND, TIMED_OUT, TOOLS, Talk
+from tests.stages.reflection.talk import NOT_FOUND, TIMED_OUT, TOOLS, Talk, read_history
 
 OWNER = {"client": "alice", "run_id": "r", "policy": "agent", "step_id": "1", "record_id": "gw_1"}
 

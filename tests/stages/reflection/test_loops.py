@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from proxy.language.json.fingerprint import _EDGES, normalised_text
 from proxy.ports.failure_kinds import CODES
-from proxy.stages.reflection.failures.steps import calls_in, read_turns
-from proxy.stages.reflection.signals.chunks import chunks_of
-from proxy.stages.reflection.signals.loops import MAX_CALLS, OPENING_WORDS, Loop, _opening, find_loops
+from proxy.stages.reflection.conversation import calls_in, read_turns
+from proxy.stages.reflection.loops import MAX_CALLS, OPENING_WORDS, Loop, _opening, find_loops
+from proxy.stages.reflection.retrieval import chunks_of
 from tests.conversations import airline_run, conversations
 from tests.cost import below
 from tests.examples import share
@@ -343,44 +343,6 @@ def test_two_calls_that_both_fail_are_counted_by_themselves() -> None:
     assert [] == talk.codes(fails="Error")
 
 
-# ---- the same answer ----
-
-
-def test_the_same_answer_to_something_else_is_a_loop() -> None:
-    talk = Talk().answer(LONG).user("No, I asked about Wednesday.").answer(LONG.upper())
-    assert [("same_answer", "", (), (1, 3), 2)] == [(one.code, one.tool, one.calls, one.messages, one.count) for one in talk.loops()]
-
-
-def test_the_same_answer_to_the_same_question_is_no_loop() -> None:
-    assert [] == Talk().user("When?").answer(LONG).user("when?").answer(LONG).codes()
-
-
-def test_the_same_answer_twice_without_the_user_is_no_loop() -> None:
-    assert [] == Talk().answer(LONG).answer(LONG).codes()
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Sorry, no.",
-        "You're welcome! If you have any other questions, feel free to ask. Have a great day!",
-        "Gern geschehen! Wenn Sie noch Fragen haben, melden Sie sich jederzeit. Einen schönen Tag noch!",
-        "¡De nada! Si tiene más preguntas, no dude en escribirme. ¡Que tenga un buen día, hasta pronto!",
-        "Hello! How can I help you today? Please let me know what you are looking for.",
-    ],
-)
-def test_greetings_and_thanks_are_no_loop(text: str) -> None:
-    assert [] == Talk().answer(text).user("Thanks!").answer(text).user("Bye").answer(text).codes()
-
-
-def test_words_beside_a_call_are_no_answer() -> None:
-    talk = Talk()
-    for i in range(2):
-        talk.call("look", f"r{i}", n=i).user(f"and {i}?")
-        talk.messages[-3]["content"] = LONG
-    assert [] == talk.codes()
-
-
 # ---- nothing new ----
 
 
@@ -457,7 +419,7 @@ def test_a_long_poll_stalls_three_times_as_late() -> None:
 
 @given(conversations())
 def test_new_calls_with_new_results_are_no_loops(messages: list[Message]) -> None:
-    assert [] == [loop for loop in find_loops(read_turns(messages)) if loop.code != "same_answer"]
+    assert [] == find_loops(read_turns(messages))
 
 
 @given(st.lists(st.sampled_from(["get_a", "search_docs", "write_b", "click", "wait"]), max_size=40))
@@ -561,12 +523,6 @@ def test_the_first_verb_of_a_name_says_whether_a_tool_reads() -> None:
         assert [] == talk.loops()
 
 
-def test_a_question_that_is_asked_again_is_no_answer_given_again() -> None:
-    question = "search_docs has timed out 3 times. How should I go on with the manual of the lamp?"
-    talk = Talk().answer(question).user("With fewer.").answer(question).user("I said with fewer.")
-    assert [] == talk.loops()
-
-
 @given(st.lists(st.sampled_from(["word", "Wörd", "_", "…", "!", "  ", "a_b", "longer than others", "ﬁ", "3.5"]), max_size=60).map(" ".join))
 def test_a_text_opens_with_the_first_words_of_all_of_it(text: str) -> None:
     assert _opening(text) == " ".join(normalised_text(text).split(" ")[:OPENING_WORDS])
@@ -576,8 +532,3 @@ def test_a_text_opens_with_the_first_words_of_all_of_it(text: str) -> None:
 def test_a_text_is_normalised_as_by_its_pattern(text: str) -> None:
     folded = unicodedata.normalize("NFKC", text).casefold()
     assert normalised_text(text) == (_EDGES.sub(" ", folded).strip() or folded)
-
-
-def test_an_answer_before_the_user_spoke_and_after_is_a_loop() -> None:
-    messages = [{"role": "assistant", "content": LONG}, {"role": "user", "content": ""}, {"role": "assistant", "content": LONG}]
-    assert ["same_answer"] == [loop.code for loop in find_loops(read_turns(messages))]

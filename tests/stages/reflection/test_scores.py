@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from proxy.stages.reflection.signals.calls import ResultReader
-from proxy.stages.reflection.signals.scores import score_in, score_of, threshold_in
+from proxy.stages.reflection.failures import ResultReader
+from proxy.stages.reflection.retrieval import score_in, score_of, threshold_in
 
 TEXT = "The battery of the lamp is changed from below."
 

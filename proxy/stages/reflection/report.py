@@ -7,7 +7,7 @@ from typing import Any
 
 from proxy.ports import Counters
 from proxy.ports.failures import FailureEvent, FailureRecord
-from proxy.stages.reflection.failures.overrides import Capped
+from proxy.stages.reflection.caps import Capped
 
 REPEATED, ASKED, STOPPED, CAPPED, UNCHECKED = "failure_repeated", "human_asked", "system_error", "arguments_capped", "failures_unchecked"
 MAX_LISTED = 20
