@@ -36,7 +36,8 @@ class Cap(Struct, frozen=True):
 class Capped(Struct, frozen=True):
     """What was changed of a call."""
 
-    failure_id: str
+    failure: str
+    """Its record's id."""
     tool: str
     argument: str
     before: int | float | None

@@ -6,7 +6,6 @@ and numbers go in, no text.
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -14,9 +13,9 @@ from typing import Any
 from msgspec import Struct
 
 from proxy.exchange import Tool
+from proxy.language.by_text import by_text
 from proxy.language.json.conformance import Violation
 from proxy.language.json.fingerprint import described, fingerprint, identifier
-from proxy.language.lru import LRU
 from proxy.ports.failure_kinds import Failure, Severity, SignalType
 from proxy.stages.reflection import adjustments
 from proxy.stages.reflection.conversation import AgentTurn, CalledTool
@@ -52,40 +51,30 @@ class Outcomes(Struct, frozen=True):
     """Those with a result that reports no failure."""
 
 
-class ResultReader:
-    """Reads results, and remembers what it has read: a conversation's old results come again with every turn. For several threads."""
-
-    def __init__(self, size: int = 4096, *, min_score: float = 0.0) -> None:
-        """`min_score` is what the best score of a search must reach, where neither the call nor its result says so."""
-        self._readings: LRU[ToolFailure | RetrievalScore | bool] = LRU(size)
-        self._min_score = min_score
-
-    def read(self, text: str, *, retrieval: bool, min_score: float | None = None) -> ToolFailure | None:
-        """As `read_result`, and whether a search's scores are too low. `min_score` is the call's own."""
-        key = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16, key=b"r" if retrieval else b"t").digest()
-        reading = self._readings.get(key)
-        if reading is None:
-            reading = read_result(text, retrieval=retrieval) or (retrieval and score_in(text)) or False
-            self._readings.put(key, reading)
-        if isinstance(reading, RetrievalScore) and (least := reading.short_of(min_score, self._min_score)) is not None:
-            return ToolFailure("low_relevance", score=round(reading.best, 4), min_score=least)
-        return reading if isinstance(reading, ToolFailure) else None
+@by_text(4096)
+def _reading(text: str, retrieval: bool) -> ToolFailure | RetrievalScore | bool:
+    """Of a result; False where there is nothing to say. A conversation's old results come again with every turn."""
+    return read_result(text, retrieval=retrieval) or (retrieval and score_in(text)) or False
 
 
-def outcomes(calls: Sequence[CalledTool], tools: Sequence[Tool], retrieves: Callable[[str], bool], reader: ResultReader) -> Outcomes:
-    """Read the results of `calls`; `retrieves` tells whether a tool of that name searches."""
+def outcomes(calls: Sequence[CalledTool], tools: Sequence[Tool], retrieves: Callable[[str], bool], min_score: float = 0.0) -> Outcomes:
+    """Read the results of `calls`; `retrieves` tells whether a tool of that name searches. `min_score` is what the best score of a search
+    must reach, where neither the call nor its result says so.
+    """
     failed: list[tuple[CalledTool, Failure]] = []
     succeeded: list[CalledTool] = []
     for call in calls:
         if call.result is None:
             continue
         retrieval = retrieves(call.tool)
-        asked = threshold_in(call.parsed) if retrieval else None
-        reading = reader.read(call.result.text, retrieval=retrieval, min_score=asked)
-        if reading is None and not call.result.failed:
-            succeeded.append(call)
+        reading = _reading(call.result.text, retrieval)
+        if isinstance(reading, RetrievalScore):
+            least = reading.short_of(threshold_in(call.parsed), min_score)
+            reading = least is not None and ToolFailure("low_relevance", score=round(reading.best, 4), min_score=least)
+        if isinstance(reading, ToolFailure) or call.result.failed:
+            failed.append((call, of_result(call, reading if isinstance(reading, ToolFailure) else ToolFailure("error"), tools)))
         else:
-            failed.append((call, of_result(call, reading or ToolFailure("error"), tools)))
+            succeeded.append(call)
     return Outcomes(tuple(failed), tuple(succeeded))
 
 

@@ -26,7 +26,7 @@ from proxy.ports.failure_kinds import Failure
 from proxy.ports.failures import EventKind, FailureEvent
 from proxy.stages.reflection.adjustments import another_item, follows
 from proxy.stages.reflection.conversation import AgentTurn, CalledTool, calls_in, read_turns
-from proxy.stages.reflection.failures import Outcomes, ResultReader, corrections, of_loop, of_violation, outcomes
+from proxy.stages.reflection.failures import Outcomes, corrections, of_loop, of_violation, outcomes
 from proxy.stages.reflection.loops import changes, find_loops
 from proxy.stages.reflection.selection import Situation
 
@@ -91,16 +91,12 @@ class FailureHistory(Struct, frozen=True, dict=True):
     def situation(self) -> Situation:
         """Where the run stands."""
         since = self._assistant(RECENT_TURNS)
-        calls = [call for call in calls_in(self.turns) if call.message >= since][::-1]
-        recent = [failure for failure in reversed(self.failures) if failure.position >= since]
+        recent = [failure.fingerprint for failure in reversed(self.failures) if failure.position >= since]
+        called = [identifier(call.tool) for call in reversed(calls_in(self.turns)) if call.message >= since]
         return Situation(
-            fingerprints=tuple(dict.fromkeys(failure.fingerprint for failure in recent))[:MAX_RECENT],
+            fingerprints=tuple(dict.fromkeys(recent))[:MAX_RECENT],
             tools=tuple(identifier(tool) for tool in self.tools),
-            recent_tools=tuple(dict.fromkeys(identifier(call.tool) for call in calls))[:MAX_RECENT],
-            action_keys=tuple(dict.fromkeys(call.key for call in calls))[:MAX_RECENT],
-            signal_types=tuple(dict.fromkeys(failure.signal_type for failure in recent)),
-            codes=tuple(dict.fromkeys(failure.code for failure in recent)),
-            argument_names=tuple(dict.fromkeys(identifier(name) for call in calls for name in call.parsed or ()))[:MAX_RECENT],
+            recent_tools=tuple(dict.fromkeys(called))[:MAX_RECENT],
         )
 
     def now(self) -> tuple[Situation, list[Failure]]:
@@ -114,12 +110,12 @@ class FailureHistory(Struct, frozen=True, dict=True):
 
 
 def read_conversation(
-    messages: Sequence[Message], tools: Sequence[Tool], retrieves: Callable[[str], bool], reader: ResultReader, *, corrects: bool = True
+    messages: Sequence[Message], tools: Sequence[Tool], retrieves: Callable[[str], bool], *, min_score: float = 0.0, corrects: bool = True
 ) -> Reading:
     """`retrieves` tells by its name whether a tool searches. What users object to is read where `corrects`."""
     turns = read_turns(messages)
     names = [name for tool in tools if (name := tool_name(tool))]
-    return Reading(turns, outcomes(calls_in(turns), tools, retrieves, reader), corrections(turns, names) if corrects else ())
+    return Reading(turns, outcomes(calls_in(turns), tools, retrieves, min_score), corrections(turns, names) if corrects else ())
 
 
 def history_of(reading: Reading, tools: Sequence[Tool], retrieves: Callable[[str], bool], *, stall_after: int) -> FailureHistory:
@@ -141,7 +137,7 @@ def warm() -> None:
     said: list[Message] = [{"role": "assistant", "content": None, "tool_calls": [call]}]
     messages = [*said, {"role": "tool", "tool_call_id": "1", "content": "Error: the request timed out after 30 s"}]
     messages += [*said, {"role": "tool", "tool_call_id": "1", "content": '{"results": []}'}, {"role": "user", "content": "No, look again."}]
-    history_of(read_conversation(messages, (), lambda tool: True, ResultReader()), (), lambda tool: True, stall_after=6)
+    history_of(read_conversation(messages, (), lambda tool: True), (), lambda tool: True, stall_after=6)
 
 
 def _violations(turns: Sequence[AgentTurn], found: Outcomes, tools: Sequence[Tool]) -> dict[str, Failure]:

@@ -13,9 +13,8 @@ Each further repetition is a `Loop` of its own. Time is linear in the length of 
 
 from __future__ import annotations
 
-import hashlib
 import re
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
@@ -24,7 +23,6 @@ import orjson
 from msgspec import Struct
 
 from proxy.context.passages import is_retrieval_tool
-from proxy.language.by_text import by_text
 from proxy.language.json.fingerprint import normalised, normalised_text
 from proxy.stages.reflection.conversation import AgentTurn, CalledTool
 from proxy.stages.reflection.retrieval import chunks_of
@@ -37,8 +35,6 @@ MAX_CALLS = 8
 """That a loop lists: the first, and the newest."""
 MAX_COMPARED_CHARS = 20_000
 """Results up to this length are compared as JSON, without the fields that change each time; longer ones as they are."""
-OPENING_CHARS, OPENING_WORDS = 160, 8
-"""Of a text, by which it is told from most others."""
 DIRECT, APART = 2, 3
 """The same call with the same result is a loop at the second time in direct succession (reading tools only), or at the third."""
 STEP, PACED_STEP = 3, 1
@@ -114,12 +110,11 @@ def find_loops(
 def _stretches(turns: Sequence[AgentTurn]) -> Iterator[list[list[CalledTool]]]:
     """Steps (the answered calls of one message, each action once) between what the user says."""
     steps: list[list[CalledTool]] = []
-    said: set[bytes] = set()
-    alike = _alike([turn.text for turn in turns if turn.role == "user"])
+    said: set[str] = set()
     for turn in turns:
         if turn.role == "user":
-            text, length = _normal(turn.text) if _opening(turn.text) in alike else (b"", 0)
-            if length < MIN_HARNESS_CHARS or text not in said:
+            text = turn.text.strip()
+            if len(text) < MIN_HARNESS_CHARS or text not in said:
                 yield steps
                 steps = []
             said.add(text)
@@ -337,28 +332,6 @@ def _waits(call: CalledTool) -> bool:
     """Whether calling it again is how it is meant: a poll, a scroll, a ping, or a result that says that it is not the last word."""
     text = _text(call)
     return is_of(call.tool, PACED | IDLE) or (len(text) <= MAX_STATE_CHARS and _UNFINISHED.search(text) is not None)
-
-
-def _alike(texts: Sequence[str]) -> frozenset[str]:
-    """How those of `texts` begin that may be the same: of most conversations none, and no text of theirs has to be read to its end."""
-    return frozenset(opening for opening, times in Counter(map(_opening, texts)).items() if times > 1)
-
-
-@by_text(20_000)
-def _opening(text: str) -> str:
-    """The first words of `normalised_text`, read from the text's beginning where that is enough."""
-    if len(text) > OPENING_CHARS:
-        words = normalised_text(text[:OPENING_CHARS]).split(" ")
-        if len(words) > OPENING_WORDS:  # the last one may be cut
-            return " ".join(words[:OPENING_WORDS])
-    return " ".join(normalised_text(text).split(" ")[:OPENING_WORDS])
-
-
-@by_text(20_000)
-def _normal(text: str) -> tuple[bytes, int]:
-    """A hash of `normalised_text`, and its length."""
-    normal = normalised_text(text)
-    return hashlib.blake2b(normal.encode("utf-8", "surrogatepass"), digest_size=16).digest(), len(normal)
 
 
 # ---- what the name of a tool says ----

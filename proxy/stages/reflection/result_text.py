@@ -21,8 +21,6 @@ MAX_SENTENCE_CHARS, MAX_SENTENCE_LINES = 400, 4
 MAX_MESSAGE_LINE_CHARS = 1_200
 MAX_PROSE_CHARS = 400
 """After the first line of a message, apart from stack frames and indented lines; a text with more is a document."""
-MAX_ERROR_PAGE_CHARS = 600
-"""Of a server's error page, without its tags."""
 MAX_OUTPUT_LINES = 15
 """That a program printed before it failed."""
 _ANSI = LazyPattern(r"\x1b\[[0-9;]{0,16}[A-Za-z]")
@@ -110,20 +108,12 @@ _REPORT = LazyPattern(
     r"^\s{0,4}\d{1,6} errors?, \d{1,6} warnings?|^not ok \d|All checks passed)",
     re.M,
 )
-_TRUNCATED = LazyPattern(
-    r"\W{0,4}(?:the )?(?:output|result|response)\b[^\n]{0,20}\b(?:truncated|too large|too long)\b[^\n]{0,80}\b(?:exceed|limit)", re.I
-)
 _DIFF = LazyPattern(r"diff --git |--- \S|\+\+\+ \S|@@ -\d|Index: \S|commit [0-9a-f]{7}")
 _LOG_LINE = LazyPattern(
     r"[\[({<]?(?:\d{4}-\d\d-\d\d|\d{4}/\d\d/\d\d|\d\d:\d\d:\d\d|[A-Z][a-z]{2}\s{1,2}\d{1,2}\s\d\d:\d\d|\[?\d\d/[A-Z][a-z]{2}/\d{4})|"
     r"\[?(?:TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|FATAL|FEHLER|CRITICAL)\]?[\s:\[\-]|\d{1,3}(?:\.\d{1,3}){3} - "
 )
 _LISTED = LazyPattern(r"\s{0,8}(?:[-*•#|>+]|\d{1,5}[.):]\s|#\d|\(\d{1,3}\)|[A-Z]{2,8}-\d)")
-_TAG = LazyPattern(r"<[^<>]{0,400}>")
-_MARKUP = LazyPattern(r"\s{0,3}(?:<!doctype html|<html)", re.I)
-_TITLE = LazyPattern(rf"<(?:title|h1)>\s{{0,9}}(?:error\s)?([45]\d\d)\s?[:\-–]?\s?(?:error\s?)?{_REASON}\s{{0,9}}</(?:title|h1)>", re.I)
-_XML_ERROR = LazyPattern(r"\s{0,3}(?:<\?xml[^>\n]{0,120}\?>\s{0,9})?<(?:Error|ErrorResponse|Fault|(?:soap|SOAP-ENV|s|soapenv):Envelope)\b")
-_XML_CODE = LazyPattern(r"<(?:Code|faultcode)>([A-Za-z][\w.:]{0,80})</")
 
 
 class _Text(Struct, frozen=True):
@@ -169,7 +159,7 @@ def is_sentence(text: str) -> bool:
 def _judge(seen: _Text, pointer: str) -> ToolFailure | None:
     """What a machine adds to output first: a status line, an exit status; then what the output itself looks like."""
     lines, ends = seen.lines, seen.ends
-    first, last = lines[0].strip(), ends[-1].strip()
+    first = lines[0].strip()
     if found := _HTTP_LINE.match(first):
         return classify(seen.head, status=int(found[1]), pointer=pointer) if int(found[1]) >= 400 else None
     left = _exit_code(lines, ends)
@@ -179,14 +169,12 @@ def _judge(seen: _Text, pointer: str) -> ToolFailure | None:
         return _built(ends, left, pointer)
     if left:
         return _traced(lines, ends, pointer) or _thrown(lines, pointer) or classify(_error_line(ends), exit_code=left, pointer=pointer)
-    if _TRUNCATED.match(first) or _TRUNCATED.match(last):
-        return ToolFailure("output_too_large", pointer=pointer)
     if _DIFF.match(first) or _is_log(lines):
         return None
     traced = _traced(lines, ends, pointer) or _thrown(lines, pointer)
     if traced is not None or not seen.whole or seen.excerpt:
         return traced
-    return _marked_up(seen.head, pointer) or _shell(lines, pointer) or _message(first, lines, pointer)
+    return _shell(lines, pointer) or _message(first, lines, pointer)
 
 
 def _exit_code(lines: list[str], ends: list[str]) -> int | None:
@@ -245,19 +233,6 @@ def _thrown(lines: list[str], pointer: str) -> ToolFailure | None:
         return None
     cause = next((line for line in lines[at + 1 :] if line.startswith("Caused by:")), "")
     return classify(f"{lines[at].strip()}\n{cause}", exception=named["name"] if named else "Error", pointer=pointer)
-
-
-def _marked_up(head: str, pointer: str) -> ToolFailure | None:
-    """The error page of a server, or an error in XML."""
-    if _MARKUP.match(head):
-        found = _TITLE.search(head)
-        start, end = head.find("<style"), head.rfind("</style>")
-        bare = head[:start] + head[end:] if 0 <= start < end else head
-        page = found is None or len(_TAG.sub("", bare)) > MAX_ERROR_PAGE_CHARS
-        return None if page or found is None else classify("", status=int(found[1]), pointer=pointer)
-    if _XML_ERROR.match(head) and (found := _XML_CODE.search(head)):
-        return classify(head, exception=found[1].rpartition(":")[2], pointer=pointer)
-    return None
 
 
 def _shell(lines: list[str], pointer: str) -> ToolFailure | None:

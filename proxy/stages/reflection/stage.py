@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from functools import cache
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from proxy.context.conversation import last_user
 from proxy.context.passages import is_retrieval_tool
@@ -28,7 +29,6 @@ from proxy.ports.headers import StageHeader, count_text
 from proxy.ports.stage import Action, Stage
 from proxy.stages.reflection import exchange_failures, wording
 from proxy.stages.reflection.caps import Cap, cap_answer, caps_of, superseded
-from proxy.stages.reflection.failures import ResultReader
 from proxy.stages.reflection.history import FailureHistory, Reading, history_of, read_conversation, warm
 from proxy.stages.reflection.judging import judged
 from proxy.stages.reflection.options import ReflectionOptions
@@ -39,7 +39,6 @@ from proxy.stages.reflection.report import (
     REPEATED,
     STOPPED,
     UNCHECKED,
-    capped_detail,
     count_events,
     detail_of,
     listed,
@@ -81,7 +80,6 @@ class Reflection(Stage[ReflectionOptions]):
 
     def __init__(self, options: ReflectionOptions, ports: Ports) -> None:
         super().__init__(options, ports)
-        self._reader = ResultReader(min_score=options.min_score)
         self._applied: LRU[bool] = LRU(MAX_EVENTS)
         """Every turn brings the whole conversation again, and most of it is known."""
         self._failing_runs: LRU[bool] = LRU(MAX_EXCHANGES)
@@ -194,7 +192,7 @@ class Reflection(Stage[ReflectionOptions]):
             return is_retrieval_tool(tool, patterns)
 
         def read() -> Reading:
-            return read_conversation(exchange.conversation, tools, retrieves, self._reader, corrects=corrects)
+            return read_conversation(exchange.conversation, tools, retrieves, min_score=self.options.min_score, corrects=corrects)
 
         reading = await run_in_thread_if_large(LARGE, read)
         reading = await judged(reading, tools, self.ports.judge.session(exchange, self.name), corrects=corrects)
@@ -256,9 +254,10 @@ class Reflection(Stage[ReflectionOptions]):
         if not capped:
             return None
         exchange.answer = answer
-        exchange.changes.append({"stage": self.name, "what": "capped arguments", "calls": capped_detail(capped)})
+        calls = [asdict(one) for one in capped]
+        exchange.changes.append({"stage": self.name, "what": "capped arguments", "calls": calls})
         self.ports.counters.count("reflection.capped_count", len(capped))
-        return Verdict(self.name, "warn", code=CAPPED, detail={"calls": capped_detail(capped)})
+        return Verdict(self.name, "warn", code=CAPPED, detail={"calls": calls})
 
     async def on_done(self, exchange: Exchange) -> None:
         """Remember what only the answer showed, and what was told."""

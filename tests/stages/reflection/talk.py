@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from proxy.exchange import Message, Tool
-from proxy.stages.reflection.failures import ResultReader
 from proxy.stages.reflection.history import FailureHistory, history_of, read_conversation
 
 SEARCH: Tool = {
@@ -65,7 +64,7 @@ class Talk:
 
 
 def read_history(
-    messages: Sequence[Message], tools: Sequence[Tool], retrieves: Callable[[str], bool], reader: ResultReader, *, stall_after: int
+    messages: Sequence[Message], tools: Sequence[Tool], retrieves: Callable[[str], bool], *, stall_after: int
 ) -> FailureHistory:
     """What a conversation shows, by rules alone."""
-    return history_of(read_conversation(messages, tools, retrieves, reader), tools, retrieves, stall_after=stall_after)
+    return history_of(read_conversation(messages, tools, retrieves), tools, retrieves, stall_after=stall_after)

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from proxy.exchange import Message, Tool
 from proxy.ports.failures import FailureEvent, FailureRecord
-from proxy.stages.reflection.failures import ResultReader
 from proxy.stages.reflection.history import FailureHistory
 from proxy.testing import MemoryFailures
 from tests.stages.reflection.kept import known
@@ -21,7 +20,7 @@ OWNER = {"client": "alice", "run_id": "r", "policy": "agent", "step_id": "1", "r
 
 
 def read(messages: Sequence[Message]) -> FailureHistory:
-    return read_history(messages, TOOLS, lambda name: name.startswith("search_"), ResultReader(), stall_after=6)
+    return read_history(messages, TOOLS, lambda name: name.startswith("search_"), stall_after=6)
 
 
 def kept(*turns: Sequence[Message]) -> dict[str, FailureRecord]:
@@ -220,7 +219,7 @@ def test_a_change_in_between_is_progress_and_reading_is_none(between: str, progr
     tools: list[Tool] = [{"type": "function", "function": {"name": name, "parameters": {"type": "object"}}} for name in ("bash", between)]
     for number in range(3):
         talk.calls("bash", BROKEN, command="make").calls(between, f"done {number}", path=f"{number}.c")
-    history = read_history(talk.messages[:-2], tools, lambda name: False, ResultReader(), stall_after=9)
+    history = read_history(talk.messages[:-2], tools, lambda name: False, stall_after=9)
     assert (3, progress) == tuple([event.kind for event in history.events].count(kind) for kind in ("occurred", "progress"))
 
 
@@ -228,5 +227,5 @@ def test_a_change_in_between_is_progress_and_reading_is_none(between: str, progr
 def test_what_no_change_can_help_is_not_passed_by_one(error: str, progress: int) -> None:
     tools: list[Tool] = [*TOOLS, {"type": "function", "function": {"name": "send_mail", "parameters": {"type": "object"}}}]
     talk = Talk().calls("get_order", error, id="A7").calls("send_mail", "sent", to="ann").calls("get_order", error, id="A7")
-    history = read_history(talk.messages, tools, lambda name: False, ResultReader(), stall_after=9)
+    history = read_history(talk.messages, tools, lambda name: False, stall_after=9)
     assert progress == [event.kind for event in history.events].count("progress")

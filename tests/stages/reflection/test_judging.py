@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.stages.reflection.failures import ResultReader
 from proxy.stages.reflection.history import FailureHistory, Reading, history_of, read_conversation
 from proxy.stages.reflection.judging import MAX_ASKED, judged
 from proxy.testing import ScriptedJudge
@@ -16,7 +15,7 @@ SORRY = "The warehouse did not answer."
 
 
 def read(talk: Talk) -> Reading:
-    return read_conversation(talk.messages, TOOLS, lambda name: False, ResultReader())
+    return read_conversation(talk.messages, TOOLS, lambda name: False)
 
 
 def history(reading: Reading) -> FailureHistory:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from proxy.language.json.fingerprint import _EDGES, normalised_text
 from proxy.ports.failure_kinds import CODES
 from proxy.stages.reflection.conversation import calls_in, read_turns
-from proxy.stages.reflection.loops import MAX_CALLS, OPENING_WORDS, Loop, _opening, find_loops
+from proxy.stages.reflection.loops import MAX_CALLS, Loop, find_loops
 from proxy.stages.reflection.retrieval import chunks_of
 from tests.conversations import airline_run, conversations
 from tests.cost import below
@@ -521,11 +521,6 @@ def test_the_first_verb_of_a_name_says_whether_a_tool_reads() -> None:
     for tool in ("order_book", "get_or_create", "check_out", "book_get"):
         talk = Talk().call(tool, "the same", id="7").call(tool, "the same", id="7")
         assert [] == talk.loops()
-
-
-@given(st.lists(st.sampled_from(["word", "Wörd", "_", "…", "!", "  ", "a_b", "longer than others", "ﬁ", "3.5"]), max_size=60).map(" ".join))
-def test_a_text_opens_with_the_first_words_of_all_of_it(text: str) -> None:
-    assert _opening(text) == " ".join(normalised_text(text).split(" ")[:OPENING_WORDS])
 
 
 @given(st.text("aB_ -.é\n\x1f²", max_size=80))
