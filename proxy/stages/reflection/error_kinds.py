@@ -28,8 +28,6 @@ class ToolFailure(Struct, frozen=True):
     """Class of the exception, or the error code where it is a name."""
     retry_after_s: float | None = None
     """How long to wait, where the result says so."""
-    pointer: str = ""
-    """JSON pointer to the error; "" in plain text."""
     argument: str = ""
     """Name of the argument that is blamed."""
     score: float | None = None
@@ -137,7 +135,6 @@ def classify(
     exit_code: int | None = None,
     exception: str = "",
     retry_after_s: float | None = None,
-    pointer: str = "",
     argument: str = "",
 ) -> ToolFailure:
     """The failure that `message` tells of. Statuses and clear words go before vague ones; without either it is an exception or an error."""
@@ -157,7 +154,6 @@ def classify(
         status if status is not None else exit_code,
         exception,
         retry_after_s if retry_after_s is not None else retry_after(text),
-        pointer,
         identifier(argument) or argument_in(text),
     )
 

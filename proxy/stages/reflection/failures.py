@@ -82,7 +82,7 @@ def of_result(call: CalledTool, reading: ToolFailure, tools: Sequence[Tool]) -> 
     """Of a call whose result reports a failure."""
     retrieval, arguments = reading.code in SEARCHED_IN_VAIN, call.parsed or {}
     outcome: dict[str, Any] = {"code": reading.code}
-    for name in ("status", "exception", "retry_after_s", "pointer", "argument", "score", "min_score"):
+    for name in ("status", "exception", "retry_after_s", "argument", "score", "min_score"):
         if (value := getattr(reading, name)) not in (None, ""):
             outcome[name] = identifier(value) if isinstance(value, str) else value
     known = {"argument": reading.argument, "retry_after_s": reading.retry_after_s}

@@ -25,7 +25,7 @@ MAX_ASKED = 16
 """Of what the rules found in a conversation, and of what they did not decide, each: the newest."""
 MAX_CHARS = 1500
 """Of a message or a result, from its beginning."""
-_EXACT = ("status", "exception", "retry_after_s", "pointer", "score")
+_EXACT = ("status", "exception", "retry_after_s", "score")
 """What a result's own fields say."""
 _Pair = tuple[AgentTurn, AgentTurn]
 """A user's turn, and the assistant's before it."""
@@ -65,8 +65,8 @@ def _with_answers(reading: Reading, tools: Sequence[Tool], others: Sequence[_Pai
 
 
 def _by_wording(call: CalledTool, failure: Failure) -> bool:
-    """Whether no more than a label tells that it failed."""
-    flagged = call.result is not None and call.result.failed
+    """Whether no more than a label tells that it failed: neither the client nor a field of JSON."""
+    flagged = call.result is not None and (call.result.failed or call.result.text.lstrip()[:1] in ("{", "["))
     return failure.signal_type == "tool_error" and not flagged and not any(name in failure.observed_outcome for name in _EXACT)
 
 

@@ -131,8 +131,8 @@ class _Text(Struct, frozen=True):
     """Whether it begins indented and goes on: a piece of something."""
 
 
-def read_text(text: str, pointer: str = "") -> ToolFailure | None:
-    """The failure that plain text reports; None where it is content. `pointer` is where a JSON result holds the text."""
+def read_text(text: str) -> ToolFailure | None:
+    """The failure that plain text reports; None where it is content."""
     start = text[:HEAD_CHARS]
     head = _ANSI.sub("", start).strip()
     whole = len(text) <= HEAD_CHARS
@@ -142,7 +142,7 @@ def read_text(text: str, pointer: str = "") -> ToolFailure | None:
         return None
     ends = [line for line in tail.splitlines() if line.strip()] or lines
     excerpt = len(lines) > 1 and start.lstrip("\r\n")[:3].isspace()
-    return _judge(_Text(head, tail, lines, ends, whole, excerpt), pointer)
+    return _judge(_Text(head, tail, lines, ends, whole, excerpt))
 
 
 def is_report(text: str) -> bool:
@@ -156,25 +156,25 @@ def is_sentence(text: str) -> bool:
     return len(said) <= MAX_SENTENCE_CHARS and said.count("\n") < MAX_SENTENCE_LINES and said[:1] not in ("{", "[", "<") and " " in said
 
 
-def _judge(seen: _Text, pointer: str) -> ToolFailure | None:
+def _judge(seen: _Text) -> ToolFailure | None:
     """What a machine adds to output first: a status line, an exit status; then what the output itself looks like."""
     lines, ends = seen.lines, seen.ends
     first = lines[0].strip()
     if found := _HTTP_LINE.match(first):
-        return classify(seen.head, status=int(found[1]), pointer=pointer) if int(found[1]) >= 400 else None
+        return classify(seen.head, status=int(found[1])) if int(found[1]) >= 400 else None
     left = _exit_code(lines, ends)
     if left == 0 or _REPORT.search(seen.tail) or (seen.whole and _REPORT.search(seen.head)):
         return None
     if any(_BUILD.match(line) for line in ends[-12:]) and not any(line.startswith("```") for line in ends[-12:]):
-        return _built(ends, left, pointer)
+        return _built(ends, left)
     if left:
-        return _traced(lines, ends, pointer) or _thrown(lines, pointer) or classify(_error_line(ends), exit_code=left, pointer=pointer)
+        return _traced(lines, ends) or _thrown(lines) or classify(_error_line(ends), exit_code=left)
     if _DIFF.match(first) or _is_log(lines):
         return None
-    traced = _traced(lines, ends, pointer) or _thrown(lines, pointer)
+    traced = _traced(lines, ends) or _thrown(lines)
     if traced is not None or not seen.whole or seen.excerpt:
         return traced
-    return _shell(lines, pointer) or _message(first, lines, pointer)
+    return _shell(lines) or _message(first, lines)
 
 
 def _exit_code(lines: list[str], ends: list[str]) -> int | None:
@@ -185,13 +185,13 @@ def _exit_code(lines: list[str], ends: list[str]) -> int | None:
     return None
 
 
-def _built(ends: list[str], left: int | None, pointer: str) -> ToolFailure:
+def _built(ends: list[str], left: int | None) -> ToolFailure:
     """A build that did not come to its end made nothing, unlike tests that fail."""
     for line in ends[-12:]:
         if found := re.search(r"\bError (\d{1,4})$|Exit status (\d{1,4})$|\berrno (\d{1,4})$", line):
             left = left or int(found[1] or found[2] or found[3])
     coded = left is not None or any("***" in line or "ERR!" in line for line in ends[-12:])
-    return ToolFailure("error_code" if coded else "error", left, pointer=pointer)
+    return ToolFailure("error_code" if coded else "error", left)
 
 
 def _error_line(ends: list[str]) -> str:
@@ -202,10 +202,10 @@ def _error_line(ends: list[str]) -> str:
     return ""
 
 
-def _traced(lines: list[str], ends: list[str], pointer: str) -> ToolFailure | None:
+def _traced(lines: list[str], ends: list[str]) -> ToolFailure | None:
     """A Python traceback that ends the text, with no more before it than a program may have printed."""
     if _SYNTAX_FRAME.match(lines[0]) and len(lines) <= 5 and (found := _LAST_EXCEPTION.match(lines[-1])):
-        return ToolFailure("exception", exception=found[1], pointer=pointer)
+        return ToolFailure("exception", exception=found[1])
     at = next((i for i, line in enumerate(lines[: MAX_OUTPUT_LINES + 1]) if line.strip() == _TRACEBACK), None)
     if at is None or (at and not _is_output(lines[:at])):
         return None
@@ -213,17 +213,17 @@ def _traced(lines: list[str], ends: list[str], pointer: str) -> ToolFailure | No
     for i in range(len(ends) - 1, start, -1):
         found = _LAST_EXCEPTION.match(ends[i])
         if found and not ends[i][0].isspace() and (i == 0 or ends[i - 1][0].isspace() or start == i - 1):
-            return classify("\n".join(ends[i : i + 4]), exception=found[1], pointer=pointer)
+            return classify("\n".join(ends[i : i + 4]), exception=found[1])
         if found and EXCEPTION.fullmatch(found[1]):
-            return classify(ends[i], exception=found[1], pointer=pointer)
-    return ToolFailure("exception", pointer=pointer) if at == 0 else None
+            return classify(ends[i], exception=found[1])
+    return ToolFailure("exception") if at == 0 else None
 
 
-def _thrown(lines: list[str], pointer: str) -> ToolFailure | None:
+def _thrown(lines: list[str]) -> ToolFailure | None:
     """An exception or a panic with its stack frames, as runtimes other than Python print them."""
     at = next((i for i, line in enumerate(lines[:MAX_OUTPUT_LINES]) if _PANIC.match(line)), None)
     if at is not None and (at == 0 or _is_output(lines[:at])) and (at == 0 or _mostly_frames(lines[at + 1 :])):
-        return ToolFailure("exception", None, classify("\n".join(lines[at : at + 2])).exception or "panic", pointer=pointer)
+        return ToolFailure("exception", None, classify("\n".join(lines[at : at + 2])).exception or "panic")
     at = 0
     if _CODE_FRAME.match(lines[0].strip()):
         at = next((i for i, line in enumerate(lines[1:10], 1) if _EXCEPTION_LINE.match(line) or line.startswith("Error: ")), 0)
@@ -232,19 +232,19 @@ def _thrown(lines: list[str], pointer: str) -> ToolFailure | None:
     if not found or not any(_FRAME.match(line) for line in lines[at + 1 : at + 8]) or not _mostly_frames(lines[at + 1 :]):
         return None
     cause = next((line for line in lines[at + 1 :] if line.startswith("Caused by:")), "")
-    return classify(f"{lines[at].strip()}\n{cause}", exception=named["name"] if named else "Error", pointer=pointer)
+    return classify(f"{lines[at].strip()}\n{cause}", exception=named["name"] if named else "Error")
 
 
-def _shell(lines: list[str], pointer: str) -> ToolFailure | None:
+def _shell(lines: list[str]) -> ToolFailure | None:
     """Few lines that are all errors of commands."""
     said = [line for line in lines if not _HINT.match(line)]
     if len(lines) > 6 or not said or not all(_SHELL.match(line.strip()) for line in said):
         return None
     name, misused, reason = said[0].partition(": error: ")
-    return classify(f"invalid argument: {reason}" if misused and " " not in name else said[0], pointer=pointer)
+    return classify(f"invalid argument: {reason}" if misused and " " not in name else said[0])
 
 
-def _message(first: str, lines: list[str], pointer: str) -> ToolFailure | None:
+def _message(first: str, lines: list[str]) -> ToolFailure | None:
     """An error message that is the whole result."""
     rest = lines[1:]
     prose = [line for line in rest if not line[0].isspace() and not _FRAME.match(line) and (line[0] == ">" or not _LISTED.match(line))]
@@ -254,15 +254,15 @@ def _message(first: str, lines: list[str], pointer: str) -> ToolFailure | None:
     said = "\n".join(lines)
     if found := _LABEL.match(first):
         body = first[found.end() :]
-        return None if _NOTHING.fullmatch(body) or _DEFINITION.match(body) else classify(said, pointer=pointer)
+        return None if _NOTHING.fullmatch(body) or _DEFINITION.match(body) else classify(said)
     if found := _EXCEPTION_LINE.match(first):
         code = bool(rest) and ":" not in found[0]
-        return None if code or _DEFINITION.match(first[found.end() :]) else classify(said, exception=found["name"], pointer=pointer)
+        return None if code or _DEFINITION.match(first[found.end() :]) else classify(said, exception=found["name"])
     if re.match(r"\d{1,4} validation errors? for \w", first):
-        return classify(said, pointer=pointer)
+        return classify(said)
     short = len(said) <= MAX_SENTENCE_CHARS and len(lines) <= MAX_SENTENCE_LINES
     if short and (found := _HTTP_ERROR.match(first)) and not _DEFINITION.match(first[found.end() :]):
-        return classify(said, pointer=pointer)
+        return classify(said)
     return None
 
 

@@ -64,8 +64,8 @@ _DATA = ("data", "result", "results", "items", "rows", "content", "body", "outpu
 _VERDICTS = frozenset({"valid", "isvalid", "passed", "healthy", "compliant"})
 """A tool that judges its subject has worked."""
 _RPC_CODES = {-32700: "invalid_arguments", -32600: "invalid_arguments", -32601: "not_found", -32602: "invalid_arguments"}
-Fields = Mapping[str, tuple[str, Any]]
-"""Folded name to the name as it is and the value."""
+Fields = Mapping[str, Any]
+"""By folded name."""
 
 
 def read_result(text: str, *, retrieval: bool = False) -> ToolFailure | None:
@@ -100,190 +100,163 @@ def _as_json(found: re.Match[str]) -> str:
     return json.dumps((found[1] if found[1] is not None else found[2] or "").replace("\\'", "'"))
 
 
-def read_json(value: object, pointer: str = "", depth: int = 0) -> ToolFailure | None:
+def read_json(value: object, depth: int = 0) -> ToolFailure | None:
     """The failure that a parsed result reports; None where it is content."""
     if depth > MAX_DEPTH:
         return None
     if isinstance(value, str):
-        return read_text(value, pointer) if depth or len(value) <= MAX_SENTENCE_CHARS else None
+        return read_text(value) if depth or len(value) <= MAX_SENTENCE_CHARS else None
     if isinstance(value, list):
-        return _parts(value, pointer, depth)
+        return _parts(value, depth)
     if not isinstance(value, dict) or not value or len(value) > MAX_FIELDS:
         return None
-    fields = {_folded(key): (key, item) for key, item in value.items()}
+    fields = {_folded(key): item for key, item in value.items()}
     if set(fields) & _VERDICTS:
         return None
     if any(name in fields for name in _EXIT):
-        return _process(fields, pointer)
-    return _flagged(fields, pointer) if _flag(fields) is not None else _envelope(fields, pointer, depth)
+        return _process(fields)
+    return _envelope(fields, depth) if (worked := _flag(fields)) is None else None if worked else _flagged(fields)
 
 
-def _parts(value: list[Any], pointer: str, depth: int) -> ToolFailure | None:
+def _parts(value: list[Any], depth: int) -> ToolFailure | None:
     """Content parts, of which the first speaks; or a list of a single error. Lists of records are content."""
     if not value or len(value) > MAX_FIELDS or not all(isinstance(item, dict) for item in value):
         return None
     if all(item.get("type") == "text" and isinstance(item.get("text"), str) for item in value):
         rest = sum(len(item["text"]) for item in value[1:])
-        return read_text(value[0]["text"], f"{pointer}/0/text") if rest <= MAX_SENTENCE_CHARS else None
-    return read_json(value[0], f"{pointer}/0", depth + 1) if len(value) == 1 and set(map(_folded, value[0])) <= _ENVELOPE else None
+        return read_text(value[0]["text"]) if rest <= MAX_SENTENCE_CHARS else None
+    return read_json(value[0], depth + 1) if len(value) == 1 and set(map(_folded, value[0])) <= _ENVELOPE else None
 
 
-def _process(fields: Fields, pointer: str) -> ToolFailure | None:
+def _process(fields: Fields) -> ToolFailure | None:
     """What a command left: a report of tests or a linter is its work, whatever the exit code."""
-    key, left = next(fields[name] for name in _EXIT if name in fields)
+    left = next(fields[name] for name in _EXIT if name in fields)
     if isinstance(left, bool) or not isinstance(left, int) or left == 0 or not -(2**31) <= left < 2**32:
         return None
-    printed = [(name, fields[name][1]) for name in ("stderr", "error", "output", "stdout", "message") if name in fields]
-    texts = [text for _, text in printed if isinstance(text, str)]
+    printed = [fields[name] for name in ("stderr", "error", "output", "stdout", "message") if name in fields]
+    texts = [text for text in printed if isinstance(text, str)]
     if (not printed and _others(fields) > MAX_OTHERS) or any(map(is_report, texts)):
         return None
-    reason = next((text for text in texts if text.strip()), "")
-    return classify(_last_line(reason), exit_code=left, pointer=_join(pointer, key))
+    lines = next((text for text in texts if text.strip()), "")[-600:].strip().splitlines()
+    return classify(lines[-1] if lines else "", exit_code=left)
 
 
-def _flag(fields: Fields) -> tuple[str, bool] | None:
-    """The field that says whether it worked, and what it says."""
-    if isinstance(fields.get("iserror", ("", None))[1], bool):
-        return fields["iserror"][0], not fields["iserror"][1]
-    for name in _FLAGS:
-        if name in fields and isinstance(fields[name][1], bool):
-            return fields[name]
-    return None
+def _flag(fields: Fields) -> bool | None:
+    """Whether it worked, where a field says so."""
+    if isinstance(fields.get("iserror"), bool):
+        return not fields["iserror"]
+    return next((fields[name] for name in _FLAGS if isinstance(fields.get(name), bool)), None)
 
 
-def _flagged(fields: Fields, pointer: str) -> ToolFailure | None:
-    found = _flag(fields)
-    if found is None or found[1]:
+def _flagged(fields: Fields) -> ToolFailure | None:
+    error = _error_of(fields)
+    if "iserror" not in fields and error is None and not any(n in fields for n in _MESSAGE) and _others(fields) > MAX_OTHERS:
         return None
-    where = _error_field(fields)
-    if "iserror" not in fields and where is None and not any(n in fields for n in _MESSAGE) and _others(fields) > MAX_OTHERS:
-        return None
-    if "iserror" in fields and where is None:
-        text, at = _content_text(fields)
-        return _classified(text, fields, pointer + at if at else _join(pointer, found[0]))
-    return _classified(_message(fields), fields, _join(pointer, where or found[0]))
+    return _classified(_content_text(fields) if "iserror" in fields and error is None else _message(fields), fields)
 
 
-def _envelope(fields: Fields, pointer: str, depth: int) -> ToolFailure | None:
-    where, status, others = _error_field(fields), _http_status(fields), _others(fields)
-    if where is not None:
-        return _with_error(fields, where, status, others, pointer)
-    if "error" in fields and fields["error"][1] in (None, False, "") and (status is None or status < 400):
+def _envelope(fields: Fields, depth: int) -> ToolFailure | None:
+    error, status, others = _error_of(fields), _http_status(fields), _others(fields)
+    if error is not None:
+        return _with_error(fields, error, status, others)
+    if "error" in fields and fields["error"] in (None, False, "") and (status is None or status < 400):
         return None
-    said = any(isinstance(fields[name][1], str) and fields[name][1] for name in _MESSAGE if name in fields)
+    said = any(isinstance(fields.get(name), str) and fields[name] for name in _MESSAGE)
     page = others <= MAX_OTHERS and set(fields) <= _ENVELOPE | {"url", "headers", "body", "content", "finalurl", "contenttype", "elapsedms"}
     if status is not None and status >= 400 and ((page and ("headers" in fields or "body" in fields)) or (said and others <= 1)):
-        key = next(fields[name][0] for name in _STATUS if name in fields)
-        return _classified(_message(fields) if said else "", fields, _join(pointer, key))
-    if said and others <= 1 and str(fields.get("status", fields.get("state", ("", "")))[1]).lower() in _FAILED_WORDS:
-        return _classified(_message(fields), fields, _join(pointer, fields.get("status", fields.get("state", ("", "")))[0]))
-    return _detailed(fields, pointer, others) or _unwrapped(fields, pointer, depth)
+        return _classified(_message(fields) if said else "", fields)
+    if said and others <= 1 and str(fields.get("status", fields.get("state", ""))).lower() in _FAILED_WORDS:
+        return _classified(_message(fields), fields)
+    return _detailed(fields, others) or _unwrapped(fields, depth)
 
 
-def _with_error(fields: Fields, where: str, status: int | None, others: int, pointer: str) -> ToolFailure | None:
+def _with_error(fields: Fields, error: Any, status: int | None, others: int) -> ToolFailure | None:
     """An ``error`` that says something: a failure, if the object is not a record with fields of its own."""
-    error = fields[_folded(where)][1]
     listed = isinstance(error, list)
-    if listed and not _is_reported(error):
-        return None
-    if listed and (_has_data(fields) or others > 1):
+    if listed and (not _is_reported(error) or _has_data(fields) or others > 1):
         return None
     explained = isinstance(error, dict) and any(_folded(k) in (*_MESSAGE, "code", "type", "status") for k in error)
     most = MAX_OTHERS if explained or listed or (status is not None and status >= 400) else 1
-    if others > most or (not explained and _has_data(fields)) or (status is not None and status < 300 and not explained):
+    if others > most or (not explained and (_has_data(fields) or (status is not None and status < 300))):
         return None
     if isinstance(error, dict) and not explained and (others or "id" in fields):
         return None
-    found = _classified(_message(fields), fields, _join(pointer, where))
+    failure = _classified(_message(fields), fields)
     by_field = isinstance(error, dict) and not explained and all(isinstance(v, list) for v in error.values())
-    return replace(found, code="invalid_arguments") if by_field and found.code == "error" else found
+    return replace(failure, code="invalid_arguments") if by_field and failure.code == "error" else failure
 
 
-def _detailed(fields: Fields, pointer: str, others: int) -> ToolFailure | None:
+def _detailed(fields: Fields, others: int) -> ToolFailure | None:
     """FastAPI's list of details, or an exception as an object."""
-    detail = fields.get("detail", ("", None))[1]
+    detail, kind = fields.get("detail"), fields.get("type")
     if isinstance(detail, list) and detail and not others and all(isinstance(d, dict) and "loc" in d and "msg" in d for d in detail):
-        return replace(_classified(_message(fields), fields, _join(pointer, "detail")), code="invalid_arguments")
-    kind = fields.get("type", ("", None))[1]
-    if isinstance(kind, str) and EXCEPTION.fullmatch(kind) and "message" in fields and not others:
-        return _classified(_message(fields), fields, _join(pointer, fields["message"][0]))
-    return None
+        return replace(_classified(_message(fields), fields), code="invalid_arguments")
+    named = isinstance(kind, str) and EXCEPTION.fullmatch(kind) and "message" in fields and not others
+    return _classified(_message(fields), fields) if named else None
 
 
-def _unwrapped(fields: Fields, pointer: str, depth: int) -> ToolFailure | None:
+def _unwrapped(fields: Fields, depth: int) -> ToolFailure | None:
     """What a wrapper with nothing else in it holds."""
     if _others(fields, _WRAPPERS):
         return None
-    held = [fields[name] for name in _WRAPPERS if name in fields and fields[name][1]]
-    return read_json(held[0][1], _join(pointer, held[0][0]), depth + 1) if len(held) == 1 else None
+    wrapped = [fields[name] for name in _WRAPPERS if fields.get(name)]
+    return read_json(wrapped[0], depth + 1) if len(wrapped) == 1 else None
 
 
-def _classified(message: str, fields: Fields, pointer: str) -> ToolFailure:
+def _classified(message: str, fields: Fields) -> ToolFailure:
     """By the message, and by codes, statuses and names in the envelope and in its error."""
-    status, retry, argument, name, rpc = _http_status(fields), None, "", "", None
-    for level in (_inner(fields), fields):
-        inner_status = _http_status(level)
-        status = status if status is not None and status >= 400 else inner_status
-        retry = retry if retry is not None else _retry(level)
-        argument = argument or _argument(level)
-        name = name or _code_of(level)
-        code = level.get("code", ("", None))[1]
-        rpc = code if rpc is None and isinstance(code, int) and -33_000 < code <= -32_000 else rpc
-    status = status if status is not None and status >= 400 else None
-    made = classify(
+    levels = (_inner(fields), fields)
+    status = next((found for level in (fields, *levels) if (found := _http_status(level)) is not None and found >= 400), None)
+    name = next(filter(None, map(_code_of, levels)), "")
+    failure = classify(
         f"{name.replace('_', ' ')} {message}".strip(),
         status=status,
         exception=name,
-        retry_after_s=retry,
-        pointer=pointer,
-        argument=argument,
+        retry_after_s=next((wait for level in levels if (wait := _retry(level)) is not None), None),
+        argument=next(filter(None, map(_argument, levels)), ""),
     )
-    if rpc is not None and (rpc in _RPC_CODES or made.code == "error"):
-        return replace(made, code=made.code if made.code in ("missing_pointer", "permission_denied") else _RPC_CODES.get(rpc, "error_code"))
-    return made
+    rpc = next((code for level in levels if isinstance(code := level.get("code"), int) and -33_000 < code <= -32_000), None)
+    if rpc is None or failure.code in ("missing_pointer", "permission_denied") or (rpc not in _RPC_CODES and failure.code != "error"):
+        return failure
+    return replace(failure, code=_RPC_CODES.get(rpc, "error_code"))
 
 
 def _inner(fields: Fields) -> Fields:
     """Fields of the error, an object or the first of a list; those of GraphQL's ``extensions`` and JSON-RPC's ``data`` among them."""
-    where = _error_field(fields)
-    error = fields[_folded(where)][1] if where is not None else fields.get("detail", ("", None))[1]
+    error = _error_of(fields) or fields.get("detail")
     error = error[0] if isinstance(error, list) and error else error
     if not isinstance(error, dict):
         return {}
-    more = [held for held in (error.get("data"), error.get("extensions")) if isinstance(held, dict)]
-    return {_folded(k): (k, v) for level in (*more, error) for k, v in level.items()}
+    more = [nested for nested in (error.get("data"), error.get("extensions")) if isinstance(nested, dict)]
+    return {_folded(k): v for level in (*more, error) for k, v in level.items()}
 
 
 def _message(fields: Fields) -> str:
     """The words of the error; "" where there are none."""
-    where = _error_field(fields)
-    error = fields[_folded(where)][1] if where is not None else None
-    inner = _inner(fields)
-    words = [error] if isinstance(error, str) else []
-    words += [inner[name][1] for name in _MESSAGE if name in inner]
-    words += [fields[name][1] for name in _MESSAGE if name in fields]
-    if isinstance(error, list) and isinstance(error[0], str):
-        words.append(error[0])
-    return "; ".join(word[:MAX_SENTENCE_CHARS] for word in words[:4] if isinstance(word, str))
+    error = _error_of(fields)
+    words = [error, *(level[name] for level in (_inner(fields), fields) for name in _MESSAGE if name in level)]
+    words += error[:1] if isinstance(error, list) else []
+    return "; ".join([word[:MAX_SENTENCE_CHARS] for word in words if isinstance(word, str)][:4])
 
 
-def _content_text(fields: Fields) -> tuple[str, str]:
-    """The first text of MCP content and its pointer, or the message."""
-    content = next((fields[name][1] for name in ("content", "result", "output", "text") if name in fields), None)
-    for i, part in enumerate(content[:8] if isinstance(content, list) else ()):
-        if isinstance(part, dict) and isinstance(part.get("text"), str) and part["text"]:
-            return part["text"], f"/content/{i}/text"
-    return (content if isinstance(content, str) and content else _message(fields)), ""
+def _content_text(fields: Fields) -> str:
+    """The first text of MCP content, or the message."""
+    content = next((fields[name] for name in ("content", "result", "output", "text") if name in fields), None)
+    parts = content[:8] if isinstance(content, list) else ()
+    texts = [part["text"] for part in parts if isinstance(part, dict) and isinstance(part.get("text"), str) and part["text"]]
+    return texts[0] if texts else content if isinstance(content, str) and content else _message(fields)
 
 
-def _error_field(fields: Fields) -> str | None:
-    """Name of the field that holds an error, where it says that there is one."""
+def _error_of(fields: Fields) -> Any:
+    """The error, where a field says that there is one."""
     for name in _ERROR:
-        key, value = fields.get(name, ("", None))
-        if value is True or (isinstance(value, str) and value.strip().lower() not in _NO_ERROR):
-            return key
-        if isinstance(value, dict | list) and value:
-            return key
+        value = fields.get(name)
+        if (
+            value is True
+            or (isinstance(value, str) and value.strip().lower() not in _NO_ERROR)
+            or (isinstance(value, dict | list) and value)
+        ):
+            return value
     return None
 
 
@@ -293,18 +266,18 @@ def _is_reported(errors: list[Any]) -> bool:
 
 def _has_data(fields: Fields) -> bool:
     """Whether there is content beside an error; an object of nulls is none."""
-    found = [fields[name][1] for name in _DATA if name in fields]
-    return any((any(v is not None for v in value.values()) if isinstance(value, dict) else value) for value in found)
+    values = [fields[name] for name in _DATA if name in fields]
+    return any((any(v is not None for v in value.values()) if isinstance(value, dict) else value) for value in values)
 
 
 def _others(fields: Fields, also: tuple[str, ...] = _DATA) -> int:
     """How many fields with something in them are no part of an envelope."""
-    return sum(name not in _ENVELOPE and name not in also and value not in (None, "", [], {}) for name, (_, value) in fields.items())
+    return sum(name not in _ENVELOPE and name not in also and value not in (None, "", [], {}) for name, value in fields.items())
 
 
 def _http_status(fields: Fields) -> int | None:
     for name in _STATUS:
-        value = fields.get(name, ("", None))[1]
+        value = fields.get(name)
         if isinstance(value, str) and len(value) == 3 and value.isascii() and value.isdigit():
             value = int(value)
         if isinstance(value, int) and not isinstance(value, bool) and 100 <= value <= 599:
@@ -314,7 +287,7 @@ def _http_status(fields: Fields) -> int | None:
 
 def _retry(fields: Fields) -> float | None:
     for name, scale in _RETRY.items():
-        value = fields.get(name, ("", None))[1]
+        value = fields.get(name)
         if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e12:
             return seconds(value * scale)
     return None
@@ -322,7 +295,7 @@ def _retry(fields: Fields) -> float | None:
 
 def _argument(fields: Fields) -> str:
     for name in _ARGUMENT:
-        value = fields.get(name, ("", None))[1]
+        value = fields.get(name)
         value = value[-1] if name == "loc" and isinstance(value, list) and value else value
         if isinstance(value, str) and value.isascii() and value.replace("_", "").replace(".", "").replace("-", "").isalnum():
             return value
@@ -332,7 +305,7 @@ def _argument(fields: Fields) -> str:
 def _code_of(fields: Fields) -> str:
     """A code that is a name, or the class of an exception; of fields that may hold other names, only what cannot be one."""
     for name in ("code", "errorcode", "type", "errortype", "name", "exception", "error", "status", "state"):
-        value = fields.get(name, ("", None))[1]
+        value = fields.get(name)
         if not isinstance(value, str) or value.lower() in _FAILED_WORDS:
             continue
         named = name not in ("name", "status", "state") or (value.isupper() and name != "name")
@@ -341,14 +314,5 @@ def _code_of(fields: Fields) -> str:
     return ""
 
 
-def _last_line(text: str) -> str:
-    lines = [line for line in text[-600:].splitlines() if line.strip()]
-    return lines[-1] if lines else ""
-
-
 def _folded(key: object) -> str:
     return str(key)[:40].replace("_", "").replace("-", "").replace(" ", "").lower()
-
-
-def _join(pointer: str, key: str) -> str:
-    return f"{pointer}/{key.replace('~', '~0').replace('/', '~1')}"
