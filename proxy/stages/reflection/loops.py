@@ -14,7 +14,6 @@ Each further repetition is a `Loop` of its own. Time is linear in the length of 
 from __future__ import annotations
 
 import re
-from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
@@ -31,8 +30,6 @@ STALL_AFTER = 6
 """Steps without anything new."""
 MIN_HARNESS_CHARS = 40
 """Of a user's message that tells a harness."""
-MAX_CALLS = 8
-"""That a loop lists: the first, and the newest."""
 MAX_COMPARED_CHARS = 20_000
 """Results up to this length are compared as JSON, without the fields that change each time; longer ones as they are."""
 DIRECT, APART = 2, 3
@@ -83,9 +80,9 @@ class Loop(Struct, frozen=True):
     tool: str
     """"" for ``no_progress``; of ``alternating`` the tool of its first call."""
     calls: tuple[CalledTool, ...]
-    """Those concerned, in order, `MAX_CALLS` at most (of ``alternating`` and ``no_progress``, steps): the first and the newest."""
+    """The first and the newest concerned; of ``alternating`` the newest round, of ``no_progress`` the first and the last step."""
     messages: tuple[int, ...]
-    """Positions of the assistant's messages, the newest last."""
+    """Positions of these, the newest last."""
     count: int
     """How often: calls, queries, full rounds (``alternating``), steps (``no_progress``)."""
 
@@ -126,11 +123,10 @@ def _stretches(turns: Sequence[AgentTurn]) -> Iterator[list[list[CalledTool]]]:
 class _Action:
     """One action of a stretch, as it was done last."""
 
-    __slots__ = ("changes", "count", "first", "newest", "step", "text", "version")
+    __slots__ = ("changes", "count", "first", "step", "text", "version")
 
     def __init__(self, call: CalledTool) -> None:
         self.first = call
-        self.newest: deque[CalledTool] = deque(maxlen=MAX_CALLS - 1)
         self.count = 0
         """Times in a row with the same result, nothing having changed in between, none of them failed."""
         self.text = ""
@@ -144,13 +140,13 @@ class _Action:
 class _Asked:
     """A query, or a set of chunks: by what calls, and what they have brought."""
 
-    __slots__ = ("calls", "changes", "chunks", "count", "keys", "texts")
+    __slots__ = ("changes", "chunks", "count", "first", "keys", "texts")
 
-    def __init__(self) -> None:
+    def __init__(self, call: CalledTool) -> None:
+        self.first = call
         self.keys: set[str] = set()
         self.chunks: set[str] = set()
         self.texts: set[str] = set()
-        self.calls: list[CalledTool] = []
         self.count = 1
         self.changes = 0
 
@@ -202,10 +198,8 @@ class _Stretch:
             action.count = 0
         elif same and unchanged and action.count:
             action.count += 1
-            action.newest.append(call)
         else:
             action.first, action.count = call, 1
-            action.newest.clear()
         if not reads(call.tool):
             self._changes += 1
         action.changes = self._changes
@@ -217,7 +211,7 @@ class _Stretch:
         action.step = len(self._steps) - 1
         if action.count < (DIRECT if direct and reads(call.tool) else APART) or _waits(call):
             return None
-        return _loop("same_call", call.tool, (action.first, *action.newest), action.count)
+        return _loop("same_call", call.tool, (action.first, call), action.count)
 
     # ---- the same query, the same chunks ----
 
@@ -226,16 +220,10 @@ class _Stretch:
             return None
         query, text = _query(call.parsed), _text(call)
         chunks = chunks_of(text)
-        asked = self._queries.setdefault((call.tool, query), _Asked()) if query else None
-        same_set = self._sets.setdefault((call.tool, chunks), _Asked()) if chunks and (query or reads(call.tool)) else None
-        known = asked is not None and bool(asked.keys)
+        asked = self._queries.setdefault((call.tool, query), _Asked(call)) if query else None
+        same_set = self._sets.setdefault((call.tool, chunks), _Asked(call)) if chunks and (query or reads(call.tool)) else None
         loop = None
-        if (
-            asked is not None
-            and known
-            and call.key not in asked.keys
-            and (chunks <= asked.chunks if chunks else text.strip() in asked.texts)
-        ):
+        if asked and asked.keys and call.key not in asked.keys and (chunks <= asked.chunks if chunks else text.strip() in asked.texts):
             loop = _again("same_query", asked, call)
         elif same_set is not None and same_set.keys and not repeated and (query or same_set.changes == self._changes):
             loop = _again("same_chunks", same_set, call)
@@ -244,7 +232,6 @@ class _Stretch:
                 one.keys.add(call.key)
                 one.chunks |= chunks
                 one.texts.add(text.strip())
-                one.calls = one.calls or [call]
                 one.changes = self._changes
         return loop
 
@@ -257,11 +244,9 @@ class _Stretch:
             self._alternated = 0
             return []
         self._alternated = max(self._alternated, 2) + 1
-        start = len(done) - self._alternated
         if self._alternated < 4 or self._alternated % 2 or (all(lost) and self._all_failed(done[-2][1])):
             return []
-        shown = done[start:] if self._alternated <= MAX_CALLS else [*done[start : start + 2], *done[2 - MAX_CALLS :]]
-        calls = tuple(call for _, step in shown for call in step)
+        calls = (*done[-2][1], *step)
         return [_loop("alternating", calls[0].tool, calls, self._alternated // 2)]
 
     def _all_failed(self, step: list[CalledTool]) -> bool:
@@ -283,8 +268,7 @@ class _Stretch:
         self._weight += PACED_STEP if all(_waits(call) for call in step) else STEP
         if self._weight < STEP * self._stall_after:
             return None
-        shown = self._stale if len(self._stale) <= MAX_CALLS else [self._stale[0], *self._stale[1 - MAX_CALLS :]]
-        return _loop("no_progress", "", tuple(call for step in shown for call in step), len(self._stale))
+        return _loop("no_progress", "", (*self._stale[0], *step), len(self._stale))
 
 
 # ---- comparing ----
@@ -296,8 +280,7 @@ def _loop(code: str, tool: str, calls: tuple[CalledTool, ...], count: int) -> Lo
 
 def _again(code: str, asked: _Asked, call: CalledTool) -> Loop:
     asked.count += 1
-    asked.calls = [*asked.calls[:1], *asked.calls[1:][2 - MAX_CALLS :], call]
-    return _loop(code, call.tool, tuple(asked.calls), asked.count)
+    return _loop(code, call.tool, (asked.first, call), asked.count)
 
 
 def _text(call: CalledTool) -> str:

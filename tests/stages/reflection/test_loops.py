@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from proxy.language.json.fingerprint import _EDGES, normalised_text
 from proxy.ports.failure_kinds import CODES
 from proxy.stages.reflection.conversation import calls_in, read_turns
-from proxy.stages.reflection.loops import MAX_CALLS, Loop, find_loops
+from proxy.stages.reflection.loops import Loop, find_loops
 from proxy.stages.reflection.retrieval import chunks_of
 from tests.conversations import airline_run, conversations
 from tests.cost import below
@@ -96,7 +96,7 @@ def test_a_long_loop_lists_the_first_call_and_the_newest() -> None:
     for _ in range(30):
         talk.call("get_user", "Ann", id=1)
     last = talk.loops()[-1]
-    assert (30, MAX_CALLS, 1, 59) == (last.count, len(last.calls), last.calls[0].message, last.calls[-1].message)
+    assert (30, 2, 1, 59) == (last.count, len(last.calls), last.calls[0].message, last.calls[-1].message)
 
 
 def test_a_tool_that_may_change_something_loops_at_the_third_time() -> None:
@@ -312,13 +312,13 @@ def test_two_calls_to_and_fro_are_a_loop_at_the_second_round() -> None:
     assert ([], ["alternating"]) == (to_and_fro(1).codes(), to_and_fro(2).codes())
 
 
-def test_an_alternation_counts_its_rounds_and_begins_with_its_first_call() -> None:
-    assert [("open_valve", 2, 4), ("open_valve", 3, 6)] == [(loop.tool, loop.count, len(loop.calls)) for loop in to_and_fro(3).loops()]
+def test_an_alternation_counts_its_rounds_and_lists_the_newest() -> None:
+    assert [("open_valve", 2, 2), ("open_valve", 3, 2)] == [(loop.tool, loop.count, len(loop.calls)) for loop in to_and_fro(3).loops()]
 
 
 def test_a_long_alternation_lists_both_calls_and_stays_short() -> None:
     last = to_and_fro(40).loops()[-1]
-    assert (40, MAX_CALLS, {"open_valve", "close_valve"}) == (last.count, len(last.calls), {call.tool for call in last.calls})
+    assert (40, 2, {"open_valve", "close_valve"}) == (last.count, len(last.calls), {call.tool for call in last.calls})
 
 
 def test_reading_to_and_fro_is_one_loop_and_not_two() -> None:
