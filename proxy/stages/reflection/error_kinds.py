@@ -158,6 +158,11 @@ def classify(
     )
 
 
+def names_kind(message: str) -> bool:
+    """Whether the words alone name a kind of failure."""
+    return _code(message[:MAX_MESSAGE_CHARS], None) is not None
+
+
 def identifier(name: str) -> str:
     """`name` if it is one, else ""."""
     return name if re.fullmatch(r"[A-Za-z_][\w.:\\\-]{0,95}", name, re.ASCII) else ""

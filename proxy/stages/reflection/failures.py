@@ -14,14 +14,15 @@ from msgspec import Struct
 
 from proxy.exchange import Tool
 from proxy.language.by_text import by_text
-from proxy.language.json.conformance import Violation
+from proxy.language.json.conformance import Violation, check_call
 from proxy.language.json.fingerprint import described, fingerprint, identifier
 from proxy.ports.failure_kinds import Failure, Severity, SignalType
 from proxy.stages.reflection import adjustments
 from proxy.stages.reflection.conversation import AgentTurn, CalledTool
 from proxy.stages.reflection.corrections import Correction, read_correction
-from proxy.stages.reflection.error_kinds import ToolFailure
+from proxy.stages.reflection.error_kinds import ToolFailure, classify, names_kind
 from proxy.stages.reflection.loops import Loop
+from proxy.stages.reflection.result_text import is_sentence
 from proxy.stages.reflection.results import read_result
 from proxy.stages.reflection.retrieval import RetrievalScore, score_in, threshold_in
 
@@ -71,11 +72,19 @@ def outcomes(calls: Sequence[CalledTool], tools: Sequence[Tool], retrieves: Call
         if isinstance(reading, RetrievalScore):
             least = reading.short_of(threshold_in(call.parsed), min_score)
             reading = least is not None and ToolFailure("low_relevance", score=round(reading.best, 4), min_score=least)
+        elif not reading and is_broken(call, tools):
+            reading = classify(call.result.text)
         if isinstance(reading, ToolFailure) or call.result.failed:
             failed.append((call, of_result(call, reading if isinstance(reading, ToolFailure) else ToolFailure("error"), tools)))
         else:
             succeeded.append(call)
     return Outcomes(tuple(failed), tuple(succeeded))
+
+
+def is_broken(call: CalledTool, tools: Sequence[Tool]) -> bool:
+    """Whether a call breaks its schema and its result, a sentence, names a kind of error: neither alone says that it failed."""
+    text = call.result.text if call.result is not None else ""
+    return is_sentence(text) and names_kind(text) and check_call(call.tool, call.arguments, call.id, tools) is not None
 
 
 def of_result(call: CalledTool, reading: ToolFailure, tools: Sequence[Tool]) -> Failure:

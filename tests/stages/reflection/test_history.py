@@ -57,6 +57,23 @@ def test_the_same_call_failing_alike_has_one_fingerprint_and_counts_up() -> None
     assert (2, 2, "active") == (record.occurrence_count, record.stuck_count, record.status)
 
 
+@pytest.mark.parametrize(
+    ("tool", "result", "expected"),
+    [
+        ("find_docs", "Tool find_docs does not exist.", ["unknown_tool"]),
+        ("find_docs", "The door is open.", []),
+        ("get_order", "Invalid value for parameter 'id': expected a text", ["arguments_mismatch"]),
+        ("get_order", "Sent on Monday.", []),
+    ],
+)
+def test_a_call_that_breaks_its_schema_has_failed_where_its_result_names_an_error(tool: str, result: str, expected: list[str]) -> None:
+    assert expected == [failure.code for failure in read(Talk().calls(tool, result, id=7).messages).failures]
+
+
+def test_a_call_that_keeps_its_schema_has_not_failed_by_words_alone() -> None:
+    assert () == read(Talk().calls("get_order", "The order does not exist.", id="A7").messages).failures
+
+
 def test_numbers_and_ids_in_the_error_text_make_no_difference() -> None:
     first = Talk().calls("get_order", "Error 404: order 17 not found (request 9f3b, 12:01:07)", id="A7")
     second = Talk().calls("get_order", "Error 404: order 99 not found (request 11aa, 23:59:59)", id="A7")
