@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import re
 
-from msgspec import Struct
-
 from proxy.language.patterns import LazyPattern
 from proxy.stages.reflection.error_kinds import ERRNO, EXCEPTION, ToolFailure, classify
 
@@ -116,33 +114,30 @@ _LOG_LINE = LazyPattern(
 _LISTED = LazyPattern(r"\s{0,8}(?:[-*•#|>+]|\d{1,5}[.):]\s|#\d|\(\d{1,3}\)|[A-Z]{2,8}-\d)")
 
 
-class _Text(Struct, frozen=True):
-    """What is looked at of a text; lines without anything in them are left out."""
-
-    head: str
-    tail: str
-    lines: list[str]
-    """Of the head."""
-    ends: list[str]
-    """Lines of the tail."""
-    whole: bool
-    """Whether the head is all there is."""
-    excerpt: bool
-    """Whether it begins indented and goes on: a piece of something."""
-
-
 def read_text(text: str) -> ToolFailure | None:
     """The failure that plain text reports; None where it is content."""
-    start = text[:HEAD_CHARS]
+    start, whole = text[:HEAD_CHARS], len(text) <= HEAD_CHARS
     head = _ANSI.sub("", start).strip()
-    whole = len(text) <= HEAD_CHARS
     tail = head[-TAIL_CHARS:] if whole else _ANSI.sub("", text[-TAIL_CHARS:]).strip()
     lines = [line for line in head.splitlines() if line.strip()]
     if not lines:
         return None
-    ends = [line for line in tail.splitlines() if line.strip()] or lines
-    excerpt = len(lines) > 1 and start.lstrip("\r\n")[:3].isspace()
-    return _judge(_Text(head, tail, lines, ends, whole, excerpt))
+    ends, first = [line for line in tail.splitlines() if line.strip()] or lines, lines[0].strip()
+    # what a machine adds to output comes first: a status line, an exit status
+    if found := _HTTP_LINE.match(first):
+        return classify(head, status=int(found[1])) if int(found[1]) >= 400 else None
+    left = _exit_code(lines, ends)
+    if left == 0 or _REPORT.search(tail) or (whole and _REPORT.search(head)):
+        return None
+    if any(_BUILD.match(line) for line in ends[-12:]) and not any(line.startswith("```") for line in ends[-12:]):
+        return _built(ends, left)
+    traced = None if not left and (_DIFF.match(first) or _is_log(lines)) else _traced(lines, ends) or _thrown(lines)
+    if traced is not None or left:
+        return traced or classify(_error_line(ends), exit_code=left)
+    excerpt = len(lines) > 1 and start.lstrip("\r\n")[:3].isspace()  # it begins indented and goes on: a piece of something
+    if not whole or excerpt or _DIFF.match(first) or _is_log(lines):
+        return None
+    return _shell(lines) or _message(first, lines)
 
 
 def is_report(text: str) -> bool:
@@ -154,27 +149,6 @@ def is_sentence(text: str) -> bool:
     """Whether a result may be words about how the call went: short, of letters, and no JSON."""
     said = text.strip()
     return len(said) <= MAX_SENTENCE_CHARS and said.count("\n") < MAX_SENTENCE_LINES and said[:1] not in ("{", "[", "<") and " " in said
-
-
-def _judge(seen: _Text) -> ToolFailure | None:
-    """What a machine adds to output first: a status line, an exit status; then what the output itself looks like."""
-    lines, ends = seen.lines, seen.ends
-    first = lines[0].strip()
-    if found := _HTTP_LINE.match(first):
-        return classify(seen.head, status=int(found[1])) if int(found[1]) >= 400 else None
-    left = _exit_code(lines, ends)
-    if left == 0 or _REPORT.search(seen.tail) or (seen.whole and _REPORT.search(seen.head)):
-        return None
-    if any(_BUILD.match(line) for line in ends[-12:]) and not any(line.startswith("```") for line in ends[-12:]):
-        return _built(ends, left)
-    if left:
-        return _traced(lines, ends) or _thrown(lines) or classify(_error_line(ends), exit_code=left)
-    if _DIFF.match(first) or _is_log(lines):
-        return None
-    traced = _traced(lines, ends) or _thrown(lines)
-    if traced is not None or not seen.whole or seen.excerpt:
-        return traced
-    return _shell(lines) or _message(first, lines)
 
 
 def _exit_code(lines: list[str], ends: list[str]) -> int | None:
