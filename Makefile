@@ -86,12 +86,13 @@ BUDGET ?= 60
 fuzz: $(VENV)/.installed  ## requests, answers, streams, policies, config, text in six scripts: mutated for BUDGET seconds (60)
 	$(BIN)/python -m tests.fuzz --seconds $(BUDGET) $(if $(SEED),--seed $(SEED))
 
-check: $(VENV)/.installed  ## ruff, mypy strict, import-linter, generated tables, pins against advisories
+check: $(VENV)/.installed  ## ruff, mypy strict, import-linter, generated tables, the rooms' sizes, pins against advisories
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m benchmarks.readme --check
+	$(BIN)/python -m tests.size --check
 	$(BIN)/python -m requirements.audit
 
 bench: $(VENV)/.installed  ## the measurements behind docs/speed.md

@@ -1,11 +1,12 @@
 """What is each pack of rules worth? Each is switched off by itself, and measured on data that it was not written from.
 
-    python -m benchmarks.ablation [--area clash|corrections|results|answers] [--only PREFIX]
+    python -m benchmarks.ablation [--area clash|corrections|results|answers|instructions] [--only PREFIX]
 
 *clash*: by rules alone, the pairs of `benchmarks.clash_turns`, decode_pairs, prosecco and daccord, whole chats (sgd), and what is acted on
 in conversations that were set aside (`benchmarks.clash_actions`). *corrections*: messages by others (`benchmarks.reflection_corrections`),
 tools and numbers of those set aside, real chats. *results*: what `benchmarks.reflection_signals` set aside, tau-bench, and other text.
 *answers*: `benchmarks.actions_answers`, with the built-in verifier, whose verdicts are kept from one pack to the next.
+*instructions*: held-out templates, rows and conversations of `benchmarks.poisoning` and `benchmarks.harmless`, and harmless tool results.
 
 A figure is ``hits/n``, its interval Wilson's, 95%, of the figure with the pack. Only figures that move are printed; ``OUT`` marks one that
 leaves its interval. A pack of which none does is not worth its lines, unless an acceptance scenario needs it.
@@ -25,21 +26,25 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks import actions_answers, clash_actions, clash_data, clash_turns
+from benchmarks import actions_answers, clash_actions, clash_data, clash_turns, harmless_data, injection_data, poisoning
 from benchmarks import reflection_corrections as messages
 from benchmarks import reflection_signals as signals
 from benchmarks.clash import found_in, through
 from benchmarks.load.statistics import wilson
 from proxy.grounding.clashes.statements.stance import Stance
 from proxy.grounding.judging.grounder import Grounder
+from proxy.language.text import text_of
 from proxy.models.embedding.embedder import BatchingEmbedder
 from proxy.models.embedding.use import UseEncoder, available_cores
 from proxy.models.verifier.onnx import FOLDER, OnnxVerifier
 from proxy.models.verifier.verifier import LocalVerifiers
+from proxy.stages.poisoning.injection import InjectionFinding, detect
+from proxy.stages.poisoning.phrases import _signals
 
 Figures = dict[str, tuple[int, int]]
 STATEMENTS, DETECTING = "proxy.grounding.clashes.statements.", "proxy.grounding.clashes.detecting."
 VALUES, REFLECTION = "proxy.grounding.values.", "proxy.stages.reflection."
+INSTRUCTIONS = "proxy.stages.poisoning."
 NEVER = re.compile(r"(?!x)x")
 
 
@@ -68,6 +73,12 @@ def each(area: str, module: str, **off: Any) -> list[Pack]:
     return [Pack(area, name, module, {name: value}) for name, value in off.items()]
 
 
+def but(signals: Sequence[Any], i: int) -> Sequence[Any]:
+    """All but one."""
+    return (*signals[:i], *signals[i + 1 :])
+
+
+SIGNALS = _signals()
 PACKS: Sequence[Pack] = (
     Pack("clash", "stance", STATEMENTS + "stance", {"read_stance": Stance((), ()), "has_stance": False}, whole=True),
     Pack(
@@ -87,6 +98,13 @@ PACKS: Sequence[Pack] = (
     *each("results", REFLECTION + "results", _process=None, _flagged=None, _envelope=None, _detailed=None, _unwrapped=None),
     *each("answers", VALUES + "recomputing", calculation=None, derived=False, follows=False),
     *each("answers", VALUES + "swaps", swaps=[]),
+    *(
+        Pack("instructions", f"{signal.category}: {signal.pattern.pattern[:60]}", INSTRUCTIONS + "phrases", {"_signals": but(SIGNALS, i)})
+        for i, signal in enumerate(SIGNALS)
+    ),
+    *each("instructions", INSTRUCTIONS + "phrases", _find_orders=()),
+    *each("instructions", INSTRUCTIONS + "hidden", _tag_characters=(), _comments=(), _groups=(), _encoded=()),
+    *each("instructions", INSTRUCTIONS + "certainty", is_no_order=False, weight=1.0, _is_material=False, _is_quoted=False),
 )
 
 
@@ -195,10 +213,36 @@ def answers() -> Callable[[], Awaitable[Figures]]:
     return measure
 
 
+def tool_results(conversation: harmless_data.Conversation) -> list[str]:
+    """Its texts."""
+    return [text_of(message.get("content")) for message in conversation.messages if message.get("role") in ("tool", "user")]
+
+
+async def instructions() -> Figures:
+    """Attacks that count as such and that are acted on, and harmless texts."""
+    figures, seed = Figures(), 6
+    attacks = [("templates", [attack.text]) for attack in injection_data.attacks("test", seed) if attack.kind != "plain"]
+    rows = poisoning.written("held_out")
+    attacks += [("rows", [row["text"]]) for row in rows if row["label"] == "injection"]
+    others = [("rows", [row["text"]]) for row in rows if row["label"] == "benign"]
+    others += [("texts about attacks", [text]) for text in injection_data.hard_negatives("test")]
+    for suite in harmless_data.SUITES.values():
+        harmful = [one for one in harmless_data.load(suite["harmful"]) if one.harm is not None and one.harm.type == "injection"]
+        attacks += [("conversations", tool_results(one)) for one in harmful]
+        others += [("conversations", tool_results(one)) for one in harmless_data.load(suite["harmless"])]
+    for attack, cases in ((True, attacks), (False, others)):
+        for name, texts in cases:
+            found = [finding for text in texts if (finding := detect(text)) != InjectionFinding()]
+            for grade in ("suspicious", "likely", "certain"):
+                count(figures, f"{name}, {'found' if attack else 'false'} {grade}", any(getattr(one, grade) for one in found))
+    return figures
+
+
 async def run(area: str, only: str) -> None:
     """Print one area: its figures, then by pack those that move."""
     packs = [pack for pack in PACKS if pack.area == area and pack.name.startswith(only)]
-    measure = answers() if area == "answers" else {"clash": clash, "corrections": corrections, "results": results}[area]
+    areas = {"clash": clash, "corrections": corrections, "results": results, "instructions": instructions}
+    measure = answers() if area == "answers" else areas[area]
     whole = await measure()
     print(f"\n{area}: " + "  ".join(f"{name} {hits}/{n}" for name, (hits, n) in whole.items()), flush=True)
     for pack in packs:

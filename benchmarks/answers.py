@@ -4,7 +4,7 @@ Rows of ``../shared/data/judge/answers.jsonl.gz`` (development data; made by con
 are judged as the stage `claims` judges an answer's sentence: question beside it, evidence by retrieval, rules first, then the built-in
 verifier. Prints, by shape of the evidence and by language: AUROC of the probability of support, right above its own edit, edits called
 supported, right ones called contradicted or unsupported, and which share of either reaches a probability from which a ``pass`` could be
-given (`proxy.stages.claims.verdicts.CERTAIN`).
+given (`proxy.stages.claims.reporting.CERTAIN`).
 
     python -m benchmarks.answers [--documents 90] [--seed 5]
 

@@ -1,5 +1,5 @@
 """Instructions hidden in data, and texts that only look like them: for `benchmarks.poisoning` and for setting
-`proxy.stages.poisoning.injections.phrases`.
+``proxy/stages/poisoning/phrases.toml``.
 
 All of it was written for this project. An attack is a template, an order (what the attacker wants) and a carrier (the data around it):
 templates and carriers are split into ``train`` and ``test`` by hand, and only the train side was looked at when patterns and strengths

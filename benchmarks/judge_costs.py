@@ -22,8 +22,7 @@ from benchmarks.promise_data import Pair, pairs
 from proxy.exchange import Evidence
 from proxy.grounding.claims.claims import claims_of
 from proxy.grounding.evidence.gathering import EvidenceBase
-from proxy.grounding.judging.chat import prompt
-from proxy.grounding.judging.decision_models import state_of
+from proxy.grounding.judging.readouts import prompt, state_of
 from proxy.grounding.judging.reconsidering import question_of
 from proxy.models.tokens.counter import TiktokenCounter
 

@@ -24,19 +24,19 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import SpanKind
 
 from benchmarks.load import measure, report, statistics, systems
 from benchmarks.load.processes import cores, free_port
 from benchmarks.load.systems import Place, System, start_stub
-from proxy.config.observability import TracingSettings
+from proxy.config.sections import TracingSettings
 from proxy.exchange import Answer, Choice, HookMark, Usage, Verdict
 from proxy.observe import logs
 from proxy.observe.finished import Finished, LogLine, log_line
-from proxy.observe.tracing.calls import UpstreamCall
-from proxy.observe.tracing.context import SpanContext
-from proxy.observe.tracing.export import OtlpExport
-from proxy.observe.tracing.providers import ProviderServer
-from proxy.observe.tracing.spans import Work, spans_of
+from proxy.observe.tracing.attributes import ProviderServer, UpstreamCall
+from proxy.observe.tracing.trace import Tracing
 from proxy.ports.upstream import Call
 from proxy.testing import make_exchange
 
@@ -131,7 +131,7 @@ def alone(folder: Path) -> dict[str, float]:
         HookMark("budget", "forward", 2.0, 3.0, VERDICT),
         HookMark("history", "request", 3.0, 4.0),
     ]
-    call = UpstreamCall(7, "stub", Call("POST", "/chat/completions", (), b""))
+    call = UpstreamCall("stub", Call("POST", "/chat/completions", (), b""))
     call.end()
 
     finished = Finished(
@@ -153,9 +153,16 @@ def alone(folder: Path) -> dict[str, float]:
     def line() -> LogLine:
         return log_line(finished)
 
-    def spans() -> list[Any]:
-        work = Work(SpanContext(1, 2, True), None, finished, line(), marks, [call], {"stub": ProviderServer("openai", "h", 443)}, lambda: 3)
-        return [export._readable(span) for span in spans_of(work)]
+    tracing, sent = Tracing({}, TracingSettings(endpoint="http://127.0.0.1:9"), stop_s=0.1), InMemorySpanExporter()
+    tracing.servers = {"stub": ProviderServer("openai", "h", 443)}
+    tracing._provider.add_span_processor(SimpleSpanProcessor(sent))
+
+    def spans() -> None:
+        sent.clear()
+        trace = tracing.begin(())
+        trace.marks = marks
+        trace._calls.append((trace._child("call", SpanKind.CLIENT, call.started), call))
+        trace.finish(finished, line())
 
     found: dict[str, float] = {}
     with (folder / "lines.log").open("w") as file:
@@ -166,9 +173,8 @@ def alone(folder: Path) -> dict[str, float]:
         for name, formatter in (("console", logs.ConsoleFormatter()), ("json", logs.JsonFormatter())):
             handler.setFormatter(formatter)
             found[f"line, {name}"] = best_us(lambda: logs.exchange(line()), 500)
-    export = OtlpExport(TracingSettings(endpoint="http://127.0.0.1:9"), stop_s=0.1)
     found["spans, on the event loop"] = best_us(spans, 200)
-    batch = spans() * 25
+    batch = list(sent.get_finished_spans()) * 25
     found["spans, in the exporter's thread"] = best_us(lambda: encode_spans(batch).SerializeToString(), 4) / 25
     return found
 

@@ -33,7 +33,8 @@ from benchmarks import grounding_data, injection_data
 from benchmarks import poisoning_data as data
 from benchmarks.poisoning_data import Statement
 from proxy.exchange import Exchange
-from proxy.grounding.knowledge.making import make_fact
+from proxy.grounding.knowledge.checking import KnowledgeChecker
+from proxy.grounding.knowledge.reading import make_fact
 from proxy.grounding.values.consistency import differences
 from proxy.language.text import split_sentences, text_of
 from proxy.models.embedding.embedder import BatchingEmbedder
@@ -43,7 +44,7 @@ from proxy.models.knowledge.building import build_in_memory
 from proxy.models.verifier.onnx import FOLDER, OnnxVerifier
 from proxy.models.verifier.verifier import LocalVerifiers
 from proxy.stages.poisoning import Poisoning, PoisoningOptions
-from proxy.stages.poisoning.injections.injection import THRESHOLD, detect
+from proxy.stages.poisoning.injection import THRESHOLD, detect
 from proxy.testing import make_exchange, make_ports
 
 RESULTS = Path(__file__).parent / "results" / "poisoning.json"
@@ -108,7 +109,7 @@ def _call() -> dict[str, Any]:
     return {"role": "assistant", "content": None, "tool_calls": [call]}
 
 
-async def through_stage(conversations: Sequence[Sequence[Statement]], stage: Poisoning) -> dict[str, Any]:
+async def through_stage(conversations: Sequence[Sequence[Statement]], stage: Poisoning, checker: KnowledgeChecker) -> dict[str, Any]:
     """What is left of each statement, by kind, carrier and language; and of which type each false one was called."""
     kept: list[tuple[Statement, str, bool]] = []
     types: dict[str, dict[str, int]] = {}
@@ -121,7 +122,7 @@ async def through_stage(conversations: Sequence[Sequence[Statement]], stage: Poi
         before = [{"role": "user", "content": "Please look it up."}]
         after = [{"role": "user", "content": "Thank you. What follows from it?"}]
         exchange = make_exchange([*before, *CARRIERS[carrier](" ".join(one.text for one in group)), *after])
-        exchange.run_id = f"run_{i}"
+        exchange.run_id, exchange.knowledge = f"run_{i}", checker
         started = time.perf_counter()
         verdict = await stage.on_request(exchange)
         times.append((time.perf_counter() - started) * 1000)
@@ -230,9 +231,9 @@ async def measure_statements(seed: int, rows: int) -> dict[str, Any]:
     facts = [make_fact("", piece, f"p{i}") for i, passage in enumerate(passages) for piece in chunks(passage)]
     base = KnowledgeSnapshot(await build_in_memory(facts, embedder), embedder)
     ports = make_ports(embedder=embedder, verifiers=verifiers, knowledge=OneBase(base))
-    stage = Poisoning(PoisoningOptions(knowledge="facts", timeout_ms=_HOUR_MS, injections="ignore", on_invalid="block"), ports)
+    stage = Poisoning(PoisoningOptions(timeout_ms=_HOUR_MS, injections="ignore", on_invalid="block"), ports)
     print(f"{len(statements)} statements, {base.size} facts, {verifiers.get().name}, seed {seed}")
-    found = await through_stage(pieces(statements, seed), stage)
+    found = await through_stage(pieces(statements, seed), stage, KnowledgeChecker(base, verifiers.get()))
     found["baselines"] = await baselines(statements, base, embedder)
     found |= {"facts": base.size, "revision": grounding_data.revision(), "verifier": verifiers.get().name}
     embedder.stop()

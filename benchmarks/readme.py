@@ -13,8 +13,8 @@ import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from benchmarks import clean_context_tables, grounding_tables
-from docs import openapi, reference
+from benchmarks import clean_context_tables, grounding_tables, promise_tables
+from docs import charts, openapi, reference
 
 ROOT = Path(__file__).parent.parent
 _BLOCK = re.compile(r"(<!-- generated: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -24,6 +24,7 @@ TABLES: dict[str, Callable[[], str | None]] = {
     "grounding": grounding_tables.readme_table,
     "grounding-languages": grounding_tables.readme_languages,
     **clean_context_tables.TABLES,
+    **promise_tables.TABLES,
 }
 
 
@@ -50,7 +51,7 @@ def stale(paths: Iterable[Path]) -> dict[Path, str]:
 
 def stale_files() -> dict[Path, str]:
     """The same of files that are generated as a whole."""
-    made = {openapi.FILE: openapi.text()}
+    made = {openapi.FILE: openapi.text(), **charts.files()}
     return {path: text for path, text in made.items() if not path.is_file() or path.read_text(encoding="utf-8") != text}
 
 

@@ -26,8 +26,8 @@ from typing import Any
 
 from benchmarks.load.report import print_table
 from benchmarks.load.statistics import wilson
+from proxy.grounding.records.clause import Records
 from proxy.grounding.records.deciding import decide
-from proxy.grounding.records.evidence import Records
 
 DATA = Path(__file__).parent / "data" / "records.jsonl"
 RESULTS = Path(__file__).parent / "results" / "records_values.json"

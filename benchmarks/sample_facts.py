@@ -27,8 +27,7 @@ from msgspec import Struct
 from benchmarks.poisoning import OneBase, forwarded, share, shown
 from proxy.exchange.fact_checks import FactVerdict
 from proxy.grounding.knowledge.checking import KnowledgeChecker
-from proxy.grounding.knowledge.making import make_fact
-from proxy.grounding.knowledge.reading import read_folder
+from proxy.grounding.knowledge.reading import make_fact, read_folder
 from proxy.models.embedding.embedder import BatchingEmbedder
 from proxy.models.embedding.use import UseEncoder, available_cores
 from proxy.models.knowledge.bases import KnowledgeSnapshot
@@ -85,14 +84,14 @@ async def measured(facts: Sequence[Fact], sentences: Sequence[Row]) -> list[Row]
     verifiers = LocalVerifiers(lambda name: OnnxVerifier(FOLDER, threads=available_cores()))
     base = OneBase(KnowledgeSnapshot(await build_in_memory(facts, embedder), embedder))
     stage = Poisoning(
-        PoisoningOptions(knowledge="facts", timeout_ms=_HOUR_MS, on_invalid="block"),
+        PoisoningOptions(timeout_ms=_HOUR_MS, on_invalid="block"),
         make_ports(embedder=embedder, verifiers=verifiers, knowledge=base),
     )
     checker = KnowledgeChecker(base.get("facts"), verifiers.get())
     found = []
     for i, row in enumerate(sentences):
         exchange = make_exchange([{"role": "assistant", "content": row.text}, {"role": "user", "content": "And then?"}])
-        exchange.run_id = f"run_{i}"
+        exchange.run_id, exchange.knowledge = f"run_{i}", checker
         await stage.on_request(exchange)
         verdict = await checker.verify(row.text)
         found.append(Row(row.text, row.false, row.language, row.split, verdict, row.text not in forwarded(exchange)))

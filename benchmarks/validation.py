@@ -3,7 +3,7 @@
     python -m benchmarks.validation [--quick] [--only latency,relevance,consistency] [--seed N]
 
 *Latency*: pieces of 300 to 1,000 tokens (o200k), made of Wikipedia passages (XQuAD, ClapNQ) that no model has in its cache, in batches of
-1, 8 and 32, through `QualityValidator` with the built-in models: all five metrics, with a question, required fields, a timestamp, an
+1, 8 and 32, through `validate` with the built-in models: all five metrics, with a question, required fields, a timestamp, an
 existing context on the same subjects, and a knowledge base of some hundred facts, two of which are on the subject of each piece. Per
 piece is a batch's time divided by its pieces; CPU is that of the whole process, for a machine that does something else beside.
 
@@ -30,9 +30,11 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.load.statistics import percentile
+from proxy.context.conversation import answered_calls
 from proxy.context.question import find_question
+from proxy.grounding.claims.content import read_content
 from proxy.grounding.knowledge.checking import KnowledgeChecker
-from proxy.grounding.knowledge.making import make_fact
+from proxy.grounding.knowledge.reading import make_fact
 from proxy.language.text import split_sentences
 from proxy.language.word_overlap import content_words
 from proxy.models.embedding.embedder import BatchingEmbedder
@@ -43,13 +45,10 @@ from proxy.models.tokens.counter import TiktokenCounter
 from proxy.models.verifier.onnx import FOLDER, OnnxVerifier
 from proxy.models.verifier.verifier import BatchingVerifier
 from proxy.ports import Embedder, Verifier
-from proxy.stages.validation.metrics.candidates import Candidate, existing_base
-from proxy.stages.validation.metrics.consistency import consistency_of
-from proxy.stages.validation.metrics.content import Content, statements_of
-from proxy.stages.validation.metrics.quality import QualityThresholds
-from proxy.stages.validation.metrics.relevance import readings_of, relevance_of
-from proxy.stages.validation.metrics.validator import Models, QualityValidator
-from proxy.stages.validation.turns import FEW_WORDS, calls_of
+from proxy.stages.validation.content import FEW_WORDS, Candidate, Content, existing_base, purpose_of
+from proxy.stages.validation.quality import QualityThresholds
+from proxy.stages.validation.relevance import readings_of, relevance_of
+from proxy.stages.validation.validator import Models, consistency_of, validate
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 RESULTS = Path(__file__).parent / "results" / "validation.json"
@@ -112,7 +111,7 @@ async def latency(source: random.Random, quick: bool) -> dict[str, Any]:
             said = [sentence.strip() for _, _, known in batch for sentence in split_sentences(known)[:2]]
             facts = [make_fact("", text, "facts.csv") for text in dict.fromkeys((*others, *said)) if text]
             knowledge = KnowledgeSnapshot(await build_in_memory(facts, embedder), embedder)
-            validator = QualityValidator(Models(embedder, verifier, KnowledgeChecker(knowledge, verifier)))
+            asked = Models(embedder, verifier, KnowledgeChecker(knowledge, verifier))
             base = existing_base([known for *_, known in batch])
             candidates = [
                 Candidate(
@@ -123,7 +122,7 @@ async def latency(source: random.Random, quick: bool) -> dict[str, Any]:
                 for question, text, _ in batch
             ]
             started, used = time.perf_counter(), time.process_time()
-            qualities = await validator.validate(candidates, [time.time()] * size)
+            qualities = await validate(candidates, [time.time()] * size, asked)
             if turn >= 0:  # the first one loads what is loaded late
                 wall.append((time.perf_counter() - started) * 1000 / size)
                 cpu.append((time.process_time() - used) * 1000 / size)
@@ -169,11 +168,10 @@ def tool_results(source: random.Random, n: int) -> dict[str, list[Candidate]]:
     """Of runs of an agent: with what was asked, what was called, and what another task asked."""
     every: list[tuple[int, tuple[str, ...], str, str]] = []
     for row in rows("compression/tau_airline")[::4]:
-        messages, calls = row["messages"], calls_of(row["messages"])
+        messages, calls = row["messages"], answered_calls(row["messages"])
         for i, message in enumerate(messages):
-            call = calls.get(str(message.get("tool_call_id")))
-            if message["role"] == "tool" and call is not None:
-                every.append((row["task_id"], find_question(messages[:i]).readings, call.purpose, message["content"]))
+            if (call := calls.get(i)) is not None:
+                every.append((row["task_id"], find_question(messages[:i]).readings, purpose_of(call), message["content"]))
     long = [one for one in every if len(content_words(one[3][:2000])) >= FEW_WORDS]
     short = [one for one in every if len(content_words(one[3][:2000])) < FEW_WORDS]
     pairs = [(a, b) for a, b in (source.sample(long, 2) for _ in range(2 * n)) if a[0] != b[0]][:n]
@@ -194,7 +192,7 @@ async def consistency(source: random.Random, quick: bool, verifier: Verifier) ->
     print("\nshare of pieces with consistency 0.0; compared is the share of which anything was compared")
     for name, agree, pairs in consistency_cases(source, n):
         candidates = [Candidate(Content(new), existing=existing_base(old)) for old, new in pairs]
-        metrics = await consistency_of(candidates, [statements_of(c.content.text) for c in candidates], verifier)
+        metrics = await consistency_of(candidates, [read_content(c.content.text) for c in candidates], verifier)
         share = sum(metric.value == 0 for metric in metrics) / len(metrics)
         compared = sum(metric.measured for metric in metrics) / len(metrics)
         found[name] = {"n": len(metrics), "contradicted": share, "compared": compared, "agree": agree}

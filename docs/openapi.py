@@ -17,11 +17,10 @@ from msgspec import Struct
 from docs import openapi_clients
 from proxy import __version__
 from proxy.admin.api import _FILTERS as RECORD_FILTERS
-from proxy.admin.decisions import DecisionBody, ResolutionBody, UndoBody
+from proxy.admin.decisions import DecisionBody, FeedbackBody, ResolutionBody, UndoBody
 from proxy.admin.failures import _KNOWN as FAILURES_KNOWN
 from proxy.admin.failures import FeedbackBody as GuidanceBody
 from proxy.admin.failures import StatusBody
-from proxy.admin.feedback import FeedbackBody
 from proxy.admin.verdict_answers import ExchangeVerdict
 from proxy.admin.verdicts import MAX_WAIT_MS
 from proxy.cli.schema import attribute_docs
@@ -82,6 +81,12 @@ OPERATIONS: tuple[Operation, ...] = (
         f"{API}/metrics",
         "the figures as JSON: exchanges, tokens, cost, latency by stage, upstreams, quality, thresholds, warnings; poisoning, "
         "distraction, tools, clashes, compression",
+    ),
+    Operation(
+        "GET",
+        f"{API}/report",
+        "a period's figures (the last day without `since`) beside those of the period before, as `groundwire report` has them",
+        ("since", "until", "route"),
     ),
     Operation(
         "GET",

@@ -17,14 +17,12 @@ from msgspec import Struct
 import proxy.errors
 from docs import openapi
 from proxy.__main__ import _parser
+from proxy.cli.explain import option_rows, summary
 from proxy.cli.schema import attribute_docs
-from proxy.cli.stage_words import option_rows, summary
 from proxy.config import settings
-from proxy.config.decisions import DecisionsSettings
-from proxy.config.models import EmbeddingSettings, GroundingSettings
-from proxy.config.observability import LoggingSettings, TracingSettings
-from proxy.observe.metrics.families import FAMILIES, GAUGES
-from proxy.observe.metrics.names import DOTTED, prometheus_name
+from proxy.config.sections import EmbeddingSettings, GroundingSettings, LoggingSettings, TracingSettings
+from proxy.config.upstreams import DecisionsSettings
+from proxy.observe.metrics.families import DOTTED, FAMILIES, GAUGES, prometheus_name
 from proxy.ports.stage import Stage, StageOptions
 from proxy.stages.registry import STAGES
 from proxy.wire.http.headers import PREFIX, REQUEST, RESPONSE

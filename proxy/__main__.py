@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 from proxy import __version__
-from proxy.config.observability import LogFormat, LogLevel
+from proxy.config.sections import LogFormat, LogLevel
 from proxy.config.settings import Settings, load_settings
 from proxy.errors import ConfigError
 from proxy.observe import logs
 
 if TYPE_CHECKING:
-    from proxy.cli.waiting import Waiting
+    from proxy.cli.start_page import Waiting
     from proxy.server.start_page import StartPage
 
 DEFAULT_CONFIG = "config.yaml"
@@ -213,7 +213,7 @@ def _feedback_commands(commands: argparse._SubParsersAction[argparse.ArgumentPar
 
 
 def _feedback_export(arguments: argparse.Namespace) -> int:
-    from proxy.cli.feedback import export
+    from proxy.cli.report import export
 
     source = config_path(arguments.config)
     return export(load_settings(source), source=source, stage=arguments.stage, said=arguments.said)
@@ -274,7 +274,7 @@ def _bundled() -> Path:
 
 
 def _serve(arguments: argparse.Namespace) -> int:
-    from proxy.cli.waiting import Waiting
+    from proxy.cli.start_page import Waiting
 
     path = config_path(arguments.config)
     with Waiting(f"Groundwire starts with {path}") as waiting:
@@ -390,7 +390,7 @@ def _init(arguments: argparse.Namespace) -> int:
 
 
 def _fetch_model(arguments: argparse.Namespace) -> int:
-    from proxy.cli.waiting import Waiting
+    from proxy.cli.start_page import Waiting
     from proxy.upstreams.gguf import MODEL_BYTES, default_model_path, fetch_model
 
     megabytes = MODEL_BYTES // 10**6

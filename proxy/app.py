@@ -41,10 +41,8 @@ from proxy.models.tokens.counter import TiktokenCounter
 from proxy.observe import logs
 from proxy.observe.finished import LogLine, clipped
 from proxy.observe.metrics import Metrics
-from proxy.observe.metrics.processes import nobodys
-from proxy.observe.prices import prices_of
-from proxy.observe.recording import Recorder
-from proxy.observe.tracing.trace import make_tracing
+from proxy.observe.recording import Recorder, prices_of
+from proxy.observe.tracing import make_tracing
 from proxy.pipeline import Pipeline, never
 from proxy.policy.loading import Policy, RoutePolicies, load_policies
 from proxy.policy.shadow import ShadowPipeline, Uncounted
@@ -63,20 +61,16 @@ from proxy.server.routes import ActivePolicy, Route, Services, make_ledger
 from proxy.server.start_page import GENERATED_KEY_VARIABLE
 from proxy.stages.registry import STAGES
 from proxy.store.clashes import DatabaseClashes
-from proxy.store.compactions import DatabaseCompactions
+from proxy.store.conversations import DatabaseHistories, DatabaseLineages, DatabaseOwners
 from proxy.store.database import Database
 from proxy.store.failures import DatabaseFailures
-from proxy.store.first_seen import DatabaseFirstSeen
-from proxy.store.histories import DatabaseHistories
-from proxy.store.lineages import DatabaseLineages
-from proxy.store.owners import DatabaseOwners
+from proxy.store.memory import DatabaseCompactions, DatabaseFirstSeen, DatabaseSpending, DatabaseToolRuns
 from proxy.store.quarantine import DatabaseQuarantine
 from proxy.store.records import Records
 from proxy.store.retention import Retention
 from proxy.store.rollup_builder import RollupBuilder
 from proxy.store.scratchpad import DatabaseScratchpad
 from proxy.store.tool_outcomes import DatabaseToolOutcomes
-from proxy.store.tool_runs import DatabaseToolRuns
 from proxy.store.writer import RecordWriter
 from proxy.upstreams.builtin import BuiltinUpstream
 from proxy.upstreams.chat_model import UpstreamChat
@@ -88,11 +82,9 @@ from proxy.wire.chat.completions import ChatDialect
 from proxy.wire.dialect import Dialects, TokenCount
 from proxy.wire.http.asgi import Receive, Responder, Scope, Send
 from proxy.wire.http.bounds import STATE
-from proxy.wire.http.forwarding import sent_path
-from proxy.wire.http.headers import ResponseHeaders, plain_headers
+from proxy.wire.http.headers import ResponseHeaders, plain_headers, sent_path
 from proxy.wire.http.peers import TrustedProxies
-from proxy.wire.messages.counting import MessagesCount
-from proxy.wire.messages.dialect import MessagesDialect
+from proxy.wire.messages.dialect import MessagesCount, MessagesDialect
 from proxy.wire.responses.dialect import ResponsesDialect
 
 log = logging.getLogger("groundwire")
@@ -148,6 +140,7 @@ class App:
             quarantine=quarantine,
             clashes=clashes,
             failures=failures,
+            spending=DatabaseSpending(self.database),
         )
         self.ports = ports
         """What stages get, but for the judge, which is a policy's."""
@@ -372,7 +365,7 @@ class App:
             key = id(policy), enforced
             if key not in active:
                 given = ports if enforced else uncounted
-                given = msgspec.structs.replace(given, judge=make_judge(policy.judge, given, self.settings.server.workers))
+                given = msgspec.structs.replace(given, judge=make_judge(policy.judge, given, policy.name))
                 stages = [spec.stage(spec.options, with_deadline(given, spec.options.timeout_ms)) for spec in policy.stages]
                 later = policy.load_models == "at_first_use"
                 pipeline = (Pipeline if enforced else ShadowPipeline)(
@@ -405,8 +398,7 @@ class App:
 
 def preload(settings: Settings) -> None:
     """Read what is the same in all workers, for the process that they are forked from: it leaves nothing but what modules remember."""
-    with nobodys():
-        app = App(settings)
+    app = App(settings)
     if app.has_stages:
         app.tokens.load()
         app.warm()

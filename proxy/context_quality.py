@@ -26,26 +26,23 @@ from typing import Any, Protocol
 from proxy.errors import UpstreamUnreachable
 from proxy.exchange import Exchange, Message, Prompt, Request
 from proxy.exchange.fact_checks import FactVerdict as FactVerdict
-from proxy.grounding.judging.chat import ChatReadout
+from proxy.grounding.claims.content import read_content
 from proxy.grounding.judging.judges import UpstreamJudge
 from proxy.grounding.judging.options import JudgeOptions
+from proxy.grounding.judging.readouts import ChatReadout
 from proxy.grounding.knowledge import checking as facts
 from proxy.models import builtin as builtin_models
 from proxy.models.knowledge.bases import FolderKnowledge, check_folder
 from proxy.ports import Completion, Embedder, Verifier
 from proxy.ports.judge import JudgeSession
-from proxy.stages.validation.metrics.accuracy import MAX_CLAIMS, ChecksFacts, accuracy_of
-from proxy.stages.validation.metrics.candidates import Candidate, existing_base
-from proxy.stages.validation.metrics.completeness import completeness
-from proxy.stages.validation.metrics.consistency import MIN_CONTRADICTION, consistency_of
-from proxy.stages.validation.metrics.content import content_of, statements_of
-from proxy.stages.validation.metrics.freshness import MAX_AGE_S, freshness
-from proxy.stages.validation.metrics.quality import Metric as Metric
-from proxy.stages.validation.metrics.quality import MetricWeights as MetricWeights
-from proxy.stages.validation.metrics.quality import Quality as Quality
-from proxy.stages.validation.metrics.quality import QualityThresholds as QualityThresholds
-from proxy.stages.validation.metrics.relevance import readings_of, relevance_of
-from proxy.stages.validation.metrics.validator import Models, QualityValidator
+from proxy.stages.validation.content import Candidate, content_of, existing_base, parse_json
+from proxy.stages.validation.options import MIN_CONTRADICTION
+from proxy.stages.validation.quality import MAX_AGE_S, completeness, freshness
+from proxy.stages.validation.quality import Metric as Metric
+from proxy.stages.validation.quality import Quality as Quality
+from proxy.stages.validation.quality import QualityThresholds as QualityThresholds
+from proxy.stages.validation.relevance import readings_of, relevance_of
+from proxy.stages.validation.validator import MAX_CLAIMS, ChecksFacts, Models, accuracy_of, consistency_of, validate
 
 
 class FactChecker:
@@ -95,7 +92,7 @@ class FactChecker:
 
     async def verify_many(self, claims: Sequence[str]) -> list[FactVerdict]:
         """`verify_batch` for a running event loop; cancelling it ends the work. Implements
-        `proxy.stages.validation.metrics.accuracy.ChecksFacts`."""
+        `proxy.stages.validation.validator.ChecksFacts`."""
         return await builtin_models.elsewhere(self._checker.verify_many(claims))
 
 
@@ -141,7 +138,7 @@ class ChecksOneFact(Protocol):
 
 
 class _OneByOne:
-    """Such a checker as `proxy.stages.validation.metrics.accuracy.ChecksFacts`."""
+    """Such a checker as `proxy.stages.validation.validator.ChecksFacts`."""
 
     def __init__(self, checker: ChecksOneFact) -> None:
         self._checker = checker
@@ -162,7 +159,6 @@ class ContextQualityValidator:
         self,
         *,
         thresholds: QualityThresholds | None = None,
-        weights: MetricWeights | None = None,
         max_age_s: float = MAX_AGE_S,
         required_fields: Sequence[str] = (),
         fact_checker: ChecksFacts | ChecksOneFact | None = None,
@@ -183,7 +179,7 @@ class ContextQualityValidator:
         checker = fact_checker if fact_checker is None or isinstance(fact_checker, ChecksFacts) else _OneByOne(fact_checker)
         self._given, self._clock, self._required = Models(embedder, verifier, checker), clock, tuple(required_fields)
         self._judge = None if llm is None else _judge(llm)
-        self._options: dict[str, Any] = {"thresholds": thresholds, "weights": weights, "max_age_s": max_age_s}
+        self._options: dict[str, Any] = {"thresholds": thresholds, "max_age_s": max_age_s}
         self._options |= {"min_contradiction": min_contradiction, "max_claims": max_claims}
 
     def validate_quality(self, content: object, query: str | None = None, existing_context: str | Sequence[str] | None = None) -> Quality:
@@ -226,20 +222,20 @@ class ContextQualityValidator:
 
     def validate_accuracy(self, content: object) -> Metric:
         """Whether the facts say so."""
-        stated = [statements_of(content_of(content).text)]
-        return builtin_models.wait_for(accuracy_of(stated, self._given.checker, max_claims=self._options["max_claims"]))[0]
+        read = [read_content(content_of(content).text)]
+        return builtin_models.wait_for(accuracy_of(read, self._given.checker, max_claims=self._options["max_claims"]))[0]
 
     def validate_completeness(self, content: object, required_fields: Sequence[str]) -> Metric:
         """Whether it has these fields."""
         read = content_of(content)
-        return completeness(required_fields, read.fields, read.data, text=read.text)
+        return completeness(required_fields, read.fields, parse_json(read.text), text=read.text)
 
     def validate_consistency(self, content: object, existing_context: str | Sequence[str]) -> Metric:
         """Whether it contradicts `existing_context`."""
         candidates = self._candidates([content], None, existing_context)
-        stated = [statements_of(one.content.text) for one in candidates]
+        read = [read_content(one.content.text) for one in candidates]
         models, least = self._models(), self._options["min_contradiction"]
-        found = consistency_of(candidates, stated, models.verifier, min_contradiction=least, judge=models.judge)
+        found = consistency_of(candidates, read, models.verifier, min_contradiction=least, judge=models.judge)
         return builtin_models.wait_for(found)[0]
 
     def _models(self) -> Models:
@@ -259,4 +255,4 @@ class ContextQualityValidator:
 
     async def _validate(self, contents: Sequence[object], query: str | None, existing_context: str | Sequence[str] | None) -> list[Quality]:
         candidates = self._candidates(contents, query, existing_context)
-        return await QualityValidator(self._models(), **self._options).validate(candidates, [self._clock()] * len(candidates))
+        return await validate(candidates, [self._clock()] * len(candidates), self._models(), **self._options)

@@ -17,7 +17,7 @@ TABLE = "proxy/models/weights.toml"
 NO_NUMBERS = frozenset({".css", ".html", ".js", ".mako", ".md", ".py", ".pyc", ".svg", ".toml", ".txt", ".typed", ".yaml"})
 """Endings of code, text and styles; whatever else lies in proxy/ may be a weight and has to say what it is."""
 NUMBERS_IN_CODE = "coefficients.py"
-"""Written by training scripts: the one kind of module that is a weight."""
+"""How such a module's name ends. Written by training scripts: the one kind of module that is a weight."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,9 @@ def unlisted(root: Path = ROOT) -> list[str]:
     excepted = tomllib.loads((root / TABLE).read_text(encoding="utf-8")).get("not_weights", {})
     known = {weight.file for weight in read_weights(root)} | set(excepted)
     files = (path for path in sorted((root / "proxy").rglob("*")) if path.is_file())
-    candidates = [path.relative_to(root).as_posix() for path in files if path.suffix not in NO_NUMBERS or path.name == NUMBERS_IN_CODE]
+    candidates = [
+        path.relative_to(root).as_posix() for path in files if path.suffix not in NO_NUMBERS or path.name.endswith(NUMBERS_IN_CODE)
+    ]
     return [name for name in candidates if name not in known]
 
 

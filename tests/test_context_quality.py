@@ -29,16 +29,27 @@ def validator(**options: Any) -> ContextQualityValidator:
 def test_a_plain_call_gives_all_five_metrics() -> None:
     given = {"content": TOWER, "timestamp": NOW - 7200, "fields": {"title": "Tower"}, "required_fields": ["title", "url", "author"]}
     quality = validator().validate_quality(given, "How tall is the Eiffel Tower?", "The Eiffel Tower in Paris is small.")
-    assert quality.relevance is not None
-    assert quality.relevance > 0.9
-    assert (0.5, 1.0, 1 / 3, 0.0) == (quality.freshness, quality.accuracy, quality.completeness, quality.consistency)
+    assert quality.findings["relevance"].value is not None
+    assert quality.findings["relevance"].value > 0.9
+    assert (0.5, 1.0, 1 / 3, 0.0) == (
+        quality.findings["freshness"].value,
+        quality.findings["accuracy"].value,
+        quality.findings["completeness"].value,
+        quality.findings["consistency"].value,
+    )
     assert ("consistency", "freshness", "completeness") == quality.failing
     assert not quality.passed
 
 
 def test_without_query_and_context_the_rest_is_measured() -> None:
     quality = validator(required_fields=("a",)).validate_quality({"a": 1, "fetched_at": NOW})
-    assert (None, 1.0, 1.0, None, True) == (quality.relevance, quality.freshness, quality.completeness, quality.consistency, quality.passed)
+    assert (None, 1.0, 1.0, None, True) == (
+        quality.findings["relevance"].value,
+        quality.findings["freshness"].value,
+        quality.findings["completeness"].value,
+        quality.findings["consistency"].value,
+        quality.passed,
+    )
 
 
 def test_thresholds_and_ages_are_the_caller_s() -> None:
@@ -49,7 +60,7 @@ def test_thresholds_and_ages_are_the_caller_s() -> None:
 
 def test_a_batch_is_in_order() -> None:
     found = validator().validate_batch([{"content": TOWER, "timestamp": NOW - age} for age in (0, 7200, 36_000)])
-    assert [1.0, 0.5, 0.1] == [quality.freshness for quality in found]
+    assert [1.0, 0.5, 0.1] == [quality.findings["freshness"].value for quality in found]
 
 
 def test_what_is_no_content_is_refused() -> None:
@@ -59,7 +70,7 @@ def test_what_is_no_content_is_refused() -> None:
 
 async def test_it_can_be_awaited() -> None:
     quality = await validator().validate_quality_async(TOWER, existing_context=["The Eiffel Tower in Paris is small."])
-    assert 0.0 == quality.consistency
+    assert 0.0 == quality.findings["consistency"].value
 
 
 async def test_the_plain_call_works_inside_a_running_loop() -> None:
@@ -69,7 +80,11 @@ async def test_the_plain_call_works_inside_a_running_loop() -> None:
 def test_threads_may_share_one() -> None:
     shared = validator()
     with ThreadPoolExecutor(4) as threads:
-        found = list(threads.map(lambda age: shared.validate_quality({"content": TOWER, "timestamp": NOW - age}).freshness, (0, 7200) * 8))
+        found = list(
+            threads.map(
+                lambda age: shared.validate_quality({"content": TOWER, "timestamp": NOW - age}).findings["freshness"].value, (0, 7200) * 8
+            )
+        )
     assert [1.0, 0.5] * 8 == found
 
 
@@ -127,7 +142,7 @@ async def test_a_claim_can_be_awaited_in_any_loop(facts: Path) -> None:
 
 def test_a_validator_finds_accuracy_by_a_fact_checker(facts: Path) -> None:
     right, wrong = validator(fact_checker=checker(facts)).validate_batch([TOWER, "The Eiffel Tower in Paris is 90 metres tall."])
-    assert (1.0, 0.0) == (right.accuracy, wrong.accuracy)
+    assert (1.0, 0.0) == (right.findings["accuracy"].value, wrong.findings["accuracy"].value)
     assert TOWER == wrong.findings["accuracy"].detail["wrong"][0]["correct_fact"]
 
 
@@ -180,7 +195,7 @@ def test_freshness_reads_iso_8601() -> None:
 def test_what_is_said_of_the_user_is_judged_as_clashes_are(known: str, new: str, consistency: float) -> None:
     made = ContextQualityValidator(embedder=HashEmbedder(), verifier=ScriptedVerifiers(lambda pair: Support(0.1, 0.1)))
     assert consistency == made.validate_consistency(new, [known]).value
-    assert consistency == made.validate_quality(new, existing_context=[known]).consistency
+    assert consistency == made.validate_quality(new, existing_context=[known]).findings["consistency"].value
 
 
 def test_a_model_is_asked_where_the_verifier_is_unsure() -> None:

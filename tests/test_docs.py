@@ -1,6 +1,7 @@
 """What docs/ says of the code is so."""
 
 import importlib
+import json
 import re
 from contextlib import suppress
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 import proxy.faithful
 from benchmarks import readme
-from docs import hooks, picture, reference
+from docs import charts, hooks, picture, reference
 from proxy.config.settings import Settings
 from proxy.context import faithful
 from proxy.stages.registry import STAGES
@@ -40,8 +41,19 @@ def test_the_public_names_of_context_faithful_prompting_are_those_of_its_room() 
 _LINK = re.compile(r"(?:\]\(|src=\"|srcset=\")(?!https?:)([^)#\"]*)(?:#([^)\"]*))?[)\"]")
 
 
+_NO_PROSE = re.compile(r"^```.*?^```$|<picture>.*?</picture>|<!-- generated.*?<!-- end -->", re.MULTILINE | re.DOTALL)
+
+
 def test_the_readme_is_short() -> None:
-    assert len((ROOT / "README.md").read_text("utf-8").split()) < 900
+    """Below 700 words, without code, pictures and figures."""
+    text = (ROOT / "README.md").read_text("utf-8")
+    assert len(_NO_PROSE.sub("", text).split()) < 700
+
+
+def test_every_figure_of_the_readme_on_quality_is_made_by_the_script() -> None:
+    section = (ROOT / "README.md").read_text("utf-8").partition("## How good it is")[2].partition("\n## ")[0]
+    assert "<!-- generated: promise-short -->" in section
+    assert [] == re.findall(r"\d[\d.,]*%?", _NO_PROSE.sub("", section))
 
 
 def test_what_the_readme_links_to_is_there() -> None:
@@ -65,6 +77,18 @@ def test_generated_tables_are_filled_wherever_they_stand(tmp_path: Path) -> None
     found = readme.stale(readme.pages(tmp_path))
     assert [page] == list(found)
     assert "| 400 | `policy_blocked` |" in found[page]
+
+
+def test_the_pictures_of_quality_and_speed_are_those_of_the_results() -> None:
+    assert {path: path.read_text("utf-8") for path in charts.files()} == charts.files()
+
+
+def test_a_bar_is_as_long_as_its_share(tmp_path: Path) -> None:
+    found = {"n": 10, "wrong_flagged": 3, "wrong_pass": 2}
+    report = {"policies": [{"policy": charts.POLICY, "groups": {"what is wrong": {"date": found}}}]}
+    (tmp_path / "promise.json").write_text(json.dumps(report), "utf-8")
+    bars = re.findall(r'<rect class="(\w)" [^>]*width="([\d.]+)" height="22"', charts.quality(tmp_path))
+    assert [("a", "186.0"), ("b", "310.0"), ("c", "124.0")] == bars
 
 
 def test_every_key_option_and_figure_of_the_reference_says_what_it_means() -> None:

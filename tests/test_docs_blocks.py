@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import importlib.util
 import io
@@ -35,6 +36,8 @@ from tests.docs_blocks import ROOT, Block, blocks, pages
 
 SERVER = "http://127.0.0.1:4000"
 STAGE = ROOT / "examples" / "stage"
+AGENTS = {"claude": "@anthropic-ai/claude-code", "codex": "@openai/codex"}
+"""Commands of agents, with the packages that ``tests/clients`` installs to run them."""
 _INLINE = re.compile(r"(?<!`)`((?:make|python -m|groundwire) [^`]+)`(?!`)")
 
 
@@ -103,9 +106,14 @@ def commands(text: str) -> Iterator[list[str]]:
 
 def problem(words: list[str], served: Any) -> str:
     """What is wrong with a command; "" where nothing is."""
+    if "=" in words[0] and len(words) > 1:
+        return problem(words[1:], served)
     name, rest = words[0], words[1:]
     if name == "groundwire":
         return _groundwire(rest)
+    if name in AGENTS:
+        packages = json.loads((ROOT / "tests/clients/node/package.json").read_text("utf-8"))["dependencies"]
+        return "" if AGENTS[name] in packages else f"no test runs {name}"
     if name == "make":
         targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
         return "" if rest[0] in targets else f"no target {rest[0]}"
@@ -151,6 +159,7 @@ def test_commands_within_a_sentence_exist_too(page: Path, served: Any) -> None:
         "pip install 'groundwire[tea]'",
         "python -m benchmarks.tea",
         "tea",
+        "A=b tea",
         "cp tea knowledge",
         f"curl {SERVER}/groundwire/v1/tea",
         f"curl {SERVER}/groundwire/v1/quarantine/qr_1/approve",
@@ -296,10 +305,16 @@ def printed(block: Block, url: str, names: dict[str, Any]) -> dict[int, str]:
 
 
 def _runnable() -> list[Block]:
-    installed = importlib.util.find_spec("anthropic") is not None
-    return [
-        block for block in blocks("python") if "from links import" not in block.text and (installed or "import Anthropic" not in block.text)
-    ]
+    """Those whose libraries are installed here; ``tests/clients/test_connect.py`` runs those of agents' libraries."""
+    return [block for block in blocks("python") if all(importlib.util.find_spec(name) for name in _imported(block))]
+
+
+def _imported(block: Block) -> set[str]:
+    """The top-level packages that it imports."""
+    nodes = list(ast.walk(ast.parse(block.text)))
+    names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    names += [node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module]
+    return {name.partition(".")[0] for name in names}
 
 
 @pytest.mark.slow

@@ -2,10 +2,10 @@
 
     python -m training.relevance
 
-Two logistic regressions of a window's features (`proxy.grounding.relevance.scoring.features`), one for passages in the question's language
+Two logistic regressions of a window's features (`proxy.grounding.relevance_scoring.features`), one for passages in the question's language
 and one for others, then one that makes a context's probability of its best window and of how many windows there are. Each group of the
 data weighs the same, and in it positives and negatives, so that a probability means: at even odds before. Writes
-`proxy/grounding/relevance/coefficients.py`, and prints what the guard's two thresholds would refuse and let through on this half.
+`proxy/grounding/relevance_coefficients.py`, and prints what the guard's two thresholds would refuse and let through on this half.
 
 A negative is mostly a passage about something else; one of the same article counts little (`HARD_WEIGHT`): whether it answers is for the
 checks of the answer to say, and a score that tries to tell loses right contexts.
@@ -29,12 +29,12 @@ from numpy.typing import NDArray
 
 from benchmarks import relevance_data as data
 from proxy.context.question import find_question
-from proxy.grounding.relevance import scoring
+from proxy.grounding import relevance_scoring as scoring
 from proxy.language.word_overlap import Vocabulary, content_words
 from proxy.models.embedding.embedder import BatchingEmbedder
 from proxy.models.embedding.use import UseEncoder
 
-OUT = Path(scoring.__file__).with_name("coefficients.py")
+OUT = Path(scoring.__file__).with_name("relevance_coefficients.py")
 PARAPHRASE_WEIGHT = 0.1
 """Of a pair in two languages beside one in the same, for the first regression."""
 HARD_WEIGHT = 0.25

@@ -13,11 +13,11 @@ from typing import Any
 
 from proxy.__main__ import main
 from proxy.observe.metrics import Metrics
-from proxy.observe.metrics.upstreams import UpstreamTally
+from proxy.observe.metrics.exchanges import UpstreamCounts
 
 COUNTING: tuple[tuple[type, str], ...] = (
     *((Metrics, name) for name in ("count", "exchange")),
-    *((UpstreamTally, name) for name in ("answered", "ended", "failed", "broke", "retried", "fell_back")),
+    *((UpstreamCounts, name) for name in ("answered", "ended", "failed", "broke", "retried", "fell_back")),
 )
 _ORIGINAL = {(owner, name): getattr(owner, name) for owner, name in COUNTING}
 

@@ -70,7 +70,7 @@ def listing(
         for name, values in known.items():
             if name in query and query[name] not in values:
                 raise InvalidRequest(f"{name}: expected one of {', '.join(values)}", param=name)
-        wanted = {name: query.get(name) for name in filters} | {name: _number(query.get(name), name) for name in numbers}
+        wanted = {name: query.get(name) for name in filters} | {name: number_in(query, name) for name in numbers}
         rows, has_more = await read(_limit(query.get("limit", "20")), query.get("after"), **wanted)
         return json_answer({"object": "list", "data": [shown(row) for row in rows], "has_more": has_more})
 
@@ -89,9 +89,10 @@ def _limit(value: str) -> int:
     return int(value)
 
 
-def _number(value: str | None, name: str) -> float | None:
+def number_in(query: Mapping[str, str], name: str) -> float | None:
+    """Seconds since the epoch, as a query has them. Raises `InvalidRequest`."""
     try:
-        return None if value is None else float(value)
+        return float(query[name]) if name in query else None
     except ValueError:
         raise InvalidRequest(f"{name}: expected seconds since the epoch", param=name) from None
 

@@ -1,11 +1,13 @@
 """``/health``, ``/ready``, ``/metrics`` and the operator's API: records, the scratchpad, tool outcomes, figures.
 
 What a person decides on is in `proxy.admin.decisions` and `proxy.admin.failures`, what people say of findings in
-`proxy.admin.feedback`, the pages in `proxy.admin.dashboard`.
+`proxy.admin.decisions`, the pages in `proxy.admin.dashboard`.
 """
 
 from __future__ import annotations
 
+import math
+import time
 from typing import Any
 
 from starlette.applications import Starlette
@@ -15,15 +17,15 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from proxy import __version__
-from proxy.admin.answers import Handler, download, json_answer, listing, objects, require
+from proxy.admin.answers import Handler, download, json_answer, listing, number_in, objects, require
 from proxy.admin.auth import AdminAuth
 from proxy.admin.dashboard.entrance import front
 from proxy.admin.dashboard.panels import FigureSource
 from proxy.admin.dashboard.routes import Dashboard
-from proxy.admin.decisions import ClashesApi, QuarantineApi
+from proxy.admin.decisions import ClashesApi, FeedbackApi, QuarantineApi
 from proxy.admin.failures import FailuresApi
-from proxy.admin.feedback import FeedbackApi
 from proxy.admin.parts import AdminParts
+from proxy.admin.reports import Period, make_report
 from proxy.admin.verdicts import VerdictsApi
 from proxy.errors import InternalError, InvalidRequest, NotFound, ProxyError, StoreUnavailable
 from proxy.observe.metrics import CONTENT_TYPE
@@ -32,6 +34,7 @@ from proxy.store.failures import DatabaseFailures
 from proxy.store.feedback import DatabaseFeedback
 from proxy.store.figures import DatabaseFigures
 from proxy.store.quarantine import DatabaseQuarantine
+from proxy.store.rollups import DAY_S
 from proxy.store.scratchpad import DatabaseScratchpad
 from proxy.store.tool_outcomes import DatabaseToolOutcomes
 
@@ -47,12 +50,13 @@ def make_admin(parts: AdminParts) -> Starlette:
     quarantine, clashes = QuarantineApi(DatabaseQuarantine(database), metrics), ClashesApi(DatabaseClashes(database), metrics)
     failures, feedback = FailuresApi(DatabaseFailures(database), metrics), FeedbackApi(DatabaseFeedback(database), parts.records)
     over_time = DatabaseFigures(database, parts.panels)
-    figures = FigureSource(over_time.between, metrics.told, parts.panels)
+    figures = FigureSource(over_time.between, metrics.figures, parts.panels)
     verdicts = VerdictsApi(parts.records, parts.exchanges, parts.access, parts.headers, auth)
     dashboard = Dashboard(parts, auth, figures, quarantine, clashes, failures, feedback)
     api = Api(parts, quarantine.store)
     operators: list[tuple[str, str, Handler]] = [
         ("GET", "/metrics", api.figures),
+        ("GET", "/report", api.report),
         ("GET", "/records", api.records),
         ("GET", "/records/{id}", api.record),
         ("GET", "/scratchpad", api.scratchpad_list),
@@ -135,7 +139,17 @@ class Api:
             quarantine: dict[str, int] | None = await self._quarantine.counts()
         except StoreUnavailable:
             quarantine = None
-        return json_answer(await self._p.metrics.told() | {"quarantine": quarantine})
+        return json_answer(await self._p.metrics.figures() | {"quarantine": quarantine})
+
+    async def report(self, request: Request) -> Response:
+        """A period's figures, the last day's unless it says another, beside those of the one before."""
+        query = request.query_params
+        until = number_in(query, "until") or time.time()
+        since = number_in(query, "since") or until - DAY_S
+        if not 0 <= since < until < math.inf:
+            raise InvalidRequest("since, until: expected seconds since the epoch, and a later time", param="since")
+        database = self._p.database
+        return json_answer(await make_report(database, self._p.panels, Period(since, until), query.get("route"), database.name))
 
     async def record(self, request: Request) -> Response:
         """One record, whole."""

@@ -19,9 +19,8 @@ from proxy.errors import InvalidRequest
 from proxy.ports import Counters, FailureRecord
 from proxy.ports.failure_kinds import SEVERITIES, SIGNAL_TYPES, STATUSES, Status
 from proxy.ports.failures import POLICY
-from proxy.store.decisions import MAX_REASON_CHARS
-from proxy.store.failure_rows import FailureRevision
-from proxy.store.failures import FILTERS, DatabaseFailures
+from proxy.store.failures import FILTERS, DatabaseFailures, FailureRevision
+from proxy.store.listing import MAX_REASON_CHARS
 
 _fields = objects("failure")
 _MAX_KEY_CHARS = 200

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
-from proxy.admin.dashboard.run import FailuresOfRun
+from proxy.admin.dashboard.overview import FailuresOfRun
 from proxy.admin.verdicts import ClientAccess
 from proxy.config.client_keys import Clients
 from proxy.ledger import Ledger
 from proxy.observe.metrics import Metrics
-from proxy.observe.open_exchanges import OpenExchanges
+from proxy.observe.recording import OpenExchanges
 from proxy.ports.panels import StagePanel
 from proxy.ports.stage import Stage
 from proxy.stages.registry import STAGES

@@ -10,8 +10,7 @@ from msgspec import Struct, field
 
 from proxy.exchange import Facts
 from proxy.exchange.judgements import Label, support
-from proxy.store.detail import RecordDetail, RecordError, RecordVerdict
-from proxy.store.records import Record
+from proxy.store.records import Record, RecordDetail, RecordError, RecordVerdict
 from proxy.wire.http.headers import PREFIX, ResponseHeaders, plain_headers
 
 PENDING = "pending"

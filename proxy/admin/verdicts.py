@@ -25,12 +25,11 @@ from proxy.admin.verdict_answers import ExchangeVerdict, pending, verdict_of
 from proxy.config.client_keys import Clients
 from proxy.config.settings import Settings
 from proxy.errors import InvalidApiKey, InvalidRequest, NotFound
-from proxy.observe.metrics import processes
-from proxy.observe.open_exchanges import OpenExchanges
+from proxy.observe.metrics import counts
+from proxy.observe.recording import OpenExchanges
 from proxy.store.records import Record, Records
 from proxy.wire.dialect import Dialect
-from proxy.wire.http.forwarding import client_headers
-from proxy.wire.http.headers import ResponseHeaders
+from proxy.wire.http.headers import ResponseHeaders, client_headers
 from proxy.wire.http.peers import not_from_here
 
 MAX_WAIT_MS = 30_000
@@ -58,7 +57,7 @@ class ClientAccess(Struct, frozen=True):
 
 def client_access(settings: Settings, clients: Clients, dialects: Iterable[Dialect], own_machine_routes: Iterable[str]) -> ClientAccess:
     """As the `settings` have it."""
-    alone = settings.server.workers == 1 and processes.folder() is None and settings.store.url.startswith("sqlite")
+    alone = settings.server.workers == 1 and counts.folder() is None and settings.store.url.startswith("sqlite")
     lasts_s = max(upstream.timeouts.total_s for upstream in settings.upstreams.values()) + _RECORDED_WITHIN_S
     return ClientAccess(clients, [dialect.key_headers for dialect in dialects], frozenset(own_machine_routes), 0.0 if alone else lasts_s)
 

@@ -1,7 +1,7 @@
 """Asks a running server's operator API, for the commands that look at it from outside.
 
-Follows no redirect and uses no proxy, so that the admin key goes to the address that was named and nowhere else. Blocking, one connection
-that is kept open. To find the server: `--url`, else ``server:`` of config.yaml; the key: GROUNDWIRE_ADMIN_KEY, else ``server.admin_key``.
+Follows no redirect and uses no proxy, so that the admin key goes to the address that was named and nowhere else. Blocking. To find the
+server: `--url`, else ``server:`` of config.yaml; the key: GROUNDWIRE_ADMIN_KEY, else ``server.admin_key``.
 """
 
 from __future__ import annotations
@@ -10,7 +10,10 @@ import http.client
 import os
 import ssl
 from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.error import HTTPError
 from urllib.parse import urlencode, urlsplit
+from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
 
 from proxy.config.settings import ServerSettings, Settings
 from proxy.errors import ConfigError, GroundwireError
@@ -57,58 +60,42 @@ def admin_key(settings: Callable[[], Settings], environ: Mapping[str, str] | Non
     return key
 
 
+class _NoRedirects(HTTPRedirectHandler):
+    def redirect_request(self, *_: Any) -> None:
+        """The key goes nowhere else."""
+
+
 class AdminClient:
     """One server's operator API."""
 
     def __init__(self, url: str, key: str, *, timeout_s: float = TIMEOUT_S) -> None:
-        parts = urlsplit(url)
-        self.url, self._path = url, parts.path
+        self.url, self._timeout_s = url, timeout_s
         self._headers = {"accept": "application/json", **({"authorization": f"Bearer {key}"} if key else {})}
         self._has_key = bool(key)
-        host = parts.hostname or ""
-        self._connection: http.client.HTTPConnection
-        if parts.scheme == "https":
-            context = ssl.create_default_context()
-            self._connection = http.client.HTTPSConnection(host, parts.port, timeout=timeout_s, context=context)
-        else:
-            self._connection = http.client.HTTPConnection(host, parts.port, timeout=timeout_s)
+        self._opener = build_opener(ProxyHandler({}), _NoRedirects)
 
     def get(self, path: str, **query: str | int | float | None) -> bytes:
         """The JSON at `path` below ``/groundwire/v1``, as bytes. Raises `ServerAway`, `ServerRefused`."""
         given = {name: repr(value) if isinstance(value, float) else value for name, value in query.items() if value is not None}
-        target = f"{self._path}/groundwire/v1{path}" + (f"?{urlencode(given)}" if given else "")
+        target = f"{self.url}/groundwire/v1{path}" + (f"?{urlencode(given)}" if given else "")
         try:
-            status, kind, body = self._ask(target)
-        except ssl.SSLCertVerificationError as error:
-            raise ServerRefused(f"{self.url}: its certificate is not trusted: {error.verify_message}") from error
+            with self._open(target) as response:
+                status, kind, body = response.status, response.headers.get("content-type", ""), response.read(MAX_ANSWER_BYTES + 1)
         except (OSError, http.client.HTTPException) as error:
-            self.close()
-            raise ServerAway(f"{self.url} does not answer: {_words(error)}") from error
+            why = getattr(error, "reason", error)
+            if isinstance(why, ssl.SSLCertVerificationError):
+                raise ServerRefused(f"{self.url}: its certificate is not trusted: {why.verify_message}") from error
+            raise ServerAway(f"{self.url} does not answer: {_words(why if isinstance(why, Exception) else error)}") from error
+        if len(body) > MAX_ANSWER_BYTES:
+            raise ServerAway(f"{self.url} does not answer: more than {MAX_ANSWER_BYTES} bytes")
         self._check(status, kind, body)
-        return body
+        return bytes(body)
 
-    def close(self) -> None:
-        """Close the connection; the next question opens it again."""
-        self._connection.close()
-
-    def _ask(self, target: str) -> tuple[int, str, bytes]:
-        """Ask, and once more where a kept connection turns out to have been closed by the server meanwhile."""
-        kept = self._connection.sock is not None
+    def _open(self, target: str) -> Any:
         try:
-            return self._once(target)
-        except (http.client.RemoteDisconnected, ConnectionError):
-            self.close()
-            if not kept:
-                raise
-        return self._once(target)
-
-    def _once(self, target: str) -> tuple[int, str, bytes]:
-        self._connection.request("GET", target, headers=self._headers)
-        with self._connection.getresponse() as response:
-            body = response.read(MAX_ANSWER_BYTES + 1)
-            if len(body) > MAX_ANSWER_BYTES:
-                raise http.client.HTTPException(f"more than {MAX_ANSWER_BYTES} bytes")
-            return response.status, response.headers.get("content-type", ""), body
+            return self._opener.open(Request(target, headers=self._headers), timeout=self._timeout_s)  # noqa: S310 - http or https, see above
+        except HTTPError as error:  # an answer, too
+            return error
 
     def _check(self, status: int, kind: str, body: bytes) -> None:
         """Raise what an answer that is not one means."""

@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
-from proxy.config.problems import Problems
+from proxy.config.conversion import Problems
 from proxy.config.settings import BuiltinSettings, RouteSettings, Settings, read_settings
 from proxy.errors import ConfigError
 from proxy.policy.loading import Policy, PolicyReading, RoutePolicies, has_stages, load_policy

@@ -16,8 +16,7 @@ from proxy.config.settings import Settings
 from proxy.errors import ConfigError, ModelUnavailable
 from proxy.exchange.fact_checks import FactVerdict
 from proxy.grounding.knowledge.checking import KnowledgeChecker
-from proxy.grounding.knowledge.problems import FileProblem
-from proxy.grounding.knowledge.reading import READERS
+from proxy.grounding.knowledge.reading import READERS, FileProblem
 from proxy.models.knowledge.bases import FolderKnowledgeBases
 from proxy.models.making import make_embedder, make_verifiers
 

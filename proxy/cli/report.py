@@ -1,6 +1,8 @@
 """``groundwire report``: a period's figures beside those of the period before, as a table or as JSON.
 
-They are worked out here, from the store opened read-only (no server need run) or, with ``--url``, from a running server's lists.
+They are worked out here, of the store opened read-only (no server need run) or, with ``--url``, by a running server.
+
+And ``groundwire feedback export``: what people said of findings, as JSON Lines, the newest first, from the store opened read-only, too.
 """
 
 from __future__ import annotations
@@ -10,47 +12,64 @@ import json
 import re
 import sys
 import time
-from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
-from msgspec import Struct
+import msgspec
 
+from proxy.admin.parts import panels_of
+from proxy.admin.reports import Period, make_report
 from proxy.cli.admin_client import AdminClient, ServerAway, ServerRefused, admin_key, server_url
-from proxy.cli.report_figures import Price, ReportFigures
-from proxy.cli.report_sources import ReportSource, ServerSource, StoreSource
 from proxy.cli.report_table import write
 from proxy.cli.terminal import Terminal, harmless
-from proxy.config.settings import LocalSettings, Settings
+from proxy.config.settings import Settings
 from proxy.errors import ConfigError, StoreUnavailable
-from proxy.models.tokens.catalogue import Catalogue
-from proxy.store.detail import RecordUsage
-from proxy.store.reading import ReadOnlyDatabase, StoreReading
+from proxy.stages.registry import STAGES
+from proxy.store.feedback import DatabaseFeedback
+from proxy.store.reading import ReadOnlyDatabase
+
+_PAGE = 1000
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+def export(settings: Settings, *, source: Path, stage: str | None, said: str | None, out: TextIO | None = None) -> int:
+    """Write it to `out`, else to the standard output; `source` is the file of `settings`. Returns 2 where nothing can be read."""
+    try:
+        lines = asyncio.run(_lines(settings, source, stage, said))
+    except StoreUnavailable as error:
+        print(f"groundwire: {error}; --config names another configuration", file=sys.stderr)
+        return 2
+    for line in lines:
+        print(line, file=out or sys.stdout)
+    print(f"groundwire: {len(lines):,} findings with a person's word on them", file=sys.stderr)
+    return 0
+
+
+async def _lines(settings: Settings, source: Path, stage: str | None, said: str | None) -> list[str]:
+    database = ReadOnlyDatabase(settings.store.url, source=str(source))
+    await database.start()
+    found, after, more = list[str](), None, True
+    try:
+        store = DatabaseFeedback(database)
+        while more:
+            entries, more = await store.list(_PAGE, after, stage=stage, said=said)
+            found += [_encode(entry).decode() for entry in entries]
+            after = entries[-1].id if entries else None
+    finally:
+        await database.stop()
+    return found
+
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 _SPAN = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)([smhdw])")
 _LATEST = 32_503_680_000.0
 """The year 3000: later times have no place in every zone."""
+_SERVER_S = 120.0
+"""For a server's answer: of a long time and one route, every record is read."""
 _TRIES = 3
 """A store that a server begins to write while it is read is read again."""
-
-
-class Period(Struct, frozen=True):
-    """Seconds since the epoch; `until` is not part of it."""
-
-    since: float
-    until: float
-
-    def before(self) -> Period | None:
-        """The period of the same length before this one; None where that would begin before all time."""
-        earlier = 2 * self.since - self.until
-        return Period(earlier, self.since) if earlier >= 0 else None
-
-    def as_json(self) -> dict[str, Any]:
-        """Epoch seconds and ISO 8601, UTC."""
-        iso = {f"{name}_iso": _iso(getattr(self, name)) for name in ("since", "until")}
-        return {"since": self.since, "until": self.until, **iso}
 
 
 def period(since: str, until: str | None, now: float) -> Period:
@@ -102,24 +121,24 @@ def report(
 
 
 def _from_server(settings: Callable[[], Settings], url: str | None, route: str | None, wanted: Period) -> dict[str, Any]:
-    address, key = server_url(url, lambda: settings().server), admin_key(settings)
-    client = AdminClient(address, key)
+    client = AdminClient(server_url(url, lambda: settings().server), admin_key(settings), timeout_s=_SERVER_S)
     try:
-        return asyncio.run(gather(ServerSource(client, route), wanted, route, address, price_of(settings())))
-    finally:
-        client.close()
+        found: dict[str, Any] = json.loads(client.get("/report", since=wanted.since, until=wanted.until, route=route))
+    except ValueError as error:
+        raise ServerRefused(f"{client.url} is not a Groundwire server: its report cannot be read") from error
+    return found | {"source": client.url}
 
 
 def _from_store(settings: Settings, file: Path, route: str | None, wanted: Period) -> dict[str, Any]:
     async def once() -> tuple[dict[str, Any], bool]:
         database = ReadOnlyDatabase(settings.store.url, source=str(file))
         await database.start()
+        found: dict[str, Any] = {}
         try:
-            found = await gather(StoreSource(StoreReading(database, route)), wanted, route, database.name, price_of(settings))
+            found = await make_report(database, panels_of(STAGES), wanted, route, database.name)
         except StoreUnavailable:
             if not database.overtaken:
                 raise
-            found = {}
         finally:
             await database.stop()
         return found, database.overtaken
@@ -129,44 +148,3 @@ def _from_store(settings: Settings, file: Path, route: str | None, wanted: Perio
         if not overtaken:
             return found
     raise StoreUnavailable("the store was written in a way that it could not be read meanwhile: try again, or ask the server with --url")
-
-
-async def gather(source: ReportSource, wanted: Period, route: str | None, name: str, price: Price) -> dict[str, Any]:
-    """The report, as its JSON has it. Raises `StoreUnavailable`, `ServerAway`, `ServerRefused`."""
-    earlier = wanted.before()
-    now = await _figures(source, wanted, price)
-    return {
-        "object": "report",
-        "period": wanted.as_json(),
-        "route": route,
-        "source": name,
-        "figures": now,
-        "before": {"period": earlier.as_json(), "figures": await _figures(source, earlier, price)} if earlier is not None else None,
-        "waiting": await source.waiting(),
-        "newest": await source.newest(),
-    }
-
-
-async def _figures(source: ReportSource, wanted: Period, price: Price) -> Mapping[str, Any]:
-    figures = ReportFigures(price)
-    await source.read(figures, wanted.since, wanted.until)
-    return figures.as_json()
-
-
-def price_of(settings: Settings) -> Price:
-    """What a call has cost by the bundled list of prices, as ``/metrics`` counts it."""
-    catalogue = Catalogue(settings.models)
-    upstreams = settings.upstreams
-
-    def price(upstream: str, model: str, usage: RecordUsage) -> float | None:
-        found = upstreams.get(upstream)
-        if isinstance(found, LocalSettings):  # whatever the client calls its model
-            return None
-        info = catalogue.find((found.model_prefix if found is not None else "") + model)
-        return info.cost_usd(usage.prompt, usage.completion, usage.cached)
-
-    return price
-
-
-def _iso(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).isoformat().replace("+00:00", "Z")

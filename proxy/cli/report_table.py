@@ -6,8 +6,9 @@ the zone of this machine, which the head names. Names that came from clients and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
+from functools import partial
 from itertools import groupby
 from typing import Any, Literal
 
@@ -15,100 +16,69 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from proxy.cli.terminal import Terminal, harmless
+from proxy.language import amounts
 
 TOP = 10
 _LABEL, _VALUE = 38, 12
-NONE = "-"
 Kind = Literal["count", "usd", "score", "share", "ms", "ratio"]
 Figures = Mapping[str, Any]
 _Row = tuple[str, ...]
-_ROWS: tuple[tuple[str, tuple[tuple[str, str, Kind], ...]], ...] = (
-    (
-        "Tokens",
-        (
-            ("as the clients sent them", "tokens.before", "count"),
-            ("of these prompts, sent upstream", "tokens.after", "count"),
-            ("saved", "tokens.saved", "count"),
-            ("saved, share", "tokens.saved_share", "share"),
-            ("prompts, by the upstreams' count", "tokens.prompt", "count"),
-            ("from the provider's cache", "tokens.cached", "count"),
-            ("answers", "tokens.completion", "count"),
-        ),
-    ),
-    ("Cost", (("USD, by the price list", "cost.usd", "usd"), ("exchanges without a known price", "cost.unpriced", "count"))),
-    (
-        "Answers, mean of those judged",
-        (
-            ("quality", "quality.quality.mean", "score"),
-            ("faithfulness", "quality.faithfulness.mean", "score"),
-            ("relevance of the context", "quality.relevance.mean", "score"),
-            ("citations verified", "citations.precision", "share"),
-        ),
-    ),
-    (
-        "Poisoning",
-        (
-            ("new pieces checked", "poisoning.checked", "count"),
-            ("attempts", "poisoning.attempts", "count"),
-            ("blocked", "poisoning.blocked", "count"),
-            ("rate", "poisoning.rate", "share"),
-        ),
-    ),
-    (
-        "Clashes",
-        (
-            ("found", "clashes.found", "count"),
-            ("resolved by the policy", "clashes.auto_resolved", "count"),
-            ("resolved by people", "clashes.resolved_by_people", "count"),
-            ("open", "clashes.open", "count"),
-            ("exchanges that asked the user", "clashes.asked_exchanges", "count"),
-        ),
-    ),
-    (
-        "Failures of agents",
-        (
-            ("recorded", "failures.recorded", "count"),
-            ("resolved since", "failures.resolved", "count"),
-            ("exchanges that asked the user", "failures.asked_exchanges", "count"),
-            ("exchanges that were stopped", "failures.stopped_exchanges", "count"),
-        ),
-    ),
-    (
-        "Compression",
-        (
-            ("prompts compressed", "compression.runs", "count"),
-            ("ratio", "compression.ratio", "ratio"),
-            ("left above the target", "compression.failures", "count"),
-        ),
-    ),
-    (
-        "Tools, where they were selected",
-        (
-            ("requests", "tools.requests", "count"),
-            ("offered, on average", "tools.average_offered", "ratio"),
-            ("sent, on average", "tools.average_kept", "ratio"),
-            ("tokens of descriptions saved", "tools.savings", "share"),
-        ),
-    ),
-    (
-        "Time",
-        (
-            ("exchange, p50", "latency_ms.duration.p50", "ms"),
-            ("exchange, p95", "latency_ms.duration.p95", "ms"),
-            ("added by the proxy, p50", "latency_ms.overhead.p50", "ms"),
-            ("added by the proxy, p95", "latency_ms.overhead.p95", "ms"),
-        ),
-    ),
+_ROWS: tuple[tuple[str, str, Kind | None], ...] = (
+    ("Tokens", "", None),
+    ("as the clients sent them", "tokens.before", "count"),
+    ("of these prompts, sent upstream", "tokens.after", "count"),
+    ("saved", "tokens.saved", "count"),
+    ("saved, share", "tokens.saved_share", "share"),
+    ("prompts, by the upstreams' count", "tokens.prompt", "count"),
+    ("from the provider's cache", "tokens.cached", "count"),
+    ("answers", "tokens.completion", "count"),
+    ("Cost", "", None),
+    ("USD, by the price list", "cost.usd", "usd"),
+    ("exchanges without a known price", "cost.unpriced", "count"),
+    ("Answers, mean of those judged", "", None),
+    ("quality", "quality.quality.mean", "score"),
+    ("faithfulness", "quality.faithfulness.mean", "score"),
+    ("relevance of the context", "quality.relevance.mean", "score"),
+    ("citations verified", "citations.precision", "share"),
+    ("Poisoning", "", None),
+    ("new pieces checked", "poisoning.checked", "count"),
+    ("attempts", "poisoning.attempts", "count"),
+    ("blocked", "poisoning.blocked", "count"),
+    ("rate", "poisoning.rate", "share"),
+    ("Clashes", "", None),
+    ("found", "clashes.found", "count"),
+    ("resolved by the policy", "clashes.auto_resolved", "count"),
+    ("resolved by people", "clashes.resolved_by_people", "count"),
+    ("open", "clashes.open", "count"),
+    ("exchanges that asked the user", "clashes.asked_exchanges", "count"),
+    ("Failures of agents", "", None),
+    ("recorded", "failures.recorded", "count"),
+    ("resolved since", "failures.resolved", "count"),
+    ("exchanges that asked the user", "failures.asked_exchanges", "count"),
+    ("exchanges that were stopped", "failures.stopped_exchanges", "count"),
+    ("Compression", "", None),
+    ("prompts compressed", "compression.runs", "count"),
+    ("ratio", "compression.ratio", "ratio"),
+    ("left above the target", "compression.failures", "count"),
+    ("Tools, where they were selected", "", None),
+    ("requests", "tools.requests", "count"),
+    ("offered, on average", "tools.average_offered", "ratio"),
+    ("sent, on average", "tools.average_kept", "ratio"),
+    ("tokens of descriptions saved", "tools.savings", "share"),
+    ("Time", "", None),
+    ("of the provider, p50", "latency_ms.provider.p50", "ms"),
+    ("of the provider, p95", "latency_ms.provider.p95", "ms"),
+    ("added by the proxy, p50", "latency_ms.own.p50", "ms"),
+    ("added by the proxy, p95", "latency_ms.own.p95", "ms"),
 )
+"""Label, where the figure is, how it is written; a row without a figure is a subject's title."""
 _LISTS: tuple[tuple[str, str], ...] = (
     ("Blocked, by reason", "blocked.reasons"),
     ("Warnings", "warnings"),
     ("Poisoning, by type", "poisoning.types"),
     ("Clashes, by type", "clashes.types"),
     ("Failures of agents, by signal", "failures.types"),
-    ("Shadow mode: would have blocked, by reason", "shadow.reasons"),
     ("Errors", "errors"),
-    ("Upstream errors", "upstream_errors.by"),
 )
 
 
@@ -132,14 +102,20 @@ def _lines(report: Mapping[str, Any], terminal: Terminal) -> Iterator[str | Text
         yield from (
             (Text(row[0], "bold") for row in rows) if is_title else (line.rstrip() for line in terminal.shown(_table(rows)).splitlines())
         )
-    yield from (*_waiting(report), *_notes(now))
+    yield from _waiting(report)
 
 
 def _rows(now: Figures, before: Figures) -> Iterator[_Row]:
     yield "", "now", "before", "change"
     yield from _exchanges(now, before)
-    for title, rows in _ROWS:
-        yield from _section(title, [(label, _at(now, path), _at(before, path), kind) for label, path, kind in rows])
+    heading: tuple[_Row, ...] = ()
+    for label, path, kind in _ROWS:
+        value, earlier = _at(now, path), _at(before, path)
+        if kind is None:
+            heading = ((label,),)
+        elif value or earlier:
+            yield from (*heading, _row(f"  {label}", value, earlier, kind))
+            heading = ()
     for title, path in _LISTS:
         yield from _counted(title, _at(now, path) or {}, _at(before, path) or {})
     yield from _runs(now)
@@ -192,14 +168,6 @@ def _exchanges(now: Figures, before: Figures) -> Iterator[_Row]:
             yield _row(prefix + harmless(key), found.get(key, 0), earlier.get(key, 0), "count")
 
 
-def _section(title: str, rows: Sequence[tuple[str, Any, Any, Kind]]) -> Iterator[_Row]:
-    rows = [row for row in rows if row[1] or row[2]]
-    if rows:
-        yield (title,)
-        for label, value, earlier, kind in rows:
-            yield _row(f"  {label}", value, earlier, kind)
-
-
 def _counted(title: str, found: Mapping[str, int], earlier: Mapping[str, int]) -> Iterator[_Row]:
     """The most common; those that there were only before come last."""
     names = list(dict.fromkeys([*found, *earlier]))
@@ -210,11 +178,9 @@ def _counted(title: str, found: Mapping[str, int], earlier: Mapping[str, int]) -
 
 
 def _runs(now: Figures) -> Iterator[_Row]:
-    runs = now["runs"]
-    if runs["top"]:
-        title = "Runs in most trouble, exchanges" if runs["complete"] else "Runs in most trouble (approximate)"
-        yield (title, "failed", "warned")
-        for run in runs["top"]:
+    if top := now["runs"]["top"]:
+        yield ("Runs in most trouble, exchanges", "failed", "warned")
+        for run in top:
             yield (f"  {harmless(run['run_id'])}", f"{run['failed']:,}", f"{run['warned']:,}")
 
 
@@ -242,13 +208,6 @@ def _waiting(report: Mapping[str, Any]) -> Iterator[str]:
         yield f"{report['waiting']:,} {'piece waits' if one else 'pieces wait'} in quarantine for a decision now: see /dashboard/quarantine"
 
 
-def _notes(now: Figures) -> Iterator[str]:
-    if _at(now, "poisoning.attempts") is None:
-        yield "what was poisoned, clashed or failed is not told apart by route over HTTP: without --url the store is read, which can"
-    if now["unread_details"]:
-        yield f"{now['unread_details']:,} exchanges were written by another version: only their tokens, times and verdicts are counted"
-
-
 def _nothing(report: Mapping[str, Any]) -> Iterator[str]:
     yield "No exchanges in this period."
     newest = report["newest"]
@@ -272,30 +231,17 @@ def change(value: float | None, earlier: float | None, kind: Kind) -> str:
         return f"{(value - earlier) / earlier:+.0%}" if earlier > 0 else "new" if earlier == 0 else ""
     if kind == "share":
         return f"{(value - earlier) * 100:+.1f} pp"
-    return (
-        f"{value - earlier:+.0f} ms"
-        if kind == "ms" and abs(value - earlier) >= 10
-        else f"{value - earlier:+.2f}{' ms' if kind == 'ms' else ''}"
-    )
+    digits = 0 if kind == "ms" and abs(value - earlier) >= 10 else 2
+    return f"{value - earlier:+.{digits}f}{' ms' if kind == 'ms' else ''}"
 
 
-def _shown(pattern: str) -> Callable[[Any], str]:
-    return lambda value: NONE if value is None else pattern.format(value)
-
-
-def _milliseconds(value: float | None) -> str:
-    if value is None:
-        return NONE
-    return f"{value:,.0f} ms" if value >= 100 else f"{value:.2f} ms" if value < 10 else f"{value:.1f} ms"
-
-
-_FORMATS: Mapping[Kind, Callable[[Any], str]] = {
-    "count": _shown("{:,}"),
-    "usd": _shown("{:,.4f}"),
-    "score": _shown("{:.2f}"),
-    "share": _shown("{:.1%}"),
-    "ratio": _shown("{:.2f}"),
-    "ms": _milliseconds,
+_FORMATS: Mapping[Kind, Callable[[float | None], str]] = {
+    "count": amounts.number,
+    "usd": amounts.dollars,
+    "score": amounts.score,
+    "share": partial(amounts.share, digits=1),
+    "ratio": amounts.score,
+    "ms": amounts.milliseconds,
 }
 
 

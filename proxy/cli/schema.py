@@ -17,7 +17,7 @@ from typing import Any, get_args
 import msgspec
 from msgspec import Struct
 
-from proxy.cli.stage_words import summary
+from proxy.cli.explain import summary
 from proxy.config.settings import Settings
 from proxy.grounding.judging.options import JudgeOptions, SecondOpinion
 from proxy.policy import plugins

@@ -243,6 +243,4 @@ def tail(settings: Callable[[], Settings], *, url: str | None, filters: TailFilt
     except ServerRefused as error:
         _say(str(error))
         return 2
-    finally:
-        client.close()
     return 0

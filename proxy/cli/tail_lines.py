@@ -18,7 +18,7 @@ from rich.text import Text
 
 from proxy.cli.terminal import Terminal, cut, harmless
 from proxy.exchange import CompressionResult, ContextUse, Facts
-from proxy.store.detail import RecordDetail, read
+from proxy.store.records import RecordDetail, read
 
 _SYMBOLS = {"pass": "✓", "unsure": "~", "unchecked": "○", "warn": "!", "block": "✗", "error": "?", "upstream_error": "↯", "skipped": "·"}
 _ASCII = {"pass": "+", "unsure": "~", "unchecked": "o", "warn": "!", "block": "x", "error": "?", "upstream_error": "^", "skipped": "-"}

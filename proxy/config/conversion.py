@@ -1,20 +1,120 @@
-"""Plain values (of YAML, of the environment) -> typed ones; whatever does not fit is named with its path and what was expected there.
+"""YAML of the operator's -> plain values -> typed ones; whatever does not fit is named with its place and what was expected there.
 
-msgspec converts. Where it refuses, the value is walked beside its type, to find everything that is wrong and not only the first.
+msgspec converts. Where it refuses, the value is walked beside its type, to find everything that is wrong and not only the first; `Problems`
+gathers what is wrong with a file, for `proxy.config.settings` and `proxy.policy.loading`.
 """
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin
 
 import msgspec
+import yaml
 from msgspec import Struct
 
 from proxy.errors import ConfigError
+
+MAX_OPEN_BRACKETS = 100
+
+
+def read_yaml(path: str | Path) -> Any:
+    """Parse a YAML file; a key written twice is an error. Raises `ConfigError`."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(str(path), "", f"cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(str(path), "", f"is not UTF-8 (byte {error.start})") from error
+    try:
+        found = yaml.load(text, Loader=_Loader)  # noqa: S506 - a SafeLoader
+        _check_finite(found, ())
+        return found
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        where = f"line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        refused = ConfigError(str(path), where, f"not valid YAML: {error.problem}")
+        refused.line = mark.line + 1 if mark else None
+        raise refused from error
+    except yaml.YAMLError as error:
+        raise ConfigError(str(path), "", f"not valid YAML: {error}") from error
+    except RecursionError as error:
+        raise ConfigError(str(path), "", "nested too deeply, or an alias inside its own anchor") from error
+
+
+def yaml_lines(path: str | Path) -> dict[str, int]:
+    """Line, from 1, of each key and list item by its path (``routes[0].policy``); empty where the file is no YAML."""
+    found: dict[str, int] = {}
+
+    def walk(node: yaml.Node, at: str) -> None:
+        if isinstance(node, yaml.MappingNode):
+            for key, value in node.value:
+                below = f"{at}.{getattr(key, 'value', '')}".removeprefix(".")
+                found[below] = key.start_mark.line + 1
+                walk(value, below)
+        elif isinstance(node, yaml.SequenceNode):
+            for i, item in enumerate(node.value):
+                found[f"{at}[{i}]"] = item.start_mark.line + 1
+                walk(item, f"{at}[{i}]")
+
+    try:
+        root = yaml.compose(Path(path).read_text(encoding="utf-8"), Loader=_Scanner)
+        if root is not None:
+            walk(root, "")
+    except (OSError, ValueError, RecursionError, yaml.YAMLError):
+        return {}
+    return found
+
+
+def _check_finite(value: Any, above: tuple[int, ...]) -> None:
+    """Raises `RecursionError` for a value that holds itself."""
+    if not isinstance(value, dict | list):
+        return
+    if id(value) in above:
+        raise RecursionError
+    for item in value.values() if isinstance(value, dict) else value:
+        _check_finite(item, (*above, id(value)))
+
+
+class _Scanner(yaml.SafeLoader):
+    """A SafeLoader that refuses many open brackets: PyYAML's time grows with the square of their number."""
+
+    def fetch_flow_collection_start(self, token: type[yaml.Token]) -> None:
+        if self.flow_level >= MAX_OPEN_BRACKETS:
+            raise yaml.scanner.ScannerError(None, None, f"more than {MAX_OPEN_BRACKETS} open brackets", self.get_mark())
+        super().fetch_flow_collection_start(token)
+
+
+class _Loader(_Scanner):
+    """It refuses the same key twice, half a character, and dates and numbers that are none too, each with its place."""
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        try:
+            found = super().construct_object(node, deep)
+            if isinstance(found, str):
+                found.encode()
+        except UnicodeEncodeError:
+            raise yaml.constructor.ConstructorError(None, None, "half a character (a lone surrogate)", node.start_mark) from None
+        except (ValueError, OverflowError, AttributeError):  # what PyYAML's constructors raise for 2023-02-30 and its like
+            kind = node.tag.rpartition(":")[2]
+            raise yaml.constructor.ConstructorError(None, None, f"this is no {kind}", node.start_mark) from None
+        return found
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for key_node, _ in node.value if isinstance(node, yaml.MappingNode) else ():  # a text may call itself a map or a set: ``!!set x``
+            key = getattr(key_node, "value", None)
+            if isinstance(key, str) and key != "<<":
+                if key in seen:
+                    raise yaml.constructor.ConstructorError(None, None, f"key {key!r} stands here twice", key_node.start_mark)
+                seen.add(key)
+        return super().construct_mapping(node, deep)
+
 
 T = TypeVar("T")
 _ALIASES: Mapping[str, tuple[str, ...]] = {
@@ -185,3 +285,43 @@ def _refused(error: msgspec.ValidationError, value: Any, kind: Any, at: str) -> 
     near = suggested(str(value), allowed)
     shown = repr(value) if isinstance(value, str) and re.fullmatch(r"[\w.-]{0,40}", value) else f"a {type(value).__name__}"
     return Problem(path, f"expected one of {', '.join(allowed)}, got {shown}" + (f"; did you mean {near!r}?" if near else ""))
+
+
+class Problems:
+    """What has been found so far."""
+
+    def __init__(self) -> None:
+        self.found: list[ConfigError] = []
+
+    @contextmanager
+    def caught(self) -> Iterator[None]:
+        """Keep what is refused inside, with what else is wrong there, and go on behind it."""
+        try:
+            yield
+        except ConfigError as error:
+            self.found += error
+
+    def raised(self) -> None:
+        """Raises the first as a `ConfigError` that has the others; each with its line."""
+        if self.found:
+            first, *others = _once(self.found)
+            first.also = tuple(others)
+            raise first
+
+
+def _once(found: Iterable[ConfigError]) -> list[ConfigError]:
+    """In the order of their files and lines, none twice."""
+    told = list({(error.file, error.path, error.problem): error for error in found}.values())
+    files = list(dict.fromkeys(error.file for error in told))
+    lines = {file: yaml_lines(file) for file in files}
+    for error in told:
+        error.also = ()
+        error.line = error.line or _line(error.place, lines[error.file])
+    return sorted(told, key=lambda error: (files.index(error.file), error.line or 0))
+
+
+def _line(place: str, lines: dict[str, int]) -> int | None:
+    """Of `place`, or of the nearest thing around it that the file has."""
+    while place and place not in lines:
+        place = place[: max(place.rfind("."), place.rfind("["), 0)]
+    return lines.get(place)

@@ -15,19 +15,26 @@ from typing import Annotated, Any, ClassVar, Literal
 import msgspec
 from msgspec import Meta
 
-from proxy.config.conversion import mend, problems, suggested
-from proxy.config.decisions import DecisionsSettings
-from proxy.config.models import Count, EmbeddingSettings, GroundingSettings, Positive, Section, check_models
-from proxy.config.models import Seconds as Seconds
-from proxy.config.observability import LoggingSettings, TracingSettings, check_tracing
+from proxy.config.conversion import Problems, mend, problems, read_yaml, suggested
 from proxy.config.paths import Passthrough, check_passthrough
-from proxy.config.problems import Problems
-from proxy.config.server import CorsSettings as CorsSettings
-from proxy.config.server import ServerSettings as ServerSettings
-from proxy.config.server import server_problems
-from proxy.config.waiting import Retries as Retries
-from proxy.config.waiting import Timeouts as Timeouts
-from proxy.config.yaml_files import read_yaml
+from proxy.config.sections import CorsSettings as CorsSettings
+from proxy.config.sections import (
+    Count,
+    EmbeddingSettings,
+    GroundingSettings,
+    LoggingSettings,
+    Positive,
+    Section,
+    TracingSettings,
+    check_models,
+    check_tracing,
+    server_problems,
+)
+from proxy.config.sections import Seconds as Seconds
+from proxy.config.sections import ServerSettings as ServerSettings
+from proxy.config.upstreams import DecisionsSettings
+from proxy.config.upstreams import Retries as Retries
+from proxy.config.upstreams import Timeouts as Timeouts
 from proxy.errors import ConfigError
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(:-([^}]*))?\}")

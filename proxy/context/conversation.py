@@ -49,6 +49,19 @@ def calls_of(message: Message) -> list[Mapping[str, Any]]:
     return [call for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
 
 
+def answered_calls(messages: Sequence[Message]) -> dict[int, Mapping[str, Any]]:
+    """The call that a tool's result answers, by the result's position: the latest one before it with its id."""
+    called: dict[str, Mapping[str, Any]] = {}
+    found: dict[int, Mapping[str, Any]] = {}
+    for i, message in enumerate(messages):
+        if message.get("role") == "tool" and isinstance(id_ := message.get("tool_call_id"), str) and id_ in called:
+            found[i] = called[id_]
+        for call in reversed(calls_of(message)):
+            if isinstance(call.get("id"), str):
+                called[call["id"]] = call
+    return found
+
+
 def called_ids(message: Message) -> list[str]:
     """Ids of the tool calls of an assistant message."""
     return [call["id"] for call in calls_of(message) if isinstance(call.get("id"), str)]

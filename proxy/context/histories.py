@@ -10,7 +10,7 @@ from proxy.exchange.histories import RESPONSE, History, PastTurn
 
 
 class Histories(Protocol):
-    """Implemented in `proxy.store.histories`."""
+    """Implemented in `proxy.store.conversations`."""
 
     async def find(self, name: str, *, client: str) -> History:
         """What is remembered of what is called `name`. Raises `StoreUnavailable`."""

@@ -3,7 +3,7 @@
 Every request brings its whole conversation. Its turns tell it; system messages do not, for many agents write a clock, a date or a counter
 into theirs, anew for each request. How a conversation opens is told by its system message, too, but by sentences that stay. It goes on
 with the run that knows its longest beginning, unless that run has gone on otherwise: then what it learned there is none of this
-conversation's. `proxy.store.lineages` keeps who went on how.
+conversation's. `proxy.store.conversations` keeps who went on how.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Beginnings(Struct, frozen=True):
 
 
 class Lineages(Protocol):
-    """Implemented in `proxy.store.lineages`."""
+    """Implemented in `proxy.store.conversations`."""
 
     async def run_of(self, beginnings: Beginnings, *, client: str, route: str) -> str:
         """The run of a conversation; from now on its present end belongs to it. Raises `StoreUnavailable`."""

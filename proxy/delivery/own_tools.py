@@ -11,10 +11,9 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
-from proxy.errors import UpstreamUnreachable
 from proxy.exchange import Exchange, Message, Verdict
 from proxy.pipeline import Pipeline
-from proxy.ports.upstream import Reply, is_event_stream
+from proxy.ports.upstream import Reply, WrappedReply, is_event_stream, limit, read_whole
 from proxy.wire.dialect import Dialect, OwnToolTurn
 
 MAX_ROUNDS = 4
@@ -25,7 +24,7 @@ MAX_CALLS = 16
 TOO_MANY = f"Error: not run. At most {MAX_CALLS} calls at once."
 
 
-class Rounds:
+class Rounds(WrappedReply):
     """Implements `proxy.ports.upstream.Reply` over the replies of one exchange."""
 
     def __init__(
@@ -40,6 +39,7 @@ class Rounds:
         max_bytes: int,
     ) -> None:
         """`send` makes the next call; `whole` keeps an answer until it has ended; `max_bytes` limits each answer."""
+        super().__init__(first)
         self._exchange, self._pipeline, self._dialect, self._send = exchange, pipeline, dialect, send
         self._filter = dialect.call_filter(exchange, whole=whole)
         self._max_bytes = max_bytes
@@ -63,10 +63,6 @@ class Rounds:
         """Go on until something may leave; until then an upstream's error can still be the reply. Raises `ProxyError`."""
         self._first = await anext(self._pieces, b"")
 
-    async def read(self) -> bytes:
-        """The whole body."""
-        return b"".join([piece async for piece in self.chunks()])
-
     async def chunks(self) -> AsyncIterator[bytes]:
         """What the client may see, as it comes."""
         if self._plain:
@@ -88,7 +84,7 @@ class Rounds:
         while True:
             if not 200 <= self.status < 300 or (self._sent and not is_event_stream(self.headers)):
                 if self._sent:
-                    yield self._filter.failed(self.status, await self._read())
+                    yield self._filter.failed(self.status, await read_whole(self._reply, self._max_bytes))
                 else:
                     self._plain = True
                 return
@@ -107,7 +103,7 @@ class Rounds:
         size = 0
         async for chunk in self._reply.chunks():
             size += len(chunk)
-            self._limit(size)
+            limit(size, self._max_bytes)
             if piece := self._filter.feed(chunk):
                 self._sent = True
                 yield piece
@@ -117,24 +113,12 @@ class Rounds:
 
     async def _body(self) -> bytes | None:
         """Read a body into the filter; the body itself when it is nothing the filter knows."""
-        body = await self._read()
+        body = await read_whole(self._reply, self._max_bytes)
         try:
             self._filter.read(body)
         except ValueError:
             return body
         return None
-
-    async def _read(self) -> bytes:
-        chunks, size = [], 0
-        async for chunk in self._reply.chunks():
-            size += len(chunk)
-            self._limit(size)
-            chunks.append(chunk)
-        return b"".join(chunks)
-
-    def _limit(self, size: int) -> None:
-        if size > self._max_bytes:
-            raise UpstreamUnreachable(f"the upstream's answer is longer than server.max_answer_bytes ({self._max_bytes} bytes)")
 
     async def _next(self, turn: OwnToolTurn) -> bool:
         """Run the turn's calls; whether another answer of the upstream follows. Raises `ProxyError`."""

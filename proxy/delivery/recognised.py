@@ -15,31 +15,20 @@ from typing import Any, NoReturn
 
 import orjson
 
-from proxy.errors import PolicyBlocked, UpstreamUnreachable
+from proxy.errors import PolicyBlocked
 from proxy.exchange import Exchange, Verdict
 from proxy.offloop import run_in_thread_if_large
-from proxy.ports.upstream import Headers, Reply, is_event_stream
+from proxy.ports.upstream import Reply, WrappedReply, is_event_stream, read_whole
 from proxy.wire import sse
 from proxy.wire.dialect import Recogniser
-from proxy.wire.error_envelopes import envelope
 from proxy.wire.shapes import ABSENT
-from proxy.wire.upstream_errors import failure_in, failure_of
+from proxy.wire.upstream_errors import envelope, failure_in, failure_of
 
 UNREADABLE = "answer_unreadable"
 _HEADERS = frozenset(
-    (
-        "apim-request-id",
-        "azureml-model-session",
-        "cf-ray",
-        "date",
-        "request-id",
-        "retry-after",
-        "retry-after-ms",
-        "x-request-id",
-        "x-should-retry",
-        "x-ms-client-request-id",
-        "x-ms-region",
-        "x-ms-request-id",
+    str.split(
+        "apim-request-id azureml-model-session cf-ray date request-id retry-after retry-after-ms x-request-id x-should-retry "
+        "x-ms-client-request-id x-ms-region x-ms-request-id"
     )
 )
 """An upstream's headers that say who served a request and when to come again; SDKs read them."""
@@ -51,28 +40,24 @@ _LONG_NUMBER = re.compile(rb"\d{17}")
 _MAX_ERROR_BYTES = 2**20
 
 
-class Recognised:
+class Recognised(WrappedReply):
     """Implements `proxy.ports.upstream.Reply` around another."""
 
     def __init__(
         self, reply: Reply, recogniser: Recogniser, exchange: Exchange, *, refuses: bool, max_bytes: int, count: Callable[[int], None]
     ) -> None:
         """`refuses` makes an error of what is not recognised; `count` counts what stayed behind."""
-        self._reply, self._recogniser, self._exchange = reply, recogniser, exchange
+        super().__init__(reply)
+        self._recogniser, self._exchange = recogniser, exchange
         self._refuses, self._count = refuses, count
         self._over = False
         """Whether the end mark has come."""
-        self.status, self.upstream, self.attempts = reply.status, reply.upstream, reply.attempts
         self._fine = 200 <= reply.status < 300
         self._streams = self._fine and is_event_stream(reply.headers)
         self._max_bytes = max_bytes if self._fine else _MAX_ERROR_BYTES
         kind = "text/event-stream; charset=utf-8" if self._streams else "application/json"
         kept = [(name, value) for name, value in reply.headers if _is_plain(name, value)]
-        self.headers: Headers = [*kept, ("content-type", kind)]
-
-    async def read(self) -> bytes:
-        """The whole body. Raises `PolicyBlocked` for what is none of this API."""
-        return b"".join([chunk async for chunk in self.chunks()])
+        self.headers = [*kept, ("content-type", kind)]
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """The answer, as it comes. Raises `PolicyBlocked`, `UpstreamUnreachable`, `UpstreamTimeout`."""
@@ -84,13 +69,9 @@ class Recognised:
             if made := await run_in_thread_if_large(len(chunk), self._events, list(splitter.feed(chunk))):
                 yield made
         last = splitter.finish()
-        if made := self._events([last] if last is not None else []) + self._written(self._recogniser.end()):
+        if last is not None and (made := self._events([last])):
             yield made
         self._conclude()
-
-    async def close(self) -> None:
-        """Give the connection up."""
-        await self._reply.close()
 
     # ---- one event ----
 
@@ -128,14 +109,8 @@ class Recognised:
     # ---- whole ----
 
     async def _whole(self) -> bytes:
-        chunks, size = [], 0
-        async for chunk in self._reply.chunks():
-            size += len(chunk)
-            if size > self._max_bytes:
-                raise UpstreamUnreachable(f"the upstream's answer is longer than {self._max_bytes} bytes (server.max_answer_bytes)")
-            chunks.append(chunk)
-        body = b"".join(chunks)
-        return await run_in_thread_if_large(size, self._answer if self._fine else self._error, body)
+        body = await read_whole(self._reply, self._max_bytes)
+        return await run_in_thread_if_large(len(body), self._answer if self._fine else self._error, body)
 
     def _answer(self, body: bytes) -> bytes:
         try:

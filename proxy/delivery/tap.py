@@ -32,7 +32,7 @@ from proxy.ports.upstream import Reply, read_whole
 from proxy.wire import sse
 from proxy.wire.dialect import AnswerStream, Dialect
 from proxy.wire.http.asgi import RawHeaders, Responder
-from proxy.wire.http.forwarding import returned_headers
+from proxy.wire.http.headers import returned_headers
 
 log = logging.getLogger("groundwire.delivery")
 

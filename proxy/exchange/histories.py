@@ -1,7 +1,7 @@
 """The part of a conversation that the provider holds, and a request only names: what is remembered of it.
 
 A client of OpenAI's Responses may send a response's id (``previous_response_id``) or a conversation's instead of what was said before.
-`proxy.store.histories` keeps the turns that came by here; the dialect puts them before a request's own messages.
+`proxy.store.conversations` keeps the turns that came by here; the dialect puts them before a request's own messages.
 """
 
 from __future__ import annotations

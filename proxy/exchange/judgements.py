@@ -60,8 +60,6 @@ class Support(Struct, frozen=True):
 
     supported: float
     contradicted: float = 0.0
-    detail: str = ""
-    """What a verifier that can speak says to it."""
     decides: bool = False
     """Whether its word alone is enough to call a claim contradicted: that of a model which the policy names, not the built-in one's."""
     by: str = ""

@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import re
 import sys
+import tomllib
 from collections.abc import Callable, Iterator
-from functools import cached_property
+from functools import cache, cached_property
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 from proxy.offloop import check
 
@@ -17,6 +21,26 @@ _STEP_CHARS = 6_000
 """About 2 ms of the slowest."""
 LONGEST_CHARS = 4_000
 """Of a match in a text of more than two steps; patterns are bounded well below."""
+
+
+_PART = re.compile(r"\(\?&(\w+)\)")
+
+
+@cache
+def phrases(folder: Path) -> SimpleNamespace:
+    """The expressions in a folder's ``phrases.toml``, by name: lines of one are joined, and ``(?&NAME)`` stands for one before it; several
+    of one name are a tuple. Plain words, which stand in the table ``words``, are tuples of them.
+    """
+    read = tomllib.loads((folder / "phrases.toml").read_text(encoding="utf-8"))
+    words = {name: tuple(text.split()) for name, text in read.pop("words", {}).items()}
+    found: dict[str, Any] = {}
+
+    def whole(text: str) -> str:
+        return _PART.sub(lambda match: str(found[match[1]]), text.replace("\n", ""))
+
+    for name, value in read.items():
+        found[name] = whole(value) if isinstance(value, str) else tuple(map(whole, value))
+    return SimpleNamespace(**found, **words)
 
 
 class LazyPattern:

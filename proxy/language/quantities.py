@@ -9,14 +9,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from msgspec import Struct
 
 from proxy.language.dates import Date, Time, read_dates, read_times
-from proxy.language.halves import read_halves
-from proxy.language.number_words import EVERY_LANGUAGE, FRACTIONS, JOINERS, magnitude, may_count, ordinal_value, run_value, word_value
+from proxy.language.number_words import (
+    EVERY_LANGUAGE,
+    FRACTIONS,
+    JOINERS,
+    magnitude,
+    may_count,
+    ordinal_value,
+    read_halves,
+    run_value,
+    word_value,
+)
+from proxy.language.patterns import LazyPattern, phrases
 from proxy.language.units import CURRENCY_SIGNS, UNITS, Unit, unit_of
 from proxy.offloop import each
+
+_TEXTS = phrases(Path(__file__).parent)
 
 TOLERANCE = 0.05
 """By how much of itself a number that is given as "about" may miss."""
@@ -26,6 +39,8 @@ _ROUNDED_TOLERANCE = 0.1
 """A rounded number may not miss by more than this share, whatever the place it is rounded at."""
 _MAX_NUMBER_CHARS = 24
 _NEAR_CHARS = 28
+MAX_RUN_WORDS = 14
+"""Of one number: "cinq cent vingt et un mille six cent vingt-cinq" has ten."""
 
 _NUMBER = re.compile(r"\d{1,3}(?:[ \u00a0\u202f]\d{3}){1,5}(?!\d)(?:[.,]\d{1,9}(?!\d))?|\d+(?:[.,'’]\d+)*")
 _WORD = re.compile(r"[^\W\d_]+")
@@ -35,25 +50,9 @@ _AFTER_NUMBER = re.compile(
     r"[^\W\d_]+[²³23]?)"
 )
 _ORDINAL_END = re.compile(r"(?:st|nd|rd|th|º|ª|er|re|ème|e|ter|te|ten)\b")
-_ABOUT = re.compile(
-    r"(?:\b(?:about|around|approximately|roughly|nearly|almost|some|circa|ca\.?|c\.|close to|a good|just (?:over|under)|"
-    r"etwa|rund|ungefähr|zirka|knapp|fast|gut|"
-    r"un[oa]s|alrededor de|aproximadamente|cerca de|casi|environ|près de|à peu près|presque|quelque|autour de|approximativement)|[~≈≃])"
-    r"(?: an?| the| de)?\s*$",
-    re.I,
-)
-_LOWER = re.compile(
-    r"(?:\b(?:more than|over|at least|above|greater than|exceed(?:s|ed|ing)?|minimum of|no (?:less|fewer) than|beyond|mehr als|"
-    r"über|mindestens|"
-    r"más de|al menos|por lo menos|superior a|plus de|au moins|dépass\w{1,4})|[>≥]=?)\s*$",
-    re.I,
-)
-_UPPER = re.compile(
-    r"(?:\b(?:less than|under|below|at most|up to|fewer than|within|no more than|maximum of|"
-    r"weniger als|unter|höchstens|innerhalb(?: von)?|binnen|dans les|dans un délai de|dentro de|en un plazo de|bis zu|maximal|"
-    r"menos de|hasta|como máximo|inferior a|moins de|jusqu'à|au plus|au maximum)|[<≤]=?)\s*$",
-    re.I,
-)
+_ABOUT = LazyPattern(_TEXTS.ABOUT, re.I)
+_LOWER = LazyPattern(_TEXTS.LOWER, re.I)
+_UPPER = LazyPattern(_TEXTS.UPPER, re.I)
 
 
 class Quantity(Struct, frozen=True):
@@ -259,7 +258,7 @@ def _spelled_at(text: str, words: Sequence[tuple[str, int, int]], i: int, langua
     if word_value(word, language) is None or (word in ("k", "md", "mn", "mill", "mio", "mrd", "tsd", "bn", "cents")):
         return None, 1
     run = [words[i]]
-    for following in words[i + 1 : i + 9]:
+    for following in words[i + 1 : i + MAX_RUN_WORDS]:
         if text[run[-1][2] : following[1]] not in (" ", "-", "\u00a0") or (
             following[0] not in JOINERS and word_value(following[0], language) is None
         ):

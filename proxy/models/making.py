@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from proxy.config.folders import cache_folder
+from proxy.config.sections import cache_folder
 from proxy.config.settings import Settings
 from proxy.models.verifier.verifier import LARGE, LocalVerifiers, PairModel
 from proxy.ports import ToolOutcomes

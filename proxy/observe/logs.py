@@ -14,7 +14,6 @@ import logging
 import os
 import re
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -25,7 +24,7 @@ import msgspec
 import orjson
 
 from proxy.config.conversion import checked
-from proxy.config.observability import LoggingSettings
+from proxy.config.sections import LoggingSettings
 from proxy.errors import ConfigError
 from proxy.observe.finished import LogLine
 from proxy.store.masking import mask_text
@@ -95,11 +94,11 @@ def exchange(line: LogLine) -> None:
     """Write the line of an exchange that is over, at once where it failed: then it is a warning; else `LineHandler.hold` may."""
     if line.failed:
         if exchanges.isEnabledFor(logging.WARNING):
-            exchanges.handle(_Record(logging.WARNING, _Message(line)))
+            exchanges.handle(_record(logging.WARNING, line))
     elif exchanges.isEnabledFor(logging.INFO):
         handler = _only_handler()
         if handler is None or not handler.hold(line):
-            exchanges.handle(_Record(logging.INFO, _Message(line)))
+            exchanges.handle(_record(logging.INFO, line))
 
 
 def _only_handler() -> LineHandler | None:
@@ -111,26 +110,12 @@ def _only_handler() -> LineHandler | None:
     return handler if isinstance(handler, LineHandler) and not handler.filters and handler.level <= logging.INFO else None
 
 
-class _Record(logging.LogRecord):
-    """An exchange's record: what the class that it stands in for asks the system and the interpreter for is the same each time."""
-
-    def __init__(self, level: int, message: _Message, at: float | None = None) -> None:
-        made = _made_before(level, os.getpid(), threading.get_ident())
-        now = time.time() if at is None else at
-        self.__dict__ = {
-            **made,
-            "msg": message,
-            "created": now,
-            "msecs": int((now - int(now)) * 1000) + 0.0,
-            "relativeCreated": made["relativeCreated"] + (now - made["created"]) * 1000,
-        }
-
-
-@lru_cache(maxsize=4)
-def _made_before(level: int, process: int, thread: int) -> Mapping[str, Any]:
-    """The fields of one that was made by the class itself: without the caller's place in the code, which costs more than the rest."""
-    made = vars(logging.LogRecord(exchanges.name, level, __file__, 0, None, None, None))
-    return {**made, "taskName": None} if "taskName" in made else made  # each exchange has a task of its own
+def _record(level: int, line: LogLine, at: float | None = None) -> logging.LogRecord:
+    """An exchange's record, for handlers that are not ours, and where it failed."""
+    found = logging.LogRecord(exchanges.name, level, __file__, 0, _Message(line), None, None)
+    if at is not None:
+        found.created, found.msecs = at, int(at % 1 * 1000) + 0.0
+    return found
 
 
 class _Message:
@@ -320,7 +305,7 @@ class LineHandler(logging.StreamHandler[IO[str]]):
             if isinstance(form, ConsoleFormatter | JsonFormatter):
                 yield form.exchange(at, level, line)
             else:
-                yield from self._formatted(_Record(logging.INFO, _Message(line), at))
+                yield from self._formatted(_record(logging.INFO, line, at))
 
     def _formatted(self, record: logging.LogRecord) -> tuple[str, ...]:
         """Its line; none where it cannot be made."""

@@ -1,30 +1,182 @@
 """A finished exchange -> its record: who, where, tokens before and after, verdicts, timings, what changed. Off the request's path.
 
 `Recorder.record` only puts a `Record` together and hands it to the store's writer; bodies are kept only when ``store.bodies`` says
-so, with secrets masked always.
+so, with secrets masked always. `OpenExchanges` are those of this process that have no record yet: whose they are, and who waits for it.
+
+Claims are placed in the upstream's text. Where a stage changed that text, or nothing of it left, each listed claim also gets its
+`delivered_span`: ``[start, end)`` in the choice's text as it was delivered, None where the claim is not in it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from copy import copy
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 import orjson
+from msgspec import Struct
 
-from proxy.exchange import Answer, Exchange, Facts, Usage, Verdict
-from proxy.observe.delivered_claims import placed_claims
+from proxy.exchange import QUIET, Exchange, Facts, Usage, Verdict, unchecked_reason
+from proxy.language.alignment import Run, moved, shared_runs
+from proxy.language.text import text_of
 from proxy.observe.finished import Finished
-from proxy.observe.lines import asked_of, first_words, reason_of, said_in, would_of
 from proxy.observe.metrics import Metrics
-from proxy.observe.open_exchanges import OpenExchanges
-from proxy.observe.prices import Price
 from proxy.offloop import run_in_thread_if_large
-from proxy.store.detail import RecordAttempt, RecordDetail, RecordError, RecordTexts, RecordUsage, RecordVerdict
+from proxy.ports import ModelInfo
 from proxy.store.masking import mask, mask_text
-from proxy.store.records import Record, plain
+from proxy.store.records import NOTHING, Record, RecordAttempt, RecordDetail, RecordError, RecordTexts, RecordUsage, RecordVerdict, plain
 from proxy.store.writer import RecordWriter
+
+
+class _Place(Struct, frozen=True):
+    choice: int
+    span: tuple[int, int]
+    field: Literal["text", "refusal"] = "text"
+
+
+def placed_claims(claims: Sequence[Any], exchange: Exchange, *, delivered: bool) -> list[Any]:
+    """`claims` with their `delivered_span`, where that is not their `span`; `delivered` says whether any answer left."""
+    if not delivered:
+        return [_with_span(claim, None) if _place(claim) is not None else claim for claim in claims]
+    runs = _runs(exchange)
+    return [_moved(claim, runs) for claim in claims] if runs else list(claims)
+
+
+def _moved(claim: Any, runs: Mapping[tuple[int, str], tuple[str, Sequence[Run]]]) -> Any:
+    place = _place(claim)
+    found = runs.get((place.choice, place.field)) if place is not None else None
+    if place is None or found is None:
+        return claim
+    before, shared = found
+    return _with_span(claim, moved(before, *place.span, shared))
+
+
+def _with_span(claim: Mapping[str, Any], span: tuple[int, int] | None) -> Mapping[str, Any]:
+    return {**claim, "delivered_span": span}
+
+
+def _place(claim: Any) -> _Place | None:
+    """None for what is no claim of ours: a stage of the operator's own may list what it likes."""
+    with suppress(msgspec.ValidationError):
+        return msgspec.convert(claim, _Place)
+    return None
+
+
+def _runs(exchange: Exchange) -> dict[tuple[int, str], tuple[str, list[Run]]]:
+    """Each text that a stage changed, by choice and field, and the pieces of it that the client got."""
+    before, after = exchange.upstream_answer, exchange.answer
+    if before is None or after is None or before is after or not exchange.enforced:
+        return {}
+    pairs = [(old, new) for old, new in zip(before.choices, after.choices, strict=False) if old.index == new.index]
+    texts = [((old.index, name), getattr(old, name), getattr(new, name)) for old, new in pairs for name in ("text", "refusal")]
+    return {place: (old, shared_runs(old, new)) for place, old, new in texts if old != new}
+
+
+class OpenExchange(Struct, eq=False):
+    """One of them."""
+
+    client: str
+    """As `proxy.store.records.Record.client`."""
+    route: str
+    """The route's prefix."""
+    listeners: tuple[asyncio.Event, ...] = ()
+    """Set when the record is there."""
+
+
+class OpenExchanges:
+    """Those of one process, by record id."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, OpenExchange] = {}
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def add(self, record_id: str, client: str, route: str) -> None:
+        """A request of `client` is being served."""
+        self._open[record_id] = OpenExchange(client, route)
+
+    def get(self, record_id: str) -> OpenExchange | None:
+        """The exchange; None where this process serves none of this id, or has its record."""
+        return self._open.get(record_id)
+
+    def listen(self, record_id: str, event: asyncio.Event) -> bool:
+        """Set `event` when the record is there; False where the exchange is not open."""
+        found = self._open.get(record_id)
+        if found is not None and event not in found.listeners:
+            found.listeners = (*found.listeners, event)
+        return found is not None
+
+    def remove(self, record_id: str) -> None:
+        """Its record is there, or will never be."""
+        found = self._open.pop(record_id, None)
+        for event in found.listeners if found is not None else ():
+            event.set()
+
+
+Price = Callable[[str, str, Usage], float | None]
+"""Upstream, model as the client named it, usage -> USD, where that is known."""
+
+
+def prices_of(prefixes: Mapping[str, str | None], model: Callable[[str], ModelInfo]) -> Price:
+    """`prefixes` is what each upstream puts before a model's name; None for one that costs nothing, as a model of this machine."""
+
+    def price(upstream: str, name: str, usage: Usage) -> float | None:
+        prefix = prefixes.get(upstream, "")
+        if prefix is None:  # whatever the client calls its model
+            return None
+        return model(prefix + name).cost_usd(usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens)
+
+    return price
+
+
+_GRAVEST = ("block", "retry", "answer", "ask", "edit")
+_READ_CHARS, _KEPT_CHARS = 2000, 160
+"""Read and masked, and kept of it: more than is kept, so that a secret is not cut in two before it is seen."""
+_QUIET = (*QUIET, "skipped", "pending")
+
+
+def reason_of(finished: Finished) -> str:
+    """The code of what decided the outcome: of the error that ended it, of the gravest verdict, or why nothing was checked; else ""."""
+    error, exchange = finished.error, finished.exchange
+    if error is not None:
+        return error.param or error.code if error.code == "policy_blocked" else error.code
+    verdicts: Sequence[Verdict] = exchange.verdicts if exchange is not None else ()
+    if finished.verdict in _QUIET:
+        unchecked = unchecked_reason(verdicts) if finished.verdict == "unchecked" else ""
+        return f"status_{finished.status}" if finished.status >= 400 else unchecked
+    return next((one.code for one in reversed(verdicts) if one.outcome == finished.verdict and one.code), "")
+
+
+def would_of(exchange: Exchange | None) -> str:
+    """In shadow mode the gravest thing that a stage would have done."""
+    if exchange is None or exchange.enforced:
+        return ""
+    would = {verdict.would for verdict in exchange.verdicts}
+    return next((name for name in _GRAVEST if name in would), NOTHING)
+
+
+def asked_of(exchange: Exchange) -> str:
+    """The last user message's text."""
+    return next((text_of(m.get("content")) for m in reversed(exchange.original.messages) if m.get("role") == "user"), "")
+
+
+def said_in(exchange: Exchange) -> str:
+    """The answer's first text, or the names of the tools that it calls."""
+    choices = exchange.answer.choices if exchange.answer is not None else ()
+    said = next((text for choice in choices for text in (choice.text, choice.refusal) if text), "")
+    names = [call.name for choice in choices for call in choice.tool_calls]
+    return said or (f"calls {', '.join(names)}" if names else "")
+
+
+def first_words(text: str) -> str:
+    """On one line, secrets masked."""
+    words = " ".join(mask_text(text[:_READ_CHARS]).split())
+    return words if len(words) <= _KEPT_CHARS else words[:_KEPT_CHARS].rstrip() + " …"
+
 
 _NO_FACTS = Facts()
 _NO_TEXTS: Mapping[str, Any] = {}
@@ -95,7 +247,7 @@ def _own_detail(finished: Finished, *, bodies: bool) -> RecordDetail:
     if exchange is None:
         return RecordDetail(overhead_ms=overhead_ms, error=told, attempts=attempts, asked_in=finished.asked_in)
     kind, texts = (RecordTexts, _changed_texts(exchange)) if bodies else (RecordDetail, _NO_TEXTS)
-    made = _detail(exchange, kind, overhead_ms, told, attempts, finished.asked_in, texts)
+    made = _detail(exchange, kind, overhead_ms=overhead_ms, error=told, attempts=attempts, asked_in=finished.asked_in, **texts)
     for verdict in made.verdicts:
         if isinstance(claims := verdict.detail.get("claims"), list):
             verdict.detail["claims"] = placed_claims(claims, exchange, delivered=finished.status < 400)
@@ -109,7 +261,7 @@ def _texts(exchange: Exchange) -> dict[str, Any]:
         "question": first_words(asked_of(exchange)),
         "answer": first_words(said_in(exchange)),
         "request_body": _request_body(exchange),
-        "answer_body": _answer_body(answer) if answer is not None else None,
+        "answer_body": msgspec.json.encode({"choices": answer.choices}) if answer is not None else None,
     }
 
 
@@ -136,23 +288,11 @@ def _size(exchange: Exchange) -> int:
     return exchange.original.size + said
 
 
-def _detail(
-    exchange: Exchange,
-    kind: type[D],
-    overhead_ms: float | None = None,
-    error: RecordError | None = None,
-    attempts: int = 1,
-    asked_in: str = "",
-    texts: Mapping[str, Any] = _NO_TEXTS,
-) -> D:
-    """Its detail: what the exchange itself fills, what its end tells, and the `texts` that are kept."""
+def _detail(exchange: Exchange, kind: type[D], **more: Any) -> D:
+    """Its detail: what the exchange itself fills, and `more` fields: what its end tells, and the texts that are kept."""
     answer, findings = exchange.answer, exchange.findings
     several = answer is not None and exchange.attempts.several
     return kind(
-        overhead_ms=overhead_ms,
-        error=error,
-        attempts=attempts,
-        asked_in=asked_in,
         enforced=exchange.enforced,
         verdicts=[_verdict(verdict) for verdict in findings.verdicts] if findings.verdicts else [],
         facts=copy(findings.facts) if findings.facts != _NO_FACTS else None,
@@ -162,7 +302,7 @@ def _detail(
         usage=_usage(answer.usage) if answer is not None else None,
         answers=[_attempt(exchange, i) for i in range(len(exchange.attempts))] if several else [],
         finish_reasons=[choice.finish_reason for choice in answer.choices] if answer is not None else None,
-        **texts,
+        **more,
     )
 
 
@@ -189,10 +329,6 @@ def _verdict(verdict: Verdict) -> RecordVerdict:
 def _request_body(exchange: Exchange) -> bytes:
     request = exchange.original
     return orjson.dumps({"model": request.model, "messages": request.messages, "tools": request.tools, **request.params})
-
-
-def _answer_body(answer: Answer) -> bytes:
-    return msgspec.json.encode({"choices": answer.choices})
 
 
 def _changed_texts(exchange: Exchange) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The keys ``judge:`` and ``second_opinion:`` of a policy, and the options of stages that they replace."""
+"""The keys ``judge:`` and ``second_opinion:`` of a policy, the options of stages that they replace, and other options that have gone."""
 
 from __future__ import annotations
 
@@ -29,11 +29,13 @@ def judge_of(raw: Mapping[str, Any], file: str) -> JudgeOptions | None:
 
 
 def gone(options: Any, known: type[StageOptions], file: str, path: str) -> Iterator[ConfigError]:
-    """What a stage's options still say of a judge of its own, each with what to write instead."""
+    """What a stage's options say that it had, and what they still say of a judge of its own, each with what to write instead."""
     for name in options if isinstance(options, Mapping) else ():
         if name in known.__struct_fields__:
             continue
-        if name == "verifiers":
+        if name in known.removed:
+            yield ConfigError(file, f"{path}.{name}", f"there is no such option any more: {known.removed[name]}")
+        elif name == "verifiers":
             yield ConfigError(file, f"{path}.{name}", f"a stage has no verifiers of its own any more: {_instead(options[name])}")
         elif name in _GONE:
             yield ConfigError(file, f"{path}.{name}", f"a stage has no judge of its own any more: {_GONE[name]}")

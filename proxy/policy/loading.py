@@ -14,10 +14,8 @@ from typing import Any, Literal, get_args
 
 from msgspec.structs import replace
 
-from proxy.config.conversion import checked, suggested
-from proxy.config.problems import Problems
+from proxy.config.conversion import Problems, checked, read_yaml, suggested
 from proxy.config.settings import RouteSettings, Settings, forwarding
-from proxy.config.yaml_files import read_yaml
 from proxy.context.passages import RETRIEVAL_TOOLS
 from proxy.errors import ConfigError
 from proxy.grounding.judging.options import JudgeOptions

@@ -228,7 +228,7 @@ class ToolRun(Struct, frozen=True):
 
 
 class ToolRuns(Protocol):
-    """Remembers a run's chosen tools, for every worker; implemented in `proxy.store.tool_runs`."""
+    """Remembers a run's chosen tools, for every worker; implemented in `proxy.store.memory`."""
 
     async def get(self, run: str, *, client: str) -> ToolRun:
         """What is known of `client`'s `run`. Raises `StoreUnavailable`."""
@@ -281,7 +281,7 @@ class Compaction(Struct, frozen=True):
 
 
 class Compactions(Protocol):
-    """Remembers compactions; implemented in `proxy.store.compactions`."""
+    """Remembers compactions; implemented in `proxy.store.memory`."""
 
     async def find(self, covers: Sequence[str], *, client: str) -> Compaction | None:
         """The client's longest compaction whose `covers` is one of these. Raises `StoreUnavailable`."""
@@ -291,7 +291,7 @@ class Compactions(Protocol):
 
 
 class FirstSeen(Protocol):
-    """Remembers when the messages of a run were first seen; implemented in `proxy.store.first_seen`."""
+    """Remembers when the messages of a run were first seen; implemented in `proxy.store.memory`."""
 
     async def times(self, run: str, hashes: Sequence[str], now: float, *, client: str) -> list[float]:
         """For each hash when it was first seen, in seconds since the epoch; `now` for new ones, kept. Raises `StoreUnavailable`."""
@@ -361,6 +361,13 @@ class KnowledgeBases(Protocol):
         """The one in `folder`; a relative one starts at config.yaml. Raises `ConfigError` where there is none."""
 
 
+class Spending(Protocol):
+    """What is spent from a budget, by all processes that share a store; implemented in `proxy.store.memory`."""
+
+    async def add(self, name: str, day: int, usd: float) -> float:
+        """What was spent of the budget on this day (since the epoch, UTC), `usd` more than before included. Raises `StoreUnavailable`."""
+
+
 class Ports(Struct, frozen=True):
     """What a stage may ask for; filled by `proxy.app`."""
 
@@ -379,5 +386,7 @@ class Ports(Struct, frozen=True):
     clashes: Clashes
     failures: Failures
     knowledge: KnowledgeBases
+    spending: Spending | None = None
+    """None counts in this process alone."""
     judge: Judge = Builtin()
     """Whom the policy asks what a text means; the models of this process alone, where it names nobody."""

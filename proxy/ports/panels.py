@@ -99,23 +99,31 @@ class Bucket(Struct, kw_only=True):
     priced: int = 0
     """Exchanges whose cost is known."""
     provider_ms: dict[str, int] = field(default_factory=dict)
-    """Exchanges by how long they took outside of the proxy, in classes of time (`proxy.store.spreads`); in `own_ms`, within it."""
+    """Exchanges by how long they took outside of the proxy, in classes of time (`proxy.store.record_sums`); in `own_ms`, within it."""
     own_ms: dict[str, int] = field(default_factory=dict)
     duration_ms: float = 0.0
     """Of all exchanges together, as every sum here."""
     prompt_tokens: int = 0
     """As they went upstream."""
     completion_tokens: int = 0
+    cached_tokens: int = 0
+    """Of the prompts', what came from providers' caches."""
     tokens_before: int = 0
     """Prompt tokens as the client sent them, where they were counted; `tokens_after` are these prompts as they went upstream."""
     tokens_after: int = 0
+    reasons: dict[str, int] = field(default_factory=dict)
+    """Exchanges that were refused or failed, by verdict and code: ``block: hallucination_detected``."""
     details: int = 0
-    """Exchanges whose detail was read: `warnings`, `thresholds` and `panels` are of these. Less than `exchanges` where those are too many.
+    """Exchanges whose detail was read: what follows, but for decisions, is of these. Less than `exchanges` where those are too many.
     """
     warnings: dict[str, int] = field(default_factory=dict)
     """Exchanges with a verdict that warns, refuses or failed, by its code."""
     thresholds: dict[str, int] = field(default_factory=dict)
     """Prompts, as sent, that took 70, 80 and 90% of the window or more."""
+    scored: dict[str, int] = field(default_factory=dict)
+    """Answers with a score, by its name; of ``citations``, all of them."""
+    scores: dict[str, float] = field(default_factory=dict)
+    """These scores together; of ``citations``, those that were verified."""
     quarantined: dict[str, int] = field(default_factory=dict)
     """Pieces that came into quarantine, by type, those that were blocked at once too."""
     quarantine: dict[str, int] = field(default_factory=dict)
@@ -126,6 +134,8 @@ class Bucket(Struct, kw_only=True):
     """Of these, what the policy resolved, by strategy."""
     clashes_open: int = 0
     """Of these, what nobody has resolved until now."""
+    failures: dict[str, int] = field(default_factory=dict)
+    """Failures of runs by signal and what became of them until now: ``tool_error:active``."""
     feedback: dict[str, int] = field(default_factory=dict)
     """What people said of findings, by stage and word: ``claims:wrong``."""
     panels: dict[str, StagePanel] = field(default_factory=dict)
@@ -160,6 +170,14 @@ def said(*parts: str) -> tuple[str, ...]:
     return tuple(part for part in parts if part)
 
 
-def raise_count(counts: dict[str, int], name: str, by: int = 1) -> None:
+N = TypeVar("N", int, float)
+
+
+def raise_count(counts: dict[str, N], name: str, by: N = 1) -> None:
     """Count `name`."""
     counts[name] = counts.get(name, 0) + by
+
+
+def ranked(counts: Mapping[str, float]) -> dict[str, int]:
+    """As whole numbers, the highest first."""
+    return {name: int(count) for name, count in sorted(counts.items(), key=lambda one: (-one[1], one[0]))}

@@ -81,6 +81,26 @@ class Reply(Protocol):
         """Give the connection up; before the body has ended this cancels the call."""
 
 
+class WrappedReply:
+    """A reply around another: its body is what `chunks` makes of the other's."""
+
+    def __init__(self, reply: Reply) -> None:
+        self._reply = reply
+        self.status, self.headers, self.upstream, self.attempts = reply.status, reply.headers, reply.upstream, reply.attempts
+
+    async def read(self) -> bytes:
+        """The whole body."""
+        return b"".join([chunk async for chunk in self.chunks()])
+
+    def chunks(self) -> AsyncIterator[bytes]:
+        """The body in pieces."""
+        raise NotImplementedError
+
+    async def close(self) -> None:
+        """Give the connection up."""
+        await self._reply.close()
+
+
 async def read_whole(reply: Reply, max_bytes: int) -> bytes:
     """The reply's body. Raises `UpstreamUnreachable` (also when it is too long to hold), `UpstreamTimeout`."""
     length = header_of(reply.headers, "content-length")

@@ -26,13 +26,11 @@ from proxy.server.continuations import unchanged
 from proxy.server.handler import OWN, Handler
 from proxy.server.owners import OwnedReply
 from proxy.upstreams.resilience import retry_after_s
-from proxy.wire.ambiguous_keys import check_keys
-from proxy.wire.bodies import reading
+from proxy.wire.bodies import check_keys, reading
 from proxy.wire.dialect import Dialect
 from proxy.wire.http import asgi
-from proxy.wire.http.forwarding import ClientHeaders, following, returned_headers
-from proxy.wire.http.headers import RequestHints
-from proxy.wire.http.keep_alive import KeepAlive
+from proxy.wire.http.asgi import KeepAlive
+from proxy.wire.http.headers import ClientHeaders, RequestHints, following, returned_headers
 from proxy.wire.responses.owned import may_name, named_in
 
 log = logging.getLogger("groundwire.endpoint")

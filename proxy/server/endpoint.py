@@ -14,7 +14,7 @@ from proxy.server.completion import Completion
 from proxy.server.passthrough import Passthrough
 from proxy.server.routes import Route, Services
 from proxy.wire.http.asgi import ClientGone, Departures, Receive, Responder, Scope, Send
-from proxy.wire.http.forwarding import tail
+from proxy.wire.http.headers import tail
 from proxy.wire.http.whole import offered
 
 log = logging.getLogger("groundwire.endpoint")

@@ -26,19 +26,17 @@ from proxy.exchange import Exchange, Unanswered, Verdict
 from proxy.ledger import NOBODY, Holding
 from proxy.observe import logs
 from proxy.observe.finished import Finished, log_line
-from proxy.observe.tracing.context import parent_of
+from proxy.observe.tracing import trace_id_of
 from proxy.offloop import LARGE, run_in_thread_if_large
 from proxy.ports.upstream import Call, Reply
 from proxy.server.cross_origin import is_preflight, origin_of
 from proxy.server.routes import ActivePolicy, Route, Services
-from proxy.wire.decisions.answers import Billing
+from proxy.wire.decisions.asked import Billing
 from proxy.wire.dialect import Dialect
 from proxy.wire.http import asgi
-from proxy.wire.http.asgi import RawHeaders, Receive, Responder, Scope
+from proxy.wire.http.asgi import KeepAlive, RawHeaders, Receive, Responder, Scope
 from proxy.wire.http.encodings import decoded
-from proxy.wire.http.forwarding import ClientHeaders, client_headers
-from proxy.wire.http.headers import PREFIX, RequestHints, parse_hints, plain_headers
-from proxy.wire.http.keep_alive import KeepAlive
+from proxy.wire.http.headers import PREFIX, ClientHeaders, RequestHints, client_headers, parse_hints, plain_headers
 from proxy.wire.http.peers import foreign_name, not_from_here
 
 log = logging.getLogger("groundwire.endpoint")
@@ -290,7 +288,7 @@ class Handler(ABC):
 
     def _finished(self) -> Finished:
         """All that is known of it now."""
-        exchange, place = self.exchange, self._trace.context if self._trace is not None else parent_of(self._scope["headers"])
+        exchange = self.exchange
         answered_by = self._replies[-1].upstream if self._replies else self.route.upstream.name
         upstream = exchange.upstream if exchange is not None else answered_by
         tries = 0
@@ -317,5 +315,5 @@ class Handler(ABC):
             started=self._started,
             duration_ms=(time.perf_counter() - self._started) * 1000,
             overhead_ms=self._before_ms + (exchange.timings.get("between_ms", 0.0) if exchange is not None else 0.0),
-            trace_id=place.trace_hex if place is not None else "",
+            trace_id=self._trace.trace_id if self._trace is not None else trace_id_of(self._scope["headers"]),
         )

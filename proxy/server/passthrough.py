@@ -8,19 +8,18 @@ from typing import Any
 
 from msgspec import structs
 
-from proxy.config.decisions import DECISION_PATHS
+from proxy.config.upstreams import DECISION_PATHS
 from proxy.errors import InvalidRequest, ProxyError
 from proxy.offloop import run_in_thread_if_large
 from proxy.ports.upstream import Call, header_of, read_whole
 from proxy.server.cross_origin import is_preflight
 from proxy.server.handler import Handler
 from proxy.server.owners import id_in, ids_of, is_collection
-from proxy.wire.ambiguous_keys import check_keys
-from proxy.wire.decisions.answers import billed
+from proxy.wire.bodies import check_keys
+from proxy.wire.decisions.asked import billed
 from proxy.wire.dialect import TokenCount
 from proxy.wire.http import asgi
-from proxy.wire.http.forwarding import NOT_RETURNED_RAW, ClientHeaders, has_body, returned_headers
-from proxy.wire.http.headers import RequestHints, plain_headers
+from proxy.wire.http.headers import NOT_RETURNED_RAW, ClientHeaders, RequestHints, has_body, plain_headers, returned_headers
 from proxy.wire.responses.owned import named_in
 
 log = logging.getLogger("groundwire.endpoint")

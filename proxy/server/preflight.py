@@ -20,11 +20,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from proxy.config.conversion import read_yaml
 from proxy.config.settings import EmbeddedSettings, LiteLLMSettings, LocalSettings, OpenAISettings, ServerSettings, Settings
-from proxy.config.yaml_files import read_yaml
 from proxy.errors import ConfigError
-from proxy.store.sqlite import file_path
-from proxy.store.urls import store_url
+from proxy.store.drivers import file_path, store_url
 from proxy.upstreams.gguf import find_model
 
 _CONNECT_S = 2.0

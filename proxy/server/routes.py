@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from proxy.config.client_keys import Clients
 from proxy.config.paths import PathRules
@@ -12,7 +13,6 @@ from proxy.context.lineage import Lineages
 from proxy.ledger import Ledger
 from proxy.observe.metrics import Metrics
 from proxy.observe.recording import Recorder
-from proxy.observe.tracing.trace import Tracing
 from proxy.pipeline import Pipeline
 from proxy.policy.loading import Delivery, LoadModels, Unknown
 from proxy.ports import TokenCounter
@@ -24,6 +24,9 @@ from proxy.upstreams.resilience import Resilient
 from proxy.wire.dialect import Dialects, TokenCount
 from proxy.wire.http.headers import ResponseHeaders
 from proxy.wire.http.peers import TrustedProxies
+
+if TYPE_CHECKING:
+    from proxy.observe.tracing.trace import Tracing  # with OpenTelemetry, which only traces need
 
 
 @dataclass(slots=True, frozen=True)

@@ -22,7 +22,6 @@ import uvicorn
 from uvicorn import _subprocess
 from uvicorn.supervisors import multiprocess
 
-from proxy.observe.metrics.processes import count_for_itself
 from proxy.offloop import give_back_memory
 
 Preload = Callable[[], None]
@@ -79,9 +78,8 @@ class _Forked(ForkProcess):
 
 
 def _work(config: uvicorn.Config, target: Callable[..., None], sockets: list[socket.socket]) -> None:
-    """The child's life: without the supervisor's handlers and figures, and from there on as in a spawned one."""
+    """The child's life: without the supervisor's handlers, and from there on as in a spawned one."""
     for number in multiprocess.SIGNALS:
         signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, multiprocess.SIGNALS)
-    count_for_itself()
     _subprocess.subprocess_started(config, target, sockets, stdin_fileno=None)

@@ -18,7 +18,6 @@ from proxy.context.faithful import extract_confidence
 from proxy.context.no_answer import no_answer
 from proxy.exchange import Choice, Exchange, Outcome, Verdict
 from proxy.exchange.judgements import faithfulness, share_labelled
-from proxy.grounding.logprobs import by_sentence, of_answer
 from proxy.grounding.quality import refresh
 from proxy.language.json.strings import strings_of
 from proxy.language.text import text_of
@@ -149,7 +148,7 @@ class Confidence(Stage[ConfidenceOptions]):
         exchange.facts.confidence = rated.removesuffix(";underclaimed")
         calibrations = [known for one in found.values() if (known := one.calibration) is not None]
         refresh(exchange, {"calibration": min(calibrations, default=None)})
-        detail = self._detail(exchange, found, rated)
+        detail = self._detail(found, rated)
         self._count(found.values(), rated)
         least = self.options.min_confidence
         weak = {index: one for index, one in found.items() if one.misleads and one.support is not None and one.support < least}
@@ -207,13 +206,13 @@ class Confidence(Stage[ConfidenceOptions]):
 
     # ---- summing up ----
 
-    def _detail(self, exchange: Exchange, found: Mapping[int, Assessed], rated: str) -> dict[str, Any]:
+    def _detail(self, found: Mapping[int, Assessed], rated: str) -> dict[str, Any]:
         detail: dict[str, Any] = {"rating": rated, "min_confidence": self.options.min_confidence}
         choices = []
         for index, one in found.items():
             figures = {"support": one.support, "carried": one.carried, "calibration": one.calibration}
             measured = {name: round(value, 4) for name, value in figures.items() if value is not None}
-            choices.append({"choice": index, "rating": one.rating or "none", **measured, **_logprobs(exchange, index)})
+            choices.append({"choice": index, "rating": one.rating or "none", **measured})
         return {**detail, "choices": choices}
 
     def _count(self, found: Collection[Assessed], rated: str) -> None:
@@ -242,18 +241,3 @@ def _header(found: Sequence[Assessed], *, verified: bool) -> str:
     first = found[0]
     modest = first.rating in ("MEDIUM", "LOW") and first.carried == 1.0 and verified and not first.unchecked
     return f"{first.rating or 'none'}{';underclaimed' if modest else ''}"
-
-
-def _logprobs(exchange: Exchange, index: int) -> dict[str, Any]:
-    """What the upstream's log probabilities say of a choice, as it came; nothing where it gave none."""
-    answer = exchange.upstream_answer
-    tokens = answer.logprobs.get(index, ()) if answer is not None else ()
-    whole = of_answer(tokens)
-    if answer is None or whole is None:
-        return {}
-    said: dict[str, Any] = {"probability": round(whole.probability, 4), "lowest_token": round(whole.lowest, 4)}
-    text = next((choice.text for choice in answer.choices if choice.index == index), "")
-    if sentences := by_sentence(tokens, text):
-        lowest = min(sentences, key=lambda sentence: sentence.probability)
-        said["lowest_sentence"] = {"span": [lowest.start, lowest.end], "probability": round(lowest.probability, 4)}
-    return {"logprobs": said}

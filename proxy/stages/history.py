@@ -28,7 +28,7 @@ from proxy.context.compaction.runs import Run, foldable_runs, recent_messages_st
 from proxy.context.conversation import last_user
 from proxy.context.summaries.summariser import Summariser, SummariserOptions
 from proxy.errors import StoreUnavailable
-from proxy.exchange import Exchange, Facts, ToolCall, Verdict
+from proxy.exchange import Exchange, Facts, Outcome, ToolCall, Verdict
 from proxy.exchange.facts import Distraction
 from proxy.language.amounts import number
 from proxy.language.text import text_of
@@ -43,6 +43,7 @@ _KEEP: Mapping[str, int] = {"note": 0, "warn": 0, "summarize": 5, "sliding_windo
 _SYSTEM = ("system", "developer")
 _HISTORY = ("conversation_history", "current_query", "user_preferences")
 """Components of a counted prompt that are no system message and no tool."""
+_HEADER = "of a history so long that it distracts: MEDIUM or HIGH, and messages=N;tokens=N, as sent upstream"
 _FAR_TOO_MANY = 1.5
 """Times `max_messages` above which a summary is recommended: 30 messages of 20."""
 
@@ -76,7 +77,7 @@ class HistoryOptions(StageOptions, frozen=True, kw_only=True):
     ] = 15000
 
     @property
-    def kept(self) -> int:
+    def recent_messages(self) -> int:
         """How many recent messages stay."""
         return self.keep_recent or _KEEP[self.action]
 
@@ -97,7 +98,7 @@ class Length(Struct, frozen=True):
         window = _KEEP["sliding_window"] < self.messages <= _FAR_TOO_MANY * max_messages
         return "sliding_window" if window else "summarize"
 
-    def said(self, max_messages: int, max_tokens: int) -> str:
+    def limits_reached(self, max_messages: int, max_tokens: int) -> str:
         """Which limits it has reached, for a person."""
         lengths = ((self.messages, max_messages, "messages"), (self.tokens, max_tokens, "tokens"))
         over = [f"{length} of {most} {unit}" for length, most, unit in lengths if length >= most]
@@ -161,13 +162,7 @@ class History(Stage[HistoryOptions]):
     shortens_history = True
     counters = COUNTERS
     panel = HistoryPanel
-    headers = (
-        StageHeader(
-            "distraction",
-            "of a history so long that it distracts: MEDIUM or HIGH, and messages=N;tokens=N, as sent upstream",
-            lambda facts, _: None if facts.distraction is None else facts.distraction.text,
-        ),
-    )
+    headers = (StageHeader("distraction", _HEADER, lambda facts, _: None if facts.distraction is None else facts.distraction.text),)
     measures = True
     reports = ("DISTRACTION",)
     answers = (READ_ARCHIVE,)
@@ -189,17 +184,14 @@ class History(Stage[HistoryOptions]):
             return None
         known = await recalled(exchange, self.ports, late=options.summariser is not None)
         length = await self._length(exchange, known.parts)
-        severity = length.severity(options.max_messages, options.max_tokens)
         done, result = known, "none"
-        if severity and options.action != "warn":
+        if self._severity(length) and options.action != "warn":
             done, result = await self._shorten(exchange, known)
         await self._send(exchange, done)
-        if severity is None:
+        if self._severity(length) is None:
             return Verdict(self.name, "unchecked", detail={"store": known.problem}) if known.problem else None
-        self.ports.counters.count("context.distraction_count")
         after = length if done is known else await self._length(exchange, done.parts)
-        exchange.facts.distraction = Distraction(severity, after.messages, after.tokens)
-        return Verdict(self.name, "warn", code="DISTRACTION", detail=self._detail(severity, length, after, result, done.problem))
+        return self._alert(exchange, "warn", length, after, result, done.problem)
 
     async def on_forward(self, exchange: Exchange) -> Verdict | None:
         """Where it only notes: measure what is sent, once, behind the budget, which has counted it."""
@@ -209,12 +201,7 @@ class History(Stage[HistoryOptions]):
         use = exchange.facts.context
         tokens = sum(use.components.get(name, 0) for name in _HISTORY) if use is not None else 0
         length = Length(len(history), tokens or await token_counter(exchange, self.ports)(history))
-        severity = length.severity(self.options.max_messages, self.options.max_tokens)
-        if severity is None:
-            return None
-        self.ports.counters.count("context.distraction_count")
-        exchange.facts.distraction = Distraction(severity, length.messages, length.tokens)
-        return Verdict(self.name, "unchecked", code="DISTRACTION", detail=self._detail(severity, length, length, "none", ""))
+        return self._alert(exchange, "unchecked", length, length, "none", "") if self._severity(length) else None
 
     async def on_tool_call(self, exchange: Exchange, call: ToolCall) -> str:
         """Read the archive."""
@@ -227,10 +214,10 @@ class History(Stage[HistoryOptions]):
     async def _shorten(self, exchange: Exchange, known: Compacted) -> tuple[Compacted, str]:
         """The conversation shortened, and what was done: the action, or why nothing."""
         options = self.options
-        since = sum(part.start >= known.length for part in known.parts) - options.kept
+        since = sum(part.start >= known.length for part in known.parts) - options.recent_messages
         if known.length and since < options.every:
             return known, "not-yet"
-        end = recent_messages_start(known.parts, options.kept)
+        end = recent_messages_start(known.parts, options.recent_messages)
         runs = foldable_runs(known.parts, end, last_user(exchange.conversation))
         late = LateSummaries(exchange, self.ports)
         try:
@@ -272,15 +259,22 @@ class History(Stage[HistoryOptions]):
         history = [message for message in messages_of(parts) if message.get("role") not in _SYSTEM]
         return Length(len(history), await token_counter(exchange, self.ports)(history))
 
-    def _detail(self, severity: Severity, before: Length, after: Length, result: str, problem: str) -> dict[str, Any]:
-        options = self.options
-        return {
+    def _severity(self, length: Length) -> Severity | None:
+        return length.severity(self.options.max_messages, self.options.max_tokens)
+
+    def _alert(self, exchange: Exchange, outcome: Outcome, before: Length, after: Length, result: str, problem: str) -> Verdict:
+        """That the history was too long `before`, and how long it is `after` what was done."""
+        options, severity = self.options, self._severity(before)
+        self.ports.counters.count("context.distraction_count")
+        if severity is not None:
+            exchange.facts.distraction = Distraction(severity, after.messages, after.tokens)
+        detail = {
             "severity": severity,
             "messages": before.messages,
             "tokens": before.tokens,
             "max_messages": options.max_messages,
             "max_tokens": options.max_tokens,
-            "message": before.said(options.max_messages, options.max_tokens),
+            "message": before.limits_reached(options.max_messages, options.max_tokens),
             "recommended_action": before.recommended(options.max_messages),
             "action": options.action,
             "result": result,
@@ -288,3 +282,4 @@ class History(Stage[HistoryOptions]):
             "tokens_after": after.tokens,
             "store": problem or "ok",
         }
+        return Verdict(self.name, outcome, code="DISTRACTION", detail=detail)

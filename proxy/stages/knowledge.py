@@ -88,6 +88,7 @@ class Knowledge(Stage[KnowledgeOptions]):
             min_support=self.options.min_support,
             min_contradiction=self.options.min_contradiction,
             judge=self.ports.judge.session(exchange, self.name),
+            remember=True,
         )
 
 

@@ -10,13 +10,11 @@ import time
 from collections.abc import Callable
 from typing import Any, get_args
 
-from sqlalchemy import RowMapping, func, select, update
+from sqlalchemy import RowMapping, select, update
 
-from proxy.ports.review import POLICY, ClashRecord, ClashStatus, Decision
-from proxy.store import decisions
-from proxy.store.async_engine import AsyncConnection
+from proxy.ports.review import POLICY, ClashRecord, ClashStatus
 from proxy.store.database import Database
-from proxy.store.paging import page
+from proxy.store.listing import MAX_REASON_CHARS, Listed, add_decisions, decided_before, mark_seen, packed, page, policy_name, unpacked
 from proxy.store.tables import clashes as table
 from proxy.store.tables import clean, key_of
 
@@ -30,15 +28,18 @@ _COLUMNS = [*(table.c[name] for name in ClashRecord.__struct_fields__ if name no
 
 def record_id(client: str, run_id: str, policy: str, pair_hash: str) -> str:
     """``cl_`` and 32 hexadecimal digits; `policy` may be a label."""
-    return "cl_" + key_of(client, run_id, decisions.policy_name(policy), pair_hash)
+    return "cl_" + key_of(client, run_id, policy_name(policy), pair_hash)
 
 
-class DatabaseClashes:
+class DatabaseClashes(Listed[ClashRecord]):
     """Implements `proxy.ports.Clashes`."""
+
+    table, columns, statuses = table, _COLUMNS, get_args(ClashStatus)
 
     def __init__(self, database: Database, *, per_run: int = PER_RUN, clock: Callable[[], float] = time.time) -> None:
         """Of a run with more than `per_run` clashes, `find` gives the newest: it is asked on every turn."""
-        self._database, self._per_run, self._clock = database, per_run, clock
+        super().__init__(database, clock=clock)
+        self._per_run = per_run
 
     async def put(self, record: ClashRecord) -> ClashRecord:
         """Keep `record`, and return what is kept: an earlier one of the same pair comes first. Raises `StoreUnavailable`."""
@@ -46,21 +47,21 @@ class DatabaseClashes:
         insert = self._database.insert(table).values(_row(record, key, now)).on_conflict_do_nothing(index_elements=["id"])
         async with self._database.writing() as connection:
             new = (await connection.execute(insert)).rowcount == 1
-            kept = _record((await connection.execute(select(*_COLUMNS).where(table.c.id == key))).mappings().one())
+            kept = self._made((await connection.execute(select(*_COLUMNS).where(table.c.id == key))).mappings().one())
             if new and kept.status != "open":
                 said = kept.resolution or "dismiss"
-                await decisions.add(connection, [(key, kept.version)], said, now, kept.resolved_by, kept.reason)
+                await add_decisions(connection, [(key, kept.version)], said, now, kept.resolved_by, kept.reason)
         return kept
 
     async def find(self, *, client: str, run_id: str, policy: str) -> list[ClashRecord]:
         """The run's clashes, in the order in which they were put. Raises `StoreUnavailable`."""
-        run = key_of(client, run_id, decisions.policy_name(policy))
+        run = key_of(client, run_id, policy_name(policy))
         now = self._clock()
         async with self._database.transaction() as connection:
             rows, _ = await page(connection, select(*_COLUMNS).where(table.c.run_key == run), table, self._per_run, None)
             if any(row["seen_at"] < now - _ASKED_EVERY_S for row in rows):
-                await decisions.mark_seen(connection, table, table.c.run_key == run, now)
-        return [_record(row) for row in reversed(rows)]
+                await mark_seen(connection, table, table.c.run_key == run, now)
+        return [self._made(row) for row in reversed(rows)]
 
     async def resolve(
         self,
@@ -77,11 +78,11 @@ class DatabaseClashes:
 
         With `client`, only what belongs to it; with `version`, only if the record still has it. Raises `StoreUnavailable`.
         """
-        by, reason, resolution = clean(by), clean(reason, decisions.MAX_REASON_CHARS), clean(resolution)
+        by, reason, resolution = clean(by), clean(reason, MAX_REASON_CHARS), clean(resolution)
         status = {"dismiss": "dismissed", "reopen": "open"}.get(resolution, "resolved")
         said = resolution if status == "resolved" else ""
         async with self._database.writing() as connection:
-            found = await _read(connection, record_id, client, lock=True)
+            found = await self._read(connection, record_id, client=client, lock=True)
             same = found is not None and found.status == status
             if found is None or version not in (None, found.version):
                 return found
@@ -94,49 +95,26 @@ class DatabaseClashes:
             text = merged.encode("utf-8", "surrogatepass")
             change = update(table).where(table.c.id == found.id)
             await connection.execute(change.values(**values, merged=text, resolved_at=None if status == "open" else at, version=number))
-            await decisions.add(connection, [(found.id, number)], resolution, at, by, reason)
-            return await _read(connection, record_id, client)
+            await add_decisions(connection, [(found.id, number)], resolution, at, by, reason)
+            return await self._read(connection, record_id, client=client)
 
     async def get(self, record_id: str) -> ClashRecord | None:
         """The record. Raises `StoreUnavailable`."""
         async with self._database.transaction() as connection:
-            return await _read(connection, record_id, None)
+            return await self._read(connection, record_id)
 
-    async def trail(self, record_id: str) -> list[Decision]:
-        """Its resolutions, the first one first. Raises `StoreUnavailable`."""
-        return await decisions.trail(self._database, record_id)
-
-    async def list(self, limit: int = 20, after: str | None = None, **filters: str | None) -> tuple[list[ClashRecord], bool]:
-        """Newest first, and whether there are more; `filters` are named in `FILTERS`. Raises `StoreUnavailable`."""
-        query = select(*_COLUMNS)
-        for name, wanted in filters.items():
-            if wanted is not None:
-                query = query.where(table.c[name] == clean(decisions.policy_name(wanted) if name == "policy" else wanted))
-        async with self._database.transaction() as connection:
-            rows, more = await page(connection, query, table, limit, None if after is None else clean(after))
-        return [_record(row) for row in rows], more
-
-    async def counts(self) -> dict[str, int]:
-        """How many there are of each status. Raises `StoreUnavailable`."""
-        query = select(table.c.status, func.count()).group_by(table.c.status)
-        async with self._database.transaction() as connection:
-            found = {status: int(count) for status, count in (await connection.execute(query)).all()}
-        return {status: found.get(status, 0) for status in get_args(ClashStatus)}
-
-
-async def _read(connection: AsyncConnection, record_id: str, client: str | None, *, lock: bool = False) -> ClashRecord | None:
-    query = select(*_COLUMNS).where(table.c.id == clean(record_id))
-    if client is not None:
-        query = query.where(table.c.client == clean(client))
-    row = (await connection.execute(query.with_for_update() if lock else query)).mappings().first()
-    return None if row is None else _record(row)
+    def _made(self, row: RowMapping) -> ClashRecord:
+        fields = {name: row[name] for name in ClashRecord.__struct_fields__ if name in row}
+        statements = unpacked(row["statements"])
+        merged = bytes(row["merged"]).decode("utf-8", "surrogatepass")
+        return ClashRecord(**fields | statements | {"options": tuple(statements["options"]), "merged": merged})
 
 
 def _row(record: ClashRecord, key: str, now: float) -> dict[str, Any]:
     resolved = record.status != "open"
     names = ("client", "run_id", "pair_hash", "type", "topic", "strategy", "record_id", "status", "resolution")
-    statements = decisions.packed({name: getattr(record, name) for name in _STATEMENTS})
-    policy = decisions.policy_name(record.policy)
+    statements = packed({name: getattr(record, name) for name in _STATEMENTS})
+    policy = policy_name(record.policy)
     return {name: clean(getattr(record, name)) for name in names} | {
         "id": key,
         "policy": clean(policy),
@@ -147,15 +125,8 @@ def _row(record: ClashRecord, key: str, now: float) -> dict[str, Any]:
         "created_at": now,
         "seen_at": now,
         "resolved_by": (clean(record.resolved_by) or POLICY) if resolved else "",
-        "reason": clean(record.reason, decisions.MAX_REASON_CHARS),
+        "reason": clean(record.reason, MAX_REASON_CHARS),
         "merged": record.merged.encode("utf-8", "surrogatepass"),
         "resolved_at": now if resolved else None,
-        "version": decisions.decided_before(key) + int(resolved),
+        "version": decided_before(key) + int(resolved),
     }
-
-
-def _record(row: RowMapping) -> ClashRecord:
-    fields = {name: row[name] for name in ClashRecord.__struct_fields__ if name in row}
-    statements = decisions.unpacked(row["statements"])
-    merged = bytes(row["merged"]).decode("utf-8", "surrogatepass")
-    return ClashRecord(**fields | statements | {"options": tuple(statements["options"]), "merged": merged})

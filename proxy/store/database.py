@@ -20,10 +20,9 @@ from sqlalchemy import exc as sa_errors
 from sqlalchemy.pool import AsyncAdaptedQueuePool
 
 from proxy.errors import StoreUnavailable
-from proxy.store import sqlite as lite
-from proxy.store.async_engine import AsyncConnection, AsyncEngine, create_async_engine
-from proxy.store.migrate import current_revision, head_revision, upgrade
-from proxy.store.urls import store_url, without_password
+from proxy.store import drivers
+from proxy.store.drivers import AsyncConnection, AsyncEngine, create_async_engine, store_url, without_password
+from proxy.store.schema import HEAD, current_revision, upgrade
 
 log = logging.getLogger(__name__)
 
@@ -60,8 +59,8 @@ class Database:
         """Whether operations are tried at all."""
         self.problem = "not started"
         """Why not, in words for an operator; empty while it is available."""
-        self._path = lite.file_path(self._url) if self.is_sqlite else None
-        self._identity: lite.FileIdentity | None = None
+        self._path = drivers.file_path(self._url) if self.is_sqlite else None
+        self._identity: drivers.FileIdentity | None = None
         self._engine: AsyncEngine | None = None
         self._opening: asyncio.Task[None] | None = None
         self._probing: asyncio.Task[None] | None = None
@@ -159,7 +158,7 @@ class Database:
         """The engine, if the store is available; what goes wrong with it is raised as ours."""
         if not self.available or self._engine is None:
             raise StoreUnavailable(f"the store is not available: {self.problem}")
-        if self._path is not None and lite.file_identity(self._path) != self._identity:
+        if self._path is not None and drivers.file_identity(self._path) != self._identity:
             raise self._lost(f"the file {self._path} is gone or was replaced")
         try:
             async with asyncio.timeout(limit_s):
@@ -215,13 +214,13 @@ class Database:
 
     async def _open(self) -> None:
         if self._path is not None:
-            self._identity = await asyncio.to_thread(lite.prepare_file, self._path, timeout_s=self.timeout_s)
+            self._identity = await asyncio.to_thread(drivers.prepare_file, self._path, timeout_s=self.timeout_s)
         self._engine = self._make_engine()
         async with asyncio.timeout(self.timeout_s), self._engine.connect() as connection:
             current = await connection.run_sync(current_revision)
-        if current is not None and current > head_revision():
-            raise StoreUnavailable(f"its tables are of revision {current}, newer than this groundwire knows ({head_revision()})")
-        if current != head_revision():
+        if current is not None and current > HEAD:
+            raise StoreUnavailable(f"its tables are of revision {current}, newer than this groundwire knows ({HEAD})")
+        if current != HEAD:
             await self._migrate(self._engine)
         async with asyncio.timeout(self.timeout_s), self._engine.begin() as connection:
             await connection.execute(_WRITE_NOTHING)
@@ -230,9 +229,9 @@ class Database:
         started = time.monotonic()
         async with asyncio.timeout(_MIGRATION_TIMEOUT_S), engine.begin() as connection:
             await self._take_migration_lock(connection)
-            if await connection.run_sync(current_revision) != head_revision():  # another worker may have been first
+            if await connection.run_sync(current_revision) != HEAD:  # another worker may have been first
                 await connection.run_sync(upgrade)
-                log.info("store %s: migrated to revision %s in %.1f s", self.name, head_revision(), time.monotonic() - started)
+                log.info("store %s: migrated to revision %s in %.1f s", self.name, HEAD, time.monotonic() - started)
 
     def _make_engine(self) -> AsyncEngine:
         if not self.is_sqlite:
@@ -258,7 +257,7 @@ class Database:
         )
         # SQLite must give up on a lock before we give up on SQLite.
         busy_timeout_ms = int(self.timeout_s * 800)
-        event.listen(engine.sync_engine, "connect", lambda connection, _: lite.set_up_connection(connection, busy_timeout_ms))
+        event.listen(engine.sync_engine, "connect", lambda connection, _: drivers.set_up_connection(connection, busy_timeout_ms))
         event.listen(engine.sync_engine, "invalidate", lambda connection, *_: self._roll_back(connection))
         return engine
 

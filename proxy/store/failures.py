@@ -1,9 +1,11 @@
 """Remembers failures: the `Failures` port, on the database, and the operator's side of it.
 
-A record's id is made of its client, run and fingerprint, and an event's of the record's id, its kind and its cause. Each event leaves one
-row in ``failure_revisions``, which is never changed: with the revision that it made, or empty where it changed nothing (or was about a
-failure that the run did not know). So an event that is told again, by another worker or after a restart, finds its row and does
-nothing, whatever has happened since. `proxy.ports.failure_lifecycle` says what an event makes of a record.
+A row of ``failures`` holds the latest revision of a record as JSON, beside the columns that are looked up; its number makes indexes and
+joins cheap, and says which of two records of one moment was met first. A record's id is made of its client, run and fingerprint, and an
+event's of the record's id, its kind and its cause. Each event leaves one row in ``failure_revisions``, which is never changed: with the
+revision that it made, or empty where it changed nothing (or was about a failure that the run did not know). So an event that comes again,
+from another worker or after a restart, finds its row and does nothing, whatever has happened since. `proxy.ports.failure_lifecycle` says
+what an event makes of a record.
 
 Workers write one after the other: SQLite has one writer, and on PostgreSQL a lock of the run keeps two workers from making a
 record at the same time, and locks of the rows keep the operator and retention away.
@@ -11,30 +13,178 @@ record at the same time, and locks of the rows keep the operator and retention a
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from itertools import zip_longest
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
-from sqlalchemy import TextClause, bindparam, func, select, text, update
+from sqlalchemy import RowMapping, TextClause, bindparam, func, select, text, update
 
 from proxy.ports import FailureEvent, FailureRecord
-from proxy.ports.failure_kinds import Status
+from proxy.ports.failure_kinds import Failure, Status
 from proxy.ports.failure_lifecycle import LATER, advance, first
 from proxy.ports.failures import EventKind
-from proxy.store import failure_rows as rows
-from proxy.store.async_engine import AsyncConnection
-from proxy.store.database import Database, fetch
-from proxy.store.decisions import policy_name
-from proxy.store.failure_rows import FailureRevision, failure_id
-from proxy.store.paging import page
+from proxy.store.database import fetch
+from proxy.store.drivers import AsyncConnection
+from proxy.store.listing import MAX_REASON_CHARS, Listed, packed, page, policy_name, unpacked
 from proxy.store.tables import clean, key_of
 from proxy.store.tables import failure_revisions as events_table
 from proxy.store.tables import failures as table
+
+_decoder = msgspec.json.Decoder(FailureRecord)
+_LOOKED_UP = ("client", "run_id", "policy", "status", "signal_type", "code", "severity", "subject", "fingerprint")
+_REMEMBERED = 4096
+"""Ids of each kind: every turn asks for those of the turns before."""
+_ORDERED = "ORDER BY seen DESC, number DESC LIMIT :most"
+_AMONG_IDS = "SELECT number, 0 AS place, last_seen_at AS seen FROM failures WHERE status = 'active' AND id IN "
+"""An id is made of its client and run."""
+_TIMES = ("created_at", "last_seen_at", "updated_at")
+
+
+class FailureRevision(Struct, frozen=True):
+    """One revision, as the audit lists it."""
+
+    id: str
+    """Its own, for paging."""
+    record: FailureRecord
+    """Whole, as it was then."""
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def failure_id(client: str, run_id: str, fingerprint: str) -> str:
+    """``fl_`` and 32 hexadecimal digits; the policy is not in it, since a run's failures are the run's."""
+    return "fl_" + key_of(client, run_id, fingerprint)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def event_id(failure: str, kind: str, cause: str) -> str:
+    """Of what happened to the record with the id `failure`: the same whenever and by whichever worker it is told."""
+    return f"{failure}:{key_of(kind, cause)}"
+
+
+def cleaned(event: FailureEvent) -> FailureEvent:
+    """`event` with texts as both databases take them."""
+    found = event.failure
+    return replace(
+        event,
+        failure=None if found is None else _cleaned_failure(found),
+        by=clean(event.by),
+        reason=clean(event.reason, MAX_REASON_CHARS),
+    )
+
+
+def _cleaned_failure(failure: Failure) -> Failure:
+    names = ("code", "subject", "fingerprint", "action_key")
+    return replace(failure, **{name: clean(getattr(failure, name)) for name in names})
+
+
+def content_of(record: FailureRecord) -> bytes:
+    """JSON. Raises `StoreRejected`."""
+    return packed(msgspec.structs.asdict(record))
+
+
+def record_of(content: bytes) -> FailureRecord:
+    """What `content_of` was given; lists in the place of tuples inside of its mappings."""
+    try:
+        return _decoder.decode(content)
+    except (msgspec.DecodeError, UnicodeDecodeError):  # a lone surrogate, NaN, or a word of another version
+        fields = unpacked(content)
+        known = {name: fields[name] for name in FailureRecord.__struct_fields__ if name in fields}
+        return FailureRecord(**known | {"context_refs": tuple(fields["context_refs"])})
+
+
+def head_row(record: FailureRecord, content: bytes, client: str, run_id: str) -> dict[str, Any]:
+    """Of ``failures``; `client` and `run_id` are as the caller named them, which the record may hold cut."""
+    texts = {name: getattr(record, name) for name in _LOOKED_UP}
+    times = {name: getattr(record, name) for name in _TIMES}
+    keys = {"id": record.id, "client_key": key_of(client), "run_key": key_of(client, run_id)}
+    return keys | texts | times | {"content": content, "size_bytes": len(content)}
+
+
+def changed_values(record: FailureRecord, content: bytes) -> dict[str, Any]:
+    """What a revision changes in the row of ``failures``."""
+    names = ("status", "severity", "last_seen_at", "updated_at")
+    return {name: getattr(record, name) for name in names} | {"content": content, "size_bytes": len(content)}
+
+
+def event_row(key: str, failure: str, event: FailureEvent, made: FailureRecord | None, content: bytes, now: float) -> dict[str, Any]:
+    """Of ``failure_revisions``; `made` is the revision, if there is one."""
+    return {
+        "id": key,
+        "failure_id": failure,
+        "revision": None if made is None else made.revision,
+        "event": event.kind,
+        "made_by": event.by,
+        "reason": event.reason,
+        "content": content,
+        "size_bytes": len(key) + len(failure) + len(event.by) + len(event.reason) + len(content),
+        "created_at": now if made is None else made.updated_at,
+    }
+
+
+@lru_cache(maxsize=256)
+def seen_query(ids: int, keys: int) -> TextClause:
+    """Of records and of events by their ids those that there are, in one statement so that both are of one moment: ``id``, ``content``.
+
+    Parameters: ``i0``, ``i1``, … of records, ``k0``, ``k1``, … of events, which have no content here.
+    """
+    records, events = (", ".join(f":{name}{i}" for i in range(count)) for name, count in (("i", ids), ("k", keys)))
+    return text(
+        f"SELECT id, content FROM failures WHERE id IN ({records or 'NULL'})"  # noqa: S608 - names of our own
+        f" UNION ALL SELECT id, NULL AS content FROM failure_revisions WHERE id IN ({events or 'NULL'})"
+    )
+
+
+@lru_cache(maxsize=256)
+def relevant_query(owner: str, fingerprints: int, subjects: int, others: bool) -> TextClause:
+    """Active records of one run (`owner` is ``run_key``) or of one client (``client_key``), each once: ``place``, ``number``,
+    ``content``.
+
+    Parameters: ``owner``, ``most``, ``s0``, ``s1``, …, and ``f0``, ``f1``, …: of a run the ids, of a client the fingerprints. A
+    search reads an index and ends after ``most`` entries, so that the cost hardly grows with the number of records.
+    """
+    names = [f":f{i}" for i in range(fingerprints)]
+    if owner == "run_key":
+        searches = [_AMONG_IDS + f"({', '.join(names)})"] if names else []
+    else:
+        searches = [f"{_search(owner, 0)} AND fingerprint = {name} {_ORDERED}" for name in names]
+    searches += _about(owner, [f":s{i}" for i in range(subjects)])
+    if others:
+        searches.append(f"{_search(owner, 2)} {_ORDERED}")
+    each = " UNION ALL ".join(f"SELECT * FROM ({search}) AS q{number}" for number, search in enumerate(searches))  # noqa: S608
+    first = f"SELECT number, MIN(place) AS place, seen FROM ({each}) AS found GROUP BY number, seen"  # noqa: S608
+    chosen = f"SELECT * FROM ({first}) AS ranked ORDER BY place, seen DESC, number DESC LIMIT :most"  # noqa: S608
+    return text(
+        f"SELECT chosen.place, chosen.number, failures.content FROM ({chosen}) AS chosen JOIN failures ON failures.number = chosen.number"  # noqa: S608
+        " ORDER BY chosen.place, chosen.seen DESC, chosen.number DESC"
+    )
+
+
+def _about(owner: str, names: Sequence[str]) -> list[str]:
+    """All subjects in one search: both databases merge what their indexes give in order, and stop after ``most``."""
+    found = " UNION ALL ".join(f"{_search(owner, 1)} AND subject = {name}" for name in names)
+    return [f"{found} {_ORDERED}"] if names else []
+
+
+def _search(owner: str, place: int) -> str:
+    """Its beginning, with what every search asks for."""
+    return f"SELECT number, {place} AS place, last_seen_at AS seen FROM failures WHERE {owner} = :owner AND status = 'active'"  # noqa: S608
+
+
+def named(**lists: Sequence[str]) -> dict[str, str]:
+    """Parameters: ``i=["a", "b"]`` are ``i0`` and ``i1``."""
+    return {f"{name}{number}": value for name, values in lists.items() for number, value in enumerate(values)}
+
+
+def parts_of(values: Sequence[str], size: int) -> list[list[str]]:
+    """Without doubles, in lists of at most `size`; one empty list where there are none."""
+    once = list(dict.fromkeys(values))
+    return [once[start : start + size] for start in range(0, len(once), size)] or [[]]
+
 
 FILTERS = ("run_id", "client", "policy", "status", "signal_type", "code", "severity", "subject")
 SAID: dict[Status, EventKind] = {"resolved": "resolved", "superseded": "superseded", "active": "reopened"}
@@ -62,11 +212,10 @@ class _Scene(Struct, frozen=True):
     now: float
 
 
-class DatabaseFailures:
+class DatabaseFailures(Listed[FailureRecord]):
     """Implements `proxy.ports.Failures`."""
 
-    def __init__(self, database: Database, *, clock: Callable[[], float] = time.time) -> None:
-        self._database, self._clock = database, clock
+    table, columns = table, (table.c.content,)
 
     async def apply(
         self, events: Sequence[FailureEvent], *, client: str, run_id: str, policy: str, step_id: str, record_id: str
@@ -78,7 +227,7 @@ class DatabaseFailures:
         told: dict[str, tuple[str, FailureEvent]] = {}
         for event in events:
             failure = failure_id(client, run_id, event.fingerprint)
-            told.setdefault(rows.event_id(failure, event.kind, event.cause), (failure, event))
+            told.setdefault(event_id(failure, event.kind, event.cause), (failure, event))
         if not told:
             return []
         ids = list(dict.fromkeys(failure for failure, _ in told.values()))
@@ -101,15 +250,15 @@ class DatabaseFailures:
         matches = [clean(name) if run_id is None else failure_id(client, run_id, name) for name in fingerprints]
         owner = ("client_key", key_of(client)) if run_id is None else ("run_key", key_of(client, run_id))
         parts = zip_longest(
-            rows.parts_of(matches, _SEARCHES_A_QUERY),
-            rows.parts_of([clean(subject) for subject in subjects], _SEARCHES_A_QUERY),
+            parts_of(matches, _SEARCHES_A_QUERY),
+            parts_of([clean(subject) for subject in subjects], _SEARCHES_A_QUERY),
             fillvalue=list[str](),
         )
         found: list[tuple[int, int, FailureRecord]] = []
         for number, (matched, about) in enumerate(parts):
-            query = rows.relevant_query(owner[0], len(matched), len(about), number == 0)
-            answer = await self._database.read(query, {"owner": owner[1], "most": limit, **rows.named(f=matched, s=about)})
-            found += [(place, met, rows.record_of(content)) for place, met, content in answer]
+            query = relevant_query(owner[0], len(matched), len(about), number == 0)
+            answer = await self._database.read(query, {"owner": owner[1], "most": limit, **named(f=matched, s=about)})
+            found += [(place, met, record_of(content)) for place, met, content in answer]
         if number:
             found.sort(key=lambda one: (one[0], -one[2].last_seen_at, -one[1]))
         once: dict[str, FailureRecord] = {}
@@ -133,26 +282,19 @@ class DatabaseFailures:
 
     async def get(self, failure: str) -> FailureRecord | None:
         """The record with this id. Raises `StoreUnavailable`."""
-        records, _ = await _seen(self._database.read, [clean(failure)], [])
-        return records.get(clean(failure))
+        async with self._database.transaction() as connection:
+            return await self._read(connection, failure)
 
     async def revisions(self, failure: str, limit: int = 20, after: str | None = None) -> tuple[list[FailureRevision], bool]:
         """Its revisions, the latest first, and whether there are more. Raises `StoreUnavailable`."""
         query = select(events_table.c.id, events_table.c.content)
         query = query.where(events_table.c.failure_id == clean(failure), events_table.c.revision.is_not(None))
         async with self._database.transaction() as connection:
-            found, more = await page(connection, query, events_table, limit, None if after is None else clean(after))
-        return [FailureRevision(row["id"], rows.record_of(row["content"])) for row in found], more
+            found, more = await page(connection, query, events_table, limit, after)
+        return [FailureRevision(row["id"], record_of(row["content"])) for row in found], more
 
-    async def list(self, limit: int = 20, after: str | None = None, **filters: str | None) -> tuple[list[FailureRecord], bool]:
-        """Newest first, and whether there are more; `filters` are named in `FILTERS`. Raises `StoreUnavailable`."""
-        query = select(table.c.content)
-        for name, wanted in filters.items():
-            if wanted is not None:
-                query = query.where(table.c[name] == clean(policy_name(wanted) if name == "policy" else wanted))
-        async with self._database.transaction() as connection:
-            found, more = await page(connection, query, table, limit, None if after is None else clean(after))
-        return [rows.record_of(row["content"]) for row in found], more
+    def _made(self, row: RowMapping) -> FailureRecord:
+        return record_of(row["content"])
 
     async def _say(self, failure: str, kind: EventKind, by: str, reason: str, cause: str) -> FailureRecord | None:
         failure, now = clean(failure), self._clock()
@@ -164,7 +306,7 @@ class DatabaseFailures:
             if record is None:
                 return None
             event = FailureEvent(kind=kind, fingerprint=record.fingerprint, cause=cause or uuid.uuid4().hex, by=by, reason=reason)
-            key = rows.event_id(failure, event.kind, event.cause)
+            key = event_id(failure, event.kind, event.cause)
             if not (await _seen(read, [], [key]))[1]:
                 scene = _Scene(record.client, record.run_id, record.policy, record.last_seen_step_id, record.record_id, now)
                 await _write(connection, records, {key: (failure, event)}, scene)
@@ -176,7 +318,7 @@ class DatabaseFailures:
             return
         if run_key is not None:
             await connection.execute(_LOCK_RUN, {"key": int.from_bytes(bytes.fromhex(run_key)[:8], "big", signed=True)})
-        for part in rows.parts_of(sorted(ids), _KEYS_A_QUERY):
+        for part in parts_of(sorted(ids), _KEYS_A_QUERY):
             await connection.execute(select(table.c.id).where(table.c.id.in_(part)).order_by(table.c.id).with_for_update())
 
 
@@ -184,13 +326,13 @@ async def _seen(read: _Read, ids: Sequence[str], keys: Sequence[str]) -> tuple[d
     """Of these, the records that there are and the events that are known."""
     records: dict[str, FailureRecord] = {}
     known: set[str] = set()
-    for some, others in zip_longest(rows.parts_of(ids, _KEYS_A_QUERY), rows.parts_of(keys, _KEYS_A_QUERY), fillvalue=list[str]()):
-        query = rows.seen_query(len(some), len(others))
-        for key, content in await read(query, rows.named(i=some, k=others)):
+    for some, others in zip_longest(parts_of(ids, _KEYS_A_QUERY), parts_of(keys, _KEYS_A_QUERY), fillvalue=list[str]()):
+        query = seen_query(len(some), len(others))
+        for key, content in await read(query, named(i=some, k=others)):
             if content is None:
                 known.add(key)
             else:
-                records[key] = rows.record_of(content)
+                records[key] = record_of(content)
     return records, known
 
 
@@ -203,16 +345,16 @@ async def _write(
     contents: dict[str, bytes] = {}
     happened, began = [], scene.now
     for number, (key, (failure, event)) in enumerate(new.items()):
-        told, scene = rows.cleaned(event), replace(scene, now=began + number * LATER)
+        told, scene = cleaned(event), replace(scene, now=began + number * LATER)
         made = _made(records.get(failure), told, failure, scene, last.get(failure, 0))
-        content = b"" if made is None else rows.content_of(made)
-        happened.append(rows.event_row(key, failure, told, made, content, scene.now))
+        content = b"" if made is None else content_of(made)
+        happened.append(event_row(key, failure, told, made, content, scene.now))
         if made is not None:
-            records[failure], contents[failure] = rows.record_of(content), content
+            records[failure], contents[failure] = record_of(content), content
     if happened:
         await connection.execute(_ADD_EVENT, happened)
-    added = [rows.head_row(records[key], content, scene.client, scene.run_id) for key, content in contents.items() if key not in there]
-    changed = [{"key": key, **rows.changed_values(records[key], content)} for key, content in contents.items() if key in there]
+    added = [head_row(records[key], content, scene.client, scene.run_id) for key, content in contents.items() if key not in there]
+    changed = [{"key": key, **changed_values(records[key], content)} for key, content in contents.items() if key in there]
     if added:
         await connection.execute(_ADD, added)
     if changed:
@@ -234,7 +376,7 @@ async def _last_revisions(connection: AsyncConnection, ids: set[str]) -> dict[st
     """The number of the last revision that the audit has of each, where it has one."""
     found: dict[str, int] = {}
     revision = events_table.c.revision
-    for part in rows.parts_of(sorted(ids), _KEYS_A_QUERY):
+    for part in parts_of(sorted(ids), _KEYS_A_QUERY):
         query = select(events_table.c.failure_id, func.max(revision)).where(events_table.c.failure_id.in_(part), revision.is_not(None))
         if part:
             found |= {row[0]: row[1] for row in (await connection.execute(query.group_by(events_table.c.failure_id))).all()}

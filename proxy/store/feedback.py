@@ -6,16 +6,13 @@ its own.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from msgspec import Struct
 from sqlalchemy import RowMapping, select
 
-from proxy.store import decisions
-from proxy.store.database import Database
-from proxy.store.paging import page
+from proxy.store.listing import MAX_REASON_CHARS, Listed, packed, unpacked
 from proxy.store.tables import clean, key_of
 from proxy.store.tables import feedback as table
 
@@ -51,19 +48,18 @@ class Feedback(Struct, frozen=True, kw_only=True):
 _COLUMNS = [table.c[name] for name in Feedback.__struct_fields__]
 
 
-class DatabaseFeedback:
+class DatabaseFeedback(Listed[Feedback]):
     """Keeps it."""
 
-    def __init__(self, database: Database, *, clock: Callable[[], float] = time.time) -> None:
-        self._database, self._clock = database, clock
+    table, columns, keeps_labels = table, _COLUMNS, True
 
     async def put(self, entry: Feedback) -> Feedback:
         """Keep it in place of an earlier one on the same finding, and return what is kept. Raises `StoreUnavailable`."""
         key = "fb_" + key_of(entry.record_id, entry.stage, entry.place)
-        content = decisions.packed(entry.content)
+        content = packed(entry.content)
         row = {name: clean(getattr(entry, name)) for name in _TEXTS} | {
             "id": key,
-            "note": clean(entry.note, decisions.MAX_REASON_CHARS),
+            "note": clean(entry.note, MAX_REASON_CHARS),
             "content": content,
             "size_bytes": len(content) + len(entry.note),
             "created_at": self._clock(),
@@ -72,25 +68,14 @@ class DatabaseFeedback:
         changed = {name: insert.excluded[name] for name in row if name != "id"}
         async with self._database.writing() as connection:
             await connection.execute(insert.on_conflict_do_update(index_elements=["id"], set_=changed))
-            return _entry((await connection.execute(select(*_COLUMNS).where(table.c.id == key))).mappings().one())
+            return self._made((await connection.execute(select(*_COLUMNS).where(table.c.id == key))).mappings().one())
 
     async def of_record(self, record_id: str) -> dict[tuple[str, str], Feedback]:
         """What was said of an exchange, by stage and place. Raises `StoreUnavailable`."""
         query = select(*_COLUMNS).where(table.c.record_id == clean(record_id))
         async with self._database.transaction() as connection:
             rows = (await connection.execute(query)).mappings().all()
-        return {(found.stage, found.place): found for found in map(_entry, rows)}
+        return {(found.stage, found.place): found for found in map(self._made, rows)}
 
-    async def list(self, limit: int = 20, after: str | None = None, **filters: str | None) -> tuple[list[Feedback], bool]:
-        """Newest first, and whether there are more; `filters` are named in `FILTERS`. Raises `StoreUnavailable`."""
-        query = select(*_COLUMNS)
-        for name, wanted in filters.items():
-            if wanted is not None:
-                query = query.where(table.c[name] == clean(wanted))
-        async with self._database.transaction() as connection:
-            rows, more = await page(connection, query, table, limit, None if after is None else clean(after))
-        return [_entry(row) for row in rows], more
-
-
-def _entry(row: RowMapping) -> Feedback:
-    return Feedback(**{**row, "content": decisions.unpacked(row["content"])})
+    def _made(self, row: RowMapping) -> Feedback:
+        return Feedback(**{**row, "content": unpacked(row["content"])})

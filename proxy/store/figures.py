@@ -11,17 +11,18 @@ from __future__ import annotations
 import asyncio
 import math
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence, Set
 from copy import deepcopy
+from typing import Any
 
 from msgspec import Struct
-from sqlalchemy import case, func, select
+from sqlalchemy import Table, and_, case, func, or_, select
 
 from proxy.ports.panels import Bucket, StagePanel, raise_count
 from proxy.store.database import Database
 from proxy.store.record_sums import AT_ONCE, MAX_CODES, TIMEOUT_S, Grid, RecordSums
 from proxy.store.rollups import LEVELS_S, Rollups, Row, unpacked
-from proxy.store.tables import clashes, feedback, quarantine
+from proxy.store.tables import clashes, clean, failures, feedback, quarantine, records
 
 MAX_BUCKETS = 1000
 MAX_DETAILS = 200_000
@@ -46,9 +47,10 @@ def total(buckets: Iterable[Bucket]) -> Bucket | None:
 def add_up(whole: Bucket, part: Bucket) -> None:
     """Add everything that is counted."""
     _add_fields(whole, part, Bucket.__struct_fields__[2:])
-    while len(whole.warnings) > MAX_CODES + 1:
-        rarest = min((code for code in whole.warnings if code != "other"), key=lambda code: (whole.warnings[code], code))
-        raise_count(whole.warnings, "other", whole.warnings.pop(rarest))
+    for counts in (whole.warnings, whole.reasons):
+        while len(counts) > MAX_CODES + 1:
+            _, rarest = min((number, code) for code, number in counts.items() if code != "other")
+            raise_count(counts, "other", counts.pop(rarest))
 
 
 def _add_fields(whole: Struct, part: Struct, names: Iterable[str]) -> None:
@@ -74,10 +76,14 @@ class DatabaseFigures:
         *,
         max_details: int = MAX_DETAILS,
         at_once: int = AT_ONCE,
+        route: str | None = None,
     ) -> None:
-        """`panels` are those of the stages; `at_once` is how many exchanges a query may go through."""
-        self._database, self._max_details = database, max_details
-        self.rollups, self._records = Rollups(database, panels), RecordSums(database, panels, at_once=at_once)
+        """`panels` are those of the stages; `at_once` is how many exchanges a query may go through.
+
+        Of a `route`, named by its prefix, no sums are kept: everything is read from its records.
+        """
+        self._database, self._max_details, self._route = database, max_details, route
+        self.rollups, self._records = Rollups(database, panels), RecordSums(database, panels, at_once=at_once, route=route)
         self._lock = asyncio.Lock()
 
     async def between(self, since: float, until: float, bucket_s: int) -> list[Bucket]:
@@ -99,6 +105,38 @@ class DatabaseFigures:
             await self._reviewed(made, Grid(float(first), bucket_s), until)
         return list(made.values())
 
+    async def whole(self, since: float, until: float) -> Bucket:
+        """All of a time as one bucket, every detail read. Raises `StoreUnavailable`."""
+        grid = Grid(since, max(1, math.ceil(until - since)))
+        made = await self._added(grid, 1, until, None)
+        await self._reviewed(made, grid, until)
+        return made[since]
+
+    async def troubled_runs(self, since: float, until: float, most: int = 10) -> list[dict[str, Any]]:
+        """The runs with most exchanges that failed or were refused, and then with most that were warned of. Raises `StoreUnavailable`."""
+        c = records.c
+        failed = or_(c.outcome.in_(("block", "error", "upstream_error")), c.status >= 500)
+        counts = [func.sum(case((which, 1), else_=0)) for which in (failed, and_(c.outcome == "warn", c.status < 500))]
+        query = select(c.run_id, *counts).where(*self._records.within(since, until), c.run_id != "", or_(failed, c.outcome == "warn"))
+        query = query.group_by(c.run_id).order_by(counts[0].desc(), counts[1].desc(), c.run_id).limit(most)
+        return [dict(zip(("run_id", "failed", "warned"), row, strict=True)) for row in await self._rows(query)]
+
+    async def held_back(self, since: float, until: float, most: int = 10) -> list[dict[str, Any]]:
+        """The newest exchanges that a policy in shadow mode would have refused. Raises `StoreUnavailable`."""
+        names = ("id", "created_at", "model", "reason")
+        query = select(*(records.c[name] for name in names)).where(*self._records.within(since, until), records.c.would == "block")
+        rows = await self._rows(query.order_by(records.c.created_at.desc(), records.c.id.desc()).limit(most))
+        return [dict(zip(names, row, strict=True)) for row in rows]
+
+    async def newest(self) -> float | None:
+        """When the last exchange came; None where there is none. Raises `StoreUnavailable`."""
+        rows = await self._rows(select(func.max(records.c.created_at)).where(*self._records.within(0.0, math.inf)))
+        return None if rows[0][0] is None else float(rows[0][0])
+
+    async def _rows(self, query: Any) -> Sequence[Any]:
+        async with self._database.transaction(TIMEOUT_S) as connection:
+            return list((await connection.execute(query)).all())
+
     async def sums(self, start: int, seconds: int) -> Bucket:
         """What is kept of a time, as one bucket: only of sums that know all panels, and of all records. Raises `StoreUnavailable`."""
         grid = Grid(float(start), seconds)
@@ -109,7 +147,7 @@ class DatabaseFigures:
         made = {start: Bucket(start=start, seconds=grid.bucket_s) for start in map(grid.start, range(number))}
         gaps = [(start, min(start + grid.bucket_s, until)) for start in made]
         known_from = await self.rollups.complete_from()
-        for level_s in LEVELS_S:
+        for level_s in LEVELS_S if self._route is None else ():
             gaps = await self._from_rows(made, grid, gaps, level_s, known_from, whole=most_details is None)
         left = most_details if most_details is not None else 10**12
         for since, end in reversed(_joined(gaps)):
@@ -121,8 +159,8 @@ class DatabaseFigures:
     ) -> list[Span]:
         """Add the rows of a level that lie in the gaps, each of which is within one bucket; returns what is missing still."""
         rows: dict[int, Row] = {}
-        for since, until in _near([inner for gap in gaps if (inner := _inside(gap, level_s))], _FAR * level_s):
-            rows |= {row.start: row for row in await self.rollups.between(level_s, since, until)}
+        for since, until in _joined([inner for gap in gaps if (inner := _inside(gap, level_s))], _FAR * level_s):
+            rows |= {row.start: row for row in await self.rollups.between(level_s, int(since), int(until))}
         starts, missing = sorted(rows), list[Span]()
         for gap in gaps:
             inner = _inside(gap, level_s)
@@ -137,38 +175,34 @@ class DatabaseFigures:
         return missing
 
     async def _reviewed(self, made: Mapping[float, Bucket], grid: Grid, until: float) -> None:
-        """Add clashes, quarantined pieces and what people said of findings, as they stand now."""
-        q, c, f, since = quarantine.c, clashes.c, feedback.c, grid.origin
-        at_q, at_c, at_f = (grid.index(table.c.created_at, self._database.is_sqlite) for table in (quarantine, clashes, feedback))
+        """Add clashes, quarantined pieces, failures of runs and what people said of findings, as they stand now."""
+        q, c, f = quarantine.c, clashes.c, feedback.c
         by_policy = case((c.resolved_by == "policy", 1), else_=0)
-        pieces = (
-            select(at_q, q.type, q.status, func.count()).where(q.created_at >= since, q.created_at < until).group_by(at_q, q.type, q.status)
-        )
-        found = (
-            select(at_c, c.type, c.strategy, c.status, by_policy, func.count())
-            .where(c.created_at >= since, c.created_at < until)
-            .group_by(at_c, c.type, c.strategy, c.status, by_policy)
-        )
-        words = (
-            select(at_f, f.stage, f.said, func.count()).where(f.created_at >= since, f.created_at < until).group_by(at_f, f.stage, f.said)
-        )
-        async with self._database.transaction(TIMEOUT_S) as connection:
-            quarantined = (await connection.execute(pieces)).all()
-            clashed = (await connection.execute(found)).all()
-            spoken = (await connection.execute(words)).all()
-        for index, stage, word, number in spoken:
-            raise_count(made[grid.start(index)].feedback, f"{stage}:{word}", int(number))
-        for index, kind, status, number in quarantined:
-            bucket = made[grid.start(index)]
-            raise_count(bucket.quarantined, kind, int(number))
-            raise_count(bucket.quarantine, status, int(number))
-        for index, kind, strategy, status, policy, number in clashed:
-            bucket = made[grid.start(index)]
-            raise_count(bucket.clashes, kind, int(number))
+        async for bucket, kind, status, number in self._decided(made, grid, until, quarantine, q.type, q.status):
+            raise_count(bucket.quarantined, kind, number)
+            raise_count(bucket.quarantine, status, number)
+        async for bucket, kind, strategy, status, policy, number in self._decided(
+            made, grid, until, clashes, c.type, c.strategy, c.status, by_policy
+        ):
+            raise_count(bucket.clashes, kind, number)
             if policy and status == "resolved":
-                raise_count(bucket.clash_strategies, strategy, int(number))
+                raise_count(bucket.clash_strategies, strategy, number)
             if status == "open":
-                bucket.clashes_open += int(number)
+                bucket.clashes_open += number
+        async for bucket, stage, word, number in self._decided(made, grid, until, feedback, f.stage, f.said):
+            raise_count(bucket.feedback, f"{stage}:{word}", number)
+        async for bucket, signal, status, number in self._decided(made, grid, until, failures, failures.c.signal_type, failures.c.status):
+            raise_count(bucket.failures, f"{signal}:{status}", number)
+
+    async def _decided(self, made: Mapping[float, Bucket], grid: Grid, until: float, table: Table, *columns: Any) -> AsyncIterator[Any]:
+        """A table's rows by these columns, counted, each behind its bucket. What belongs to a route is what an exchange of it has made."""
+        at = grid.index(table.c.created_at, self._database.is_sqlite)
+        query = select(at, *columns, func.count()).where(table.c.created_at >= grid.origin, table.c.created_at < until)
+        if self._route is not None:
+            made_by = records.c.run_id == table.c.run_id if table is failures else records.c.id == table.c.record_id
+            query = query.where(select(records.c.id).where(made_by, records.c.route == clean(self._route)).exists())
+        for index, *values, number in await self._rows(query.group_by(at, *columns)):
+            yield made[grid.start(index)], *values, int(number)
 
 
 def _inside(gap: Span, level_s: int) -> tuple[int, int] | None:
@@ -190,23 +224,13 @@ def _rest(gap: Span, inner: tuple[int, int], there: Set[int], good: Set[int], le
     return _joined(missing)
 
 
-def _joined(spans: Iterable[Span]) -> list[Span]:
-    """Spans in order, those that touch each other as one, without empty ones."""
+def _joined(spans: Iterable[Span], apart_s: float = 0.0) -> list[Span]:
+    """Spans in order, those that touch each other or are not so far apart as one, without empty ones."""
     found: list[Span] = []
     for since, until in spans:
         if until <= since:
             continue
-        if found and found[-1][1] == since:
-            since = found.pop()[0]
-        found.append((since, until))
-    return found
-
-
-def _near(spans: Sequence[tuple[int, int]], far_s: int) -> list[tuple[int, int]]:
-    """Spans in order, those that are not far from each other as one."""
-    found: list[tuple[int, int]] = []
-    for since, until in spans:
-        if found and since - found[-1][1] < far_s:
+        if found and since - found[-1][1] <= apart_s:
             since = found.pop()[0]
         found.append((since, until))
     return found

@@ -10,20 +10,17 @@ Items that nobody has decided are not deleted for their age (see `proxy.store.re
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any, get_args
 
 import msgspec
-from sqlalchemy import Column, ColumnElement, RowMapping, Select, TextClause, and_, func, or_, select, text, update
+from sqlalchemy import ColumnElement, RowMapping, Select, TextClause, and_, func, or_, select, text, update
 
 from proxy.errors import Conflict
-from proxy.ports.review import POLICY, Decision, QuarantineItem, QuarantineStatus, Scope
-from proxy.store import decisions
-from proxy.store.async_engine import AsyncConnection
-from proxy.store.database import Database
-from proxy.store.paging import page
+from proxy.ports.review import POLICY, QuarantineItem, QuarantineStatus, Scope
+from proxy.store.drivers import AsyncConnection
+from proxy.store.listing import MAX_REASON_CHARS, Listed, add_decisions, decided_before, mark_seen, packed, policy_name, unpacked
 from proxy.store.tables import clean, key_of, keys_of
 from proxy.store.tables import decisions as trail_table
 from proxy.store.tables import quarantine as table
@@ -43,14 +40,13 @@ FILTERS = ("status", "run_id", "client", "policy", "type")
 
 def item_id(client: str, run_id: str, policy: str, content_hash: str) -> str:
     """``qr_`` and 32 hexadecimal digits; `policy` may be a label."""
-    return "qr_" + key_of(client, run_id, decisions.policy_name(policy), content_hash)
+    return "qr_" + key_of(client, run_id, policy_name(policy), content_hash)
 
 
-class DatabaseQuarantine:
-    """Implements `proxy.ports.Quarantine`."""
+class DatabaseQuarantine(Listed[QuarantineItem]):
+    """Implements `proxy.ports.Quarantine`; its lists and findings are without contents."""
 
-    def __init__(self, database: Database, *, clock: Callable[[], float] = time.time) -> None:
-        self._database, self._clock = database, clock
+    table, columns, statuses = table, _LISTED, get_args(QuarantineStatus)
 
     async def put(self, item: QuarantineItem) -> QuarantineItem:
         """Keep `item`, and return what is kept, decided or not; the first one is kept as it was. Raises `StoreUnavailable`."""
@@ -61,22 +57,22 @@ class DatabaseQuarantine:
             if not new:
                 again = update(table).where(table.c.id == key, table.c.seen_at < now - _PUT_EVERY_S)
                 await connection.execute(again.values(seen_at=now, seen_count=table.c.seen_count + 1))
-            kept = _item((await connection.execute(select(*_FIELDS).where(table.c.id == key))).mappings().one())
+            kept = self._made((await connection.execute(select(*_FIELDS).where(table.c.id == key))).mappings().one())
             if new and kept.decided_at is not None:
-                await decisions.add(connection, [(key, kept.version)], kept.status, kept.decided_at, kept.decided_by, kept.decision_reason)
+                await add_decisions(connection, [(key, kept.version)], kept.status, kept.decided_at, kept.decided_by, kept.decision_reason)
             shared = (await connection.execute(_decided_for_all([_client_key(item)]))).mappings().first()
-            return kept if shared is None else await _follow(connection, kept, _item(shared))
+            return kept if shared is None else await self._follow(connection, kept, self._made(shared))
 
     async def find(self, hashes: Sequence[str], *, client: str, run_id: str, policy: str) -> dict[str, QuarantineItem]:
         """What is known of these contents, by hash and without the bytes. Raises `StoreUnavailable`."""
         found: dict[str, QuarantineItem] = {}
         wanted = list(dict.fromkeys(hashes))
-        if not await self._holds(wanted, client, run_id, decisions.policy_name(policy)):
+        if not await self._holds(wanted, client, run_id, policy_name(policy)):
             return found
         async with self._database.transaction() as connection:
             for start in range(0, len(wanted), _HASHES_A_QUERY):
                 some = wanted[start : start + _HASHES_A_QUERY]
-                found |= await self._find(connection, some, client, run_id, decisions.policy_name(policy))
+                found |= await self._find(connection, some, client, run_id, policy_name(policy))
             await self._mark(connection, found.values())
         return found
 
@@ -88,12 +84,12 @@ class DatabaseQuarantine:
         The very decision that the item has already changes nothing. Another one counts from now on, and both stay in the trail; with
         `version` only if the item still has it, else `Conflict` is raised.
         """
-        by, reason = clean(by), clean(reason, decisions.MAX_REASON_CHARS)
+        by, reason = clean(by), clean(reason, MAX_REASON_CHARS)
         async with self._database.writing() as connection:
             same_content = select(table.c.client_key).where(table.c.id == clean(item_id)).scalar_subquery()
             lock = select(table.c.id, table.c.client_key, table.c.decided_at).where(table.c.client_key == same_content)
             rows = (await connection.execute(lock.order_by(table.c.id).with_for_update())).all()
-            item = await _read(connection, item_id)
+            item = await self._read(connection, item_id)
             if item is None or (item.status, item.decided_by, item.decision_reason, item.scope) == (status, by, reason, scope):
                 return item
             if version is not None and version != item.version:
@@ -103,33 +99,12 @@ class DatabaseQuarantine:
             at = max([self._clock(), *(row.decided_at + _DECIDED_LATER_S for row in rows if row.decided_at is not None)])
             ids = [row.id for row in rows] if scope == "client" else [item.id]
             await _decide(connection, ids, rows[0].client_key, status, at, by, reason, scope)
-            return await _read(connection, item_id)
+            return await self._read(connection, item_id)
 
     async def get(self, item_id: str, *, content: bool = True) -> QuarantineItem | None:
         """The item, with its bytes if asked for. Raises `StoreUnavailable`."""
         async with self._database.transaction() as connection:
-            return await _read(connection, item_id, _FIELDS if content else _LISTED)
-
-    async def trail(self, item_id: str) -> list[Decision]:
-        """Its decisions, the first one first. Raises `StoreUnavailable`."""
-        return await decisions.trail(self._database, item_id)
-
-    async def list(self, limit: int = 20, after: str | None = None, **filters: str | None) -> tuple[list[QuarantineItem], bool]:
-        """Newest first, without contents, and whether there are more; `filters` are named in `FILTERS`. Raises `StoreUnavailable`."""
-        query = select(*_LISTED)
-        for name, wanted in filters.items():
-            if wanted is not None:
-                query = query.where(table.c[name] == clean(decisions.policy_name(wanted) if name == "policy" else wanted))
-        async with self._database.transaction() as connection:
-            rows, more = await page(connection, query, table, limit, None if after is None else clean(after))
-        return [_item(row) for row in rows], more
-
-    async def counts(self) -> dict[str, int]:
-        """How many items there are of each status. Raises `StoreUnavailable`."""
-        query = select(table.c.status, func.count()).group_by(table.c.status)
-        async with self._database.transaction() as connection:
-            found = {status: int(count) for status, count in (await connection.execute(query)).all()}
-        return {status: found.get(status, 0) for status in get_args(QuarantineStatus)}
+            return await self._read(connection, item_id, _FIELDS if content else _LISTED)
 
     async def _holds(self, hashes: Sequence[str], client: str, run_id: str, policy: str) -> bool:
         """Whether anything is known of one of these: mostly not, and that takes one trip to the database."""
@@ -148,17 +123,31 @@ class DatabaseQuarantine:
         own = {item_id(client, run_id, policy, hash_): hash_ for hash_ in hashes}
         others = {key_of(client, policy, hash_): hash_ for hash_ in hashes}
         rows = (await connection.execute(select(*_LISTED).where(table.c.id.in_(own)))).mappings()
-        found = {own[row["id"]]: _item(row) for row in rows}
+        found = {own[row["id"]]: self._made(row) for row in rows}
         for row in (await connection.execute(_decided_for_all(list(others)))).mappings().all():
-            hash_, shared = others[row["client_key"]], _item(row)
-            found[hash_] = await _follow(connection, found[hash_], shared) if hash_ in found else shared
+            hash_, shared = others[row["client_key"]], self._made(row)
+            found[hash_] = await self._follow(connection, found[hash_], shared) if hash_ in found else shared
         return found
 
     async def _mark(self, connection: AsyncConnection, items: Iterable[QuarantineItem]) -> None:
         now = self._clock()
         due = sorted(item.id for item in items if item.seen_at < now - _ASKED_EVERY_S)
         if due:
-            await decisions.mark_seen(connection, table, table.c.id.in_(due), now)
+            await mark_seen(connection, table, table.c.id.in_(due), now)
+
+    async def _follow(self, connection: AsyncConnection, own: QuarantineItem, shared: QuarantineItem) -> QuarantineItem:
+        """`own`, decided as `shared` if that is what counts: an item can be put just while the others are decided."""
+        if shared.decided_at is None or _rank(shared) <= _rank(own):
+            return own
+        older = or_(table.c.decided_at.is_(None), table.c.decided_at < shared.decided_at, table.c.decided_by == POLICY)
+        by, reason = shared.decided_by, shared.decision_reason
+        await _decide(connection, [own.id], _client_key(own), shared.status, shared.decided_at, by, reason, shared.scope, older)
+        now = await self._read(connection, own.id)
+        return own if now is None else msgspec.structs.replace(now, content=own.content)
+
+    def _made(self, row: RowMapping) -> QuarantineItem:
+        fields = {name: row[name] for name in QuarantineItem.__struct_fields__ if name in row}
+        return QuarantineItem(**fields | {"detail": unpacked(row["detail"])})
 
 
 @lru_cache(maxsize=64)
@@ -168,11 +157,6 @@ def _known_query(count: int) -> TextClause:
     items = f"SELECT 1 FROM {table.name} WHERE id IN ({ids})"  # noqa: S608 - no text of anybody's
     rulings = f"SELECT 1 FROM {trail_table.name} WHERE scope = 'client' AND client_key IN ({contents})"  # noqa: S608
     return text(f"{items} UNION ALL {rulings} LIMIT 1")
-
-
-async def _read(connection: AsyncConnection, item_id: str, fields: Sequence[Column[Any]] = _LISTED) -> QuarantineItem | None:
-    row = (await connection.execute(select(*fields).where(table.c.id == clean(item_id)))).mappings().first()
-    return None if row is None else _item(row)
 
 
 async def _decide(
@@ -192,18 +176,7 @@ async def _decide(
         some = table.c.id.in_(ids[start : start + _HASHES_A_QUERY])
         change = update(table).where(some if where is None else and_(some, where)).values(**values, version=table.c.version + 1)
         changed = (await connection.execute(change.returning(table.c.id, table.c.version))).all()
-        await decisions.add(connection, [(row.id, row.version) for row in changed], status, at, by, reason, scope, client_key)
-
-
-async def _follow(connection: AsyncConnection, own: QuarantineItem, shared: QuarantineItem) -> QuarantineItem:
-    """`own`, decided as `shared` if that is what counts: an item can be put just while the others are decided."""
-    if shared.decided_at is None or _rank(shared) <= _rank(own):
-        return own
-    older = or_(table.c.decided_at.is_(None), table.c.decided_at < shared.decided_at, table.c.decided_by == POLICY)
-    by, reason = shared.decided_by, shared.decision_reason
-    await _decide(connection, [own.id], _client_key(own), shared.status, shared.decided_at, by, reason, shared.scope, older)
-    now = await _read(connection, own.id)
-    return own if now is None else msgspec.structs.replace(now, content=own.content)
+        await add_decisions(connection, [(row.id, row.version) for row in changed], status, at, by, reason, scope, client_key)
 
 
 def _decided_for_all(client_keys: Sequence[str]) -> Select[Any]:
@@ -232,7 +205,7 @@ def _rank(item: QuarantineItem) -> tuple[bool, float]:
 
 
 def _client_key(item: QuarantineItem) -> str:
-    return key_of(item.client, decisions.policy_name(item.policy), item.hash)
+    return key_of(item.client, policy_name(item.policy), item.hash)
 
 
 def _row(item: QuarantineItem, key: str, now: float) -> dict[str, Any]:
@@ -242,11 +215,11 @@ def _row(item: QuarantineItem, key: str, now: float) -> dict[str, Any]:
     }
     return texts | {
         "id": key,
-        "policy": clean(decisions.policy_name(item.policy)),
+        "policy": clean(policy_name(item.policy)),
         "client_key": _client_key(item),
-        "reason": clean(item.reason, decisions.MAX_REASON_CHARS),
+        "reason": clean(item.reason, MAX_REASON_CHARS),
         "score": item.score,
-        "detail": decisions.packed(item.detail),
+        "detail": packed(item.detail),
         "content": item.content,
         "size_bytes": len(item.content),
         "created_at": now,
@@ -254,12 +227,7 @@ def _row(item: QuarantineItem, key: str, now: float) -> dict[str, Any]:
         "seen_count": 1,
         "scope": "run",
         "decided_by": (clean(item.decided_by) or POLICY) if decided else "",
-        "decision_reason": clean(item.decision_reason, decisions.MAX_REASON_CHARS) if decided else "",
+        "decision_reason": clean(item.decision_reason, MAX_REASON_CHARS) if decided else "",
         "decided_at": now if decided else None,
-        "version": decisions.decided_before(key) + int(decided),
+        "version": decided_before(key) + int(decided),
     }
-
-
-def _item(row: RowMapping) -> QuarantineItem:
-    fields = {name: row[name] for name in QuarantineItem.__struct_fields__ if name in row}
-    return QuarantineItem(**fields | {"detail": decisions.unpacked(row["detail"])})

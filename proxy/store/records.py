@@ -2,22 +2,145 @@
 
 `proxy.app` makes a `Record` when an exchange ends and hands it to `proxy.store.writer`; `Records` reads what the writer still holds
 and what the database has. Ids are time-ordered, so that newest first is id descending.
+
+What a record says of its exchange beside its columns is one type, `RecordDetail`, which `proxy.observe.recording` writes and everyone else
+reads. It is stored as a JSON object without what is empty. Another version may have written it: `read` takes what it understands and leaves
+out the rest, so that a page or a line can still be shown; `decode` is quicker and takes all or nothing, for those who count.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from contextlib import suppress
+from types import UnionType
+from typing import Any, Protocol, TypeVar, get_args, get_origin
 
 import msgspec
+from msgspec import Struct, field
 from sqlalchemy import Select, select
 
+from proxy.exchange import Facts, warning_codes
 from proxy.language.text import whole_characters
 from proxy.store.database import Database
-from proxy.store.detail import RecordDetail, RecordTexts, read
 from proxy.store.masking import mask_body, mask_json, may_hold_secrets
 from proxy.store.tables import MAX_TEXT_CHARS, clean
 from proxy.store.tables import records as table
+
+Json = Mapping[str, Any]
+D = TypeVar("D", bound="RecordDetail")
+T = TypeVar("T")
+
+
+class RecordError(Struct, frozen=True):
+    """The error that ended an exchange."""
+
+    code: str = ""
+    param: str | None = None
+    message: str = ""
+
+
+class RecordVerdict(Struct, frozen=True, omit_defaults=True):
+    """What a stage found: a `proxy.exchange.Verdict` without the text that it put in a sentence's place."""
+
+    stage: str = ""
+    outcome: str = ""
+    code: str = ""
+    score: float | None = None
+    message: str = ""
+    would: str = ""
+    detail: dict[str, Any] = field(default_factory=dict)
+
+    def noted(self, kind: type[T]) -> T:
+        """Its detail as a struct, whose fields have defaults: what is missing or of another shape is left out."""
+        return _fitting(self.detail, kind) or kind()
+
+
+class RecordUsage(Struct, frozen=True):
+    """Tokens as the upstream counted them."""
+
+    prompt: int = 0
+    completion: int = 0
+    cached: int = 0
+
+
+class RecordAttempt(Struct, frozen=True, omit_defaults=True):
+    """One of several upstream answers: what it took, and what the stages found of one that did not leave."""
+
+    delivered: bool
+    upstream: str
+    ms: float
+    characters: list[int]
+    """Of each choice's text."""
+    usage: RecordUsage | None = None
+    verdicts: list[RecordVerdict] = field(default_factory=list)
+
+
+class RecordDetail(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """All of it, but for texts."""
+
+    overhead_ms: float | None = None
+    """What the proxy added before the upstream's last byte."""
+    error: RecordError | None = None
+    attempts: int = 1
+    """Calls that upstreams got."""
+    asked_in: str = ""
+    """The API in which the upstream was asked, where that is not the client's: the request was translated, and the answer back."""
+    enforced: bool = True
+    """False in shadow mode."""
+    verdicts: list[RecordVerdict] = field(default_factory=list)
+    facts: Facts | None = None
+    timings_ms: dict[str, float] = field(default_factory=dict)
+    """As `proxy.exchange.Exchange.timings`."""
+    changes: list[Json] = field(default_factory=list)
+    """What each stage changed: ``{"stage", "what", ...}``."""
+    skip: list[str] = field(default_factory=list)
+    """Stages that the client left out."""
+    usage: RecordUsage | None = None
+    """Of all upstream answers together."""
+    answers: list[RecordAttempt] = field(default_factory=list)
+    """Where there were several."""
+    finish_reasons: list[str | None] | None = None
+    """Of each choice."""
+
+    @property
+    def warnings(self) -> list[str]:
+        """As `proxy.exchange.Exchange.warnings`."""
+        return warning_codes(self.verdicts)
+
+
+class RecordTexts(RecordDetail, frozen=True, kw_only=True, omit_defaults=True):
+    """With what a stage changed of the texts, where ``store.bodies`` keeps them; secrets are masked."""
+
+    forwarded: Json | None = None
+    """``{"messages", "tools"}`` as they went upstream."""
+    delivered: list[Json] | None = None
+    """The choices as the client got them."""
+    answer_texts: list[list[str]] | None = None
+    """Of each upstream answer, the texts of its choices."""
+
+
+decode = msgspec.json.Decoder(RecordDetail).decode
+"""Stored JSON -> `RecordDetail`. Raises `msgspec.DecodeError`, `UnicodeDecodeError`."""
+
+
+def read(stored: Any, kind: type[D]) -> D:
+    """A detail from what JSON gave (or another detail), as much as fits."""
+    return _fitting(stored, kind) or kind()
+
+
+def _fitting(value: Any, kind: Any) -> Any:
+    """`value` as a `kind`, without those of its parts that are of another shape; None where nothing of it fits."""
+    with suppress(msgspec.ValidationError):
+        return msgspec.convert(value, kind, from_attributes=True)
+    for part in get_args(kind) if isinstance(kind, UnionType) else (kind,):
+        if isinstance(value, list) and get_origin(part) is list:
+            return [found for one in value if (found := _fitting(one, get_args(part)[0])) is not None]
+        if isinstance(value, Mapping) and isinstance(part, type) and issubclass(part, Struct):
+            fields = {f.name: _fitting(value[f.name], f.type) for f in msgspec.structs.fields(part) if f.name in value}
+            with suppress(TypeError):
+                return part(**{name: found for name, found in fields.items() if found is not None})
+    return None
+
 
 MAX_LIST = 1000
 NOTHING = "nothing"
@@ -89,6 +212,7 @@ class Pending(Protocol):
         """The record as submitted, or None."""
 
 
+_DETAIL_AT = Record.__struct_fields__.index("detail")
 _TEXTS = ("id", "client", "route", "policy", "upstream", "model", "run_id", "step_id", "path", "outcome")
 _LISTED = [column for column in table.columns if column.name not in ("size_bytes", "request_body", "answer_body")]
 _WHOLE = [column for column in table.columns if column.name != "size_bytes"]
@@ -123,35 +247,10 @@ def to_row(record: Record, detail: bytes | None = None) -> tuple[Any, ...]:
     foreign = record.model + record.run_id + record.step_id + record.path
     if len(foreign) > MAX_TEXT_CHARS or not foreign.isprintable():
         record = msgspec.structs.replace(record, **{name: clean(getattr(record, name)) for name in _TEXTS})
-    return (
-        record.id,
-        record.created_at,
-        record.client,
-        record.route,
-        record.policy,
-        record.upstream,
-        record.model,
-        record.run_id,
-        record.step_id,
-        record.path,
-        record.status,
-        record.outcome,
-        record.stream,
-        record.duration_ms,
-        record.prompt_tokens_before,
-        record.prompt_tokens,
-        record.completion_tokens,
-        _ROW_BYTES + len(detail) + (len(request) if request else 0) + (len(answer) if answer else 0),
-        detail,
-        request,
-        answer,
-        clean(record.reason, MAX_REASON_CHARS),
-        record.would,
-        record.overhead_ms,
-        record.cost_usd,
-        clean(record.question),
-        clean(record.answer),
-    )
+    values = msgspec.structs.astuple(record)  # in the table's order, but that a size stands before the detail
+    size = _ROW_BYTES + len(detail) + len(request or b"") + len(answer or b"")
+    reason, question, said = clean(record.reason, MAX_REASON_CHARS), clean(record.question), clean(record.answer)
+    return *values[:_DETAIL_AT], size, detail, request, answer, reason, *values[_DETAIL_AT + 4 : -2], question, said
 
 
 def careful_row(record: Record) -> tuple[Any, ...]:
@@ -241,22 +340,19 @@ class Records:
         limit: int = 20,
         after: str | None = None,
         *,
-        route: str | None = None,
-        run_id: str | None = None,
-        client: str | None = None,
-        outcome: str | None = None,
         since: float | None = None,
         until: float | None = None,
+        **filters: str | None,
     ) -> tuple[list[Record], bool]:
         """Newest first, without bodies, and whether there are more.
 
-        `after` is the id of the last record already seen, whether or not it still exists; `since` (inclusive) and `until`
-        (exclusive) are seconds since the epoch; `limit` is held between 1 and 1000. What is still in a worker's queue, a
-        quarter of a second's worth, is not listed. Raises `StoreUnavailable`.
+        `after` is the id of the last record already seen, whether or not it still exists; `filters` are columns, `since` (inclusive) and
+        `until` (exclusive) are seconds since the epoch; `limit` is held between 1 and 1000. What is still in a worker's queue, a quarter of
+        a second's worth, is not listed. Raises `StoreUnavailable`.
         """
         limit = min(max(limit, 1), MAX_LIST)
         query: Select[Any] = select(*_LISTED).order_by(table.c.id.desc()).limit(limit + 1)
-        for name, wanted in (("route", route), ("run_id", run_id), ("client", client), ("outcome", outcome)):
+        for name, wanted in filters.items():
             if wanted is not None:
                 query = query.where(table.c[name] == clean(wanted))
         if after is not None:

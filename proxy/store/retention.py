@@ -2,7 +2,7 @@
 
 A background task of every worker; several at once delete the same rows, which does no harm. Age counts from a record's
 `created_at`, from when feedback was given or a tool outcome learned, and from the last use of everything else: scratchpad items,
-compactions, clashes, quarantined content that was decided, and what is remembered of runs. A decision stays in the audit trail until it is
+clashes, quarantined content that was decided, and what is remembered of runs. A decision stays in the audit trail until it is
 too old and what it decided is gone. A failure goes by its last change, and its revisions after it: they also say which turns were counted
 already.
 
@@ -29,21 +29,16 @@ from proxy.store.database import Database
 from proxy.store.rollups import Rollups, touch
 from proxy.store.tables import (
     clashes,
-    compactions,
     decisions,
     failure_revisions,
     failures,
     feedback,
-    first_seen,
-    histories,
-    lineages,
-    owners,
+    memory,
     quarantine,
     records,
     scratchpad,
     tool_outcome_versions,
     tool_outcomes,
-    tool_runs,
 )
 
 log = logging.getLogger(__name__)
@@ -66,12 +61,7 @@ _NOBODY_DECIDED = quarantine.c.status == "pending"
 _TABLES: tuple[tuple[Table, Column[float]], ...] = (
     (records, records.c.created_at),
     (scratchpad, scratchpad.c.used_at),
-    (tool_runs, tool_runs.c.used_at),
-    (compactions, compactions.c.used_at),
-    (first_seen, first_seen.c.used_at),
-    (lineages, lineages.c.used_at),
-    (histories, histories.c.used_at),
-    (owners, owners.c.used_at),
+    (memory, memory.c.used_at),
     (tool_outcomes, tool_outcomes.c.created_at),
     (tool_outcome_versions, tool_outcome_versions.c.changed_at),
     (quarantine, quarantine.c.seen_at),

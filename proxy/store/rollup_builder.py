@@ -3,7 +3,7 @@
 A row is made of shorter ones where these are good, and of records where not, so that an hour is read once. Each is claimed before, so that
 several workers share the work, and stored only if none of its records changed meanwhile. Where a store was filled by an earlier release,
 its days are gone through from the newest to the oldest: this takes about a minute for a million exchanges, a part of the time only, so
-that requests come first, and the log tells how far it is.
+that requests come first, and the log says when it begins and ends.
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ _CLAIMED_S = 120.0
 _AT_ONCE = 32
 _MANY = 48
 """Rows to be made from which on the log tells."""
-_TELL_EVERY_S = 30.0
 _LOOK_EVERY_S = 3600.0
 BUSY_SHARE = 0.4
 """Of the time that is worked at most."""
@@ -48,7 +47,6 @@ class RollupBuilder:
         self._look_at = 0.0
         self._task: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
-        self._told_at, self._whole = 0.0, 0
 
     def start(self, first_s: float = _FIRST_S) -> None:
         """Begin, `first_s` seconds from now. Needs a running event loop; the database need not be available."""
@@ -80,17 +78,19 @@ class RollupBuilder:
 
     async def run_once(self) -> int:
         """Make all that is due; returns how many rows were made. Raises `StoreUnavailable`."""
-        made, began = 0, time.monotonic()
+        made, past, began = 0, 0, time.monotonic()
         if began > self._look_at:
             await self._look()
             self._look_at = began + _LOOK_EVERY_S
         while not self._stopping.is_set() and (due := await self._next()):
-            await self._tell(began)
+            if not past and (past := await self._rollups.left()) >= _MANY:
+                log.info("figures: past exchanges are added up in the background, %d hours and days; pages read them until then", past)
             for one in due:
                 if self._stopping.is_set():
                     return made
                 made += await self._make(one)
-        self._told_done(began)
+        if past >= _MANY:
+            log.info("figures: past exchanges are added up, in %.0f s", time.monotonic() - began)
         return made
 
     async def _look(self) -> None:
@@ -117,25 +117,3 @@ class RollupBuilder:
         stored = await self._rollups.put(due, bucket, self._clock() + _AGAIN_S)
         await self._pause((time.monotonic() - began) * (1 / self._busy_share - 1))
         return stored
-
-    # ---- the log ----
-
-    async def _tell(self, began: float) -> None:
-        """How far a long work is."""
-        now = time.monotonic()
-        if now - max(began, self._told_at) < _TELL_EVERY_S and self._whole:
-            return
-        left = await self._rollups.left()
-        if not self._whole and left < _MANY:
-            return
-        self._told_at = now
-        if not self._whole:
-            self._whole = left
-            log.info("figures: past exchanges are added up in the background, %d hours and days; the dashboard reads them until then", left)
-        else:
-            log.info("figures: %d of %d past hours and days are added up", self._whole - left, self._whole)
-
-    def _told_done(self, began: float) -> None:
-        if self._whole:
-            log.info("figures: past exchanges are added up, in %.0f s", time.monotonic() - began)
-        self._whole = 0

@@ -22,18 +22,18 @@ from msgspec import Struct, field
 from sqlalchemy import ColumnElement, and_, delete, func, literal_column, or_, select, update
 
 from proxy.ports.panels import Bucket, StagePanel
-from proxy.store.async_engine import AsyncConnection
 from proxy.store.database import Database, write
+from proxy.store.drivers import AsyncConnection
 from proxy.store.tables import key_of, records
 from proxy.store.tables import rollup_marks as marks
 from proxy.store.tables import rollups as table
 
 MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86_400
 LEVELS_S = (DAY_S, HOUR_S, MINUTE_S)
-_REVISION = 1
+_REVISION = 2
 """Of what a row's content means; another one is made anew."""
 _NEVER = -math.inf
-_COUNTED_ANEW = ("quarantined", "quarantine", "clashes", "clash_strategies", "clashes_open", "feedback")
+_COUNTED_ANEW = ("quarantined", "quarantine", "clashes", "clash_strategies", "clashes_open", "failures", "feedback")
 """What people decide and say: it has tables of its own, and changes later."""
 _PLAIN = tuple(name for name in Bucket.__struct_fields__ if name not in ("start", "seconds", "panels", *_COUNTED_ANEW))
 
@@ -122,7 +122,7 @@ class Rollups:
     def __init__(self, database: Database, panels: Sequence[type[StagePanel]] = ()) -> None:
         """`panels` are what this process adds up beside what every row has."""
         self._database, self.panels = database, panels
-        self._keys = frozenset(map(panel_key, panels))
+        self._keys = frozenset((f"r{_REVISION}", *map(panel_key, panels)))
 
     def is_whole(self, row: Row) -> bool:
         """Whether it holds all of this process's panels."""

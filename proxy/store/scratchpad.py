@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-import time
-from collections.abc import Callable
 
-from sqlalchemy import and_, select
+from sqlalchemy import RowMapping, and_, select
 
 from proxy.ports import ScratchpadItem
-from proxy.store.database import Database
-from proxy.store.paging import page
+from proxy.store.listing import Listed
 from proxy.store.tables import clean
 from proxy.store.tables import scratchpad as table
 
@@ -34,11 +31,10 @@ def item_id(content: bytes, client: str, run_id: str) -> str:
     return "sp_" + digest.hexdigest()[:_ID_CHARS]
 
 
-class DatabaseScratchpad:
-    """Implements `proxy.ports.Scratchpad`."""
+class DatabaseScratchpad(Listed[ScratchpadItem]):
+    """Implements `proxy.ports.Scratchpad`; its lists are without contents."""
 
-    def __init__(self, database: Database, *, clock: Callable[[], float] = time.time) -> None:
-        self._database, self._clock = database, clock
+    table, columns = table, _LISTED
 
     async def put(self, content: bytes, *, client: str, run_id: str, media_type: str = "text/plain") -> str:
         """Commit `content` and return its id; content that is there already is only marked as used. Raises `StoreUnavailable`."""
@@ -64,12 +60,8 @@ class DatabaseScratchpad:
 
     async def item(self, item_id: str, *, client: str | None = None) -> ScratchpadItem | None:
         """The bytes and what is known of them, or None. With `client`, only what belongs to it. Raises `StoreUnavailable`."""
-        query = select(table).where(table.c.id == clean(item_id))
-        if client is not None:
-            query = query.where(table.c.client == clean(client))
         async with self._database.transaction() as connection:
-            row = (await connection.execute(query)).mappings().first()
-        return ScratchpadItem(**row) if row is not None else None
+            return await self._read(connection, item_id, table.columns.values(), client)
 
     async def find(self, prefix: str, *, client: str | None = None) -> ScratchpadItem | None:
         """The one item (of `client`) whose id begins with `prefix`, of at least 12 hexadecimal digits. Raises `StoreUnavailable`."""
@@ -83,19 +75,7 @@ class DatabaseScratchpad:
             if len(ids) != 1:
                 return None
             row = (await connection.execute(select(table).where(table.c.id == ids[0]))).mappings().one()
+        return self._made(row)
+
+    def _made(self, row: RowMapping) -> ScratchpadItem:
         return ScratchpadItem(**row)
-
-    async def list(
-        self, limit: int = 20, after: str | None = None, *, run_id: str | None = None, client: str | None = None
-    ) -> tuple[list[ScratchpadItem], bool]:
-        """Newest first, without contents, and whether there are more; `after` is the last id already seen. Raises `StoreUnavailable`.
-
-        Nothing follows an id that is no longer there.
-        """
-        query = select(*_LISTED)
-        for column, wanted in ((table.c.run_id, run_id), (table.c.client, client)):
-            if wanted is not None:
-                query = query.where(column == clean(wanted))
-        async with self._database.transaction() as connection:
-            rows, more = await page(connection, query, table, limit, None if after is None else clean(after))
-        return [ScratchpadItem(**row) for row in rows], more

@@ -1,4 +1,4 @@
-"""The store's tables, as SQLAlchemy Core sees them; `migrations/versions` creates them, and a test holds the two together.
+"""The store's tables, as SQLAlchemy Core sees them; `proxy.store.schema` makes them, in stores of earlier revisions too.
 
 Text columns take what `clean` returns: PostgreSQL's text holds neither NUL nor lone surrogates, and its index entries end at
 about 2,700 bytes. JSON is kept as UTF-8 bytes, content as it came.
@@ -7,10 +7,11 @@ about 2,700 bytes. JSON is kept as UTF-8 bytes, content as it came.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from sqlalchemy import BigInteger, Boolean, Column, Float, Index, Integer, LargeBinary, MetaData, Table, Text
+from sqlalchemy.types import TypeEngine
 
 MAX_TEXT_CHARS = 512
 """Of a text column: four UTF-8 bytes each still fit an index entry of PostgreSQL (2,704 bytes) beside an id."""
@@ -25,25 +26,43 @@ LINE = (
 exchanges never reads their details. `model`, of 512 characters at most, is the one column in it that a client fills."""
 
 
-def _text(name: str) -> Column[Any]:
-    return Column(name, Text, nullable=False)
+def _columns(kind: TypeEngine[Any] | type[TypeEngine[Any]], *names: str) -> Iterator[Column[Any]]:
+    """Columns that always have a value."""
+    return (Column(name, kind, nullable=False) for name in names)
+
+
+def _texts(*names: str) -> Iterator[Column[Any]]:
+    return _columns(Text, *names)
+
+
+def _numbers(*names: str) -> Iterator[Column[Any]]:
+    return _columns(BigInteger, *names)
+
+
+def _times(*names: str) -> Iterator[Column[Any]]:
+    """Seconds since the epoch, or milliseconds."""
+    return _columns(Float(53), *names)
+
+
+def _bytes(*names: str) -> Iterator[Column[Any]]:
+    return _columns(LargeBinary, *names)
 
 
 records = Table(
     "records",
     metadata,
     Column("id", Text, primary_key=True),
-    Column("created_at", Float(53), nullable=False),
-    *map(_text, ("client", "route", "policy", "upstream", "model", "run_id", "step_id", "path")),
+    *_times("created_at"),
+    *_texts("client", "route", "policy", "upstream", "model", "run_id", "step_id", "path"),
     Column("status", Integer, nullable=False),
-    _text("outcome"),
+    *_texts("outcome"),
     Column("stream", Boolean, nullable=False),
-    Column("duration_ms", Float(53), nullable=False),
+    *_times("duration_ms"),
     Column("prompt_tokens_before", BigInteger),
     Column("prompt_tokens", BigInteger),
     Column("completion_tokens", BigInteger),
-    Column("size_bytes", BigInteger, nullable=False),
-    Column("detail", LargeBinary, nullable=False),
+    *_numbers("size_bytes"),
+    *_bytes("detail"),
     Column("request_body", LargeBinary),
     Column("answer_body", LargeBinary),
     *(Column(name, Text, nullable=False, server_default="") for name in ("reason", "would")),
@@ -59,39 +78,37 @@ scratchpad = Table(
     "scratchpad",
     metadata,
     Column("id", Text, primary_key=True),
-    *map(_text, ("client", "run_id", "media_type")),
-    Column("size_bytes", BigInteger, nullable=False),
-    Column("created_at", Float(53), nullable=False),
-    Column("used_at", Float(53), nullable=False),
-    Column("content", LargeBinary, nullable=False),
+    *_texts("client", "run_id", "media_type"),
+    *_numbers("size_bytes"),
+    *_times("created_at", "used_at"),
+    *_bytes("content"),
     Index("scratchpad_created_at", "created_at", "id"),
     Index("scratchpad_used_at", "used_at"),
     Index("scratchpad_run", "client", "run_id"),
 )
 
 
-tool_runs = Table(
-    "tool_runs",
+memory = Table(
+    "memory",
     metadata,
     Column("id", Text, primary_key=True),
-    _text("client"),
-    Column("names", LargeBinary, nullable=False),
-    Column("version", BigInteger, nullable=False),
-    Column("size_bytes", BigInteger, nullable=False),
-    Column("created_at", Float(53), nullable=False),
-    Column("used_at", Float(53), nullable=False),
-    Index("tool_runs_used_at", "used_at"),
+    *_texts("kind", "client", "link"),
+    *_numbers("number"),
+    *_bytes("content"),
+    *_numbers("size_bytes"),
+    *_times("created_at", "used_at"),
+    Index("memory_used_at", "used_at"),
 )
 
 tool_outcomes = Table(
     "tool_outcomes",
     metadata,
     Column("id", Text, primary_key=True),
-    *map(_text, ("client", "embedder", "tool_key", "tool_name", "query_hash")),
-    Column("vector", LargeBinary, nullable=False),
-    Column("weight", Float(53), nullable=False),
-    Column("size_bytes", BigInteger, nullable=False),
-    Column("created_at", Float(53), nullable=False),
+    *_texts("client", "embedder", "tool_key", "tool_name", "query_hash"),
+    *_bytes("vector"),
+    *_times("weight"),
+    *_numbers("size_bytes"),
+    *_times("created_at"),
     Index("tool_outcomes_created_at", "created_at"),
     Index("tool_outcomes_client", "client", "created_at"),
     Index("tool_outcomes_tool", "tool_key", "client"),
@@ -101,88 +118,24 @@ tool_outcome_versions = Table(
     "tool_outcome_versions",
     metadata,
     Column("id", Text, primary_key=True),
-    Column("version", BigInteger, nullable=False),
-    Column("size_bytes", BigInteger, nullable=False),
-    Column("changed_at", Float(53), nullable=False),
+    *_numbers("version", "size_bytes"),
+    *_times("changed_at"),
     Index("tool_outcome_versions_changed_at", "changed_at"),
-)
-
-compactions = Table(
-    "compactions",
-    metadata,
-    Column("id", Text, primary_key=True),
-    *map(_text, ("client", "run_id", "covers")),
-    Column("length", BigInteger, nullable=False),
-    Column("pieces", LargeBinary, nullable=False),
-    Column("size_bytes", BigInteger, nullable=False),
-    Column("made_at", Float(53), nullable=False),
-    Column("used_at", Float(53), nullable=False),
-    Index("compactions_used_at", "used_at"),
-)
-
-first_seen = Table(
-    "first_seen",
-    metadata,
-    Column("id", Text, primary_key=True),
-    _text("client"),
-    Column("times", LargeBinary, nullable=False),
-    Column("version", BigInteger, nullable=False),
-    Column("size_bytes", BigInteger, nullable=False),
-    Column("created_at", Float(53), nullable=False),
-    Column("used_at", Float(53), nullable=False),
-    Index("first_seen_used_at", "used_at"),
-)
-
-lineages = Table(
-    "lineages",
-    metadata,
-    Column("id", Text, primary_key=True),
-    *map(_text, ("client", "run_id", "continued_by")),
-    Column("size_bytes", BigInteger, nullable=False),
-    Column("created_at", Float(53), nullable=False),
-    Column("used_at", Float(53), nullable=False),
-    Index("lineages_used_at", "used_at"),
-)
-
-histories = Table(
-    "histories",
-    metadata,
-    Column("id", Text, primary_key=True),
-    *map(_text, ("client", "previous")),
-    Column("content", LargeBinary, nullable=False),
-    Column("size_bytes", BigInteger, nullable=False),
-    Column("created_at", Float(53), nullable=False),
-    Column("used_at", Float(53), nullable=False),
-    Index("histories_used_at", "used_at"),
-    Index("histories_client", "client", "used_at"),
-)
-
-owners = Table(
-    "owners",
-    metadata,
-    Column("id", Text, primary_key=True),
-    _text("client"),
-    Column("size_bytes", BigInteger, nullable=False),
-    Column("created_at", Float(53), nullable=False),
-    Column("used_at", Float(53), nullable=False),
-    Index("owners_used_at", "used_at"),
 )
 
 quarantine = Table(
     "quarantine",
     metadata,
     Column("id", Text, primary_key=True),
-    *map(_text, ("client", "run_id", "policy", "hash", "client_key", "kind", "role", "type", "reason", "source", "record_id")),
+    *_texts("client", "run_id", "policy", "hash", "client_key", "kind", "role", "type", "reason", "source", "record_id"),
     Column("score", Float(53)),
-    Column("detail", LargeBinary, nullable=False),
-    Column("content", LargeBinary, nullable=False),
-    Column("size_bytes", BigInteger, nullable=False),
-    Column("created_at", Float(53), nullable=False),
-    Column("seen_at", Float(53), nullable=False),
-    Column("seen_count", BigInteger, nullable=False),
-    *map(_text, ("status", "scope", "decided_by", "decision_reason")),
+    *_bytes("detail", "content"),
+    *_numbers("size_bytes"),
+    *_times("created_at", "seen_at"),
+    *_numbers("seen_count"),
+    *_texts("status", "scope", "decided_by", "decision_reason"),
     Column("decided_at", Float(53)),
-    Column("version", BigInteger, nullable=False),
+    *_numbers("version"),
     Index("quarantine_created_at", "created_at", "id"),
     Index("quarantine_status", "status", "created_at", "id"),
     Index("quarantine_run", "client", "run_id"),
@@ -194,16 +147,15 @@ clashes = Table(
     "clashes",
     metadata,
     Column("id", Text, primary_key=True),
-    *map(_text, ("client", "run_id", "policy", "pair_hash", "run_key", "type", "topic", "strategy", "record_id")),
+    *_texts("client", "run_id", "policy", "pair_hash", "run_key", "type", "topic", "strategy", "record_id"),
     Column("critical", Boolean, nullable=False),
-    Column("statements", LargeBinary, nullable=False),
-    Column("size_bytes", BigInteger, nullable=False),
-    Column("created_at", Float(53), nullable=False),
-    Column("seen_at", Float(53), nullable=False),
-    *map(_text, ("status", "resolution", "resolved_by", "reason")),
-    Column("merged", LargeBinary, nullable=False),
+    *_bytes("statements"),
+    *_numbers("size_bytes"),
+    *_times("created_at", "seen_at"),
+    *_texts("status", "resolution", "resolved_by", "reason"),
+    *_bytes("merged"),
     Column("resolved_at", Float(53)),
-    Column("version", BigInteger, nullable=False),
+    *_numbers("version"),
     Index("clashes_created_at", "created_at", "id"),
     Index("clashes_run_key", "run_key", "created_at", "id"),
     Index("clashes_run", "client", "run_id"),
@@ -214,11 +166,11 @@ decisions = Table(
     "decisions",
     metadata,
     Column("id", Text, primary_key=True),
-    *map(_text, ("subject", "client_key")),
-    Column("number", BigInteger, nullable=False),
-    *map(_text, ("decision", "scope", "decided_by", "reason")),
-    Column("size_bytes", BigInteger, nullable=False),
-    Column("decided_at", Float(53), nullable=False),
+    *_texts("subject", "client_key"),
+    *_numbers("number"),
+    *_texts("decision", "scope", "decided_by", "reason"),
+    *_numbers("size_bytes"),
+    *_times("decided_at"),
     Index("decisions_subject", "subject", "number"),
     Index("decisions_client_key", "client_key", "scope", "decided_at"),
     Index("decisions_decided_at", "decided_at"),
@@ -228,14 +180,12 @@ failures = Table(
     "failures",
     metadata,
     Column("number", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=True),
-    _text("id"),
-    *map(_text, ("client", "client_key", "run_id", "run_key", "policy")),
-    *map(_text, ("status", "signal_type", "code", "severity", "subject", "fingerprint")),
-    Column("content", LargeBinary, nullable=False),
-    Column("size_bytes", BigInteger, nullable=False),
-    Column("created_at", Float(53), nullable=False),
-    Column("last_seen_at", Float(53), nullable=False),
-    Column("updated_at", Float(53), nullable=False),
+    *_texts("id"),
+    *_texts("client", "client_key", "run_id", "run_key", "policy"),
+    *_texts("status", "signal_type", "code", "severity", "subject", "fingerprint"),
+    *_bytes("content"),
+    *_numbers("size_bytes"),
+    *_times("created_at", "last_seen_at", "updated_at"),
     Index("failures_id", "id", unique=True),
     Index("failures_created_at", "created_at", "id"),
     Index("failures_run", "run_id", "created_at", "id"),
@@ -251,12 +201,12 @@ failure_revisions = Table(
     "failure_revisions",
     metadata,
     Column("id", Text, primary_key=True),
-    _text("failure_id"),
+    *_texts("failure_id"),
     Column("revision", BigInteger),
-    *map(_text, ("event", "made_by", "reason")),
-    Column("content", LargeBinary, nullable=False),
-    Column("size_bytes", BigInteger, nullable=False),
-    Column("created_at", Float(53), nullable=False),
+    *_texts("event", "made_by", "reason"),
+    *_bytes("content"),
+    *_numbers("size_bytes"),
+    *_times("created_at"),
     Index("failure_revisions_failure", "failure_id", "created_at", "id"),
     Index("failure_revisions_created_at", "created_at"),
 )
@@ -265,10 +215,10 @@ feedback = Table(
     "feedback",
     metadata,
     Column("id", Text, primary_key=True),
-    *map(_text, ("record_id", "client", "policy", "stage", "place", "label", "said", "expected", "said_by", "note")),
-    Column("content", LargeBinary, nullable=False),
-    Column("size_bytes", BigInteger, nullable=False),
-    Column("created_at", Float(53), nullable=False),
+    *_texts("record_id", "client", "policy", "stage", "place", "label", "said", "expected", "said_by", "note"),
+    *_bytes("content"),
+    *_numbers("size_bytes"),
+    *_times("created_at"),
     Index("feedback_created_at", "created_at", "id"),
     Index("feedback_record", "record_id"),
 )
@@ -278,19 +228,17 @@ rollups = Table(
     metadata,
     Column("seconds", Integer, primary_key=True),
     Column("start", BigInteger, primary_key=True),
-    Column("version", BigInteger, nullable=False),
-    Column("built", BigInteger, nullable=False),
-    Column("wait_until", Float(53), nullable=False),
-    _text("panels"),
-    Column("content", LargeBinary, nullable=False),
-    Index("rollups_due", "seconds", "start"),  # of those with built <> version; to say so here imports PostgreSQL's drivers' modules
+    *_numbers("version", "built"),
+    *_times("wait_until"),
+    *_texts("panels"),
+    *_bytes("content"),
 )
 
 rollup_marks = Table(
     "rollup_marks",
     metadata,
     Column("id", Integer, primary_key=True),
-    Column("complete_from", Float(53), nullable=False),
+    *_times("complete_from"),
     Column("marked_from", Float(53)),
 )
 

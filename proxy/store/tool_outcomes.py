@@ -14,8 +14,8 @@ from msgspec import Struct
 from sqlalchemy import ColumnElement, and_, case, delete, func, or_, select
 
 from proxy.ports import ToolOutcome
-from proxy.store.async_engine import AsyncConnection
 from proxy.store.database import Database
+from proxy.store.drivers import AsyncConnection
 from proxy.store.tables import clean, key_of
 from proxy.store.tables import tool_outcome_versions as versions
 from proxy.store.tables import tool_outcomes as table

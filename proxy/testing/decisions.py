@@ -13,13 +13,11 @@ from typing import Any
 
 import orjson
 
-from proxy.config.decisions import Shape
+from proxy.config.upstreams import Shape
 from proxy.errors import InvalidRequest
 from proxy.ports.decisions import Answer, Decision, Question
 from proxy.testing.upstream import ReceivedCall, ScriptedReply, raw, reply
-from proxy.wire.decisions.openai_served import OpenAIServed
-from proxy.wire.decisions.shape import Served
-from proxy.wire.decisions.systemone_served import SystemOneServed
+from proxy.wire.decisions.served import OpenAIServed, Served, SystemOneServed
 
 Judge = Callable[[str, Question], Answer]
 """State and question -> its answer; one without probabilities is a refusal."""

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 
 from proxy.grounding.evidence.retrieval import terms
-from proxy.grounding.knowledge.making import make_fact
+from proxy.grounding.knowledge.reading import make_fact
 from proxy.ports.facts import Fact, FactHit, normalised
 
 

@@ -18,15 +18,14 @@ from msgspec import Struct
 from proxy.config.settings import Api
 from proxy.errors import ProxyError, UpstreamUnreachable
 from proxy.offloop import run_in_thread_if_large
-from proxy.ports.upstream import Call, Headers, Reply, is_event_stream, limit, read_whole
-from proxy.wire.big_numbers import exact
+from proxy.ports.upstream import Call, Headers, Reply, WrappedReply, is_event_stream, limit, read_whole
+from proxy.wire.bodies import exact
 from proxy.wire.chat import forms as chat_forms
-from proxy.wire.error_envelopes import envelope, events_of
-from proxy.wire.messages import forms as messages_forms
-from proxy.wire.responses import forms as responses_forms
+from proxy.wire.messages import events as messages_forms
+from proxy.wire.responses import events as responses_forms
 from proxy.wire.sse import EventSplitter
 from proxy.wire.translation.pieces import payload_of
-from proxy.wire.upstream_errors import Failure, instead_of_answer, is_own
+from proxy.wire.upstream_errors import Failure, envelope, events_of, instead_of_answer, is_own
 
 _EVENTS, _JSON = "text/event-stream; charset=utf-8", "application/json"
 _BLANK = b" \t\r\n\xef\xbb\xbf"
@@ -97,28 +96,13 @@ class _Whole(Struct):
         await self.reply.close()
 
 
-class _AsAsked:
+class _AsAsked(WrappedReply):
     """Implements `proxy.ports.upstream.Reply`."""
 
-    __slots__ = (
-        "_api",
-        "_asked",
-        "_body",
-        "_first",
-        "_max_bytes",
-        "_pieces",
-        "_reply",
-        "_streams",
-        "attempts",
-        "headers",
-        "status",
-        "upstream",
-    )
-
     def __init__(self, reply: Reply, api: Api, call: Call, max_bytes: int) -> None:
-        self._reply, self._api, self._max_bytes = reply, api, max_bytes
+        super().__init__(reply)
+        self._api, self._max_bytes = api, max_bytes
         self._asked, self._streams = call.body if isinstance(call.body, bytes) else b"", call.stream
-        self.status, self.headers, self.upstream, self.attempts = reply.status, reply.headers, reply.upstream, reply.attempts
         self._body: bytes | None = None
         """All of it, where that was read."""
         self._first = b""
@@ -206,10 +190,6 @@ class _AsAsked:
         return orjson.dumps(made)
 
     # ---- its bytes ----
-
-    async def read(self) -> bytes:
-        """The whole body."""
-        return b"".join([chunk async for chunk in self.chunks()])
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """The body in pieces. Raises `UpstreamUnreachable`, `UpstreamTimeout`."""

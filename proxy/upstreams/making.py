@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from proxy.config.decisions import DecisionApi, decision_api
 from proxy.config.settings import (
     AnthropicSettings,
     BuiltinSettings,
@@ -15,6 +14,7 @@ from proxy.config.settings import (
     Settings,
     UpstreamSettings,
 )
+from proxy.config.upstreams import DecisionApi, decision_api
 from proxy.ledger import Ledger
 from proxy.ports import Counters, TokenCounter, UpstreamFigures
 from proxy.ports.upstream import Upstream

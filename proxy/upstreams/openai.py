@@ -12,8 +12,8 @@ from collections.abc import AsyncIterator, Iterator
 from urllib.parse import urlsplit
 
 from proxy import __version__
-from proxy.config.decisions import MODEL, PATHS, decision_api
 from proxy.config.settings import OpenAISettings
+from proxy.config.upstreams import MODEL, PATHS, decision_api
 from proxy.errors import ConfigError, ProxyError, UpstreamTimeout, UpstreamUnreachable
 from proxy.ports.upstream import Call, Headers, Reply, header_of
 from proxy.upstreams import http1

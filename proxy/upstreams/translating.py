@@ -14,11 +14,11 @@ from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
-from proxy.config.decisions import DECISION_PATHS
 from proxy.config.settings import Api
-from proxy.errors import InvalidRequest, NotFound, UpstreamUnreachable
+from proxy.config.upstreams import DECISION_PATHS
+from proxy.errors import InvalidRequest, NotFound
 from proxy.offloop import run_in_thread_if_large
-from proxy.ports.upstream import Call, Headers, Reply, Upstream, is_event_stream
+from proxy.ports.upstream import Call, Headers, Reply, Upstream, WrappedReply, is_event_stream, read_whole
 from proxy.upstreams.as_asked import as_asked
 from proxy.wire.translation.translate import PATHS, TITLES, Exchange, Server
 
@@ -132,23 +132,17 @@ def _headers(headers: Headers, api: Api) -> Headers:
     return rest + ([("authorization", f"Bearer {plain}")] if plain and not bearer else [])
 
 
-class _Translated:
+class _Translated(WrappedReply):
     """Implements `proxy.ports.upstream.Reply`."""
 
-    __slots__ = ("_exchange", "_max_bytes", "_reply", "_streams", "attempts", "headers", "status", "upstream")
-
     def __init__(self, reply: Reply, exchange: Exchange, max_bytes: int) -> None:
-        self._reply, self._exchange = reply, exchange
-        self.status, self.upstream, self.attempts = reply.status, reply.upstream, reply.attempts
+        super().__init__(reply)
+        self._exchange = exchange
         self._streams = is_event_stream(reply.headers) and 200 <= reply.status < 300
         self._max_bytes = max_bytes if 200 <= reply.status < 300 else _MAX_ERROR_BYTES
         kind = "text/event-stream; charset=utf-8" if self._streams else "application/json"
         kept = [(_REQUEST_IDS.get(name, name), value) for name, value in reply.headers if name not in _BELONG]
-        self.headers: Headers = [*kept, ("content-type", kind)]
-
-    async def read(self) -> bytes:
-        """The whole body."""
-        return b"".join([chunk async for chunk in self.chunks()])
+        self.headers = [*kept, ("content-type", kind)]
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """The body in the client's API, in the pieces that it arrives in. Raises `UpstreamUnreachable`, `UpstreamTimeout`."""
@@ -162,17 +156,7 @@ class _Translated:
             yield left
 
     async def _whole(self) -> bytes:
-        chunks, size = [], 0
-        async for chunk in self._reply.chunks():
-            size += len(chunk)
-            if size > self._max_bytes:
-                raise UpstreamUnreachable(f"the upstream's answer is longer than {self._max_bytes} bytes (server.max_answer_bytes)")
-            chunks.append(chunk)
-        body = b"".join(chunks)
+        body = await read_whole(self._reply, self._max_bytes)
         if 200 <= self.status < 300:
-            return await run_in_thread_if_large(size, self._exchange.answer, body)
+            return await run_in_thread_if_large(len(body), self._exchange.answer, body)
         return self._exchange.error(self.status, body)
-
-    async def close(self) -> None:
-        """Give the connection up."""
-        await self._reply.close()

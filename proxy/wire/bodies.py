@@ -6,7 +6,10 @@ In: a client's bytes. Out: its fields, or an `InvalidRequest` that names the fie
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import json
+import re
+import unicodedata
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -22,6 +25,10 @@ EXTENSION = "groundwire"
 _DEPTH = 254
 _COUNTED_BYTES = 2**18
 """Looked at in one go: a count may be over after a few bytes, and the rest of the piece is then copied in vain."""
+raw_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+"""An object's fields, each in its own bytes."""
+raw_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
+"""A list's items, each in its own bytes."""
 _NUMBERS, _CONTAINERS = frozenset((int, float)), frozenset((dict, list))
 
 
@@ -94,12 +101,66 @@ def typed(fields: dict[str, Any], name: str, kind: type, expected: str) -> Any:
     return value
 
 
+def model_of(fields: dict[str, Any]) -> str:
+    """The field ``model``. Raises `InvalidRequest`."""
+    model: str = typed(fields, "model", str, "a string")
+    if not model:
+        raise InvalidRequest("you must provide a model", param="model")
+    return model
+
+
+def messages_of(fields: dict[str, Any]) -> list[Any]:
+    """The field ``messages``. Raises `InvalidRequest`."""
+    messages: list[Any] = typed(fields, "messages", list, "a list of messages")
+    if not messages:
+        raise InvalidRequest("messages: at least one message is needed", param="messages")
+    return messages
+
+
+def unexpected(at: str, expected: str, value: object) -> InvalidRequest:
+    """For what stands at `at` in place of what is expected there."""
+    return InvalidRequest(f"{at}: expected {expected}, got {kind_of(value)}", param=at)
+
+
+def object_at(value: object, at: str) -> dict[str, Any]:
+    """What stands at `at`. Raises `InvalidRequest` when it is no object."""
+    if not isinstance(value, dict):
+        raise unexpected(at, "an object", value)
+    return value
+
+
+def objects_at(value: object, at: str) -> list[dict[str, Any]]:
+    """A list of objects, which may be missing. Raises `InvalidRequest`."""
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise unexpected(at, "a list", value)
+    return [object_at(item, f"{at}[{i}]") for i, item in enumerate(value)]
+
+
+def hint_of(message: Mapping[str, Any], at: str) -> Mapping[str, Any]:
+    """The extension of a message that has one. Raises `InvalidRequest`."""
+    hint = message[EXTENSION]
+    if not isinstance(hint, dict):
+        raise InvalidRequest(f"{at}.{EXTENSION}: expected an object", param=f"{at}.{EXTENSION}")
+    return hint
+
+
 def flag(fields: Mapping[str, Any], name: str) -> bool:
     """The field `name`; missing or null is false. Raises `InvalidRequest` when it is anything else than true or false."""
     value = fields.get(name)
     if value is not None and not isinstance(value, bool):
         raise InvalidRequest(f"{name}: expected true or false", param=name)
     return value is True
+
+
+def object_in(data: bytes) -> dict[str, Any] | None:
+    """The object that is this JSON; None for what is none."""
+    try:
+        found = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def object_of(value: object) -> Mapping[str, Any]:
@@ -117,6 +178,26 @@ def is_number(value: object) -> bool:
 def as_raw(value: object) -> msgspec.Raw:
     """A value as the bytes of its JSON; what is `msgspec.Raw` in it stays as it is."""
     return msgspec.Raw(msgspec.json.encode(value))
+
+
+def dumped(value: object) -> msgspec.Raw:
+    """A value that has nothing raw in it as the bytes of its JSON."""
+    return msgspec.Raw(orjson.dumps(value))
+
+
+def splice_fields(raw: dict[str, msgspec.Raw], before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
+    """Bring a body's fields from `before` to `after`; one that is still the same object stays in its own bytes."""
+    for key in [key for key in raw if key in before and key not in after]:
+        del raw[key]
+    for key, value in after.items():
+        if key not in before or value is not before[key]:
+            raw[key] = dumped(value)
+
+
+def spliced(raw: msgspec.Raw, old: Sequence[object], new: Sequence[Any], write: Callable[[Any], object] = lambda item: item) -> msgspec.Raw:
+    """`new` as a JSON array: an item that is one of `old`, which `raw` says, in its own bytes; another as `write` makes it."""
+    bytes_of = {id(item): piece for item, piece in zip(old, raw_items(raw), strict=True)}
+    return as_raw([bytes_of.get(id(item)) or dumped(write(item)) for item in new])
 
 
 def withhold(exchange: Exchange, own: Collection[str], none: Mapping[str, Any]) -> None:
@@ -170,3 +251,82 @@ def kind_of(value: object) -> str:
         return "null"
     names = ((bool, "a boolean"), (int | float, "a number"), (str, "a string"), (list, "a list"), (dict, "an object"))
     return next(name for kind, name in names if isinstance(value, kind))
+
+
+_BIG = re.compile(rb"[0-9]{19}")
+_BIG_DIGITS = 19
+"""2**63 has as many."""
+
+
+def exact(text: bytes | str) -> Any:
+    """The value of JSON; an integer that does not fit in 64 bits is an `orjson.Fragment` of its digits. Raises `ValueError`."""
+    data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+    if not _BIG.search(data):
+        return orjson.loads(data)
+    orjson.loads(data)  # stricter than Python's parser: what is no JSON to it is none here
+    try:
+        return json.loads(data, parse_int=_integer)
+    except RecursionError as error:
+        raise ValueError("nested too deep") from error
+
+
+def _integer(digits: str) -> Any:
+    return int(digits) if len(digits.lstrip("-")) < _BIG_DIGITS else orjson.Fragment(digits)
+
+
+_NAMES = """
+    model messages tools tool_choice functions function_call stream stream_options temperature top_p top_k n max_tokens
+    max_completion_tokens
+    stop presence_penalty frequency_penalty logit_bias logprobs top_logprobs response_format seed user metadata parallel_tool_calls
+    reasoning_effort modalities audio prediction service_tier store verbosity web_search_options prompt_cache_key safety_identifier
+    system stop_sequences thinking container mcp_servers context_management output_config output_format
+    input instructions previous_response_id conversation prompt include text reasoning truncation background max_output_tokens
+    max_tool_calls
+    role content name tool_calls tool_call_id refusal reasoning_content type id status call_id output arguments summary encrypted_content
+    source title context citations cache_control is_error tool_use_id image_url input_audio file file_id file_data file_url filename
+    signature data function custom description parameters input_schema strict transcript url groundwire
+"""
+_KNOWN = frozenset(_NAMES.split())
+"""What the three APIs call the fields of a request, its messages or items, their parts, and its tools."""
+_FOLDED = frozenset(key.casefold() for key in _KNOWN)
+_OWN = "input arguments parameters input_schema schema action metadata groundwire logit_bias response_format json"
+_DATA = frozenset(_OWN.split())
+"""Fields of an item, part or tool below which keys are the client's own."""
+
+
+def check_keys(body: bytes, carries: str) -> None:
+    """Raises `InvalidRequest` with the key's name. `body` has been parsed before; `carries` is the field that the conversation stands in.
+    Milliseconds for a megabyte.
+    """
+    fields = json.loads(body, object_pairs_hook=_unique)
+    for key in fields:
+        _check(key)
+    for name in (carries, "system", "tools", "functions"):
+        for key in _keys(fields.get(name)):
+            _check(key)
+
+
+def _keys(value: Any) -> Iterator[str]:
+    """Of all objects below `value`, but for those that are the client's own."""
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if one.__class__ is list:
+            waiting += one
+        elif one.__class__ is dict:
+            yield from one
+            waiting += [below for key, below in one.items() if key not in _DATA and below.__class__ in (list, dict)]
+
+
+def _check(key: str) -> None:
+    if key not in _KNOWN and (meant := unicodedata.normalize("NFKC", key).casefold()) in _FOLDED:
+        raise InvalidRequest(f"the key {key[:80]!r}: write {meant!r}, which some servers take it for", param=key[:80])
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for i, name in enumerate(names) if name in names[:i])
+        raise InvalidRequest(f"the key {twice[:80]!r} stands twice in one object: which of them counts is not defined", param=twice[:80])
+    return found

@@ -12,14 +12,33 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
+import orjson
 from msgspec import DecodeError, Struct
 
 from proxy.config.settings import Api
 from proxy.errors import ProxyError
 from proxy.exchange import Answer, Exchange, Message, Request, ToolCall
+from proxy.wire import sse
+from proxy.wire.answers import added_up, summed
+from proxy.wire.bodies import EXTENSION, dumped, raw_fields, withhold
 from proxy.wire.shapes import Reading
+from proxy.wire.upstream_errors import failure_in
 
-_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+class Changes(Struct, frozen=True):
+    """What stages changed in an answer, by choice: texts, refusals, and, by their index, the arguments of calls."""
+
+    texts: Mapping[int, str] = {}
+    refusals: Mapping[int, str] = {}
+    arguments: Mapping[int, Mapping[int, str]] = {}
+
+
+NO_CHANGES = Changes()
+
+
+def changes_of(before: Answer, after: Answer) -> Changes:
+    """From `before` to `after`."""
+    return Changes(after.changed_texts(before), after.changed_refusals(before), after.changed_arguments(before))
 
 
 class StreamPiece(Struct, frozen=True):
@@ -55,11 +74,34 @@ class StreamPiece(Struct, frozen=True):
 class AnswerStream(Protocol):
     """Reads a streamed answer, event by event."""
 
+    done: bool
+    """Whether the end mark has come."""
+    error: Mapping[str, object] | None
+    """An error that the upstream sent inside the stream."""
+    usage: dict[str, Any] | None
+    """The usage that the stream has reported, as it stands there."""
+    _splitter: sse.EventSplitter
+    _problem: str
+
+    def __init__(self) -> None:
+        self._splitter = sse.EventSplitter()
+        self.done, self.error, self.usage, self._problem = False, None, None, ""
+
     def feed(self, chunk: bytes) -> list[StreamPiece]:
         """The pieces that `chunk` completes."""
+        return [piece for event in self._splitter.feed(chunk) for piece in self._pieces(event)]
 
     def finish(self) -> list[StreamPiece]:
-        """What was left without an end."""
+        """What was left without a blank line, made whole."""
+        event = self._splitter.finish()
+        return [] if event is None else [*self._pieces(event)]
+
+    def _pieces(self, event: sse.Event) -> Iterable[StreamPiece]:
+        """The pieces of an event."""
+
+    def _miss(self, problem: str) -> None:
+        """Note what cannot be read; the first counts."""
+        self._problem = self._problem or problem
 
     @property
     def answer(self) -> Answer:
@@ -70,20 +112,9 @@ class AnswerStream(Protocol):
         """Whether every choice has ended; a stream that stops before that broke off."""
 
     @property
-    def done(self) -> bool:
-        """Whether the end mark has come."""
-
-    @property
-    def error(self) -> Mapping[str, object] | None:
-        """An error that the upstream sent inside the stream."""
-
-    @property
     def unreadable(self) -> str:
         """What of it was not what the dialect knows, or says something that it does not read; "" for nothing."""
-
-    @property
-    def usage(self) -> Mapping[str, object] | None:
-        """The usage that the stream has reported, as it stands there."""
+        return self._problem
 
     def encode_outgoing(self, piece: StreamPiece) -> bytes:
         """The bytes of `piece`, which leaves as it is. Of a stream that is judged, every piece that leaves comes here or to `with_text`
@@ -94,12 +125,10 @@ class AnswerStream(Protocol):
 
     def with_refusal(self, piece: StreamPiece, text: str) -> bytes:
         """`piece`, which carries words of a refusal, as an event that refuses with `text` instead."""
+        return self.with_text(piece, text)
 
-    def with_texts(self, pieces: Sequence[StreamPiece], before: Answer, after: Answer) -> list[StreamPiece]:
-        """A whole stream's `pieces`, in which the choices whose text or refusal `after` changes say that instead."""
-
-    def with_arguments(self, pieces: Sequence[StreamPiece], changed: Mapping[int, Mapping[int, str]]) -> list[StreamPiece]:
-        """A whole stream's `pieces`, in which the calls of each choice named in `changed`, by their index, have these arguments instead."""
+    def changed(self, pieces: Sequence[StreamPiece], changes: Changes) -> list[StreamPiece]:
+        """A whole stream's `pieces`, of which those that `changes` are about say that instead."""
 
     def with_usage(self, piece: StreamPiece, others: Sequence[Mapping[str, object]]) -> StreamPiece:
         """`piece` with the usage of the exchange's other answers added to what it reports; itself where it reports none."""
@@ -131,9 +160,6 @@ class Recogniser(Protocol):
     def events(self, fields: Any) -> list[dict[str, Any]]:
         """What leaves for an event of a stream."""
 
-    def end(self) -> list[dict[str, Any]]:
-        """The stream is over: what is still to leave."""
-
     def error(self, fields: Any) -> Any:
         """The API's own error with what is recognised of it; `proxy.wire.shapes.ABSENT` where it is none."""
 
@@ -150,16 +176,53 @@ class OwnToolTurn(Struct, frozen=True):
 
 
 class CallFilter(Protocol):
-    """Takes the calls of the proxy's own tools out of an exchange's upstream answers, which come one after another."""
+    """Takes the calls of the proxy's own tools out of an exchange's upstream answers, so that its client sees a single answer.
+
+    In the upstream's own bytes, but for what held such a call, what counts anew without it, and the usage, which is that of all answers.
+    With `whole`, nothing of an answer leaves before it has ended; then an answer that only calls own tools leaves nothing at all.
+    """
+
+    _whole: bool
+    _answers: int
+    """How many have come."""
+    _own: frozenset[str]
+    _splitter: sse.EventSplitter
+    _failed: bool
+    _body: bytes | None
+    _usage: dict[str, Any] | None
+    """Of this answer."""
+    _before: dict[str, Any] | None
+    """Usage of the earlier answers."""
+
+    def __init__(self, *, whole: bool) -> None:
+        self._whole = whole
+        self._answers = 0
+        self._before = self._usage = None
+        self.begin(())
 
     def begin(self, own: Collection[str]) -> None:
         """The next answer is about to come; the client must not see calls of the tools `own`."""
+        if self._usage is not None:
+            self._before = summed(self._before, self._usage)
+        self._own, self._splitter = frozenset(own), sse.EventSplitter()
+        self._answers += 1
+        self._usage, self._body, self._failed = None, None, False
+        self._reset()
+
+    def _reset(self) -> None:
+        """Forget what is known of the answer before."""
 
     def feed(self, chunk: bytes) -> bytes:
-        """A piece of a streamed answer: what may leave now."""
+        """What may leave of the events that `chunk` completes."""
+        return b"".join([self._take(event) for event in self._splitter.feed(chunk)])
 
     def finish(self) -> bytes:
-        """The stream is over: what still may leave now."""
+        """The stream is over: what still may leave, but for the end of an answer with own calls (`close`)."""
+        event = self._splitter.finish()
+        return b"" if event is None else self._take(event)
+
+    def _take(self, event: sse.Event) -> bytes:
+        """What may leave once an event has come."""
 
     def read(self, body: bytes) -> None:
         """An answer that is one body. Raises `ValueError` when it is not this API's."""
@@ -173,28 +236,52 @@ class CallFilter(Protocol):
 
     def close(self) -> bytes:
         """No further answer comes: the rest of this one."""
+        return self._stripped(self._body) if self._body is not None else self._rest()
+
+    def _rest(self) -> bytes:
+        """Of a stream, what has not left."""
+
+    def _stripped(self, body: bytes) -> bytes:
+        before, usage = self._before, self._usage
+        if not self._has_own and (before is None or usage is None):
+            return body
+        raw = raw_fields(body)
+        if self._has_own:
+            self._strip(raw)
+        if before is not None and usage is not None:
+            raw["usage"] = dumped(summed(before, usage))
+        return msgspec.json.encode(raw)
+
+    @property
+    def _has_own(self) -> bool:
+        """Whether it calls any."""
+
+    def _strip(self, raw: dict[str, msgspec.Raw]) -> None:
+        """Take them out of a body's fields."""
 
     def failed(self, status: int, body: bytes) -> bytes:
         """An upstream's error answer as the event that tells a client after bytes have left."""
 
 
 class Dialect(Protocol):
-    """One API."""
+    """One API; what is not overridden is OpenAI's."""
 
     path: str
     """Below ``/v1``: ``/chat/completions``."""
     conversation_field: str
     """The field of a body that the conversation stands in."""
-    key_headers: tuple[str, ...]
-    """Where a client's key stands, as ``authorization``: the first of these that it sends says who it is."""
-    told_by: str
+    key_headers: tuple[str, ...] = ("authorization",)
+    """Where a client's key stands: the first of these that it sends says who it is."""
+    told_by: str = ""
     """A header that only clients of this API send, also to paths that are nobody's own; "" where there is none."""
 
     def error(self, error: ProxyError) -> bytes:
         """The body that tells a client of an error."""
+        return orjson.dumps(error.envelope())
 
     def error_code(self, body: bytes) -> str:
         """The code inside an upstream's error body, "" without a plain one; ``context_length_exceeded`` whatever the API calls that."""
+        return failure_in(body).code
 
     def parse_request(self, body: bytes) -> Request:
         """With `wants` and `read_wants`, by which stages know the parameters. Raises `InvalidRequest` with the field in ``param``."""
@@ -207,6 +294,8 @@ class Dialect(Protocol):
 
     def usage_of(self, body: bytes) -> Mapping[str, object] | None:
         """The usage that an answer's body reports, as it stands there."""
+        usage = orjson.loads(body).get("usage")
+        return usage if isinstance(usage, dict) else None
 
     def render_answer(
         self, body: bytes, before: Answer, after: Answer, verdict: Mapping[str, object] | None, others: Sequence[Mapping[str, object]] = ()
@@ -215,12 +304,38 @@ class Dialect(Protocol):
         refusals and the arguments of calls may differ from `before`. `others` is the usage of the exchange's other answers, which is
         added to the body's own.
         """
+        own = self.usage_of(body) if others else None
+        changes = changes_of(before, after)
+        if changes == NO_CHANGES and verdict is None and own is None:
+            return body
+        raw = raw_fields(body)
+        if changes != NO_CHANGES:
+            self._change(raw, changes)
+        if own is not None:
+            raw["usage"] = dumped(added_up([*others, own]))
+        if verdict is not None:
+            raw[EXTENSION] = dumped(verdict)
+        return msgspec.json.encode(raw)
+
+    def _change(self, raw: dict[str, msgspec.Raw], changes: Changes) -> None:
+        """Bring what changed into an answer's fields."""
 
     def own_answer(self, exchange: Exchange) -> Answer:
         """`exchange.answer`, which a stage gave in the model's stead, in the form that the request asks for."""
 
     def render_own(self, exchange: Exchange, verdict: Mapping[str, object] | None) -> tuple[str, bytes]:
         """Content type and body, or whole event stream, of an `own_answer`; with the inline verdict, if one was asked for."""
+        answer = exchange.answer or self.own_answer(exchange)
+        if exchange.original.stream:
+            return "text/event-stream; charset=utf-8", self.own_events(exchange, answer, verdict)
+        body = self.own_body(exchange, answer)
+        return "application/json", orjson.dumps(body if verdict is None else {**body, EXTENSION: verdict})
+
+    def own_body(self, exchange: Exchange, answer: Answer) -> dict[str, Any]:
+        """The fields of an `own_answer`."""
+
+    def own_events(self, exchange: Exchange, answer: Answer, verdict: Mapping[str, object] | None) -> bytes:
+        """Its events."""
 
     def recogniser(self, exchange: Exchange, body: bytes) -> Recogniser:
         """For one answer to the exchange's request as `body` asked for it."""
@@ -230,6 +345,7 @@ class Dialect(Protocol):
 
     def refuse_calls(self, exchange: Exchange, own: Collection[str]) -> None:
         """Change the request so that the model cannot call the tools `own` any more."""
+        withhold(exchange, own, {"tool_choice": "none"})
 
     def stream(self, *, separate: bool = False) -> AnswerStream:
         """A reader for one streamed answer; with `separate`, an event that does several things (several choices, text and an end,
@@ -270,14 +386,12 @@ class Dialects:
         """The one that a body is meant for, which has none of the conversation of the API it was sent to; None for what is nobody's."""
         sent_to = self._by_path[path]
         try:
-            fields = _FIELDS.decode(body)
+            fields = raw_fields(body)
         except (DecodeError, RecursionError, UnicodeError):
             return None
-        return (
-            None
-            if sent_to.conversation_field in fields
-            else next((dialect for dialect in self._every if dialect.conversation_field in fields), None)
-        )
+        if sent_to.conversation_field in fields:
+            return None
+        return next((dialect for dialect in self._every if dialect.conversation_field in fields), None)
 
     def for_client(self, path: str, headers: Iterable[tuple[bytes, bytes]]) -> Dialect:
         """The one that a client of `path` (below ``/v1``) understands, also where it is passed on, or served by nobody."""

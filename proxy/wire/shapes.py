@@ -105,16 +105,18 @@ def _plain(step: str) -> str:
 
 
 Shape = Callable[[Any, Reading], Any]
+Named = Shape | str
+"""A shape, or the name of a simple one: ``word``."""
 _NUMBERS = (bool, int, float)
 
 
 class Fields:
-    """An object with these fields."""
+    """An object with the fields of a `table`."""
 
     __slots__ = ("_fields", "_name")
 
-    def __init__(self, name: str, fields: Mapping[str, Shape]) -> None:
-        self._name, self._fields = name, fields
+    def __init__(self, name: str, fields: Mapping[str, Named] | None = None, /, **simple: str) -> None:
+        self._name, self._fields = name, table(fields, **simple)
 
     def __call__(self, value: Any, reading: Reading) -> Any:
         """The object with what is known of it."""
@@ -135,20 +137,21 @@ class Fields:
                 made[key] = new
         return made
 
-    def but(self, **fields: Shape) -> Fields:
+    def but(self, **fields: Named) -> Fields:
         """The same object with these fields in place of its own, or beside them."""
         return Fields(self._name, {**self._fields, **fields})
 
 
-def listed(shape: Shape, name: str = "[]") -> Shape:
+def listed(shape: Named, name: str = "[]") -> Shape:
     """A list of such values; others in it stay behind."""
+    of_item = _shape(shape)
 
     def each(value: Any, reading: Reading) -> Any:
         if value.__class__ is not list:
             return ABSENT
         made = []
         for given in value:
-            new = shape(given, reading)
+            new = of_item(given, reading)
             if new is ABSENT:
                 reading.leave_out(name, _kind(given))
             else:
@@ -169,11 +172,12 @@ def tagged(shapes: Mapping[str, Shape]) -> Shape:
     return one
 
 
-def either(*shapes: Shape) -> Shape:
+def either(*shapes: Named) -> Shape:
     """What is of the first of these shapes that it is of."""
+    tried = [_shape(shape) for shape in shapes]
 
     def one(value: Any, reading: Reading) -> Any:
-        return next((made for shape in shapes if (made := shape(value, reading)) is not ABSENT), ABSENT)
+        return next((made for shape in tried if (made := shape(value, reading)) is not ABSENT), ABSENT)
 
     return one
 
@@ -332,6 +336,21 @@ def titled(fields: Fields) -> Shape:
 def is_word(value: str) -> bool:
     """Whether it is ASCII without a blank."""
     return value.isascii() and value.isprintable() and " " not in value
+
+
+_SIMPLE: Mapping[str, Shape] = {
+    shape.__name__: shape for shape in (word, number, text, flag, quoted, figures, url, label, padding, nothing, data)
+}
+
+
+def table(fields: Mapping[str, Named] | None = None, /, **simple: str) -> dict[str, Shape]:
+    """Shapes by field: those of `fields`, and for each simple shape the names of the fields that have it, as ``word="id type"``."""
+    named = {name: shape for shape, names in simple.items() for name in names.split()}
+    return {name: _shape(shape) for name, shape in {**(fields or {}), **named}.items()}
+
+
+def _shape(shape: Named) -> Shape:
+    return _SIMPLE[shape] if isinstance(shape, str) else shape
 
 
 def glues(before: str, after: str) -> bool:

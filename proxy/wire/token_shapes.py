@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from proxy.wire.shapes import ABSENT, Fields, Reading, listed, number, text
+from proxy.wire.shapes import ABSENT, Fields, Reading, listed, number
 
 _LONGEST_TOKEN = 128
 """Characters; the longest of o200k, a run of blanks, has as many."""
@@ -35,7 +35,7 @@ def tells(tokens: Iterable[Mapping[str, Any]], said: str) -> bool:
     return at == len(said) or (gap and len(said) - at <= _MOST_GAP)
 
 
-_ONE = Fields("logprobs", {"token": text, "logprob": number, "bytes": listed(number, "bytes")})
+_ONE = Fields("logprobs", {"bytes": listed(number, "bytes")}, text="token", number="logprob")
 _TOKEN = _ONE.but(top_logprobs=listed(_ONE, "top_logprobs"))
 
 

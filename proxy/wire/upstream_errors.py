@@ -1,4 +1,4 @@
-"""What an upstream's error says, in whatever form its server writes one.
+"""What an upstream's error says, in whatever form its server writes one; and errors in a client's API, as a body and as events.
 
 In: an error's body, or an object that came in place of an answer. Out: its words, its code and the status that it names. OpenAI's and
 Anthropic's own envelopes; Google's list of them; FastAPI's ``detail`` (https://fastapi.tiangolo.com/tutorial/handling-errors/); ``errors``
@@ -15,6 +15,13 @@ from typing import Any, Literal
 
 import orjson
 from msgspec import Struct
+
+from proxy.config.settings import Api
+from proxy.errors import ContextLengthExceeded, ProxyError
+from proxy.wire import sse
+from proxy.wire.bodies import object_in
+from proxy.wire.messages import events as messages_events
+from proxy.wire.responses import events as responses_events
 
 MAX_CHARS = 2000
 """Of a message: it is for a person."""
@@ -185,11 +192,75 @@ def _is_silent(choice: object) -> bool:
 
 def is_own(api: Speech, body: bytes) -> bool:
     """Whether an error's body is in the API's envelope already."""
-    try:
-        found = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        return False
-    if not isinstance(found, dict) or not isinstance(error := found.get("error"), dict):
+    found = object_in(body) or {}
+    if not isinstance(error := found.get("error"), dict):
         return False
     fine = isinstance(error.get("message"), str) and bool(error["message"])
     return fine and (api != "messages" or (found.get("type") == "error" and isinstance(error.get("type"), str)))
+
+
+_PROMPT_TOO_LONG = "prompt is too long: "
+"""How Messages says what OpenAI's APIs have a code for."""
+_OPENAI_TYPES: Mapping[int, str] = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
+
+
+def envelope(client: Api, failure: Failure, status: int) -> dict[str, Any]:
+    """An error in the client's API."""
+    message, long = failure.message or f"the upstream answered with status {status}", is_too_long(failure)
+    if client == "messages":
+        about = {
+            "type": TYPES.get(status, "api_error"),
+            "message": (_PROMPT_TOO_LONG if long and _PROMPT_TOO_LONG not in message else "") + message,
+        }
+        return {"type": "error", "error": about}
+    kind = _OPENAI_TYPES.get(status, "invalid_request_error" if status < 500 else "server_error")
+    code = ContextLengthExceeded.code if long else failure.code or None
+    return {"error": {"message": message, "type": kind, "param": None, "code": code}}
+
+
+def events_of(client: Api, failure: Failure) -> bytes:
+    """The last events of a stream that ends with an error."""
+    code = failure.code or TYPES.get(failure.status) or "server_error"
+    message = failure.message or "the upstream failed"
+    if client == "chat":
+        return sse.encode(orjson.dumps({"error": {"message": message, "type": "server_error", "param": None, "code": code}})) + sse.DONE
+    if client == "messages":
+        return messages_events.encode({"type": "error", "error": {"type": TYPES.get(failure.status, "api_error"), "message": message}})
+    return responses_events.encode({"type": "error", "code": code, "message": message, "param": None, "sequence_number": 0}, named=True)
+
+
+TYPES: Mapping[int, str] = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    403: "permission_error",
+    402: "billing_error",
+    404: "not_found_error",
+    408: "timeout_error",
+    409: "invalid_request_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    503: "overloaded_error",
+    504: "timeout_error",
+    524: "timeout_error",
+    529: "overloaded_error",
+}
+"""The API's word for an error, by its status."""
+_LONG_WORDS = ("prompt is too long", "exceed context limit", "exceeds the context")
+"""How the API says that a prompt does not fit its model's window: its type is that of any invalid request."""
+
+
+def messages_envelope(error: ProxyError) -> dict[str, Any]:
+    """The body for `error`."""
+    about = {"type": TYPES.get(error.status, "api_error"), "message": error.message, "param": error.param, "code": error.code}
+    return {"type": "error", "error": about}
+
+
+def messages_code(body: bytes) -> str:
+    """The type of an error of Messages; ``context_length_exceeded`` where it says that the prompt is too long."""
+    found = failure_in(body)
+    return ContextLengthExceeded.code if is_too_long(found) else found.code
+
+
+def is_too_long(failure: Failure) -> bool:
+    """Whether an upstream refuses a prompt for its length."""
+    return failure.code == ContextLengthExceeded.code or any(words in failure.message.lower() for words in _LONG_WORDS)

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 import aiohttp
 
-from proxy.admin.dashboard.static import STATIC
+from proxy.admin.dashboard.rendering import STATIC
 from proxy.stages.registry import STAGES
 from tests.conftest import Answer, Running
 

@@ -12,8 +12,7 @@ from msgspec.structs import replace
 from proxy.admin.dashboard.exchanges import CUTS
 from proxy.admin.dashboard.overview import LATEST
 from proxy.admin.dashboard.panels import report
-from proxy.admin.dashboard.rendering import Cut, send_in_parts
-from proxy.admin.dashboard.static import STATIC
+from proxy.admin.dashboard.rendering import STATIC, Cut, send_in_parts
 from proxy.errors import StoreUnavailable
 from proxy.ports import FailureEvent
 from proxy.ports.failure_kinds import Failure

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jinja2 import UndefinedError
 
-from proxy.admin.dashboard import diff, rendering
+from proxy.admin.dashboard import record as diff
+from proxy.admin.dashboard import rendering
 from proxy.admin.dashboard.exchanges import filters_of, search_filters
 from proxy.admin.dashboard.panels import FigureSource, Period, report
 from proxy.admin.dashboard.record import ShownClaim, claims_of, pieces, record_page, without_overlaps
@@ -25,10 +26,10 @@ from proxy.language.amounts import milliseconds, number, share
 from proxy.ports.panels import Bucket
 from proxy.stages.claims.panel import QualityPanel
 from proxy.stages.history import HistoryPanel
-from proxy.stages.poisoning.panel import PoisoningPanel
+from proxy.stages.poisoning.report import PoisoningPanel
 from proxy.stages.registry import STAGES
 from proxy.stages.tool_rag.panel import ToolRagPanel
-from proxy.store.detail import RecordVerdict
+from proxy.store.records import RecordVerdict
 from proxy.wire.http.headers import ResponseHeaders
 from tests.admin.pages import PANELS, Page
 from tests.browser import making
@@ -185,7 +186,7 @@ def test_messages_that_stayed_are_matched_around_those_that_went() -> None:
         {"role": "user", "content": "d"},
     ]
     after = [before[0], {"role": "system", "content": "summary"}, before[3]]
-    found = [(step.kind, step.role) for step in diff.steps(before, after)]
+    found = [(step.kind, step.role) for step in diff.matched_steps(before, after)]
     assert ("kept", "system") == found[0]
     assert {("removed", "user"), ("removed", "assistant"), ("added", "system")} == set(found[1:-1])
     assert ("kept", "user") == found[-1]
@@ -198,7 +199,7 @@ _MESSAGES = st.lists(
 
 @given(_MESSAGES, _MESSAGES)
 def test_a_difference_has_all_of_both_sides(before: list[object], after: list[object]) -> None:
-    found = diff.steps(before, after)
+    found = diff.matched_steps(before, after)
     kinds = [step.kind for step in found]
     assert (len(before), len(after)) == (
         sum(kind in ("kept", "changed", "removed") for kind in kinds),
@@ -209,19 +210,19 @@ def test_a_difference_has_all_of_both_sides(before: list[object], after: list[ob
 @pytest.mark.parametrize("words", [200, 5000])
 def test_a_changed_message_shows_what_was_taken_out_and_put_in(words: int) -> None:
     text = " ".join(f"word{i}" for i in range(words))
-    (step,) = diff.steps([{"role": "user", "content": text}], [{"role": "user", "content": text.replace("word7 ", "other ")}])
+    (step,) = diff.matched_steps([{"role": "user", "content": text}], [{"role": "user", "content": text.replace("word7 ", "other ")}])
     page = steps_page([step])
     assert ("changed", 1, 1) == (step.kind, page.count("<del>"), page.count("<ins>"))
 
 
 def test_two_long_and_different_texts_are_shown_without_being_compared() -> None:
-    (step,) = diff.steps([{"role": "user", "content": "a\n" * 20_000}], [{"role": "user", "content": "b\n" * 20_000}])
+    (step,) = diff.matched_steps([{"role": "user", "content": "a\n" * 20_000}], [{"role": "user", "content": "b\n" * 20_000}])
     assert len(steps_page([step])) < 20_000
 
 
 @pytest.mark.parametrize("message", [7, "text", None, [], {"role": 3, "content": {"a": 1}}, {"content": [None, {"type": "image_url"}]}])
 def test_a_message_of_another_shape_is_shown_as_it_is(message: object) -> None:
-    assert "left out" in steps_page(diff.steps([message], []))
+    assert "left out" in steps_page(diff.matched_steps([message], []))
 
 
 def test_tools_that_were_left_out_are_named() -> None:
@@ -405,14 +406,14 @@ def test_codes_with_the_same_words_are_one_choice() -> None:
 
 def test_a_conversation_of_thousands_of_messages_is_listed_in_part() -> None:
     before = [{"role": "user", "content": str(number)} for number in range(3000)]
-    page = steps_page(diff.steps(before, before[2000:]))
+    page = steps_page(diff.matched_steps(before, before[2000:]))
     assert "3,000 messages: 1,000 as it came, 2,000 left out. 2,800 messages not listed" in page
     assert len(page) < 100_000
 
 
 def test_a_long_text_that_changed_in_one_place_is_compared_by_words() -> None:
     text = " ".join(f"word{number}" for number in range(50_000))
-    (step,) = diff.steps([{"role": "user", "content": text}], [{"role": "user", "content": text.replace("word7000 ", "other ")}])
+    (step,) = diff.matched_steps([{"role": "user", "content": text}], [{"role": "user", "content": text.replace("word7000 ", "other ")}])
     page = steps_page([step])
     assert ("<del> word7000</del>", "<ins> other</ins>") == tuple(
         mark for mark in ("<del> word7000</del>", "<ins> other</ins>") if mark in page

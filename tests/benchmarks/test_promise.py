@@ -1,13 +1,14 @@
 """The pairs of the benchmark of promises are what its README says, and its runner counts rightly."""
 
 import json
+from argparse import Namespace
 from collections import Counter
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
 
-from benchmarks import promise
+from benchmarks import promise, promise_tables
 from benchmarks.promise_data import LANGUAGES, Api, Kind, OffTopic, Pair, Shape, Where, differing, off_topic, pairs, sentences
 from benchmarks.promise_replay import Seen, _filtered, _payloads, _pieces, _verdict
 
@@ -181,3 +182,27 @@ def test_a_pair_through_the_running_proxy() -> None:
     rows = [pair for pair in PAIRS if pair.id in ("en-ward-rota", "de-lohn", "en-titration")]
     (result,) = promise.run(["observe"], rows, [])
     assert [(False, False)] * 3 == [(one.right.harmed, one.wrong.harmed) for one in result.judged]
+
+
+# ---- the tables of README and docs/quality.md ----
+
+
+def test_a_table_has_the_shares_of_every_policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    figures = {"n": 100, "right_harmed": 0, "right_warned": 1, "wrong_flagged": 8, "wrong_pass": 3}
+    results = tmp_path / "promise.json"
+    results.write_text(json.dumps({"policies": [{"policy": name, **figures} for name in promise.CHECKED]}), "utf-8")
+    monkeypatch.setattr(promise_tables, "RESULTS", results)
+    assert "| rag | 0% [0%, 4%] | 1% [0%, 5%] | 8% [4%, 15%] | 3% [1%, 8%] |" in promise_tables.short().splitlines()
+
+
+@pytest.mark.parametrize(
+    ("policies", "only", "judge", "name"),
+    [
+        ("default,rag,strict", "", None, "promise.json"),
+        ("rag", "", None, "promise_part.json"),
+        ("default,rag,strict", "de-", None, "promise_part.json"),
+        ("default,rag,strict", "", "chat", "promise_oracle_all.json"),
+    ],
+)
+def test_only_a_whole_run_changes_what_the_tables_are_made_of(policies: str, only: str, judge: str | None, name: str) -> None:
+    assert name == promise.written_to(Namespace(policies=policies, only=only, judge=judge, ask="all")).name

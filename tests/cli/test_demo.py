@@ -9,8 +9,7 @@ import aiohttp
 import pytest
 
 from proxy.__main__ import main
-from proxy.cli.demo import Told, exchanged, lines, touring
-from proxy.cli.demo.exchanges import exchanges, passages
+from proxy.cli.demo import Told, exchanged, exchanges, lines, passages, touring
 
 POLICIES = Path(__file__).parents[2] / "policies"
 

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -16,26 +16,27 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec import Raw
 
 from proxy.__main__ import main
-from proxy.cli.report import Period, moment, period, price_of
-from proxy.cli.report_figures import ReportEntry, ReportFigures
+from proxy.admin.parts import panels_of
+from proxy.admin.reports import Period, figures_of, make_report
+from proxy.cli.report import moment, period
 from proxy.cli.report_table import change, length, write
-from proxy.cli.report_tallies import MAX_NAMES, OTHER, Runs, ValueSpread
 from proxy.cli.terminal import Terminal
-from proxy.config.settings import load_settings
 from proxy.errors import ConfigError
 from proxy.ports.panels import Bucket
 from proxy.ports.review import ClashRecord, QuarantineItem
 from proxy.stages.claims.panel import QualityPanel
 from proxy.stages.compression.panel import CompressionPanel
-from proxy.stages.poisoning.panel import PoisoningPanel
+from proxy.stages.poisoning.report import PoisoningPanel
+from proxy.stages.registry import STAGES
 from proxy.stages.tool_rag.panel import ToolRagPanel
 from proxy.store.clashes import DatabaseClashes
-from proxy.store.detail import RecordUsage
+from proxy.store.database import Database
 from proxy.store.figures import DatabaseFigures, total
 from proxy.store.quarantine import DatabaseQuarantine
+from proxy.store.record_sums import MAX_CODES, MOST_WRONG
+from proxy.store.records import Record
 from proxy.store.writer import RecordWriter
 from proxy.testing import completion, reply
 from tests.conftest import CHAT, Start
@@ -47,6 +48,8 @@ ROOT = Path(__file__).parents[2]
 Captured = pytest.CaptureFixture[str]
 NOW = 1_700_000_000.0
 DAY = 86400.0
+SINCE = 1_699_999_200.0
+CLASS_OF_10_MS = 109
 
 
 @pytest.fixture
@@ -110,180 +113,111 @@ def test_a_period_that_ends_before_it_begins_is_refused(since: str, until: str |
 # ---- the figures ----
 
 
-def entry(number: int = 1, detail: Any = None, **changes: Any) -> ReportEntry:
-    fields: dict[str, Any] = {"id": str(number), "created_at": NOW, "outcome": "pass", "status": 200, "duration_ms": 10.0, "policy": "p@0"}
-    written = detail if isinstance(detail, bytes) else json.dumps(detail or {}).encode()
-    return ReportEntry(**{**fields, "detail": Raw(written), **changes})
+async def figures_of_records(*records: Record, work: Callable[[Database], Awaitable[None]] | None = None) -> dict[str, Any]:
+    """The figures of the hour from `SINCE` on."""
+    async with opened("sqlite://") as database:
+        writer = RecordWriter(database, CountingCounters())
+        for record in records:
+            writer.submit(record)
+        await writer.flush()
+        if work is not None:
+            await work(database)
+        found: dict[str, Any] = (await make_report(database, panels_of(STAGES), Period(SINCE, SINCE + 3600), None, "a"))["figures"]
+    return found
 
 
-def figures(*entries: ReportEntry, price: Callable[..., float | None] = lambda *_: None) -> dict[str, Any]:
-    found = ReportFigures(price)
-    for one in entries:
-        found.add(one)
-    return found.as_json()
+def entry(number: int = 1, detail: Any = None, **changes: Any) -> Record:
+    return make_record(number, **{"created_at": SINCE + number, "detail": detail or {}, **changes})
 
 
 def verdict(outcome: str, code: str, stage: str = "claims", **detail: Any) -> dict[str, Any]:
     return {"stage": stage, "outcome": outcome, "code": code, "detail": detail}
 
 
-def test_exchanges_are_told_apart_by_verdict_and_status() -> None:
-    found = figures(entry(), entry(outcome="warn"), entry(outcome="block", status=400))
-    assert {"total": 3, "verdicts": {"block": 1, "pass": 1, "warn": 1}, "statuses": {"200": 2, "400": 1}} == found["exchanges"]
+async def test_exchanges_are_told_apart_by_verdict_and_by_a_bad_status() -> None:
+    found = await figures_of_records(entry(1), entry(2, outcome="warn"), entry(3, outcome="block", status=400))
+    assert {"total": 3, "verdicts": {"block": 1, "pass": 1, "warn": 1}, "statuses": {"400": 1}} == found["exchanges"]
 
 
-def test_what_compression_saved_is_by_the_proxys_own_count() -> None:
-    detail = {"facts": {"context_before": {"used_tokens": 100}, "context": {"used_tokens": 40}}}
-    found = figures(entry(detail=detail, prompt_tokens=44), entry(prompt_tokens=7, completion_tokens=3))["tokens"]
-    assert {"before": 100, "after": 40, "prompt": 51, "completion": 3, "cached": 0, "saved": 60, "saved_share": 0.6} == found
+async def test_what_was_saved_is_of_the_prompts_that_were_counted() -> None:
+    used = {"usage": {"prompt": 7, "completion": 3, "cached": 2}}
+    one = entry(1, prompt_tokens_before=100, prompt_tokens=40, completion_tokens=None)
+    other = entry(2, used, prompt_tokens_before=None, prompt_tokens=7, completion_tokens=3)
+    found = (await figures_of_records(one, other))["tokens"]
+    assert {"before": 100, "after": 40, "prompt": 47, "completion": 3, "cached": 2, "saved": 60, "saved_share": 0.6} == found
 
 
-def test_why_answers_were_blocked_is_the_sub_code_or_the_stages_code() -> None:
-    refused = entry(detail={"error": {"code": "policy_blocked", "param": "poisoned_context", "message": "no"}}, outcome="block", status=400)
-    midway = entry(detail={"verdicts": [verdict("warn", "w"), verdict("block", "hallucination_detected")]}, outcome="block")
-    too_long = entry(detail={"error": {"code": "context_length_exceeded", "param": "messages"}}, outcome="block", status=400)
-    found = figures(refused, midway, too_long, entry(outcome="block"))["blocked"]
-    reasons = {"context_length_exceeded": 1, "hallucination_detected": 1, "poisoned_context": 1, "unknown": 1}
-    assert {"total": 4, "reasons": reasons} == found
-
-
-def test_a_warning_counts_once_an_exchange() -> None:
-    detail = {"verdicts": [verdict("warn", "a"), verdict("warn", "a"), verdict("error", "b"), verdict("pass", "c")]}
-    assert {"a": 2, "b": 2} == figures(entry(detail=detail), entry(detail=detail))["warnings"]
-
-
-def test_upstream_errors_are_told_apart_by_upstream() -> None:
-    found = figures(
-        entry(upstream="a", status=502, detail={"error": {"code": "upstream_unreachable", "param": None}}),
-        entry(upstream="b", status=429, detail={"verdicts": [verdict("warn", "upstream_429", "upstream")]}),
-        entry(upstream="b", status=503, policy="", outcome="skipped"),  # passed through
-        entry(upstream="b", status=500, detail={"error": {"code": "internal_error", "param": None}}),
+async def test_refusals_and_errors_are_told_by_their_reasons() -> None:
+    found = await figures_of_records(
+        *(entry(n, outcome="block", reason="hallucination_detected") for n in range(2)),
+        entry(2, outcome="upstream_error", reason="upstream_timeout", status=504),
+        entry(3, outcome="skipped", reason="status_502", status=502),
+        entry(4, outcome="warn", reason="low_relevance"),
     )
-    by = {"a: upstream_unreachable": 1, "b: upstream_429": 1, "b: upstream_503": 1}
-    assert ({"total": 3, "by": by}, {"internal_error": 1, "upstream_unreachable": 1}) == (found["upstream_errors"], found["errors"])
+    assert {"total": 2, "reasons": {"hallucination_detected": 2}} == found["blocked"]
+    assert {"status_502": 1, "upstream_timeout": 1} == found["errors"]
 
 
-def test_scores_are_means_of_those_that_have_one() -> None:
-    found = figures(
-        entry(detail={"facts": {"quality": 0.5, "citations": [1, 3]}}),
-        entry(detail={"facts": {"quality": 1.0, "citations": [2, 2]}}),
-        entry(),
+async def test_scores_are_means_of_those_that_have_one() -> None:
+    facts = [{"facts": {"quality": 0.5, "citations": [1, 4]}}, {"facts": {"quality": 1.0, "citations": [2, 2]}}, {}]
+    found = await figures_of_records(*(entry(n, detail) for n, detail in enumerate(facts)))
+    assert [{"count": 2, "mean": 0.75}, {"count": 0, "mean": None}] == [found["quality"][name] for name in ("quality", "relevance")]
+    assert {"verified": 3, "total": 6, "precision": 0.5} == found["citations"]
+
+
+async def test_clashes_are_told_apart_by_who_resolved_them() -> None:
+    async def work(database: Database) -> None:
+        store = DatabaseClashes(database, clock=lambda: SINCE + 1)
+        fields: dict[str, Any] = {"client": "a", "run_id": "r", "policy": "p", "type": "T", "topic": "t", "older": {}, "newer": {}}
+        for number, more in enumerate(({}, {"status": "resolved", "resolution": "keep_newer"}, {})):
+            await store.put(ClashRecord(**fields, pair_hash=str(number), strategy="prefer_recent", **more))
+        await store.resolve((await store.find(client="a", run_id="r", policy="p"))[2].id, "dismiss", by="ann")
+
+    found = (await figures_of_records(entry(1, {"verdicts": [verdict("warn", "clash_asked")]}), work=work))["clashes"]
+    states = {"auto_resolved": 1, "resolved_by_people": 1, "open": 1, "asked_exchanges": 1}
+    assert {"found": 3, **states, "types": {"T": 3}} == found
+
+
+async def test_cost_says_how_many_exchanges_it_knows_nothing_of() -> None:
+    found = await figures_of_records(entry(1, cost_usd=0.1), entry(2), entry(3))
+    assert {"usd": 0.1, "priced": 1, "unpriced": 2} == found["cost"]
+    assert None is (await figures_of_records(entry()))["cost"]["usd"]
+
+
+async def test_a_detail_of_another_version_is_counted_and_not_read() -> None:
+    found = await figures_of_records(entry(1, b"{"), entry(2, {"facts": {"quality": "good"}}))
+    assert (2, 0) == (found["exchanges"]["total"], found["quality"]["quality"]["count"])
+
+
+async def test_names_from_elsewhere_are_bounded() -> None:
+    records = (entry(n, outcome="upstream_error", reason=f"upstream_{n}", status=502) for n in range(MAX_CODES + 20))
+    found = (await figures_of_records(*records))["errors"]
+    assert (MAX_CODES + 1, 20) == (len(found), found["other"])
+
+
+async def test_runs_in_most_trouble_come_first() -> None:
+    found = await figures_of_records(
+        *(entry(n, run_id="often", outcome="warn") for n in range(5)),
+        entry(5, run_id="failed", outcome="error"),
+        entry(6, run_id="fine"),
+        entry(7, run_id="", outcome="error"),
     )
-    assert {"count": 2, "mean": 0.75} == found["quality"]["quality"]
-    assert {"count": 0, "mean": None} == found["quality"]["faithfulness"]
-    assert {"verified": 3, "total": 5, "precision": 0.6} == found["citations"]
+    assert {"top": [{"run_id": "failed", "failed": 1, "warned": 0}, {"run_id": "often", "failed": 0, "warned": 5}]} == found["runs"]
 
 
-def test_compression_tools_and_poisoning_are_added_up() -> None:
-    facts = {"compression": {"strategies": ["trim"], "before_tokens": 900, "after_tokens": 300}, "tools": {"offered": 45, "kept": 4}}
-    chosen = verdict("pass", "CONFUSION", "tool_rag", confusion={"description_tokens": 3000}, kept={"description_tokens": 300})
-    checked, failed = verdict("pass", "", "poisoning", checked=500), verdict("warn", "compression_failed", "compression")
-    found = ReportFigures(lambda *_: None)
-    for _ in range(2):
-        found.add(entry(detail={"facts": facts, "verdicts": [chosen, checked, failed]}))
-    found.add_pieces([("wrong_date", "pending", 10), ("wrong_name", "approved", 2), ("wrong_date", "rejected", 3)])
-    told = found.as_json()
-    assert {"runs": 2, "tokens_before": 1800, "tokens_after": 600, "failures": 2, "ratio": 3.0} == told["compression"]
-    assert (2, 45.0, 4.0, 0.9) == tuple(told["tools"][name] for name in ("requests", "average_offered", "average_kept", "savings"))
-    assert (1000, 15, 13, 0.015, {"wrong_date": 13, "wrong_name": 2}) == tuple(
-        told["poisoning"][name] for name in ("checked", "attempts", "blocked", "rate", "types")
-    )
-
-
-def test_clashes_are_told_apart_by_who_resolved_them() -> None:
-    found = ReportFigures(lambda *_: None)
-    found.add_clashes([("A", "resolved", "policy", 48), ("A", "open", "", 1), ("B", "resolved", "alice", 1)])
-    told = found.as_json()["clashes"]
-    assert (50, 48, 1, 1, {"A": 49, "B": 1}) == tuple(
-        told[name] for name in ("found", "auto_resolved", "resolved_by_people", "open", "types")
-    )
-
-
-def test_failures_of_runs_are_told_by_signal_with_what_stopped_them() -> None:
-    found = ReportFigures(lambda *_: None)
-    for _ in range(2):
-        found.add(entry(outcome="warn", detail={"verdicts": [verdict("warn", "human_asked", "reflection")]}))
-    found.add(entry(outcome="block", status=400, detail={"error": {"code": "policy_blocked", "param": "system_error"}}))
-    found.add_failures([("tool_error", "active", 4), ("tool_error", "resolved", 3), ("loop", "superseded", 1)])
-    assert {
-        "recorded": 8,
-        "active": 4,
-        "resolved": 3,
-        "superseded": 1,
-        "asked_exchanges": 2,
-        "stopped_exchanges": 1,
-        "types": {"tool_error": 7, "loop": 1},
-    } == found.as_json()["failures"]
-    found.add_failures(None)
-    told = found.as_json()["failures"]
-    assert (None, None, 2, {}) == tuple(told[name] for name in ("recorded", "resolved", "asked_exchanges", "types"))
-
-
-def test_cost_says_how_many_exchanges_it_knows_nothing_of() -> None:
-    def price(upstream: str, model: str, usage: RecordUsage) -> float | None:
-        return usage.prompt * 0.01 if model == "known" else None
-
-    used = {"usage": {"prompt": 10, "completion": 1, "cached": 4}}
-    found = figures(entry(detail=used, model="known"), entry(detail=used, model="else"), entry(), price=price)
-    assert {"usd": 0.1, "priced": 1, "unpriced": 1} == found["cost"]
-    assert None is figures(entry())["cost"]["usd"]
-
-
-def test_prices_are_those_of_the_bundled_list(tmp_path: Path) -> None:
-    price = price_of(load_settings(write_config(tmp_path, "http://127.0.0.1:9/v1"), {}))
-    found = price("main", "gpt-4o", RecordUsage(prompt=1_000_000, completion=1_000_000, cached=500_000))
-    assert 0.5 * 2.5 + 0.5 * 1.25 + 10.0 == pytest.approx(found)
-    assert None is price("main", "no-such-model", RecordUsage(prompt=1))
-
-
-def test_a_detail_of_another_version_is_counted_and_not_read() -> None:
-    found = figures(entry(detail={"facts": {"quality": "good"}}), entry(detail=b"{"))
-    assert (2, 2, 0) == (found["exchanges"]["total"], found["unread_details"], found["quality"]["quality"]["count"])
-
-
-@given(st.lists(st.floats(1e-3, 1e7), min_size=1), st.sampled_from([0.5, 0.95, 1.0]))
-def test_a_percentile_is_within_one_per_cent(values: list[float], share: float) -> None:
-    spread = ValueSpread()
-    for value in values:
-        spread.add(value)
-    assert sorted(values)[max(1, math.ceil(share * len(values))) - 1] == pytest.approx(spread.quantile(share), rel=0.0101)
-
-
-@given(st.lists(st.floats(0, allow_infinity=True) | st.just(math.nan)))
-def test_percentiles_take_little_memory_whatever_comes(values: list[float]) -> None:
-    spread = ValueSpread()
-    for value in values:
-        spread.add(value)
-    assert sum(map(math.isfinite, values)) == spread.count
-
-
-def test_names_from_elsewhere_are_bounded() -> None:
-    detail = {"verdicts": [verdict("warn", f"upstream_{n}", "upstream") for n in range(2 * MAX_NAMES)]}
-    found = figures(entry(detail=detail))
-    assert (MAX_NAMES + 1, MAX_NAMES) == (len(found["warnings"]), found["warnings"][OTHER])
-
-
-def test_runs_in_most_trouble_come_first() -> None:
-    found = figures(
-        *(entry(run_id="often", outcome="warn", detail={"verdicts": [verdict("warn", "w")]}) for _ in range(5)),
-        entry(run_id="failed", outcome="error"),
-        entry(run_id="fine"),
-        entry(run_id="", outcome="error"),
-    )["runs"]
-    top = [{"run_id": "failed", "failed": 1, "warned": 0}, {"run_id": "often", "failed": 0, "warned": 5}]
-    assert {"complete": True, "top": top} == found
-
-
-def test_the_number_of_runs_that_are_kept_is_bounded() -> None:
-    runs = Runs(10)
-    for number in range(1000):
-        runs.add(f"run-{number}", failed=False, warned=True)
-        runs.add("worst", failed=True, warned=False)
-    assert (False, {"run_id": "worst", "failed": 1000, "warned": 0}) == (runs.complete, runs.top(3)[0])
-    assert 11 > len(runs.top(1000))
+async def test_times_are_those_of_the_provider_and_the_proxys_own() -> None:
+    found = (await figures_of_records(*(entry(n, duration_ms=110.0, overhead_ms=10.0) for n in range(4))))["latency_ms"]
+    assert [100.0] * 2 + [10.0] * 2 == pytest.approx([found[who][p] for who in ("provider", "own") for p in ("p50", "p95")], rel=MOST_WRONG)
 
 
 # ---- the table ----
+
+
+def figures(**changes: Any) -> dict[str, Any]:
+    """Those of a bucket."""
+    found = figures_of(Bucket(start=SINCE, seconds=3600, **changes))
+    found["shadow"]["newest_blocked"] = []
+    return found | {"runs": {"top": []}}
 
 
 def made(now: dict[str, Any], before: dict[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
@@ -310,8 +244,16 @@ def table(report: dict[str, Any]) -> list[str]:
 
 
 def test_a_table_has_each_figure_beside_the_one_before(berlin: None) -> None:
-    now = figures(*(entry(detail={"facts": {"quality": 0.9}}) for _ in range(3)), entry(outcome="block", status=400))
-    before = figures(*(entry(detail={"facts": {"quality": 0.8}}) for _ in range(2)))
+    now = figures(
+        exchanges=4,
+        verdicts={"pass": 3, "block": 1},
+        statuses={"400": 1},
+        scored={"quality": 3},
+        scores={"quality": 2.7},
+        own_ms={str(CLASS_OF_10_MS): 4},
+        reasons={"block: poisoned_context": 1},
+    )
+    before = figures(exchanges=2, verdicts={"pass": 2}, scored={"quality": 2}, scores={"quality": 1.6}, own_ms={str(CLASS_OF_10_MS): 2})
     assert [
         "Groundwire, all routes: 2023-11-13 23:13 to 2023-11-14 23:13 CET (24 h)",
         "before: the 24 h until then; from the store",
@@ -320,15 +262,16 @@ def test_a_table_has_each_figure_beside_the_one_before(berlin: None) -> None:
         "Exchanges                                        4           2       +100%",
         "  pass                                           3           2        +50%",
         "  block                                          1           0         new",
-        "  status 200                                     3           2        +50%",
         "  status 400                                     1           0         new",
+        "Cost",
+        "  exchanges without a known price                4           2       +100%",
         "Answers, mean of those judged",
         "  quality                                     0.90        0.80       +0.10",
         "Time",
-        "  exchange, p50                            10.0 ms     10.0 ms           =",
-        "  exchange, p95                            10.0 ms     10.0 ms           =",
+        "  added by the proxy, p50                  9.95 ms     9.95 ms           =",
+        "  added by the proxy, p95                  9.95 ms     9.95 ms           =",
         "Blocked, by reason",
-        "  unknown                                        1           0         new",
+        "  poisoned_context                               1           0         new",
     ] == table(made(now, before))
 
 
@@ -337,22 +280,22 @@ HOSTILE = ["\x1b[2J\x1b]0;owned\x07", "a\nb", "\u202egnp", "\x9b31m", "漢" * 10
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_no_name_reaches_the_terminal_as_it_came(text: str) -> None:
-    detail = {"verdicts": [verdict("warn", text, "upstream")], "error": {"code": text, "param": text}}
-    now = figures(
-        entry(outcome=text[:5], run_id=text, upstream=text, status=500, detail=json.loads(json.dumps(detail))), entry(outcome="block")
-    )
+    counts = {text: 3}
+    now = figures(exchanges=3, verdicts=counts, statuses=counts, reasons={f"error: {text}": 3}, warnings=counts, clashes=counts)
+    now["runs"] = {"top": [{"run_id": text, "failed": 1, "warned": 2}]}
     lines = table(made(now, route="/rag", source=text))
     assert all(line.isprintable() for line in lines)
 
 
 def test_a_table_fits_eighty_columns_and_a_pipe_is_as_wide_whatever_the_screen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "40")
-    now = figures(entry(run_id="r" * 300, outcome="error", detail={"verdicts": [verdict("warn", "w" * 300)]}, duration_ms=1e9))
+    now = figures(exchanges=1, verdicts={"error": 1}, warnings={"w" * 300: 1}, own_ms={"359": 1})
+    now["runs"] = {"top": [{"run_id": "r" * 300, "failed": 1, "warned": 0}]}
     assert 74 == max(map(len, table(made(now))[3:]))
 
 
 def test_only_the_ten_most_common_are_listed() -> None:
-    now = figures(entry(detail={"verdicts": [verdict("warn", f"code_{n:02d}") for n in range(15)]}))
+    now = figures(exchanges=1, warnings={f"code_{n:02d}": 1 for n in range(15)})
     lines = table(made(now))
     at = lines.index("Warnings (the first 10 of 15)")
     assert [f"code_{n:02d}" for n in range(10)] == [line.split()[0] for line in lines[at + 1 : at + 11]]
@@ -427,7 +370,6 @@ def run(capsys: Captured, config: Path, *arguments: str) -> Any:
 
 
 PERIOD = ("--since", "2023-11-14T22:00Z", "--until", "2023-11-14T23:00Z")
-SINCE = 1_699_999_200.0
 
 
 def test_json_has_both_periods_in_utc(store: Callable[..., Path], capsys: Captured, berlin: None) -> None:
@@ -518,8 +460,8 @@ def test_the_report_says_what_the_dashboard_says(store: Callable[..., Path], cap
     assert [pressed.compressions, pressed.compression_tokens_before, pressed.compression_tokens_after] == [
         found["compression"][name] for name in ("runs", "tokens_before", "tokens_after")
     ]
-    assert [tools.tool_requests, tools.tools_offered, tools.tools_kept, tools.saved] == [
-        found["tools"][name] for name in ("requests", "offered", "kept", "savings")
+    assert [tools.tool_requests, tools.tool_tokens_before, tools.tool_tokens_after, tools.saved] == [
+        found["tools"][name] for name in ("requests", "tokens_before", "tokens_after", "savings")
     ]
     assert [panel.of(PoisoningPanel).poisoning_checked, panel.quarantined, panel.clashes, panel.clashes_open] == [
         found["poisoning"]["checked"],
@@ -624,32 +566,20 @@ def test_a_reader_that_has_left_ends_a_command_quietly(arguments: list[str], sto
 # ---- shadow mode ----
 
 
-def shadowed(number: int, *would: str, **changes: Any) -> ReportEntry:
-    verdicts = [{"stage": "claims", "outcome": "block", "code": f"because_{one}", "would": one} for one in would]
-    return entry(number, {"enforced": False, "verdicts": verdicts}, **changes)
-
-
-def test_what_shadow_mode_would_have_blocked_is_counted_by_exchange_with_its_reason() -> None:
-    found = figures(shadowed(1, "block", "block"), shadowed(2, "edit"), shadowed(3), entry(4))["shadow"]
-    newest = {"id": "1", "created_at": NOW, "model": "", "reason": "claims: because_block"}
-    assert {
-        "judged": 3,
-        "would": {"block": 1, "edit": 1},
-        "blocked": 1,
-        "reasons": {"claims: because_block": 1},
-        "newest_blocked": [newest],
-    } == found
+async def test_what_shadow_mode_would_have_done_is_counted_by_exchange() -> None:
+    held = [entry(n, would=would, reason="because", model="m") for n, would in enumerate(("block", "edit", "nothing", ""))]
+    newest = {"id": held[0].id, "created_at": held[0].created_at, "model": "m", "reason": "because"}
+    found = (await figures_of_records(*held))["shadow"]
+    assert {"judged": 3, "would": {"block": 1, "edit": 1}, "blocked": 1, "newest_blocked": [newest]} == found
 
 
 def test_a_report_says_what_shadow_mode_would_have_blocked_and_lists_the_newest(berlin: None) -> None:
-    found = figures(*(shadowed(n, "block", "edit") for n in range(12)), *(shadowed(20 + n) for n in range(328)))
-    span = {"since": NOW - DAY, "until": NOW}
-    lines = table({"period": span, "route": None, "source": "s", "figures": found, "before": None, "waiting": 0, "newest": NOW})
-    at = lines.index("Shadow mode: would have blocked 12 of 340; changed 12")
-    assert ["  11-14 23:13 0 claims: because_block", "  and 2 before these"] == [lines[at + 1], lines[at + 11]]
+    found = figures(exchanges=340, would={"block": 12, "edit": 3, "nothing": 325})
+    found["shadow"]["newest_blocked"] = [{"id": str(n), "created_at": NOW, "model": "", "reason": "because"} for n in range(10)]
+    lines = table(made(found))
+    at = lines.index("Shadow mode: would have blocked 12 of 340; changed 3")
+    assert ["  11-14 23:13 0 because", "  and 2 before these"] == [lines[at + 1], lines[at + 11]]
 
 
 def test_a_report_without_shadow_mode_does_not_speak_of_it(berlin: None) -> None:
-    span = {"since": NOW - DAY, "until": NOW}
-    found = {"period": span, "route": None, "source": "s", "figures": figures(entry()), "before": None, "waiting": 0, "newest": NOW}
-    assert [] == [line for line in table(found) if "hadow" in line]
+    assert [] == [line for line in table(made(figures(exchanges=1))) if "hadow" in line]

@@ -362,10 +362,7 @@ async def tail_of(proxy: Any, *arguments: str, looks: int = 1, key: str = "") ->
         client = AdminClient(proxy.url, key)
         names = dict(zip(arguments[::2], arguments[1::2], strict=True))
         follower = Follower(RecordList(client), TailFilters(**names))
-        try:
-            return [dict(record) for _ in range(looks) for record in follower.look(20)]
-        finally:
-            client.close()
+        return [dict(record) for _ in range(looks) for record in follower.look(20)]
 
     return await asyncio.to_thread(run)
 
@@ -398,7 +395,6 @@ async def test_a_new_exchange_is_told_by_the_next_look(start: Start) -> None:
         answer = await proxy.post()
         await proxy.record(answer)
         found = await asyncio.to_thread(follower.look)
-        client.close()
     assert [answer.headers["x-groundwire-id"]] == ids(found)
 
 
@@ -490,7 +486,6 @@ async def test_something_else_at_the_address_is_said(start: Start) -> None:
         client = AdminClient(upstream.base_url.removesuffix("/v1"), "")
         with pytest.raises(ServerRefused, match="is not a Groundwire server"):
             await asyncio.to_thread(RecordList(client).page, 1)
-        client.close()
 
 
 def test_nobody_at_the_address_may_come_later() -> None:

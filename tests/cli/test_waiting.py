@@ -3,7 +3,7 @@
 import io
 import time
 
-from proxy.cli.waiting import Waiting
+from proxy.cli.start_page import Waiting
 
 
 class Screen(io.StringIO):

@@ -19,6 +19,7 @@ from proxy.observe.metrics import Metrics
 from proxy.pipeline import Pipeline
 from proxy.ports import Ports
 from proxy.stages.history import History
+from proxy.stages.knowledge import Knowledge
 from proxy.stages.poisoning import Poisoning
 from proxy.stages.tool_rag import ToolRag, ToolRagOptions
 from proxy.testing import MemoryKnowledge, ScriptedVerifiers, make_exchange, make_ports
@@ -70,7 +71,7 @@ def figures() -> Figures:
 # ---- poisoning ----
 
 
-class WithFacts(Poisoning):
+class WithFacts(Knowledge):
     """The stage with a knowledge base in memory."""
 
     def __init__(self, options: Any, ports: Ports) -> None:
@@ -88,8 +89,10 @@ def _contradicted(pair: ClaimPair) -> Support:
 
 @given("a proxy that blocks what its knowledge base contradicts")
 def blocks(figures: Figures) -> None:
-    figures.policy = "name: careful\ndelivery: tap\nstages: [poisoning: {knowledge: facts, on_invalid: block, timeout_ms: 60000}]\n"
-    figures.stages = (WithFacts,)
+    figures.policy = (
+        "name: careful\ndelivery: tap\nstages: [knowledge: {folder: facts}, poisoning: {on_invalid: block, timeout_ms: 60000}]\n"
+    )
+    figures.stages = (WithFacts, Poisoning)
 
 
 @when(parsers.parse("clients send {count:d} new passages, of which these are false"))

@@ -15,7 +15,9 @@ from pytest_bdd import given, parsers, scenarios, then, when
 from proxy.errors import ModelUnavailable
 from proxy.exchange.judgements import ClaimPair, Support
 from proxy.ports import Ports
+from proxy.ports.stage import Stage
 from proxy.stages.claims import Claims
+from proxy.stages.knowledge import Knowledge
 from proxy.stages.poisoning import Poisoning
 from proxy.testing import MemoryKnowledge, ScriptedVerifiers, completion, reply, stream, streamed
 from proxy.wire.chat.completions import ChatDialect
@@ -60,14 +62,15 @@ class World:
     def policy(self) -> str:
         claims = ", claims: {embed: false}" if self.checks_answers else ""
         wanted = {"on_invalid": "block", "on_suspicious": "quarantine", "on_inexact": "block", "answers": "contradicted"}
-        more = "".join(f", {name}: {value}" for name, value in wanted.items() if f"{name}:" not in self.options)
-        return f"name: careful\ndelivery: {self.delivery}\nstages: [poisoning: {{knowledge: facts{self.options}{more}}}{claims}]\n"
+        given = {name: value for name, value in wanted.items() if f"{name}:" not in self.options}
+        options = ", ".join([*([self.options] if self.options else []), *(f"{name}: {value}" for name, value in given.items())])
+        return f"name: careful\ndelivery: {self.delivery}\nstages: [knowledge: {{folder: facts}}, poisoning: {{{options}}}{claims}]\n"
 
     @property
-    def stages(self) -> tuple[type[Poisoning], type[Claims]]:
+    def stages(self) -> tuple[type[Stage], ...]:
         facts = self.facts
 
-        class WithFacts(Poisoning):
+        class WithFacts(Knowledge):
             """The stage with these facts."""
 
             def __init__(self, options: Any, ports: Ports) -> None:
@@ -78,7 +81,7 @@ class World:
             def folders(cls, options: Any) -> Mapping[str, str]:
                 return {}
 
-        return WithFacts, Claims
+        return WithFacts, Poisoning, Claims
 
     async def send(self, start: Start, **headers: str) -> None:
         """Send the conversation as it stands."""
@@ -139,7 +142,7 @@ def reads(world: World, how: str) -> None:
 
 @given(parsers.parse('the policy has "{options}"'))
 def policy_has(world: World, options: str) -> None:
-    world.options = f", {options}"
+    world.options = options
 
 
 @given(parsers.parse("the policy checks answers under delivery: {delivery}"))

@@ -1,12 +1,10 @@
 import math
-from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.exchange.judgements import Claim, Judgement, Label, faithfulness, share_labelled, support
-from proxy.grounding.logprobs import by_sentence, of_answer
 from proxy.grounding.quality import WEIGHTS, quality, refresh
 from proxy.testing import make_exchange
 
@@ -79,31 +77,3 @@ def test_a_rule_is_certain_whatever_a_verifier_thinks(label: Label, expected: fl
 
 TOKENS = [("The", 0.0), (" tower", math.log(0.5)), (".", 0.0), (" It", 0.0), (" is", math.log(0.25)), (" tall", math.log(0.25)), (".", 0.0)]
 TEXT = "The tower. It is tall."
-
-
-def test_the_probability_of_an_answer_is_the_geometric_mean() -> None:
-    found = of_answer(TOKENS)
-    assert found is not None
-    assert (pytest.approx((0.5 * 0.25 * 0.25) ** (1 / 7)), pytest.approx(0.25)) == (found.probability, found.lowest)
-
-
-def test_each_sentence_has_its_own() -> None:
-    found = by_sentence(TOKENS, TEXT)
-    assert [("The tower.", pytest.approx(0.5 ** (1 / 3))), (" It is tall.", pytest.approx(0.0625**0.25))] == [
-        (TEXT[one.start : one.end], one.probability) for one in found
-    ]
-
-
-def test_tokens_of_another_text_tell_nothing_of_its_sentences() -> None:
-    assert [] == by_sentence(TOKENS, "Another text.")
-
-
-def test_without_tokens_there_is_no_probability() -> None:
-    assert of_answer([]) is None
-
-
-@given(st.lists(st.tuples(st.sampled_from(["A", " b", ". ", "\n", ""]), st.floats(-20, 0))))
-def test_sentences_share_out_the_tokens(tokens: list[tuple[str, float]]) -> None:
-    found = by_sentence(tokens, "".join(token for token, _ in tokens))
-    assert all(0 <= one.lowest <= one.probability + 1e-9 <= 1 + 1e-9 for one in found)
-    assert all(a.end <= b.start for a, b in pairwise(found))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from proxy.config.models import GroundingSettings
+from proxy.config.sections import GroundingSettings
 from proxy.config.settings import Settings, load_settings
 from proxy.errors import ConfigError
 from proxy.exchange import Exchange, Verdict

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.grounding.knowledge.making import make_fact
+from proxy.grounding.knowledge.reading import make_fact
 from proxy.models.knowledge.building import build_in_memory
 from proxy.models.knowledge.index import KnowledgeIndex
 from proxy.models.knowledge.vectors import kind_for, make_index, nearest, probe

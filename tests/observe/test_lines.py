@@ -8,8 +8,7 @@ from msgspec.structs import replace
 from proxy.errors import PolicyBlocked, UpstreamTimeout
 from proxy.exchange import Answer, Choice, ToolCall, Usage, Verdict
 from proxy.observe.finished import Finished
-from proxy.observe.lines import asked_of, first_words, reason_of, said_in, would_of
-from proxy.observe.prices import prices_of
+from proxy.observe.recording import asked_of, first_words, prices_of, reason_of, said_in, would_of
 from proxy.ports import ModelInfo
 from proxy.testing import make_exchange
 

@@ -22,12 +22,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.config.observability import LoggingSettings
+from proxy.config.sections import LoggingSettings
 from proxy.errors import ConfigError
 from proxy.exchange import Exchange, Verdict
 from proxy.observe import logs
 from proxy.observe.finished import LogLine
-from proxy.observe.logs import ConsoleFormatter, JsonFormatter, LineHandler, _Message, _Record, _settings, exchanges
+from proxy.observe.logs import ConsoleFormatter, JsonFormatter, LineHandler, _Message, _record, _settings
 from proxy.ports.stage import Stage
 from proxy.stages.registry import STAGES
 from proxy.testing import ScriptedUpstream, completion, hang, raw, reply, stream, streamed
@@ -227,7 +227,7 @@ def test_a_name_cannot_end_a_line(formatter: logging.Formatter, name: str, other
 @pytest.mark.parametrize("formatter", FORMATTERS)
 def test_a_line_that_waited_is_the_one_that_its_record_makes(formatter: ConsoleFormatter | JsonFormatter, name: str, at: float) -> None:
     line = LogLine(id=name, status=200, model=name, warnings=(name,), duration_ms=at)
-    assert formatter.format(_Record(logging.INFO, _Message(line), at)) == formatter.exchange(at, "INFO", line)
+    assert formatter.format(_record(logging.INFO, line, at)) == formatter.exchange(at, "INFO", line)
 
 
 @given(name=st.text(max_size=60))
@@ -538,14 +538,3 @@ def test_a_line_has_every_field_that_is_not_empty() -> None:
     line = json.loads(JsonFormatter().format(record(_Message(full))))
     assert set(full.__struct_fields__) <= line.keys()
     assert "gw_1 200 pass POST /chat/completions route=/ " in str(_Message(full))
-
-
-def test_an_exchanges_record_has_every_field_of_an_ordinary_one() -> None:
-    ordinary = logging.LogRecord(exchanges.name, logging.INFO, "", 0, "message", None, None)
-    made = _Record(logging.INFO, _Message(LogLine(id="gw_1")))
-    assert set(vars(made)) == set(vars(ordinary))
-    known = ("name", "levelname", "levelno", "process", "processName", "thread", "threadName", "exc_info", "args")
-    assert {name: getattr(made, name) for name in known} == {name: getattr(ordinary, name) for name in known}
-    assert abs(made.created - ordinary.created) < 5
-    assert abs(made.relativeCreated - ordinary.relativeCreated) < 5000
-    assert made.getMessage() == "gw_1 - - - -"

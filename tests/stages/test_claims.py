@@ -1,12 +1,11 @@
 """The stage `claims` on whole answers: what it finds, and what it says of it."""
 
-import json
 from typing import Any
 
 import pytest
 
 from proxy.errors import ModelUnavailable
-from proxy.exchange import Choice, Exchange, Sentence, ToolCall
+from proxy.exchange import Choice, Sentence
 from proxy.exchange.judgements import Support
 from proxy.ports import Ports
 from proxy.ports.judge import AskAbout
@@ -218,10 +217,6 @@ async def test_a_chat_without_context_is_no_hallucination() -> None:
     assert ("unchecked", "no context", None) == (verdict.outcome, verdict.detail["reason"], exchange.facts.faithfulness)
 
 
-async def test_the_policy_may_check_a_chat_without_context() -> None:
-    assert "hallucination_detected" == (await checked(answering(GOLD, passages=()), action="block", without_context="check")).code
-
-
 async def test_a_long_text_in_the_user_s_message_is_context() -> None:
     article = f"Summarise this: {TOWER} " + "It is visited by many people every year. " * 15
     exchange = answering(f"{PARIS} {GOLD}", passages=(), question=article)
@@ -360,66 +355,17 @@ async def test_nothing_is_kept_of_an_exchange_that_has_ended() -> None:
     await stage.on_forward(exchange)
     await stage.on_answer(exchange)
     stage.release(exchange)
-    assert {} == stage._kept
+    assert {} == stage._cases
 
 
 async def test_an_exchange_without_an_answer_is_forgotten_too() -> None:
     stage, exchange = make_stage(), answering(PARIS)
     await stage.on_forward(exchange)
-    task = stage._kept[exchange.id]._ground
+    task = stage._cases[exchange.id]._ground
     stage.release(exchange)
     assert task is not None
     assert task.cancelling()
-    assert {} == stage._kept
-
-
-# ---- tool calls ----
-
-
-async def of_call(arguments: dict[str, Any], name: str = "book_flight", **options: Any) -> tuple[Exchange, Any]:
-    passage = "Order A-1234 of Ada Lovelace, ada@example.com, leaves on 12 May."
-    exchange = answering("", passages=(passage,), calls=[ToolCall("call_1", name, json.dumps(arguments))])
-    return exchange, await checked(exchange, **options)
-
-
-async def test_arguments_are_left_alone_unless_the_policy_asks() -> None:
-    exchange, verdict = await of_call({"order": "B-9999"})
-    assert ("unchecked", []) == (verdict.outcome, exchange.verdicts)
-
-
-async def test_an_argument_that_stands_in_the_context_is_supported_whatever_its_case() -> None:
-    exchange, _ = await of_call({"order": "a-1234", "to": {"name": "Ada Lovelace", "mail": ["ada@example.com"]}}, tool_arguments="block")
-    (found,) = exchange.verdicts
-    assert ["supported"] * 3 == [entry["label"] for entry in found.detail["tool_arguments"]]
-    assert "pass" == found.outcome
-
-
-async def test_an_invented_argument_is_a_warning_or_a_block() -> None:
-    exchange, verdict = await of_call({"order": "B-9999"}, tool_arguments="annotate")
-    assert (["tool_arguments_unsupported"], "unchecked") == ([v.code for v in exchange.verdicts], verdict.outcome)
-    assert "order" == exchange.verdicts[0].detail["tool_arguments"][0]["argument"]
-    _, verdict = await of_call({"order": "B-9999"}, tool_arguments="block")
-    assert ("block", "hallucination_detected") == (verdict.outcome, verdict.code)
-
-
-async def test_fixed_values_numbers_and_searches_are_no_claims() -> None:
-    exchange, _ = await of_call({"unit": "celsius", "days": 3, "urgent": True}, tool_arguments="block")
-    assert [] == exchange.verdicts
-    exchange, _ = await of_call({"query": "Grace Hopper"}, name="search_docs", tool_arguments="block")
-    assert [] == exchange.verdicts
-
-
-async def test_what_the_user_said_carries_arguments_also_without_passages() -> None:
-    said = "Cancel order A-1234 for me."
-    for order, expected in (("A-1234", "unchecked"), ("B-9999", "block")):
-        made = [ToolCall("call_1", "cancel", json.dumps({"order": order}))]
-        verdict = await checked(answering("", passages=(), question=said, calls=made), tool_arguments="block")
-        assert expected == verdict.outcome
-
-
-async def test_a_tool_s_arguments_do_not_count_as_the_answer_s_faithfulness() -> None:
-    exchange, _ = await of_call({"order": "B-9999"}, tool_arguments="annotate")
-    assert exchange.facts.faithfulness is None
+    assert {} == stage._cases
 
 
 # ---- what a policy may say ----
@@ -430,10 +376,8 @@ def test_every_action_but_annotate_can_change_or_hold_back_an_answer() -> None:
     assert {"annotate": False, "redact": True, "retry": True, "replace": True, "block": True} == said
 
 
-@pytest.mark.parametrize("options", [{"action": "retry"}, {"tool_arguments": "block"}])
-def test_some_options_need_the_whole_answer(options: dict[str, Any]) -> None:
-    (name,) = options
-    assert f"{name}: {options[name]}" == Claims.needs_hold(ClaimsOptions(**options))
+def test_to_ask_again_needs_the_whole_answer() -> None:
+    assert ("action: retry", "") == (Claims.needs_hold(ClaimsOptions(action="retry")), Claims.needs_hold(ClaimsOptions(action="block")))
 
 
 def test_statements_beyond_the_bound_are_one_that_nobody_judges() -> None:

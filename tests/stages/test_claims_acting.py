@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from proxy.context.no_answer import NO_ANSWER, no_answer
 from proxy.exchange import Answer, Choice, Exchange
 from proxy.exchange.judgements import Support
-from proxy.stages.claims.retrying import correction
+from proxy.stages.claims.acting import correction
 from proxy.testing import CountedNames, ScriptedVerifiers
 from tests.claims import GOLD, LONDON, PARIS, TALL, TOWER, answering, checked, labels, make_stage, ports_with, texts_of
 from tests.examples import share
@@ -77,11 +77,6 @@ async def test_block_says_what_is_wrong_and_what_the_context_says() -> None:
     assert "London" in verdict.message
     assert "Paris" in verdict.message
     assert "Paris" == verdict.detail["claims"][0]["instead"]
-
-
-@pytest.mark.parametrize(("limit", "outcome"), [(0.4, "warn"), (0.52, "warn"), (0.53, "block")])
-async def test_block_waits_for_the_faithfulness_that_the_policy_names(limit: float, outcome: str) -> None:
-    assert outcome == (await checked(answering(f"{PARIS} {GOLD}"), action="block", min_faithfulness=limit)).outcome
 
 
 @pytest.mark.parametrize(("action", "outcome"), [("block", "block"), ("replace", "warn"), ("redact", "warn"), ("annotate", "warn")])

@@ -27,7 +27,7 @@ def policy(delivery: str, options: str) -> str:
 
 def kept(proxy: Running) -> dict[str, Any]:
     (stage,) = proxy.app.routes[0].default.pipeline.stages
-    return stage._kept  # type: ignore[attr-defined,no-any-return]
+    return stage._cases  # type: ignore[attr-defined,no-any-return]
 
 
 class Patient(ScriptedVerifiers):
@@ -143,7 +143,9 @@ async def test_the_verdict_stands_inline_where_it_is_asked_for(start: Start) -> 
     ("delivery", "options", "problem"),
     [
         ("gate", "action: retry", "action: retry needs the whole answer"),
-        ("gate", "tool_arguments: block", "tool_arguments: block needs the whole answer"),
+        ("hold", "min_faithfulness: 0.5", "min_faithfulness: there is no such option any more: an answer with a failing claim"),
+        ("hold", "tool_arguments: block", "tool_arguments: there is no such option any more: the stage schema"),
+        ("hold", "without_context: check", "without_context: there is no such option any more: without context"),
         ("tap", "action: redact", "delivery: tap cannot"),
         ("gate", "retries: 4", "retries"),
         ("gate", "min_support: 2", "min_support"),
@@ -158,5 +160,5 @@ def test_what_cannot_work_is_refused_when_the_policy_is_loaded(tmp_path: Path, d
 
 def test_retry_is_welcome_where_the_answer_is_held(tmp_path: Path) -> None:
     file = tmp_path / "p.yaml"
-    file.write_text(policy("hold", "action: retry, tool_arguments: block"), encoding="utf-8")
+    file.write_text(policy("hold", "action: retry"), encoding="utf-8")
     assert "claims" == load_policy(file).stages[0].stage.name

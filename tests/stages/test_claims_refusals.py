@@ -7,7 +7,7 @@ import pytest
 
 from proxy.context.no_answer import NO_ANSWER
 from proxy.exchange import Answer, Choice
-from proxy.stages.claims.refusals import declines
+from proxy.stages.claims.reading import declines
 from proxy.testing import ScriptedVerifiers, chunk, completion, reply, stream
 from tests.claims import LONDON, PARIS, TOWER, answering, checked, judged_by_words, labels
 from tests.conftest import Start

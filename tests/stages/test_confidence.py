@@ -166,19 +166,6 @@ async def test_claims_left_out_by_the_client_are_an_error_where_the_stage_acts()
 # ---- log probabilities ----
 
 
-async def test_log_probabilities_are_reported_beside_it() -> None:
-    exchange = make_exchange()
-    tokens = (("It is.", 0.0), (" It", -1.0), (" was.", -3.0))
-    exchange.upstream_answer = exchange.answer = Answer((Choice(0, "It is. It was."),), logprobs={0: tokens})
-    await Pipeline([Confidence(ConfidenceOptions(), make_ports())]).answer(exchange)
-    said = exchange.verdicts[-1].detail["choices"][0]["logprobs"]
-    assert (0.2636, 0.0498, {"span": [6, 14], "probability": 0.1353}) == (
-        said["probability"],
-        said["lowest_token"],
-        said["lowest_sentence"],
-    )
-
-
 async def test_counters_tell_what_was_found() -> None:
     counters = CountedNames()
     exchange = make_exchange()

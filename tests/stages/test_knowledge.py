@@ -11,7 +11,7 @@ from proxy.errors import ConfigError, ModelUnavailable
 from proxy.exchange import Answer, Choice, Exchange
 from proxy.exchange.judgements import ClaimPair, Support
 from proxy.grounding.evidence.gathering import question_of
-from proxy.grounding.knowledge.making import make_fact
+from proxy.grounding.knowledge.reading import make_fact
 from proxy.models.knowledge.building import build
 from proxy.policy.loading import load_policy
 from proxy.stages.claims import Claims, ClaimsOptions

@@ -89,12 +89,6 @@ async def test_a_message_of_which_nothing_is_left_says_so() -> None:
     assert NOTE == texts(exchange)[1]
 
 
-async def test_a_policy_may_word_the_note_and_mark_what_was_taken_out() -> None:
-    stage = made(note="Withheld.", marker="[…]")
-    assert "Withheld." == texts(await run(stage, history(LONDON)))[1]
-    assert f"{PARIS} […] {UNKNOWN}" == texts(await run(stage, history(f"{PARIS} {LONDON} {UNKNOWN}")))[1]
-
-
 async def test_where_most_is_false_all_of_it_goes() -> None:
     assert NOTE == texts(await run(made(), history(f"{LONDON} The Eiffel Tower was opened in 1950. {PARIS}")))[1]
 

@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from proxy.context.conversation import problems
 from proxy.context.edits import NOTE
 from proxy.errors import ConfigError, ModelUnavailable, Overloaded, PolicyBlocked, StoreUnavailable
-from proxy.exchange import Evidence
-from proxy.grounding.knowledge.checking import KnowledgeChecker
+from proxy.pipeline import Pipeline
 from proxy.policy.loading import load_policy
 from proxy.ports.deadline import with_deadline
-from proxy.testing import MemoryKnowledge, MemoryQuarantine, ScriptedVerifiers
+from proxy.stages.knowledge import Knowledge, KnowledgeOptions
+from proxy.stages.validation import Validation, ValidationOptions
+from proxy.testing import MemoryKnowledge, MemoryQuarantine, ScriptedVerifiers, make_exchange
 from tests.examples import share
 from tests.stages.poisoning.contexts import (
     DOUBTFUL,
@@ -161,17 +162,30 @@ async def test_a_long_history_costs_what_is_new_and_one_question_to_the_store() 
     assert (["Pears contain water."], 2, 1) == (knowledge.searched, quarantine.finds, verdict(exchange).detail["checked"])
 
 
-async def test_a_text_with_too_many_statements_is_an_error_each_time_but_judged_once() -> None:
+async def test_what_validation_has_asked_about_new_content_is_not_asked_again() -> None:
     knowledge = MemoryKnowledge(*FACTS)
-    stage = made(ports_with(knowledge=knowledge), max_claims=2)
+    ports = ports_with(knowledge=knowledge)
+    stages = [Knowledge(KnowledgeOptions(), ports), Validation(ValidationOptions(action={"freshness": "drop"}), ports), made(ports)]
+    exchange = make_exchange([user("Where does it stand?"), *called(LONDON)])
+    await Pipeline(stages).request(exchange)
+    [piece] = [piece for one in exchange.verdicts if one.stage == "validation" for piece in one.detail["pieces"]]
+    assert 0.0 == piece["metrics"]["accuracy"]["value"]
+    assert ([LONDON], NOTE) == (knowledge.searched[1:], texts(exchange)[2])
+
+
+async def test_a_text_with_too_many_statements_is_an_error_each_time_but_judged_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("proxy.stages.poisoning.checking.MAX_CLAIMS", 2)
+    knowledge = MemoryKnowledge(*FACTS)
+    stage = made(ports_with(knowledge=knowledge))
     for _ in range(2):
         exchange = await run(stage, history(f"{UNKNOWN} Pears contain water. Plums contain sugar."))
-        assert ("error", "more than 2 claims (max_claims)") == (verdict(exchange).outcome, verdict(exchange).detail["reason"])
+        assert ("error", "more than 2 statements") == (verdict(exchange).outcome, verdict(exchange).detail["reason"])
     assert 2 == len(knowledge.searched)
 
 
-async def test_what_was_found_of_a_text_with_too_many_statements_is_acted_upon() -> None:
-    exchange = await run(made(max_claims=2), history(f"{UNKNOWN} {LONDON} Plums contain sugar."))
+async def test_what_was_found_of_a_text_with_too_many_statements_is_acted_upon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("proxy.stages.poisoning.checking.MAX_CLAIMS", 2)
+    exchange = await run(made(), history(f"{UNKNOWN} {LONDON} Plums contain sugar."))
     assert f"{UNKNOWN} Plums contain sugar." == texts(exchange)[1]
     assert ["poisoned_context", "poisoning_unchecked"] == [one.code for one in exchange.verdicts]
 
@@ -180,36 +194,13 @@ async def test_what_was_found_of_a_text_with_too_many_statements_is_acted_upon()
 
 
 async def test_without_a_knowledge_base_statements_pass_and_instructions_do_not() -> None:
-    stage = made(knowledge="")
-    exchange = await run(stage, [user("Look."), *called(INSTRUCTION), *history(LONDON)])
+    exchange = await run(made(), [user("Look."), *called(INSTRUCTION), *history(LONDON)], knowledge=None)
     assert [NOTE, LONDON] == [texts(exchange)[2], texts(exchange)[4]]
 
 
-async def test_the_policys_own_knowledge_base_judges_where_the_stage_has_none() -> None:
-    knowledge = KnowledgeChecker(MemoryKnowledge(*FACTS), ScriptedVerifiers(judged))
-    assert NOTE == texts(await run(made(knowledge=""), history(LONDON), knowledge=knowledge))[1]
-
-
 async def test_confidence_that_nobody_can_tell_is_an_error() -> None:
-    exchange = await run(made(knowledge="", on_low_confidence="reject"), history(UNKNOWN))
+    exchange = await run(made(on_low_confidence="reject"), history(UNKNOWN), knowledge=None)
     assert ("error", "knowledge_left_out") == (verdict(exchange).outcome, verdict(exchange).detail["reason"])
-
-
-async def test_what_the_assistant_states_can_be_judged_by_the_results_before_it() -> None:
-    stage = made(knowledge="", against=["tool_results"])
-    before = [user("Where?"), *called(PARIS)]
-    evidence = [Evidence(PARIS, "look_up", "tool_result", message_index=2)]
-    exchange = await run(stage, [*before, assistant(f"{UNKNOWN} {LONDON}"), user("And?")], evidence=evidence)
-    assert UNKNOWN == texts(exchange)[3].strip()
-
-
-async def test_a_result_that_is_held_judges_nobody() -> None:
-    stage = made(knowledge="", against=["tool_results"])
-    poisoned = f"{PARIS} {INSTRUCTION}"
-    messages = [user("Where?"), *called(poisoned)]
-    await run(stage, messages)
-    exchange = await run(stage, [*messages, assistant(LONDON), user("And?")])
-    assert [NOTE, LONDON] == texts(exchange)[2:4]
 
 
 # ---- what cannot run ----
@@ -296,7 +287,8 @@ async def test_above_five_percent_the_operator_is_warned_and_no_client(caplog: p
     ("options", "problem"),
     [
         ("on_low_confidence: reject", "needs stage knowledge"),
-        ("on_low_confidence: reject, against: [tool_results]", "only a knowledge base can tell"),
+        ("knowledge: facts", "write it in the stage knowledge"),
+        ("against: [tool_results]", "answers: contradicted"),
         ("roles: [tool, tool]", "one stands here twice"),
         ("roles: []", "roles"),
         ("on_suspicious: block", "on_suspicious"),

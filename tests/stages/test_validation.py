@@ -216,7 +216,6 @@ async def test_in_other_languages_too_what_belongs_passes_and_what_does_not_is_r
         {"action": {"beauty": "drop"}},
         {"thresholds": {"relevance": 1.5}},
         {"thresholds": {"beauty": 0.5}},
-        {"weights": {"relevance": 0}},
         {"max_age_s": 0},
         {"kinds": ["letter"]},
         {"kinds": []},

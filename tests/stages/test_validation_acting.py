@@ -9,7 +9,7 @@ import pytest
 from proxy.context.conversation import problems
 from proxy.errors import PolicyBlocked
 from proxy.exchange import Evidence
-from proxy.stages.validation.acting import NOTE_KEY
+from proxy.stages.validation.report import NOTE_KEY
 from proxy.testing import CountedNames, MemoryScratchpad
 from tests.stages.validation.cases import (
     ASK,

@@ -15,7 +15,7 @@ from proxy.context.conversation import problems
 from proxy.errors import ModelUnavailable, Overloaded
 from proxy.exchange import Evidence
 from proxy.exchange.judgements import ClaimPair, Support
-from proxy.stages.validation.acting import NOTE_KEY
+from proxy.stages.validation.report import NOTE_KEY
 from proxy.testing import HashEmbedder, ScriptedVerifiers
 from tests.examples import share
 from tests.stages.validation.cases import (
@@ -197,9 +197,10 @@ async def test_past_the_stage_s_time_what_was_found_is_kept(monkeypatch: pytest.
     assert ["context_stale", "context_unchecked"] == codes(exchange)
 
 
-async def test_more_pieces_than_the_policy_allows_are_not_called_checked() -> None:
+async def test_more_pieces_than_are_looked_at_are_not_called_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("proxy.stages.validation.stage.MAX_PIECES", 1)
     both = {"role": "assistant", "tool_calls": [*call("a")["tool_calls"], *call("b")["tool_calls"]]}
     exchange = exchange_of([ASK, both, result("a", FRESH), result("b", WEATHER)])
-    await run(exchange, max_pieces=1)
+    await run(exchange)
     assert [True, False] == [piece["passed"] for piece in pieces(exchange)]
     assert "error" == exchange.outcome

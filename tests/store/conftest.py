@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from proxy.store import sqlite
+from proxy.store import drivers
 from proxy.store.database import Database
 from proxy.store.records import Record
 from proxy.store.tables import metadata
@@ -118,13 +118,13 @@ async def execute(url: str, *statements: str) -> None:
 @pytest.fixture
 def soon_locked(monkeypatch: pytest.MonkeyPatch) -> None:
     """SQLite gives up a lock after 50 ms, long before the store's own limit, which a busy machine could pass first."""
-    set_up = sqlite.set_up_connection
+    set_up = drivers.set_up_connection
 
     def impatient(connection: Any, busy_timeout_ms: int) -> None:
         assert 50 < busy_timeout_ms < LIMIT_S * 1000
         set_up(connection, 50)
 
-    monkeypatch.setattr(sqlite, "set_up_connection", impatient)
+    monkeypatch.setattr(drivers, "set_up_connection", impatient)
 
 
 @pytest.fixture

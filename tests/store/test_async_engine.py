@@ -7,7 +7,7 @@ import pytest
 
 _BOTH = """
 import sys
-from proxy.store.async_engine import AsyncEngine, create_async_engine
+from proxy.store.drivers import AsyncEngine, create_async_engine
 assert not [name for name in sys.modules if name.startswith("sqlalchemy.orm")]
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 import sqlalchemy.ext.asyncio
@@ -25,6 +25,6 @@ def test_the_orm_is_there_for_whoever_imports_it_later() -> None:
 
 @pytest.mark.process
 def test_what_was_imported_before_is_used() -> None:
-    code = "import sqlalchemy.ext.asyncio as a; from proxy.store.async_engine import AsyncEngine; assert AsyncEngine is a.AsyncEngine"
+    code = "import sqlalchemy.ext.asyncio as a; from proxy.store.drivers import AsyncEngine; assert AsyncEngine is a.AsyncEngine"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert "" == ended.stderr

@@ -8,8 +8,8 @@ import pytest
 from proxy.context.archive import reference
 from proxy.errors import StoreUnavailable
 from proxy.ports import Compaction
-from proxy.store.compactions import DatabaseCompactions
 from proxy.store.database import Database
+from proxy.store.memory import DatabaseCompactions
 from proxy.store.retention import Retention
 from proxy.store.scratchpad import DatabaseScratchpad
 from tests.store.conftest import opened

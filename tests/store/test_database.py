@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import text as sql
 
 from proxy.errors import ConfigError, StoreUnavailable
-from proxy.store import urls
+from proxy.store import drivers
 from proxy.store.database import Database
 from proxy.store.scratchpad import DatabaseScratchpad
 from tests.store.conftest import LIMIT_S, execute, opened
@@ -28,7 +28,7 @@ from tests.store.conftest import LIMIT_S, execute, opened
     ],
 )
 def test_plain_urls_get_their_asynchronous_driver(text: str, driver: str) -> None:
-    assert urls.store_url(text).drivername == driver
+    assert drivers.store_url(text).drivername == driver
 
 
 @pytest.mark.parametrize(
@@ -52,9 +52,9 @@ def test_a_url_that_cannot_work_is_refused_without_its_password(text: str, probl
 
 
 def test_a_missing_driver_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(urls, "find_spec", lambda _: None)
+    monkeypatch.setattr(drivers, "find_spec", lambda _: None)
     with pytest.raises(ConfigError, match=r"pip install 'groundwire\[postgres\]'"):
-        urls.store_url("postgresql://u:p@h/d")
+        drivers.store_url("postgresql://u:p@h/d")
 
 
 async def test_a_store_that_opens_is_available_and_answers(database: Database) -> None:
@@ -215,8 +215,8 @@ async def test_a_server_that_goes_away_is_found_again(migrated_server: str) -> N
 
 
 def test_a_password_is_taken_out_in_every_form() -> None:
-    url = urls.store_url("postgresql://u:p%40ss%20word@h/d")
-    assert urls.without_password("p@ss word and p%40ss%20word and p%40ss word", url).count("***") >= 2
+    url = drivers.store_url("postgresql://u:p%40ss%20word@h/d")
+    assert drivers.without_password("p@ss word and p%40ss%20word and p%40ss word", url).count("***") >= 2
 
 
 async def test_a_slow_query_is_no_store_that_is_away(tmp_path: Path) -> None:

@@ -9,8 +9,10 @@ from proxy.errors import StoreUnavailable
 from proxy.store.database import Database
 from tests.store.conftest import opened
 
-_COUNT = text("SELECT count(*), :said FROM tool_runs")
-_ADD = text("INSERT INTO first_seen (id, client, times, version, size_bytes, created_at, used_at) VALUES ('a', 'c', '', 1, 1, 1, 1)")
+_COUNT = text("SELECT count(*), :said FROM memory")
+_ADD = text(
+    "INSERT INTO memory (id, kind, client, link, content, number, size_bytes, created_at, used_at) VALUES ('a', 'k', 'c', '', '', 1, 1, 1, 1)"
+)
 
 
 async def test_it_gives_the_rows(database: Database) -> None:
@@ -19,7 +21,7 @@ async def test_it_gives_the_rows(database: Database) -> None:
 
 
 async def test_it_sees_what_was_committed_before(url: str) -> None:
-    count = text("SELECT count(*) FROM first_seen")
+    count = text("SELECT count(*) FROM memory")
     async with opened(url) as first, opened(url) as second:
         assert 0 == (await second.read(count, {}))[0][0]
         async with first.transaction() as connection:
@@ -56,4 +58,4 @@ async def test_a_writer_that_is_cancelled_leaves_nothing_and_no_lock(url: str) -
             await asyncio.gather(writing, return_exceptions=True)
         async with second.transaction() as connection:
             await connection.execute(_ADD)
-        assert 1 == (await first.read(text("SELECT count(*) FROM first_seen"), {}))[0][0]
+        assert 1 == (await first.read(text("SELECT count(*) FROM memory"), {}))[0][0]

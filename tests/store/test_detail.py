@@ -13,8 +13,7 @@ from proxy.errors import UpstreamTimeout
 from proxy.exchange import Answer, Choice, CompressionResult, ContextUse, Facts, ToolSelection, Usage, Verdict
 from proxy.observe.finished import Finished
 from proxy.observe.recording import inline_detail, record_of
-from proxy.store.detail import RecordDetail, RecordTexts, decode, read
-from proxy.store.records import to_row
+from proxy.store.records import RecordDetail, RecordTexts, decode, read, to_row
 from proxy.store.tables import records
 from proxy.testing import make_exchange
 

@@ -13,8 +13,7 @@ from proxy.errors import StoreUnavailable
 from proxy.ports import FailureEvent, FailureRecord
 from proxy.ports.failure_kinds import Failure
 from proxy.store.database import Database, StoreRejected
-from proxy.store.failure_rows import failure_id
-from proxy.store.failures import DatabaseFailures
+from proxy.store.failures import DatabaseFailures, failure_id
 from tests.stages.reflection.kept import known
 from tests.store.conftest import opened
 

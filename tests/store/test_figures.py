@@ -13,13 +13,13 @@ from proxy.ports.review import ClashRecord, QuarantineItem
 from proxy.stages.claims.panel import QualityPanel
 from proxy.stages.compression.panel import CompressionPanel
 from proxy.stages.history import HistoryPanel
-from proxy.stages.poisoning.panel import PoisoningPanel
+from proxy.stages.poisoning.report import PoisoningPanel
 from proxy.stages.tool_rag.panel import ToolRagPanel
 from proxy.store.clashes import DatabaseClashes
 from proxy.store.database import Database
 from proxy.store.figures import MAX_BUCKETS, DatabaseFigures, total
 from proxy.store.quarantine import DatabaseQuarantine
-from proxy.store.spreads import MOST_WRONG, percentile
+from proxy.store.record_sums import MOST_WRONG, percentile
 from proxy.store.writer import RecordWriter
 from tests.store.conftest import CountingCounters, make_record
 

@@ -6,7 +6,7 @@ import pytest
 
 from proxy.errors import StoreUnavailable
 from proxy.store.database import Database
-from proxy.store.first_seen import DatabaseFirstSeen
+from proxy.store.memory import DatabaseFirstSeen
 from proxy.store.retention import Retention
 from tests.store.conftest import opened
 

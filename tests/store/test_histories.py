@@ -3,9 +3,9 @@
 import pytest
 
 from proxy.exchange.histories import PastTurn
-from proxy.store import histories as module
+from proxy.store import conversations as module
+from proxy.store.conversations import DatabaseHistories
 from proxy.store.database import Database
-from proxy.store.histories import DatabaseHistories
 
 
 def turn(name: str, *texts: str, own: bool = False) -> PastTurn:

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from proxy.context.lineage import MAX_BEGINNINGS, beginnings_of, opening_of
+from proxy.store.conversations import DatabaseLineages
 from proxy.store.database import Database
-from proxy.store.lineages import DatabaseLineages
 from tests.store.conftest import opened
 
 Talk = list[dict[str, str]]

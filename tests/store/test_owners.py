@@ -2,11 +2,11 @@
 
 from sqlalchemy import select
 
-from proxy.store import owners as module
+from proxy.store import memory as module
+from proxy.store.conversations import DatabaseOwners
 from proxy.store.database import Database
-from proxy.store.owners import DatabaseOwners
 from proxy.store.retention import Retention
-from proxy.store.tables import owners as table
+from proxy.store.tables import memory as table
 
 _DAY_S = 86_400.0
 
@@ -20,7 +20,7 @@ async def test_who_was_first_is_the_owner(database: Database) -> None:
 
 
 async def test_many_ids_are_found_in_several_statements(database: Database) -> None:
-    owners, ids = DatabaseOwners(database), [f"msg_{n}" for n in range(2 * module.MAX_IDS + 1)]
+    owners, ids = DatabaseOwners(database), [f"msg_{n}" for n in range(2 * module.KEYS_A_QUERY + 1)]
     assert await owners.add("main", ids, "ann")
     assert dict.fromkeys(ids, "ann") == await owners.find("main", ids)
 

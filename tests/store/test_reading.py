@@ -3,7 +3,7 @@
 import os
 import shutil
 import stat
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -13,14 +13,13 @@ from sqlalchemy import text
 
 from proxy.errors import StoreUnavailable
 from proxy.ports.review import ClashRecord, QuarantineItem
-from proxy.store import reading as module
 from proxy.store.clashes import DatabaseClashes
 from proxy.store.database import Database
-from proxy.store.failure_rows import failure_id
-from proxy.store.failures import DatabaseFailures
-from proxy.store.migrate import head_revision
+from proxy.store.failures import DatabaseFailures, failure_id
+from proxy.store.figures import DatabaseFigures
 from proxy.store.quarantine import DatabaseQuarantine
-from proxy.store.reading import ReadOnlyDatabase, StoreReading
+from proxy.store.reading import ReadOnlyDatabase
+from proxy.store.schema import HEAD
 from proxy.store.writer import RecordWriter
 from tests.store.conftest import CountingCounters, make_record
 from tests.store.test_failures import STEP, occurred
@@ -46,25 +45,8 @@ async def readable(url: str) -> AsyncIterator[ReadOnlyDatabase]:
         await database.stop()
 
 
-async def ids(reading: StoreReading, since: float, until: float) -> list[str]:
-    return [row.id async for page in reading.exchanges(since, until) for row in page]
-
-
-def names(rows: Sequence[int]) -> list[str]:
-    return [f"gw_{number:08d}" for number in rows]
-
-
-async def test_exchanges_of_a_period_come_newest_first(url: str, database: Database) -> None:
-    await store(database, *(make_record(n, created_at=START + n) for n in range(5)))
-    async with readable(url) as found:
-        assert names([3, 2, 1]) == await ids(StoreReading(found), START + 1, START + 4)
-
-
-async def test_pages_leave_out_and_repeat_no_record_of_one_time(url: str, database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "PAGE", 3)
-    await store(database, *(make_record(n, created_at=START + n // 7) for n in range(20)))
-    async with readable(url) as found:
-        assert names(range(19, -1, -1)) == await ids(StoreReading(found), START, START + 100)
+async def exchanges(database: Database) -> int:
+    return (await DatabaseFigures(database).whole(0.0, 4e9)).exchanges
 
 
 async def test_a_route_is_told_apart_with_its_pieces_and_clashes(url: str, database: Database) -> None:
@@ -75,19 +57,14 @@ async def test_a_route_is_told_apart_with_its_pieces_and_clashes(url: str, datab
     for number, kind in ((1, "wrong_date"), (2, "wrong_name")):
         await quarantined.put(QuarantineItem(**piece, hash=str(number), type=kind, record_id=f"gw_{number:08d}", content=b"x"))
         await clashed.put(ClashRecord(**pair, pair_hash=str(number), type=kind, record_id=f"gw_{number:08d}"))
+    told = []
     async with readable(url) as found:
-        told = []
         for route in (None, "/rag", ""):
-            reading = StoreReading(found, route)
-            pieces, clashes = await reading.pieces(START, START + 9), await reading.clashes(START, START + 9)
-            told.append((sorted(pieces), sorted(clashes), await reading.waiting(), await reading.newest()))
-    date, name = ("wrong_date", "pending", 1), ("wrong_name", "pending", 1)
-    date_clash, name_clash = ("wrong_date", "open", "", 1), ("wrong_name", "open", "", 1)
-    assert [
-        ([date, name], [date_clash, name_clash], 2, START + 2),
-        ([date], [date_clash], 1, START + 1),
-        ([name], [name_clash], 1, START + 2),
-    ] == told
+            figures = DatabaseFigures(found, route=route)
+            whole = await figures.whole(START, START + 9)
+            told.append((whole.exchanges, whole.quarantined, whole.clashes, whole.clashes_open, await figures.newest()))
+    both, date, name = {"wrong_date": 1, "wrong_name": 1}, {"wrong_date": 1}, {"wrong_name": 1}
+    assert [(2, both, both, 2, START + 2), (1, date, date, 1, START + 1), (1, name, name, 1, START + 2)] == told
 
 
 async def test_failures_are_of_the_route_that_their_run_came_by(url: str, database: Database) -> None:
@@ -97,16 +74,15 @@ async def test_failures_are_of_the_route_that_their_run_came_by(url: str, databa
         await kept.apply([occurred(name) for name in names], **STEP | {"run_id": run_id})
     await kept.resolve(failure_id("alice", "r1", "f1"), "resolved", by="ann")
     async with readable(url) as found:
-        told = [sorted(await StoreReading(found, route).failures(START, START + 9)) for route in (None, "/rag", "")]
-        assert [] == await StoreReading(found).failures(START, START + 5)
-    resolved = ("tool_error", "resolved", 1)
-    assert [[("tool_error", "active", 2), resolved], [("tool_error", "active", 1), resolved], [("tool_error", "active", 1)]] == told
+        told = [(await DatabaseFigures(found, route=route).whole(START, START + 9)).failures for route in (None, "/rag", "")]
+        assert {} == (await DatabaseFigures(found).whole(START, START + 5)).failures
+    active, resolved = "tool_error:active", "tool_error:resolved"
+    assert [{active: 2, resolved: 1}, {active: 1, resolved: 1}, {active: 1}] == told
 
 
 async def test_a_store_without_records_has_none(url: str) -> None:
     async with readable(url) as found:
-        reading = StoreReading(found)
-        assert ([], 0, None) == (await ids(reading, 0.0, 1e12), await reading.waiting(), await reading.newest())
+        assert (0, None) == (await exchanges(found), await DatabaseFigures(found).newest())
 
 
 async def test_nothing_can_be_written(url: str) -> None:
@@ -131,7 +107,7 @@ async def test_tables_of_another_version_are_refused(url: str, database: Databas
         with pytest.raises(StoreUnavailable, match=f"are of revision {revision}.*{advice}"):
             await ReadOnlyDatabase(url).start()
     finally:
-        await revise(database, head_revision())
+        await revise(database, HEAD)
 
 
 async def revise(database: Database, revision: str) -> None:
@@ -169,7 +145,7 @@ async def test_a_store_in_memory_can_only_be_asked_of_its_server() -> None:
 async def test_reading_leaves_no_trace(file: Path) -> None:
     before = files(file.parent)
     async with readable(f"sqlite:///{file.parent}/store.db".replace("?", "%3F")) as found:
-        assert [] == await ids(StoreReading(found), 0.0, 1e12)
+        assert 0 == await exchanges(found)
     assert before == files(file.parent)
 
 
@@ -179,7 +155,7 @@ async def test_what_a_running_server_has_just_written_is_read(tmp_path: Path, mi
     async with opened(url) as server:
         await store(server, make_record(1))
         async with readable(url) as found:
-            assert (names([1]), False) == (await ids(StoreReading(found), 0.0, 1e12), found.overtaken)
+            assert (1, False) == (await exchanges(found), found.overtaken)
 
 
 async def test_a_server_that_starts_to_write_meanwhile_is_noticed(tmp_path: Path, migrated_file: Path) -> None:
@@ -198,7 +174,7 @@ async def test_a_folder_that_cannot_be_written_is_enough(file: Path) -> None:
     file.parent.chmod(stat.S_IRUSR | stat.S_IXUSR)
     try:
         async with readable(f"sqlite:///{file.parent}/store.db".replace("?", "%3F")) as found:
-            assert [] == await ids(StoreReading(found), 0.0, 1e12)
+            assert 0 == await exchanges(found)
     finally:
         file.parent.chmod(stat.S_IRWXU)
 

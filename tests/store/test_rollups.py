@@ -17,11 +17,11 @@ from proxy.stages.claims.panel import QualityPanel
 from proxy.stages.history import HistoryPanel
 from proxy.store.database import Database
 from proxy.store.figures import DatabaseFigures, total
+from proxy.store.record_sums import MOST_WRONG, percentile
 from proxy.store.records import Record
 from proxy.store.retention import Retention
 from proxy.store.rollup_builder import RollupBuilder
 from proxy.store.rollups import DAY_S, HOUR_S, MINUTE_S, Due, Rollups, touch
-from proxy.store.spreads import MOST_WRONG, percentile
 from proxy.store.tables import rollup_marks, rollups
 from proxy.store.writer import RecordWriter
 from tests.store.conftest import CountingCounters, make_record

@@ -7,8 +7,8 @@ import pytest
 from proxy.errors import StoreUnavailable
 from proxy.ports import ToolRun
 from proxy.store.database import Database
+from proxy.store.memory import DatabaseToolRuns
 from proxy.store.retention import Retention
-from proxy.store.tool_runs import DatabaseToolRuns
 from tests.store.conftest import opened
 
 _DAY_S = 86_400.0

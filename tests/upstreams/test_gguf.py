@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from proxy.config.folders import cache_folder
+from proxy.config.sections import cache_folder
 from proxy.errors import ConfigError
 from proxy.upstreams import gguf
 

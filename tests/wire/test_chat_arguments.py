@@ -15,7 +15,7 @@ from proxy.exchange import Answer
 from proxy.testing import chunk, completion
 from proxy.wire import sse
 from proxy.wire.chat.completions import ChatDialect
-from proxy.wire.dialect import StreamPiece
+from proxy.wire.dialect import StreamPiece, changes_of
 from tests.own_tools import call_events, called, calling, usage_event
 
 DIALECT = ChatDialect()
@@ -37,7 +37,7 @@ def body_with(body: bytes, arguments: dict[tuple[int, int], str], text: str | No
 def stream_with(events: Sequence[bytes], arguments: dict[tuple[int, int], str]) -> list[StreamPiece]:
     reader = DIALECT.stream()
     pieces = [piece for event in events for piece in reader.feed(event)] + reader.finish()
-    return reader.with_arguments(pieces, changed(reader.answer, arguments).changed_arguments(reader.answer))
+    return reader.changed(pieces, changes_of(reader.answer, changed(reader.answer, arguments)))
 
 
 def read(pieces: Sequence[StreamPiece]) -> Answer:

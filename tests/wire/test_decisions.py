@@ -9,13 +9,8 @@ from hypothesis import strategies as st
 
 from proxy.errors import ContextLengthExceeded, InvalidRequest
 from proxy.ports.decisions import Answer, Decision, Question
-from proxy.wire.decisions.answers import billing_of, fields_of
-from proxy.wire.decisions.distributions import answer
-from proxy.wire.decisions.openai import OpenAIShape
-from proxy.wire.decisions.openai_served import OpenAIServed
-from proxy.wire.decisions.shape import Asked, Served, ServedCall
-from proxy.wire.decisions.systemone import GeminiShape, SystemOneShape
-from proxy.wire.decisions.systemone_served import SystemOneServed
+from proxy.wire.decisions.asked import Asked, GeminiShape, OpenAIShape, SystemOneShape, answer, billing_of, fields_of
+from proxy.wire.decisions.served import OpenAIServed, Served, ServedCall, SystemOneServed
 
 OPENAI: dict[str, Any] = {
     "model": "gpt-6-luna",

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.wire.spreading import spread
+from proxy.wire.answers import spread
 
 TEXTS = st.lists(st.sampled_from(["The tide turns at noon. ", "Boats leave then.", " and return", "\n\n", ""]), max_size=5).map("".join)
 

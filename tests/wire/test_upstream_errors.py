@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from proxy.wire.error_envelopes import envelope
-from proxy.wire.upstream_errors import Failure, failure_in, instead_of_answer
+from proxy.wire.upstream_errors import Failure, envelope, failure_in, instead_of_answer
 
 RAW = json.dumps({"error": {"message": "Context too long", "code": 400, "status": "INVALID_ARGUMENT"}})
 BODIES: list[tuple[Any, Failure]] = [

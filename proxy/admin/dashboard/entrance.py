@@ -17,8 +17,7 @@ from starlette.responses import RedirectResponse, Response
 from proxy import __version__
 from proxy.admin.answers import json_answer, read_body
 from proxy.admin.auth import COOKIE, LIFETIME_S, AdminAuth, check_admin_key
-from proxy.admin.dashboard.rendering import Visitor, page
-from proxy.admin.dashboard.static import STATIC
+from proxy.admin.dashboard.rendering import STATIC, Visitor, page
 from proxy.errors import InvalidApiKey, InvalidRequest, ProxyError, RateLimited, StoreUnavailable
 
 Handler = Callable[[Request, Visitor], Awaitable[Response]]

@@ -1,7 +1,8 @@
-"""The panels of an hour, a day or any other time: for each concern one figure, what it is made of, and its course.
+"""The panels of an hour, a day or any other time: for each concern one figure, what it is made of, its course; and the tiles above them.
 
-In: the buckets of `proxy.store.figures`. Out: `Panel` values, which the page shows and which it fetches anew as JSON. `FigureSource` keeps
-a page from waiting: what takes longer comes by a second request.
+In: the buckets of `proxy.store.figures`. Out: `Panel` values, which the page shows and which it fetches anew as JSON: first those that
+every server has (traffic, time, cost, errors, what was caught, what people said), then the stages' own. `FigureSource` keeps a page from
+waiting: what takes longer comes by a second request.
 """
 
 from __future__ import annotations
@@ -16,10 +17,138 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
-from proxy.admin.dashboard.traffic import tiles, traffic_panels
-from proxy.language.amounts import NONE, dollars, milliseconds, number, score, share
-from proxy.ports.panels import Bucket, Panel, StagePanel, Unit
+from proxy.admin.dashboard.summaries import WORDS, in_words
+from proxy.language.amounts import NONE, dollars, many, milliseconds, number, score, share
+from proxy.ports.panels import Bucket, Panel, Series, StagePanel, Unit, most_common, said
+from proxy.stages.claims.panel import QualityPanel
 from proxy.store.figures import total
+from proxy.store.record_sums import percentile
+from proxy.store.records import NOTHING
+
+Course = Callable[[Bucket], float | None]
+Lines: TypeAlias = Mapping[str, Course]
+"""Of a chart, by title."""
+NAMES = WORDS["panels"]
+"""Titles of the panels, in order."""
+_STATUSES = 4
+"""Drawn each on a line of its own."""
+
+
+def traffic_panels(whole: Bucket, buckets: Sequence[Bucket]) -> tuple[Panel, ...]:
+    """In the order of `NAMES`."""
+    return tuple(make(whole, buckets) for make in (_traffic, _latency, _cost, _failed, _caught, _feedback))
+
+
+def _panel(name: str, figure: str, meaning: str, detail: Sequence[str], buckets: Sequence[Bucket], lines: Lines, **more: Any) -> Panel:
+    """A panel with a line of its chart for each of `lines`; without lines there is nothing to draw."""
+    series = tuple(Series(title, tuple(course(bucket) for bucket in buckets)) for title, course in lines.items())
+    return Panel(name=name, title=NAMES[name], headline=figure, meaning=meaning, detail=said(*detail), series=series, **more)
+
+
+def _traffic(whole: Bucket, buckets: Sequence[Bucket]) -> Panel:
+    tokens = f"{number(whole.prompt_tokens)} tokens in, {number(whole.completion_tokens)} out" if whole.exchanges else ""
+    taken = whole.tokens_before - whole.tokens_after
+    detail = (tokens, f"{number(taken)} tokens taken out of prompts" if taken > 0 else "")
+    lines: Lines = {"exchanges": lambda b: float(b.exchanges)} if whole.exchanges else {}
+    return _panel("traffic", number(whole.exchanges), "exchange" if whole.exchanges == 1 else "exchanges", detail, buckets, lines)
+
+
+def _latency(whole: Bucket, buckets: Sequence[Bucket]) -> Panel:
+    half, most = percentile(whole.provider_ms, 0.5), percentile(whole.provider_ms, 0.95)
+    own, own_most = percentile(whole.own_ms, 0.5), percentile(whole.own_ms, 0.95)
+    ours = f"Groundwire: {milliseconds(own)} at the median, 95% within {milliseconds(own_most)}" if own is not None else ""
+    if half is None:
+        return _panel("latency", milliseconds(half), "nothing timed yet", [ours], buckets, {}, unit="ms")
+    times = {"provider": "provider_ms", "Groundwire": "own_ms"}
+    lines: Lines = {f"{who} p{p}": _percentile_of(name, p / 100) for who, name in times.items() for p in (50, 95)}
+    meaning = f"the provider's median, 95% within {milliseconds(most)}"
+    return _panel("latency", milliseconds(half), meaning, [ours], buckets, lines, unit="ms")
+
+
+def _cost(whole: Bucket, buckets: Sequence[Bucket]) -> Panel:
+    unknown, meaning = whole.exchanges - whole.priced, "by the list of prices"
+    if not whole.priced:
+        hint = "A cost is known where the model is in the list of prices, and the provider told its usage."
+        return _panel("cost", NONE, meaning, [], buckets, {}, unit="usd", hint=hint)
+    without = f"{many(unknown, 'exchange')} without a known price or usage" if unknown else ""
+    detail = (f"{dollars(whole.cost_usd / whole.priced)} each", without)
+    return _panel("cost", dollars(whole.cost_usd), meaning, detail, buckets, {"cost": lambda b: b.cost_usd}, unit="usd")
+
+
+def _failed(whole: Bucket, buckets: Sequence[Bucket]) -> Panel:
+    statuses = sorted(whole.statuses, key=lambda one: (-whole.statuses[one], one))
+    unable = whole.verdicts.get("error", 0)
+    detail = (most_common(whole.statuses), f"{many(unable, 'exchange')} in which a check could not run" if unable else "")
+    hint = "" if statuses or unable else "Nothing went wrong."
+    lines: Lines = {one: _count_of("statuses", one) for one in statuses[:_STATUSES]}
+    figure = number(sum(whole.statuses.values()))
+    return _panel("failed", figure, "with a status of 400 or more", detail, buckets, lines, parts=True, hint=hint)
+
+
+def _caught(whole: Bucket, buckets: Sequence[Bucket]) -> Panel:
+    count = sum(whole.verdicts.get(name, 0) for name in ("block", "warn"))
+    codes = {in_words(name): count for name, count in whole.warnings.items() if not name.startswith("upstream_")}
+    hint = "" if count else "No check had anything to say."
+    lines: Lines = {"refused": _count_of("verdicts", "block"), "with a warning": _count_of("verdicts", "warn")} if count else {}
+    return _panel("caught", number(count), "refused, or with a warning", [most_common(codes)], buckets, lines, parts=True, hint=hint)
+
+
+def _feedback(whole: Bucket, buckets: Sequence[Bucket]) -> Panel:
+    """Precision as users see it: of what they looked at and said something of."""
+    right, wrong = (sum(count for name, count in whole.feedback.items() if name.endswith(f":{word}")) for word in ("right", "wrong"))
+    if not right + wrong:
+        hint = "An exchange's page asks beside each finding whether it is right."
+        return _panel("feedback", NONE, "nobody has said anything yet", [], buckets, {}, parts=True, hint=hint)
+    stages = sorted({name.rpartition(":")[0] for name in whole.feedback})
+    counts = {stage: [whole.feedback.get(f"{stage}:{word}", 0) for word in ("right", "wrong")] for stage in stages}
+    detail = [f"{stage}: {good} of {good + bad} right" for stage, (good, bad) in counts.items()]
+    meaning = f"right, of {many(right + wrong, 'finding')} that people looked at"
+    lines: Lines = {word: _spoken(word) for word in ("right", "wrong")}
+    return _panel("feedback", share(right / (right + wrong)), meaning, detail, buckets, lines, parts=True)
+
+
+def _spoken(word: str) -> Course:
+    return lambda bucket: float(sum(count for name, count in bucket.feedback.items() if name.endswith(f":{word}")))
+
+
+def _percentile_of(spread: str, share_: float) -> Course:
+    return lambda bucket: percentile(getattr(bucket, spread), share_)
+
+
+def _count_of(what: str, name: str) -> Course:
+    return lambda bucket: float(getattr(bucket, what).get(name, 0))
+
+
+def tiles(whole: Bucket) -> dict[str, tuple[str, str]]:
+    """By name: the figure and what stands below it."""
+    verdicts = whole.verdicts
+    blocked, warned, unable = (verdicts.get(name, 0) for name in ("block", "warn", "error"))
+    provider = verdicts.get("upstream_error", 0)
+    answers = whole.of(QualityPanel)
+    own = percentile(whole.own_ms, 0.5)
+    return {
+        "exchanges": (number(whole.exchanges), f"{number(whole.prompt_tokens)} tokens in" if whole.exchanges else "none yet"),
+        "caught": (number(blocked + warned), f"{number(blocked)} refused, {number(warned)} warned"),
+        "failed": (number(provider + unable), f"{number(provider)} by the provider, {number(unable)} of checks"),
+        "latency": (
+            milliseconds(percentile(whole.provider_ms, 0.5)),
+            f"and {milliseconds(own)} of ours, at the median" if own is not None else "nothing timed yet",
+        ),
+        "cost": (dollars(whole.cost_usd), f"of {many(whole.priced, 'exchange')}") if whole.priced else (NONE, "no price known"),
+        "full": (number(whole.thresholds.get("90", 0)), "above 90% of the window"),
+        "quality": (score(answers.mean), f"of {many(answers.quality_count, 'answer')}" if answers.quality_count else "no answer measured"),
+        "shadow": _shadow(whole),
+    }
+
+
+def _shadow(whole: Bucket) -> tuple[str, str]:
+    """What shadow mode held back: the figure, and what it would have been."""
+    judged = sum(whole.would.values())
+    held = {name: count for name, count in whole.would.items() if name != NOTHING}
+    words = WORDS["did"]
+    did = ", ".join(f"{words.get(name, name)} {count:,}" for name, count in sorted(held.items(), key=lambda one: -one[1]))
+    return f"{sum(held.values()):,} of {judged:,}", did
+
 
 log = logging.getLogger(__name__)
 

@@ -11,18 +11,16 @@ from starlette.routing import Route
 
 from proxy.admin.answers import require
 from proxy.admin.auth import AdminAuth
-from proxy.admin.dashboard import exchanges, overview, run
+from proxy.admin.dashboard import exchanges, overview
 from proxy.admin.dashboard.entrance import Entrance, fields_of, form_of
 from proxy.admin.dashboard.events import Feed, when_told_to_stop
 from proxy.admin.dashboard.panels import FigureSource, Period
 from proxy.admin.dashboard.record import record_page
-from proxy.admin.dashboard.rendering import Visitor, check_choice, page, record_path, render_in_thread, send_in_parts, with_query
+from proxy.admin.dashboard.rendering import STATIC, Visitor, check_choice, page, record_path, render_in_thread, send_in_parts, with_query
 from proxy.admin.dashboard.review import FailureQueue, clash_queue, form_body, quarantine_queue
-from proxy.admin.dashboard.static import STATIC
 from proxy.admin.dashboard.summaries import summary
-from proxy.admin.decisions import ClashesApi, QuarantineApi
+from proxy.admin.decisions import ClashesApi, FeedbackApi, FeedbackBody, QuarantineApi
 from proxy.admin.failures import FailuresApi
-from proxy.admin.feedback import FeedbackApi, FeedbackBody
 from proxy.admin.parts import AdminParts
 from proxy.errors import NotFound
 from proxy.store.exchange_search import ExchangePage, ExchangeSearch, place_of
@@ -140,8 +138,8 @@ class Dashboard:
 
     async def _run(self, request: Request, visitor: Visitor) -> Response:
         run_id, after = request.path_params["id"], request.query_params.get("after", "")
-        rows, more = await self._records.list(run.PER_PAGE, after or None, run_id=run_id)
-        return await page("run.html", visitor, **run.run_page(run_id, rows, await self._failures_of_run(run_id), more, after))
+        rows, more = await self._records.list(overview.PER_PAGE, after or None, run_id=run_id)
+        return await page("run.html", visitor, **overview.run_page(run_id, rows, await self._failures_of_run(run_id), more, after))
 
     # ---- news ----
 

@@ -16,14 +16,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from msgspec import Struct
 
-from proxy.context.summaries.facts import (
-    KeptFact,
-    as_text,
-    capitalised,
-    is_name_in_german,
-    literals,
-    open_call_lines,
-)
+from proxy.context.summaries.facts import KeptFact, as_text, capitalised, is_name_in_german, literals, open_call_lines
 from proxy.context.summaries.lines import SpokenLine, lines_of
 from proxy.context.summaries.priorities import MIN_STEMS, importance, is_data, is_row
 from proxy.context.summaries.words import content_stems, fold, is_german

@@ -19,8 +19,7 @@ from msgspec import Struct
 from proxy.context.passages import find_passages
 from proxy.context.passages.blocks import find_blocks
 from proxy.exchange import Evidence, Message
-from proxy.grounding.citations.citation import Citation
-from proxy.grounding.citations.written_forms import names_authors
+from proxy.grounding.citations.written_forms import Citation, names_authors
 from proxy.grounding.evidence.retrieval import terms
 from proxy.language.text import text_of
 

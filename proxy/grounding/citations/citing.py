@@ -17,8 +17,7 @@ from msgspec.structs import replace
 
 from proxy.context.faithful import extract_citations
 from proxy.exchange.judgements import Claim
-from proxy.grounding.citations.citation import Citation
-from proxy.grounding.citations.written_forms import CitedSources, author_citations, link_targets, links
+from proxy.grounding.citations.written_forms import Citation, CitedSources, author_citations, link_targets, links
 from proxy.grounding.claims.claims import ClaimReader
 from proxy.language.text import split_sentences
 

@@ -8,16 +8,23 @@ In: a text. Out: `Citation`s of the kinds ``author`` ("(Meyer, 2019)", "Meyer et
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from html import unescape
+from itertools import pairwise
+from pathlib import Path
 from typing import Protocol
 
-from proxy.grounding.citations.citation import Citation
-from proxy.language.patterns import LazyPattern
+from msgspec import Struct
 
-_MONTHS = (
-    r"jan\w*|feb\w*|mar\w*|apr\w*|may|jun\w*|jul\w*|aug\w*|sep\w*|oct\w*|nov\w*|dec\w*|mär\w*|mai|okt\w*|dez\w*|ene\w*|abr\w*|ago\w*|dic\w*|janv\w*|fév\w*|avril|juin|juil\w*|août|déc\w*|gen\w*|mag\w*|giu\w*|lug\w*|set\w*|ott\w*|fev\w*|maio|out\w*"
-    r"|spring|summer|autumn|winter|since|until|before|after|in|from|see|figure|fig|table|q[1-4]"
-)
+from proxy.context.faithful import extract_citations
+from proxy.language.detection import language
+from proxy.language.names import folded
+from proxy.language.patterns import LazyPattern, phrases
+from proxy.language.text import split_sentences
+
+_TEXTS = phrases(Path(__file__).parent)
+
+_MONTHS: str = _TEXTS.MONTHS
 _NAME = rf"(?!(?i:{_MONTHS})\b)(?:(?:van|von|de|der|den|del|della|di|da|du|le|la|al) ){{0,2}}(?:Mc|Mac|O['’]|D['’])?[^\W\d_a-zß-öø-ÿ][\w'’-]{{1,30}}"
 _OTHERS = r",? (?:et al\.?|u\. ?a\.|and others|und andere|y otros|y col\.|et coll\.|e altri|e outros|e col\.)"
 _JOINT = rf"(?:, {_NAME}){{0,4}},? (?:&|and|und|y|et|e) {_NAME}"
@@ -28,10 +35,7 @@ _IN_BRACKETS = LazyPattern(
     rf"\((?:(?i:see(?: also)?|cf\.|e\.g\.,?|vgl\.|siehe|véase|ver|voir|cfr\.|vedi) )?(?P<all>{_ONE}(?:; {_ONE}){{0,9}})\)"
 )
 _SINGLE = LazyPattern(rf"(?P<name>{_NAME})(?P<more>{_OTHERS}|{_JOINT})?,? (?P<year>{_YEAR})")
-_TELLS = (
-    r"(?:found|finds?|shows?|showed|argue[sd]?|reports?|reported|describe[sd]?|claim(?:s|ed)?|state[sd]?|note[sd]?|suggest(?:s|ed)?|demonstrate[sd]?|estimate[sd]?|conclude[sd]?|observe[sd]?|propose[sd]?|define[sd]?|zeigt\w*|berichte\w*|fand\w*|argumentier\w*|schreib\w*"
-    r"|muestra\w*|mostr\w+|encontr\w+|argument\w+|señal\w+|afirma\w*|concluy\w+|montre\w*|trouv\w+|affirme\w*|conclu\w+|dimostr\w+|trov\w+|sostien\w+)"
-)
+_TELLS: str = _TEXTS.TELLS
 _NARRATIVE = LazyPattern(
     rf"(?P<name>{_NAME})(?P<more>{_OTHERS}|{_JOINT})?(?:['’]s)? (?P<brackets>\((?P<year>{_YEAR}){_PAGES}\))(?P<tells> {_TELLS}\b)?"
 )
@@ -89,3 +93,109 @@ def links(text: str, targets: Mapping[str, str]) -> list[Citation]:
 def link_targets(text: str) -> dict[str, str]:
     """By label, the addresses in lines such as ``[1]: docs/guide.md``."""
     return {match["label"].casefold(): match["target"] for match in _DEFINITION.finditer(text)} if "]:" in text else {}
+
+
+# ---- citation ----
+
+
+class Citation(Struct, frozen=True):
+    """One thing that a mark cites; ``[Passages 1-3]`` is three of them with one span."""
+
+    start: int
+    """Characters of the choice's text before its mark."""
+    end: int
+    kind: str
+    """``passage``, ``source``, ``context``, ``author`` or ``link``."""
+    number: int | None = None
+    name: str = ""
+    """Of a source, of a part of the context, of an author with the year, or a link's address."""
+
+    @property
+    def label(self) -> str:
+        """What it cites, in words."""
+        return f"passage {self.number}" if self.number is not None else f"{self.kind}: {self.name}"
+
+
+# ---- quotations ----
+
+
+MIN_WORDS = 5
+"""Shorter ones are names, titles and words that are spoken of, unless the context has the same but for a word:"""
+MIN_NEAR_WORDS = 3
+MAX_SAID_CHARS = 200_000
+NEAR = 0.5
+"""Share of a quotation's runs of two words from which the context has it, in its language, with changes."""
+_QUOTED = re.compile(r"\"([^\"\n]{12,600})\"|“([^“”\n]{12,600})”|„([^„“”\n]{12,600})[“”]|«\s?([^«»\n]{12,600})\s?»")
+_ATTRIBUTED = LazyPattern(_TEXTS.ATTRIBUTED, re.I)
+_STATED = LazyPattern(_TEXTS.STATED, re.I)
+"""Somebody is said to say it: without such a word "for the report: …" offers a wording."""
+_WORD = re.compile(r"\w+(?:['’]\w+)*")
+_OMITTED = re.compile(r"\w*\[[^\[\]\n]{0,80}\]\w*|\(…\)|\(\.\.\.\)|…|\.{3,}| / ")
+"""Between parts of a quotation; a word of which a letter stands in brackets is left out ("[T]he fee")."""
+_ESCAPES = re.compile(r"\\u([0-9a-fA-F]{4})|\\[nrt\"/]")
+_HYPHENATED = re.compile(r"(?<=\w)-\n[ \t]*(?=[^\W\d_])")
+
+
+def invented_quotations(text: str, said: Sequence[str]) -> list[tuple[int, int]]:
+    """Where the quotations stand in `text` that it attributes to the context and that are in none of the texts `said`."""
+    if not any(mark in text for mark in '"“„«') or sum(map(len, said)) > MAX_SAID_CHARS:
+        return []
+    found, offset = [], 0
+    there: list[list[str]] | None = None
+    for sentence in split_sentences(text):
+        around, cites = _QUOTED.sub(" ", sentence), bool(extract_citations(sentence))
+        named, stated = cites or _ATTRIBUTED.search(around) is not None, cites or _STATED.search(around) is not None
+        if named or stated:
+            for match in _QUOTED.finditer(sentence):
+                quotation = next(group for group in match.groups() if group is not None)
+                there = [_words(_plain(one)) for one in said] if there is None else there
+                if _is_invented(quotation, there, said, named=named, stated=stated):
+                    found.append((offset + match.start(), offset + match.end()))
+        offset += len(sentence)
+    return found
+
+
+def _is_invented(quotation: str, there: Sequence[Sequence[str]], said: Sequence[str], *, named: bool, stated: bool) -> bool:
+    parts = [words for part in _OMITTED.split(quotation) if (words := _words(part))]
+    count = sum(map(len, parts))
+    if count < MIN_NEAR_WORDS or any(_has(one, parts) for one in there):
+        return False
+    if count < MIN_WORDS:
+        return stated and any(_differs_in_a_word(one, part) for part in parts if len(part) >= MIN_NEAR_WORDS for one in there)
+    pairs = {pair for part in parts for pair in pairwise(part)}
+    if pairs and max((len(pairs & set(pairwise(one))) for one in there), default=0) >= NEAR * len(pairs):
+        return stated
+    spoken = language(quotation, default="") if named else ""
+    return bool(spoken) and spoken in {language(text[:2000], default="") for text in said if text.strip()}
+
+
+def _has(words: Sequence[str], parts: Sequence[Sequence[str]]) -> bool:
+    """Whether the parts stand in a text, one after the other."""
+    row, at = f" {' '.join(words)} ", 0
+    for part in parts:
+        at = row.find(f" {' '.join(part)} ", at)
+        if at < 0:
+            return False
+    return True
+
+
+def _differs_in_a_word(words: Sequence[str], part: Sequence[str]) -> bool:
+    """Whether a text has a short part but for one of its words, which is not the first or last and neither a plural of the text's."""
+    first = [i for i, word in enumerate(words) if word == part[0]]
+    for i in first:
+        other = list(words[i : i + len(part)])
+        apart = [(a, b) for a, b in zip(part, other, strict=False) if a != b]
+        if len(other) == len(part) and other[-1] == part[-1] and len(apart) == 1 and apart[0][0][:4] != apart[0][1][:4]:
+            return True
+    return False
+
+
+def _plain(text: str) -> str:
+    """A text of the context without escapes of JSON and HTML, and without hyphens at the ends of lines."""
+    if "\\" in text:
+        text = _ESCAPES.sub(lambda match: chr(int(match[1], 16)) if match[1] else " ", text)
+    return _HYPHENATED.sub("", unescape(text) if "&" in text else text)
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(folded(text).replace("’", "'").replace("_", " "))

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from pathlib import Path
 
 from proxy.context.faithful import admits_ignorance, extract_citations, extract_confidence
 from proxy.context.faithful_texts import RATINGS
-from proxy.grounding.claims import claim_texts as texts
-from proxy.language.patterns import LazyPattern
+from proxy.language.patterns import LazyPattern, phrases
 
+_TEXTS = phrases(Path(__file__).parent)
+_FINITE_VERBS = frozenset(_TEXTS.FINITE_VERBS)
 MAX_RATING_CHARS = 60
 """A sentence no longer than this that holds a rating is the rating line."""
 MAX_FRAGMENT_WORDS = 8
@@ -48,19 +50,19 @@ def _any(patterns: Iterable[str], flags: int = 0) -> LazyPattern:
     return LazyPattern(f"(?:{'|'.join(f'(?:{pattern})' for pattern in patterns)})", flags)
 
 
-_GREETING, _SMALL_TALK = _any(texts.GREETINGS), _any(texts.SMALL_TALK)
-_HEDGE, _LEAD_IN, _ADVICE = _any(texts.HEDGES), _any(texts.LEAD_INS), _any(texts.ADVICE)
-_PLAN, _OPINION, _IMPERATIVE = _any(texts.PLANS), _any(texts.OPINIONS), _any(texts.IMPERATIVES)
+_GREETING, _SMALL_TALK = _any(_TEXTS.GREETINGS), _any(_TEXTS.SMALL_TALK)
+_HEDGE, _LEAD_IN, _ADVICE = _any(_TEXTS.HEDGES), _any(_TEXTS.LEAD_INS), _any(_TEXTS.ADVICE)
+_PLAN, _OPINION, _IMPERATIVE = _any(_TEXTS.PLANS), _any(_TEXTS.OPINIONS), _any(_TEXTS.IMPERATIVES)
 _MAIN_CLAUSE = re.compile(
     r"[,;:()]| (?:if|when|that|which|who|what|how|where|whether|so|until|because|before|after|and|but|or"
     r"|wenn|dass|ob|und|si|que|y|et|quand) "
 )
 """What ends the main clause of a request."""
-_BARE_RATING = LazyPattern(rf"\W{{0,8}}{texts.OWN_WORDS[0]}\W{{0,8}}", re.I)
-_ACKNOWLEDGEMENT = _any(texts.ACKNOWLEDGEMENTS)
-_UNFINISHED = LazyPattern(rf"(?:^|\W){texts.UNFINISHED}:$")
-_PREFIX = _any(texts.PREFIXES, re.I)
-_GERMAN_PREFIX = LazyPattern(texts.GERMAN_PREFIX, re.I)
+_BARE_RATING = LazyPattern(rf"\W{{0,8}}{_TEXTS.OWN_WORDS[0]}\W{{0,8}}", re.I)
+_ACKNOWLEDGEMENT = _any(_TEXTS.ACKNOWLEDGEMENTS)
+_UNFINISHED = LazyPattern(rf"(?:^|\W){_TEXTS.UNFINISHED}:$")
+_PREFIX = _any(_TEXTS.PREFIXES, re.I)
+_GERMAN_PREFIX = LazyPattern(_TEXTS.GERMAN_PREFIX, re.I)
 _RATING_LINE = re.compile(
     r"\W{0,6}(?:(?:overall|my) )?(?:confidence|vertrauen|konfidenz|confianza|confiance)(?:[ -]?(?:level|rating|score))?\W{0,4}[:=]", re.I
 )
@@ -78,7 +80,7 @@ _ANOTHERS = LazyPattern(
     re.I,
 )
 """Somebody else's: "consumer confidence is high"."""
-_YES_OR_NO = LazyPattern(rf"(?:{texts.YES_OR_NO})", re.I)
+_YES_OR_NO = LazyPattern(rf"(?:{_TEXTS.YES_OR_NO})", re.I)
 _NO_EVIDENCE = re.compile(r"\b(?:no|insufficient|not enough) (?:\w+ )?evidence (?=that|of|for|to|linking|supporting)", re.I)
 _NOT_PROVIDED = re.compile(r"\bnot provided (?=by|for|with|to|at)", re.I)
 _OTHER_SOURCE = re.compile(r"\b(?:energy|power|food|water|income|light|heat|fuel|protein) sources?\b", re.I)
@@ -137,7 +139,7 @@ _SUBJECTS = frozenset(("it", "he", "she", "they", "we", "you", "i", "there", "er
 
 
 def _is_verb(word: str, *, first: bool) -> bool:
-    return word in texts.FINITE_VERBS or (not first and len(word) > 4 and word.endswith("ed"))
+    return word in _FINITE_VERBS or (not first and len(word) > 4 and word.endswith("ed"))
 
 
 def is_fragment(text: str, max_words: int = MAX_FRAGMENT_WORDS) -> bool:
@@ -235,3 +237,17 @@ def conceded(text: str) -> str:
 def is_yes_or_no(text: str) -> bool:
     """Whether `text` is "Yes." and nothing else."""
     return _YES_OR_NO.fullmatch(text.strip(_ENDS + _CLOSERS + "¡")) is not None
+
+
+# ---- made up ----
+
+
+MAX_CHARS = 4000
+_ASKED = LazyPattern(_TEXTS.ASKED, re.I)
+_BY_THE_TEXT = LazyPattern(_TEXTS.BY_THE_TEXT, re.I)
+
+
+def asks_to_make_up(question: str) -> bool:
+    """Whether `question` asks for fiction, a translation or another wording, and not for what a text says."""
+    asked = question[-MAX_CHARS:].replace("’", "'")
+    return _ASKED.search(asked) is not None and _BY_THE_TEXT.search(asked) is None

@@ -11,12 +11,15 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from itertools import pairwise
+from pathlib import Path
 
 from proxy.exchange.judgements import Claim
-from proxy.grounding.claims import claim_texts as texts
 from proxy.grounding.claims.checkable import conceded, has_verb, is_fragment, is_unfinished, is_yes_or_no, line_marks, plain, reason_of
+from proxy.language.patterns import phrases
 from proxy.language.text import split_sentences
 
+_TEXTS = phrases(Path(__file__).parent)
+_SUBORDINATORS = frozenset(_TEXTS.SUBORDINATORS)
 MAX_QUESTION_CHARS = 300
 """A longer question is not read beside a fragment answer; its last interrogative sentence is, if that is shorter."""
 MAX_LEAD_CHARS = 300
@@ -35,8 +38,8 @@ _SEMICOLON = re.compile(r";[ \t]+(?=\S)")
 _NO_VALUE = frozenset(("", "-", "–", "—", "n/a", "k. a.", "k.a."))
 _CAPITALISED = r"[A-ZÄÖÜÉÀÁÍÓÚÑ]\w{1,30}(?: [A-ZÄÖÜÉÀÁÍÓÚÑ]\w{1,30}){0,3}"
 _SUBJECT = (
-    rf"(?:(?i:{'|'.join(texts.PRONOUNS.split())})\b"
-    rf"|(?i:{'|'.join(texts.DETERMINERS.split())}) [\w'-]{{1,30}}(?: [\w'-]{{1,30}}){{0,2}}|{_CAPITALISED})"
+    rf"(?:(?i:{'|'.join(_TEXTS.PRONOUNS)})\b"
+    rf"|(?i:{'|'.join(_TEXTS.DETERMINERS)}) [\w'-]{{1,30}}(?: [\w'-]{{1,30}}){{0,2}}|{_CAPITALISED})"
 )
 _CONJUNCTION = r"(?:and|but|und|aber|sondern|y|pero|et|mais)"
 _COORDINATED = re.compile(rf",[ \t](?={_CONJUNCTION} (?P<clause>{_SUBJECT} (?P<verb>[\w'’]{{1,20}})))")
@@ -44,8 +47,8 @@ _PRONOUN_CLAUSE = re.compile(
     r"[ \t](?=(?:and|but|und|aber|et|mais) (?P<clause>(?i:it|he|she|they|er|es|il|elle|ils|elles) (?P<verb>[\w'’]{1,20})))"
 )
 _LEADING = re.compile(rf"\A(?:[\s,;]|(?:{_CONJUNCTION}) )+", re.I)
-_REPORTED = re.compile(texts.REPORTED, re.I)
-_PRONOUN = re.compile(rf"(?:{'|'.join(texts.PRONOUNS.split())})\b", re.I)
+_REPORTED = re.compile(_TEXTS.REPORTED, re.I)
+_PRONOUN = re.compile(rf"(?:{'|'.join(_TEXTS.PRONOUNS)})\b", re.I)
 _QUOTES = {"“": "”", "„": "“", "«": "»", "(": ")", "[": "]", "{": "}"}
 
 
@@ -199,7 +202,7 @@ def parts(sentence: str) -> list[tuple[int, int]]:
     Without a subject or a verb on either side, in brackets or quotes, under "if" or "said that", it is not cut.
     """
     first = sentence.split(maxsplit=1)[0].lower().strip("*_\"'“„,") if sentence.strip() else ""
-    if first in texts.SUBORDINATORS:
+    if first in _SUBORDINATORS:
         return [(0, len(sentence))]
     cuts, begin = [], 0
     closed = _outside(sentence)

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 
 from msgspec import Struct
 
 from proxy.context.faithful import extract_citations
-from proxy.grounding.claims import claim_texts as texts
 from proxy.grounding.claims.checkable import line_marks
 from proxy.grounding.claims.claims import parts
+from proxy.language.patterns import phrases
 from proxy.language.text import split_sentences
 from proxy.offloop import each
 
@@ -25,7 +26,8 @@ _FENCE = re.compile(r"[> \t]{0,12}(`{3,40}|~{3,40})([^`\n]{0,200})$")
 _SEPARATOR = re.compile(r"[ \t]{0,40}\|?[ \t]{0,99}:?-{2,99}:?[ \t]{0,99}(?:\|[ \t]{0,99}:?-{1,99}:?[ \t]{0,99}){0,99}\|?[ \t]{0,40}")
 _PIPE = re.compile(r"(?<!\\)\|")
 _BARE_CITATION = re.compile(r"\[\^?\d{1,3}(?:[ ]?[,;–-][ ]?\d{1,3}){0,9}\](?!\()|【[^【】\n]{0,80}】")
-_PRONOUN = re.compile(rf"\W{{0,3}}(?:(?:and|but|und|aber|sondern|y|pero|et|mais) )?(?:{'|'.join(texts.PRONOUNS.split())})\b", re.I)
+_PRONOUNS = "|".join(phrases(Path(__file__).parent).PRONOUNS)
+_PRONOUN = re.compile(rf"\W{{0,3}}(?:(?:and|but|und|aber|sondern|y|pero|et|mais) )?(?:{_PRONOUNS})\b", re.I)
 _CONJUNCTION = re.compile(r"(?:and|but|und|aber|sondern|y|pero|et|mais) ", re.I)
 _WORD = re.compile(r"\w")
 _TAIL_CHARS = 2000
@@ -53,11 +55,10 @@ def redacted(text: str, spans: Sequence[Span], marker: str = "") -> str:
     return _joined(lines, _Redactor(marker), alive)
 
 
-def redacted_sentence(sentence: str, spans_within: Sequence[Span], marker: str = "", *, before: str | None = None) -> str:
+def redacted_sentence(sentence: str, spans_within: Sequence[Span], marker: str = "") -> str:
     """One sentence of a stream without `spans_within` (offsets into it); "" where nothing of it leaves.
 
-    `before` is what has left already, of which the end matters: a marker that stands there is not repeated, and a paragraph's end is
-    kept where the sentence was not all of its line. Without it, white space in front tells that. A table's head cannot be taken back.
+    A paragraph's end is kept where the sentence was not all of its line, as white space in front tells. A table keeps its head.
     """
     cut = sentence_spans(sentence, spans_within)
     if not cut:
@@ -67,15 +68,12 @@ def redacted_sentence(sentence: str, spans_within: Sequence[Span], marker: str =
     tail = sentence[head_chars + len(body) :]
     line = _Line(body, head_chars, "row" if body.startswith("|") and len(_PIPE.findall(body)) > 1 else "text")
     _with_cuts([line], cut)
-    repeated = bool(marker) and (before or "").rstrip(" |\t\n").endswith(marker)
-    said = _Redactor(marker, in_run=repeated).line(line)
+    said = _Redactor(marker).line(line)
     if said:
         return sentence[:head_chars] + said + tail
-    mid_line = bool(sentence[:head_chars].strip("\n")) if before is None else bool(before) and not before.rstrip(" \t").endswith("\n")
-    if mid_line:
+    if sentence[:head_chars].strip("\n"):
         return tail if "\n" in tail else ""
-    open_paragraph = before is None or (bool(before.strip()) and not re.search(r"\n[ \t]*\n[ \t]*$", before[-200:]))
-    return "\n" if tail.count("\n") > 1 and open_paragraph else ""
+    return "\n" if tail.count("\n") > 1 else ""
 
 
 def _joined(lines: list[_Line], redactor: _Redactor, alive: set[int]) -> str:
@@ -103,8 +101,8 @@ def _joined(lines: list[_Line], redactor: _Redactor, alive: set[int]) -> str:
 class _Redactor:
     """Goes through the lines in order; remembers whether the last thing said was removed."""
 
-    def __init__(self, marker: str, *, in_run: bool = False) -> None:
-        self._marker, self._in_run = " ".join(marker.split()), in_run
+    def __init__(self, marker: str) -> None:
+        self._marker, self._in_run = " ".join(marker.split()), False
 
     def line(self, line: _Line) -> str:
         """What is left of a line; "" for none of it."""

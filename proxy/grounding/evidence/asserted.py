@@ -3,24 +3,25 @@
 In: the pieces of a message (`proxy.grounding.evidence.pieces`) and who wrote it. Out: those that an answer may rest on: declarative
 sentences, and what is pasted (tables, lists, ``Key: value``, quotations, code, what stands below "Here is the mail:"). Out go questions,
 requests, roles and rules of form, suppositions and greetings: "Write that the store opens at 9" does not say when it opens. English,
-German, Spanish, French, Italian and Portuguese at once, by the words in `proxy.grounding.evidence.asserted_words`. Pure; linear time.
+German, Spanish, French, Italian and Portuguese at once, by the words in ``phrases.toml``. Pure; linear time.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Literal
 
 from msgspec.structs import replace
 
 from proxy.grounding.claims.checkable import has_verb, reason_of
-from proxy.grounding.evidence import asserted_words as words
-from proxy.grounding.evidence.spans import EvidencePiece, is_heading
-from proxy.language.patterns import LazyPattern
+from proxy.grounding.evidence.tables import EvidencePiece, is_heading
+from proxy.language.patterns import LazyPattern, phrases
 from proxy.language.stop_words import INSTRUCTION_OBJECTS, INSTRUCTIONS, THANKS
 from proxy.language.word_overlap import content_words
 
+_WORDS = phrases(Path(__file__).parent)
 Author = Literal["user", "system"]
 _Mode = Literal["", "pasted", "directions"]
 LONG_CHARS = 500
@@ -34,34 +35,34 @@ _MARKED = re.compile(r"\s{0,12}(?:>|[-*+•–][ \t]|\(?\d{1,3}[.)][ \t]|[\"“�
 _KEYED = re.compile(r"(?:[-*•] )?\**(?P<key>[^\W\d][\w /'’()-]{0,40}?)\**[ \t]{0,2}:\**[ \t]+(?P<value>\S.{0,400})$", re.S)
 _END_MARK = re.compile(r"([.!?？…:])[\"'”’»)\]*_]*$")
 
-_ASKING = LazyPattern(rf"\W{{0,5}}(?:(?:{words.AUXILIARIES})\b|¿|est-ce\b)", re.I)
-_ASKING_UNMARKED = LazyPattern(rf"\W{{0,5}}(?:{words.AUXILIARIES}|{words.WONDERING})\b", re.I)
-_CHECKED = LazyPattern(words.CHECKED, re.I)
-_OPENING = LazyPattern(rf"\W{{0,5}}(?:(?:{words.POLITE})[,!.:]{{0,2}}[ \t]+){{0,3}}", re.I)
-_ENGLISH_VERB = LazyPattern(rf"(?:do not |don['’]t |never |always |only )?(?:{words.ENGLISH_VERBS})\b(?![-'’])", re.I)
+_ASKING = LazyPattern(rf"\W{{0,5}}(?:(?:{_WORDS.AUXILIARIES})\b|¿|est-ce\b)", re.I)
+_ASKING_UNMARKED = LazyPattern(rf"\W{{0,5}}(?:{_WORDS.AUXILIARIES}|{_WORDS.WONDERING})\b", re.I)
+_CHECKED = LazyPattern(_WORDS.CHECKED, re.I)
+_OPENING = LazyPattern(rf"\W{{0,5}}(?:(?:{_WORDS.POLITE})[,!.:]{{0,2}}[ \t]+){{0,3}}", re.I)
+_ENGLISH_VERB = LazyPattern(rf"(?:do not |don['’]t |never |always |only )?(?:{_WORDS.ENGLISH_VERBS})\b(?![-'’])", re.I)
 _AS_A_NOUN = LazyPattern(
-    rf"[\"”’']{{0,2}}(?:[ \t]+(?!(?:{words.NO_SUBJECT})\b)[\w'’-]{{1,20}}){{0,3}}?[ \t]+(?:{words.ENGLISH_FINITE})\b", re.I
+    rf"[\"”’']{{0,2}}(?:[ \t]+(?!(?:{_WORDS.NO_SUBJECT})\b)[\w'’-]{{1,20}}){{0,3}}?[ \t]+(?:{_WORDS.ENGLISH_FINITE})\b", re.I
 )
 """What follows a verb that is a noun: "Work starts at 9", "Order 123 was sent"."""
-_OTHER_VERB = LazyPattern(rf"(?:{words.OTHER_VERBS})\b", re.I)
+_OTHER_VERB = LazyPattern(rf"(?:{_WORDS.OTHER_VERBS})\b", re.I)
 _GERMAN_SIE = LazyPattern(r"[a-zäöüß]{3,20}en Sie\b", re.I)
-_WANTED = LazyPattern(rf"(?:{words.WANTED})\b", re.I)
-_ROLE = LazyPattern(rf"(?:{words.ROLES})\b", re.I)
+_WANTED = LazyPattern(rf"(?:{_WORDS.WANTED})\b", re.I)
+_ROLE = LazyPattern(rf"(?:{_WORDS.ROLES})\b", re.I)
 _FORM = LazyPattern(
-    rf"\b(?:{words.ANSWERS})\b[^.!?\n]{{0,60}}?\b(?:{words.MUST})\b|\b(?:{words.MUST})\b[^.!?\n]{{0,40}}?\b(?:{words.ANSWERS})\b", re.I
+    rf"\b(?:{_WORDS.ANSWERS})\b[^.!?\n]{{0,60}}?\b(?:{_WORDS.MUST})\b|\b(?:{_WORDS.MUST})\b[^.!?\n]{{0,40}}?\b(?:{_WORDS.ANSWERS})\b", re.I
 )
-_SUPPOSED = LazyPattern(rf"(?:{words.SUPPOSITIONS})(?:\b|(?<=['’]))", re.I)
-_TOLD = LazyPattern(rf"(?:{words.TOLD})\b(?:[ \t]{{0,2}}:|[ ,]{{1,2}}(?:{words.THAT})\b)?", re.I)
+_SUPPOSED = LazyPattern(rf"(?:{_WORDS.SUPPOSITIONS})(?:\b|(?<=['’]))", re.I)
+_TOLD = LazyPattern(rf"(?:{_WORDS.TOLD})\b(?:[ \t]{{0,2}}:|[ ,]{{1,2}}(?:{_WORDS.THAT})\b)?", re.I)
 """How a user says that something is so with a verb in the imperative: "Remember that …", "Note: …"."""
-_TO_BE_READ = LazyPattern(rf"\b(?:{words.READING_VERBS})\b", re.I)
-_WORK = LazyPattern(rf"(?:{words.READING_VERBS}|{words.SAYING})", re.I)
-_HERE_IS = LazyPattern(rf"\b(?:{words.HERE_IS})\b", re.I)
-_DIRECTIONS = LazyPattern(rf"(?:{words.DIRECTIONS})\b", re.I)
-_DIRECTIONS_AT_END = LazyPattern(rf"\b(?:{words.DIRECTIONS}|{words.SAYING})\W{{0,4}}$", re.I)
-_IN_DOUBT = LazyPattern(rf"(?:{words.IN_DOUBT})", re.I)
+_TO_BE_READ = LazyPattern(rf"\b(?:{_WORDS.READING_VERBS})\b", re.I)
+_WORK = LazyPattern(rf"(?:{_WORDS.READING_VERBS}|{_WORDS.SAYING})", re.I)
+_HERE_IS = LazyPattern(rf"\b(?:{_WORDS.HERE_IS})\b", re.I)
+_DIRECTIONS = LazyPattern(rf"(?:{_WORDS.DIRECTIONS})\b", re.I)
+_DIRECTIONS_AT_END = LazyPattern(rf"\b(?:{_WORDS.DIRECTIONS}|{_WORDS.SAYING})\W{{0,4}}$", re.I)
+_IN_DOUBT = LazyPattern(rf"(?:{_WORDS.IN_DOUBT})", re.I)
 """The user asks whether what they wrote is right."""
-_CAN_YOU = LazyPattern(rf"(?:{words.CAN_YOU})\b", re.I)
-_OWN = LazyPattern(rf"\b(?:{words.FIRST_PERSON})\b|\b[jJmM]['’](?=\w)", re.I)
+_CAN_YOU = LazyPattern(rf"(?:{_WORDS.CAN_YOU})\b", re.I)
+_OWN = LazyPattern(rf"\b(?:{_WORDS.FIRST_PERSON})\b|\b[jJmM]['’](?=\w)", re.I)
 
 
 def is_question(sentence: str) -> bool:

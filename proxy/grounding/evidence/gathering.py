@@ -23,17 +23,16 @@ from proxy.context.passages.blocks import find_blocks
 from proxy.exchange import Evidence, Exchange, Message
 from proxy.exchange.judgements import EvidenceSpan
 from proxy.grounding.evidence.asserted import Author, asks_about_text, asserted
-from proxy.grounding.evidence.own_texts import blank_own_texts, own_texts, without_own_texts
-from proxy.grounding.evidence.pieces import cut
+from proxy.grounding.evidence.pieces import blank_own_texts, cut, own_texts, without_own_texts
 from proxy.grounding.evidence.retrieval import EVIDENCE_CHARS, GAP, Index, TermPositions
-from proxy.grounding.evidence.spans import EvidencePiece, is_heading
+from proxy.grounding.evidence.tables import EvidencePiece, is_heading
 from proxy.language.lru import LRU
 from proxy.language.text import InOrder, text_of, without
 from proxy.offloop import each
 
 if TYPE_CHECKING:
     from proxy.grounding.evidence.retrieval import Similarity
-    from proxy.grounding.records.evidence import Records
+    from proxy.grounding.records.clause import Records
     from proxy.grounding.values.stated import StatedValues
 
 MAX_CHARS = 2_000_000
@@ -257,7 +256,7 @@ class EvidenceBase:
     @cached_property
     def records(self) -> Records:
         """The tables of each evidence, in which what the proxy wrote is blank."""
-        from proxy.grounding.records.evidence import Records  # as above
+        from proxy.grounding.records.clause import Records  # as above
 
         return Records([blank_own_texts(one.content) for one in self.evidence])
 

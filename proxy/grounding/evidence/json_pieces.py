@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 import orjson
 from msgspec import Struct
 
-from proxy.grounding.evidence.spans import MAX_PIECE_CHARS, EvidencePiece
+from proxy.grounding.evidence.tables import MAX_PIECE_CHARS, EvidencePiece
 
 _SIGN = re.compile(r'[ \t\r\n]*("[^"\\]*(?:\\.[^"\\]*)*"|-?\d[\d.eE+-]*|true|false|null|[\[\]{},:])', re.S)
 _ESCAPE = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.", re.S)

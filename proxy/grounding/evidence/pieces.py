@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proxy.grounding.evidence import json_pieces, tables
-from proxy.grounding.evidence.spans import EvidencePiece, limited
+from proxy.grounding.evidence.tables import EvidencePiece, limited
 from proxy.language.text import InOrder, SentenceSplitter
 
 CODE_CHARS = 300
@@ -139,3 +139,37 @@ def _prose(text: str, start: int, end: int) -> list[EvidencePiece]:
 def _kept(pieces: Sequence[EvidencePiece]) -> list[EvidencePiece]:
     """Those that say anything: no rules, bare tags or white space."""
     return [piece for piece in pieces if _WORD.search(piece.shown) and not _MARK.fullmatch(piece.shown)]
+
+
+# ---- own texts ----
+
+
+_MARKS = ("roxy's ", "[archived ", "conversation_summary", "[Another statement", "groundwire_")
+"""One of them is in every text of the proxy's: most texts have none, and need no closer look."""
+_OWN = re.compile(
+    r"\[Proxy's notes on [^\[\]\n]{0,200}\].{0,4000}?\[End of the proxy's notes\]"
+    r"|\[This content was removed by the proxy's policy\.\]"
+    r"|\[Another statement took the place of this one\.\]"
+    r"|\[archived [^\[\]\n]{0,80}: groundwire_\w{1,40} sp_[0-9a-f]{12,32}\]"
+    r"|(?:Summary of the earlier conversation|Zusammenfassung des bisherigen Gesprächs|Resumen de la conversación anterior"
+    r"|Résumé de la conversation précédente)[^\n]{0,120}(?=\n<conversation_summary>)"
+    r"|</?conversation_summary>",
+    re.S,
+)
+
+
+def own_texts(text: str) -> tuple[str, ...]:
+    """The pieces of `text` that the proxy wrote, each once."""
+    if not any(mark in text for mark in _MARKS):
+        return ()
+    return tuple(dict.fromkeys(match[0] for match in _OWN.finditer(text)))
+
+
+def without_own_texts(text: str) -> str:
+    """`text` without them."""
+    return _OWN.sub(" ", text) if any(mark in text for mark in _MARKS) else text
+
+
+def blank_own_texts(text: str) -> str:
+    """`text` with as many spaces in their place: what is left stands where it stood."""
+    return _OWN.sub(lambda match: " " * len(match[0]), text) if any(mark in text for mark in _MARKS) else text

@@ -13,9 +13,15 @@ import re
 import sys
 import unicodedata
 from collections.abc import Collection, Sequence
+from functools import lru_cache
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
+from proxy.language.names import NameWords, name_words
+from proxy.language.quantities import Quantities, read_quantities
+from proxy.language.text import split_sentences
 from proxy.offloop import LARGE, each
 
 if TYPE_CHECKING:
@@ -24,6 +30,7 @@ if TYPE_CHECKING:
 
     Scores = NDArray[np.float64]
     Similarity = Sequence[float] | NDArray[np.float32] | NDArray[np.float64]
+
 
 EVIDENCE_CHARS = 900
 """Characters of evidence for one claim: about 200 tokens, of the verifier's 256."""
@@ -193,3 +200,82 @@ class Index:
                 out.append(" " if positions[k - 1] == i - 1 else GAP)
             out.append(self.sentences[i].strip())
         return "".join(out)
+
+
+# ---- reading ----
+
+
+_STOPS = re.compile(r"[.!?…]{4,}")
+NUMERAL = re.compile(r"\d+")
+FUNCTION_WORDS = frozenset(
+    """
+    the a an of in on at to and or is are was were be been by for from with as it its his her their that this has had have not no
+    der die das den dem des ein eine einen einem einer und oder ist sind war waren von mit zu im am in auf fur nicht kein es sich wurde
+    el la los las un una de del y o es son fue en por con para que se su no lo al le les une et ou est sont etait dans pour avec que qui
+    ne pas du au aux sur ce
+    """.split()  # noqa: SIM905
+)
+"""Folded words that say nothing of what a sentence is about."""
+
+
+class SentenceReading(Struct, frozen=True):
+    """One sentence with what it is about."""
+
+    text: str
+    terms: frozenset[str]
+
+
+class EvidenceReading(Struct, frozen=True):
+    """A piece of evidence, read once for all claims that it is judged with."""
+
+    text: str
+    quantities: Quantities
+    numerals: frozenset[str]
+    names: NameWords
+    terms: tuple[str, ...]
+    positions: dict[str, tuple[int, ...]]
+    sentences: tuple[SentenceReading, ...]
+    years: tuple[int, ...]
+
+
+@lru_cache(maxsize=64)
+def read_evidence(text: str) -> EvidenceReading:
+    """`text` made ready to be compared with claims; the last few texts are kept."""
+    sentences = [s for s in split_sentences(_STOPS.sub("…", text)) if s.strip()]
+    sentence_terms = [terms(sentence) for sentence in sentences]
+    found = tuple(term for said in sentence_terms for term in said)
+    positions: dict[str, list[int]] = {}
+    for i, term in enumerate(found):
+        places = positions.setdefault(term, [])
+        if len(places) < 8:  # keeps the search for shared runs linear in a text that repeats one word
+            places.append(i)
+    quantities = read_quantities(text, any_language=True)
+    return EvidenceReading(
+        text,
+        quantities,
+        frozenset(NUMERAL.findall(text)),
+        name_words(text),
+        found,
+        {term: tuple(places) for term, places in positions.items()},
+        tuple(SentenceReading(s, frozenset(t) - FUNCTION_WORDS) for s, t in zip(sentences, sentence_terms, strict=True)),
+        tuple(dict.fromkeys(y for date in quantities.dates for y, _, _ in date.readings if y is not None)),
+    )
+
+
+# ---- what a text speaks of ----
+
+_ENDING = re.compile(r"(?:es|en|ed|er|s|e|n|t)$")
+_SUBJECT_CHARS = 5
+_ASKING = frozenset(
+    """
+    who whom what when where why how which does do did can could will would many much wer wen was wann wo wie warum welche quien
+    que cuando donde como cual cuanto qui quand ou comment combien quel quelle
+    """.split()  # noqa: SIM905
+)
+"""Words of a question, and auxiliaries, that say nothing of what it is about."""
+
+
+def words_of(text: str) -> frozenset[str]:
+    """What a text speaks of: its terms without their endings."""
+    said = (term for term in terms(text) if len(term) > 1 and not term[0].isdigit() and term not in FUNCTION_WORDS and term not in _ASKING)
+    return frozenset(_ENDING.sub("", term)[:_SUBJECT_CHARS] if len(term) > 3 else term for term in said)

@@ -1,28 +1,32 @@
 """What is made of a claim: the same words in the evidence, a value that differs, a calculation, and last what the verifier thinks.
 
-In: a claim, what the verifier says of it, and the evidence nearest to it. Out: a `ClaimDecision`. Only what is exact makes a claim
-contradicted: a calculation that is wrong, or another value in its place (`proxy.grounding.values.slots`), where the verifier finds the
-claim better supported with the evidence's value in it (`proxy.grounding.values.swaps`). The opinion of the built-in verifier against a
-claim makes it ``unsure``; that of a model which the policy names (`Support.decides`) counts. Figures: `benchmarks.actions_answers`.
+In: an `OpenClaim`, with what the verifier says of it and the evidence found for it. Out: its `ClaimDecision`. Only what is exact makes a
+claim contradicted: a cell of a table, a calculation that is wrong, or another value in its place, where the verifier finds the claim better
+supported with the evidence's value in it (`proxy.grounding.values.slots`). The opinion of the built-in verifier against a claim makes it
+``unsure``; that of a model which the policy names (`Support.decides`) counts. Figures: `benchmarks.actions_answers`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from proxy.exchange.judgements import Claim, DecidedBy, Label, Support
-from proxy.grounding.evidence.gathering import EvidenceBase
+from proxy.exchange.judgements import UNKNOWN_LANGUAGE, Claim, DecidedBy, Label, Support
+from proxy.grounding.evidence.gathering import EvidenceBase, Selection
 from proxy.grounding.records.deciding import decide
-from proxy.grounding.values.arithmetic import is_derived
-from proxy.grounding.values.belonging import called_for
+from proxy.grounding.values.arithmetic import called_for, is_derived
+from proxy.grounding.values.consistency import differences, instead
 from proxy.grounding.values.recomputing import calculation, follows
-from proxy.grounding.values.slots import Slot, slot
+from proxy.grounding.values.slots import Slot, slot, swaps
 from proxy.grounding.values.stated import missing_names, unsaid_numbers
-from proxy.grounding.values.swaps import swaps
 from proxy.language.quantities import read_quantities
 from proxy.offloop import check
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 LOW = 0.2
 """Support up to which, without a contradiction, a claim is unsupported rather than unsure."""
@@ -55,6 +59,10 @@ MAX_RECOMPUTED_FROM = 8
 """Numbers up to which a result that can be made of them is no coincidence."""
 
 
+MAX_REASONS = 3
+"""Values that the evidence does not have, told of one claim."""
+
+
 class ClaimThresholds(Struct, frozen=True):
     """Of a stage."""
 
@@ -76,19 +84,44 @@ class ClaimDecision(Struct, frozen=True):
     """Whether a cell of a table contradicts it: that is no remark which the answer may correct, whoever pasted it."""
 
 
-class ClaimMatter(Struct, frozen=True):
-    """A claim beside the evidence that was found for it."""
+class OpenClaim(Struct):
+    """A claim's text that is to be judged, once however often it is claimed."""
 
     text: str
-    asked: str
-    nearest: Sequence[int]
-    """Positions of the pieces, the nearest first."""
-    language: str
+    """With the question that it answers."""
+    claim: Claim
+    language: str = ""
+    """ISO 639-1."""
+    selection: Selection = Selection((), "")
+    """What it is judged by."""
+    similarity: NDArray[np.float64] | None = None
+    """With each piece of the evidence."""
+    support: Support | None = None
+    error: str = ""
+    decision: ClaimDecision | None = None
+    differs: Slot | None = None
+    """Where the evidence has another value."""
+    swaps: Sequence[str] = ()
+    """The claim with such values in it."""
+    _nearest: list[int] | None = None
+
+    def nearest(self, base: EvidenceBase) -> list[int]:
+        """The positions of the pieces that it is judged by, the nearest first; once these are found."""
+        if self._nearest is None:
+            self._nearest = base.by_terms(self.text, self.selection.positions, self.similarity) if self.selection.positions else []
+        return self._nearest
+
+    def sentences(self, base: EvidenceBase) -> list[str]:
+        """Those that its values are compared with."""
+        return [base.sentences[i] for i in self.nearest(base)[:NEAREST]]
 
 
-def by_records(claim: Claim, base: EvidenceBase, language: str) -> ClaimDecision | None:
+# ---- what the evidence says ----
+
+
+def by_records(one: OpenClaim, base: EvidenceBase) -> ClaimDecision | None:
     """What the cells of the evidence's tables say to a claim; None where they say nothing that decides it."""
-    found = decide(claim.text, base.records, language)
+    found = decide(one.claim.text, base.records, one.language)
     if found is None or found.place is None:
         return None
     place = found.place
@@ -102,104 +135,112 @@ def by_records(claim: Claim, base: EvidenceBase, language: str) -> ClaimDecision
     return ClaimDecision("contradicted", "exact", position, found.evidence if found.replaces else "", reason, by_table)
 
 
-def doubted(decision: ClaimDecision, claim: Claim, base: EvidenceBase, language: str) -> ClaimDecision:
-    """A model's "supported" is none where a cell of what the claim seems to speak of has another value."""
-    if decision.label != "supported" or decision.by != "model":
-        return decision
-    found = decide(claim.text, base.records, language, slack=SLACK)
-    if found is None or found.supported:
-        return decision
-    return ClaimDecision("unsure", "model", reason=f"{found.kind} {found.claim} (evidence may have: {found.evidence})")
+def compare(one: OpenClaim, base: EvidenceBase, thresholds: ClaimThresholds) -> None:
+    """Decide a claim where no values need to be compared; else set what differs from the evidence, and what could stand in its place."""
+    one.decision = _plain(one, base, thresholds)
+    if one.error == UNKNOWN_LANGUAGE:
+        one.decision = one.decision or ClaimDecision("unsure", "", reason=UNKNOWN_LANGUAGE)
+    elif one.decision is None or (one.decision.by == "model" and not (one.support and one.support.decides)):
+        one.differs = _differing(one, base)
+        if one.differs is not None and one.support is not None:
+            one.swaps = swaps(one.claim.text, one.sentences(base), base.said, one.language, one.claim.asked)
 
 
-def plain(matter: ClaimMatter, support: Support | None, base: EvidenceBase, thresholds: ClaimThresholds) -> ClaimDecision | None:
-    """What needs no comparison of values; None where only that tells."""
-    position = base.literal(matter.text)
+def _plain(one: OpenClaim, base: EvidenceBase, thresholds: ClaimThresholds) -> ClaimDecision | None:
+    text = one.claim.text
+    position = base.literal(text)
     if position is not None:
         return ClaimDecision("supported", "literal", position)
-    if support is not None and support.supported >= thresholds.min_support:
+    if one.support is not None and one.support.supported >= thresholds.min_support:
         return ClaimDecision("supported", "model")
-    written = calculation(matter.text)
+    written = calculation(text)
     if written is not None:
         label: Label = "supported" if written.right else "contradicted"
         reason = "" if written.right else f"calculation {written.text}"
         return ClaimDecision(label, "recomputed", instead="" if written.right else written.result, reason=reason)
-    if follows(matter.text, base.material):
-        return ClaimDecision("supported", "recomputed")
-    return None
+    return ClaimDecision("supported", "recomputed") if follows(text, base.material) else None
 
 
-def comparable(matter: ClaimMatter, base: EvidenceBase) -> bool:
+def _comparable(one: OpenClaim, base: EvidenceBase) -> bool:
     """Whether the values of a claim can be compared with all that was said: the number of both is bounded, so that the work is."""
     check()
-    return not base.said.whole or base.said.room_for(matter.text, len(read_quantities(matter.text, matter.language).numbers))
+    text = one.claim.text
+    return not base.said.whole or base.said.room_for(text, len(read_quantities(text, one.language).numbers))
 
 
-def differing(matter: ClaimMatter, base: EvidenceBase, *, also_derived: bool = False) -> Slot | None:
+def _differing(one: OpenClaim, base: EvidenceBase, *, also_derived: bool = False) -> Slot | None:
     """Where the nearest evidence has another value than the claim; with `also_derived` also than one that can be worked out."""
-    if not comparable(matter, base):
+    if not _comparable(one, base):
         return None
-    sentences = [base.sentences[i] for i in matter.nearest[:NEAREST]]
-    return slot(matter.text, sentences, base.said, matter.language, matter.asked, also_derived=also_derived)
+    return slot(one.claim.text, one.sentences(base), base.said, one.language, one.claim.asked, also_derived=also_derived)
 
 
-def exchanges(matter: ClaimMatter, base: EvidenceBase) -> list[str]:
-    """The claim with values of the nearest evidence in place of those that nobody has said."""
-    return swaps(matter.text, [base.sentences[i] for i in matter.nearest[:NEAREST]], base.said, matter.language, matter.asked)
+# ---- what the verifier says ----
 
 
-def needs_similarity(found: Slot | None) -> bool:
-    """Whether the two sentences' similarity decides, since their words alone do not."""
-    return found is not None and found.placed and found.aligned < ALIGNED
+def by_verifier(one: OpenClaim, thresholds: ClaimThresholds) -> ClaimDecision:
+    """The verifier's word alone."""
+    if one.error:
+        return ClaimDecision("unsure" if one.error == UNKNOWN_LANGUAGE else "error", "", reason=one.error)
+    if one.support is None:  # nothing in the evidence has anything to do with it
+        return ClaimDecision("unsupported", "", reason="no_evidence")
+    if one.support.supported >= thresholds.min_support:
+        return ClaimDecision("supported", "model")
+    return ClaimDecision("contradicted" if one.support.contradicted >= thresholds.min_contradiction else "unsupported", "model")
 
 
-def decided(
-    matter: ClaimMatter,
-    support: Support | None,
-    base: EvidenceBase,
-    thresholds: ClaimThresholds,
-    found: Slot | None,
-    similarity: float,
-    gain: float = 0.0,
-) -> ClaimDecision:
-    """What is left when `plain` has said nothing; `found` is what `differing` found, `similarity` the cosine of claim and sentence,
-    `gain` by how much the claim is better supported with another value in it.
-    """
-    if base.said.whole and not comparable(matter, base):
-        return ClaimDecision("unsure", "model", reason=TOO_MANY)
-    if support is None:
-        return _recomputed(matter, base) or ClaimDecision("unsupported", "model", reason="no_evidence")
-    if found is not None and gain >= CONFIRMS and _is_plain(found, support, similarity):
-        return _contradicted(matter, found)
-    follows_from = _recomputed(matter, base)
-    if follows_from is not None:
-        return follows_from
-    return ClaimDecision(_opinion(support, thresholds), "model")
+def needs_similarity(one: OpenClaim) -> bool:
+    """Whether the similarity of the claim and the sentence that differs decides, since their words alone do not."""
+    return one.differs is not None and one.differs.placed and one.differs.aligned < ALIGNED
 
 
-def wanted_gain(decision: ClaimDecision | None, support: Support | None, found: Slot | None, similarity: float) -> float | None:
-    """The gain from which on `decided` and `told` say something else; None where no gain that is possible makes a difference."""
-    if found is None or support is None or (decision is not None and decision.by != "model"):
+def wanted_gain(one: OpenClaim, similarity: float) -> float | None:
+    """The gain from which on `conclude` says something else; None where no gain that is possible makes a difference."""
+    differs, support = one.differs, one.support
+    if differs is None or support is None or (one.decision is not None and one.decision.by != "model"):
         return None
-    if decision is None and _is_plain(found, support, similarity):
+    if one.decision is None and _is_plain(differs, support, similarity):
         least = CONFIRMS
-    elif found.placed:
+    elif differs.placed:
         least = TELLS
     else:
         return None
     return least if 1.0 - support.supported >= least else None
 
 
-def told(matter: ClaimMatter, found: Slot | None, gain: float) -> ClaimDecision | None:
-    """A contradiction that the exchange shows, however the rest is worded, and also where the verifier was taken in by the words."""
-    if found is None or not found.placed or gain < TELLS:
+def conclude(one: OpenClaim, base: EvidenceBase, thresholds: ClaimThresholds, similarity: float, gain: float) -> ClaimDecision:
+    """What is left when `compare` has decided nothing, or a model alone. `similarity` is the cosine of claim and the sentence that differs,
+    `gain` by how much the claim is better supported with another value in it.
+    """
+    decision = one.decision or _left(one, base, thresholds, similarity, gain)
+    if decision.by != "model":
+        return decision
+    if one.differs is not None and one.differs.placed and gain >= TELLS:
+        return _contradicted(one, base, one.differs)  # also where the verifier was taken in by the words
+    return _doubted(one, base) or decision if decision.label == "supported" else decision
+
+
+def _left(one: OpenClaim, base: EvidenceBase, thresholds: ClaimThresholds, similarity: float, gain: float) -> ClaimDecision:
+    if base.said.whole and not _comparable(one, base):
+        return ClaimDecision("unsure", "model", reason=TOO_MANY)
+    if one.support is None:
+        return _recomputed(one, base) or ClaimDecision("unsupported", "model", reason="no_evidence")
+    if one.differs is not None and gain >= CONFIRMS and _is_plain(one.differs, one.support, similarity):
+        return _contradicted(one, base, one.differs)
+    return _recomputed(one, base) or ClaimDecision(_opinion(one.support, thresholds), "model")
+
+
+def _doubted(one: OpenClaim, base: EvidenceBase) -> ClaimDecision | None:
+    """A model's "supported" is none where a cell of what the claim seems to speak of has another value."""
+    found = decide(one.claim.text, base.records, one.language, slack=SLACK)
+    if found is None or found.supported:
         return None
-    return _contradicted(matter, found)
+    return ClaimDecision("unsure", "model", reason=f"{found.kind} {found.claim} (evidence may have: {found.evidence})")
 
 
-def _contradicted(matter: ClaimMatter, found: Slot) -> ClaimDecision:
+def _contradicted(one: OpenClaim, base: EvidenceBase, found: Slot) -> ClaimDecision:
     reason = f"{found.kind} {found.claim} (evidence: {found.evidence})"
-    return ClaimDecision("contradicted", "exact", matter.nearest[found.position], found.evidence, reason)
+    return ClaimDecision("contradicted", "exact", one.nearest(base)[found.position], found.evidence, reason)
 
 
 def _is_plain(found: Slot, support: Support, similarity: float) -> bool:
@@ -219,24 +260,40 @@ def _opinion(support: Support, thresholds: ClaimThresholds) -> Label:
     return "unsure" if against or support.supported > thresholds.low else "unsupported"
 
 
-def _recomputed(matter: ClaimMatter, base: EvidenceBase) -> ClaimDecision | None:
+def _recomputed(one: OpenClaim, base: EvidenceBase) -> ClaimDecision | None:
     """Whether the claim's numbers follow from what was said: supported where something calls for the calculation, it is no coincidence, and
     the evidence has no other value in their place; else unsure.
     """
-    said = base.said
+    said, text, asked, language = base.said, one.claim.text, one.claim.asked, one.language
     if not said.whole:
         return None
-    numbers = unsaid_numbers(matter.text, said, matter.language)
-    if not numbers or missing_names(matter.text, said, matter.language):
+    numbers = unsaid_numbers(text, said, language)
+    if not numbers or missing_names(text, said, language):
         return None
     if len(numbers) > MAX_RECOMPUTED:
         return ClaimDecision("unsure", "recomputed", reason=TOO_MANY)
-    nearest = [base.sentences[i] for i in matter.nearest[:NEAREST]]
-    if not all(called_for(n, matter.text, matter.asked, nearest, base.rows, said.texts, matter.language) for n in numbers):
-        every = read_quantities(matter.text, matter.language).numbers
-        possible = all(is_derived(number, matter.text, matter.asked, said.quantities, said.texts, every) for number in numbers)
+    if not all(called_for(n, text, asked, one.sentences(base), base.rows, said.texts, language) for n in numbers):
+        every = read_quantities(text, language).numbers
+        possible = all(is_derived(number, text, asked, said.quantities, said.texts, every) for number in numbers)
         return ClaimDecision("unsure", "recomputed", reason="nothing calls for the calculation") if possible else None
     few = len({q.base_values()[0] for q in said.quantities.numbers}) <= MAX_RECOMPUTED_FROM
-    differs = few and differing(matter, base, also_derived=True)
-    plainly_differs = isinstance(differs, Slot) and differs.placed and differs.aligned >= WELL_ALIGNED
+    differs = _differing(one, base, also_derived=True) if few else None
+    plainly_differs = differs is not None and differs.placed and differs.aligned >= WELL_ALIGNED
     return ClaimDecision("supported" if few and not plainly_differs else "unsure", "recomputed")
+
+
+# ---- for the record ----
+
+
+def counterpart(claim: str, ranked: Sequence[int], base: EvidenceBase, tongue: str) -> tuple[str, int]:
+    """What the evidence says instead, and the position of the piece that says it: the nearest that has a counterpart."""
+    for position in ranked:
+        if said := instead(claim, base.sentences[position], tongue):
+            return said, position
+    return "", ranked[0]
+
+
+def missing(claim: str, evidence: str, tongue: str) -> str:
+    """Which numbers, dates, units and names of a claim its evidence does not have: ``number 330 m (evidence: 300 m)``."""
+    found = differences(claim, evidence, tongue)[:MAX_REASONS]
+    return "; ".join(f"{d.kind} {d.claim}" + (f" (evidence: {d.evidence})" if d.evidence else "") for d in found)

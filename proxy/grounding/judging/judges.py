@@ -17,14 +17,13 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from proxy.errors import ProxyError, UpstreamRefused
+from proxy.errors import ProxyError, StoreUnavailable, UpstreamRefused
 from proxy.exchange import Exchange, JudgeUse, Verdict
 from proxy.exchange.verdicts import JUDGE_OVER_BUDGET, JUDGE_UNAVAILABLE
-from proxy.grounding.judging.chat import Asked, ChatReadout, TokenReadout
-from proxy.grounding.judging.decision_models import DecisionReadout
 from proxy.grounding.judging.options import JudgeOptions
+from proxy.grounding.judging.readouts import Asked, ChatReadout, DecisionReadout, TokenReadout
 from proxy.language.lru import LRU, key_of
-from proxy.ports import Ports
+from proxy.ports import Ports, Spending
 from proxy.ports.deadline import left_s
 from proxy.ports.judge import AskAbout, Builtin, Judge, JudgeAnswer, JudgeQuestion
 
@@ -64,29 +63,46 @@ class Readout(Protocol):
 
 
 class DailyBudget:
-    """What this process may spend from one midnight (UTC) to the next."""
+    """What a policy's judge may spend from one midnight (UTC) to the next, all processes that share a store together.
 
-    def __init__(self, max_usd: float | None, clock: Callable[[], float] = time.time) -> None:
-        self._max_usd, self._clock = max_usd, clock
+    `spending` counts over the processes; each learns what the others have spent with its own first question of a day and with every call it
+    pays, so that all together spend at most one call each too much. Without a store, or while it is away, a process counts what it knows.
+    """
+
+    def __init__(
+        self, max_usd: float | None, clock: Callable[[], float] = time.time, *, spending: Spending | None = None, name: str = ""
+    ) -> None:
+        self._max_usd, self._clock, self._spending, self._name = max_usd, clock, spending, name
         self._day, self._usd = 0, 0.0
 
-    def add(self, usd: float | None) -> None:
+    async def add(self, usd: float | None) -> None:
         """A call was paid. One of unknown price ends the day: what it costs could not be bounded."""
-        self._turn()
-        if usd is None and self._max_usd is not None:
+        if self._max_usd is None:
+            return
+        if usd is None:
             log.warning("no price is known for the policy's judge: max_usd_per_day cannot be kept, so it is not asked any more today")
-        self._usd += usd if usd is not None else (self._max_usd or 0.0)
+        await self._count(usd if usd is not None else self._max_usd)
 
-    @property
-    def is_spent(self) -> bool:
+    async def is_spent(self) -> bool:
         """Whether nothing is left of it."""
-        self._turn()
-        return self._max_usd is not None and self._usd >= self._max_usd
+        if self._max_usd is None:
+            return False
+        if self._day != self._today():
+            await self._count(0.0)
+        return self._usd >= self._max_usd
 
-    def _turn(self) -> None:
-        day = int(self._clock() // _DAY_S)
-        if day != self._day:
+    def _today(self) -> int:
+        return int(self._clock() // _DAY_S)
+
+    async def _count(self, usd: float) -> None:
+        if (day := self._today()) != self._day:
             self._day, self._usd = day, 0.0
+        self._usd += usd
+        if self._spending is not None:
+            try:
+                self._usd = max(self._usd, await self._spending.add(self._name, day, usd))
+            except StoreUnavailable as error:
+                log.warning("what the judge %s has cost is counted in this process alone: %s", self._name, error)
 
 
 class UpstreamJudge:
@@ -124,7 +140,7 @@ class UpstreamJudge:
     # ---- asking ----
 
     async def _asked(self, questions: Sequence[JudgeQuestion], use: JudgeUse, timeout_s: float) -> list[JudgeAnswer]:
-        if problem := self._away():
+        if problem := await self._away():
             use.fail(problem)
             return [JudgeAnswer(by=self.name, problem=problem)] * len(questions)
         started = time.perf_counter()
@@ -140,9 +156,9 @@ class UpstreamJudge:
         use.ms += (time.perf_counter() - started) * 1000
         return [self._read(question, answer) for question, answer in zip(questions, found, strict=True)]
 
-    def _away(self) -> str:
+    async def _away(self) -> str:
         """Why it is not asked now; "" where it is."""
-        if self._budget.is_spent:
+        if await self._budget.is_spent():
             return JUDGE_OVER_BUDGET
         return "paused after failures" if time.monotonic() < self._paused_until else ""
 
@@ -167,7 +183,7 @@ class UpstreamJudge:
             use.fail(problem)
             return [JudgeAnswer(problem=problem)] * len(questions)
         self._failures = 0
-        self._budget.add(asked.usd)
+        await self._budget.add(asked.usd)
         use.add(asked.input_tokens, asked.output_tokens, asked.usd)
         return list(asked.answers)
 
@@ -296,8 +312,8 @@ class UpstreamSession:
             self._exchange.verdicts.append(Verdict(self._stage, "unchecked", code, detail={"judge": self.name, "failed": list(use.failed)}))
 
 
-def make_judge(options: JudgeOptions | None, ports: Ports, workers: int = 1) -> Judge:
-    """The judge of a policy; each of `workers` processes has its share of what it may cost."""
+def make_judge(options: JudgeOptions | None, ports: Ports, policy: str = "") -> Judge:
+    """The judge of the policy of this name."""
     if options is None or options.kind == "builtin":
         return Builtin(options.model if options is not None else "")
     readout: Readout
@@ -307,8 +323,8 @@ def make_judge(options: JudgeOptions | None, ports: Ports, workers: int = 1) -> 
         readout = TokenReadout(ports.chat, options)
     else:
         readout = ChatReadout(ports.chat, options)
-    usd = options.max_usd_per_day
-    return UpstreamJudge(readout, options, DailyBudget(None if usd is None else usd / max(1, workers)))
+    name = f"{policy}/{options.upstream}/{options.model}"
+    return UpstreamJudge(readout, options, DailyBudget(options.max_usd_per_day, spending=ports.spending, name=name))
 
 
 def tempered(probabilities: Mapping[str, float], temperature: float) -> dict[str, float]:

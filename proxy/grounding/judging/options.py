@@ -45,8 +45,8 @@ class JudgeOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     max_usd_per_day: Annotated[
         Annotated[float, Meta(gt=0)] | None,
         Meta(
-            description="what it may cost from midnight to midnight, UTC, all workers of this server together (each has its share); it "
-            "needs a known price",
+            description="what it may cost from midnight to midnight, UTC, all workers and servers that share a store together; it needs a "
+            "known price",
         ),
     ] = None
     readout: Annotated[

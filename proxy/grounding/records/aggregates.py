@@ -6,13 +6,13 @@ A condition is a value, a state, a yes or no, or a number above zero of a column
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from proxy.grounding.records.cells import tokens
-from proxy.grounding.records.clause import Clause, Finding, is_name, spoken_states
-from proxy.grounding.records.comparisons import compared
-from proxy.grounding.records.lexicon import boolean_of, concepts_of, listed, states_of
+from proxy.grounding.records.cells import Table, boolean_of, concepts_of, listed, states_of, tokens
+from proxy.grounding.records.clause import MAX_EXTRA_WEAK, Clause, Finding, is_name, spoken_states
+from proxy.grounding.values.cues import DIFFERENCE, MEAN, SUM
 from proxy.language.number_words import ordinal_value
+from proxy.language.quantities import Quantity, agrees
 
 MAX_COUNT = 200
 _FIRST = 2
@@ -170,3 +170,210 @@ def _finding(clause: Clause, right: bool, claim: str, rows: Rows) -> Finding:
     row = min(rows, default=0)
     shown = "; ".join(list(clause.table.rows[row].values.values())[:4])
     return Finding(right, claim, shown[:80], row, frozenset(), "quantifier")
+
+
+# ---- comparisons ----
+
+
+_SCALES = (1.0, 1e3, 1e6)
+"""Of columns whose numbers stand for thousands or millions."""
+_COMPARES = re.compile(r"\b(?:than|als|que|di quell|do que|que la|que el)\b")
+
+
+def compared(clause: Clause) -> Iterator[Finding]:
+    """All of it."""
+    for check in (_extremes, _sums, _differences, _orders):
+        yield from check(clause)
+
+
+def _extremes(clause: Clause) -> Iterator[Finding]:
+    """ "The busiest station is …", "the largest delay was 11 minutes"."""
+    way = _way(clause)
+    if way is None or MEAN.search(clause.statement.text) or clause.says_more(MAX_EXTRA_WEAK):
+        return
+    columns, plain = _measures(clause)
+    subject, domain = _subject(clause)
+    free = clause.numbers
+    verdicts = []
+    for c in columns:
+        column = {r: value for r in sorted(domain) if (value := order_of(clause.table, r, c)) is not None}
+        if len(column) < 2 or (subject is not None and subject not in column):
+            continue
+        top, bottom = max(column.values()), min(column.values())
+        wanted = [top, bottom] if not way or not plain else [top if way > 0 else bottom]
+        best = next(r for r, value in column.items() if value == wanted[0])
+        if subject is not None:
+            verdicts.append((column[subject] in wanted, best))
+        elif len(free) == 1 and plain and not clause.bound.groups and c in clause.table.numeric:
+            verdicts.append((any(end in (*free[0].values, *free[0].base_values()) for end in wanted), best))
+    if verdicts:
+        right = any(holds for holds, _ in verdicts)
+        best = next((r for holds, r in verdicts if holds), verdicts[0][1])
+        shown = "; ".join(list(clause.table.rows[best].values.values())[:4])[:80]
+        word = next(w for w in clause.said if w in listed("most") | listed("least"))
+        yield Finding(right, word, shown, best, frozenset(), "extreme")
+
+
+def _way(clause: Clause) -> int | None:
+    """1 for the most, -1 for the least, 0 where it depends on the column; None without a superlative."""
+    said = clause.said
+    most, least = [w for w in said if w in listed("most")], [w for w in said if w in listed("least")]
+    if bool(most) == bool(least) or _compares(said):
+        return None
+    word = (most or least)[0]
+    after = next(iter(said[said.index(word) + 1 :]), "")
+    if after in listed("of"):  # "most of them"
+        return None
+    if word in listed("romance_degrees") and (not set(said) & listed("copula") or after in ("", "de", "d") or clause.says_more(1)):
+        return None
+    if any(w in listed("either") or w.startswith("prio") for w in said):
+        return 0
+    cheap = any(w in listed("cheap") and w not in listed("least") for w in said)  # the most inexpensive
+    return 1 if bool(most) is not cheap else -1
+
+
+def _subject(clause: Clause) -> tuple[int | None, frozenset[int]]:
+    """The row that is said to be the most, and those that it is one of: all, or those that share its other values that are named."""
+    bound, every = clause.bound, frozenset(range(len(clause.table.rows)))
+    if len(bound.rows) != 1 or not bound.groups:
+        return None, every
+    others = [rows for rows in bound.groups.values() if rows != bound.rows]
+    return next(iter(bound.rows)), frozenset.intersection(every, *others)
+
+
+def _compares(said: Sequence[str]) -> bool:
+    return _COMPARES.search(" ".join(said)) is not None and not re.search(r"\b(?:el|la|los|las) que\b", " ".join(said))
+
+
+def _measures(clause: Clause) -> tuple[list[int], bool]:
+    """The columns that a superlative may be of, and whether it is plain that it is of the first: that which is named, the only one with a
+    unit, else any with an order.
+    """
+    table = clause.table
+    ordered = [
+        c
+        for c in range(len(table.columns))
+        if not is_name(table, c) and sum(order_of(table, r, c) is not None for r in range(len(table.rows))) >= 2 and _of_one_unit(table, c)
+    ]
+    named = [c for c in clause.named(lambda c: c in ordered) if clause.score(c) >= 0.8]
+    if named:
+        return named, True
+    measured = [c for c in ordered if any((n := row.number(c, table.unit(c))) is not None and n.dimension for row in table.rows)]
+    return (measured, True) if len(measured) == 1 else (ordered, False)
+
+
+def _of_one_unit(table: Table, c: int) -> bool:
+    """Whether all numbers of a column are counted in the same."""
+    return len({n.dimension for row in table.rows if (n := row.number(c, table.unit(c))) is not None}) <= 1
+
+
+def order_of(table: Table, r: int, c: int) -> float | None:
+    """A cell as a number by which rows are ordered: its number, date or time of day."""
+    row = table.rows[r]
+    if (date := table.date(row, c)) is not None and date.readings[0][0] is not None:
+        year, month, day = date.readings[0]
+        return (year or 0) * 372.0 + (month or 0) * 31 + (day or 0)
+    if (number := row.number(c, table.unit(c))) is not None:
+        return number.base_values()[0]
+    minutes = row.minutes(c)
+    return float(min(minutes)) if minutes else None
+
+
+def _numbers_of(clause: Clause) -> list[Quantity]:
+    """The clause's numbers that are no names, and do not only say how many rows there are."""
+    rows = {len(clause.table.rows), len(clause.bound.rows)}
+    free = clause.numbers
+    return [q for q in free if not (q.spelled and q.values[0] in rows)] if len(free) > 1 else free
+
+
+def _sums(clause: Clause) -> Iterator[Finding]:
+    numbers = _numbers_of(clause)
+    if len(numbers) != 1 or not SUM.search(clause.statement.text) or DIFFERENCE.search(clause.statement.text):
+        return
+    q = numbers[0]
+    domain = frozenset(r for rows in clause.bound.groups.values() for r in rows) or frozenset(range(len(clause.table.rows)))
+    columns = [c for c in clause.named(lambda c: c in clause.table.numeric) if clause.score(c) >= 0.8] or [
+        c for c in clause.table.numeric if q.dimension and (u := clause.table.unit(c)) is not None and u.dimension == q.dimension
+    ]
+    columns = [c for c in columns if not is_name(clause.table, c)]
+    totals = {}
+    for c in columns:
+        cells = [n for r in sorted(domain) if (n := clause.table.rows[r].number(c, clause.table.unit(c))) is not None]
+        if len(cells) > 1:
+            totals[c] = Quantity((sum(n.values[0] for n in cells),), cells[0].unit, min(n.step for n in cells), 0, 0, "")
+    at = frozenset(clause.statement.at(q.start, q.end))
+    for total in totals.values():
+        if agrees(q, total) or any(abs(q.values[0] - k * total.values[0]) < 1e-6 * abs(q.values[0]) for k in _SCALES):
+            yield Finding(True, q.text, f"{total.values[0]:g}", min(domain), at, "sum")
+            return
+    if len(totals) == 1 and not clause.says_more(1) and not q.relation and not clause.hedged:
+        yield Finding(False, q.text, f"{next(iter(totals.values())).values[0]:g}", min(domain), at, "sum")
+
+
+def _differences(clause: Clause) -> Iterator[Finding]:
+    numbers, rows = _numbers_of(clause), sorted(clause.bound.rows)
+    said = set(clause.said)
+    if len(numbers) != 1 or not (DIFFERENCE.search(clause.statement.text) or said & (listed("more") | listed("less"))):
+        return
+    q = numbers[0]
+    at = frozenset(clause.statement.at(q.start, q.end))
+    pairs: list[tuple[int, float, int]] = []
+    numeric = [c for c in clause.table.numeric if not is_name(clause.table, c)]
+    if len(rows) == 2 and len(clause.bound.groups) <= 2:
+        for c in numeric:
+            a, b = (clause.table.rows[r].number(c, clause.table.unit(c)) for r in rows)
+            if a is not None and b is not None and (not q.dimension or not a.dimension or a.dimension == q.dimension):
+                pairs.append((c, abs(a.values[0] - b.values[0]), rows[0]))
+    elif len(rows) == 1 and q.dimension:
+        cells = {
+            c: n
+            for c in numeric
+            if (n := clause.table.rows[rows[0]].number(c, clause.table.unit(c))) is not None and n.dimension == q.dimension
+        }
+        if len(cells) == 2:
+            a, b = cells.values()
+            pairs = [(next(iter(cells)), abs(a.values[0] - b.values[0]), rows[0])]
+            if agrees(q, a) or agrees(q, b):
+                return
+    named = [c for c in clause.named(lambda c: any(c == pair[0] for pair in pairs)) if clause.score(c) >= 0.8]
+    right = next(
+        (pair for pair in pairs if any(abs(pair[1] * k - q.values[0]) <= 1e-6 + q.step * 0.51 * (q.step != 1) for k in _SCALES)), None
+    )
+    if right is not None:
+        yield Finding(True, q.text, f"{right[1]:g}", right[2], at, "difference")
+        return
+    plain = [pair for pair in pairs if pair[0] in named] or (pairs if len(pairs) == 1 else [])
+    if len(plain) == 1 and not clause.says_more(MAX_EXTRA_WEAK) and not q.relation and not q.spelled:
+        yield Finding(False, q.text, f"{plain[0][1]:g}", plain[0][2], at, "difference")
+
+
+def _orders(clause: Clause) -> Iterator[Finding]:
+    """One thing before, above or below another: two rows in a column, or two columns in a row."""
+    said = clause.said
+    up, down = [i for i, w in enumerate(said) if w in listed("more")], [i for i, w in enumerate(said) if w in listed("less")]
+    if bool(up) == bool(down) or clause.statement.negated or clause.says_more(MAX_EXTRA_WEAK) or _numbers_of(clause):
+        return
+    mark = (up or down)[0]
+    if not any(w in listed("than") for w in said[mark:]):
+        return
+    for first, second, c, row in _compared(clause, mark):
+        if first != second:
+            right = (first > second) is bool(up)
+            yield Finding(right, said[mark], f"{clause.table.columns[c].name}", row, frozenset((mark,)), "order")
+
+
+def _compared(clause: Clause, mark: int) -> Iterator[tuple[float, float, int, int]]:
+    """The two values, the first that is named first; none where it is not plain which."""
+    spans = sorted((min(span.words), next(iter(rows)), c) for span in clause.bound.spans for c, rows in span.rows.items() if len(rows) == 1)
+    ordered = _measures(clause)[0]
+    if len(spans) == 2 and spans[0][2] == spans[1][2] and spans[0][1] != spans[1][1] and len(ordered) == 1:
+        a, b = order_of(clause.table, spans[0][1], ordered[0]), order_of(clause.table, spans[1][1], ordered[0])
+        if a is not None and b is not None:
+            yield a, b, ordered[0], spans[0][1]
+    elif len(clause.bound.rows) == 1:
+        named = sorted((min(by), c) for c, (score, by) in clause.columns.items() if score >= 1.5 and c in clause.table.numeric)
+        row = next(iter(clause.bound.rows))
+        if len(named) == 2 and named[0][0] < max(named[1][0], mark):
+            a, b = order_of(clause.table, row, named[0][1]), order_of(clause.table, row, named[1][1])
+            if a is not None and b is not None:
+                yield a, b, named[0][1], row

@@ -14,8 +14,7 @@ from functools import cached_property
 from msgspec import Struct
 from msgspec.structs import replace
 
-from proxy.grounding.records.cells import MAX_VALUE_CHARS, TOKEN, Column, Table, alike, read_value, tokens
-from proxy.grounding.records.lexicon import concepts_of, lexicon, listed
+from proxy.grounding.records.cells import MAX_VALUE_CHARS, TOKEN, Column, Table, alike, concepts_of, lexicon, listed, read_value, tokens
 from proxy.language.names import folded
 from proxy.language.negation import is_negated
 from proxy.language.quantities import Quantities, read_quantities

@@ -6,37 +6,33 @@ Between `proxy.grounding.records.binding` and the checks (`values`, `states`, `n
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
+from pathlib import Path
 
 from msgspec import Struct
 
 from proxy.grounding.records.binding import Bound, Statement, names_column
-from proxy.grounding.records.cells import Row, Table, names_any
-from proxy.grounding.records.evidence import Records
-from proxy.grounding.records.lexicon import State, concepts_of, lexicon, listed
+from proxy.grounding.records.cells import MAX_VALUE_CHARS, Row, State, Table, concepts_of, lexicon, listed, names_any, tokens
+from proxy.grounding.records.objects import MAX_ROWS
+from proxy.grounding.records.reading import read
 from proxy.grounding.values.arithmetic import asked_for
-from proxy.language.quantities import Quantity
+from proxy.language.dates import Date, date_agrees
+from proxy.language.patterns import LazyPattern, phrases
+from proxy.language.quantities import Quantities, Quantity, agrees, read_quantities
+from proxy.language.text import split_sentences
 from proxy.language.units import unit_of
 
-MAX_ROWS = 3
+_TEXTS = phrases(Path(__file__).parent)
+
+MAX_NAMED_ROWS = 3
 """A value of more rows than so many is not compared: the statement may speak of others."""
 NAMED = 1.0
 """How plainly a column must be spoken of (`binding.names_column`) by its own name."""
 MAX_EXTRA, MAX_EXTRA_WEAK = 3, 2
 """Words of a clause that name nothing in the table, up to which its values are compared; where the column is less plain."""
-_NOT_SO = re.compile(
-    r"\b(?:than|unlike|except|instead|rather|whereas|apart from|besides|als|ausser|statt|anders|que|excepto|salvo|sauf|plutot|tranne|exceto"
-    r"|would|should|could|if|unless|wenn|falls|wurde|sollte|si|cuando|lorsque|quand|quando"
-    r"|(?<!\d )may(?! \d)|might|can|kann|puede|peut|puo|pode|limit|limite|grenze"
-    r"|(?:over|under|uber|unter)(?= \S*\d)|maximum|minimum|must|muss|debe|doit|deve)\b"
-)
-_BOUNDS = re.compile(
-    r"\b(?:until|before|after|by|since|bis|vor|nach|ab|seit|hasta|antes de|despues de|desde|jusqu|avant|apres|depuis|fino a|prima|dopo|ate"
-    r"|depois)"
-    r"(?: \w+){0,2} \S*\d"
-)
+_NOT_SO = LazyPattern(_TEXTS.NOT_SO)
+_BOUNDS = LazyPattern(_TEXTS.BOUNDS)
 
 
 class Finding(Struct, frozen=True):
@@ -88,7 +84,7 @@ class Clause:
     @cached_property
     def rows(self) -> list[tuple[int, Row]]:
         """The rows that it speaks of; none where these are too many."""
-        if len(self.bound.rows) > MAX_ROWS:
+        if len(self.bound.rows) > MAX_NAMED_ROWS:
             return []
         return [(r, self.table.rows[r]) for r in sorted(self.bound.rows)]
 
@@ -183,3 +179,111 @@ def spoken_states(statement: Statement) -> Iterator[tuple[int, frozenset[State]]
         ends = i + 1 == len(statement.words) or statement.text[word.end : word.end + 1] in ".,;"
         if found and (ends or word.text not in listed("weak_states")):
             yield i, found
+
+
+# ---- evidence ----
+
+
+MAX_TABLES = 60
+MAX_CELLS = 8_000
+"""Of all tables: the others' are text."""
+MAX_LOOSE_CHARS = 40_000
+MAX_TOKEN_CHARS = 120_000
+MAX_SENTENCES = 1_000
+
+
+class Place(Struct, frozen=True):
+    """Where a table stands."""
+
+    text: int
+    """Position of its text."""
+    table: Table
+
+
+class Records:
+    """The tables of `texts`."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self.texts = tuple(texts)
+        every = (Place(i, table) for i, text in enumerate(texts) for table in read(text))
+        self.places: list[Place] = []
+        cells = 0
+        for place in every:
+            size = len(place.table.rows) * len(place.table.columns)
+            if len(place.table.rows) <= MAX_ROWS and cells + size <= MAX_CELLS and len(self.places) < MAX_TABLES:
+                self.places.append(place)
+                cells += size
+
+    @cached_property
+    def loose_text(self) -> str:
+        """What stands in no cell of a few words."""
+        parts: list[str] = []
+        for i, text in enumerate(self.texts):
+            tables = [place.table for place in self.places if place.text == i]
+            spans = sorted(_spans(tables))
+            at = 0
+            for start, end in spans:
+                parts.append(text[at : max(at, start)])
+                at = max(at, end)
+            parts.append(text[at:])
+        for place in self.places:
+            for row in place.table.rows:
+                parts += [v for c, v in row.values.items() if is_text(place.table, c, v)]
+        return "\n".join(parts)
+
+    @cached_property
+    def whole(self) -> bool:
+        """Whether all of the other text is looked at: where it is not, any value may stand in it."""
+        return len(self.loose_text) <= MAX_LOOSE_CHARS
+
+    @cached_property
+    def loose(self) -> Quantities:
+        """Its numbers, dates and times."""
+        return read_quantities(self.loose_text[:MAX_LOOSE_CHARS], any_language=True)
+
+    @cached_property
+    def sentences(self) -> list[str]:
+        """Its sentences."""
+        return [sentence for sentence in split_sentences(self.loose_text[:MAX_LOOSE_CHARS]) if sentence.strip()][:MAX_SENTENCES]
+
+    @cached_property
+    def loose_tokens(self) -> frozenset[str]:
+        """Its words."""
+        return frozenset(tokens(self.loose_text[:MAX_LOOSE_CHARS]))
+
+    @cached_property
+    def tokens(self) -> frozenset[str]:
+        """All words of all texts."""
+        return frozenset(token for text in self.texts for token in tokens(text[:MAX_TOKEN_CHARS]))
+
+    def has_number(self, q: Quantity) -> bool:
+        """Whether the other text has a number, in whatever form."""
+        return (
+            not self.whole
+            or any(agrees(q, other) for other in self.loose.numbers)
+            or any(q.values[0] == year for date in self.loose.dates for year, _, _ in date.readings)
+        )
+
+    def has_date(self, date: Date) -> bool:
+        """Whether the other text has a date."""
+        return any(date_agrees(date, other) or date_agrees(other, date) for other in self.loose.dates)
+
+    def has_time(self, minutes: tuple[int, ...]) -> bool:
+        """Whether the other text has a time of day."""
+        return any(set(minutes) & set(other.minutes) for other in self.loose.times)
+
+
+def _spans(tables: Sequence[Table]) -> list[tuple[int, int]]:
+    """What the tables take up: row by row where these are lines, else all of it."""
+    found = []
+    for table in tables:
+        whole = table.rows and (table.start, table.end) != (table.rows[0].start, max(row.end for row in table.rows))
+        found += [(table.start, table.end)] if whole else [(row.start, row.end) for row in table.rows]
+    return found
+
+
+def is_text(table: Table, column: int, value: str) -> bool:
+    """Whether a cell is a text rather than a value."""
+    if not table.columns[column].name and len(table.columns) > 1:  # a line whose values have columns of their own
+        return False
+    return len(value) > MAX_VALUE_CHARS or len(value.split()) > 6 or not table.columns[column].name

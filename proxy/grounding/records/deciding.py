@@ -12,11 +12,8 @@ from msgspec import Struct
 
 from proxy.grounding.records.aggregates import aggregates
 from proxy.grounding.records.binding import Statement, bind
-from proxy.grounding.records.clause import MAX_ROWS, Clause, Finding
-from proxy.grounding.records.evidence import Place, Records
-from proxy.grounding.records.naming import relations, texts
-from proxy.grounding.records.prose import numbers
-from proxy.grounding.records.states import booleans, states
+from proxy.grounding.records.clause import MAX_NAMED_ROWS, Clause, Finding, Place, Records
+from proxy.grounding.records.states import booleans, numbers, relations, states, texts
 from proxy.grounding.records.values import values
 from proxy.offloop import each
 
@@ -72,7 +69,7 @@ def decide(text: str, records: Records, language: str, slack: int = 0) -> Verdic
     whole = Statement(text, language) if len(parts) > 1 else None
     for place in each(records.places):
         bound = [bind(statement, place.table) for statement in parts]
-        mentioned = frozenset(r for one in bound if one.groups and len(one.rows) <= MAX_ROWS for r in one.rows)
+        mentioned = frozenset(r for one in bound if one.groups and len(one.rows) <= MAX_NAMED_ROWS for r in one.rows)
         for i, (statement, one) in enumerate(zip(parts, bound, strict=True)):
             clause = Clause(statement, one, records, mentioned, whole, slack)
             found = list(_findings(clause, first=not i))

@@ -14,9 +14,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proxy.grounding.records.binding import Statement
-from proxy.grounding.records.cells import MAX_VALUE_CHARS, Row, Table, alike, names_any, read_value, tokens, words
+from proxy.grounding.records.cells import MAX_VALUE_CHARS, Row, Table, alike, concepts_of, listed, names_any, read_value, tokens, words
 from proxy.grounding.records.clause import MAX_EXTRA, MAX_EXTRA_WEAK, NAMED, Clause, Finding, is_name
-from proxy.grounding.records.lexicon import concepts_of, listed
 from proxy.grounding.records.reading import STAMP
 from proxy.grounding.values.arithmetic import may_follow
 from proxy.grounding.values.consistency import says_nothing

@@ -16,8 +16,7 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
-from proxy.grounding.evidence.reading import FUNCTION_WORDS, NUMERAL, EvidenceReading, read_evidence
-from proxy.grounding.evidence.retrieval import terms
+from proxy.grounding.evidence.retrieval import FUNCTION_WORDS, NUMERAL, EvidenceReading, read_evidence, terms
 from proxy.grounding.values.arithmetic import is_derived
 from proxy.language.dates import Date, date_agrees
 from proxy.language.names import Name, missing_name, name_words, read_names

@@ -11,8 +11,7 @@ from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from typing import Protocol
 
-from proxy.grounding.evidence.reading import FUNCTION_WORDS, read_evidence
-from proxy.grounding.evidence.retrieval import terms
+from proxy.grounding.evidence.retrieval import FUNCTION_WORDS, read_evidence, terms, words_of
 from proxy.grounding.values.consistency import says_nothing
 from proxy.grounding.values.stated import ANY_MONTH, TOKEN, Value, agrees_strictly, dates_agree_strictly, names_in
 from proxy.language.dates import Date, Time
@@ -24,52 +23,6 @@ MAX_COUNTED = 12
 """Numbers in words up to this are often counted from what the evidence lists: only one beside the same noun is another value."""
 MAX_RATIO = 1000
 _AROUND_WORDS = 4
-_STEM_CHARS = 5
-_ENDING = re.compile(r"(?:es|en|ed|er|s|e|n|t)$")
-_ASKING = frozenset(
-    [
-        "who",
-        "whom",
-        "what",
-        "when",
-        "where",
-        "why",
-        "how",
-        "which",
-        "does",
-        "do",
-        "did",
-        "can",
-        "could",
-        "will",
-        "would",
-        "many",
-        "much",
-        "wer",
-        "wen",
-        "was",
-        "wann",
-        "wo",
-        "wie",
-        "warum",
-        "welche",
-        "quien",
-        "que",
-        "cuando",
-        "donde",
-        "como",
-        "cual",
-        "cuanto",
-        "qui",
-        "quand",
-        "ou",
-        "comment",
-        "combien",
-        "quel",
-        "quelle",
-    ]
-)
-"""Words of a question, and auxiliaries, that say nothing of what it is about."""
 SPELLED_ALIKE = 0.7
 """Similarity of two names' letters from which they are one name in two spellings: Nuba and Nouba."""
 _RECORD = re.compile(r"^[\w .()/-]{1,60}: .{0,400}?(?:;|$)")
@@ -91,12 +44,6 @@ class _Placed(Protocol):
     def end(self) -> int: ...
     @property
     def text(self) -> str: ...
-
-
-def words_of(text: str) -> frozenset[str]:
-    """What a text speaks of: its terms without their endings."""
-    said = (term for term in terms(text) if len(term) > 1 and not term[0].isdigit() and term not in FUNCTION_WORDS and term not in _ASKING)
-    return frozenset(_ENDING.sub("", term)[:_STEM_CHARS] if len(term) > 3 else term for term in said)
 
 
 def in_place(value: Value, claim: str, quantities: Quantities, sentence: str, language: str, asked: str) -> tuple[str, bool]:

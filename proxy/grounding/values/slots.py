@@ -6,22 +6,39 @@ was said; a sentence says the same words of the same subject; and that sentence 
 own, and no second one that could be meant. What is merely not there is no contradiction. `proxy.grounding.judging.deciding` asks the
 verifier, too, which must find the claim better supported with the evidence's value in it.
 """
-# ruff: noqa: E501 - a pattern is read alternative by alternative
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher
 from itertools import islice
+from pathlib import Path
 
 from msgspec import Struct
 
-from proxy.grounding.evidence.reading import read_evidence
+from proxy.grounding.evidence.retrieval import read_evidence, words_of
 from proxy.grounding.values.arithmetic import may_follow
-from proxy.grounding.values.places import in_place, words_of
-from proxy.grounding.values.stated import Kind, StatedValues, Value, unsaid_values
+from proxy.grounding.values.consistency import says_nothing
+from proxy.grounding.values.places import SPELLED_ALIKE, in_place, labelled, of_one_size, shape
+from proxy.grounding.values.stated import (
+    ANY_MONTH,
+    TOKEN,
+    Kind,
+    StatedValues,
+    Value,
+    agrees_strictly,
+    dates_agree_strictly,
+    names_in,
+    unsaid_values,
+)
+from proxy.language.dates import Date, Time
+from proxy.language.names import Name, bare, folded
 from proxy.language.negation import is_negated
+from proxy.language.patterns import LazyPattern, phrases
 from proxy.language.quantities import Quantities, Quantity, read_quantities
+
+_TEXTS = phrases(Path(__file__).parent)
 
 MAX_UNSAID = 2
 """A claim with more values that nobody has said speaks of something else."""
@@ -29,18 +46,9 @@ MIN_SHARED = 1
 """Words that a sentence must have in common with the claim, beside values."""
 ALIGNED = 0.6
 """Share of the claim's words, beside values, that the sentence must have. Measured: `benchmarks.actions_answers`."""
-_SUPPOSED = re.compile(
-    r"(?:if|when|whoever|anyone|someone|somebody|anybody|for example|e\.g\.|say|suppose|wenn|falls|wer|angenommen|zum beispiel|si|cuando|quien"
-    r"|por ejemplo|lorsque|quand|quiconque|par exemple)\b|(?:an?|eine?|una?|une?) [\w-]{1,30} (?:who|that|which|whose|bought|made|booked|sent|of"
-    r"|der|die|das|que|qui)\b",
-    re.I,
-)
+_SUPPOSED = LazyPattern(_TEXTS.SUPPOSED, re.I)
 """How a claim begins that supposes a case, with values of the case's own."""
-_DENIED = re.compile(
-    r"\b(?:not|never|no|instead of|rather than|nicht|kein\w{0,2}|statt|anstelle|en lugar de|en vez de|pas|au lieu de|plutôt que)"
-    r"(?: [\w']{1,6}){0,2} $",
-    re.I,
-)
+_DENIED = LazyPattern(_TEXTS.DENIED, re.I)
 """Before a value that the claim itself says is not the case."""
 
 
@@ -131,3 +139,62 @@ def without(claim: str, values: Sequence[Value]) -> str:
         out.append(claim[at : max(at, value.start)])
         at = max(at, value.end)
     return " ".join([*out, claim[at:]])
+
+
+# ---- swaps ----
+
+
+MAX_SWAPS = 6
+"""Asked of one claim."""
+
+
+def swaps(claim: str, sentences: Sequence[str], said: StatedValues, language: str, asked: str = "") -> list[str]:
+    """The exchanges worth asking about, those with values of the sentence most like the claim first; at most `MAX_SWAPS`."""
+    quantities = read_quantities(claim, language)
+    found: dict[str, int] = {}
+    for value in may_differ(claim, quantities, sentences, said, language, asked):
+        wanted = words_of(f"{asked} {claim[: value.start]} {claim[value.end :]}")
+        for sentence in sentences:
+            shared = len(wanted & words_of(sentence))
+            for other in others_in_place(value, claim, quantities, sentence, language, asked) if shared or not wanted else ():
+                found.setdefault(f"{claim[: value.start]}{other}{claim[value.end :]}", shared)
+    return sorted(found, key=lambda text: -found[text])[:MAX_SWAPS]
+
+
+def others_in_place(value: Value, claim: str, quantities: Quantities, sentence: str, language: str, asked: str) -> Iterator[str]:
+    """What `sentence` has of the kind of `value`, as written there, that the claim does not have."""
+    read = value.read
+    there = read_evidence(sentence).quantities
+    if isinstance(read, Quantity):
+        for number in there.numbers:
+            same = number.dimension == read.dimension or labelled(number, read, claim, sentence)
+            mine = any(agrees_strictly(own, number) for own in quantities.numbers)
+            if same and not mine and not says_nothing(number, sentence) and of_one_size(read, number):
+                yield number.text
+    elif isinstance(read, Date):
+        wanted = shape(read)
+        for date in there.dates:
+            if shape(date) & wanted and not any(
+                dates_agree_strictly(own, date) or dates_agree_strictly(date, own) for own in quantities.dates
+            ):
+                yield date.text
+    elif isinstance(read, Time):
+        yield from (time.text for time in there.times if not any(set(time.minutes) & set(own.minutes) for own in quantities.times))
+    elif isinstance(read, Name):
+        yield from _names(read, claim, sentence, language, asked)
+    else:
+        yield from (match[0] for match in ANY_MONTH.finditer(sentence))
+
+
+def _names(name: Name, claim: str, sentence: str, language: str, asked: str) -> Iterator[str]:
+    """Names that the claim lacks and that are no other spelling of its own."""
+    if not any(word[:1].isupper() and word[1:].islower() for word in TOKEN.findall(name.text)):
+        return  # JSON, MiB: a term and nobody's name
+    have = {bare(folded(word)) for word in TOKEN.findall(f"{asked} {claim}")} - set(name.words)
+    for other in names_in(sentence, language, every_capital=True, opening_is_none=True):
+        rest = [word for word in other.words if word not in name.words]
+        own = [word for word in name.words if word not in other.words]
+        if not rest or not own or any(word in have for word in rest):
+            continue
+        if SequenceMatcher(None, "".join(rest), "".join(own)).ratio() < SPELLED_ALIKE:
+            yield other.text

@@ -14,14 +14,13 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from proxy.grounding.evidence.reading import NUMERAL
+from proxy.grounding.evidence.retrieval import NUMERAL
 from proxy.grounding.values.arithmetic import is_derived
 from proxy.grounding.values.consistency import date_is_said, says_nothing
-from proxy.grounding.values.times import date_derived, time_derived, time_in_zone
-from proxy.language.dates import Date, Time, date_agrees
+from proxy.grounding.values.recomputing import date_derived, time_derived, time_in_zone
+from proxy.language.dates import Date, Time, date_agrees, tells_days_by_others
 from proxy.language.names import Name, NameWords, bare, folded, missing_name, name_words, read_names
 from proxy.language.quantities import Quantities, Quantity, agrees, read_quantities
-from proxy.language.relative_days import tells_days_by_others
 from proxy.offloop import each
 
 Kind = Literal["number", "date", "time", "name"]

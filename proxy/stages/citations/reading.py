@@ -9,13 +9,11 @@ from typing import Any
 from msgspec.structs import replace
 
 from proxy.exchange import Choice
-from proxy.grounding.citations.checking import CitationJudge
+from proxy.grounding.citations.checking import CitationFinding, CitationJudge, Judged
 from proxy.grounding.citations.citable import Citable
-from proxy.grounding.citations.citation import Citation
 from proxy.grounding.citations.citing import CitationReader, CitedStatement, statements_of
-from proxy.grounding.citations.quotations import invented_quotations
-from proxy.grounding.citations.scores import CitationFinding, Judged
-from proxy.grounding.evidence.reading import NUMERAL
+from proxy.grounding.citations.written_forms import Citation, invented_quotations
+from proxy.grounding.evidence.retrieval import NUMERAL
 from proxy.language.json.strings import strings_of
 
 QUOTATION = "quotation"

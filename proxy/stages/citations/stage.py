@@ -18,11 +18,10 @@ from msgspec.structs import replace
 from proxy.context.faithful import detect_context_ignoring
 from proxy.exchange import Choice, Exchange, Outcome, Sentence, Verdict
 from proxy.exchange.judgements import faithfulness
-from proxy.grounding.citations import scores
-from proxy.grounding.citations.checking import CitationJudge
+from proxy.grounding.citations import checking as scores
+from proxy.grounding.citations.checking import CitationFinding, CitationJudge, Judged
 from proxy.grounding.citations.citable import Citable
 from proxy.grounding.citations.citing import CitedStatement, without_marks
-from proxy.grounding.citations.scores import CitationFinding, Judged
 from proxy.grounding.evidence.gathering import gather, may_have_context, question_of
 from proxy.grounding.judging.grounder import Grounder
 from proxy.grounding.quality import refresh
@@ -46,6 +45,10 @@ from proxy.stages.citations.reading import (
 )
 
 BLOCKED = "citations_invalid"
+MAX_CITATIONS = 60
+"""Judged of one answer; the rest is an error, not a pass."""
+IGNORED_BELOW = 0.5
+"""Mean support below which an answer that neither cites its passages nor admits to not knowing ignores the context."""
 _TOGETHER = 64
 """Statements that are judged at a time."""
 _MARK = re.compile(r"[\[【\"“„«]")
@@ -111,8 +114,6 @@ class Citations(SentenceStage[CitationsOptions]):
             found.append(Action(kind, "citation_unsupported"))
         if options.require:
             found.append(Action("block" if options.action == "block" else "warn", "citations_missing"))
-        if options.action == "block" and options.min_recall:
-            found.append(Action("block", "citation_recall"))
         return (*found, Action("warn", "context_ignored"))
 
     @property
@@ -155,8 +156,6 @@ class Citations(SentenceStage[CitationsOptions]):
         detail = {"choice": sentence.choice, "sentence": sentence.index, "action": self.options.action}
         code = next(iter(codes_of(bad)), "")
         if self.options.action == "block":
-            if self.options.min_precision < 1 and all(finding.exists for finding in bad):
-                return None  # whether it is too many, the whole answer tells
             return self._blocked(judged, {**detail, "citations": scores.detail(sentence.choice, judged)})
         marks = [f.citation for f in bad if f.citation.kind != QUOTATION]
         text = without_marks(sentence.text, sentence.offset, marks, [f.citation for f in good])
@@ -191,7 +190,7 @@ class Citations(SentenceStage[CitationsOptions]):
         refresh(exchange, {"citation_precision": precision, "citation_recall": measured_recall, "context_use": used})
         missing = [one for one in every if one.missing] if needed and self.options.require else []
         detail = await run_in_thread_if_large(size, self._detail, exchange, found, precision, recall, missing)
-        if self.options.action == "block" and self._refused(every, precision, recall, missing):
+        if self.options.action == "block" and self._refused(every, precision, missing):
             return self._blocked(every, detail)
         if self.options.action == "redact" and not exchange.gated:
             self._redact(exchange, found)
@@ -213,7 +212,7 @@ class Citations(SentenceStage[CitationsOptions]):
         )
         evidence = gather(exchange)
         citable = Citable(exchange.messages, evidence, exchange.passages, exchange.retrieval_tools)
-        judge = CitationJudge(grounder, citable, self.options.max_citations)
+        judge = CitationJudge(grounder, citable, MAX_CITATIONS)
         return Case(judge, [one.content for one in evidence], question_of(exchange))
 
     async def _judge(self, case: Case, choice: int, statements: Sequence[CitedStatement]) -> list[Judged]:
@@ -257,7 +256,7 @@ class Citations(SentenceStage[CitationsOptions]):
                 shares.append(known)
                 cites = bool(scores.findings(found[choice.index]))
                 bare = all(one.label in ("unsupported", "contradicted", "not_checkable") for one in judgements)
-                if signal["likely_ignored"] and not cites and bare and known < self.options.ignored_below:
+                if signal["likely_ignored"] and not cites and bare and known < IGNORED_BELOW:
                     texts = [passage.content for passage in case.judge.citable.passages]
                     ignored |= not takes_numbers(choice.text, texts, case.question)
         return min(shares, default=None), ignored
@@ -279,11 +278,9 @@ class Citations(SentenceStage[CitationsOptions]):
         """Whether the policy counts a citation as one that does not hold."""
         return not finding.exists or (finding.supports is False and self.options.fail_on == "unsupported")
 
-    def _refused(self, judged: Sequence[Judged], precision: float | None, recall: float | None, missing: Sequence[Judged]) -> bool:
-        if any(not finding.exists for finding in scores.findings(judged)) or missing:
-            return True
-        weak = self.options.fail_on == "unsupported" and precision is not None and precision < self.options.min_precision
-        return weak or (recall is not None and recall < self.options.min_recall)
+    def _refused(self, judged: Sequence[Judged], precision: float | None, missing: Sequence[Judged]) -> bool:
+        weak = self.options.fail_on == "unsupported" and precision is not None and precision < 1
+        return weak or bool(missing) or any(not finding.exists for finding in scores.findings(judged))
 
     def _blocked(self, judged: Sequence[Judged], detail: Mapping[str, Any]) -> Verdict:
         self.ports.counters.count("citations.blocked_count")

@@ -1,6 +1,5 @@
-"""The claims of an answer against its context: `stage` is the policy's stage, `reading` finds what an answer states (`arguments` the
-same for tool calls), `checks` is what is kept of one exchange while it lasts, `changing` (with `acting`) changes the answer, `retrying`
-asks for a better one, `verdicts` and `reporting` say what was found.
+"""The claims of an answer against its context, by phase: `reading` finds what it states, `judging` what the evidence says to it, `acting`
+changes the answer or asks for a better one, `reporting` says what was found. `stage` is the policy's stage, which goes through them.
 """
 
 from proxy.stages.claims.options import ClaimsOptions

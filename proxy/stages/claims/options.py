@@ -18,6 +18,11 @@ POINTS: Mapping[Sensitivity, tuple[float, float]] = {"low": (0.1, 0.35), "balanc
 class ClaimsOptions(StageOptions, frozen=True, kw_only=True):
     """``claims:``"""
 
+    removed = {
+        "min_faithfulness": "an answer with a failing claim is acted upon, however much of it is supported",
+        "tool_arguments": "the stage schema checks the arguments of tool calls; what they take for granted, a stage of your own can",
+        "without_context": "without context, an answer is checked by what the request itself says",
+    }
     action: Annotated[
         Action,
         Meta(
@@ -51,30 +56,12 @@ class ClaimsOptions(StageOptions, frozen=True, kw_only=True):
             "model than the built-in one judges"
         ),
     ] = 0.5
-    min_faithfulness: Annotated[
-        Share,
-        Meta(
-            description="retry, replace and block act only on a failing answer whose faithfulness is below it; under delivery: gate, that "
-            "of the answer so far"
-        ),
-    ] = 1.0
     marker: Annotated[str, Meta(description="redact: what stands in place of what was taken out; empty takes it out cleanly")] = ""
     replacement: Annotated[
         str | Mapping[str, str],
         Meta(description="the no-answer text, or texts by language; without one of the answer's language, relevance's wording"),
     ] = {}
     retries: Annotated[int, Meta(ge=1, le=3, description="retry: how often the model may be asked again")] = 1
-    tool_arguments: Annotated[
-        Literal["skip", "annotate", "block"],
-        Meta(description="whether names, ids and statements in the arguments of tool calls are checked too; block needs delivery: hold"),
-    ] = "skip"
-    without_context: Annotated[
-        Literal["skip", "check"],
-        Meta(
-            description="a request without passages, tool results or a pasted text: skip what system and user do not speak of, or check "
-            "all of the answer against what they said (then nearly nothing is supported)"
-        ),
-    ] = "skip"
     max_claims: Annotated[
         Positive, Meta(description="claims judged of one choice; the rest of a longer answer is unsure, and said to be")
     ] = 100

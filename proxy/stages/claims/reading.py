@@ -1,7 +1,8 @@
-"""What an answer states, and where: its text's claims, or the claims in the strings of a JSON answer. Pure functions.
+"""Read: what an answer states, and where. Its text's claims, or those in the strings of a JSON answer; those of its refusal. Pure.
 
 In a JSON answer a string of several words is a text with claims of its own; a short one is read with its key (``city: London``), unless
-it looks like one of a fixed set of values. Only the former are ever edited: a program may depend on the others.
+it looks like one of a fixed set of values. Only the former are ever edited: a program may depend on the others. A refusal is shown to a
+user as an answer is, and read as it is; a sentence in which the speaker declines, and which says nothing besides, is not checkable.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from proxy.exchange import Choice
 from proxy.exchange.judgements import Claim
 from proxy.grounding.claims.claims import claims_of
 from proxy.language.json.strings import JsonString, looks_json, strings_of
+from proxy.offloop import each
 
 STATEMENT_WORDS = 4
 """A string with as many words is a statement."""
@@ -44,6 +46,11 @@ class AnswerStatement(Struct, frozen=True):
     editable: bool = True
     refusal: bool = False
     """Whether it stands in the choice's refusal, and not in its text."""
+
+
+def read_choices(choices: Sequence[Choice], question: str, *, json: bool) -> list[AnswerStatement]:
+    """The statements of whole choices, at most `MAX_STATEMENTS` of each; `json` where the request asked for JSON."""
+    return [statement for choice in each(choices) for statement in bounded(read_choice(choice, question, json=json))]
 
 
 def read_choice(choice: Choice, question: str, *, json: bool) -> list[AnswerStatement]:
@@ -98,9 +105,49 @@ def key_of(path: str) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])|[_-]+", " ", names[-1]).lower() if names else ""
 
 
-def failing_spans(statements: Sequence[AnswerStatement]) -> dict[int | None, list[tuple[int, int]]]:
-    """Their places by string (None: the text itself)."""
-    found: dict[int | None, list[tuple[int, int]]] = {}
-    for statement in statements:
-        found.setdefault(statement.string, []).append(statement.span)
-    return found
+# ---- refusals ----
+
+_DECLINING = re.compile(
+    r"""(?ix) (?:
+        \b(?:i|we)\b\W{0,3} (?:(?:a|wi)?m\s|are\s|have\sto\s|must\s|will\s|would\s|do\s|can\s?|could\s|should\s|'?m\s|'?ll\s|'?re\s)?
+            (?:just\s|really\s|also\s|simply\s|unfortunately\s|therefore\s)?
+            (?:not\s|can't\s|cannot\s|can’t\s|won't\s|won’t\s|couldn't\s|don't\s|shouldn't\s|unable\s)
+            (?:\W?\w+){0,4}?\W?
+            (?:help|assist|comply|answer|respond|provide|do|support|fulfil\w*|continue|share|discuss|give|offer|create|generate|write|
+               engage|participate|process|complete)\b
+      | \b(?:i|we)\b (?:\W?\w+){0,3}?\s (?:decline|refuse)\b
+      | \b(?:ich|wir)\b .{0,40}\b(?:nicht|keine[nrms]?|nichts)\b .{0,40}\b(?:\w*helfen|unterstützen|beantworten|antworten|dienen|erfüllen|
+            nachkommen|anbieten|geben|machen|tun|besprechen|bereitstellen|schreiben|erstellen)\b
+      | \b(?:ich|wir)\b .{0,30}\b(?:ab(?:lehnen)?|lehne[n]?)\b
+      | \bno\s(?:puedo|podemos|debo|debemos|voy\sa|vamos\sa)\s (?:\w+\s){0,2}
+            (?:ayudar|asistir|responder|contestar|cumplir|proporcionar|dar|ofrecer|hacer|continuar|hablar|escribir|crear|generar|compartir)\w{0,4}\b
+      | \b(?:je|nous)\s ne\s (?:\w+\s)? (?:peux|pouvons|vais|allons|dois|devons)\s (?:\w+\s){0,2}pas\b .{0,20}
+            \b(?:aider|assister|répondre|fournir|donner|faire|continuer|traiter|écrire|créer|partager|satisfaire|accéder)\b
+    )"""
+)
+_BESIDES = re.compile(
+    r"(?i)\d|[;:—–]|,\s*\w+\s+\w+\s+\w+|\b(?:because|since|but|although|though|whereas|while|as|and|which|"
+    r"weil|denn|aber|obwohl|während|da|und|dass|porque|pues|pero|aunque|mientras|y|car|puisque|parce|mais|quoique|tandis|et)\b"
+)
+"""Where a sentence goes on to say something of the world: a value, another clause."""
+MAX_DECLINING_WORDS = 18
+
+
+def declines(text: str) -> bool:
+    """Whether a sentence says that its speaker does not help, and nothing besides."""
+    return len(text.split()) <= MAX_DECLINING_WORDS and _DECLINING.search(text) is not None and _BESIDES.search(text) is None
+
+
+def read_refusals(choices: Sequence[Choice], question: str) -> list[AnswerStatement]:
+    """The statements in what `choices` refuse with."""
+    return [statement for choice in choices for statement in read_refusal(choice, question)]
+
+
+def read_refusal(choice: Choice, question: str) -> list[AnswerStatement]:
+    """All statements of a choice's refusal."""
+    claims = claims_of(choice.refusal, question) if choice.refusal.strip() else []
+    return [AnswerStatement(_settled(claim), choice.index, span=(claim.start, claim.end), refusal=True) for claim in claims]
+
+
+def _settled(claim: Claim) -> Claim:
+    return replace(claim, checkable=False, reason="refusal") if claim.checkable and declines(claim.text) else claim

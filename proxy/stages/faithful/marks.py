@@ -11,8 +11,8 @@ import re
 from collections.abc import Sequence
 
 from proxy.context.faithful import extract_citations
-from proxy.grounding.citations.citation import Citation
 from proxy.grounding.citations.citing import without_marks
+from proxy.grounding.citations.written_forms import Citation
 from proxy.grounding.claims.checkable import is_rating
 from proxy.language.patterns import LazyPattern
 from proxy.language.text import occurs, split_sentences

@@ -2,5 +2,5 @@
 
 from __future__ import annotations
 
-from proxy.stages.poisoning.options import PoisoningOptions as PoisoningOptions
+from proxy.stages.poisoning.rules import PoisoningOptions as PoisoningOptions
 from proxy.stages.poisoning.stage import Poisoning as Poisoning

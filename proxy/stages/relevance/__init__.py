@@ -1,4 +1,4 @@
-"""The relevance guard: `stage` is the policy's stage, `judge` asks an LLM; the calibrated probability is `proxy.grounding.relevance`'s."""
+"""The relevance guard: `stage` is the policy's stage; the calibrated probability is `proxy.grounding.relevance_scoring`'s."""
 
 from proxy.stages.relevance.stage import Relevance, RelevanceOptions
 

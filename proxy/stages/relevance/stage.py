@@ -7,7 +7,7 @@ probabilities were chosen on the training half of `benchmarks.relevance_data`, a
 
 It does nothing, and says why, where there is nothing to judge: no passages, a message that asks nothing of their subject (thanks,
 "translate that to German"), a language that was not measured. Where the request offers tools the model may still search or act, and an
-answer in its stead would end its loop: then a low score is a warning, unless `with_tools: answer`. After a tool call the question is the
+answer in its stead would end its loop: then a low score is a warning. After a tool call the question is the
 user's, not the result.
 """
 
@@ -15,21 +15,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta, Struct
 
 from proxy.context.no_answer import no_answer
 from proxy.context.question import Question, find_question
 from proxy.exchange import Answer, Choice, Evidence, Exchange, Outcome, Verdict
+from proxy.grounding import relevance_scoring as scoring
 from proxy.grounding.judging.questions import relevance_question
-from proxy.grounding.relevance import scoring
 from proxy.language.detection import language, load
 from proxy.language.patterns import LazyPattern
 from proxy.offloop import run_in_thread_if_large
 from proxy.ports.headers import StageHeader, score_text
 from proxy.ports.judge import Builtin, JudgeAnswer, JudgeSession
-from proxy.ports.stage import Action, ActionKind, Positive, Share, Stage, StageOptions
+from proxy.ports.stage import Action, ActionKind, Share, Stage, StageOptions
 from proxy.stages.relevance import retrieval
 
 MEASURED_LANGUAGES = frozenset(("en", "de", "es", "fr"))
@@ -43,6 +43,8 @@ _NAMES_ITS_TERM = 4
 _SHARED = 0.2
 """Share of the question's words that a passage has which is not plainly off: of other topics' contexts hardly one below 0.06 has more."""
 _ABBREVIATION = LazyPattern(r"[A-ZÄÖÜ]{2,6}s?")
+MAX_PASSAGES = 20
+"""Passages looked at: those given with this request, then the newest."""
 MAX_WINDOWS = 48
 """Windows embedded for one request, about 10 ms each when full and cold; of longer contexts those that share most words."""
 
@@ -50,6 +52,10 @@ MAX_WINDOWS = 48
 class RelevanceOptions(StageOptions, frozen=True, kw_only=True):
     """``relevance:``"""
 
+    removed: ClassVar[Mapping[str, str]] = {
+        "with_tools": "where the request offers tools, with which the model may still search, action: answer warns",
+        "max_passages": "20 passages are looked at: those given with this request, then the newest",
+    }
     mode: Annotated[
         Literal["auto", "embedding", "llm", "hybrid"],
         Meta(
@@ -69,10 +75,6 @@ class RelevanceOptions(StageOptions, frozen=True, kw_only=True):
         Share,
         Meta(description="action: answer: probability below which the passages are about something else; below 2.5 times that it warns"),
     ] = 0.06
-    with_tools: Annotated[
-        Literal["note", "warn", "answer"],
-        Meta(description="the same where the request offers tools, with which the model may still search"),
-    ] = "warn"
     no_answer: Annotated[
         str | Mapping[str, str], Meta(description="the text, or texts by language; without one of the question's language, English")
     ] = {}
@@ -85,7 +87,6 @@ class RelevanceOptions(StageOptions, frozen=True, kw_only=True):
             description="hybrid: probabilities between which the judge is asked; below them, too, where the stage cannot answer for itself"
         ),
     ] = (0.05, 0.8)
-    max_passages: Annotated[Positive, Meta(description="passages looked at: those given with this request, then the newest")] = 20
 
     def __post_init__(self) -> None:
         if self.uncertain[0] > self.uncertain[1]:
@@ -104,6 +105,7 @@ class RelevanceFinding(Struct, frozen=True):
     """How it is known that the search found nothing, where it did."""
 
 
+_HEADER = "calibrated relevance of the context to the question, 0.00 to 1.00"
 COUNTERS = {
     "context.relevance_checked_count": "requests whose context was compared with the question",
     "context.relevance_llm_count": "times the policy's judge was asked about it",
@@ -121,13 +123,7 @@ class Relevance(Stage[RelevanceOptions]):
     assigns = ("relevance",)
     changes = ("answer", "passages")
     counters = COUNTERS
-    headers = (
-        StageHeader(
-            "relevance",
-            "calibrated relevance of the context to the question, 0.00 to 1.00",
-            lambda facts, _: score_text(facts.relevance),
-        ),
-    )
+    headers = (StageHeader("relevance", _HEADER, lambda facts, _: score_text(facts.relevance)),)
     reports = ("low_relevance",)
     reads_passages = True
     embeds = True
@@ -182,7 +178,7 @@ class Relevance(Stage[RelevanceOptions]):
             and not is_measured(question, [exchange.passages[i] for i in usable])
         ):
             return self._nothing("a language that was not measured")
-        chosen = [usable[i] for i in newest([exchange.passages[i] for i in usable], self.options.max_passages)]
+        chosen = [usable[i] for i in newest([exchange.passages[i] for i in usable], MAX_PASSAGES)]
         texts = [exchange.passages[i].content for i in chosen]
         finding = RelevanceFinding(0.0, nothing=nothing) if nothing else await self._find(exchange, question, texts, judge)
         exchange.facts.relevance = finding.score
@@ -218,8 +214,7 @@ class Relevance(Stage[RelevanceOptions]):
         size = sum(map(len, passages))
         found = []
         for reading in question.readings:
-            cutting = (reading, passages, MAX_WINDOWS)
-            windows = await run_in_thread_if_large(size, scoring.cut, *cutting)
+            windows = await run_in_thread_if_large(size, scoring.cut, reading, passages, MAX_WINDOWS)
             asked, vectors = await asyncio.gather(
                 self.ports.embedder.embed([reading]), self.ports.embedder.embed([window.text for window in windows], keep=True)
             )
@@ -253,17 +248,17 @@ class Relevance(Stage[RelevanceOptions]):
     async def _refuse(self, exchange: Exchange, question: Question, finding: RelevanceFinding, detail: dict[str, Any]) -> Verdict:
         """Too little relevance: answer in the model's stead, warn, or say so in the record."""
         self.ports.counters.count("context.irrelevant_context_count")
-        action = self.options.action
-        if action == "answer" and can_act(exchange):
-            action = self.options.with_tools
+        may_search = bool(exchange.tools) and exchange.wants.calls != "none"
+        action = "warn" if self.options.action == "answer" and may_search else self.options.action
         off = bool(finding.nothing) or finding.judgement is not None or self._is_off(finding.score, self._warn_below(question))
         unsure = await self._unsure(exchange, question, finding) if action == "answer" else ""
         if unsure:
             detail = {**detail, "unsure": unsure}
         if action == "answer" and not unsure:
             self.ports.counters.count("context.relevance_answered_count")
-            choice = Choice(0, text=self._no_answer(exchange, question), finish_reason="stop")
-            exchange.answer = Answer((choice,), model=exchange.original.model)
+            first = " ".join(passage.content for passage in exchange.passages[:1])  # says the language of a question too short to tell
+            text = no_answer(self.options.no_answer, question.text, first)
+            exchange.answer = Answer((Choice(0, text=text, finish_reason="stop"),), model=exchange.original.model)
         else:
             action = "warn" if action != "note" and question.seeks and off else "note"
         outcome: Outcome = "unchecked" if action == "note" else "warn"
@@ -294,19 +289,16 @@ class Relevance(Stage[RelevanceOptions]):
     def _is_off(self, score: float, limit: float) -> bool:
         return score < min(self.options.min, limit)
 
-    def _no_answer(self, exchange: Exchange, question: Question) -> str:
-        """In the question's language; in the passages' where the question is too short to tell."""
-        return no_answer(self.options.no_answer, question.text, " ".join(passage.content for passage in exchange.passages[:1]))
-
     def _drop(self, exchange: Exchange, finding: RelevanceFinding, chosen: Sequence[int]) -> set[int]:
         """Leave out passages below `drop_below`, never the best one; returns their indices.
 
         Only those that the prompt does not hold yet (``groundwire.context``): what stands in a message stays as it was sent.
         """
-        if not self.options.drop_below:
+        if not self.options.drop_below or not finding.ranked:
             return set()
-        weak = {chosen[i] for i in too_weak(finding, len(chosen), self.options.drop_below)}
-        dropped = {i for i in weak if exchange.passages[i].message_index is None}
+        strong = {p.passage for p in finding.ranked if p.probability >= self.options.drop_below} | {finding.ranked[0].passage}
+        weak = [index for i, index in enumerate(chosen) if i not in strong]
+        dropped = {index for index in weak if exchange.passages[index].message_index is None}
         if dropped:
             exchange.passages = tuple(p for i, p in enumerate(exchange.passages) if i not in dropped)
             exchange.changes.append({"stage": self.name, "what": "passages", "left_out": sorted(dropped)})
@@ -328,19 +320,6 @@ def newest(passages: Sequence[Evidence], most: int) -> list[int]:
 
 def _age(passage: Evidence) -> float:
     return float("-inf") if passage.message_index is None else -passage.message_index
-
-
-def too_weak(finding: RelevanceFinding, count: int, below: float) -> list[int]:
-    """Positions of the passages below `below`, never the best."""
-    if not finding.ranked:
-        return []
-    strong = {p.passage for p in finding.ranked if p.probability >= below} | {finding.ranked[0].passage}
-    return [i for i in range(count) if i not in strong]
-
-
-def can_act(exchange: Exchange) -> bool:
-    """Whether the model may call a tool."""
-    return bool(exchange.tools) and exchange.wants.calls != "none"
 
 
 def reason(finding: RelevanceFinding, chosen: Sequence[int]) -> str:

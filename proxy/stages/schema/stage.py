@@ -17,22 +17,21 @@ from proxy.exchange import Exchange, Verdict
 from proxy.language.json.conformance import Violation
 from proxy.offloop import LARGE, run_in_thread_if_large
 from proxy.ports.stage import Action, Stage
-from proxy.stages.schema.asking import asked_again
-from proxy.stages.schema.checking import CheckedAnswer, checked, codes_of, needs_check, offered
-from proxy.stages.schema.options import SchemaOptions
-from proxy.stages.schema.reporting import (
+from proxy.stages.schema.report import (
     BLOCKED,
     COUNTERS,
     INVALID,
     NAME,
     REPAIRED,
     UNCHECKED,
+    asked_again,
     asked_before,
     judged_before,
     refusal,
     unchecked_of,
     verdict_of,
 )
+from proxy.stages.schema.rules import CheckedAnswer, SchemaOptions, check_answer, needs_check, offered_tools
 
 CODES = ("unknown_tool", "invalid_json", "arguments_mismatch", "response_not_json", "response_mismatch")
 
@@ -42,18 +41,7 @@ class Schema(Stage[SchemaOptions]):
 
     name = NAME
     Options = SchemaOptions
-    follows = (
-        "budget",
-        "knowledge",
-        "validation",
-        "poisoning",
-        "clash",
-        "history",
-        "compression",
-        "tool_rag",
-        "relevance",
-        "faithful",
-    )
+    follows = ("budget", "knowledge", "validation", "poisoning", "clash", "history", "compression", "tool_rag", "relevance", "faithful")
     changes = ("answer",)
     counters = COUNTERS
     reports = (*CODES, REPAIRED, INVALID, UNCHECKED, BLOCKED)
@@ -82,9 +70,9 @@ class Schema(Stage[SchemaOptions]):
         if answer is None or not needs_check(answer, exchange.wants, self.options):
             return None
         held = bool(exchange.attempts) and not exchange.gated
-        tools = offered(exchange.tools, exchange.original.tools)
+        tools = offered_tools(exchange.tools, exchange.original.tools)
         mend = held and self.options.repair
-        found = await run_in_thread_if_large(LARGE, checked, answer, tools, exchange.wants, self.options, mend=mend)
+        found = await run_in_thread_if_large(LARGE, check_answer, answer, tools, exchange.wants, self.options, mend=mend)
         self._count(found)
         if not found.violations:
             self._apply(exchange, found)
@@ -112,7 +100,7 @@ class Schema(Stage[SchemaOptions]):
 
     def _may_ask(self, exchange: Exchange, found: CheckedAnswer) -> bool:
         """Whether there is a try left: of answers that a limit has cut, one."""
-        most = self.options.most_retries
+        most = 1 if self.options.retries is None else self.options.retries
         if any(finding.truncated for finding in found.violations):
             most = min(most, 1)
         return exchange.attempts.possible and _retries(exchange) < most
@@ -153,7 +141,7 @@ class Schema(Stage[SchemaOptions]):
 
 
 def _action(found: CheckedAnswer) -> Literal["passed", "repaired", "none"]:
-    if any(codes_of(found.findings)):
+    if found.violations:
         return "passed"
     return "repaired" if any(finding.fixes for finding in found.findings) else "none"
 

@@ -1,5 +1,6 @@
-"""The stage `validation`: `stage` runs it, `options` is what a policy says, `turns` finds what is new, `acting` does what follows from a
-quality, `reporting` puts it into the record. The metrics are `proxy.stages.validation.metrics`'s.
+"""The stage `validation`: is what enters the context good enough to rest on? Five metrics, each 0 to 1, a score, and the reasons.
+
+`stage` runs it for what is new in a conversation, and `report` says what becomes of it; `proxy.context_quality` is the same as a library.
 """
 
 from proxy.stages.validation.options import ValidationOptions

@@ -1,11 +1,11 @@
 """The stage `validation`: is what enters the context good enough to rest on?
 
 Every new piece (tool results, passages, messages of a memory, or whatever the policy names) is measured by relevance, freshness,
-accuracy, completeness and consistency (`proxy.stages.validation.metrics`). What falls below a threshold is reported, ranked behind the rest
+accuracy, completeness and consistency (`proxy.stages.validation.quality`). What falls below a threshold is reported, ranked behind the rest
 or marked, left out with a note in its place, or refused with the request.
 
 A client sends its whole history again on each turn. What was marked or left out once is so again, in the same words, by every worker: a
-piece is judged by what stood before it (`turns`), and its age is that at which the run first showed it. So the forwarded prefix stays
+piece is judged by what stood before it (`content`), and its age is that at which the run first showed it. So the forwarded prefix stays
 the same. The same text in a later message is a newcomer of its own, and so is a passage of the request itself on each turn: a cached
 result grows stale. A request is refused only for what came with it: what is behind an assistant's answer has been let through.
 """
@@ -28,16 +28,30 @@ from proxy.language.lru import LRU, key_of
 from proxy.offloop import Breather, run_in_thread_if_large
 from proxy.ports import Ports
 from proxy.ports.stage import Action, ActionKind, Stage
-from proxy.stages.validation.acting import QualityDecision, action_of, edits_of, ranked
-from proxy.stages.validation.metrics.candidates import Candidate, existing_base
-from proxy.stages.validation.metrics.quality import METRICS, Quality, failed, judged
-from proxy.stages.validation.metrics.validator import Models, QualityValidator
+from proxy.stages.validation.content import Newcomer, context_before, newcomers
 from proxy.stages.validation.options import ValidationOptions
-from proxy.stages.validation.reporting import CODES, COUNTERS, REJECTED, UNCHECKED, detail_of, rejection, verdicts_of
-from proxy.stages.validation.turns import Newcomer, before, newcomers
+from proxy.stages.validation.quality import METRICS, Quality, failed, quality_of
+from proxy.stages.validation.report import (
+    CODES,
+    COUNTERS,
+    REJECTED,
+    UNCHECKED,
+    QualityDecision,
+    action_of,
+    detail_of,
+    edits_of,
+    ranked,
+    rejection,
+    verdicts_of,
+)
+from proxy.stages.validation.validator import Models, validate
 
 _DEADLINE = 0.9
 """Share of the stage's time after which what is still open is an error, so that what was found is not lost."""
+MAX_PIECES = 256
+"""Of one turn that are looked at; those beyond it are an error."""
+_REMEMBERED = 4096
+"""Pieces whose quality is remembered by a worker."""
 _KINDS: Mapping[str, ActionKind] = {"annotate": "warn", "down_rank": "edit", "drop": "edit", "reject": "block"}
 
 
@@ -58,8 +72,8 @@ class Validation(Stage[ValidationOptions]):
     def __init__(self, options: ValidationOptions, ports: Ports) -> None:
         super().__init__(options, ports)
         self._verifier = ports.verifiers.get(ports.judge.local_model)
-        self._known: LRU[Quality] = LRU(options.cache_size)
-        self._archived: LRU[str] = LRU(options.cache_size)
+        self._known: LRU[Quality] = LRU(_REMEMBERED)
+        self._archived: LRU[str] = LRU(_REMEMBERED)
 
     def warm(self) -> None:
         """Read the model that tells languages."""
@@ -87,7 +101,7 @@ class Validation(Stage[ValidationOptions]):
             return None
         seen, store = await self._seen(exchange, found)
         decisions = await self._decided(exchange, found, seen)
-        refused = next((d for d in decisions if d.new and d.action == "reject"), None)
+        refused = next((d for d in decisions if d.newcomer.new and d.action == "reject"), None)
         if refused is None:
             decisions, unkept = await self._kept(exchange, decisions)
             store = store or unkept
@@ -104,7 +118,7 @@ class Validation(Stage[ValidationOptions]):
 
     async def _seen(self, exchange: Exchange, found: Sequence[Newcomer]) -> tuple[dict[str, float], str]:
         """When this run first showed each piece that has a timestamp, by name, and what is wrong with the store, if anything."""
-        names = [n.shown_as for n in found if n.shown_as and n.content.timestamp is not None]
+        names = [n.shown_as for n in found if n.shown_as and n.candidate.content.timestamp is not None]
         if not names:
             return {}, ""
         run = f"{exchange.route}\0{exchange.run_id}\0{self.name}"
@@ -134,31 +148,22 @@ class Validation(Stage[ValidationOptions]):
         breather = Breather()
         for turn in turns:
             here = by_turn[turn]
-            keys = await run_in_thread_if_large(size, self._keys, here, (prefixes[turn], version), exchange)
-            open_ = [i for i, key in enumerate(keys) if key not in self._known][: self.options.max_pieces]
+            keys = await run_in_thread_if_large(size, _keys, exchange, here, prefixes[turn], version)
+            open_ = [i for i, key in enumerate(keys) if key not in self._known][:MAX_PIECES]
             qualities = {i: known for i, key in enumerate(keys) if (known := self._known.get(key)) is not None}
             if open_:
                 evidence = await run_in_thread_if_large(size, gather, exchange) if evidence is None else evidence
-                base = await run_in_thread_if_large(size, _base, turn, evidence, dropped)
+                base = await run_in_thread_if_large(size, context_before, turn, evidence, dropped)
                 qualities |= await self._measured(exchange, {i: here[i] for i in open_}, base, seen, until - time.perf_counter())
-            unseen = _not_looked_at("more than max_pieces")
+            unseen = _not_looked_at(f"more than {MAX_PIECES} pieces")
             for i, newcomer in enumerate(here):
                 await breather.yield_if_due()
                 quality = qualities.get(i) or unseen
                 if not quality.errors and newcomer.shown_as:  # what is named by no message grows older
                     self._known.put(keys[i], quality)
-                decisions.append(QualityDecision(newcomer, quality, action_of(quality, self.options), newcomer.new))
+                decisions.append(QualityDecision(newcomer, quality, action_of(quality, self.options)))
             dropped |= {d.newcomer.piece.text.strip() for d in decisions if d.action == "drop"}
         return decisions
-
-    def _keys(self, newcomers: Sequence[Newcomer], known: tuple[str, str], exchange: Exchange) -> list[bytes]:
-        return [self._key(newcomer, known, exchange) for newcomer in newcomers]
-
-    def _key(self, newcomer: Newcomer, known: tuple[str, str], exchange: Exchange) -> bytes:
-        """A name for all that a piece's quality follows from, but the policy."""
-        content = newcomer.content
-        about = (str(content.timestamp), str(content.max_age_s), *content.required_fields, repr(content.fields))
-        return key_of(exchange.client, exchange.run_id, newcomer.piece.hash, *known, *newcomer.questions, *content.purposes, *about)
 
     async def _measured(
         self, exchange: Exchange, newcomers: Mapping[int, Newcomer], base: EvidenceBase | None, seen: Mapping[str, float], left_s: float
@@ -166,20 +171,20 @@ class Validation(Stage[ValidationOptions]):
         options = self.options
         judge = self.ports.judge.session(exchange, self.name)
         models = Models(self.ports.embedder, self._verifier, exchange.knowledge, judge)
-        validator = QualityValidator(
+        candidates = [replace(n.candidate, existing=base) for n in newcomers.values()]
+        times = [seen.get(n.shown_as, exchange.received_at) for n in newcomers.values()]
+        found = await validate(
+            candidates,
+            times,
             models,
             thresholds=options.thresholds,
-            weights=options.weights,
             max_age_s=options.max_age_s,
             min_contradiction=options.min_contradiction,
-            max_claims=options.max_claims,
+            deadline_s=max(0.0, left_s),
         )
-        candidates = [Candidate(n.content, n.questions, n.unasked, base) for n in newcomers.values()]
-        times = [seen.get(n.shown_as, exchange.received_at) for n in newcomers.values()]
-        found = await validator.validate(candidates, times, deadline_s=max(0.0, left_s))
         for i, newcomer in enumerate(newcomers.values()):
-            if newcomer.shown_as and newcomer.content.timestamp is not None and newcomer.shown_as not in seen:
-                found[i] = judged({**found[i].findings, "freshness": failed("store_unavailable")}, options.thresholds, options.weights)
+            if newcomer.shown_as and newcomer.candidate.content.timestamp is not None and newcomer.shown_as not in seen:
+                found[i] = quality_of({**found[i].findings, "freshness": failed("store_unavailable")}, options.thresholds)
         return dict(zip(newcomers, found, strict=True))
 
     # ---- acting ----
@@ -190,13 +195,11 @@ class Validation(Stage[ValidationOptions]):
         for i, decision in enumerate(decisions):
             if decision.action != "drop":
                 continue
-            if problem:  # one wait for a store that does not answer is enough
-                found[i] = replace(decision, action="annotate")
-                continue
-            try:
-                found[i] = replace(decision, archived=await self._archive(exchange, decision.newcomer))
+            try:  # one wait for a store that does not answer is enough
+                archived = "" if problem else await self._archive(exchange, decision.newcomer)
             except StoreUnavailable as error:
-                found[i], problem = replace(decision, action="annotate"), str(error)
+                archived, problem = "", str(error)
+            found[i] = replace(decision, archived=archived) if archived else replace(decision, action="annotate")
         return found, problem
 
     async def _archive(self, exchange: Exchange, newcomer: Newcomer) -> str:
@@ -218,7 +221,7 @@ class Validation(Stage[ValidationOptions]):
 
     def _count(self, decisions: Sequence[QualityDecision]) -> None:
         """Of what is new."""
-        new = [decision for decision in decisions if decision.new]
+        new = [decision for decision in decisions if decision.newcomer.new]
         self.ports.counters.count("validation.checked_count", len(new))
         for name in (*METRICS, "score"):
             if number := sum(name in decision.quality.failing for decision in new):
@@ -236,11 +239,17 @@ async def _version(knowledge: FactCheck | None) -> str:
     return ""
 
 
-def _base(turn: int, evidence: Sequence[Evidence], dropped: frozenset[str]) -> EvidenceBase | None:
-    """What the context said before a turn."""
-    return existing_base(before(turn, evidence, dropped))
+def _keys(exchange: Exchange, newcomers: Sequence[Newcomer], *known: str) -> list[bytes]:
+    """For each a name for all that its quality follows from, but the policy."""
+    found = []
+    for one in newcomers:
+        content = one.candidate.content
+        about = (str(content.timestamp), str(content.max_age_s), *content.required_fields, repr(content.fields))
+        asked = (*one.candidate.questions, *content.purposes)
+        found.append(key_of(exchange.client, exchange.run_id, one.piece.hash, *known, *asked, *about))
+    return found
 
 
 def _not_looked_at(why: str) -> Quality:
     metrics = {name: failed(why) for name in METRICS}
-    return replace(judged(metrics), reasons=(f"not checked: {why}",))
+    return replace(quality_of(metrics), reasons=(f"not checked: {why}",))

@@ -14,17 +14,7 @@ body. Leaves to its user: redirects, retries, cookies, content codings. No HTTP/
 """
 
 from proxy.upstreams.http1.connection import Body, Connection
-from proxy.upstreams.http1.failures import (
-    BadAnswer,
-    Broken,
-    Closed,
-    ConnectTimeout,
-    Failure,
-    NotConnected,
-    Overdue,
-    Silent,
-    Unsendable,
-)
+from proxy.upstreams.http1.failures import BadAnswer, Broken, Closed, ConnectTimeout, Failure, NotConnected, Overdue, Silent, Unsendable
 from proxy.upstreams.http1.limits import Limits
 from proxy.upstreams.http1.origin import CHUNKED, Origin
 from proxy.upstreams.http1.pool import Pool

@@ -6,7 +6,7 @@ arguments. Of a streamed call, the first delta that has arguments gets all of th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -14,28 +14,26 @@ import orjson
 from msgspec.structs import replace
 
 from proxy.wire import sse
-from proxy.wire.bodies import as_raw
-from proxy.wire.chat.message import CallParts, Calls, call_entries
+from proxy.wire.bodies import as_raw, dumped, raw_fields, raw_items
+from proxy.wire.chat.message import CallParts, Calls, call_entries, choices_of, delta_of, index_of
 from proxy.wire.dialect import StreamPiece
-
-_RAW_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_RAW_ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 def with_arguments(raw: msgspec.Raw, changed: Mapping[int, str]) -> msgspec.Raw:
-    """A body's choice whose calls have these arguments, by their position; the legacy ``function_call`` is call 0."""
+    """A body's choice whose calls have these arguments, by their position; the legacy ``function_call`` stands behind the others."""
     if not changed:
         return raw
-    choice = dict(_RAW_FIELDS.decode(raw))
-    message = dict(_RAW_FIELDS.decode(choice["message"]))
-    if bytes(message.get("function_call", b"")).startswith(b"{"):
-        message["function_call"] = _with(message["function_call"], changed[0])
-    else:
-        calls = _RAW_ITEMS.decode(message["tool_calls"])
-        for index, arguments in changed.items():
-            call = dict(_RAW_FIELDS.decode(calls[index]))
-            call["function"] = _with(call["function"], arguments)
-            calls[index] = as_raw(call)
+    choice = raw_fields(raw)
+    message = raw_fields(choice["message"])
+    calls = raw_items(message["tool_calls"]) if bytes(message.get("tool_calls", b"")).startswith(b"[") else []
+    places = [i for i, call in enumerate(calls) if bytes(call).startswith(b"{")]
+    for index, arguments in changed.items():
+        if index < len(places):
+            call = raw_fields(calls[places[index]])
+            calls[places[index]] = as_raw({**call, "function": _with(call["function"], arguments)})
+        else:
+            message["function_call"] = _with(message["function_call"], arguments)
+    if min(changed) < len(places):
         message["tool_calls"] = as_raw(calls)
     choice["message"] = as_raw(message)
     return as_raw(choice)
@@ -43,52 +41,38 @@ def with_arguments(raw: msgspec.Raw, changed: Mapping[int, str]) -> msgspec.Raw:
 
 def rewritten(pieces: Sequence[StreamPiece], changed: Mapping[int, Mapping[int, str]]) -> list[StreamPiece]:
     """A stream's `pieces`, of which the calls of each choice have these arguments, by their index; the others stay as they are."""
-    owners = _owners(pieces)
+    growing: dict[int, Calls] = {}
+    by_piece = [
+        [call for one in choices_of(piece.payload or {}) for call in growing.setdefault(index_of(one), Calls()).absorb(delta_of(one))]
+        for piece in pieces
+    ]
     left: dict[int, str] = {}
     for choice, arguments in changed.items():
-        calls = {id(call): call for by_piece in owners for index, call in by_piece if index == choice}
-        ranked = sorted(calls.values(), key=lambda call: call.index)  # as `ChatStream` counts them
+        ranked = sorted(growing[choice].parts, key=lambda call: call.index)  # as `ChatStream` counts them
         left |= {id(call): arguments[i] for i, call in enumerate(ranked) if i in arguments}
-    out = []
-    for piece, by_piece in zip(pieces, owners, strict=True):
-        if any(id(call) in left for _, call in by_piece):
-            piece = _piece(piece, iter(by_piece), left)
-        out.append(piece)
-    return out
+    return [
+        _piece(piece, iter(calls), left) if any(id(call) in left for call in calls) else piece
+        for piece, calls in zip(pieces, by_piece, strict=True)
+    ]
 
 
-def _owners(pieces: Sequence[StreamPiece]) -> list[list[tuple[int, CallParts]]]:
-    """For each piece, the choice and the call of each of its call entries, in order."""
-    growing: dict[int, Calls] = {}
-    found = []
-    for piece in pieces:
-        here: list[tuple[int, CallParts]] = []
-        for choice in _choices(piece):
-            index = _index(choice)
-            calls = growing.setdefault(index, Calls()).absorb(_delta(choice))
-            here += [(index, call) for call in calls]
-        found.append(here)
-    return found
-
-
-def _piece(piece: StreamPiece, owners: Any, left: dict[int, str]) -> StreamPiece:
+def _piece(piece: StreamPiece, owners: Iterator[CallParts], left: dict[int, str]) -> StreamPiece:
     """`piece` with new arguments for those of its entries whose calls are in `left`; what has been said there becomes ""."""
-    choices = []
-    for choice in (piece.payload or {}).get("choices") or ():  # type: ignore[attr-defined]
-        if isinstance(choice, dict) and isinstance(choice.get("delta"), dict):
-            choice = {**choice, "delta": _rewritten_delta(choice["delta"], owners, left)}
-        choices.append(choice)
+    choices = [
+        {**choice, "delta": _rewritten_delta(choice["delta"], owners, left)} if delta_of(choice) else choice
+        for choice in choices_of(piece.payload or {})
+    ]
     payload = {**(piece.payload or {}), "choices": choices}
     if payload == piece.payload:
         return piece
     return replace(piece, raw=sse.encode(orjson.dumps(payload)), payload=payload)
 
 
-def _rewritten_delta(delta: Mapping[str, Any], owners: Any, left: dict[int, str]) -> dict[str, Any]:
+def _rewritten_delta(delta: Mapping[str, Any], owners: Iterator[CallParts], left: dict[int, str]) -> dict[str, Any]:
     made = dict(delta)
     functions: dict[int, Any] = {}
     for entry, legacy in call_entries(delta):
-        _, call = next(owners)
+        call = next(owners)
         function = entry.get("function")
         if id(call) in left and isinstance(function, dict) and function.get("arguments"):
             function = {**function, "arguments": left[id(call)]}
@@ -104,19 +88,4 @@ def _rewritten_delta(delta: Mapping[str, Any], owners: Any, left: dict[int, str]
 
 
 def _with(function: msgspec.Raw, arguments: str) -> msgspec.Raw:
-    return as_raw({**_RAW_FIELDS.decode(function), "arguments": msgspec.Raw(orjson.dumps(arguments))})
-
-
-def _choices(piece: StreamPiece) -> list[dict[str, Any]]:
-    choices = (piece.payload or {}).get("choices")
-    return [choice for choice in choices if isinstance(choice, dict)] if isinstance(choices, list) else []
-
-
-def _index(choice: Mapping[str, Any]) -> int:
-    index = choice.get("index")
-    return index if isinstance(index, int) else 0
-
-
-def _delta(choice: Mapping[str, Any]) -> dict[str, Any]:
-    delta = choice.get("delta")
-    return delta if isinstance(delta, dict) else {}
+    return as_raw({**raw_fields(function), "arguments": dumped(arguments)})

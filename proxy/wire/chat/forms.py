@@ -6,14 +6,17 @@ For upstreams that answer in one form though the other was asked for. Reference:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import orjson
+from msgspec.structs import replace
 
+from proxy.exchange import Answer, Choice, Exchange, Usage
+from proxy.exchange.output_requirements import OutputRequirements
 from proxy.wire import sse
+from proxy.wire.answers import end_of
 from proxy.wire.chat.message import MessageParts
-from proxy.wire.ends import end_of
 
 _HEAD = ("id", "created", "model", "system_fingerprint", "service_tier")
 _WANTS_USAGE = re.compile(rb'"include_usage"\s*:\s*true')
@@ -21,12 +24,17 @@ _WANTS_USAGE = re.compile(rb'"include_usage"\s*:\s*true')
 
 def to_events(completion: Mapping[str, Any], asked: bytes) -> bytes:
     """The chunks of a completion; `asked` is the request's body. Raises `ValueError` for what is none."""
+    chunks = chunks_of(completion, apart=_WANTS_USAGE.search(asked) is not None)
+    return b"".join(sse.encode(orjson.dumps(chunk)) for chunk in chunks) + sse.DONE
+
+
+def chunks_of(completion: Mapping[str, Any], *, apart: bool = False) -> list[dict[str, Any]]:
+    """The same parsed; with `apart`, the usage is a chunk of its own. Raises `ValueError`."""
     choices = completion.get("choices")
     if not isinstance(choices, list) or not all(isinstance(choice, dict) for choice in choices):
         raise ValueError("not a chat completion")
     head = {**{name: completion[name] for name in _HEAD if name in completion}, "object": "chat.completion.chunk"}
     usage = completion.get("usage")
-    apart = _WANTS_USAGE.search(asked) is not None
     made: list[dict[str, Any]] = []
     for position, choice in enumerate(choices):
         message = choice.get("message")
@@ -39,7 +47,7 @@ def to_events(completion: Mapping[str, Any], asked: bytes) -> bytes:
         made.append({**head, "choices": [], "usage": usage})
     elif usage is not None and made:
         made[-1]["usage"] = usage
-    return b"".join(sse.encode(orjson.dumps(chunk)) for chunk in made) + sse.DONE
+    return made
 
 
 def _delta(message: Mapping[str, Any]) -> dict[str, Any]:
@@ -99,3 +107,76 @@ class _Choice:
                 for part, one in zip(parts, called, strict=True)
             ]
         return {"message": message, "logprobs": self._logprobs or None, "finish_reason": self.finish or "stop"}
+
+
+_MAX_CHOICES = 128
+"""OpenAI's limit of ``n``."""
+
+
+def own_answer(exchange: Exchange) -> Answer:
+    """`exchange.answer` as the request asked for it: ``n`` choices, each ended, with the client's model name and its usage."""
+    made = exchange.answer or Answer(())
+    choices = made.choices or (Choice(0),)
+    wants = exchange.original.wants
+    choices += choices[:1] * (min(wants.choices, _MAX_CHOICES) - len(choices))
+    fitted = tuple(_fitted(choice, index, wants) for index, choice in enumerate(choices))
+    return Answer(fitted, made.model or exchange.original.model, made.usage or Usage(0, 0))
+
+
+def own_body(exchange: Exchange, answer: Answer) -> dict[str, Any]:
+    """The completion."""
+    choices = [
+        {"index": c.index, "message": {"role": "assistant", **_said(c)}, "logprobs": None, "finish_reason": c.finish_reason}
+        for c in answer.choices
+    ]
+    return {**_head(exchange, answer, "chat.completion"), "choices": choices, "usage": _usage(answer)}
+
+
+def own_events(exchange: Exchange, answer: Answer, verdict: Mapping[str, object] | None) -> bytes:
+    """The completion as events: role, text and end of each choice, usage if it was asked for, the inline verdict, the end mark."""
+    head = _head(exchange, answer, "chat.completion.chunk")
+    with_usage = exchange.original.wants.stream_usage
+    rest = {"usage": None} if with_usage else {}
+    chunks = [{**head, "choices": [choice], **rest} for choice in _deltas(answer)]
+    if with_usage:
+        chunks.append({**head, "choices": [], "usage": _usage(answer)})
+    if verdict is not None:
+        chunks.append({**head, "choices": [], "groundwire": verdict})
+    return b"".join(sse.encode(orjson.dumps(chunk)) for chunk in chunks) + sse.DONE
+
+
+def _deltas(answer: Answer) -> Iterator[dict[str, Any]]:
+    for choice in answer.choices:
+        part = {"index": choice.index, "logprobs": None, "finish_reason": None}
+        empty = None if choice.refusal else ""
+        yield {**part, "delta": {"role": "assistant", "content": empty, "refusal": None}}
+        yield {**part, "delta": {"refusal": choice.refusal} if choice.refusal else {"content": choice.text}}
+        yield {**part, "delta": {}, "finish_reason": choice.finish_reason}
+
+
+def _fitted(choice: Choice, index: int, wants: OutputRequirements) -> Choice:
+    outside = not fits(choice.text, wants) and not choice.refusal
+    text, refusal = ("", choice.text) if outside else (choice.text, choice.refusal)
+    return replace(choice, index=index, text=text, refusal=refusal, finish_reason=choice.finish_reason or "stop")
+
+
+def fits(text: str, wants: OutputRequirements) -> bool:
+    """Whether a text has the form that was asked for."""
+    try:
+        return wants.form == "text" or (wants.form == "json" and isinstance(orjson.loads(text), dict))
+    except orjson.JSONDecodeError:
+        return False
+
+
+def _said(choice: Choice) -> dict[str, str | None]:
+    return {"content": None if choice.refusal else choice.text, "refusal": choice.refusal or None}
+
+
+def _head(exchange: Exchange, answer: Answer, kind: str) -> dict[str, Any]:
+    return {"id": f"chatcmpl-{exchange.id}", "object": kind, "created": int(exchange.received_at), "model": answer.model}
+
+
+def _usage(answer: Answer) -> dict[str, int]:
+    usage = answer.usage or Usage(0, 0)
+    total = usage.prompt_tokens + usage.completion_tokens
+    return {"prompt_tokens": usage.prompt_tokens, "completion_tokens": usage.completion_tokens, "total_tokens": total}

@@ -1,4 +1,4 @@
-"""One assistant message out of its deltas, and the messages that go on with it when its tool calls have been answered.
+"""A choice, and its message, out of deltas or as it came whole; and the messages that go on with it when its calls have been answered.
 
 Providers want back what they sent beside the call (reasoning, a signature), so unknown fields are kept. Deltas come in many dialects:
 a name in pieces or again with every delta, an index that is missing or the same for every call, a whole call in one delta.
@@ -11,18 +11,22 @@ from typing import Any
 
 import orjson
 
-from proxy.exchange import Message, ToolCall
+from proxy.exchange import Choice, Message, ToolCall
+from proxy.language.text import text_of
+from proxy.wire.answers import end_of
 
 
 class CallParts:
     """One tool call, growing."""
 
-    __slots__ = ("arguments", "fields", "id", "index", "legacy", "name", "new_index", "own")
+    __slots__ = ("arguments", "fields", "id", "index", "inputs", "legacy", "name", "new_index", "own")
 
     def __init__(self, index: int, *, legacy: bool = False) -> None:
         self.index, self.legacy = index, legacy
         self.id = self.name = ""
         self.arguments: list[str] = []
+        self.inputs: list[str] | None = None
+        """What a custom tool is given."""
         self.fields: dict[str, Any] = {}
         """Whatever else the provider says of it."""
         self.own: bool | None = None
@@ -40,6 +44,8 @@ class CallParts:
             self.name = joined_name(self.name, name) if isinstance(name, str) else self.name
             if arguments:
                 self.arguments.append(arguments if isinstance(arguments, str) else orjson.dumps(arguments).decode())
+        if isinstance(custom := delta.get("custom"), dict):
+            self.inputs = [*(self.inputs or ()), said_in(custom, "input")]
         self.fields |= {k: v for k, v in delta.items() if k not in ("id", "index", "function") and v is not None}
 
     @property
@@ -100,8 +106,48 @@ class Calls:
         return call
 
 
+class ChoiceParts:
+    """What a choice says, growing."""
+
+    __slots__ = ("calls", "finish_reason", "logprobs", "reasoning", "refusal", "text")
+
+    def __init__(self) -> None:
+        self.text, self.refusal, self.reasoning = list[str](), list[str](), list[str]()
+        self.logprobs: list[tuple[str, float]] = []
+        self.calls = Calls()
+        self.finish_reason: str | None = None
+
+    def absorb(self, choice: Mapping[str, Any], *, whole: bool = False) -> str:
+        """Add its part in a chunk, or a `whole` one; returns the answer text in it."""
+        if choice.get("logprobs"):
+            self.logprobs += token_logprobs(choice["logprobs"])
+        self.finish_reason = end_of(choice.get("finish_reason")) or self.finish_reason
+        delta = choice.get("message" if whole else "delta")
+        if not isinstance(delta, dict):
+            return ""
+        content = delta.get("content")
+        text = text_of(content) if whole else delta_text(content)
+        if text:
+            self.text.append(text)
+        if refusal := said_in(delta, "refusal"):
+            self.refusal.append(refusal)
+        if reasoning := said_in(delta, "reasoning_content") or said_in(delta, "reasoning"):
+            self.reasoning.append(reasoning)
+        if delta.get("tool_calls") or delta.get("function_call"):
+            self.calls.absorb(delta, whole=whole)
+        return text
+
+    def choice(self, index: int) -> Choice:
+        """So far."""
+        ranked = enumerate(sorted(self.calls.parts, key=lambda part: part.index))
+        calls = tuple(ToolCall(c.id, c.name, "".join(c.arguments), i) for i, c in ranked if c.inputs is None or c.arguments)
+        text, refusal, reasoning = ("".join(parts) for parts in (self.text, self.refusal, self.reasoning))
+        inputs = tuple(said for part in self.calls.parts if (said := "".join(part.inputs or ())))
+        return Choice(index, text, refusal, reasoning, calls, self.finish_reason, inputs)
+
+
 class MessageParts:
-    """An assistant message, growing."""
+    """An assistant message with all of its fields, growing."""
 
     def __init__(self) -> None:
         self.calls = Calls()
@@ -127,6 +173,30 @@ def call_entries(message: Mapping[str, Any]) -> list[tuple[dict[str, Any], bool]
     if isinstance(legacy, dict):
         found.append(({"function": legacy}, True))
     return found
+
+
+def choices_of(chunk: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The choices of a chunk, or of a completion."""
+    choices = chunk.get("choices")
+    return [choice for choice in choices if isinstance(choice, dict)] if isinstance(choices, list) else []
+
+
+def index_of(choice: Mapping[str, Any]) -> int:
+    """Its number."""
+    index = choice.get("index")
+    return index if isinstance(index, int) else 0
+
+
+def delta_of(choice: Mapping[str, Any]) -> dict[str, Any]:
+    """What a chunk adds to it."""
+    delta = choice.get("delta")
+    return delta if isinstance(delta, dict) else {}
+
+
+def said_in(fields: Mapping[str, Any], name: str) -> str:
+    """The text in a field; "" where it has none."""
+    value = fields.get(name)
+    return value if isinstance(value, str) else ""
 
 
 def joined_name(known: str, piece: str) -> str:
@@ -183,3 +253,64 @@ def _joined(values: list[Any]) -> Any:
     if all(isinstance(value, dict) for value in values):
         return {key: item for value in values for key, item in value.items()}
     return values[-1]
+
+
+# ---- text that is read, and text that is not ----
+
+_TEXT_PARTS = ("text", "output_text")
+_SPOKEN = ("text", "content", "refusal", "summary", "transcript")
+"""Fields of a part of another type that hold words, though it be one at a time as a stream brings them; others hold names and numbers."""
+_SILENT_PARTS = ("thinking", "reasoning", "redacted_thinking")
+"""Parts of `content` that are the model's thoughts and not its answer."""
+
+
+def delta_text(content: object) -> str:
+    """The answer text in a delta's content: a string, or its text parts, one after another."""
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else ()
+    texts = [part.get("text") for part in parts if isinstance(part, dict) and part.get("type") in _TEXT_PARTS]
+    return "".join(text for text in texts if isinstance(text, str))
+
+
+def unread(choice: object, *, streamed: bool) -> str:
+    """The name of a field of `choice` with text that is not read; "" where there is none."""
+    here, other = ("delta", "message") if streamed else ("message", "delta")
+    if not isinstance(choice, dict):
+        return "choices"
+    if choice.get("text"):
+        return "text"
+    if _says(choice.get(other)):
+        return other
+    message = choice.get(here)
+    if not isinstance(message, dict):
+        return here if message else ""
+    if _has_strange_parts(message.get("content")):
+        return f"{here}.content"
+    if not isinstance(message.get("refusal"), str | None):
+        return f"{here}.refusal"
+    audio = message.get("audio")
+    return f"{here}.audio" if isinstance(audio, dict) and audio.get("transcript") else ""
+
+
+def _says(message: object) -> bool:
+    return isinstance(message, dict) and any(message.get(name) for name in ("content", "refusal", "audio", "text"))
+
+
+def _has_strange_parts(content: object) -> bool:
+    if content is None or isinstance(content, str):
+        return False
+    if not isinstance(content, list):
+        return True
+    return any(not _is_known(part) for part in content)
+
+
+def _is_known(part: object) -> bool:
+    """Whether its text is read, or there is none that a client would show as the answer's."""
+    if not isinstance(part, dict):
+        return False
+    if part.get("type") in _TEXT_PARTS:
+        return isinstance(part.get("text"), str | None)
+    return part.get("type") in _SILENT_PARTS or not any(
+        isinstance(value, str) and (bool(value) if name in _SPOKEN else " " in value.strip()) for name, value in part.items()
+    )

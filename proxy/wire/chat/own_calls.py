@@ -4,13 +4,12 @@ In: the upstream's answers, one after another, each as a body or as events. Out:
 but for these: an event or body that held such a call; the ``usage`` of a later answer, which counts the earlier ones; and, once events
 of an earlier answer have left, the later ones' ``id``, ``created`` and role, so that they go on with the same stream.
 
-Implements `proxy.wire.dialect.CallFilter` for OpenAI's chat completions.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -18,15 +17,12 @@ import orjson
 
 from proxy.exchange import Message, ToolCall
 from proxy.wire import sse
-from proxy.wire.bodies import as_raw
-from proxy.wire.chat.message import CallParts, MessageParts, call_entries, continued, tool_calls
-from proxy.wire.dialect import OwnToolTurn
-from proxy.wire.error_envelopes import envelope
-from proxy.wire.upstream_errors import failure_in, is_own
-from proxy.wire.usage import summed
+from proxy.wire.answers import summed
+from proxy.wire.bodies import as_raw, object_in, raw_fields, raw_items
+from proxy.wire.chat.message import CallParts, MessageParts, call_entries, continued, delta_of, tool_calls
+from proxy.wire.dialect import CallFilter, OwnToolTurn
+from proxy.wire.upstream_errors import envelope, failure_in, is_own
 
-_RAW_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_RAW_ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
 _CALLED = ("tool_calls", "function_call")
 """The ``finish_reason`` of an answer that calls tools."""
 _CUT = ("length", "content_filter")
@@ -43,37 +39,24 @@ class _Event(msgspec.Struct, frozen=True):
     end: bool = False
 
 
-class ChatCallFilter:
-    """With `whole`, nothing of an answer leaves before it has ended; then an answer that only calls own tools leaves nothing at all."""
+class ChatCallFilter(CallFilter):
+    """Of chat completions."""
 
     def __init__(self, *, whole: bool) -> None:
-        self._whole = whole
         self._head: dict[str, Any] | None = None
         """``id`` and ``created`` of the first event that left."""
-        self._answers = 0
         self._last = ""
         """The last character of text that left."""
-        self._before: dict[str, Any] | None = None
-        """Usage of the earlier answers."""
-        self._usage: dict[str, Any] | None = None
-        self.begin(())
+        super().__init__(whole=whole)
 
-    def begin(self, own: Collection[str]) -> None:
-        """The next answer is about to come; the client must not see calls of the tools `own`."""
-        if self._usage is not None:
-            self._before = summed(self._before, self._usage)
-        self._answers += 1
+    def _reset(self) -> None:
         self._joined = self._head is not None
         """Whether events of an earlier answer have left."""
         self._parted = False
         """Whether text of this answer has left."""
-        self._own = frozenset(own)
-        self._splitter = sse.EventSplitter()
         self._message = MessageParts()
-        self._usage = None
         self._finish: str | None = None
-        self._ended = self._failed = self._stripping = self._started = False
-        self._body: bytes | None = None
+        self._ended = self._stripping = self._started = False
         self._undecided: deque[_Event] = deque()
         """Events from the first call on whose name does not say yet whose it is."""
         self._lead: list[_Event] = []
@@ -85,14 +68,9 @@ class ChatCallFilter:
 
     # ---- events ----
 
-    def feed(self, chunk: bytes) -> bytes:
-        """What may leave of the events that `chunk` completes."""
-        return b"".join([self._take(event) for event in self._splitter.feed(chunk)])
-
     def finish(self) -> bytes:
-        """The stream is over: what still may leave, but for the end of an answer with own calls (`close`)."""
-        event = self._splitter.finish()
-        out = b"" if event is None else self._take(event)
+        """What is decided at the end."""
+        out = super().finish()
         self._decide(self._message.calls.parts, final=True)
         return out + self._drain()
 
@@ -103,7 +81,7 @@ class ChatCallFilter:
             self._ended = True
             self._undecided.append(_Event(event.raw, end=True))
             return self._drain()
-        chunk = _object(event.data)
+        chunk = object_in(event.data)
         calls = self._absorb(chunk) if chunk is not None else []
         self._decide(calls)
         self._undecided.append(_Event(event.raw, chunk, calls))
@@ -118,7 +96,7 @@ class ChatCallFilter:
             return []
         if isinstance(choice.get("finish_reason"), str):
             self._finish, self._ended = choice["finish_reason"], True
-        return self._message.absorb(_delta(choice))
+        return self._message.absorb(delta_of(choice))
 
     def _decide(self, calls: Sequence[CallParts], *, final: bool = False) -> None:
         for call in calls:
@@ -147,13 +125,13 @@ class ChatCallFilter:
             return self._silent(event) if silent else self._put(event, wait=usage)
         ends = isinstance(choice.get("finish_reason"), str)
         if self._stripping and (ends or any(call.own or call.new_index != call.index for call in event.calls)):
-            return self._strip(event, event.chunk, choice, ends)
-        says = ends or event.calls or _says(_delta(choice)) or choice.get("logprobs")
+            return self._without_own(event, event.chunk, choice, ends)
+        says = ends or event.calls or _says(delta_of(choice)) or choice.get("logprobs")
         return self._put(event) if says else self._silent(event)
 
-    def _strip(self, event: _Event, chunk: dict[str, Any], choice: dict[str, Any], ends: bool) -> bytes:
+    def _without_own(self, event: _Event, chunk: dict[str, Any], choice: dict[str, Any], ends: bool) -> bytes:
         """The event without its own calls; its end waits."""
-        delta, kept = dict(_delta(choice)), []
+        delta, kept = dict(delta_of(choice)), []
         for (entry, legacy), call in zip(call_entries(delta), event.calls, strict=True):
             if legacy and call.own:
                 delta.pop("function_call")
@@ -201,7 +179,7 @@ class ChatCallFilter:
         choice = _choice(new)
         if choice is not None:
             self._head = self._head or {key: new[key] for key in ("id", "created") if key in new}
-            text = _delta(choice).get("content")
+            text = delta_of(choice).get("content")
             self._last = text[-1] if isinstance(text, str) and text else self._last
         return event.raw if new is chunk and event.raw else sse.encode(orjson.dumps(new))
 
@@ -210,7 +188,7 @@ class ChatCallFilter:
         choice = _choice(chunk)
         if choice is None:
             return {**chunk, **(self._head or {})}
-        delta = {key: value for key, value in _delta(choice).items() if key != "role"}
+        delta = {key: value for key, value in delta_of(choice).items() if key != "role"}
         text = delta.get("content")
         if isinstance(text, str) and text and self._last:
             if not self._parted and not self._last.isspace():
@@ -242,13 +220,18 @@ class ChatCallFilter:
         whole = self._ended and not self._failed and self._finish not in _CUT
         return OwnToolTurn(calls, mixed=any(not part.own for part in parts), whole=whole)
 
-    def close(self) -> bytes:
-        """No further answer comes: the rest of this one."""
-        if self._body is not None:
-            return self._stripped_body(self._body)
+    def _rest(self) -> bytes:
         tail = [_ended_plainly(event) for event in self._tail] if not self.turn.mixed else self._tail
         lead = [] if self._joined else self._lead
         return b"".join([self._rendered(event) for event in (*lead, *self._held, *tail)])
+
+    @property
+    def _has_own(self) -> bool:
+        return self._stripping
+
+    def _strip(self, raw: dict[str, msgspec.Raw]) -> None:
+        first, *others = raw_items(raw["choices"])
+        raw["choices"] = as_raw([_stripped_choice(first, self._message.calls.parts), *others])
 
     def messages(self, calls: Sequence[ToolCall], results: Sequence[str]) -> list[Message]:
         """The answer and the results of its `calls`, as the next request carries them."""
@@ -256,30 +239,19 @@ class ChatCallFilter:
 
     def failed(self, status: int, body: bytes) -> bytes:
         """An upstream's refusal as the event that tells a client after bytes have left."""
-        error = (_object(body) or {}).get("error") if is_own("chat", body) else envelope("chat", failure_in(body), status)["error"]
+        error = (object_in(body) or {}).get("error") if is_own("chat", body) else envelope("chat", failure_in(body), status)["error"]
         return sse.encode(orjson.dumps({"error": error}))
-
-    def _stripped_body(self, body: bytes) -> bytes:
-        if not self._stripping and (self._before is None or self._usage is None):
-            return body
-        raw = dict(_RAW_FIELDS.decode(body))
-        if self._stripping:
-            first, *others = _RAW_ITEMS.decode(raw["choices"])
-            raw["choices"] = as_raw([_stripped_choice(first, self._message.calls.parts), *others])
-        if self._before is not None and self._usage is not None:
-            raw["usage"] = msgspec.Raw(orjson.dumps(summed(self._before, self._usage)))
-        return msgspec.json.encode(raw)
 
 
 def _stripped_choice(raw: msgspec.Raw, parts: Sequence[CallParts]) -> msgspec.Raw:
     """A body's choice without the proxy's own calls."""
-    choice = dict(_RAW_FIELDS.decode(raw))
-    message = dict(_RAW_FIELDS.decode(choice["message"]))
+    choice = raw_fields(raw)
+    message = raw_fields(choice["message"])
     left = [part for part in parts if not part.own]
     if any(part.legacy and part.own for part in parts):
         message.pop("function_call")
     if "tool_calls" in message:
-        entries = [item for item in _RAW_ITEMS.decode(message["tool_calls"]) if bytes(item).startswith(b"{")]
+        entries = [item for item in raw_items(message["tool_calls"]) if bytes(item).startswith(b"{")]
         kept = [_renumbered(item, part) for item, part in zip(entries, parts, strict=False) if not part.own]
         message["tool_calls"] = as_raw(kept)
         if not kept:
@@ -294,7 +266,7 @@ def _stripped_choice(raw: msgspec.Raw, parts: Sequence[CallParts]) -> msgspec.Ra
 
 
 def _renumbered(raw: msgspec.Raw, part: CallParts) -> msgspec.Raw:
-    call = dict(_RAW_FIELDS.decode(raw))
+    call = raw_fields(raw)
     if "index" not in call:
         return raw
     call["index"] = msgspec.Raw(b"%d" % part.new_index)
@@ -309,23 +281,10 @@ def _ended_plainly(event: _Event) -> _Event:
     return _Event(b"", _with(event.chunk, {**choice, "finish_reason": "stop"}))
 
 
-def _object(data: bytes) -> dict[str, Any] | None:
-    try:
-        found = orjson.loads(data)
-    except orjson.JSONDecodeError:
-        return None
-    return found if isinstance(found, dict) else None
-
-
 def _choice(chunk: Mapping[str, Any]) -> dict[str, Any] | None:
     """The choice; own tools are never offered where several are asked for."""
     choices = chunk.get("choices")
     return choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else None
-
-
-def _delta(choice: Mapping[str, Any]) -> dict[str, Any]:
-    delta = choice.get("delta")
-    return delta if isinstance(delta, dict) else {}
 
 
 def _with(chunk: dict[str, Any], choice: dict[str, Any], *, usage: bool = True) -> dict[str, Any]:

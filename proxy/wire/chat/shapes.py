@@ -14,27 +14,7 @@ from typing import Any
 from proxy.config.settings import Api
 from proxy.exchange import Request, tool_name
 from proxy.wire.chat.message import CallParts, Calls
-from proxy.wire.shapes import (
-    ABSENT,
-    Asked,
-    Fields,
-    Reading,
-    Shape,
-    constant,
-    either,
-    figures,
-    label,
-    listed,
-    nothing,
-    number,
-    padding,
-    quoted,
-    tagged,
-    text,
-    titled,
-    url,
-    word,
-)
+from proxy.wire.shapes import ABSENT, Asked, Fields, Reading, Shape, constant, either, listed, table, tagged, titled
 from proxy.wire.token_shapes import TOKENS, tells
 
 _TEXT_PARTS = ("text", "output_text")
@@ -68,95 +48,69 @@ def _content(value: Any, reading: Reading) -> Any:
     return "".join(said)
 
 
-_CITATION = titled(Fields("url_citation", {"url": url, "title": text, "start_index": number, "end_index": number}))
-_ANNOTATIONS = listed(tagged({"url_citation": Fields("annotation", {"type": word, "url_citation": _CITATION})}), "annotations")
-_FUNCTION = Fields("function", {"name": word, "arguments": text})
+_CITATION = titled(Fields("url_citation", url="url", text="title", number="start_index end_index"))
+_ANNOTATIONS = listed(tagged({"url_citation": Fields("annotation", {"url_citation": _CITATION}, word="type")}), "annotations")
+_FUNCTION = Fields("function", word="name", text="arguments")
 _CALL = Fields(
     "tool_call",
-    {
-        "index": number,
-        "id": word,
-        "type": word,
-        "function": _FUNCTION,
-        "custom": Fields("custom", {"name": word, "input": text}),
-        "extra_content": figures,
-    },
+    {"function": _FUNCTION, "custom": Fields("custom", word="name", text="input")},
+    number="index",
+    word="id type",
+    figures="extra_content",
 )
-_ENCRYPTED = Fields("reasoning_details", {"type": word, "id": word, "format": word, "index": number, "data": word})
-_THOUGHT = {"type": word, "id": word, "format": word, "index": number, "signature": word}
+_ENCRYPTED = Fields("reasoning_details", word="type id format data", number="index")
+_THOUGHT = table(word="type id format signature", number="index")
 _DETAILS = {
     "reasoning.encrypted": _ENCRYPTED,
-    "reasoning.text": Fields("reasoning_details", {**_THOUGHT, "text": text}),
-    "reasoning.summary": Fields("reasoning_details", {**_THOUGHT, "summary": text}),
+    "reasoning.text": Fields("reasoning_details", _THOUGHT, text="text"),
+    "reasoning.summary": Fields("reasoning_details", _THOUGHT, text="summary"),
 }
 _BLOCKS = {
-    "thinking": Fields("thinking_blocks", {"type": word, "thinking": text, "signature": word}),
-    "redacted_thinking": Fields("thinking_blocks", {"type": word, "data": word}),
+    "thinking": Fields("thinking_blocks", word="type signature", text="thinking"),
+    "redacted_thinking": Fields("thinking_blocks", word="type data"),
 }
 _AGAIN = {"reasoning_details": ("text", "summary"), "thinking_blocks": ("thinking",)}
 """Fields that say a message's reasoning once more, for providers that want it back, each with where its words stand."""
 _MESSAGE = Fields(
     "message",
     {
-        "role": word,
         "content": _content,
-        "refusal": text,
-        "reasoning_content": text,
-        "reasoning": text,
         "tool_calls": listed(_CALL, "tool_calls"),
         "function_call": _FUNCTION,
         "annotations": _ANNOTATIONS,
-        "audio": nothing,
         "reasoning_details": listed(tagged(_DETAILS), "reasoning_details"),
         "thinking_blocks": listed(tagged(_BLOCKS), "thinking_blocks"),
     },
+    word="role",
+    text="refusal reasoning_content reasoning",
+    nothing="audio",
 )
 
 
 _LOGPROBS = Fields("logprobs", {"content": TOKENS, "refusal": TOKENS})
 _CHOICE = Fields(
     "choice",
-    {
-        "index": number,
-        "message": _MESSAGE,
-        "finish_reason": word,
-        "logprobs": _LOGPROBS,
-        "content_filter_results": figures,
-        "content_filter_result": figures,
-        "content_filter_offsets": figures,
-        "native_finish_reason": word,
-        "stop_reason": either(figures, quoted),
-        "matched_stop": either(figures, quoted),
-        "token_ids": figures,
-        "prompt_token_ids": figures,
-    },
+    {"message": _MESSAGE, "logprobs": _LOGPROBS, "stop_reason": either("figures", "quoted"), "matched_stop": either("figures", "quoted")},
+    number="index",
+    word="finish_reason native_finish_reason",
+    figures="content_filter_results content_filter_result content_filter_offsets token_ids prompt_token_ids",
 )
 ERROR = Fields(
-    "error",
-    {"message": text, "type": word, "param": word, "code": either(word, number), "status": either(word, number), "innererror": figures},
+    "error", {"code": either("word", "number"), "status": either("word", "number")}, text="message", word="type param", figures="innererror"
 )
 """The API's own error."""
-_HEAD: Mapping[str, Shape] = {
-    "id": label,
-    "created": number,
-    "model": label,
-    "usage": figures,
-    "system_fingerprint": word,
-    "service_tier": word,
-    "moderation": figures,
-    "prompt_filter_results": figures,
-    "provider": word,
-    "timings": figures,
-    "x_groq": figures,
-    "citations": listed(url, "citations"),
-    "error": ERROR,
-    "obfuscation": padding,
-    "kv_transfer_params": padding,
-}
+_HEAD: Mapping[str, Shape] = table(
+    {"citations": listed("url", "citations"), "error": ERROR},
+    label="id model",
+    number="created",
+    figures="usage moderation prompt_filter_results timings x_groq",
+    word="system_fingerprint service_tier provider",
+    padding="obfuscation kv_transfer_params",
+)
 _BODY = Fields("completion", {**_HEAD, "object": constant("chat.completion"), "choices": listed(_CHOICE, "choices")})
 _CHUNK = Fields(
     "chunk",
-    {**_HEAD, "object": constant("chat.completion.chunk"), "choices": listed(_CHOICE.but(message=nothing, delta=_MESSAGE), "choices")},
+    {**_HEAD, "object": constant("chat.completion.chunk"), "choices": listed(_CHOICE.but(message="nothing", delta=_MESSAGE), "choices")},
 )
 _SAYS = ("choices", "usage", "error", "prompt_filter_results", "timings", "moderation")
 """What a chunk may come for."""
@@ -325,10 +279,6 @@ class ChatShapes:
         elif choice.get("delta") is None:
             choice["delta"] = {}
         return True
-
-    def end(self) -> list[dict[str, Any]]:
-        """Nothing is owed."""
-        return []
 
     def error(self, fields: Any) -> Any:
         """An error of the API."""

@@ -13,59 +13,27 @@ import orjson
 from msgspec.structs import replace
 
 from proxy.errors import ProxyError
-from proxy.exchange import Answer, Choice, ToolCall, Usage
+from proxy.exchange import Answer, Usage
 from proxy.wire import sse
+from proxy.wire.answers import added_up, end_of
 from proxy.wire.chat.arguments import rewritten
-from proxy.wire.chat.message import Calls, call_entries, token_logprobs
-from proxy.wire.chat.unread import delta_text, unread
-from proxy.wire.dialect import StreamPiece
-from proxy.wire.ends import end_of
+from proxy.wire.chat.message import ChoiceParts, choices_of, delta_of, delta_text, index_of, unread
+from proxy.wire.dialect import AnswerStream, Changes, StreamPiece
 from proxy.wire.upstream_errors import error_event
-from proxy.wire.usage import added_up
 
 
-class _ChoiceState:
-    """One choice, growing."""
-
-    __slots__ = ("calls", "finish_reason", "inputs", "logprobs", "reasoning", "refusal", "text")
-
-    def __init__(self) -> None:
-        self.text: list[str] = []
-        self.refusal: list[str] = []
-        self.reasoning: list[str] = []
-        self.logprobs: list[tuple[str, float]] = []
-        self.calls = Calls()
-        self.inputs: dict[int, list[str]] = {}
-        """What custom calls take, by the identities of those `calls`."""
-        self.finish_reason: str | None = None
-
-
-class ChatStream:
-    """Implements `proxy.wire.dialect.AnswerStream`. With `separate`, an event with several choices becomes a piece for each."""
+class ChatStream(AnswerStream):
+    """With `separate`, an event with several choices becomes a piece for each."""
 
     def __init__(self, *, separate: bool = False) -> None:
-        self._splitter = sse.EventSplitter()
+        super().__init__()
         self._separate = separate
-        self._choices: dict[int, _ChoiceState] = {}
+        self._choices: dict[int, ChoiceParts] = {}
         self._head: dict[str, Any] = {}
         """id, created, model, … of the first chunk: what events of our own carry."""
         self._usage: Usage | None = None
-        self.usage: dict[str, Any] | None = None
-        self.done = False
-        self.error: Mapping[str, object] | None = None
         self._strange = 0
         """Events that are no chunks."""
-        self._unread = ""
-        """The first field with text that is not read."""
-
-    def feed(self, chunk: bytes) -> list[StreamPiece]:
-        """The pieces that `chunk` completes."""
-        return [piece for event in self._splitter.feed(chunk) for piece in self._pieces(event)]
-
-    def finish(self) -> list[StreamPiece]:
-        """What was left without a blank line, made whole."""
-        event = self._splitter.finish()
-        return [] if event is None else self._pieces(event)
 
     @property
     def complete(self) -> bool:
@@ -75,16 +43,16 @@ class ChatStream:
     @property
     def answer(self) -> Answer:
         """Everything so far, put together."""
-        choices = tuple(_choice(index, state) for index, state in sorted(self._choices.items()))
+        choices = tuple(parts.choice(index) for index, parts in sorted(self._choices.items()))
         model = self._head.get("model")
-        logprobs = {index: tuple(state.logprobs) for index, state in self._choices.items() if state.logprobs}
+        logprobs = {index: tuple(parts.logprobs) for index, parts in self._choices.items() if parts.logprobs}
         return Answer(choices, model if isinstance(model, str) else "", self._usage, logprobs)
 
     def _pieces(self, event: sse.Event) -> list[StreamPiece]:
         if event.data is None:
             return [StreamPiece(event.raw)]
         if self.done and not event.done:  # most clients have stopped reading, and nobody is to read what was not judged
-            self._unread = self._unread or "what follows the end mark"
+            self._miss("what follows the end mark")
         if event.done or self.done:
             self.done = True
             return [StreamPiece(event.raw, done=True)]
@@ -104,7 +72,7 @@ class ChatStream:
         """What of it was no chunk, or has text where none is read; "" for nothing."""
         if self._strange:
             return f"{self._strange} events are not chat completion chunks"
-        return f"text in {self._unread} is not read" if self._unread else ""
+        return f"text in {self._problem} is not read" if self._problem else ""
 
     def _chunk(self, raw: bytes, chunk: dict[str, Any]) -> list[StreamPiece]:
         if isinstance(chunk.get("error"), dict):
@@ -114,11 +82,11 @@ class ChatStream:
         if isinstance(chunk.get("usage"), dict):
             self.usage, self._usage = chunk["usage"], usage(chunk["usage"])
         given = chunk.get("choices")
-        choices = [c for c in given if isinstance(c, dict)] if isinstance(given, list) else []
+        choices = choices_of(chunk)
         if given and not choices:
             self._strange += 1
         elif given:
-            self._unread = self._unread or next((name for c in given if (name := unread(c, streamed=True))), "")
+            self._miss(next((name for c in given if (name := unread(c, streamed=True))), ""))
         if not choices:
             return [StreamPiece(raw, payload=chunk)]
         if len(choices) == 1 and not (self._separate and len(_parts(choices[0])) > 1):
@@ -141,22 +109,15 @@ class ChatStream:
         return [self._piece(sse.encode(orjson.dumps(alone)), alone, part) for alone, part in found]
 
     def _piece(self, raw: bytes, chunk: dict[str, Any], choice: dict[str, Any]) -> StreamPiece:
-        index = choice.get("index")
-        index = index if isinstance(index, int) else 0
-        state = self._choices.get(index)
-        if state is None:
-            state = self._choices[index] = _ChoiceState()
-        text = _absorb(state, choice.get("delta"))
-        if choice.get("logprobs"):
-            state.logprobs += token_logprobs(choice["logprobs"])
-        finish = end_of(choice.get("finish_reason"))
-        if finish is not None:
-            state.finish_reason = finish
-        delta = choice.get("delta")
-        refusal = isinstance(delta, dict) and bool(delta.get("refusal"))
-        called = isinstance(delta, dict) and bool(delta.get("tool_calls") or delta.get("function_call"))
+        index = index_of(choice)
+        parts = self._choices.get(index)
+        if parts is None:
+            parts = self._choices[index] = ChoiceParts()
+        text, finishes = parts.absorb(choice), end_of(choice.get("finish_reason")) is not None
+        delta = delta_of(choice)
+        refusal, called = bool(delta.get("refusal")), bool(delta.get("tool_calls") or delta.get("function_call"))
         whole = not choice.get("logprobs")
-        return StreamPiece(raw, index, text, finish is not None, divisible=whole, refusal=refusal, called=called, payload=chunk)
+        return StreamPiece(raw, index, text, finishes, divisible=whole, refusal=refusal, called=called, payload=chunk)
 
     def with_text(self, piece: StreamPiece, text: str) -> bytes:
         """`piece` as an event that says `text` instead."""
@@ -172,12 +133,12 @@ class ChatStream:
         """Its own bytes: no later chunk repeats it."""
         return piece.raw
 
-    def with_texts(self, pieces: Sequence[StreamPiece], before: Answer, after: Answer) -> list[StreamPiece]:
+    def changed(self, pieces: Sequence[StreamPiece], changes: Changes) -> list[StreamPiece]:
         """The first piece with text of a changed choice, or its end, says all of it."""
-        texts, refusals = after.changed_texts(before), after.changed_refusals(before)
+        texts, refusals = changes.texts, dict(changes.refusals)
         out: list[StreamPiece] = []
         said: set[int] = set()
-        for piece in pieces:
+        for piece in rewritten(pieces, changes.arguments) if changes.arguments else pieces:
             if piece.refusal and piece.choice in refusals:
                 out.append(replace(piece, raw=self.with_refusal(piece, refusals[piece.choice])))
                 refusals[piece.choice] = ""
@@ -197,10 +158,6 @@ class ChatStream:
         if "logprobs" in choice:
             choice["logprobs"] = None
         return sse.encode(orjson.dumps({**chunk, "choices": [choice]}))
-
-    def with_arguments(self, pieces: Sequence[StreamPiece], changed: Mapping[int, Mapping[int, str]]) -> list[StreamPiece]:
-        """`pieces` with these arguments, by choice and call, in place of the model's."""
-        return rewritten(pieces, changed)
 
     def with_usage(self, piece: StreamPiece, others: Sequence[Mapping[str, object]]) -> StreamPiece:
         """`piece` with the usage of the exchange's other answers added to its own, if it has one."""
@@ -230,8 +187,7 @@ class ChatStream:
 
 def _parts(choice: dict[str, Any]) -> list[dict[str, Any]]:
     """A choice of a chunk as parts that do one thing each: other deltas (role, tool calls, reasoning), text, end."""
-    delta = choice.get("delta")
-    delta = delta if isinstance(delta, dict) else {}
+    delta = delta_of(choice)
     text = delta_text(delta.get("content"))
     has_text = bool(text)
     others = {key: value for key, value in delta.items() if key != "content"}
@@ -247,35 +203,6 @@ def _parts(choice: dict[str, Any]) -> list[dict[str, Any]]:
     if ends:
         parts.append({**bare, "delta": {}, "finish_reason": choice["finish_reason"]})
     return parts
-
-
-def _absorb(state: _ChoiceState, delta: object) -> str:
-    """Add a delta to its choice; returns the answer text in it."""
-    if not isinstance(delta, dict):
-        return ""
-    text = delta_text(delta.get("content"))
-    if text:
-        state.text.append(text)
-    for into, names in ((state.refusal, ("refusal",)), (state.reasoning, ("reasoning_content", "reasoning"))):
-        for name in names:
-            value = delta.get(name)
-            if isinstance(value, str) and value:
-                into.append(value)
-                break
-    if delta.get("tool_calls") or delta.get("function_call"):
-        for (entry, _), call in zip(call_entries(delta), state.calls.absorb(delta), strict=True):
-            if isinstance(custom := entry.get("custom"), dict):
-                given = custom.get("input")
-                state.inputs.setdefault(id(call), []).append(given if isinstance(given, str) else "")
-    return text
-
-
-def _choice(index: int, state: _ChoiceState) -> Choice:
-    ranked = enumerate(sorted(state.calls.parts, key=lambda part: part.index))
-    calls = tuple(ToolCall(c.id, c.name, "".join(c.arguments), i) for i, c in ranked if id(c) not in state.inputs or c.arguments)
-    text, refusal, reasoning = ("".join(parts) for parts in (state.text, state.refusal, state.reasoning))
-    inputs = tuple(said for parts in state.inputs.values() if (said := "".join(parts)))
-    return Choice(index, text, refusal, reasoning, calls, state.finish_reason, inputs)
 
 
 def usage(value: object) -> Usage | None:

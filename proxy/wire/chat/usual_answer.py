@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from proxy.exchange import Answer, Choice, Usage
+from proxy.wire.answers import end_of
 
 _Number = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)] | float
 """Only whole ones, written so, count."""
@@ -69,16 +70,9 @@ def usual_answer(body: bytes) -> Answer | None:
         said, index = one.message, one.index
         if said.tool_calls:
             return None
-        choices.append(
-            Choice(
-                i if index is None or index.__class__ is float else int(index),
-                said.content or "",
-                said.refusal or "",
-                said.reasoning_content or said.reasoning or "",
-                (),
-                one.finish_reason,
-            )
-        )
+        number = i if index is None or index.__class__ is float else int(index)
+        reasoning = said.reasoning_content or said.reasoning or ""
+        choices.append(Choice(number, said.content or "", said.refusal or "", reasoning, (), end_of(one.finish_reason)))
     return Answer(tuple(choices), found.model, None if found.usage is None else _usage(found.usage))
 
 

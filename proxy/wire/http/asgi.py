@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 from proxy.errors import InvalidRequest, Overloaded, ProxyError, RequestTooLarge
 from proxy.ledger import Holding
+from proxy.wire import sse
 from proxy.wire.http.whole import Whole
 
 Scope = dict[str, Any]
@@ -130,22 +132,6 @@ class Departures:
 class Responder:
     """Sends one response and knows how far it got; while it lasts, `watch` listens for the client's leaving."""
 
-    __slots__ = (
-        "_departures",
-        "_receive",
-        "_send",
-        "_task",
-        "_watcher",
-        "_whole",
-        "between_events",
-        "client_gone",
-        "early",
-        "ended",
-        "last_sent",
-        "started",
-        "status",
-    )
-
     def __init__(self, receive: Receive, send: Send, departures: Departures | None = None, at_once: Whole | None = None) -> None:
         """`departures` are shared by all of a server; `at_once` is what the server offers for a response that is whole."""
         self._receive, self._send, self._whole = receive, send, at_once
@@ -222,3 +208,40 @@ class Responder:
         """The error, `body` being its envelope in the client's API."""
         extra = [(k.encode("ascii"), v.encode("ascii")) for k, v in error.headers]
         await self.whole(error.status, [(b"content-type", b"application/json"), *extra, *headers], body)
+
+
+_HEADERS = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache")]
+
+
+class KeepAlive:
+    """Of one response; it costs a timer until a pause is over."""
+
+    def __init__(self, responder: Responder, pause_s: float, headers: Callable[[], RawHeaders]) -> None:
+        """`headers` are the proxy's own, where the response has to begin before the upstream's."""
+        self._responder, self._pause_s, self._headers = responder, pause_s, headers
+        self._loop = asyncio.get_running_loop()
+        self._beat: asyncio.Task[None] | None = None
+        self._since = self._loop.time()
+        self._timer = self._loop.call_later(pause_s, self._look)
+
+    def close(self) -> None:
+        """No further signs."""
+        self._timer.cancel()
+        if self._beat is not None:
+            self._beat.cancel()
+
+    def _look(self) -> None:
+        responder = self._responder
+        if responder.ended:
+            return
+        left = max(self._since, responder.last_sent) + self._pause_s - self._loop.time()
+        if left <= 0 and responder.between_events and (self._beat is None or self._beat.done()):
+            self._beat = self._loop.create_task(self._send())
+        self._timer = self._loop.call_later(left if left > 0 else self._pause_s, self._look)
+
+    async def _send(self) -> None:
+        with suppress(OSError, RuntimeError):  # the response has just ended, or its client has gone: whoever answers learns it, too
+            if not self._responder.started:
+                self._responder.early = True
+                await self._responder.start(200, [*_HEADERS, *self._headers()])
+            await self._responder.write(sse.KEEP_ALIVE)

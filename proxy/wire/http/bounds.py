@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Protocol
 
 import orjson
 from uvicorn._types import ASGI3Application
@@ -19,10 +19,8 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from proxy.ledger import NOBODY, Ledger
+from proxy.ledger import NOBODY, Ledger, Party, Share
 from proxy.wire.http import whole
-from proxy.wire.http.connections import Connections
-from proxy.wire.http.old_clients import until_closed
 
 log = logging.getLogger("groundwire.http")
 
@@ -249,3 +247,99 @@ def _accounts(state: dict[str, Any]) -> tuple[Ledger, Connections]:
 def _ends_within(data: bytes, room: int) -> bool:
     """Whether headers are seen to end in the first `room` bytes; blank lines in front of a request are no end."""
     return data[0] not in b"\r\n" and data.find(b"\r\n\r\n", 0, room) >= 0
+
+
+RESERVED = 64
+"""Further connections, for questions after the server's health alone."""
+
+
+class Closable(Protocol):
+    """A connection."""
+
+    party: Party
+
+    def give_way(self) -> None:
+        """Close it: it has no request."""
+
+
+class Connections:
+    """Of one process."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger, self._share, self._reserve = ledger, ledger.connections, Share(RESERVED)
+        self._idle: dict[Party, dict[Closable, None]] = {}
+        """By who has them, those without a request; the longest idle first."""
+        self._held: dict[Closable, Share] = {}
+
+    def open(self, connection: Closable) -> bool:
+        """A client has connected; False where it has to go at once."""
+        return self._admit(connection) or self._take(connection, self._reserve)
+
+    def _admit(self, connection: Closable) -> bool:
+        """Give it a place among those that may ask for more than the server's health."""
+        held = self._held.get(connection)
+        if not self._share.may_take(connection.party):
+            self._make_room(connection)
+        if not self._take(connection, self._share):
+            return False
+        if held is not None:
+            held.release(connection.party)
+        return True
+
+    def ask(self, connection: Closable, *, health: bool) -> bool:
+        """It has a request, for the server's `health` or for more; False where it may not ask for that."""
+        idle = self._idle.get(connection.party)
+        if idle is not None:
+            idle.pop(connection, None)
+            if not idle:
+                del self._idle[connection.party]
+        return health or self._held.get(connection) is self._share or self._admit(connection)
+
+    def close(self, connection: Closable) -> None:
+        """It is over; once more does nothing."""
+        self.ask(connection, health=True)
+        if (held := self._held.pop(connection, None)) is not None:
+            held.release(connection.party)
+
+    def idle(self, connection: Closable) -> None:
+        """It waits for a request."""
+        if connection in self._held:
+            self._idle.setdefault(connection.party, {})[connection] = None
+
+    def refused(self, connection: Closable) -> None:
+        """Nothing could make room for it."""
+        self._ledger.refused("connection_refused", connection.party, "too many connections")
+
+    def _take(self, connection: Closable, share: Share) -> bool:
+        taken = share.take(connection.party)
+        if taken:
+            self._held[connection] = share
+        return taken
+
+    def _make_room(self, connection: Closable) -> None:
+        """Close the longest idle of its own address, or where that has none, and all places are taken, of the one with most."""
+        idle = self._idle.get(connection.party)
+        if idle is None and not self._share.free and self._idle:
+            idle = max(self._idle.values(), key=len)
+        oldest = next((one for one in idle or () if one is not connection and self._held.get(one) is self._share), None)
+        if oldest is not None:
+            self._ledger.refused("connection_closed", oldest.party, "many connections: the longest idle make room for new ones")
+            self.close(oldest)
+            oldest.give_way()
+
+
+class _AnyLength(int):
+    """What is left of a body whose length is not known: nothing is more than it, and it may end at any time."""
+
+    def __lt__(self, other: object) -> bool:
+        return False
+
+    def __sub__(self, other: int) -> _AnyLength:
+        return self
+
+
+def until_closed(cycle: RequestResponseCycle) -> None:
+    """Let the response be without chunks, and end with the connection."""
+    cycle.chunked_encoding = False
+    cycle.expected_content_length = _AnyLength()
+    cycle.keep_alive = False

@@ -2,27 +2,28 @@
 
 The texts of an answer are one text to the stages: blocks that follow each other (the API cuts a text where a citation ends) as they are,
 those that thinking or a tool's call stands between with a blank line. A changed text goes back into the blocks that it stood in
-(`proxy.wire.spreading`); a block of which nothing is left goes, since the API refuses empty ones in the next request.
+(`proxy.wire.answers`); a block of which nothing is left goes, since the API refuses empty ones in the next request.
 
 Reference: https://docs.anthropic.com/en/api/messages
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 import orjson
+from msgspec.structs import replace
 
-from proxy.exchange import Answer, Choice, Exchange, ToolCall, Usage
-from proxy.wire.messages.blocks import THINKING, input_of
-from proxy.wire.shapes import strings
-from proxy.wire.spreading import spread
-from proxy.wire.usage import added_up
+from proxy.exchange import Answer, Choice, Exchange, Usage
+from proxy.wire.answers import spread
+from proxy.wire.bodies import as_raw
+from proxy.wire.chat.forms import fits
+from proxy.wire.dialect import StreamPiece
+from proxy.wire.messages import events
+from proxy.wire.messages.requests import THINKING, input_of
 
-_RAW_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_RAW_ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
 FINISHES: Mapping[str, str] = {
     "end_turn": "stop",
     "stop_sequence": "stop",
@@ -39,25 +40,6 @@ PROVIDERS_CALLS = ("server_tool_use", "mcp_tool_use")
 _SILENT = (*THINKING, "tool_use", "compaction", "container_upload", "fallback")
 _SILENT_ENDS = ("_tool_use", "_tool_result")
 _SPOKEN = ("text", "content", "refusal", "transcript")
-
-
-def parse(body: bytes) -> Answer:
-    """Raises `ValueError` when the body is no message."""
-    fields = orjson.loads(body)
-    if not isinstance(fields, dict) or not isinstance(fields.get("content"), list):
-        raise ValueError("not a message")
-    blocks = [block if isinstance(block, dict) else {} for block in fields["content"]]
-    model, reason = fields.get("model"), fields.get("stop_reason")
-    choice = Choice(
-        0,
-        text="".join(texts_of(blocks).values()),
-        reasoning="".join(str(block.get("thinking") or "") for block in blocks if block.get("type") in THINKING),
-        tool_calls=tuple(_calls(blocks)),
-        finish_reason=FINISHES.get(reason, reason) if isinstance(reason, str) else None,
-        inputs=tuple(text for block in blocks if block.get("type") in PROVIDERS_CALLS for text in strings(block.get("input")) if text),
-    )
-    missed = next((name for block in blocks if (name := unread(block))), "")
-    return Answer((choice,), model if isinstance(model, str) else "", usage_of(fields.get("usage")), unread=missed)
 
 
 def texts_of(blocks: Sequence[Mapping[str, Any]]) -> dict[int, str]:
@@ -93,25 +75,7 @@ def usage_of(value: object) -> Usage | None:
     return Usage(new + written + cached, said, cached)
 
 
-def render(
-    body: bytes, before: Answer, after: Answer, verdict: Mapping[str, object] | None, others: Sequence[Mapping[str, object]]
-) -> bytes:
-    """The upstream's own body where nothing changed; else the changed blocks, the usage with that of the `others`, and the verdict."""
-    raw = dict(_RAW_FIELDS.decode(body))
-    own = orjson.loads(bytes(raw.get("usage", b"null"))) if others else None
-    texts, arguments = after.changed_texts(before), after.changed_arguments(before)
-    if not texts and not arguments and verdict is None and not isinstance(own, dict):
-        return body
-    if texts or arguments:
-        raw["content"] = _raw(_blocks(_RAW_ITEMS.decode(raw["content"]), texts.get(0), arguments.get(0, {})))
-    if isinstance(own, dict):
-        raw["usage"] = _raw(added_up([*others, own]))
-    if verdict is not None:
-        raw["groundwire"] = _raw(verdict)
-    return msgspec.json.encode(raw)
-
-
-def _blocks(sent: Sequence[msgspec.Raw], text: str | None, arguments: Mapping[int, str]) -> list[msgspec.Raw]:
+def changed_blocks(sent: Sequence[msgspec.Raw], text: str | None, arguments: Mapping[int, str]) -> list[msgspec.Raw]:
     """The blocks with another text and other arguments of calls."""
     blocks = [orjson.loads(bytes(block)) for block in sent]
     known = [block if isinstance(block, dict) else {} for block in blocks]
@@ -124,11 +88,11 @@ def _blocks(sent: Sequence[msgspec.Raw], text: str | None, arguments: Mapping[in
         if i in said and said[i] != texts[i]:
             own = without_gap(said[i], texts[i])
             if own.strip():
-                found.append(_raw(saying(blocks[i], own)))
+                found.append(as_raw(saying(blocks[i], own)))
         else:
-            found.append(_raw({**blocks[i], "input": input_of(changed[i])}) if i in changed else piece)
+            found.append(as_raw({**blocks[i], "input": input_of(changed[i])}) if i in changed else piece)
     if text and not texts:
-        found.insert(calls[0] if calls else len(found), _raw({"type": "text", "text": text}))
+        found.insert(calls[0] if calls else len(found), as_raw({"type": "text", "text": text}))
     return found
 
 
@@ -145,17 +109,6 @@ def saying(block: Mapping[str, Any], text: str) -> dict[str, Any]:
     return made
 
 
-def _calls(blocks: Sequence[Mapping[str, Any]]) -> Iterator[ToolCall]:
-    uses = [block for block in blocks if block.get("type") == "tool_use"]
-    for index, block in enumerate(uses):
-        arguments = orjson.dumps(block.get("input") if block.get("input") is not None else {}).decode()
-        yield ToolCall(str(block.get("id") or ""), str(block.get("name") or ""), arguments, index)
-
-
-def _raw(value: object) -> msgspec.Raw:
-    return msgspec.Raw(msgspec.json.encode(value))
-
-
 # ---- an answer of the proxy's own ----
 
 
@@ -164,8 +117,7 @@ def own_answer(exchange: Exchange) -> Answer:
     made = exchange.answer or Answer(())
     choice = made.choices[0] if made.choices else Choice(0)
     text = choice.text or choice.refusal
-    fits = exchange.original.wants.form == "text" or (exchange.original.wants.form == "json" and _is_json_object(text))
-    given = Choice(0, text=text, finish_reason="stop" if fits else "content_filter")
+    given = Choice(0, text=text, finish_reason="stop" if fits(text, exchange.original.wants) else "content_filter")
     return Answer((given,), made.model or exchange.original.model, made.usage or Usage(0, 0))
 
 
@@ -184,8 +136,88 @@ def own_message(exchange: Exchange, answer: Answer) -> dict[str, Any]:
     }
 
 
-def _is_json_object(text: str) -> bool:
-    try:
-        return isinstance(orjson.loads(text), dict)
-    except orjson.JSONDecodeError:
-        return False
+def with_texts(pieces: Sequence[StreamPiece], text: str) -> list[StreamPiece]:
+    """`pieces` whose text blocks together say `text`: of a changed block, one delta says all of it."""
+    before: dict[int, str] = {}
+    for piece in pieces:
+        if (index := _text_block(piece)) is not None:
+            before[index] = before.get(index, "") + piece.text
+    if not before:
+        return _with_block(pieces, text)
+    said = dict(zip(before, spread(list(before.values()), text), strict=True))
+    left = {index: without_gap(new, before[index]) for index, new in said.items() if new != before[index]}
+    out: list[StreamPiece] = []
+    for piece in pieces:
+        index, payload = _text_block(piece), _fields(piece)
+        if index is None or index not in left:
+            out.append(piece)
+        elif payload["type"] == "content_block_start":
+            out.append(_made(piece, {**payload, "content_block": {**payload["content_block"], "text": ""}}))
+            if left[index].strip():
+                out.append(_says(index, left[index]))
+    return out
+
+
+def with_arguments(pieces: Sequence[StreamPiece], changed: Mapping[int, str]) -> list[StreamPiece]:
+    """`pieces` whose calls have these arguments, by the call's index: the first delta has all of them, later ones none."""
+    calls: list[int] = []
+    left: dict[int, str] = {}
+    out: list[StreamPiece] = []
+    for piece in pieces:
+        payload = _fields(piece)
+        kind, index = payload.get("type"), payload.get("index")
+        block, delta = payload.get("content_block"), payload.get("delta")
+        out.append(piece)
+        if kind == "content_block_start" and isinstance(block, dict) and block.get("type") == "tool_use" and isinstance(index, int):
+            if len(calls) in changed:
+                left[index] = changed[len(calls)]
+                out[-1] = _made(piece, {**payload, "content_block": {**block, "input": {}}})
+            calls.append(index)
+        elif kind == "content_block_delta" and index in left and isinstance(delta, dict) and delta.get("type") == "input_json_delta":
+            if delta.get("partial_json"):
+                out[-1] = _made(piece, {**payload, "delta": {**delta, "partial_json": left[index]}})
+                left[index] = ""
+        elif kind == "content_block_stop" and isinstance(index, int) and left.get(index, ""):
+            said = {"type": "input_json_delta", "partial_json": left.pop(index)}
+            out.insert(-1, _made(piece, {"type": "content_block_delta", "index": index, "delta": said}))
+    return out
+
+
+def _with_block(pieces: Sequence[StreamPiece], text: str) -> list[StreamPiece]:
+    """`pieces` with a text block of their own behind all others, where they have none."""
+    if not text.strip():
+        return list(pieces)
+    taken = [index for piece in pieces if isinstance(index := _fields(piece).get("index"), int)]
+    index = 1 + max(taken, default=-1)
+    at = next((i for i, piece in enumerate(pieces) if piece.finish), len(pieces))
+    opening, closing = (
+        StreamPiece(events.encode(event), 0, payload=event)
+        for event in (events.started(index, {"type": "text", "text": ""}), events.stopped(index))
+    )
+    return [*pieces[:at], opening, _says(index, text), closing, *pieces[at:]]
+
+
+def _says(index: int, text: str) -> StreamPiece:
+    delta = events.text_delta(index, text)
+    return StreamPiece(events.encode(delta), 0, text, payload=delta)
+
+
+def _fields(piece: StreamPiece) -> dict[str, Any]:
+    return dict(piece.payload or {})
+
+
+def _text_block(piece: StreamPiece) -> int | None:
+    """The block whose text `piece` opens, or says some of."""
+    payload = _fields(piece)
+    kind = payload.get("type")
+    if kind == "content_block_start":
+        block = payload.get("content_block")
+        says = isinstance(block, dict) and block.get("type") == "text"
+    else:
+        says = kind == "content_block_delta" and bool(piece.text)
+    index = payload.get("index")
+    return index if says and isinstance(index, int) else None
+
+
+def _made(piece: StreamPiece, payload: Mapping[str, Any]) -> StreamPiece:
+    return replace(piece, raw=events.encode(payload), payload=payload)

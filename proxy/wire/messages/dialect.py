@@ -6,36 +6,40 @@ to judge, so that fields, blocks and events newer than this folder pass.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
+from typing import Any
 
+import msgspec
 import orjson
 
 from proxy.errors import ProxyError
 from proxy.exchange import Answer, Exchange, Request
-from proxy.wire.bodies import withhold
+from proxy.wire.bodies import as_raw, raw_items, withhold
+from proxy.wire.dialect import Changes, Dialect
 from proxy.wire.messages import answers, events, prompts
-from proxy.wire.messages.errors import code_of, envelope
+from proxy.wire.messages.events import payloads_of
 from proxy.wire.messages.own_calls import MessagesCallFilter
 from proxy.wire.messages.requests import read_request
 from proxy.wire.messages.shapes import MessagesShapes, asked_of
 from proxy.wire.messages.stream import MessagesStream
+from proxy.wire.upstream_errors import messages_code, messages_envelope
 
 
-class MessagesDialect:
+class MessagesDialect(Dialect):
     """Anthropic's Messages."""
 
     path = "/messages"
     conversation_field = "messages"
     key_headers: tuple[str, ...] = ("x-api-key", "authorization")
-    told_by = "anthropic-version"
+    told_by: str = "anthropic-version"
 
     def error(self, error: ProxyError) -> bytes:
         """Anthropic's envelope."""
-        return orjson.dumps(envelope(error))
+        return orjson.dumps(messages_envelope(error))
 
     def error_code(self, body: bytes) -> str:
         """``error.type``, or what its message says of the prompt's length."""
-        return code_of(body)
+        return messages_code(body)
 
     def parse_request(self, body: bytes) -> Request:
         """Raises `InvalidRequest`: not JSON, not an object, or a field of the wrong type."""
@@ -47,30 +51,28 @@ class MessagesDialect:
 
     def parse_answer(self, body: bytes) -> Answer:
         """Raises `ValueError` when the body is no message."""
-        return answers.parse(body)
-
-    def usage_of(self, body: bytes) -> Mapping[str, object] | None:
-        """The field ``usage``, if it is an object."""
         fields = orjson.loads(body)
-        return fields["usage"] if isinstance(fields.get("usage"), dict) else None
+        if not isinstance(fields, dict) or not isinstance(fields.get("content"), list):
+            raise ValueError("not a message")
+        return MessagesStream.whole(fields)
 
-    def render_answer(
-        self, body: bytes, before: Answer, after: Answer, verdict: Mapping[str, object] | None, others: Sequence[Mapping[str, object]] = ()
-    ) -> bytes:
-        """The upstream's own body where nothing changed."""
-        return answers.render(body, before, after, verdict, others)
+    def _change(self, raw: dict[str, msgspec.Raw], changes: Changes) -> None:
+        blocks = answers.changed_blocks(raw_items(raw["content"]), changes.texts.get(0), changes.arguments.get(0, {}))
+        raw["content"] = as_raw(blocks)
 
     def own_answer(self, exchange: Exchange) -> Answer:
         """A stage's answer as one message."""
         return answers.own_answer(exchange)
 
-    def render_own(self, exchange: Exchange, verdict: Mapping[str, object] | None) -> tuple[str, bytes]:
-        """Content type and bytes of a stage's answer."""
-        message = answers.own_message(exchange, exchange.answer or answers.own_answer(exchange))
-        if exchange.original.stream:
-            sent = b"".join(events.encode(event) for event in events.whole(message))
-            return "text/event-stream; charset=utf-8", sent + events.stop(verdict)
-        return "application/json", orjson.dumps(message if verdict is None else {**message, "groundwire": verdict})
+    def own_body(self, exchange: Exchange, answer: Answer) -> dict[str, Any]:
+        """The message."""
+        return answers.own_message(exchange, answer)
+
+    def own_events(self, exchange: Exchange, answer: Answer, verdict: Mapping[str, object] | None) -> bytes:
+        """The message's events."""
+        message = answers.own_message(exchange, answer)
+        usage = {"output_tokens": message["usage"]["output_tokens"]}
+        return b"".join(events.encode(payload) for payload in payloads_of(message, usage)) + events.stop(verdict)
 
     def recogniser(self, exchange: Exchange, body: bytes) -> MessagesShapes:
         """What was asked for is in the `body` as it was sent."""
@@ -87,3 +89,26 @@ class MessagesDialect:
     def stream(self, *, separate: bool = False) -> MessagesStream:
         """A reader for one streamed answer, whose events do one thing each."""
         return MessagesStream()
+
+
+class MessagesCount:
+    """Implements `proxy.wire.dialect.TokenCount`."""
+
+    path = "/messages/count_tokens"
+
+    def parse(self, body: bytes) -> Request:
+        """The prompt that is to be counted; it has no ``max_tokens``. Raises `InvalidRequest`."""
+        return read_request(body)
+
+    def missing(self, status: int, body: bytes) -> bool:
+        """Whether an upstream's answer says that it has no such path; a model that it does not have it names in the API's envelope."""
+        if status not in (404, 405, 501):
+            return False
+        try:
+            return bool(orjson.loads(body)["type"] != "error")
+        except (ValueError, LookupError, TypeError):
+            return True
+
+    def render(self, tokens: int) -> bytes:
+        """The answer."""
+        return orjson.dumps({"input_tokens": tokens})

@@ -5,12 +5,13 @@ Reference: https://docs.anthropic.com/en/api/messages-streaming
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import orjson
 
 from proxy.wire import sse
+from proxy.wire.bodies import exact, object_in
 
 STOP = "message_stop"
 
@@ -22,11 +23,8 @@ def encode(payload: Mapping[str, Any]) -> bytes:
 
 def read(data: bytes) -> dict[str, Any] | None:
     """An event's data; None for what is no event of the API."""
-    try:
-        found = orjson.loads(data)
-    except orjson.JSONDecodeError:
-        return None
-    return found if isinstance(found, dict) and isinstance(found.get("type"), str) else None
+    found = object_in(data)
+    return found if found is not None and isinstance(found.get("type"), str) else None
 
 
 def started(index: int, block: Mapping[str, Any]) -> dict[str, Any]:
@@ -44,9 +42,9 @@ def stopped(index: int) -> dict[str, Any]:
     return {"type": "content_block_stop", "index": index}
 
 
-def ended(reason: str, usage: Mapping[str, Any]) -> dict[str, Any]:
-    """The message ends."""
-    return {"type": "message_delta", "delta": {"stop_reason": reason, "stop_sequence": None}, "usage": usage}
+def ended(reason: str, usage: Mapping[str, Any], sequence: str | None = None) -> dict[str, Any]:
+    """The message ends; `sequence` is the stop sequence that ended it."""
+    return {"type": "message_delta", "delta": {"stop_reason": reason, "stop_sequence": sequence}, "usage": usage}
 
 
 def stop(verdict: Mapping[str, object] | None) -> bytes:
@@ -56,15 +54,104 @@ def stop(verdict: Mapping[str, object] | None) -> bytes:
     return encode({"type": STOP} if verdict is None else {"type": STOP, "groundwire": verdict})
 
 
-def whole(message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """A message of text blocks as events, but for the last."""
-    usage = message["usage"]
-    yield {
-        "type": "message_start",
-        "message": {**message, "content": [], "stop_reason": None, "usage": {**usage, "output_tokens": 0}},
-    }
-    for index, block in enumerate(message["content"]):
-        yield started(index, {"type": "text", "text": ""})
-        yield text_delta(index, block["text"])
-        yield stopped(index)
-    yield ended(message["stop_reason"], {"output_tokens": usage["output_tokens"]})
+_TEXTS: Mapping[str, str] = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "signature"}
+_GROWING: Mapping[str, tuple[str, str]] = {
+    **{kind: (name, name) for kind, name in _TEXTS.items()},
+    "input_json_delta": ("partial_json", "input"),
+    "citations_delta": ("citation", "citations"),
+}
+"""By the type of a delta: its field, and that of the block which it goes on with."""
+
+
+def to_events(message: Mapping[str, Any], asked: bytes) -> bytes:
+    """The events of a message. Raises `ValueError` for what is none."""
+    return b"".join(encode(payload) for payload in payloads(message))
+
+
+def payloads(message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The same parsed. Raises `ValueError`."""
+    if not isinstance(message.get("content"), list):
+        raise ValueError("not a message")
+    yield from payloads_of(message, message["usage"] if isinstance(message.get("usage"), dict) else {})
+    yield {"type": STOP}
+
+
+def payloads_of(message: Mapping[str, Any], final_usage: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The events of a message but for the last, with the usage at its end."""
+    usage = message["usage"] if isinstance(message.get("usage"), dict) else {}
+    begun = {**message, "content": [], "stop_reason": None, "stop_sequence": None, "usage": {**usage, "output_tokens": 0}}
+    yield {"type": "message_start", "message": begun}
+    for index, block in enumerate(block for block in message["content"] if isinstance(block, dict)):
+        yield from _block(index, block)
+    yield ended(message.get("stop_reason") or "end_turn", final_usage, message.get("stop_sequence"))
+
+
+def _block(index: int, block: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    deltas: list[dict[str, Any]] = []
+    start = dict(block)
+    for kind, name in _TEXTS.items():
+        if isinstance(text := block.get(name), str):
+            start[name] = ""
+            deltas += [{"type": kind, name: text}] if text else []
+    if isinstance(block.get("input"), dict):
+        start["input"] = {}
+        deltas.append({"type": "input_json_delta", "partial_json": orjson.dumps(block["input"]).decode()})
+    if isinstance(cited := block.get("citations"), list) and block.get("type") == "text":
+        start["citations"] = []
+        deltas += [{"type": "citations_delta", "citation": one} for one in cited]
+    yield started(index, start)
+    for delta in deltas:
+        yield {"type": "content_block_delta", "index": index, "delta": delta}
+    yield stopped(index)
+
+
+def to_whole(payloads: Iterable[Mapping[str, Any]], *, marked: bool) -> dict[str, Any] | None:
+    """The message that a stream's events come to; None where it broke off, or is none."""
+    message: dict[str, Any] = {}
+    blocks = Blocks()
+    for payload in payloads:
+        kind, delta = payload.get("type"), payload.get("delta")
+        if kind == "message_start" and isinstance(payload.get("message"), dict):
+            message = dict(payload["message"])
+        elif kind == "message_delta" and isinstance(delta, dict):
+            used = payload.get("usage")
+            message |= {**delta, "usage": {**(message.get("usage") or {}), **(used if isinstance(used, dict) else {})}}
+        else:
+            blocks.absorb(payload)
+    if not message or not message.get("stop_reason"):
+        return None
+    content = [
+        {**block, "input": exact(block["input"])} if isinstance(block.get("input"), str) else block for block in blocks.whole().values()
+    ]
+    return {"type": "message", "role": "assistant", "stop_sequence": None, **message, "content": content}
+
+
+class Blocks:
+    """The blocks of a message, growing."""
+
+    def __init__(self) -> None:
+        self.begun: dict[Any, dict[str, Any]] = {}
+        """As they began, by index."""
+        self._said: dict[tuple[Any, str], list[Any]] = {}
+        """What came of a block's field behind that."""
+
+    def absorb(self, payload: Mapping[str, Any]) -> None:
+        """Add an event."""
+        index, block, delta = payload.get("index"), payload.get("content_block"), payload.get("delta")
+        if payload.get("type") == "content_block_start" and isinstance(block, dict):
+            self.begun[index] = block
+        elif payload.get("type") == "content_block_delta" and isinstance(delta, dict) and index in self.begun:
+            name, into = _GROWING.get(str(delta.get("type")), ("", ""))
+            if into and (delta.get(name) or name == "citation"):
+                self._said.setdefault((index, into), []).append(delta.get(name))
+
+    def whole(self) -> dict[Any, dict[str, Any]]:
+        """As they are now; what a call takes is text as far as it came in pieces."""
+        found = {index: dict(block) for index, block in self.begun.items()}
+        for (index, into), pieces in self._said.items():
+            begun = found[index].get(into)
+            if into == "citations":
+                found[index][into] = [*(begun or ()), *pieces]
+            else:
+                found[index][into] = "".join([begun if isinstance(begun, str) else "", *map(str, pieces)])
+        return found

@@ -15,19 +15,11 @@ import orjson
 
 from proxy.exchange import Message
 from proxy.language.text import text_of
-from proxy.wire.bodies import EXTENSION
-from proxy.wire.messages.blocks import THINKING, block_of, input_of
-from proxy.wire.messages.requests import SYSTEM, Place, Wire
+from proxy.wire.bodies import EXTENSION, as_raw, raw_fields, raw_items
+from proxy.wire.messages.requests import SYSTEM, THINKING, Place, Wire, block_of, input_of
 
-_RAW_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_RAW_ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
 _SYSTEM_ROLES = ("system", "developer")
 _CHAT_FIELDS = ("role", "content", "tool_calls", "tool_call_id", "name", "refusal", "function_call")
-
-
-def raw(value: object) -> msgspec.Raw:
-    """`value` as JSON; what is raw in it stays so."""
-    return msgspec.Raw(msgspec.json.encode(value))
 
 
 class Item:
@@ -48,14 +40,14 @@ class Item:
     def with_blocks(self) -> Item:
         """Itself, with its content as blocks."""
         if self.sent is not None:
-            fields = _RAW_FIELDS.decode(self.sent)
+            fields = raw_fields(self.sent)
             content = bytes(fields["content"])
             self.text = orjson.loads(content) if content.startswith(b'"') else None
-            self.blocks = [] if self.text is not None else _RAW_ITEMS.decode(content)
+            self.blocks = [] if self.text is not None else raw_items(content)
             self.about = {key: value for key, value in fields.items() if key not in ("role", "content", EXTENSION)}
             self.sent = None
         if self.text is not None:
-            self.blocks, self.text = ([raw({"type": "text", "text": self.text})] if self.text else []), None
+            self.blocks, self.text = ([as_raw({"type": "text", "text": self.text})] if self.text else []), None
         return self
 
     def encoded(self) -> msgspec.Raw:
@@ -63,9 +55,9 @@ class Item:
         if self.sent is not None and not self.added:
             return self.sent
         if self.text is not None and not self.added:
-            return raw({"role": self.role, "content": self.text, **self.about})
+            return as_raw({"role": self.role, "content": self.text, **self.about})
         self.with_blocks()
-        return raw({"role": self.role, "content": [*self.blocks, *self.added], **self.about})
+        return as_raw({"role": self.role, "content": [*self.blocks, *self.added], **self.about})
 
 
 class Conversation:
@@ -83,7 +75,7 @@ class Conversation:
 
     @cached_property
     def _raw_items(self) -> list[msgspec.Raw]:
-        return _RAW_ITEMS.decode(self._fields["messages"])
+        return raw_items(self._fields["messages"])
 
     def _build(self) -> None:
         begin = self._read_system()
@@ -124,9 +116,9 @@ class Conversation:
         item = Item("user" if role == "tool" else role, [], source=source, made=False)
         item.sent = self._raw_items[source]
         if source in self._wire.hinted:
-            fields = dict(_RAW_FIELDS.decode(item.sent))
+            fields = raw_fields(item.sent)
             del fields[EXTENSION]
-            item.sent = raw(fields)
+            item.sent = as_raw(fields)
         return item
 
     def _counterpart(self, message: Message, seen: int) -> Message | None:
@@ -170,12 +162,12 @@ class Conversation:
             if self._wire.cached_messages and content.startswith(before):
                 self.rules += _rest(content, before)
                 return self._fields["system"]
-            return raw(content) if content.strip() else None
+            return as_raw(content) if content.strip() else None
         blocks, added = self._blocks(content, slots)
         if not self._wire.cached_messages:
             blocks, added = [*blocks, *added], []
         self.rules += [orjson.loads(bytes(block))["text"] for block in added]
-        return raw(blocks) if blocks else None
+        return as_raw(blocks) if blocks else None
 
     # ---- items that are not what they were ----
 
@@ -196,14 +188,14 @@ class Conversation:
         elif isinstance(content, str) and not slots:
             goes_on = self._wire.cached_messages and isinstance(before, str) and before and content.startswith(before)
             item.text = before if goes_on and isinstance(before, str) else content
-            item.added = [raw({"type": "text", "text": text}) for text in _rest(content, item.text)]
+            item.added = [as_raw({"type": "text", "text": text}) for text in _rest(content, item.text)]
         elif content is not None:
             item.blocks, item.added = self._blocks(content, slots)
         return item
 
     def _about(self, source: int, message: Message) -> Mapping[str, Any]:
         """What an item has beside role and content, as far as `message`, which was made of it, still has that."""
-        fields = _RAW_FIELDS.decode(self._raw_items[source])
+        fields = raw_fields(self._raw_items[source])
         return {key: value for key, value in fields.items() if key not in ("role", "content", EXTENSION) and key in message}
 
     def _result(self, message: Message, old: Message | None, item: Item) -> Item:
@@ -217,13 +209,16 @@ class Conversation:
         if old is not None and item.source is not None and self._wire.cached_messages and self._wire.groups[item.source][-1] is old:
             added = _added(content, old.get("content"))
             if added:
-                item.blocks, item.added = [self._raw_block(self._wire.places[id(old)])], [raw({"type": "text", "text": t}) for t in added]
+                item.blocks, item.added = (
+                    [self._raw_block(self._wire.places[id(old)])],
+                    [as_raw({"type": "text", "text": t}) for t in added],
+                )
                 return item
         if slots or isinstance(content, list):
             blocks, behind = self._blocks(content, slots)
             content = [*blocks, *behind]
         rest = {key: value for key, value in {**sent, **message}.items() if key not in (*_CHAT_FIELDS, "type", "tool_use_id")}
-        item.blocks = [raw({"type": "tool_result", "tool_use_id": message.get("tool_call_id"), "content": content, **rest})]
+        item.blocks = [as_raw({"type": "tool_result", "tool_use_id": message.get("tool_call_id"), "content": content, **rest})]
         return item
 
     def _blocks(self, content: Any, slots: Sequence[Place]) -> tuple[list[msgspec.Raw], list[msgspec.Raw]]:
@@ -253,9 +248,9 @@ class Conversation:
             if id(part) in self._wire.places or said == block.get("text", ...):
                 return [self._raw_block(place)], []
             if isinstance(said, str) and said.startswith(block["text"]) and (block.get("cache_control") or self._wire.cached_messages):
-                return [self._raw_block(place)], [raw({"type": "text", "text": text}) for text in _rest(said, block["text"])]
+                return [self._raw_block(place)], [as_raw({"type": "text", "text": text}) for text in _rest(said, block["text"])]
         made = block_of(part, block) if isinstance(part, Mapping) else None
-        return [raw(made)] if made is not None else [], []
+        return [as_raw(made)] if made is not None else [], []
 
     def _assistant(self, message: Message, old: Message | None, slots: Sequence[Place]) -> list[msgspec.Raw]:
         """Its blocks: each part and call where it stood, thinking between them as it was, what is new before the calls."""
@@ -294,7 +289,7 @@ class Conversation:
             return self._raw_block(place)
         function = call.get("function") or {}
         sent = self._sent_call(str(call.get("id")), old)
-        return raw({**sent, "type": "tool_use", "id": call.get("id"), "name": function.get("name"), "input": _input(function)})
+        return as_raw({**sent, "type": "tool_use", "id": call.get("id"), "name": function.get("name"), "input": _input(function)})
 
     def _sent_call(self, identity: str, old: Message | None) -> Mapping[str, Any]:
         """The block of a call whose arguments were changed."""
@@ -313,8 +308,8 @@ class Conversation:
                 content = self._fields["system"]
             else:
                 holder = self._raw_items[place[0]] if len(place) == 1 else self._raw_block(place)
-                content = _RAW_FIELDS.decode(holder)["content"]
-            self._lists[place] = _RAW_ITEMS.decode(content)
+                content = raw_fields(holder)["content"]
+            self._lists[place] = raw_items(content)
         return self._lists[place]
 
 

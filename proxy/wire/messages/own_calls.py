@@ -4,12 +4,11 @@ In: the upstream's answers, one after another, each as a body or as events. Out:
 for these: the blocks of such calls; the place of each block behind one that was taken out, and of a later answer's; the beginning of a
 later answer, and the end of an earlier one; the usage where the message ends, which counts every answer.
 
-Implements `proxy.wire.dialect.CallFilter` for Anthropic's Messages.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -17,53 +16,31 @@ import orjson
 
 from proxy.exchange import Message, ToolCall
 from proxy.wire import sse
-from proxy.wire.bodies import as_raw
-from proxy.wire.dialect import OwnToolTurn
-from proxy.wire.error_envelopes import envelope
+from proxy.wire.answers import summed
+from proxy.wire.bodies import as_raw, raw_items
+from proxy.wire.dialect import CallFilter, OwnToolTurn
 from proxy.wire.messages import events
-from proxy.wire.messages.blocks import THINKING, input_of
-from proxy.wire.upstream_errors import failure_in, is_own
-from proxy.wire.usage import summed
+from proxy.wire.messages.requests import THINKING, input_of
+from proxy.wire.upstream_errors import envelope, failure_in, is_own
 
-_RAW_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_RAW_ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
 _CUT = ("max_tokens", "refusal", "model_context_window_exceeded", "pause_turn")
-_GROWING: Mapping[str, tuple[str, str]] = {
-    "text_delta": ("text", "text"),
-    "thinking_delta": ("thinking", "thinking"),
-    "signature_delta": ("signature", "signature"),
-    "input_json_delta": ("partial_json", "input"),
-}
-"""By the type of a delta: its field, and that of the block which it goes on with."""
 
 
-class MessagesCallFilter:
-    """With `whole`, nothing of an answer leaves before it has ended; then an answer that only calls own tools leaves nothing at all."""
+class MessagesCallFilter(CallFilter):
+    """Of Messages."""
 
     def __init__(self, *, whole: bool) -> None:
-        self._whole = whole
         self._joined = False
         """Whether the client has been told that a message begins."""
         self._next = 0
         """Place of the next block that leaves."""
-        self._before: dict[str, Any] | None = None
-        """Usage of the earlier answers."""
-        self._usage: dict[str, Any] | None = None
-        self.begin(())
+        super().__init__(whole=whole)
 
-    def begin(self, own: Collection[str]) -> None:
-        """The next answer is about to come; the client must not see calls of the tools `own`."""
-        if self._usage is not None:
-            self._before = summed(self._before, self._usage)
-        self._own = frozenset(own)
-        self._splitter = sse.EventSplitter()
-        self._blocks: dict[int, dict[str, Any]] = {}
+    def _reset(self) -> None:
+        self._growing = events.Blocks()
         self._places: dict[int, int | None] = {}
         """Where each block stands for the client; None where it does not."""
-        self._usage = None
         self._reason: str | None = None
-        self._failed = False
-        self._body: bytes | None = None
         self._held: list[bytes] = []
         """With `whole`: everything."""
         self._tail: list[bytes | dict[str, Any]] = []
@@ -72,15 +49,6 @@ class MessagesCallFilter:
             self._next, self._joined = 0, False
 
     # ---- events ----
-
-    def feed(self, chunk: bytes) -> bytes:
-        """What may leave of the events that `chunk` completes."""
-        return b"".join([self._take(event) for event in self._splitter.feed(chunk)])
-
-    def finish(self) -> bytes:
-        """The stream is over: what still may leave, but for the end of an answer with own calls (`close`)."""
-        event = self._splitter.finish()
-        return b"" if event is None else self._take(event)
 
     def _take(self, event: sse.Event) -> bytes:
         payload = events.read(event.data) if event.data is not None else None
@@ -110,14 +78,12 @@ class MessagesCallFilter:
         return self._leave(raw)
 
     def _block(self, raw: bytes, payload: dict[str, Any], index: int) -> bytes:
+        self._growing.absorb(payload)
         if payload["type"] == "content_block_start":
-            given = payload.get("content_block")
-            block = self._blocks[index] = {**given} if isinstance(given, dict) else {}
+            block = self._growing.begun.setdefault(index, {})
             mine = block.get("type") == "tool_use" and block.get("name") in self._own
             self._places[index] = None if mine else self._next
             self._next += not mine
-        elif payload["type"] == "content_block_delta" and index in self._blocks:
-            _grow(self._blocks[index], payload.get("delta"))
         place = self._places.get(index, index)
         if place is None:
             return b""
@@ -154,9 +120,9 @@ class MessagesCallFilter:
         fields = orjson.loads(body)
         if not isinstance(fields, dict) or not isinstance(fields.get("content"), list):
             raise ValueError("not a message")
-        self._blocks = {i: block if isinstance(block, dict) else {} for i, block in enumerate(fields["content"])}
-        mine = {i for i, block in self._blocks.items() if block.get("type") == "tool_use" and block.get("name") in self._own}
-        self._places = {i: None if i in mine else i for i in self._blocks}
+        blocks = self._growing.begun = {i: block if isinstance(block, dict) else {} for i, block in enumerate(fields["content"])}
+        mine = {i for i, block in blocks.items() if block.get("type") == "tool_use" and block.get("name") in self._own}
+        self._places = {i: None if i in mine else i for i in blocks}
         self._count(fields.get("usage"))
         reason = fields.get("stop_reason")
         self._reason, self._body = reason if isinstance(reason, str) else "", body
@@ -170,7 +136,7 @@ class MessagesCallFilter:
     @property
     def turn(self) -> OwnToolTurn:
         """What the answer came to."""
-        uses = [(i, block) for i, block in self._blocks.items() if block.get("type") == "tool_use"]
+        uses = [(i, block) for i, block in self._growing.whole().items() if block.get("type") == "tool_use"]
         calls = tuple(
             ToolCall(str(block.get("id") or ""), str(block.get("name")), _arguments(block), position)
             for position, (i, block) in enumerate(uses)
@@ -181,48 +147,26 @@ class MessagesCallFilter:
 
     def messages(self, calls: Sequence[ToolCall], results: Sequence[str]) -> list[Message]:
         """The answer, with its thoughts, and the results of its `calls`, as the next request carries them."""
-        parts = [_whole_block(block) for block in self._blocks.values() if block.get("type") != "tool_use"]
+        parts = [_whole_block(block) for block in self._growing.whole().values() if block.get("type") != "tool_use"]
         made = [{"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments or "{}"}} for call in calls]
         spoken = [part for part in parts if part.get("type") != "text" or part.get("text")]
         turn = {"role": "assistant", "content": spoken or None, "tool_calls": made}
         return [turn, *({"role": "tool", "tool_call_id": c.id, "content": r} for c, r in zip(calls, results, strict=True))]
 
-    def close(self) -> bytes:
-        """No further answer comes: the rest of this one."""
-        if self._body is not None:
-            return self._stripped(self._body)
+    def _rest(self) -> bytes:
         plainly = not self.turn.mixed
         tail = [end if isinstance(end, bytes) else events.encode(_ended(self._counted(end), plainly)) for end in self._tail]
         return b"".join([*self._held, *tail])
+
+    def _strip(self, raw: dict[str, msgspec.Raw]) -> None:
+        raw["content"] = as_raw([block for i, block in enumerate(raw_items(raw["content"])) if self._places[i] is not None])
+        if not self.turn.mixed and self._reason == "tool_use":
+            raw["stop_reason"] = as_raw("end_turn")
 
     def failed(self, status: int, body: bytes) -> bytes:
         """An upstream's refusal as the event that tells a client after bytes have left."""
         fields = events.read(body) if is_own("messages", body) else None
         return events.encode(fields or envelope("messages", failure_in(body), status))
-
-    def _stripped(self, body: bytes) -> bytes:
-        if not self._has_own and (self._before is None or self._usage is None):
-            return body
-        raw = dict(_RAW_FIELDS.decode(body))
-        if self._has_own:
-            blocks = _RAW_ITEMS.decode(raw["content"])
-            raw["content"] = as_raw([block for i, block in enumerate(blocks) if self._places[i] is not None])
-            if not self.turn.mixed and self._reason == "tool_use":
-                raw["stop_reason"] = as_raw("end_turn")
-        if self._before is not None and self._usage is not None:
-            raw["usage"] = as_raw(summed(self._before, self._usage))
-        return msgspec.json.encode(raw)
-
-
-def _grow(block: dict[str, Any], delta: object) -> None:
-    """Add a delta to its block."""
-    if not isinstance(delta, dict):
-        return
-    if delta.get("type") == "citations_delta":
-        block["citations"] = [*(block.get("citations") or ()), delta.get("citation")]
-    elif (names := _GROWING.get(str(delta.get("type")))) is not None and isinstance(delta.get(names[0]), str):
-        said = block.get(names[1])
-        block[names[1]] = (said if isinstance(said, str) else "") + delta[names[0]]
 
 
 def _arguments(block: Mapping[str, Any]) -> str:

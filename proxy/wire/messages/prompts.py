@@ -15,13 +15,10 @@ import msgspec
 import orjson
 
 from proxy.exchange import Exchange, Message, Tool
-from proxy.wire.bodies import EXTENSION, same
-from proxy.wire.messages.blocks import THINKING
-from proxy.wire.messages.items import Conversation, Item, raw
-from proxy.wire.messages.requests import Wire
+from proxy.wire.bodies import EXTENSION, as_raw, raw_fields, raw_items, same, splice_fields
+from proxy.wire.messages.items import Conversation, Item
+from proxy.wire.messages.requests import THINKING, Wire
 
-_RAW_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_RAW_ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
 _EARLIER = "[Earlier messages are not shown.]"
 """The user's, where an answer of the assistant's has become the first message: the API wants the user to begin."""
 
@@ -33,23 +30,15 @@ def render(exchange: Exchange) -> bytes:
     kept = same(exchange.messages, request.messages), same(exchange.tools, request.tools), exchange.params is request.params
     if all(kept) and not wire.extended and not wire.hinted:
         return wire.body
-    fields = dict(_RAW_FIELDS.decode(wire.body))
+    fields = raw_fields(wire.body)
     fields.pop(EXTENSION, None)
     if not kept[1]:
         _set_tools(fields, request.tools, exchange.tools)
     if not kept[2]:
-        _set_params(fields, request.params, exchange.params)
+        splice_fields(fields, request.params, exchange.params)
     if not kept[0] or wire.hinted:
         _set_messages(fields, wire, request.messages, exchange.messages)
     return msgspec.json.encode(fields)
-
-
-def _set_params(fields: dict[str, msgspec.Raw], before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
-    for key in [key for key in fields if key in before and key not in after]:
-        del fields[key]
-    for key, value in after.items():
-        if key not in before or value is not before[key]:
-            fields[key] = raw(value)
 
 
 # ---- tools ----
@@ -60,14 +49,14 @@ def _set_tools(fields: dict[str, msgspec.Raw], before: Sequence[Tool], after: Se
         for name in ("tools", "tool_choice"):
             fields.pop(name, None)
         return
-    sent = _RAW_ITEMS.decode(fields["tools"]) if before else []
+    sent = raw_items(fields["tools"]) if before else []
     bytes_of = {id(tool): piece for tool, piece in zip(before, sent, strict=True)}
-    tools = [bytes_of.get(id(tool)) or raw(_described(tool)) for tool in after]
+    tools = [bytes_of.get(id(tool)) or as_raw(_described(tool)) for tool in after]
     there = {id(tool) for tool in after}
     lost = [mark for tool in before if id(tool) not in there and (mark := _mark(bytes_of[id(tool)])) is not None]
     if lost and _mark(tools[-1]) is None:
-        tools[-1] = raw({**orjson.loads(bytes(tools[-1])), "cache_control": lost[-1]})
-    fields["tools"] = raw(tools)
+        tools[-1] = as_raw({**orjson.loads(bytes(tools[-1])), "cache_control": lost[-1]})
+    fields["tools"] = as_raw(tools)
 
 
 def _described(tool: Tool) -> Any:
@@ -91,18 +80,18 @@ def _set_messages(fields: dict[str, msgspec.Raw], wire: Wire, before: Sequence[M
     conversation = Conversation(wire, fields, before, after)
     items, rules = conversation.items, conversation.rules
     if items and items[0].role == "assistant" and _first_role(wire) == "user":
-        items.insert(0, Item("user", [raw({"type": "text", "text": _EARLIER})]))
+        items.insert(0, Item("user", [as_raw({"type": "text", "text": _EARLIER})]))
     spoken = next((item for item in reversed(items) if item.role == "user"), None)
     if conversation.system is None:
         fields.pop("system", None)
     else:
         fields["system"] = conversation.system
     if rules and wire.cached_messages and spoken is not None:
-        spoken.added += [raw({"type": "text", "text": rule}) for rule in rules]
+        spoken.added += [as_raw({"type": "text", "text": rule}) for rule in rules]
     elif rules:
         fields["system"] = _with_rules(fields.get("system"), rules)
     _pin(fields, items)
-    fields["messages"] = raw([item.encoded() for item in items])
+    fields["messages"] = as_raw([item.encoded() for item in items])
     if "thinking" in fields and _lacks_thinking(items, wire):
         del fields["thinking"]
 
@@ -115,8 +104,8 @@ def _with_rules(system: msgspec.Raw | None, rules: Sequence[str]) -> msgspec.Raw
     """``system`` with rules behind it: as text where it is one, else as blocks of their own."""
     given = orjson.loads(bytes(system)) if system is not None else ""
     if isinstance(given, str):
-        return raw("\n\n".join([text for text in (given, *rules) if text]))
-    return raw([*_RAW_ITEMS.decode(system or b"[]"), *({"type": "text", "text": rule} for rule in rules)])
+        return as_raw("\n\n".join([text for text in (given, *rules) if text]))
+    return as_raw([*raw_items(system or b"[]"), *({"type": "text", "text": rule} for rule in rules)])
 
 
 def _pin(fields: dict[str, msgspec.Raw], items: Sequence[Item]) -> None:
@@ -129,7 +118,7 @@ def _pin(fields: dict[str, msgspec.Raw], items: Sequence[Item]) -> None:
     if block.get("type") in (None, *THINKING) or (block.get("type") == "text" and not block.get("text")):
         return
     if "cache_control" not in block:
-        last.blocks[-1] = raw({**block, "cache_control": mark})
+        last.blocks[-1] = as_raw({**block, "cache_control": mark})
     del fields["cache_control"]
 
 

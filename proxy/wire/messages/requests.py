@@ -11,18 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
-from proxy.errors import InvalidRequest
+import orjson
+
 from proxy.exchange import Message, Request, Tool
-from proxy.wire.bodies import EXTENSION, flag, kind_of, load, passages_of, typed
-from proxy.wire.messages.blocks import THINKING, Block, call_of, part_of
-from proxy.wire.messages.output_requirements import output_requirements_of
+from proxy.exchange.output_requirements import OutputRequirements
+from proxy.wire import bodies
 
 SYSTEM = -1
 """The item that ``system`` is."""
-_READ = ("model", "messages", "system", "tools", "stream", EXTENSION)
-_ITEM = ("role", "content", EXTENSION)
+_READ = ("model", "messages", "system", "tools", "stream", bodies.EXTENSION)
+_ITEM = ("role", "content", bodies.EXTENSION)
 _RESULT = ("type", "tool_use_id", "content", "cache_control")
 _TYPE: tuple[str, ...] = ("type",)
 _NEEDED: Mapping[str, tuple[str, ...]] = {"tool_use": ("id", "name"), "tool_result": ("tool_use_id",), "text": ("text",)}
@@ -36,24 +36,8 @@ Spoken = tuple[dict[str, Any], Place]
 class Wire:
     """What the dialect remembers of a request's bytes."""
 
-    __slots__ = (
-        "_cached",
-        "blocks",
-        "body",
-        "calls",
-        "extended",
-        "fields",
-        "groups",
-        "hinted",
-        "items",
-        "places",
-        "prefilled",
-        "results",
-        "slots",
-    )
-
     def __init__(self, body: bytes, fields: Mapping[str, Any]) -> None:
-        self.body, self.fields, self.extended = body, fields, EXTENSION in fields
+        self.body, self.fields, self.extended = body, fields, bodies.EXTENSION in fields
         self.items: dict[int, int] = {}
         """The item of each chat message, by the message's identity."""
         self.groups: dict[int, list[Message]] = {}
@@ -84,31 +68,26 @@ class Wire:
 
 def read_request(body: bytes) -> Request:
     """Raises `InvalidRequest`: not JSON, not an object, or a field of the wrong type."""
-    fields = load(body)
-    if not typed(fields, "model", str, "a string"):
-        raise InvalidRequest("model: expected a name", param="model")
-    stream = flag(fields, "stream")
+    fields = bodies.load(body)
+    model, stream = bodies.model_of(fields), bodies.flag(fields, "stream")
     wire = Wire(body, fields)
     reader = _Reader(wire)
     reader.system(fields.get("system"))
-    items = typed(fields, "messages", list, "a list of messages")
-    if not items:
-        raise InvalidRequest("messages: at least one message is needed", param="messages")
-    for i, item in enumerate(items):
+    for i, item in enumerate(bodies.messages_of(fields)):
         reader.item(i, item)
     wire.prefilled = reader.messages[-1].get("role") == "assistant"
     params = {key: value for key, value in fields.items() if key not in _READ}
     read_wants = partial(output_requirements_of, prefilled=wire.prefilled)
-    extension = fields.get(EXTENSION)
+    extension = fields.get(bodies.EXTENSION)
     return Request(
-        model=fields["model"],
+        model=model,
         messages=tuple(reader.messages),
-        tools=_tools(fields.get("tools")),
+        tools=tuple(_tool(item) for item in bodies.objects_at(fields.get("tools"), "tools")),
         params=params,
         stream=stream,
         wants=read_wants(params),
         read_wants=read_wants,
-        passages=passages_of(extension),
+        passages=bodies.passages_of(extension),
         has_context="context" in (extension or {}),
         message_hints=reader.hints,
         wire=wire,
@@ -136,13 +115,12 @@ class _Reader:
     def item(self, i: int, item: object) -> None:
         """``messages[i]``"""
         at = f"messages[{i}]"
-        if not isinstance(item, dict):
-            raise InvalidRequest(f"{at}: expected an object, got {kind_of(item)}", param=at)
-        role, content = item.get("role"), item.get("content")
+        fields = bodies.object_at(item, at)
+        role, content = fields.get("role"), fields.get("content")
         if not isinstance(role, str):
-            raise InvalidRequest(f"{at}.role: expected a string, got {kind_of(role)}", param=f"{at}.role")
+            raise bodies.unexpected(f"{at}.role", "a string", role)
         begin = len(self.messages)
-        about = {key: value for key, value in item.items() if key not in _ITEM} if len(item) > 2 else {}
+        about = {key: value for key, value in fields.items() if key not in _ITEM} if len(fields) > 2 else {}
         if isinstance(content, str):
             self._add(i, {"role": role, "content": content, **about})
         else:
@@ -151,12 +129,9 @@ class _Reader:
             for number, block in enumerate(blocks):
                 self._wire.blocks[i, number] = block
             (self._assistant if role == "assistant" else self._user)(i, role, blocks, about)
-        if EXTENSION in item:
-            hint = item[EXTENSION]
-            if not isinstance(hint, dict):
-                raise InvalidRequest(f"{at}.groundwire: expected an object", param=f"{at}.groundwire")
+        if bodies.EXTENSION in fields:
             self._wire.hinted.add(i)
-            self.hints |= dict.fromkeys(range(begin, len(self.messages)), hint)
+            self.hints |= dict.fromkeys(range(begin, len(self.messages)), bodies.hint_of(fields, at))
 
     def _assistant(self, i: int, role: str, blocks: list[Block], about: Mapping[str, Any]) -> None:
         spoken: list[Spoken] = []
@@ -221,29 +196,17 @@ class _Reader:
 
 def _listed(value: object, at: str, expected: str) -> list[Any]:
     if not isinstance(value, list):
-        raise InvalidRequest(f"{at}: expected {expected}, got {kind_of(value)}", param=at)
+        raise bodies.unexpected(at, expected, value)
     return value
 
 
 def _check(blocks: Sequence[Any], at: str) -> None:
     """Raises `InvalidRequest` for a block without the fields that Groundwire itself reads."""
     for number, block in enumerate(blocks):
-        if not isinstance(block, dict):
-            raise InvalidRequest(f"{at}[{number}]: expected an object, got {kind_of(block)}", param=f"{at}[{number}]")
-        kind = block.get("type")
+        kind = bodies.object_at(block, f"{at}[{number}]").get("type")
         for name in _NEEDED.get(kind, _TYPE) if isinstance(kind, str) else _TYPE:
             if not isinstance(block.get(name), str):
-                where = f"{at}[{number}].{name}"
-                raise InvalidRequest(f"{where}: expected a string, got {kind_of(block.get(name))}", param=where)
-
-
-def _tools(items: object) -> tuple[Tool, ...]:
-    if items is None:
-        return ()
-    for i, item in enumerate(_listed(items, "tools", "a list")):
-        if not isinstance(item, dict):
-            raise InvalidRequest(f"tools[{i}]: expected an object, got {kind_of(item)}", param=f"tools[{i}]")
-    return tuple(_tool(item) for item in items) if isinstance(items, list) else ()
+                raise bodies.unexpected(f"{at}[{number}].{name}", "a string", block.get(name))
 
 
 def _tool(item: Mapping[str, Any]) -> Tool:
@@ -253,3 +216,123 @@ def _tool(item: Mapping[str, Any]) -> Tool:
     function = {"name": item.get("name"), "description": item.get("description"), "parameters": item.get("input_schema")}
     deferred = {"defer_loading": True} if item.get("defer_loading") is True else {}
     return {"type": "function", "function": {key: value for key, value in function.items() if value is not None}, **deferred}
+
+
+Block = Mapping[str, Any]
+THINKING = ("thinking", "redacted_thinking")
+
+
+def part_of(block: Block) -> dict[str, Any]:
+    """The part that stands for `block`; an object of its own, by which the block is found again."""
+    kind = block["type"]
+    if kind == "search_result":
+        return _passage(_joined(block.get("content")), block.get("source") or block.get("title"))
+    if kind == "image":
+        return {"type": "image_url", "image_url": {"url": _address(block.get("source"))}}
+    if kind == "document":
+        return _document(block)
+    return without_mark(block)
+
+
+def call_of(block: Block) -> dict[str, Any]:
+    """The call that a ``tool_use`` block is."""
+    arguments = orjson.dumps(block.get("input") if block.get("input") is not None else {}).decode()
+    return {"id": block["id"], "type": "function", "function": {"name": block["name"], "arguments": arguments}}
+
+
+def block_of(part: Block, before: Block | None) -> dict[str, Any] | None:
+    """The block for a part that a stage made or changed; `before` is the block it was made of. None where nothing is left of it."""
+    if part.get("type") == "text":
+        text = part.get("text")
+        if not isinstance(text, str) or not text.strip():
+            return None
+        if before is not None and (before["type"] == "search_result" or isinstance(before.get("source"), Mapping)):
+            return _saying(before, text)
+        return {**(before or {}), **{key: value for key, value in part.items() if key != "passage"}}
+    if part.get("type") == "image_url":
+        image = part.get("image_url")
+        return {"type": "image", "source": _source(str(image.get("url") if isinstance(image, Mapping) else image))}
+    return dict(before) if before is not None else dict(part)
+
+
+def without_mark(block: Block) -> dict[str, Any]:
+    """`block` as the stages see it: without what it tells the provider's cache."""
+    return {key: value for key, value in block.items() if key != "cache_control"}
+
+
+def input_of(arguments: str) -> Any:
+    """A call's arguments as the object that the API wants; {} for what is none."""
+    try:
+        found = bodies.exact(arguments)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _document(block: Block) -> dict[str, Any]:
+    source = block.get("source")
+    source = source if isinstance(source, Mapping) else {}
+    if source.get("type") == "text":
+        return _passage(str(source.get("data") or ""), block.get("title"))
+    if source.get("type") == "content":
+        return _passage(_joined(source.get("content")), block.get("title"))
+    file: dict[str, Any] = {"filename": block.get("title") or source.get("url") or source.get("file_id") or "document"}
+    if source.get("type") == "base64":
+        file["file_data"] = _address(source)
+    return {"type": "file", "file": file}
+
+
+def _passage(text: str, source: object) -> dict[str, Any]:
+    return {"type": "text", "text": text, "passage": {"source": source if isinstance(source, str) else ""}}
+
+
+def _joined(content: object) -> str:
+    if isinstance(content, str):
+        return content
+    blocks = [block for block in content if isinstance(block, Mapping)] if isinstance(content, list) else []
+    return "\n".join(str(block["text"]) for block in blocks if isinstance(block.get("text"), str))
+
+
+def _saying(block: Block, text: str) -> dict[str, Any]:
+    """A search result or document that says `text`; its other fields stay."""
+    if block["type"] == "search_result":
+        return {**block, "content": [{"type": "text", "text": text}]}
+    source = block["source"]
+    said = {"data": text} if source.get("type") == "text" else {"content": [{"type": "text", "text": text}]}
+    return {**block, "source": {**source, **said}}
+
+
+def _address(source: object) -> str:
+    """The address under which the chat API would name an image or a file."""
+    source = source if isinstance(source, Mapping) else {}
+    if source.get("type") == "base64":
+        return f"data:{source.get('media_type')};base64,{source.get('data')}"
+    return str(source.get("url") or "")
+
+
+def _source(url: str) -> dict[str, Any]:
+    head, found, data = url.partition(";base64,")
+    if not found:
+        return {"type": "url", "url": url}
+    return {"type": "base64", "media_type": head.removeprefix("data:"), "data": data}
+
+
+_SAMPLING = ("temperature", "top_p")
+_CALLS: Mapping[str, Literal["auto", "none", "required"]] = {"any": "required", "tool": "required", "none": "none"}
+
+
+def output_requirements_of(params: Mapping[str, Any], *, prefilled: bool = False) -> OutputRequirements:
+    """Read from them; `prefilled` is whether the conversation ends with the answer's beginning."""
+    form = bodies.object_of(bodies.object_of(params.get("output_config")).get("format")) or bodies.object_of(params.get("output_format"))
+    choice = bodies.object_of(params.get("tool_choice"))
+    json = str(form.get("type")).startswith("json")
+    name, limit = choice.get("name"), params.get("max_tokens")
+    return OutputRequirements(
+        form="json" if json else "constrained" if form or prefilled else "text",
+        schema=form.get("schema") if json else None,
+        calls=_CALLS.get(str(choice.get("type")), "auto"),
+        chosen_tools=frozenset((name,)) if isinstance(name, str) and choice.get("type") == "tool" else frozenset(),
+        max_output_tokens=limit if isinstance(limit, int) and not isinstance(limit, bool) and limit > 0 else None,
+        stream_usage=True,
+        sampling={key: params[key] for key in _SAMPLING if bodies.is_number(params.get(key))},
+    )

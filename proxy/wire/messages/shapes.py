@@ -15,28 +15,7 @@ from typing import Any
 from proxy.config.settings import Api
 from proxy.exchange import Request, tool_name
 from proxy.wire.messages.answers import PARTED
-from proxy.wire.shapes import (
-    ABSENT,
-    Asked,
-    Fields,
-    Reading,
-    Shape,
-    data,
-    either,
-    emptied,
-    figures,
-    flag,
-    glues,
-    label,
-    listed,
-    number,
-    quoted,
-    tagged,
-    text,
-    titled,
-    url,
-    word,
-)
+from proxy.wire.shapes import ABSENT, Asked, Fields, Reading, Shape, either, emptied, glues, listed, table, tagged, titled
 
 
 def asked_of(request: Request, body: bytes, tools: object) -> Asked:
@@ -51,130 +30,94 @@ def asked_of(request: Request, body: bytes, tools: object) -> Asked:
     )
 
 
-_SOURCE = {"type": word, "cited_text": quoted}
-_DOCUMENT = {**_SOURCE, "document_index": number, "document_title": quoted, "file_id": word}
+_SOURCE = table(word="type", quoted="cited_text")
+_DOCUMENT = table(_SOURCE, number="document_index", quoted="document_title", word="file_id")
 _CITATION = tagged(
     {
-        "char_location": Fields("citation", {**_DOCUMENT, "start_char_index": number, "end_char_index": number}),
-        "page_location": Fields("citation", {**_DOCUMENT, "start_page_number": number, "end_page_number": number}),
-        "content_block_location": Fields("citation", {**_DOCUMENT, "start_block_index": number, "end_block_index": number}),
+        "char_location": Fields("citation", _DOCUMENT, number="start_char_index end_char_index"),
+        "page_location": Fields("citation", _DOCUMENT, number="start_page_number end_page_number"),
+        "content_block_location": Fields("citation", _DOCUMENT, number="start_block_index end_block_index"),
         "search_result_location": Fields(
             "citation",
-            {
-                **_SOURCE,
-                "search_result_index": number,
-                "source": either(url, quoted),
-                "title": quoted,
-                "start_block_index": number,
-                "end_block_index": number,
-            },
+            {**_SOURCE, "source": either("url", "quoted")},
+            number="search_result_index start_block_index end_block_index",
+            quoted="title",
         ),
-        "web_search_result_location": titled(Fields("citation", {**_SOURCE, "url": url, "title": text, "encrypted_index": word})),
+        "web_search_result_location": titled(Fields("citation", _SOURCE, url="url", text="title", word="encrypted_index")),
     }
 )
-_CALL = {"type": word, "id": word, "name": word, "input": data, "caller": figures, "cache_control": figures}
-_FAILED = {"type": word, "error_code": word}
+_CALL = table(word="type id name", data="input", figures="caller cache_control")
+_FAILED = table(word="type error_code")
 _RAN = Fields(
     "result",
-    {
-        "type": word,
-        "stdout": quoted,
-        "stderr": quoted,
-        "encrypted_stdout": word,
-        "return_code": number,
-        "content": listed(Fields("file", {"type": word, "file_id": word}), "files"),
-        "error_code": word,
-        "is_file_update": flag,
-        "file_type": word,
-        "num_lines": number,
-        "start_line": number,
-        "total_lines": number,
-        "old_start": number,
-        "old_lines": number,
-        "new_start": number,
-        "new_lines": number,
-    },
+    {"content": listed(Fields("file", word="type file_id"), "files")},
+    word="type encrypted_stdout error_code file_type",
+    quoted="stdout stderr",
+    number="return_code num_lines start_line total_lines old_start old_lines new_start new_lines",
+    flag="is_file_update",
 )
-_PAGE = titled(Fields("page", {"type": word, "url": url, "title": text, "encrypted_content": word, "page_age": either(word, quoted)}))
-_FETCHED = Fields("page", {"type": word, "url": url, "retrieved_at": word, "error_code": word})
-_FOUND = Fields(
-    "tools", {**_FAILED, "tool_references": listed(Fields("tool", {"type": word, "tool_name": word, "cache_control": figures}), "tools")}
-)
-_SAID = listed(tagged({"text": Fields("result", {"type": word, "text": quoted})}), "mcp_tool_result")
+_PAGE = titled(Fields("page", {"page_age": either("word", "quoted")}, word="type encrypted_content", url="url", text="title"))
+_FETCHED = Fields("page", word="type retrieved_at error_code", url="url")
+_FOUND = Fields("tools", {**_FAILED, "tool_references": listed(Fields("tool", word="type tool_name", figures="cache_control"), "tools")})
+_SAID = listed(tagged({"text": Fields("result", word="type", quoted="text")}), "mcp_tool_result")
 
 
 def _result(content: Shape) -> Fields:
-    shapes = {"type": word, "tool_use_id": word, "content": content, "is_error": flag, "caller": figures, "cache_control": figures}
-    return Fields("tool_result", shapes)
+    return Fields("tool_result", {"content": content}, word="type tool_use_id", flag="is_error", figures="caller cache_control")
 
 
 BLOCKS: Mapping[str, Fields] = {
-    "text": Fields("text", {"type": word, "text": text, "citations": listed(_CITATION, "citations"), "cache_control": figures}),
-    "thinking": Fields("thinking", {"type": word, "thinking": text, "signature": word}),
-    "redacted_thinking": Fields("redacted_thinking", {"type": word, "data": word}),
-    "tool_use": Fields("tool_use", {**_CALL, "toolset_name": word}),
+    "text": Fields("text", {"citations": listed(_CITATION, "citations")}, word="type", text="text", figures="cache_control"),
+    "thinking": Fields("thinking", word="type signature", text="thinking"),
+    "redacted_thinking": Fields("redacted_thinking", word="type data"),
+    "tool_use": Fields("tool_use", _CALL, word="toolset_name"),
     "server_tool_use": Fields("server_tool_use", _CALL),
-    "mcp_tool_use": Fields("mcp_tool_use", {**_CALL, "server_name": word}),
+    "mcp_tool_use": Fields("mcp_tool_use", _CALL, word="server_name"),
     "web_search_tool_result": _result(either(listed(_PAGE, "pages"), Fields("result", _FAILED))),
     "web_fetch_tool_result": _result(_FETCHED),
-    "code_execution_tool_result": _result(_RAN),
-    "bash_code_execution_tool_result": _result(_RAN),
-    "text_editor_code_execution_tool_result": _result(_RAN),
+    **{f"{kind}code_execution_tool_result": _result(_RAN) for kind in ("", "bash_", "text_editor_")},
     "tool_search_tool_result": _result(_FOUND),
     "mcp_tool_result": _result(_SAID),
-    "container_upload": Fields("container_upload", {"type": word, "file_id": word, "cache_control": figures}),
+    "container_upload": Fields("container_upload", word="type file_id", figures="cache_control"),
 }
 _BLOCK = tagged(BLOCKS)
-_NEEDS = {"tool_use": "", "server_tool_use": "server", "mcp_tool_use": "mcp"}
 _DELTAS: Mapping[str, Fields] = {
-    "text_delta": Fields("delta", {"type": word, "text": text}),
-    "thinking_delta": Fields("delta", {"type": word, "thinking": text, "estimated_tokens": number}),
-    "signature_delta": Fields("delta", {"type": word, "signature": word}),
-    "input_json_delta": Fields("delta", {"type": word, "partial_json": text}),
-    "citations_delta": Fields("delta", {"type": word, "citation": _CITATION}),
+    "text_delta": Fields("delta", word="type", text="text"),
+    "thinking_delta": Fields("delta", word="type", text="thinking", number="estimated_tokens"),
+    "signature_delta": Fields("delta", word="type signature"),
+    "input_json_delta": Fields("delta", word="type", text="partial_json"),
+    "citations_delta": Fields("delta", {"citation": _CITATION}, word="type"),
 }
 _DELTA = tagged(_DELTAS)
 _CALLS = ("tool_use", "server_tool_use", "mcp_tool_use")
-_MADE_OF = {
-    "text": ("text_delta", "citations_delta"),
-    "thinking": ("thinking_delta", "signature_delta"),
-    **dict.fromkeys(_CALLS, ("input_json_delta",)),
-}
-_MANAGED = Fields("context_management", {"applied_edits": figures})
-_CONTAINER = Fields("container", {"id": word, "expires_at": word, "skills": figures})
-_ENDING: Mapping[str, Shape] = {
-    "stop_reason": word,
-    "stop_sequence": quoted,
-    "stop_details": Fields("stop_details", {"type": word, "category": word, "explanation": quoted}),
-    "container": _CONTAINER,
-}
+_MADE_OF: dict[str, tuple[str, ...]] = {"text": ("text_delta", "citations_delta"), "thinking": ("thinking_delta", "signature_delta")}
+_MADE_OF |= dict.fromkeys(_CALLS, ("input_json_delta",))
+_MANAGED = Fields("context_management", figures="applied_edits")
+_CONTAINER = Fields("container", word="id expires_at", figures="skills")
+_ENDING: Mapping[str, Shape] = table(
+    {"stop_details": Fields("stop_details", word="type category", quoted="explanation"), "container": _CONTAINER},
+    word="stop_reason",
+    quoted="stop_sequence",
+)
 _MESSAGE = Fields(
     "message",
-    {
-        "id": label,
-        "type": word,
-        "role": word,
-        "model": label,
-        "content": listed(_BLOCK, "content"),
-        **_ENDING,
-        "usage": figures,
-        "context_management": _MANAGED,
-        "diagnostics": figures,
-    },
+    {"content": listed(_BLOCK, "content"), **_ENDING, "context_management": _MANAGED},
+    label="id model",
+    word="type role",
+    figures="usage diagnostics",
 )
-_ERROR = Fields("error", {"type": word, "message": text, "details": figures})
-_FAILURE = Fields("error", {"type": word, "error": _ERROR, "request_id": word})
+_ERROR = Fields("error", word="type", text="message", figures="details")
+_FAILURE = Fields("error", {"error": _ERROR}, word="type request_id")
 _EVENT = tagged(
     {
-        "message_start": Fields("message_start", {"type": word, "message": _MESSAGE.but(content=emptied([]))}),
-        "content_block_start": Fields("content_block_start", {"type": word, "index": number, "content_block": _BLOCK}),
-        "content_block_delta": Fields("content_block_delta", {"type": word, "index": number, "delta": _DELTA}),
-        "content_block_stop": Fields("content_block_stop", {"type": word, "index": number}),
+        **{kind: Fields(kind, word="type") for kind in ("message_stop", "ping")},
+        "message_start": Fields("message_start", {"message": _MESSAGE.but(content=emptied([]))}, word="type"),
+        "content_block_start": Fields("content_block_start", {"content_block": _BLOCK}, word="type", number="index"),
+        "content_block_delta": Fields("content_block_delta", {"delta": _DELTA}, word="type", number="index"),
+        "content_block_stop": Fields("content_block_stop", word="type", number="index"),
         "message_delta": Fields(
-            "message_delta", {"type": word, "delta": Fields("delta", _ENDING), "usage": figures, "context_management": _MANAGED}
+            "message_delta", {"delta": Fields("delta", _ENDING), "context_management": _MANAGED}, word="type", figures="usage"
         ),
-        "message_stop": Fields("message_stop", {"type": word}),
-        "ping": Fields("ping", {"type": word}),
         "error": _FAILURE,
     }
 )
@@ -295,10 +238,6 @@ class MessagesShapes:
             return []
         index, self._open = self._places[self._open], None
         return [{"type": "content_block_stop", "index": index}]
-
-    def end(self) -> list[dict[str, Any]]:
-        """Nothing is owed: a stream that broke off is to be seen as one."""
-        return []
 
     def error(self, fields: Any) -> Any:
         """An error of the API."""

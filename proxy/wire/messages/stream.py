@@ -7,7 +7,7 @@ without it. An event is written anew only where its text, arguments, index or us
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -17,14 +17,13 @@ from msgspec.structs import replace
 from proxy.errors import ProxyError
 from proxy.exchange import Answer, Choice, ToolCall
 from proxy.wire import sse
-from proxy.wire.dialect import StreamPiece
+from proxy.wire.answers import added_up
+from proxy.wire.dialect import AnswerStream, Changes, StreamPiece
 from proxy.wire.messages import events
-from proxy.wire.messages.answers import FINISHES, PARTED, PROVIDERS_CALLS, unread, usage_of
-from proxy.wire.messages.blocks import THINKING
-from proxy.wire.messages.errors import envelope
-from proxy.wire.messages.rewriting import with_arguments, with_texts
-from proxy.wire.upstream_errors import error_event
-from proxy.wire.usage import added_up
+from proxy.wire.messages.answers import FINISHES, PARTED, PROVIDERS_CALLS, unread, usage_of, with_arguments, with_texts
+from proxy.wire.messages.requests import THINKING
+from proxy.wire.shapes import strings
+from proxy.wire.upstream_errors import error_event, messages_envelope
 
 
 class _Block(Struct):
@@ -45,21 +44,17 @@ class _Block(Struct):
         return "".join(self.said)
 
 
-class MessagesStream:
-    """Implements `proxy.wire.dialect.AnswerStream`."""
+class MessagesStream(AnswerStream):
+    """Of Messages."""
 
     def __init__(self) -> None:
-        self._splitter = sse.EventSplitter()
+        super().__init__()
         self._blocks: dict[int, _Block] = {}
         self._model = ""
-        self.usage: dict[str, Any] | None = None
         self._final_usage: dict[str, Any] | None = None
         """The usage in ``message_delta``: where a server knows only then what it was asked, ``message_start`` has a guess."""
-        self.error: Mapping[str, object] | None = None
-        self.done = False
         self._reason: str | None = None
         self._strange = 0
-        self._unread = ""
         self._stop = b""
         self._begun = False
         """Whether the client has been told that a message begins."""
@@ -72,14 +67,16 @@ class MessagesStream:
 
     # ---- reading ----
 
-    def feed(self, chunk: bytes) -> list[StreamPiece]:
-        """The pieces that `chunk` completes."""
-        return [self._piece(event) for event in self._splitter.feed(chunk)]
-
-    def finish(self) -> list[StreamPiece]:
-        """What was left without a blank line, made whole."""
-        event = self._splitter.finish()
-        return [] if event is None else [self._piece(event)]
+    @classmethod
+    def whole(cls, message: Mapping[str, Any]) -> Answer:
+        """A whole message as an answer: as of a stream whose blocks begin with all that they say."""
+        stream = cls()
+        stream._message({**message, "content": None})
+        for index, block in enumerate(message["content"]):
+            stream._started(StreamPiece(b""), {"index": index, "content_block": block})
+        stream._reason = reason if isinstance(reason := message.get("stop_reason"), str) else None
+        answer = stream.answer
+        return replace(answer, choices=answer.choices or (Choice(0),), unread=stream._problem)
 
     @property
     def complete(self) -> bool:
@@ -91,7 +88,7 @@ class MessagesStream:
         """What of it was no event of the API, or has words where none are read; "" for nothing."""
         if self._strange:
             return f"{self._strange} events are not those of a message"
-        return f"text in {self._unread} is not read" if self._unread else ""
+        return f"text in {self._problem} is not read" if self._problem else ""
 
     @property
     def answer(self) -> Answer:
@@ -104,15 +101,18 @@ class MessagesStream:
             reasoning="".join(block.text for block in blocks if block.kind in THINKING),
             tool_calls=tuple(ToolCall(block.id, block.name, block.text or "{}", i) for i, block in enumerate(uses)),
             finish_reason=FINISHES.get(self._reason, self._reason) if self._reason is not None else None,
-            inputs=tuple(block.text for block in blocks if block.kind in PROVIDERS_CALLS and block.said),
+            inputs=tuple(text for block in blocks if block.kind in PROVIDERS_CALLS for text in _texts_in(block.text) if text),
         )
         return Answer((choice,) if self._blocks or self._reason is not None else (), self._model, usage_of(self.usage))
+
+    def _pieces(self, event: sse.Event) -> Iterable[StreamPiece]:
+        return (self._piece(event),)
 
     def _piece(self, event: sse.Event) -> StreamPiece:
         if event.data is None:
             return StreamPiece(event.raw)
         if self.done:  # most clients have stopped reading, and nobody is to read what was not judged
-            self._unread = self._unread or "what follows the end mark"
+            self._miss("what follows the end mark")
             return StreamPiece(event.raw, done=True)
         payload = events.read(event.data)
         if payload is None:
@@ -129,7 +129,7 @@ class MessagesStream:
             if not isinstance(payload.get("index"), int):  # clients may see it in any block
                 self._strange += 1
             elif self._reason is not None and kind != "content_block_stop":  # it cannot wait for its checks any more
-                self._unread = self._unread or "what follows the stop reason"
+                self._miss("what follows the stop reason")
         if kind == "message_start":
             self._message(payload.get("message"))
         elif kind == "content_block_start":
@@ -145,7 +145,7 @@ class MessagesStream:
             self.error = error if isinstance(error := payload.get("error"), dict) else {}
             return self._waiting(piece)
         elif kind != "ping":
-            self._unread = self._unread or ("" if kind == "content_block_stop" else unread({**payload, "type": f"event {kind}"}))
+            self._miss("" if kind == "content_block_stop" else unread({**payload, "type": f"event {kind}"}))
             return self._waiting(piece)
         return piece
 
@@ -160,7 +160,7 @@ class MessagesStream:
         if isinstance(message, dict):
             self._model = model if isinstance(model := message.get("model"), str) else ""
             self._count(message.get("usage"))
-            self._unread = self._unread or ("message_start" if message.get("content") else "")
+            self._miss("message_start" if message.get("content") else "")
 
     def _count(self, usage: object) -> None:
         if isinstance(usage, dict):
@@ -173,9 +173,9 @@ class MessagesStream:
         before = [self._blocks[i] for i in sorted(self._blocks)]
         spoken = any(b.kind == "text" and (b.text or b.apart) for b in before)
         if index in self._blocks:
-            self._unread = self._unread or "a block that begins twice"
+            self._miss("a block that begins twice")
         made = self._blocks[index] = _Block(kind, str(block.get("id") or ""), str(block.get("name") or ""))
-        self._unread = self._unread or unread(block)
+        self._miss(unread(block))
         if kind != "text":
             first = block.get("thinking") if kind in THINKING else _input(block)
             made.said += [first] if isinstance(first, str) and first else []
@@ -199,12 +199,12 @@ class MessagesStream:
                 if _belongs(known, block.kind):
                     block.said.append(said)
                     if said and known == "text" and block is not self._latest:
-                        self._unread = self._unread or "texts that come by turns"
+                        self._miss("texts that come by turns")
                 else:  # clients may leave it out of the block's text, or show it
-                    self._unread = self._unread or f"content.{block.kind[:60]}"
+                    self._miss(f"content.{block.kind[:60]}")
                 return self._waiting(replace(piece, text=said) if known == "text" and block.kind == "text" else piece)
         if kind not in ("signature_delta", "citations_delta", "compaction_delta"):
-            self._unread = self._unread or unread({**delta, "type": f"delta {kind}"})
+            self._miss(unread({**delta, "type": f"delta {kind}"}))
         return self._waiting(piece)
 
     def _message_delta(self, piece: StreamPiece, payload: dict[str, Any]) -> StreamPiece:
@@ -274,18 +274,10 @@ class MessagesStream:
         said = events.encode({**payload, "index": index - self._dropped, "delta": {**payload["delta"], "text": text}})
         return (self._opening(block, index) if block.lead is not None else b"") + said
 
-    def with_refusal(self, piece: StreamPiece, text: str) -> bytes:
-        """The API has no words of refusal beside the text."""
-        return self.with_text(piece, text)
-
-    def with_texts(self, pieces: Sequence[StreamPiece], before: Answer, after: Answer) -> list[StreamPiece]:
+    def changed(self, pieces: Sequence[StreamPiece], changes: Changes) -> list[StreamPiece]:
         """A changed text in the blocks that it stood in."""
-        texts = after.changed_texts(before)
-        return with_texts(pieces, texts[0]) if 0 in texts else list(pieces)
-
-    def with_arguments(self, pieces: Sequence[StreamPiece], changed: Mapping[int, Mapping[int, str]]) -> list[StreamPiece]:
-        """Other arguments for calls, by their index."""
-        return with_arguments(pieces, changed.get(0, {}))
+        pieces = with_arguments(pieces, changes.arguments.get(0, {}))
+        return with_texts(pieces, changes.texts[0]) if 0 in changes.texts else pieces
 
     def with_usage(self, piece: StreamPiece, others: Sequence[Mapping[str, object]]) -> StreamPiece:
         """The prompt's tokens are told where the message begins, those of the answer where it ends; both may be told there."""
@@ -317,7 +309,7 @@ class MessagesStream:
 
     def failed(self, error: ProxyError) -> bytes:
         """The API's ``error`` event, which its clients raise."""
-        return events.encode(envelope(error))
+        return events.encode(messages_envelope(error))
 
     def end(self, verdict: Mapping[str, object] | None = None, mark: bytes = b"") -> bytes:
         """``message_stop``, unless the stream has ended with an error."""
@@ -349,4 +341,12 @@ def _first_text(payload: Mapping[str, Any]) -> bool:
 def _input(block: Mapping[str, Any]) -> str:
     """The arguments that a call's block opens with; an empty object means that they are still to come."""
     given = block.get("input")
-    return orjson.dumps(given).decode() if isinstance(given, dict) and given else ""
+    return orjson.dumps(given).decode() if given else ""
+
+
+def _texts_in(given: str) -> Iterable[str]:
+    """Every text in a call's arguments; all of them as one where they are no JSON."""
+    try:
+        return strings(orjson.loads(given))
+    except orjson.JSONDecodeError:
+        return (given,)

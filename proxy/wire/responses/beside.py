@@ -120,15 +120,6 @@ class Beside:
             self._thought(place).tell(text)
 
 
-def beside(output: list[Any]) -> Beside:
-    """What stands beside the text of a whole response."""
-    found = Beside()
-    for position, item in enumerate(output):
-        if isinstance(item, Mapping):
-            found.item(position, item)
-    return found
-
-
 def _thoughts(item: Mapping[str, Any]) -> Iterator[tuple[str, int, object]]:
     for field in ("summary", "content"):
         parts = item.get(field)

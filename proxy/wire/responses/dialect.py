@@ -7,45 +7,41 @@ the object it was goes out in the bytes it came in.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import orjson
 from msgspec.structs import replace
 
-from proxy.errors import InvalidRequest, ProxyError
+from proxy.errors import ProxyError
 from proxy.exchange import Answer, Exchange, Request, Tool, tool_name
 from proxy.exchange.histories import CONVERSATION, RESPONSE, History
-from proxy.wire.bodies import EXTENSION, flag, kind_of, load, passages_of, same, typed, withhold
-from proxy.wire.chat.own_answer import own_answer
+from proxy.exchange.output_requirements import OutputRequirements
+from proxy.wire import bodies
+from proxy.wire.chat.forms import own_answer
+from proxy.wire.dialect import Changes, Dialect
+from proxy.wire.responses.events import to_events
 from proxy.wire.responses.items import Origin, Reading, read
-from proxy.wire.responses.output import answer_of, rendered
-from proxy.wire.responses.output_requirements import output_requirements_of
-from proxy.wire.responses.own_answer import own_body, own_events, own_id
+from proxy.wire.responses.output import change, own_id, own_response
 from proxy.wire.responses.own_calls import ResponsesCallFilter
 from proxy.wire.responses.recognising import ResponsesShapes
 from proxy.wire.responses.rendering import OUTPUT_ITEMS, Rendering
 from proxy.wire.responses.shapes import asked_of
 from proxy.wire.responses.stream import ResponsesStream
-from proxy.wire.upstream_errors import failure_in
 
-_RAW_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_RAW_ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
-_READ = ("model", "input", "instructions", "tools", "stream", EXTENSION)
+_READ = ("model", "input", "instructions", "tools", "stream", bodies.EXTENSION)
 """Fields that are no parameters."""
 _ELSEWHERE = ("prompt", "previous_response_id", "conversation")
 """Where a request may have its words, or its model, from, if not from itself."""
 
 
-class ResponsesDialect:
+class ResponsesDialect(Dialect):
     """``POST /v1/responses``"""
 
     path = "/responses"
     conversation_field = "input"
-    key_headers: tuple[str, ...] = ("authorization",)
-    told_by = ""
 
     def error(self, error: ProxyError) -> bytes:
         """OpenAI's envelope."""
@@ -54,26 +50,22 @@ class ResponsesDialect:
             told["error"]["param"] = self.conversation_field
         return orjson.dumps(told)
 
-    def error_code(self, body: bytes) -> str:
-        """Its code, else its type."""
-        return failure_in(body).code
-
     def parse_request(self, body: bytes) -> Request:
         """Raises `InvalidRequest`: not JSON, not an object, or a field of the wrong type."""
-        return _request(body, load(body), {})
+        return _request(body, bodies.load(body), {})
 
     def render_request(self, exchange: Exchange) -> bytes:
         """The client's body when nothing changed; otherwise its pieces with the changed ones written anew."""
         request = exchange.original
         wire: _Wire = request.wire
-        same_messages = same(exchange.messages, request.messages) and not request.message_hints
-        same_tools, same_params = same(exchange.tools, request.tools), exchange.params is request.params
+        same_messages = bodies.same(exchange.messages, request.messages) and not request.message_hints
+        same_tools, same_params = bodies.same(exchange.tools, request.tools), exchange.params is request.params
         if same_messages and same_tools and same_params and not wire.extended and wire.goes_on_from is None:
             return wire.body
-        raw = dict(_RAW_FIELDS.decode(wire.body))
-        raw.pop(EXTENSION, None)
+        raw = bodies.raw_fields(wire.body)
+        raw.pop(bodies.EXTENSION, None)
         if wire.goes_on_from:
-            raw["previous_response_id"] = _raw(wire.goes_on_from)
+            raw["previous_response_id"] = bodies.dumped(wire.goes_on_from)
         elif wire.goes_on_from == "":
             raw.pop("previous_response_id", None)
         if not same_messages or wire.goes_on_from is not None:
@@ -81,41 +73,28 @@ class ResponsesDialect:
         if not same_tools:
             _set_tools(raw, request, exchange.tools)
         if not same_params:
-            for key in [k for k in raw if k in request.params and k not in exchange.params]:
-                del raw[key]
-            for key, value in exchange.params.items():
-                if key not in request.params or value is not request.params[key]:
-                    raw[key] = _raw(value)
+            bodies.splice_fields(raw, request.params, exchange.params)
         return msgspec.json.encode(raw)
 
     def parse_answer(self, body: bytes) -> Answer:
         """Raises `ValueError` when the body is not a response."""
-        return answer_of(_response(body))
+        return ResponsesStream.whole(_response(body))
 
-    def usage_of(self, body: bytes) -> Mapping[str, object] | None:
-        """The field ``usage``, if it is an object."""
-        found = orjson.loads(body).get("usage")
-        return found if isinstance(found, dict) else None
-
-    def render_answer(
-        self, body: bytes, before: Answer, after: Answer, verdict: Mapping[str, object] | None, others: Sequence[Mapping[str, object]] = ()
-    ) -> bytes:
-        """The upstream's own body where nothing changed; else its items with the changed texts, refusals and arguments."""
-        changed = after.changed_texts(before) or after.changed_refusals(before) or after.changed_arguments(before)
-        if not changed and verdict is None and not (others and self.usage_of(body) is not None):
-            return body
-        return rendered(body, before, after, verdict, others)
+    def _change(self, raw: dict[str, msgspec.Raw], changes: Changes) -> None:
+        change(raw, changes)
 
     def own_answer(self, exchange: Exchange) -> Answer:
         """A stage's answer in the form that the request asks for."""
         return replace(own_answer(exchange), id=own_id(exchange))
 
-    def render_own(self, exchange: Exchange, verdict: Mapping[str, object] | None) -> tuple[str, bytes]:
-        """Content type and bytes of a stage's answer."""
-        answer = exchange.answer or own_answer(exchange)
-        if exchange.original.stream:
-            return "text/event-stream; charset=utf-8", own_events(exchange, answer, verdict)
-        return "application/json", own_body(exchange, answer, verdict)
+    def own_body(self, exchange: Exchange, answer: Answer) -> dict[str, Any]:
+        """The response."""
+        return own_response(exchange, answer)
+
+    def own_events(self, exchange: Exchange, answer: Answer, verdict: Mapping[str, object] | None) -> bytes:
+        """The response's events, one after another as the API sends them."""
+        response = own_response(exchange, answer)
+        return to_events(response if verdict is None else {**response, bodies.EXTENSION: verdict}, b"")
 
     def recogniser(self, exchange: Exchange, body: bytes) -> ResponsesShapes:
         """What was asked for is in the `body` as it was sent."""
@@ -125,10 +104,6 @@ class ResponsesDialect:
         """Where a form was asked for, an answer leaves whole too: text before a call would not be JSON with the text after it."""
         stored = exchange.original.params.get("store") is not False
         return ResponsesCallFilter(whole=whole or exchange.wants.form != "text", stored=stored)
-
-    def refuse_calls(self, exchange: Exchange, own: Collection[str]) -> None:
-        """Take the tools `own` out, or forbid all calls."""
-        withhold(exchange, own, {"tool_choice": "none"})
 
     def stream(self, *, separate: bool = False) -> ResponsesStream:
         """A reader for one streamed answer; every event does one thing."""
@@ -150,19 +125,19 @@ def _request(body: bytes, fields: dict[str, Any], known: Mapping[str, Mapping[st
     """A body as a request, with what is `known` of the items that it only names."""
     model = _model(fields)
     reading = read(fields.get("instructions"), fields.get("input"), known)
-    stream = flag(fields, "stream")
+    stream = bodies.flag(fields, "stream")
     params = {name: value for name, value in fields.items() if name not in _READ}
-    wire = _Wire(body, reading, extended=EXTENSION in fields)
+    wire = _Wire(body, reading, extended=bodies.EXTENSION in fields)
     request = Request(
         model=model,
         messages=tuple(reading.messages),
-        tools=_tools(fields.get("tools")),
+        tools=tuple(_chat_tool(tool) for tool in bodies.objects_at(fields.get("tools"), "tools")),
         params=params,
         stream=stream,
         wants=output_requirements_of(params),
         read_wants=output_requirements_of,
-        passages=passages_of(fields.get(EXTENSION)),
-        has_context="context" in (fields.get(EXTENSION) or {}),
+        passages=bodies.passages_of(fields.get(bodies.EXTENSION)),
+        has_context="context" in (fields.get(bodies.EXTENSION) or {}),
         message_hints=reading.hints,
         wire=wire,
         brings=len(reading.messages) - isinstance(fields.get("instructions"), str),
@@ -216,25 +191,11 @@ def _model(fields: dict[str, Any]) -> str:
     """A request by a stored prompt, or in a conversation, need not name its model."""
     if fields.get("model") is None and any(fields.get(name) for name in _ELSEWHERE):
         return ""
-    model: str = typed(fields, "model", str, "a string")
-    if not model:
-        raise InvalidRequest("you must provide a model", param="model")
-    return model
-
-
-def _tools(tools: object) -> tuple[Tool, ...]:
-    """In chat form: functions and custom tools; the provider's own tools, and types that are not known, as they stand there."""
-    if tools is None:
-        return ()
-    if not isinstance(tools, list):
-        raise InvalidRequest(f"tools: expected a list, got {kind_of(tools)}", param="tools")
-    for i, tool in enumerate(tools):
-        if not isinstance(tool, dict):
-            raise InvalidRequest(f"tools[{i}]: expected an object, got {kind_of(tool)}", param=f"tools[{i}]")
-    return tuple(_chat_tool(tool) for tool in tools)
+    return bodies.model_of(fields)
 
 
 def _chat_tool(tool: dict[str, Any]) -> Tool:
+    """In chat form: functions and custom tools; the provider's own tools, and types that are not known, as they stand there."""
     kind = tool.get("type")
     if kind not in ("function", "custom"):
         return tool
@@ -256,11 +217,9 @@ def _set_tools(raw: dict[str, msgspec.Raw], request: Request, tools: Sequence[To
         for name in ("tools", "tool_choice", "parallel_tool_calls"):
             raw.pop(name, None)
         return
-    pieces = _RAW_ITEMS.decode(raw["tools"]) if request.tools else []
-    bytes_of = {id(tool): piece for tool, piece in zip(request.tools, pieces, strict=True)}
     names = {tool_name(tool) for tool in request.tools}
-    new = [bytes_of.get(id(tool)) or _raw(_flat_tool(tool, known=tool_name(tool) in names)) for tool in tools]
-    raw["tools"] = msgspec.Raw(msgspec.json.encode(new))
+    given = raw["tools"] if request.tools else msgspec.Raw(b"[]")
+    raw["tools"] = bodies.spliced(given, request.tools, tools, lambda tool: _flat_tool(tool, known=tool_name(tool) in names))
 
 
 def _set_input(raw: dict[str, msgspec.Raw], reading: Reading, exchange: Exchange) -> None:
@@ -268,20 +227,20 @@ def _set_input(raw: dict[str, msgspec.Raw], reading: Reading, exchange: Exchange
     messages = exchange.messages
     if exchange.params.get("conversation"):  # the provider has taken into it what was sent and answered before
         messages = messages[1 + max((i for i, message in enumerate(messages) if OUTPUT_ITEMS in message), default=-1) :]
-    rendering = Rendering(reading, _RAW_ITEMS.decode(given) if given.startswith(b"[") else [])
+    rendering = Rendering(reading, bodies.raw_items(given) if given.startswith(b"[") else [])
     items = rendering.items(messages)
     if given.startswith(b'"') and len(items) == 1 and _is_plain(messages):
         if messages[-1] is not exchange.original.messages[-1]:
-            raw["input"] = _raw(messages[-1]["content"])
+            raw["input"] = bodies.dumped(messages[-1]["content"])
     elif items or given:
-        raw["input"] = msgspec.Raw(msgspec.json.encode(items))
+        raw["input"] = bodies.as_raw(items)
     instructed = next((i for i, origin in enumerate(reading.origins) if origin.instructions), None)
     if instructed is None or len(messages) < len(exchange.messages):
         return
     if rendering.instructions is None:
         raw.pop("instructions")
     elif rendering.instructions != reading.messages[instructed]["content"]:
-        raw["instructions"] = _raw(rendering.instructions)
+        raw["instructions"] = bodies.dumped(rendering.instructions)
 
 
 def _is_plain(messages: Sequence[Mapping[str, Any]]) -> bool:
@@ -296,5 +255,36 @@ def _response(body: bytes) -> dict[str, Any]:
     return found
 
 
-def _raw(value: object) -> msgspec.Raw:
-    return msgspec.Raw(orjson.dumps(value))
+_SAMPLING = ("temperature", "top_p")
+
+
+def output_requirements_of(params: Mapping[str, Any]) -> OutputRequirements:
+    """Read from them."""
+    form = bodies.object_of(bodies.object_of(params.get("text")).get("format"))
+    kind = str(form.get("type", "text"))
+    limit = params.get("max_output_tokens")
+    return OutputRequirements(
+        form="text" if kind == "text" else "json" if kind.startswith("json") else "constrained",
+        schema=form.get("schema"),
+        shown_schema=form if kind == "json_schema" else None,
+        calls=_calls(params.get("tool_choice")),
+        chosen_tools=frozenset(_chosen(params.get("tool_choice"))),
+        max_output_tokens=limit if isinstance(limit, int) and not isinstance(limit, bool) and limit > 0 else None,
+        stream_usage=True,
+        sampling={name: params[name] for name in _SAMPLING if bodies.is_number(params.get(name))},
+    )
+
+
+def _calls(choice: object) -> Literal["auto", "none", "required"]:
+    """An object forces a call, unless it lists the tools that are allowed and says otherwise."""
+    if isinstance(choice, Mapping):
+        choice = choice.get("mode") if choice.get("type") == "allowed_tools" else "required"
+    return "none" if choice == "none" else "required" if choice == "required" else "auto"
+
+
+def _chosen(choice: object) -> Iterator[str]:
+    if isinstance(choice, Mapping):
+        listed = choice.get("tools")
+        for entry in (choice, *(listed if isinstance(listed, list) else ())):
+            if isinstance(entry, Mapping) and entry.get("type") in ("function", "custom") and isinstance(entry.get("name"), str):
+                yield entry["name"]

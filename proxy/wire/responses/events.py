@@ -5,12 +5,13 @@ Reference: https://platform.openai.com/docs/api-reference/responses-streaming
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import orjson
 
 from proxy.wire import sse
+from proxy.wire.bodies import EXTENSION, object_in
 
 Place = tuple[int, int]
 """An output item's position, and a part's position in its content."""
@@ -43,29 +44,19 @@ _OWNERS: Mapping[str, str] = {
     "code_interpreter_call_code": "code_interpreter_call",
 }
 """The type of the items that events are of, by the second part of their own; of others, that is it."""
-_SILENT = (
-    "response.reasoning",
-    "response.function_call",
-    "response.custom_tool_call",
-    "response.mcp_",
-    "response.code_interpreter",
-    "response.web_search",
-    "response.file_search",
-    "response.image_generation",
-    "response.audio.delta",
-    "response.audio.done",
-    "error",
+_SILENT = tuple(
+    str.split(
+        "response.reasoning response.function_call response.custom_tool_call response.mcp_ response.code_interpreter "
+        "response.web_search response.file_search response.image_generation response.audio.delta response.audio.done error"
+    )
 )
 """Beginnings of the types whose words are no part of the answer's text."""
 
 
 def event_of(data: bytes) -> dict[str, Any] | None:
     """An event's data; None for what is none of this API's."""
-    try:
-        found = orjson.loads(data)
-    except orjson.JSONDecodeError:
-        return None
-    return found if isinstance(found, dict) and isinstance(found.get("type"), str) else None
+    found = object_in(data)
+    return found if found is not None and isinstance(found.get("type"), str) else None
 
 
 def place_of(event: Mapping[str, Any]) -> Place:
@@ -117,3 +108,88 @@ def encode(event: Mapping[str, Any], *, named: bool) -> bytes:
 
 def _whole(value: object) -> int:
     return value if isinstance(value, int) else 0
+
+
+Payload = dict[str, Any]
+_GIVEN: Mapping[str, tuple[str, str]] = {
+    "function_call": ("response.function_call_arguments", "arguments"),
+    "custom_tool_call": ("response.custom_tool_call_input", "input"),
+}
+"""The beginning of the names of a call's events, and the field of what it is given, by the item's type."""
+_SUMMARY = "response.reasoning_summary_"
+
+
+def to_events(response: Mapping[str, Any], asked: bytes) -> bytes:
+    """The events of a response. Raises `ValueError` for what is none."""
+    numbered = enumerate(payloads(response))
+    return b"".join(encode({**payload, "sequence_number": number}, named=True) for number, payload in numbered)
+
+
+def payloads(response: Mapping[str, Any]) -> Iterator[Payload]:
+    """The same parsed. Raises `ValueError`."""
+    if not isinstance(response.get("output"), list) or _end_of(response) not in ENDS:  # one in the background has not ended
+        raise ValueError("not a response that has ended")
+    begun = {**response, "status": "in_progress", "output": [], "usage": None, "error": None, "incomplete_details": None}
+    begun.pop(EXTENSION, None)
+    for kind in BEGINS[:2]:
+        yield {"type": kind, "response": begun}
+    for index, item in enumerate(response["output"]):
+        if isinstance(item, dict):
+            yield from _item(index, item)
+    end = _end_of(response)
+    yield {"type": end, "response": {**response, "status": end.removeprefix("response.")}}
+
+
+def _end_of(response: Mapping[str, Any]) -> str:
+    return f"response.{response.get('status') or 'completed'}"
+
+
+def _item(index: int, item: Payload) -> Iterator[Payload]:
+    at = {"item_id": item.get("id"), "output_index": index}
+    kind, given = str(item.get("type")), _GIVEN.get(str(item.get("type")))
+    empty: Payload = {given[1]: ""} if given else {"content": []} if kind == "message" else {"summary": []} if "summary" in item else {}
+    yield {"type": ITEM, "output_index": index, "item": {**item, "status": "in_progress", **empty}}
+    if given and isinstance(said := item.get(given[1]), str):
+        yield {"type": f"{given[0]}.delta", **at, "delta": said}
+        yield {"type": f"{given[0]}.done", **at, **({"name": item.get("name")} if kind == "function_call" else {}), given[1]: said}
+    for place, part in enumerate(_parts(item, "content") if kind == "message" else ()):
+        yield from _part({**at, "content_index": place}, part)
+    for place, part in enumerate(_parts(item, "summary") if kind == "reasoning" else ()):
+        where, text = {**at, "summary_index": place}, str(part.get("text") or "")
+        yield {"type": _SUMMARY + "part.added", **where, "part": {**part, "text": ""}}
+        yield {"type": _SUMMARY + "text.delta", **where, "delta": text}
+        yield {"type": _SUMMARY + "text.done", **where, "text": text}
+        yield {"type": _SUMMARY + "part.done", **where, "part": part}
+    yield {"type": ITEM_DONE, "output_index": index, "item": item}
+
+
+def _part(at: Payload, part: Payload) -> Iterator[Payload]:
+    refuses = part.get("type") == "refusal"
+    name = "refusal" if refuses else "text"
+    empty = {name: ""} if refuses else {name: "", **({"annotations": []} if "annotations" in part else {})}
+    yield {"type": PART, **at, "part": {**part, **empty}}
+    if isinstance(text := part.get(name), str):
+        listed: Payload = {} if refuses else {"logprobs": part.get("logprobs") or []}
+        if text:
+            yield {"type": REFUSAL if refuses else TEXT, **at, "delta": text, **listed}
+        for place, one in enumerate(_parts(part, "annotations")):
+            yield {"type": ANNOTATION, **at, "annotation_index": place, "annotation": one}
+        yield {"type": REFUSAL_DONE if refuses else TEXT_DONE, **at, name: text, **listed}
+    yield {"type": PART_DONE, **at, "part": part}
+
+
+def _parts(item: Mapping[str, Any], name: str) -> list[Payload]:
+    given = item.get(name)
+    return [part for part in given if isinstance(part, dict)] if isinstance(given, list) else []
+
+
+def to_whole(payloads: Iterable[Mapping[str, Any]], *, marked: bool) -> Payload | None:
+    """The response that a stream's last event has, with the items of those before it where it has none; None where it broke off."""
+    items: dict[int, Payload] = {}
+    for payload in payloads:
+        if payload.get("type") == ITEM_DONE and isinstance(payload.get("item"), dict):
+            items[index_of(payload)] = payload["item"]
+        if payload.get("type") in ENDS:
+            response = response_of(payload)
+            return {**response, "output": response.get("output") or [items[index] for index in sorted(items)]}
+    return None

@@ -16,24 +16,13 @@ from typing import Any
 import orjson
 from msgspec import Struct, field
 
-from proxy.errors import InvalidRequest
 from proxy.exchange import Message
-from proxy.wire.bodies import EXTENSION, kind_of
+from proxy.wire.bodies import EXTENSION, hint_of, object_at, unexpected
 
 _MODELS_OWN = frozenset(
-    (
-        "reasoning",
-        "web_search_call",
-        "file_search_call",
-        "code_interpreter_call",
-        "image_generation_call",
-        "mcp_call",
-        "mcp_list_tools",
-        "mcp_approval_request",
-        "tool_search_call",
-        "tool_search_output",
-        "program",
-        "program_output",
+    str.split(
+        "reasoning web_search_call file_search_call code_interpreter_call image_generation_call mcp_call mcp_list_tools "
+        "mcp_approval_request tool_search_call tool_search_output program program_output"
     )
 )
 """What the model, or the provider for it, adds to a turn beside messages and calls."""
@@ -86,14 +75,14 @@ def read(instructions: object, given: object, known: Mapping[str, Mapping[str, A
         found.messages.append({"role": "system", "content": instructions})
         found.origins.append(Origin(instructions=True))
     elif instructions is not None:
-        raise InvalidRequest(f"instructions: expected a string, got {kind_of(instructions)}", param="instructions")
+        raise unexpected("instructions", "a string", instructions)
     if isinstance(given, str):
         found.messages.append({"role": "user", "content": given})
         found.origins.append(Origin())
     elif isinstance(given, list):
         _Reader(found, given, known).run()
     elif given is not None:
-        raise InvalidRequest(f"input: expected a string or a list of items, got {kind_of(given)}", param="input")
+        raise unexpected("input", "a string or a list of items", given)
     return found
 
 
@@ -107,9 +96,7 @@ class _Reader:
 
     def run(self) -> None:
         for i, item in enumerate(self._items):
-            if not isinstance(item, dict):
-                raise InvalidRequest(f"input[{i}]: expected an object, got {kind_of(item)}", param=f"input[{i}]")
-            self._items[i] = self._looked_up(i, item)
+            self._items[i] = self._looked_up(i, object_at(item, f"input[{i}]"))
             self._take(i, self._items[i])
         self._end_turn()
 
@@ -129,7 +116,7 @@ class _Reader:
         kind = item_type(item)
         role = item.get("role")
         if kind == "message" and not isinstance(role, str):
-            raise InvalidRequest(f"input[{i}].role: expected a string, got {kind_of(role)}", param=f"input[{i}].role")
+            raise unexpected(f"input[{i}].role", "a string", role)
         if is_of_turn(kind, role, item.get("call_id")):
             self._turn.append(i)
         elif kind == "message":
@@ -150,9 +137,7 @@ class _Reader:
     def _add(self, message: Message, origin: Origin, items: Sequence[dict[str, Any]]) -> None:
         for i, item in zip(origin.items, items, strict=True):
             if EXTENSION in item:
-                if not isinstance(item[EXTENSION], dict):
-                    raise InvalidRequest(f"input[{i}].groundwire: expected an object", param=f"input[{i}].groundwire")
-                self._found.hints[len(self._found.messages)] = item[EXTENSION]
+                self._found.hints[len(self._found.messages)] = hint_of(item, f"input[{i}]")
                 self._found.hinted.add(i)
         self._found.messages.append(message)
         self._found.origins.append(origin)

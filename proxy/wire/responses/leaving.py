@@ -10,12 +10,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from proxy.errors import ProxyError
+from proxy.wire.answers import added_up
 from proxy.wire.dialect import StreamPiece
 from proxy.wire.responses import events
-from proxy.wire.responses.annotations import moved
 from proxy.wire.responses.events import Place, encode, index_of, place_of, response_of
-from proxy.wire.responses.output import GAP, changed_item, changed_part, once_more
-from proxy.wire.usage import added_up
+from proxy.wire.responses.output import GAP, changed_item, changed_part, moved, once_more
 
 GAP_MARK, TOLD_MARK = "_gap", "_told"
 """In a payload: it stands between two texts; it is the text of an event behind it. Neither has bytes of its own."""

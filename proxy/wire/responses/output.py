@@ -9,21 +9,19 @@ Reference: https://platform.openai.com/docs/api-reference/responses/object
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import accumulate
 from typing import Any
 
 import msgspec
 import orjson
 
-from proxy.exchange import Answer, Choice, ToolCall, Usage
-from proxy.wire.responses.annotations import moved
-from proxy.wire.responses.beside import beside
+from proxy.exchange import Answer, Exchange, Usage
+from proxy.wire.answers import common, spread
+from proxy.wire.bodies import as_raw, dumped, raw_items
+from proxy.wire.dialect import Changes
 from proxy.wire.responses.events import Place
-from proxy.wire.spreading import spread
-from proxy.wire.usage import added_up
 
-_RAW_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_RAW_ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
 GAP = "\n\n"
 """Between two texts of one answer."""
 
@@ -78,37 +76,6 @@ def functions_of(output: Sequence[Any]) -> list[tuple[int, dict[str, Any]]]:
     return [(i, item) for i, item in enumerate(output) if isinstance(item, dict) and item.get("type") == "function_call"]
 
 
-def answer_of(response: Mapping[str, Any]) -> Answer:
-    """A whole response as an answer."""
-    output = response.get("output")
-    output = output if isinstance(output, list) else []
-    calls = tuple(
-        ToolCall(_string(item.get("call_id")), _string(item.get("name")), _string(item.get("arguments")), index)
-        for index, (_, item) in enumerate(functions_of(output))
-    )
-    found = beside(output)
-    choice = Choice(
-        0,
-        joined(texts_of(output)),
-        joined(refusals_of(output)),
-        found.reasoning,
-        calls,
-        finish_reason(response, bool(calls)),
-        found.inputs,
-    )
-    logprobs = {0: tuple(_logprobs(output))} if any(_logprobs(output)) else {}
-    model = response.get("model")
-    return Answer(
-        (choice,),
-        model if isinstance(model, str) else "",
-        usage(response.get("usage")),
-        logprobs,
-        unread(output),
-        _string(response.get("id")),
-        items_of(output),
-    )
-
-
 def items_of(output: Sequence[Any]) -> dict[str, Mapping[str, Any]]:
     """The items that a later request may name by their ids; of reasoning, that it was there."""
     named = [item for item in output if isinstance(item, dict) and isinstance(item.get("id"), str)]
@@ -134,19 +101,6 @@ def usage(value: object) -> Usage | None:
     return Usage(*(n if isinstance(n, int) else 0 for n in numbers))
 
 
-def unread(output: Sequence[Any]) -> str:
-    """Where a message has text that is not read; "" where there is none."""
-    for i, item in enumerate(output):
-        if isinstance(item, dict) and item.get("type") == "message":
-            content = item.get("content")
-            if content is not None and not isinstance(content, list):
-                return f"output[{i}].content"
-            for j, part in enumerate(content or ()):
-                if not is_read(part):
-                    return f"output[{i}].content[{j}]"
-    return ""
-
-
 def is_read(part: object) -> bool:
     """Whether what a part of a message says is read, or it says nothing."""
     if not isinstance(part, dict):
@@ -157,29 +111,18 @@ def is_read(part: object) -> bool:
     return not any(isinstance(part.get(name), str) and part[name] for name in ("text", "content", "refusal", "transcript"))
 
 
-def rendered(
-    body: bytes, before: Answer, after: Answer, verdict: Mapping[str, object] | None, others: Sequence[Mapping[str, object]]
-) -> bytes:
-    """The body with the texts, refusals and arguments of `after`, the usage of the `others` added, and the verdict."""
-    texts, refusals, calls = after.changed_texts(before), after.changed_refusals(before), after.changed_arguments(before)
-    raw = dict(_RAW_FIELDS.decode(body))
-    own = orjson.loads(bytes(raw["usage"])) if "usage" in raw else None
-    if texts or refusals or calls:
-        items = _RAW_ITEMS.decode(raw["output"])
-        output = orjson.loads(bytes(raw["output"]))
-        said = parted(texts_of(output), texts[0]) if texts else {}
-        refused = parted(refusals_of(output), refusals[0]) if refusals else {}
-        arguments = {i: calls[0][index] for index, (i, _) in enumerate(functions_of(output)) if index in calls.get(0, {})}
-        for i in {place[0] for place in (*said, *refused)} | arguments.keys():
-            items[i] = _raw(changed_item(output[i], i, said, refused, arguments))
-        raw["output"] = msgspec.Raw(msgspec.json.encode(items))
-        if texts and bytes(raw.get("output_text", b"")).startswith(b'"'):
-            raw["output_text"] = _raw(once_more(orjson.loads(bytes(raw["output"]))))
-    if isinstance(own, dict) and others:
-        raw["usage"] = _raw(added_up([*others, own]))
-    if verdict is not None:
-        raw["groundwire"] = _raw(verdict)
-    return msgspec.json.encode(raw)
+def change(raw: dict[str, msgspec.Raw], changes: Changes) -> None:
+    """Bring what changed into a response's fields."""
+    items, output = raw_items(raw["output"]), orjson.loads(bytes(raw["output"]))
+    said = {place: text for new in changes.texts.values() for place, text in parted(texts_of(output), new).items()}
+    refused = {place: text for new in changes.refusals.values() for place, text in parted(refusals_of(output), new).items()}
+    given = changes.arguments.get(0, {})
+    arguments = {i: given[index] for index, (i, _) in enumerate(functions_of(output)) if index in given}
+    for i in {place[0] for place in (*said, *refused)} | arguments.keys():
+        items[i] = dumped(changed_item(output[i], i, said, refused, arguments))
+    raw["output"] = as_raw(items)
+    if changes.texts and bytes(raw.get("output_text", b"")).startswith(b'"'):
+        raw["output_text"] = dumped(once_more(orjson.loads(bytes(raw["output"]))))
 
 
 def changed_item(
@@ -212,13 +155,6 @@ def changed_part(part: Any, text: str | None, refusal: str | None = None) -> Any
     return new
 
 
-def _logprobs(output: Sequence[Any]) -> Iterator[tuple[str, float]]:
-    for item in output:
-        content = item.get("content") if isinstance(item, dict) else None
-        for part in content if isinstance(content, list) else ():
-            yield from token_logprobs(part)
-
-
 def token_logprobs(part: object) -> Iterator[tuple[str, float]]:
     """Each token of a part, or of a delta, with its log probability, where there are any."""
     listed = part.get("logprobs") if isinstance(part, dict) else None
@@ -228,9 +164,79 @@ def token_logprobs(part: object) -> Iterator[tuple[str, float]]:
             yield token, float(value)
 
 
-def _string(value: object) -> str:
-    return value if isinstance(value, str) else ""
+def moved(annotation: Any, old: str, new: str) -> Any:
+    """An annotation of `old`, whose offsets count its characters, as one of `new`; None where its words may have been changed.
+
+    What lies between the first and the last change counts as changed.
+    """
+    if not isinstance(annotation, dict):
+        return annotation
+    start, end, index = (annotation.get(name) for name in ("start_index", "end_index", "index"))
+    head, tail = _same_ends(old, new)
+    by = len(new) - len(old)
+    if isinstance(start, int) and isinstance(end, int):
+        if end <= head:
+            return annotation
+        return {**annotation, "start_index": start + by, "end_index": end + by} if start >= tail else None
+    if isinstance(index, int) and "filename" in annotation:  # a single character's place
+        return {**annotation, "index": index + by if index >= tail else min(index, head)}
+    return annotation
 
 
-def _raw(value: object) -> msgspec.Raw:
-    return msgspec.Raw(orjson.dumps(value))
+@lru_cache(maxsize=8)
+def _same_ends(old: str, new: str) -> tuple[int, int]:
+    """Where `old` ends to be as `new` is, and from where on it is so again."""
+    head = common(old, new)
+    return head, len(old) - common(old[head:][::-1], new[head:][::-1])
+
+
+ECHOED: Mapping[str, Any] = {
+    "instructions": None,
+    "max_output_tokens": None,
+    "metadata": {},
+    "parallel_tool_calls": True,
+    "previous_response_id": None,
+    "reasoning": None,
+    "store": True,
+    "temperature": None,
+    "text": {"format": {"type": "text"}},
+    "tool_choice": "auto",
+    "tools": [],
+    "top_p": None,
+    "truncation": "disabled",
+}
+"""Fields of a request that its response says again, and what they are where it left them out."""
+
+
+def own_response(exchange: Exchange, answer: Answer) -> dict[str, Any]:
+    """The response."""
+    fields = orjson.loads(exchange.original.wire.body)  # a stage knows some by other names
+    asked = {**exchange.original.params, **{name: fields[name] for name in ("tools", "instructions") if name in fields}}
+    choice, usage = answer.choices[0], answer.usage or Usage(0, 0)
+    text = {"type": "output_text", "text": choice.text, "annotations": [], "logprobs": []}
+    part: dict[str, Any] = {"type": "refusal", "refusal": choice.refusal} if choice.refusal else text
+    message = {"id": f"msg_{exchange.id}", "type": "message", "status": "completed", "role": "assistant", "content": [part]}
+    return {
+        "id": own_id(exchange),
+        "object": "response",
+        "created_at": int(exchange.received_at),
+        "status": "completed",
+        "background": False,
+        "error": None,
+        "incomplete_details": None,
+        "model": answer.model,
+        "output": [message],
+        **{name: asked[name] if asked.get(name) is not None else value for name, value in ECHOED.items()},
+        "usage": {
+            "input_tokens": usage.prompt_tokens,
+            "input_tokens_details": {"cached_tokens": usage.cached_tokens, "cache_write_tokens": 0},
+            "output_tokens": usage.completion_tokens,
+            "output_tokens_details": {"reasoning_tokens": 0},
+            "total_tokens": usage.prompt_tokens + usage.completion_tokens,
+        },
+    }
+
+
+def own_id(exchange: Exchange) -> str:
+    """The id of a response that the proxy gave itself."""
+    return f"resp_{exchange.id}"

@@ -5,12 +5,11 @@ for these: an item that is such a call, and the reasoning that led to nothing el
 earlier answer have left, a later one's beginning; and the end, which tells all items that have left and the usage of all answers. The
 response's id at the end is the last answer's: the provider knows the conversation by it.
 
-Implements `proxy.wire.dialect.CallFilter` for OpenAI's Responses.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -18,18 +17,15 @@ import orjson
 
 from proxy.exchange import Message, ToolCall
 from proxy.wire import sse
-from proxy.wire.dialect import OwnToolTurn
-from proxy.wire.error_envelopes import envelope
+from proxy.wire.answers import summed
+from proxy.wire.bodies import as_raw, raw_items
+from proxy.wire.dialect import CallFilter, OwnToolTurn
 from proxy.wire.responses import events
 from proxy.wire.responses.events import encode, event_of, index_of, response_of
 from proxy.wire.responses.items import chat_call, is_call
 from proxy.wire.responses.output import joined, texts_of
 from proxy.wire.responses.rendering import OUTPUT_ITEMS
-from proxy.wire.upstream_errors import failure_in
-from proxy.wire.usage import summed
-
-_RAW_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_RAW_ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
+from proxy.wire.upstream_errors import envelope, failure_in
 
 
 class _Event(msgspec.Struct, frozen=True):
@@ -40,102 +36,79 @@ class _Event(msgspec.Struct, frozen=True):
     """None for what is none of this API's."""
 
 
-class _Round:
-    """One answer of the upstream."""
-
-    def __init__(self, own: Collection[str], *, joins: bool) -> None:
-        self.own = frozenset(own)
-        self.joins = joins
-        """Whether events of an earlier answer have left."""
-        self.splitter = sse.EventSplitter()
-        self.output: dict[int, dict[str, Any]] = {}
-        """Its items, by position, as far as they are whole."""
-        self.mine: set[int] = set()
-        """Calls of own tools."""
-        self.thoughts: set[int] = set()
-        """Reasoning of which it is not known yet whether it leads to anything that the client sees."""
-        self.places: dict[int, int] = {}
-        """Positions of the others in what the client sees."""
-        self.lead: list[_Event] = []
-        """What begins the response: it leaves with the first event that says something."""
-        self.waiting: list[_Event] = []
-        """The events of `thoughts`."""
-        self.tail: list[_Event] = []
-        """The end of an answer with own calls: it leaves only if no other answer follows."""
-        self.held: list[_Event] = []
-        """Of an answer that leaves whole: everything."""
-        self.usage: dict[str, Any] | None = None
-        self.status = ""
-        self.failed = False
-        self.body: bytes | None = None
-
-    def kept(self) -> dict[int, dict[str, Any]]:
-        """The items that the client sees, by position."""
-        hidden = self.mine | (self.thoughts if self.mine else set())
-        return {i: item for i, item in sorted(self.output.items()) if i not in hidden}
-
-    def is_own(self, item: Mapping[str, Any]) -> bool:
-        """Whether it is a call of an own tool."""
-        return item.get("type") == "function_call" and item.get("name") in self.own
-
-
-class ResponsesCallFilter:
-    """With `whole`, nothing of an answer leaves before it has ended; then an answer that only calls own tools leaves nothing at all."""
+class ResponsesCallFilter(CallFilter):
+    """Of Responses."""
 
     def __init__(self, *, whole: bool, stored: bool = True) -> None:
         """`stored` tells whether the provider keeps what it puts out: else reasoning can go back to it only if it is encrypted."""
-        self._whole, self._stored = whole, stored
+        self._stored = stored
         self._left: list[dict[str, Any]] = []
         """Items of earlier answers that the client has seen."""
-        self._before: dict[str, Any] | None = None
-        """Usage of the earlier answers."""
         self._next: int | None = None
+        """The next event's number."""
         self._named, self._started = True, False
-        self._answers = 0
-        self._round = _Round((), joins=False)
+        self._output: dict[int, dict[str, Any]] = {}
+        """The answer's items, by position, as far as they are whole."""
+        self._mine: set[int] = set()
+        """Calls of own tools."""
+        self._thoughts: set[int] = set()
+        """Reasoning of which it is not known yet whether it leads to anything that the client sees."""
+        self._places: dict[int, int] = {}
+        """Positions of the others in what the client sees."""
+        super().__init__(whole=whole)
 
-    def begin(self, own: Collection[str]) -> None:
-        """The next answer is about to come; the client must not see calls of the tools `own`."""
-        last = self._round
-        if last.usage is not None:
-            self._before = summed(self._before, last.usage)
+    def _reset(self) -> None:
         if not self._whole:
-            self._left += [item for i, item in last.kept().items() if i in last.places]
-        self._answers += 1
-        self._round = _Round(own, joins=self._started)
+            self._left += [item for i, item in self._shown().items() if i in self._places]
+        self._joins = self._started
+        """Whether events of an earlier answer have left."""
+        self._output, self._mine, self._thoughts, self._places = {}, set(), set(), {}
+        self._lead: list[_Event] = []
+        """What begins the response: it leaves with the first event that says something."""
+        self._waiting: list[_Event] = []
+        """The events of `_thoughts`."""
+        self._tail: list[_Event] = []
+        """The end of an answer with own calls: it leaves only if no other answer follows."""
+        self._held: list[_Event] = []
+        """Of an answer that leaves whole: everything."""
+        self._status = ""
+
+    def _shown(self) -> dict[int, dict[str, Any]]:
+        """The items that the client sees, by position."""
+        hidden = self._mine | (self._thoughts if self._mine else set())
+        return {i: item for i, item in sorted(self._output.items()) if i not in hidden}
+
+    def _is_own(self, item: Mapping[str, Any]) -> bool:
+        return item.get("type") == "function_call" and item.get("name") in self._own
 
     # ---- events ----
 
-    def feed(self, chunk: bytes) -> bytes:
-        """What may leave of the events that `chunk` completes."""
-        return b"".join([piece for event in self._round.splitter.feed(chunk) for piece in self._take(event)])
-
     def finish(self) -> bytes:
-        """The stream is over: what still may leave, but for the end of an answer with own calls (`close`)."""
-        event = self._round.splitter.finish()
-        out = [] if event is None else list(self._take(event))
-        if not self._round.mine:
-            out += self._show_thoughts()
-        return b"".join(out)
+        """What waits, too, where nothing of it is the proxy's own."""
+        out = super().finish()
+        return out if self._mine else out + b"".join(self._show_thoughts())
 
-    def _take(self, event: sse.Event) -> Iterator[bytes]:
+    def _take(self, event: sse.Event) -> bytes:
+        return b"".join(self._pieces(event))
+
+    def _pieces(self, event: sse.Event) -> Iterator[bytes]:
         data = event_of(event.data) if event.data is not None and not event.done else None
-        one, turn = _Event(event.raw, data), self._round
+        one = _Event(event.raw, data)
         if data is None:
-            if event.done and turn.mine:
-                turn.tail.append(one)
+            if event.done and self._mine:
+                self._tail.append(one)
             elif event.data is None and not self._started and not self._whole:
                 yield event.raw  # a comment keeps the connection alive
             else:
                 yield from self._put(one)
         elif data["type"] in events.BEGINS:
             self._named = event.raw.startswith(b"event:")
-            if not turn.joins:
-                turn.lead.append(one)
+            if not self._joins:
+                self._lead.append(one)
         elif data["type"] in events.ENDS:
             yield from self._ended(one, data)
         elif data["type"] == "error":
-            turn.failed = True
+            self._failed = True
             yield from self._put(one)
         elif "output_index" in data:
             yield from self._of_item(one, data)
@@ -144,65 +117,62 @@ class ResponsesCallFilter:
 
     def _of_item(self, event: _Event, data: dict[str, Any]) -> Iterator[bytes]:
         """To the client, or to what waits, or nowhere."""
-        turn, position, item = self._round, index_of(data), data.get("item")
+        position, item = index_of(data), data.get("item")
         if isinstance(item, dict):
-            turn.output[position] = item
+            self._output[position] = item
             self._begun(position, item)
-        if position in turn.mine:
+        if position in self._mine:
             return
-        if position in turn.thoughts:
-            turn.waiting.append(event)
+        if position in self._thoughts:
+            self._waiting.append(event)
             return
-        if position not in turn.places:
+        if position not in self._places:
             yield from self._show_thoughts()
             self._number(position)
         yield from self._put(event)
 
     def _begun(self, position: int, item: Mapping[str, Any]) -> None:
-        turn = self._round
-        if turn.is_own(item):
-            turn.mine.add(position)
-        elif item.get("type") == "reasoning" and position not in turn.places:
-            turn.thoughts.add(position)
+        if self._is_own(item):
+            self._mine.add(position)
+        elif item.get("type") == "reasoning" and position not in self._places:
+            self._thoughts.add(position)
 
     def _number(self, position: int) -> None:
-        self._round.places[position] = len(self._left) + len(self._round.places)
+        self._places[position] = len(self._left) + len(self._places)
 
     def _show_thoughts(self) -> Iterator[bytes]:
         """Reasoning that leads to something leaves before it."""
-        turn = self._round
-        for position in sorted(turn.thoughts):
+        for position in sorted(self._thoughts):
             self._number(position)
-        turn.thoughts.clear()
-        waiting, turn.waiting = turn.waiting, []
+        self._thoughts.clear()
+        waiting, self._waiting = self._waiting, []
         for event in waiting:
             yield from self._put(event)
 
     def _ended(self, event: _Event, data: dict[str, Any]) -> Iterator[bytes]:
-        turn = self._round
         self._read_response(response_of(data))
-        turn.failed = turn.failed or data["type"] == "response.failed"
-        if turn.mine:
-            turn.tail.append(event)
+        self._failed = self._failed or data["type"] == "response.failed"
+        if self._mine:
+            self._tail.append(event)
         else:
             yield from self._show_thoughts()
             yield from self._put(event)
 
     def _read_response(self, response: Mapping[str, Any]) -> None:
-        turn, output = self._round, response.get("output")
+        output = response.get("output")
         for i, item in enumerate(output if isinstance(output, list) else ()):
             if isinstance(item, dict):
-                turn.output[i] = item
-                if turn.is_own(item):
-                    turn.mine.add(i)
-        turn.status = str(response.get("status") or "completed")
-        turn.usage = response["usage"] if isinstance(response.get("usage"), dict) else None
+                self._output[i] = item
+                if self._is_own(item):
+                    self._mine.add(i)
+        self._status = str(response.get("status") or "completed")
+        self._usage = response["usage"] if isinstance(response.get("usage"), dict) else None
 
     def _put(self, event: _Event) -> Iterator[bytes]:
         """It leaves, behind what begins the response."""
-        lead, self._round.lead = self._round.lead, []
+        lead, self._lead = self._lead, []
         if self._whole:
-            self._round.held += [*lead, event]
+            self._held += [*lead, event]
             return
         for one in (*lead, event):
             self._started = True
@@ -214,8 +184,8 @@ class ResponsesCallFilter:
         if data is None:
             return event.raw
         new = data
-        if "output_index" in data and self._round.places.get(index_of(data)) not in (None, data["output_index"]):
-            new = {**new, "output_index": self._round.places[index_of(data)]}
+        if "output_index" in data and self._places.get(index_of(data)) not in (None, data["output_index"]):
+            new = {**new, "output_index": self._places[index_of(data)]}
         if data["type"] in events.ENDS:
             response = self._joined(response_of(data))
             new = new if response is data["response"] else {**new, "response": response}
@@ -229,7 +199,7 @@ class ResponsesCallFilter:
     def _joined(self, response: dict[str, Any]) -> dict[str, Any]:
         """The response as the client is to know it: all items that it has seen, and the usage of all answers."""
         new = dict(response)
-        hidden = set(self._round.output) - set(self._round.kept())
+        hidden = set(self._output) - set(self._shown())
         if self._left or hidden:
             output = response.get("output")
             kept = [item for i, item in enumerate(output if isinstance(output, list) else ()) if i not in hidden]
@@ -246,42 +216,45 @@ class ResponsesCallFilter:
         if not isinstance(fields, dict) or not isinstance(fields.get("output"), list):
             raise ValueError("not a response")
         self._read_response(fields)
-        turn, waiting = self._round, set[int]()
-        for i, item in sorted(turn.output.items()):
+        waiting = set[int]()
+        for i, item in sorted(self._output.items()):
             if item.get("type") == "reasoning":
                 waiting.add(i)
-            elif i not in turn.mine:
+            elif i not in self._mine:
                 waiting.clear()
-        turn.thoughts, turn.body = waiting, body
+        self._thoughts, self._body = waiting, body
 
     # ---- both ----
 
     @property
     def turn(self) -> OwnToolTurn:
         """What the answer came to."""
-        turn = self._round
-        others = any(is_call(item) for i, item in turn.output.items() if i not in turn.mine)
-        return OwnToolTurn(tuple(self._calls()), mixed=others, whole=turn.status == "completed" and not turn.failed)
+        others = any(is_call(item) for i, item in self._output.items() if i not in self._mine)
+        return OwnToolTurn(tuple(self._calls()), mixed=others, whole=self._status == "completed" and not self._failed)
 
     def _calls(self) -> Iterator[ToolCall]:
-        for index, position in enumerate(sorted(self._round.mine)):
-            item = self._round.output[position]
+        for index, position in enumerate(sorted(self._mine)):
+            item = self._output[position]
             identity = item.get("call_id") or f"gw{self._answers:03d}{position:04d}"
             yield ToolCall(str(identity), str(item["name"]), str(item.get("arguments") or ""), index)
 
-    def close(self) -> bytes:
-        """No further answer comes: the rest of this one."""
-        turn = self._round
-        if turn.body is not None:
-            return self._stripped(turn.body)
-        return b"".join([self._rendered(event) for event in (*turn.held, *([] if turn.joins else turn.lead), *turn.tail)])
+    def _rest(self) -> bytes:
+        return b"".join([self._rendered(event) for event in (*self._held, *([] if self._joins else self._lead), *self._tail)])
+
+    @property
+    def _has_own(self) -> bool:
+        return bool(self._mine)
+
+    def _strip(self, raw: dict[str, msgspec.Raw]) -> None:
+        shown = self._shown()
+        raw["output"] = as_raw([item for i, item in enumerate(raw_items(raw["output"])) if i in shown])
 
     def messages(self, calls: Sequence[ToolCall], results: Sequence[str]) -> list[Message]:
         """The answer and the results of its `calls`, as the next request carries them."""
-        turn, given = self._round, dict(zip(sorted(self._round.mine), calls, strict=True))
+        given = dict(zip(sorted(self._mine), calls, strict=True))
         items = [
             {**item, "call_id": given[i].id, "arguments": _legible(given[i])} if i in given else item
-            for i, item in sorted(turn.output.items())
+            for i, item in sorted(self._output.items())
             if self._stored or item.get("type") != "reasoning" or item.get("encrypted_content")
         ]
         text = joined(texts_of(items))
@@ -294,17 +267,6 @@ class ResponsesCallFilter:
         failure = failure_in(body)
         told = {"type": "error", **envelope("responses", failure, status)["error"], "code": failure.code or "server_error"}
         return encode({**told, "type": "error", "sequence_number": self._next or 0}, named=self._named)
-
-    def _stripped(self, body: bytes) -> bytes:
-        turn = self._round
-        if not turn.mine and (self._before is None or turn.usage is None):
-            return body
-        raw = dict(_RAW_FIELDS.decode(body))
-        kept = turn.kept()
-        raw["output"] = msgspec.Raw(msgspec.json.encode([item for i, item in enumerate(_RAW_ITEMS.decode(raw["output"])) if i in kept]))
-        if self._before is not None and turn.usage is not None:
-            raw["usage"] = msgspec.Raw(orjson.dumps(summed(self._before, turn.usage)))
-        return msgspec.json.encode(raw)
 
 
 def _legible(call: ToolCall) -> str:

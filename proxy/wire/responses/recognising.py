@@ -244,10 +244,6 @@ class ResponsesShapes:
             if gap and (first or name != "delta"):
                 made[name] = gap + said
 
-    def end(self) -> list[Item]:
-        """Nothing is owed: a stream that broke off is to be seen as one."""
-        return []
-
     def error(self, fields: Any) -> Any:
         """An error of the API."""
         return Fields("error", {"error": ERROR})(fields, self.reading)

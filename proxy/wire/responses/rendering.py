@@ -14,11 +14,9 @@ import msgspec
 import orjson
 
 from proxy.exchange import Message
-from proxy.wire.bodies import EXTENSION
+from proxy.wire.bodies import EXTENSION, as_raw, dumped, raw_fields, raw_items
 from proxy.wire.responses.items import Origin, Reading
 
-_RAW_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_RAW_ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
 OUTPUT_ITEMS = "output_items"
 """Field of a message that the proxy itself adds: the items of an answer, as the provider put them out."""
 
@@ -86,13 +84,13 @@ class Rendering:
         if position is not None and self._reading.origins[position].held:
             return
         if position is None or self._reading.origins[position].added:
-            yield from (_raw(item) for item in new_items(message))
+            yield from (dumped(item) for item in new_items(message))
             return
         origin, old = self._reading.origins[position], self._reading.messages[position]
         if origin.instructions:
             self.instructions = _joined(message.get("content"))
         elif not origin.items:
-            yield _raw({"role": message["role"], "content": new_content(message.get("content"), message["role"])})
+            yield dumped({"role": message["role"], "content": new_content(message.get("content"), message["role"])})
         elif message is old:
             yield from (self._bare(item) for item in origin.items)
         else:
@@ -114,9 +112,9 @@ class Rendering:
                     yield content
             else:
                 yield self._bare(item)
-        yield from (_raw(new_call(call)) for identity, call in calls.items() if identity not in before)
+        yield from (dumped(new_call(call)) for identity, call in calls.items() if identity not in before)
         if not origin.texts and message.get("content") and message.get("content") != old.get("content"):
-            yield _raw({"role": message["role"], "content": new_content(message["content"], message["role"])})
+            yield dumped({"role": message["role"], "content": new_content(message["content"], message["role"])})
 
     def _texts(self, message: Message, old: Message, origin: Origin) -> dict[int, msgspec.Raw | None]:
         """The message and result items of an edited message, by position; None for one of which nothing is left."""
@@ -138,7 +136,7 @@ class Rendering:
         fields = self._fields(item)
         name = _content_field(fields)
         given = bytes(fields.get(name, b"null"))
-        raw_parts = _RAW_ITEMS.decode(given) if given.startswith(b"[") else []
+        raw_parts = raw_items(given) if given.startswith(b"[") else []
         untouched = [id(part) in origin.parts for part, _ in share]
         if all(untouched) and len(share) == max(len(raw_parts), 1):
             return self._bare(item)
@@ -148,7 +146,7 @@ class Rendering:
         parts = [
             raw_parts[position]
             if position is not None and same
-            else _raw(_edited_part(part, _loads(raw_parts[position])) if position is not None else _new_part(part, role))
+            else dumped(_edited_part(part, _loads(raw_parts[position])) if position is not None else _new_part(part, role))
             for (part, position), same in zip(share, untouched, strict=True)
         ]
         return self._written(fields, name, parts)
@@ -163,25 +161,25 @@ class Rendering:
         fields, new = self._fields(item), new_call(call)
         for name in ("arguments", "input", "name"):
             if name in fields and name in new:
-                fields[name] = _raw(new[name])
+                fields[name] = dumped(new[name])
         return self._written(fields)
 
     def _written(self, fields: dict[str, msgspec.Raw], name: str = "", content: object = None) -> msgspec.Raw:
         """An item that says something else than the one the provider may know by its ``id``."""
         left = {key: value for key, value in fields.items() if key not in ("id", "status", EXTENSION)}
         if name:
-            left[name] = msgspec.Raw(msgspec.json.encode(content))
-        return msgspec.Raw(msgspec.json.encode(left))
+            left[name] = as_raw(content)
+        return as_raw(left)
 
     def _bare(self, item: int) -> msgspec.Raw:
         """An item as it came, without the proxy's own extension."""
         if item not in self._reading.hinted:
             return self._raw[item]
-        return msgspec.Raw(msgspec.json.encode({name: value for name, value in self._fields(item).items() if name != EXTENSION}))
+        return as_raw({name: value for name, value in self._fields(item).items() if name != EXTENSION})
 
     def _fields(self, item: int) -> dict[str, msgspec.Raw]:
         known = self._reading.stand_ins.get(item)
-        return dict(_RAW_FIELDS.decode(self._raw[item] if known is None else orjson.dumps(known)))
+        return raw_fields(self._raw[item] if known is None else orjson.dumps(known))
 
 
 def new_items(message: Message) -> list[dict[str, Any]]:
@@ -253,7 +251,3 @@ def _joined(content: object) -> str:
 
 def _loads(raw: msgspec.Raw | None) -> Any:
     return None if raw is None else orjson.loads(bytes(raw))
-
-
-def _raw(value: object) -> msgspec.Raw:
-    return msgspec.Raw(orjson.dumps(value))

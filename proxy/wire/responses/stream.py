@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from proxy.errors import ProxyError
 from proxy.exchange import Answer, Choice, ToolCall
 from proxy.wire import sse
-from proxy.wire.dialect import StreamPiece
+from proxy.wire.dialect import AnswerStream, Changes, StreamPiece
 from proxy.wire.responses import events
 from proxy.wire.responses.beside import Beside
 from proxy.wire.responses.events import Place, event_of, index_of, place_of, response_of
@@ -31,11 +31,11 @@ _PLACED = (events.TEXT, events.TEXT_DONE, events.REFUSAL, events.REFUSAL_DONE, e
 """Events of a text, or refusal, that name its item's and its part's positions."""
 
 
-class ResponsesStream:
-    """Implements `proxy.wire.dialect.AnswerStream`. There is one choice: 0."""
+class ResponsesStream(AnswerStream):
+    """There is one choice: 0."""
 
     def __init__(self) -> None:
-        self._splitter = sse.EventSplitter()
+        super().__init__()
         self._texts: dict[Place, list[str]] = {}
         self._refusals: dict[Place, list[str]] = {}
         self._beside = Beside()
@@ -51,22 +51,18 @@ class ResponsesStream:
         self._model = self._id = ""
         self._end: dict[str, Any] | None = None
         """The response as the last event has it."""
-        self.usage: dict[str, Any] | None = None
-        self.error: Mapping[str, object] | None = None
-        self.done = False
-        self.unreadable = ""
+        self.unread = ""
+        """The first place with text that is not read."""
         self._leaving = Leaving(self._texts, self._refusals)
 
+    @classmethod
+    def whole(cls, response: dict[str, Any]) -> Answer:
+        """A whole response as an answer: as of a stream that tells all of it at its end."""
+        stream = cls()
+        list(stream._ended(b"", {"type": events.ENDS[0], "response": response}))
+        return replace(stream.answer, unread=stream.unread)
+
     # ---- reading ----
-
-    def feed(self, chunk: bytes) -> list[StreamPiece]:
-        """The pieces that `chunk` completes."""
-        return [piece for event in self._splitter.feed(chunk) for piece in self._pieces(event)]
-
-    def finish(self) -> list[StreamPiece]:
-        """What was left without a blank line, made whole."""
-        event = self._splitter.finish()
-        return [] if event is None else list(self._pieces(event))
 
     @property
     def complete(self) -> bool:
@@ -94,7 +90,7 @@ class ResponsesStream:
             return
         if self.done or event.done:
             if not event.done:  # clients have stopped reading, and nobody is to read what was not judged
-                self.unreadable = self.unreadable or "what follows the end of the response is not read"
+                self._miss("what follows the end of the response is not read")
             self.done = True
             self._leaving.behind.append((event.raw, event.done))
             yield StreamPiece(event.raw, done=True)
@@ -105,7 +101,7 @@ class ResponsesStream:
             yield StreamPiece(event.raw)
             return
         if payload is None:
-            self.unreadable = self.unreadable or "an event is none of this API's"
+            self._miss("an event is none of this API's")
             yield StreamPiece(event.raw)
             return
         self._leaving.came(event.raw, payload)
@@ -114,7 +110,7 @@ class ResponsesStream:
     def _event(self, raw: bytes, event: dict[str, Any]) -> Iterator[StreamPiece]:
         kind = event["type"]
         if kind in _PLACED and not all(isinstance(event.get(name), int) for name in ("output_index", "content_index")):
-            self.unreadable = self.unreadable or f"an event {kind} does not say which text is its own"  # clients may put it elsewhere
+            self._miss(f"an event {kind} does not say which text is its own")  # clients may put it elsewhere
         if kind == events.TEXT:
             yield from self._text(raw, event)
         elif kind == events.REFUSAL:
@@ -142,7 +138,7 @@ class ResponsesStream:
             if kind == events.ITEM_DONE:
                 self._items[index_of(event)] = item
         elif kind not in (events.TEXT_DONE, events.REFUSAL_DONE, events.PART, events.PART_DONE) and events.is_unread(event):
-            self.unreadable = self.unreadable or f"text in an event {kind[:80]} is not read"
+            self._miss(f"text in an event {kind[:80]} is not read")
         if "output_index" not in event:
             return StreamPiece(raw, payload=event)
         parts = kind in (events.TEXT_DONE, events.ITEM, events.ITEM_DONE)
@@ -152,7 +148,7 @@ class ResponsesStream:
     def _text(self, raw: bytes, event: dict[str, Any]) -> Iterator[StreamPiece]:
         place, text = place_of(event), events.said(event)
         if place in self._whole:
-            self.unreadable = self.unreadable or f"output[{place[0]}].content[{place[1]}] goes on behind its end"
+            self._miss(f"output[{place[0]}].content[{place[1]}] goes on behind its end")
         yield from self._gap(place, text, event)
         self._texts.setdefault(place, []).append(text)
         self._logprobs += token_logprobs(event)
@@ -161,7 +157,7 @@ class ResponsesStream:
     def _gap(self, place: Place, text: str, event: Mapping[str, Any]) -> Iterator[StreamPiece]:
         """What stands between the texts before and the first word of another one."""
         if text and self._last not in (None, place) and any(self._texts.get(place, ())):
-            self.unreadable = self.unreadable or "texts that come by turns are not read"
+            self._miss("texts that come by turns are not read")
         self._last = place if text else self._last
         if text and not any(self._texts.get(place, ())) and any(any(parts) for parts in self._texts.values()):
             payload = {**self._delta(place, event), GAP_MARK: True}
@@ -177,9 +173,9 @@ class ResponsesStream:
     def _told_in(self, kind: str, event: dict[str, Any]) -> Iterator[StreamPiece]:
         """Text that an event tells, and no delta before it."""
         if kind == events.TEXT_DONE:
-            yield from self._told(place_of(event), event.get("text"), event)
+            yield from self._told(place_of(event), event.get("text"), event, event)
         elif kind == events.REFUSAL_DONE:
-            yield from self._told(place_of(event), event.get("refusal"), event, refusal=True)
+            yield from self._told(place_of(event), event.get("refusal"), event, event, refusal=True)
         elif kind == events.PART_DONE:
             yield from self._told_part(place_of(event), event.get("part"), event)
         elif kind == events.ITEM_DONE:
@@ -187,10 +183,16 @@ class ResponsesStream:
         elif kind in (events.PART, events.ITEM):
             opened = event.get("part" if kind == events.PART else "item")
             if isinstance(opened, dict) and any(opened.get(name) for name in ("text", "refusal", "content")):
-                self.unreadable = self.unreadable or f"text in an event {kind} is not read"
+                self._miss(f"text in an event {kind} is not read")
+
+    def _not_read(self, place: str) -> None:
+        self.unread = self.unread or place
+        self._miss(f"text in {place} is not read")
 
     def _told_item(self, position: int, item: object, event: Mapping[str, Any]) -> Iterator[StreamPiece]:
         content = item.get("content") if isinstance(item, dict) and item.get("type") == "message" else None
+        if not isinstance(content, list | None):
+            self._not_read(f"output[{position}].content")
         for j, part in enumerate(content if isinstance(content, list) else ()):
             yield from self._told_part((position, j), part, event)
 
@@ -199,26 +201,29 @@ class ResponsesStream:
         if kind == "reasoning_text":
             return
         if not is_read(part):
-            self.unreadable = self.unreadable or f"text in output[{place[0]}].content[{place[1]}] is not read"
+            self._not_read(f"output[{place[0]}].content[{place[1]}]")
         elif isinstance(part, dict) and kind == "output_text":
-            yield from self._told(place, part.get("text"), event)
+            yield from self._told(place, part.get("text"), event, part)
         elif isinstance(part, dict) and kind == "refusal":
-            yield from self._told(place, part.get("refusal"), event, refusal=True)
+            yield from self._told(place, part.get("refusal"), event, part, refusal=True)
 
-    def _told(self, place: Place, text: object, event: Mapping[str, Any], *, refusal: bool = False) -> Iterator[StreamPiece]:
+    def _told(
+        self, place: Place, text: object, event: Mapping[str, Any], part: Mapping[str, Any], *, refusal: bool = False
+    ) -> Iterator[StreamPiece]:
         growing = self._refusals if refusal else self._texts
         self._whole.add(place)
         known = "".join(growing.get(place, ()))
         if not isinstance(text, str | None):
-            self.unreadable = self.unreadable or f"output[{place[0]}].content[{place[1]}] ends with what is no text"
+            self._miss(f"output[{place[0]}].content[{place[1]}] ends with what is no text")
         if not isinstance(text, str) or text == known:
             return
         if not text.startswith(known):
-            self.unreadable = self.unreadable or f"output[{place[0]}].content[{place[1]}] ends with another text than it began"
+            self._miss(f"output[{place[0]}].content[{place[1]}] ends with another text than it began")
             return
         rest = text[len(known) :]
         if not refusal:
             yield from self._gap(place, rest, event)
+            self._logprobs += token_logprobs(part) if not known else ()
         growing.setdefault(place, []).append(rest)
         payload = {**self._delta(place, event), "delta": rest, TOLD_MARK: True}
         if refusal:
@@ -234,6 +239,7 @@ class ResponsesStream:
             if isinstance(item, dict):
                 self._beside.item(i, item)
                 self._ended_call(i, item)
+                self._items.setdefault(i, item)
         self._end, self.done = response, True
         self._named(response)
         self.usage = response["usage"] if isinstance(response.get("usage"), dict) else None
@@ -247,7 +253,7 @@ class ResponsesStream:
         known = self._calls.get(position) if position in self._items else None
         if item.get("type") == "function_call":
             if known is not None and any(known.get(name) != item.get(name) for name in ("call_id", "name", "arguments")):
-                self.unreadable = self.unreadable or f"output[{position}] ends as another call than it was"
+                self._miss(f"output[{position}] ends as another call than it was")
             self._calls[position] = known or item
 
     def _named(self, response: Mapping[str, Any]) -> None:
@@ -263,21 +269,13 @@ class ResponsesStream:
         """`piece`, which leaves, as an event that says `text` instead."""
         return self._leaving.saying(piece, text)
 
-    def with_refusal(self, piece: StreamPiece, text: str) -> bytes:
-        """`piece`, which carries words of a refusal, as an event that refuses with `text` instead."""
-        return self._leaving.saying(piece, text)
-
-    def with_texts(self, pieces: Sequence[StreamPiece], before: Answer, after: Answer) -> list[StreamPiece]:
-        """A whole stream's `pieces`, in which the parts of the changed text, or refusal, say what they say now."""
-        texts = {place: "".join(parts) for place, parts in self._texts.items()}
-        refusals = {place: "".join(parts) for place, parts in self._refusals.items()}
+    def changed(self, pieces: Sequence[StreamPiece], changes: Changes) -> list[StreamPiece]:
+        """The parts of the changed text, or refusal, say what they say now."""
         said: dict[tuple[str, int, int], str] = {}
-        for kind, came, changed in (
-            (events.TEXT, texts, after.changed_texts(before)),
-            (events.REFUSAL, refusals, after.changed_refusals(before)),
-        ):
+        for kind, growing, changed in ((events.TEXT, self._texts, changes.texts), (events.REFUSAL, self._refusals, changes.refusals)):
+            came = {place: "".join(parts) for place, parts in growing.items()}
             said |= {(kind, *place): text for new in changed.values() for place, text in parted(came, new).items()}
-        return list(self._retold(pieces, said))
+        return list(self._retold(self._with_arguments(pieces, changes.arguments.get(0, {})), said))
 
     @staticmethod
     def _retold(pieces: Sequence[StreamPiece], said: dict[tuple[str, int, int], str]) -> Iterator[StreamPiece]:
@@ -292,10 +290,10 @@ class ResponsesStream:
                 new = {**payload, "delta": said[where]} | ({"logprobs": []} if "logprobs" in payload else {})
                 yield replace(piece, raw=b"", text="" if piece.refusal else said[where], payload=new)
 
-    def with_arguments(self, pieces: Sequence[StreamPiece], changed: Mapping[int, Mapping[int, str]]) -> list[StreamPiece]:
+    def _with_arguments(self, pieces: Sequence[StreamPiece], arguments: Mapping[int, str]) -> list[StreamPiece]:
         """`pieces` with these arguments, by the call's index, in place of the model's."""
         ranked = sorted(self._calls)
-        new = {ranked[index]: text for index, text in changed.get(0, {}).items()}
+        new = {ranked[index]: text for index, text in arguments.items()}
         self._leaving.arguments |= new
         out, told = [], set()
         for piece in pieces:

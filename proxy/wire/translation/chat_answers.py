@@ -11,29 +11,11 @@ from typing import Any
 import orjson
 
 from proxy.wire import sse
+from proxy.wire.answers import end_of
 from proxy.wire.chat.message import Calls, call_entries
-from proxy.wire.ends import end_of
-from proxy.wire.messages.errors import TYPES
-from proxy.wire.translation.pieces import (
-    Begun,
-    CallBegun,
-    CallGiven,
-    Closed,
-    Failed,
-    Finished,
-    Piece,
-    Refused,
-    Said,
-    Thinking,
-    Used,
-    listed,
-    made_call_id,
-    number,
-    payload_of,
-    prefixed,
-    words,
-)
-from proxy.wire.upstream_errors import Failure, failure_of, instead_of_answer
+from proxy.wire.translation import pieces
+from proxy.wire.translation.pieces import listed, made_call_id, number, prefixed, words
+from proxy.wire.upstream_errors import TYPES, Failure, failure_of, instead_of_answer
 
 _PARTED = "\n\n"
 """Between two texts that another API keeps apart."""
@@ -48,43 +30,35 @@ class ChatReader:
         self._custom: dict[int, bool] = {}
         """Of the calls that have begun, by their places among `_calls`: whether they call a custom tool."""
 
-    def event(self, event: sse.Event) -> Iterator[Piece]:
+    def payload(self, chunk: Mapping[str, Any]) -> Iterator[pieces.Piece]:
         """The pieces of a chunk."""
-        if event.done:
-            yield Closed()
-            return
-        chunk = payload_of(event)
-        if chunk is not None:
-            yield from self._chunk(chunk)
-
-    def _chunk(self, chunk: Mapping[str, Any]) -> Iterator[Piece]:
         if instead_of_answer("chat", chunk) is not None:
             yield failed(chunk)
             return
         if not self._begun:
             self._begun = True
-            yield Begun(words(chunk.get("id")), words(chunk.get("model")))
+            yield pieces.Begun(words(chunk.get("id")), words(chunk.get("model")))
         for choice in listed(chunk.get("choices")):
             if number(choice, "index") == 0:
                 delta = choice.get("delta")
-                yield from self._delta(delta if isinstance(delta, Mapping) else {}, whole=False)
+                yield from self._delta(delta if isinstance(delta, Mapping) else {})
                 yield from _end(choice)
         yield from used(chunk.get("usage"))
         if chunk.get("error"):
             yield failed(chunk)
 
-    def _delta(self, delta: Mapping[str, Any], *, whole: bool) -> Iterator[Piece]:
+    def _delta(self, delta: Mapping[str, Any]) -> Iterator[pieces.Piece]:
         if thought := words(delta.get("reasoning_content")) or words(delta.get("reasoning")):
-            yield Thinking(thought)
+            yield pieces.Thinking(thought)
         if text := text_in(delta.get("content")):
-            yield Said(text)
+            yield pieces.Said(text)
         if refusal := words(delta.get("refusal")):
-            yield Refused(refusal)
+            yield pieces.Refused(refusal)
         entries = call_entries(delta)
-        for (call, _), part in zip(entries, self._calls.absorb(delta, whole=whole) if entries else (), strict=True):
+        for (call, _), part in zip(entries, self._calls.absorb(delta) if entries else (), strict=True):
             yield from self._call(next(i for i, known in enumerate(self._calls.parts) if known is part), call)
 
-    def _call(self, key: int, call: Mapping[str, Any]) -> Iterator[Piece]:
+    def _call(self, key: int, call: Mapping[str, Any]) -> Iterator[pieces.Piece]:
         begins = key not in self._custom
         if begins:
             self._custom[key] = call.get("type") == "custom" or isinstance(call.get("custom"), Mapping)
@@ -92,28 +66,16 @@ class ChatReader:
         inner = call.get("custom" if custom else "function")
         inner = inner if isinstance(inner, Mapping) else {}
         if begins:
-            yield CallBegun(key, words(call.get("id")) or made_call_id(), words(inner.get("name")), custom)
+            yield pieces.CallBegun(key, words(call.get("id")) or made_call_id(), words(inner.get("name")), custom)
         given = inner.get("input" if custom else "arguments")
         if given:
-            yield CallGiven(key, given if isinstance(given, str) else orjson.dumps(given).decode())
-
-    def whole(self, body: Mapping[str, Any]) -> Iterator[Piece]:
-        """The pieces of a completion."""
-        choices = listed(body.get("choices"))
-        if not choices:
-            raise ValueError("not a chat completion")
-        yield Begun(words(body.get("id")), words(body.get("model")))
-        message = choices[0].get("message")
-        yield from self._delta(message if isinstance(message, Mapping) else {}, whole=True)
-        yield from _end({**choices[0], "finish_reason": choices[0].get("finish_reason") or "stop"})
-        yield from used(body.get("usage"))
-        yield Closed()
+            yield pieces.CallGiven(key, given if isinstance(given, str) else orjson.dumps(given).decode())
 
 
-def _end(choice: Mapping[str, Any]) -> Iterator[Piece]:
+def _end(choice: Mapping[str, Any]) -> Iterator[pieces.Piece]:
     if (reason := end_of(choice.get("finish_reason"))) is not None:
         stop = choice.get("stop_reason")  # vLLM's
-        yield Finished(reason, stop if isinstance(stop, str) and reason == "stop" else None)
+        yield pieces.Finished(reason, stop if isinstance(stop, str) and reason == "stop" else None)
 
 
 def text_in(content: object) -> str:
@@ -121,10 +83,10 @@ def text_in(content: object) -> str:
     return words(content) or "".join(words(part.get("text")) for part in listed(content))
 
 
-def used(usage: object) -> Iterator[Piece]:
+def used(usage: object) -> Iterator[pieces.Piece]:
     """The usage that a chunk, or a completion, reports."""
     if isinstance(usage, Mapping):
-        yield Used(
+        yield pieces.Used(
             number(usage, "prompt_tokens"),
             number(usage, "completion_tokens"),
             number(usage, "prompt_tokens_details", "cached_tokens") or number(usage, "prompt_cache_hit_tokens"),  # DeepSeek's
@@ -133,10 +95,10 @@ def used(usage: object) -> Iterator[Piece]:
         )
 
 
-def failed(found: object) -> Failed:
+def failed(found: object) -> pieces.Failed:
     """An error in parsed JSON, whatever its form."""
     failure = failure_of(found) or Failure("")
-    return Failed(failure.message or "the server failed", failure.code or TYPES.get(failure.status) or "server_error")
+    return pieces.Failed(failure.message or "the server failed", failure.code or TYPES.get(failure.status) or "server_error")
 
 
 class ChatWriter:
@@ -148,35 +110,35 @@ class ChatWriter:
         self._head: dict[str, Any] = {}
         self._texts: dict[str, list[str]] = {}
         """What the message says, by its field."""
-        self._calls: dict[int, CallBegun] = {}
+        self._calls: dict[int, pieces.CallBegun] = {}
         self._given: dict[int, list[str]] = {}
         """The arguments of calls."""
         self._reason: str | None = None
         self._usage: dict[str, Any] | None = None
 
-    def feed(self, piece: Piece) -> bytes:
+    def feed(self, piece: pieces.Piece) -> bytes:
         """The chunks for a piece."""
-        if isinstance(piece, Begun):
+        if isinstance(piece, pieces.Begun):
             self._head = {"id": prefixed(piece.id, "chatcmpl-"), "created": self._created, "model": piece.model}
             return self._chunk({"role": "assistant", "content": ""})
-        if isinstance(piece, Said):
+        if isinstance(piece, pieces.Said):
             apart = _PARTED if piece.apart and "content" in self._texts else ""
             return self._more("content", apart + piece.text)
-        if isinstance(piece, Refused):
+        if isinstance(piece, pieces.Refused):
             return self._more("refusal", piece.text)
-        if isinstance(piece, Thinking):
+        if isinstance(piece, pieces.Thinking):
             apart = _PARTED if piece.apart and "reasoning_content" in self._texts else ""
             return self._more("reasoning_content", apart + piece.text)
-        if isinstance(piece, CallBegun | CallGiven):
+        if isinstance(piece, pieces.CallBegun | pieces.CallGiven):
             return self._call(piece)
-        if isinstance(piece, Used):
+        if isinstance(piece, pieces.Used):
             self._usage = _usage(piece)
-        elif isinstance(piece, Finished):
+        elif isinstance(piece, pieces.Finished):
             self._reason = "tool_calls" if self._calls and piece.reason == "stop" else piece.reason
             return self._chunk({}, self._reason)
-        elif isinstance(piece, Failed):
+        elif isinstance(piece, pieces.Failed):
             return sse.encode(orjson.dumps(envelope(piece)))
-        elif isinstance(piece, Closed):
+        elif isinstance(piece, pieces.Closed):
             told = self._wants_usage and self._usage is not None
             return (self._event([], usage=self._usage) if told else b"") + sse.DONE
         return b""
@@ -185,8 +147,8 @@ class ChatWriter:
         self._texts.setdefault(name, []).append(text)
         return self._chunk({name: text})
 
-    def _call(self, piece: CallBegun | CallGiven) -> bytes:
-        if isinstance(piece, CallBegun):
+    def _call(self, piece: pieces.CallBegun | pieces.CallGiven) -> bytes:
+        if isinstance(piece, pieces.CallBegun):
             self._calls[piece.key], self._given[piece.key] = piece, []
             return self._chunk({"tool_calls": [{"index": len(self._calls) - 1, **_called(piece, "")}]})
         self._given[piece.key].append(piece.text)
@@ -214,17 +176,17 @@ class ChatWriter:
         return orjson.dumps({**self._head, "object": "chat.completion", "choices": [choice], **usage})
 
 
-def _kind(call: CallBegun) -> tuple[str, str]:
+def _kind(call: pieces.CallBegun) -> tuple[str, str]:
     """The type of a call, and the field of what it is given."""
     return ("custom", "input") if call.custom else ("function", "arguments")
 
 
-def _called(call: CallBegun, given: str) -> dict[str, Any]:
+def _called(call: pieces.CallBegun, given: str) -> dict[str, Any]:
     kind, name = _kind(call)
     return {"id": call.id, "type": kind, kind: {"name": call.name, name: given}}
 
 
-def _usage(used: Used) -> dict[str, Any]:
+def _usage(used: pieces.Used) -> dict[str, Any]:
     return {
         "prompt_tokens": used.input,
         "completion_tokens": used.output,
@@ -234,6 +196,6 @@ def _usage(used: Used) -> dict[str, Any]:
     }
 
 
-def envelope(error: Failed) -> dict[str, Any]:
+def envelope(error: pieces.Failed) -> dict[str, Any]:
     """OpenAI's error body."""
     return {"error": {"message": error.message, "type": "server_error", "param": None, "code": error.code}}

@@ -10,71 +10,58 @@ from typing import Any
 
 import orjson
 
-from proxy.wire.translation.fields import Field, among, read_fields, written
+from proxy.wire.translation import fields, neutral
 from proxy.wire.translation.neutral import (
-    Bounds,
-    Call,
-    File,
-    Image,
-    NeutralRequest,
-    Part,
-    Refusal,
-    Result,
-    Text,
-    Thought,
-    Tool,
-    Turn,
     fitting,
     malformed,
     objects,
     of_result,
     parts_of,
     string,
+    templated,
     text_of,
     unsealed,
     with_failure,
 )
-from proxy.wire.translation.turns import templated
-from proxy.wire.translation.wishes import chat_form, openai_choice, stops_of, to_chat_choice, to_chat_form, user_of
 
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 CACHES = "a hint to the provider's cache"
 CACHE_OPTIONS = (
-    Field("prompt_cache_options.mode", note=CACHES),
-    Field("prompt_cache_options.ttl", note=CACHES),
-    Field("prompt_cache_options.comparison_response_id", note="asks how the cache was used"),
+    fields.Field("prompt_cache_options.mode", note=CACHES),
+    fields.Field("prompt_cache_options.ttl", note=CACHES),
+    fields.Field("prompt_cache_options.comparison_response_id", note="asks how the cache was used"),
 )
 MARKS = ("cache_control", "prompt_cache_breakpoint")
 """Of a part: hints to a cache."""
-FIELDS: tuple[Field, ...] = (
-    Field("max_tokens", "max_tokens", note="`max_completion_tokens` before OpenAI and Azure"),
-    Field("max_completion_tokens", "max_tokens"),
-    Field("temperature", "temperature"),
-    Field("top_p", "top_p"),
-    Field("stop", "stop", nothing=([],), read=stops_of),
-    Field("response_format", "form", read=chat_form, write=to_chat_form),
-    Field("tool_choice", "tool_choice", read=openai_choice, write=to_chat_choice),
-    Field("parallel_tool_calls", "parallel", nothing=(True,)),
-    Field("reasoning_effort", "effort", write=among(*EFFORTS)),
-    Field("verbosity", "verbosity", nothing=("medium",)),
-    Field("user", "user", write=user_of, note="one of more than 64 characters as its SHA-256"),
-    Field("safety_identifier", "user"),
-    Field("metadata", "metadata", nothing=({},)),
-    Field("service_tier", "service_tier", nothing=("auto",)),
-    Field("store", "store", nothing=(False,)),
-    Field("prompt_cache_key", note=CACHES),
-    Field("prompt_cache_retention", note=CACHES),
+FIELDS: tuple[fields.Field, ...] = (
+    fields.Field("max_tokens", "max_tokens", note="`max_completion_tokens` before OpenAI and Azure"),
+    fields.Field("max_completion_tokens", "max_tokens"),
+    fields.Field("temperature", "temperature"),
+    fields.Field("top_p", "top_p"),
+    fields.Field("stop", "stop", nothing=([],), read=fields.stops_of),
+    fields.Field("response_format", "form", read=fields.chat_form, write=fields.to_chat_form),
+    fields.Field("tool_choice", "tool_choice", read=fields.openai_choice, write=fields.to_chat_choice),
+    fields.Field("parallel_tool_calls", "parallel", nothing=(True,)),
+    fields.Field("reasoning_effort", "effort", write=fields.among(*EFFORTS)),
+    fields.Field("verbosity", "verbosity", nothing=("medium",)),
+    fields.Field("user", "user", write=fields.user_of, note="one of more than 64 characters as its SHA-256"),
+    fields.Field("safety_identifier", "user"),
+    fields.Field("metadata", "metadata", nothing=({},)),
+    fields.Field("service_tier", "service_tier", nothing=("auto",)),
+    fields.Field("store", "store", nothing=(False,)),
+    fields.Field("prompt_cache_key", note=CACHES),
+    fields.Field("prompt_cache_retention", note=CACHES),
     *CACHE_OPTIONS,
-    Field("stream_options.include_usage", "include_usage", nothing=(False,), note="the answer's writer goes by it"),
-    Field("stream_options.include_obfuscation", note="pads a stream"),
-    Field("n", "choices", nothing=(1,)),
-    Field("seed", "seed"),
-    Field("logprobs", "logprobs", nothing=(False,)),
-    Field("top_logprobs", "top_logprobs", nothing=(0,)),
-    Field("logit_bias", "logit_bias", nothing=({},)),
-    Field("frequency_penalty", "frequency_penalty", nothing=(0, 0.0)),
-    Field("presence_penalty", "presence_penalty", nothing=(0, 0.0)),
-    Field("modalities", "modalities", nothing=(["text"],)),
+    fields.Field("stream_options.include_usage", "include_usage", nothing=(False,), note="the answer's writer goes by it"),
+    fields.Field("stream_options.include_obfuscation", note="pads a stream"),
+    fields.Field("n", "choices", nothing=(1,)),
+    fields.Field("seed", "seed"),
+    fields.Field("logprobs", "logprobs", nothing=(False,)),
+    fields.Field("top_logprobs", "top_logprobs", nothing=(0,)),
+    fields.Field("logit_bias", "logit_bias", nothing=({},)),
+    fields.Field("frequency_penalty", "frequency_penalty", nothing=(0, 0.0)),
+    fields.Field("presence_penalty", "presence_penalty", nothing=(0, 0.0)),
+    fields.Field("modalities", "modalities", nothing=(["text"],)),
 )
 _ELSEWHERE = ("model", "messages", "tools", "stream")
 OF_CHAT = frozenset(("include_usage",))
@@ -84,34 +71,34 @@ _CALL_ID_CHARS = 40
 _SYSTEM = ("system", "developer")
 
 
-def read(body: Mapping[str, Any], bounds: Bounds) -> NeutralRequest:
+def read(body: Mapping[str, Any], bounds: neutral.Bounds) -> neutral.NeutralRequest:
     """Raises `InvalidRequest` with the field that is malformed, or has no counterpart."""
-    ask = NeutralRequest(string(body, "model", ""), stream=body.get("stream") is True)
+    ask = neutral.NeutralRequest(string(body, "model", ""), stream=body.get("stream") is True)
     ask.turns = read_turns(body.get("messages"), bounds)
     ask.tools = [_read_tool(at, tool, bounds) for at, tool in objects(body.get("tools") or [], "tools")]
-    read_fields(ask, body, FIELDS, _ELSEWHERE, bounds)
+    fields.read_fields(ask, body, FIELDS, _ELSEWHERE, bounds)
     return ask
 
 
-def read_turns(messages: object, bounds: Bounds, where: str = "messages") -> list[Turn]:
+def read_turns(messages: object, bounds: neutral.Bounds, where: str = "messages") -> list[neutral.Turn]:
     """A conversation in chat form, also one that the proxy remembers."""
     return [turn for at, message in objects(messages, where) for turn in _read_message(at, message, bounds)]
 
 
-def _read_message(at: str, message: Mapping[str, Any], bounds: Bounds) -> list[Turn]:
+def _read_message(at: str, message: Mapping[str, Any], bounds: neutral.Bounds) -> list[neutral.Turn]:
     role = message.get("role")
     bounds.others(message, ("role", "content", "refusal", "tool_calls", "tool_call_id", "annotations", *_THOUGHTS), at)
     if role == "tool":
         content = of_result(_read_content(f"{at}.content", message.get("content"), bounds), bounds)
-        return [Turn("user", [Result(string(message, "tool_call_id", at), content, at)], at)]
+        return [neutral.Turn("user", [neutral.Result(string(message, "tool_call_id", at), content, at)], at)]
     parts = _read_content(f"{at}.content", message.get("content"), bounds)
     if role == "assistant":
         if isinstance(message.get("refusal"), str) and message["refusal"]:
-            parts.append(Refusal(message["refusal"], f"{at}.refusal"))
+            parts.append(neutral.Refusal(message["refusal"], f"{at}.refusal"))
         parts += [_read_call(where, call) for where, call in objects(message.get("tool_calls") or [], f"{at}.tool_calls")]
-        return [Turn("assistant", parts, at)]
+        return [neutral.Turn("assistant", parts, at)]
     if role in _SYSTEM or role == "user":
-        return [Turn("system" if role in _SYSTEM else "user", parts, at)]
+        return [neutral.Turn("system" if role in _SYSTEM else "user", parts, at)]
     bounds.refuse(f"{at}.role")
     return []
 
@@ -120,50 +107,50 @@ _THOUGHTS = ("reasoning_content", "reasoning")
 """What servers of open models say of their reasoning in an answer, and clients may bring back: no model reads it again."""
 
 
-def _read_content(at: str, content: object, bounds: Bounds) -> list[Part]:
+def _read_content(at: str, content: object, bounds: neutral.Bounds) -> list[neutral.Part]:
     return parts_of(content, at, lambda where, part: _read_part(where, part, bounds))
 
 
-def _read_part(at: str, part: Mapping[str, Any], bounds: Bounds) -> Part | None:
+def _read_part(at: str, part: Mapping[str, Any], bounds: neutral.Bounds) -> neutral.Part | None:
     kind = part.get("type")
     if kind == "text":
         bounds.others(part, ("type", "text", *MARKS), at)
         return text_of(part, at)
     if kind == "refusal":
-        return Refusal(string(part, "refusal", at), at)
+        return neutral.Refusal(string(part, "refusal", at), at)
     given = part.get(str(kind))
     if kind == "image_url" and isinstance(given, Mapping):
-        return Image(string(given, "url", f"{at}.image_url"), at, str(given.get("detail") or "auto"))
+        return neutral.Image(string(given, "url", f"{at}.image_url"), at, str(given.get("detail") or "auto"))
     if kind == "file" and isinstance(given, Mapping):
         bounds.others(given, ("file_data", "filename"), f"{at}.file")
-        return File(string(given, "file_data", f"{at}.file"), at, str(given.get("filename") or ""))
+        return neutral.File(string(given, "file_data", f"{at}.file"), at, str(given.get("filename") or ""))
     bounds.refuse(f"{at}.type", f"has no {kind!r}")
     return None
 
 
-def _read_call(at: str, call: Mapping[str, Any]) -> Call:
+def _read_call(at: str, call: Mapping[str, Any]) -> neutral.Call:
     custom = call.get("type") == "custom"
     inner, name = call.get("custom" if custom else "function"), "input" if custom else "arguments"
     if not isinstance(inner, Mapping):
         raise malformed(at, "a call of a function")
     given = string(inner, name, f"{at}.function")
-    return Call(string(call, "id", at), string(inner, "name", f"{at}.function"), given, f"{at}.function.arguments", custom)
+    return neutral.Call(string(call, "id", at), string(inner, "name", f"{at}.function"), given, f"{at}.function.arguments", custom)
 
 
-def _read_tool(at: str, tool: Mapping[str, Any], bounds: Bounds) -> Tool:
+def _read_tool(at: str, tool: Mapping[str, Any], bounds: neutral.Bounds) -> neutral.Tool:
     kind = tool.get("type")
     inner = tool.get(str(kind))
     if kind not in ("function", "custom") or not isinstance(inner, Mapping):
         bounds.refuse(f"{at}.type", f"has no tool {kind!r}")
-        return Tool("", at)
+        return neutral.Tool("", at)
     name = string(inner, "name", f"{at}.{kind}")
     if kind == "custom":
-        return Tool(name, at, inner.get("description"), custom=inner)
+        return neutral.Tool(name, at, inner.get("description"), custom=inner)
     bounds.others(inner, ("name", "description", "parameters", "strict"), f"{at}.function")
-    return Tool(name, at, inner.get("description"), inner.get("parameters"), inner.get("strict"))
+    return neutral.Tool(name, at, inner.get("description"), inner.get("parameters"), inner.get("strict"))
 
 
-def write(ask: NeutralRequest, bounds: Bounds, *, newest: bool = False) -> dict[str, Any]:
+def write(ask: neutral.NeutralRequest, bounds: neutral.Bounds, *, newest: bool = False) -> dict[str, Any]:
     """The body; `newest` for the API's own server, which wants ``max_completion_tokens`` and takes turns in any order.
 
     Raises `InvalidRequest`.
@@ -172,7 +159,7 @@ def write(ask: NeutralRequest, bounds: Bounds, *, newest: bool = False) -> dict[
     body: dict[str, Any] = {"model": ask.model, "messages": [one for turn in turns for one in _write_turn(turn, bounds)]}
     if ask.tools:
         body["tools"] = [_write_tool(tool) for tool in ask.tools if tool.name]
-    body |= written(ask, FIELDS, OF_CHAT, bounds)
+    body |= fields.written(ask, FIELDS, OF_CHAT, bounds)
     if newest and "max_tokens" in body:
         body["max_completion_tokens"] = body.pop("max_tokens")
     if ask.stream:
@@ -180,25 +167,25 @@ def write(ask: NeutralRequest, bounds: Bounds, *, newest: bool = False) -> dict[
     return body
 
 
-def _write_turn(turn: Turn, bounds: Bounds) -> list[dict[str, Any]]:
-    results = [_write_result(part, bounds) for part in turn.parts if isinstance(part, Result)]
-    rest = [part for part in turn.parts if not isinstance(part, Result)]
+def _write_turn(turn: neutral.Turn, bounds: neutral.Bounds) -> list[dict[str, Any]]:
+    results = [_write_result(part, bounds) for part in turn.parts if isinstance(part, neutral.Result)]
+    rest = [part for part in turn.parts if not isinstance(part, neutral.Result)]
     if turn.role == "assistant":
         return [_write_assistant(rest, bounds)] if rest else []
     content = _write_content(rest, bounds)
     return results + ([{"role": turn.role, "content": content}] if content else [])
 
 
-def _write_assistant(parts: Sequence[Part], bounds: Bounds) -> dict[str, Any]:
+def _write_assistant(parts: Sequence[neutral.Part], bounds: neutral.Bounds) -> dict[str, Any]:
     message: dict[str, Any] = {"role": "assistant", "content": _write_content(parts, bounds) or None}
-    refusals = "".join(part.text for part in parts if isinstance(part, Refusal))
-    thoughts = "".join(part.text for part in parts if isinstance(part, Thought) and _ours(part, bounds))
-    calls = [_write_call(part) for part in parts if isinstance(part, Call)]
+    refusals = "".join(part.text for part in parts if isinstance(part, neutral.Refusal))
+    thoughts = "".join(part.text for part in parts if isinstance(part, neutral.Thought) and _ours(part, bounds))
+    calls = [_write_call(part) for part in parts if isinstance(part, neutral.Call)]
     said = {"refusal": refusals, "reasoning_content": thoughts, "tool_calls": calls}
     return message | {name: value for name, value in said.items() if value}
 
 
-def _ours(thought: Thought, bounds: Bounds) -> bool:
+def _ours(thought: neutral.Thought, bounds: neutral.Bounds) -> bool:
     """Whether it came from a server of this API."""
     found = unsealed(thought.seal)
     if found is not None and found[0] == "chat":
@@ -207,19 +194,19 @@ def _ours(thought: Thought, bounds: Bounds) -> bool:
     return False
 
 
-def _write_content(parts: Sequence[Part], bounds: Bounds) -> Any:
+def _write_content(parts: Sequence[neutral.Part], bounds: neutral.Bounds) -> Any:
     """One text as a string, which every server takes; else a list."""
     shown = [one for part in parts if (one := _write_part(part, bounds)) is not None]
     return shown[0]["text"] if len(shown) == 1 and shown[0]["type"] == "text" else shown
 
 
-def _write_part(part: Part, bounds: Bounds) -> dict[str, Any] | None:
-    if isinstance(part, Text):
+def _write_part(part: neutral.Part, bounds: neutral.Bounds) -> dict[str, Any] | None:
+    if isinstance(part, neutral.Text):
         return {"type": "text", "text": part.text} if part.text else None
-    if isinstance(part, Image):
+    if isinstance(part, neutral.Image):
         detail = {"detail": part.detail} if part.detail != "auto" else {}
         return {"type": "image_url", "image_url": {"url": part.url, **detail}}
-    if isinstance(part, File):
+    if isinstance(part, neutral.File):
         if not part.url.startswith("data:"):
             bounds.refuse(part.at, "takes a file's content, not its address")
             return None
@@ -227,15 +214,15 @@ def _write_part(part: Part, bounds: Bounds) -> dict[str, Any] | None:
     return None
 
 
-def _write_call(call: Call) -> dict[str, Any]:
+def _write_call(call: neutral.Call) -> dict[str, Any]:
     kind, name = ("custom", "input") if call.custom else ("function", "arguments")
     return {"id": _call_id(call.id), "type": kind, kind: {"name": call.name, name: call.arguments}}
 
 
-def _write_result(result: Result, bounds: Bounds) -> dict[str, Any]:
+def _write_result(result: neutral.Result, bounds: neutral.Bounds) -> dict[str, Any]:
     texts = []
     for part in with_failure(result):
-        if isinstance(part, Text):
+        if isinstance(part, neutral.Text):
             texts.append(part.text)
         else:
             bounds.refuse(part.at, "takes text alone as the result of a call")
@@ -247,7 +234,7 @@ def _call_id(identity: str) -> str:
     return fitting(identity, "call_", _CALL_ID_CHARS)
 
 
-def _write_tool(tool: Tool) -> dict[str, Any]:
+def _write_tool(tool: neutral.Tool) -> dict[str, Any]:
     if tool.custom is not None:
         return {"type": "custom", "custom": dict(tool.custom)}
     said = {"description": tool.description, "parameters": tool.parameters, "strict": tool.strict or None}

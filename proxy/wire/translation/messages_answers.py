@@ -10,33 +10,14 @@ from typing import Any
 
 import orjson
 
-from proxy.wire.big_numbers import exact
-from proxy.wire.ends import end_of
+from proxy.wire.answers import end_of
+from proxy.wire.bodies import exact
 from proxy.wire.messages import events
 from proxy.wire.messages.shapes import BLOCKS
-from proxy.wire.sse import Event
+from proxy.wire.translation import pieces
 from proxy.wire.translation.chat_answers import failed
 from proxy.wire.translation.neutral import sealed
-from proxy.wire.translation.pieces import (
-    Begun,
-    CallBegun,
-    CallGiven,
-    Closed,
-    Failed,
-    Finished,
-    Piece,
-    Refused,
-    Said,
-    Sealed,
-    Thinking,
-    Used,
-    known,
-    listed,
-    number,
-    payload_of,
-    prefixed,
-    words,
-)
+from proxy.wire.translation.pieces import known, number, prefixed, words
 
 _REASONS: Mapping[str, str] = {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use", "content_filter": "refusal"}
 
@@ -51,85 +32,74 @@ class MessagesReader:
         self._given: dict[int, bool] = {}
         """The calls that have begun, by their block, and whether any of their arguments have come."""
 
-    def event(self, event: Event) -> Iterator[Piece]:
+    def payload(self, payload: Mapping[str, Any]) -> Iterator[pieces.Piece]:
         """The pieces of an event."""
-        payload = payload_of(event) if not event.done else None  # vLLM ends with the mark of chat's API
-        kind = payload.get("type") if payload is not None else None
-        if payload is None or kind == "ping":
-            return
+        kind = payload.get("type")
         if kind == "message_start" and isinstance(payload.get("message"), Mapping):
-            yield Begun(words(payload["message"].get("id")), words(payload["message"].get("model")))
+            yield pieces.Begun(words(payload["message"].get("id")), words(payload["message"].get("model")))
             self._add_usage(payload["message"].get("usage"))
         elif kind == "content_block_start" and isinstance(payload.get("content_block"), Mapping):
-            yield from self._block(number(payload, "index"), payload["content_block"], whole=False)
+            yield from self._block(number(payload, "index"), payload["content_block"])
         elif kind == "content_block_delta" and isinstance(payload.get("delta"), Mapping):
             yield from self._delta(number(payload, "index"), payload["delta"])
         elif kind == "content_block_stop":
             if self._given.get(index := number(payload, "index")) is False:
-                yield CallGiven(index, "{}")
+                yield pieces.CallGiven(index, "{}")
         elif kind == "message_delta":
             yield from self._end(payload.get("delta"), payload.get("usage"))
         elif kind == "message_stop":
-            yield Closed()
+            yield pieces.Closed()
         elif kind == "error":
             yield failed(payload)
 
-    def _block(self, index: int, block: Mapping[str, Any], *, whole: bool) -> Iterator[Piece]:
+    def _block(self, index: int, block: Mapping[str, Any]) -> Iterator[pieces.Piece]:
         kind, before = words(block.get("type")), self._seen[-1] if self._seen else ""
         self._seen.append(kind)
         if kind == "text":
             if (text := words(block.get("text"))) or before not in ("", "text"):
-                yield Said(text, apart=before not in ("", "text"))
+                yield pieces.Said(text, apart=before not in ("", "text"))
         elif kind == "thinking":
-            yield Thinking(words(block.get("thinking")), apart=True)
+            yield pieces.Thinking(words(block.get("thinking")), apart=True)
             if signature := words(block.get("signature")):
-                yield Sealed("messages", signature)
+                yield pieces.Sealed("messages", signature)
         elif kind == "redacted_thinking":
-            yield Sealed("redacted", words(block.get("data")))
+            yield pieces.Sealed("redacted", words(block.get("data")))
         elif kind == "tool_use":
-            yield CallBegun(index, words(block.get("id")), words(block.get("name")))
-            self._given[index] = whole or bool(block.get("input"))
+            yield pieces.CallBegun(index, words(block.get("id")), words(block.get("name")))
+            self._given[index] = bool(block.get("input"))
             if self._given[index]:
-                yield CallGiven(index, orjson.dumps(block.get("input") or {}).decode())
+                yield pieces.CallGiven(index, orjson.dumps(block.get("input") or {}).decode())
         else:
             raise ValueError(f"a block of {known(kind, BLOCKS)}")
 
-    def _delta(self, index: int, delta: Mapping[str, Any]) -> Iterator[Piece]:
+    def _delta(self, index: int, delta: Mapping[str, Any]) -> Iterator[pieces.Piece]:
         kind = delta.get("type")
         if kind == "text_delta":
-            yield Said(words(delta.get("text")))
+            yield pieces.Said(words(delta.get("text")))
         elif kind == "thinking_delta":
-            yield Thinking(words(delta.get("thinking")))
+            yield pieces.Thinking(words(delta.get("thinking")))
         elif kind == "signature_delta":
-            yield Sealed("messages", words(delta.get("signature")))
+            yield pieces.Sealed("messages", words(delta.get("signature")))
         elif kind == "input_json_delta" and (given := words(delta.get("partial_json"))):
             if index not in self._given:
                 raise ValueError("arguments of a call that has not begun")
             self._given[index] = True
-            yield CallGiven(index, given)
+            yield pieces.CallGiven(index, given)
 
     def _add_usage(self, usage: object) -> None:
         if isinstance(usage, Mapping):
             self._usage |= {name: value for name, value in usage.items() if value is not None}
 
-    def _end(self, delta: object, usage: object) -> Iterator[Piece]:
+    def _end(self, delta: object, usage: object) -> Iterator[pieces.Piece]:
         self._add_usage(usage)
         given = delta if isinstance(delta, Mapping) else {}
         if (reason := end_of(given.get("stop_reason"))) is not None:
-            yield Finished(reason, words(given.get("stop_sequence")) or None)
+            yield pieces.Finished(reason, words(given.get("stop_sequence")) or None)
         read, written = number(self._usage, "cache_read_input_tokens"), number(self._usage, "cache_creation_input_tokens")
         thought = number(self._usage, "output_tokens_details", "thinking_tokens")
-        yield Used(number(self._usage, "input_tokens") + read + written, number(self._usage, "output_tokens"), read, written, thought)
-
-    def whole(self, body: Mapping[str, Any]) -> Iterator[Piece]:
-        """The pieces of a message."""
-        if not isinstance(body.get("content"), list):
-            raise ValueError("not a message")
-        yield Begun(words(body.get("id")), words(body.get("model")))
-        for index, block in enumerate(listed(body["content"])):
-            yield from self._block(index, block, whole=True)
-        yield from self._end(body, body.get("usage"))
-        yield Closed()
+        yield pieces.Used(
+            number(self._usage, "input_tokens") + read + written, number(self._usage, "output_tokens"), read, written, thought
+        )
 
 
 class MessagesWriter:
@@ -146,39 +116,39 @@ class MessagesWriter:
         """What it says so far: its words, or its call's arguments."""
         self._calls = False
         """Whether there are any."""
-        self._finished = Finished("stop")
+        self._finished = pieces.Finished("stop")
         self._refused = False
-        self._usage = Used(0, 0)
+        self._usage = pieces.Used(0, 0)
 
-    def feed(self, piece: Piece) -> bytes:
+    def feed(self, piece: pieces.Piece) -> bytes:
         """The events for a piece."""
         return b"".join(events.encode(payload) for payload in self._payloads(piece))
 
-    def _payloads(self, piece: Piece) -> Iterator[dict[str, Any]]:
-        if isinstance(piece, Begun):
+    def _payloads(self, piece: pieces.Piece) -> Iterator[dict[str, Any]]:
+        if isinstance(piece, pieces.Begun):
             head = {"id": prefixed(piece.id, "msg_"), "type": "message", "role": "assistant", "model": piece.model}
-            usage = _usage(Used(self._asked_tokens, 0))
+            usage = _usage(pieces.Used(self._asked_tokens, 0))
             self._message = {**head, "content": [], "stop_reason": None, "stop_sequence": None, "usage": usage}
             yield {"type": "message_start", "message": self._message}
-        elif isinstance(piece, Said | Refused):
-            self._refused = self._refused or isinstance(piece, Refused)
+        elif isinstance(piece, pieces.Said | pieces.Refused):
+            self._refused = self._refused or isinstance(piece, pieces.Refused)
             if piece.text:
-                apart = isinstance(piece, Said) and piece.apart
+                apart = isinstance(piece, pieces.Said) and piece.apart
                 yield from self._more("text", "text_delta", "text", piece.text, apart=apart)
-        elif isinstance(piece, Thinking):
+        elif isinstance(piece, pieces.Thinking):
             if piece.text:
                 yield from self._more("thinking", "thinking_delta", "thinking", piece.text, apart=piece.apart)
-        elif isinstance(piece, Sealed):
+        elif isinstance(piece, pieces.Sealed):
             yield from self._seal(piece)
-        elif isinstance(piece, CallBegun | CallGiven):
+        elif isinstance(piece, pieces.CallBegun | pieces.CallGiven):
             yield from self._call(piece)
-        elif isinstance(piece, Finished):
+        elif isinstance(piece, pieces.Finished):
             self._finished = piece
-        elif isinstance(piece, Used):
+        elif isinstance(piece, pieces.Used):
             self._usage = piece
-        elif isinstance(piece, Failed):
+        elif isinstance(piece, pieces.Failed):
             yield {"type": "error", "error": {"type": _error_type(piece.code), "message": piece.message}}
-        elif isinstance(piece, Closed):
+        elif isinstance(piece, pieces.Closed):
             yield from self._close()
             end = {"stop_reason": self._reason(), "stop_sequence": self._finished.stop}
             self._message |= {**end, "usage": _usage(self._usage)}
@@ -199,7 +169,7 @@ class MessagesWriter:
         self._is_open, self._said = True, []
         return events.started(len(self._blocks) - 1, dict(block))
 
-    def _seal(self, piece: Sealed) -> Iterator[dict[str, Any]]:
+    def _seal(self, piece: pieces.Sealed) -> Iterator[dict[str, Any]]:
         index = len(self._blocks) - 1
         seal = piece.data if piece.kind in ("messages", "redacted") else sealed(piece.kind, piece.data)
         if self._is_open and self._blocks[index]["type"] == "thinking" and piece.kind != "redacted":
@@ -214,8 +184,8 @@ class MessagesWriter:
         self._blocks[index]["signature"] = seal
         return {"type": "content_block_delta", "index": index, "delta": {"type": "signature_delta", "signature": seal}}
 
-    def _call(self, piece: CallBegun | CallGiven) -> Iterator[dict[str, Any]]:
-        if isinstance(piece, CallBegun):
+    def _call(self, piece: pieces.CallBegun | pieces.CallGiven) -> Iterator[dict[str, Any]]:
+        if isinstance(piece, pieces.CallBegun):
             yield from self._close()
             yield self._start({"type": "tool_use", "id": piece.id, "name": piece.name, "input": {}})
             self._calls = True
@@ -265,7 +235,7 @@ def _input(given: str) -> Any:
     return found if isinstance(found, dict) else {"input": found}
 
 
-def _usage(used: Used) -> dict[str, Any]:
+def _usage(used: pieces.Used) -> dict[str, Any]:
     return {
         "input_tokens": max(0, used.input - used.cached - used.written),
         "cache_creation_input_tokens": used.written,

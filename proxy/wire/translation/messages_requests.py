@@ -11,28 +11,15 @@ from typing import Any
 
 import orjson
 
+from proxy.wire.translation import fields, neutral
 from proxy.wire.translation.chat_requests import CACHES
-from proxy.wire.translation.fields import Field, among, at_most, read_fields, written
 from proxy.wire.translation.neutral import (
-    Bounds,
-    Call,
-    Choice,
-    File,
-    Image,
-    NeutralRequest,
-    Part,
-    Refusal,
-    Result,
-    Text,
-    Thought,
-    Tool,
-    Turn,
-    Wish,
     arguments_of,
     fitting,
     malformed,
     objects,
     of_result,
+    opened_by_user,
     parts_of,
     sealed,
     split_data_url,
@@ -40,8 +27,6 @@ from proxy.wire.translation.neutral import (
     text_of,
     unsealed,
 )
-from proxy.wire.translation.turns import opened_by_user
-from proxy.wire.translation.wishes import messages_choice, messages_form, to_messages_choice, to_messages_form
 
 
 def _thinking(value: Any) -> None:
@@ -58,24 +43,24 @@ def _context_management(value: Any) -> None:
             raise ValueError("edits no conversation")
 
 
-FIELDS: tuple[Field, ...] = (
-    Field("max_tokens", "max_tokens", note="where the client sets none: the model's own limit, else 4,096"),
-    Field("temperature", "temperature", write=at_most(1)),
-    Field("top_p", "top_p"),
-    Field("top_k", "top_k"),
-    Field("stop_sequences", "stop", nothing=([],)),
-    Field("output_config.format", "form", read=messages_form, write=to_messages_form),
-    Field("output_config.effort", "effort", write=among("low", "medium", "high", "xhigh", "max")),
-    Field("output_format", "form", read=messages_form),
-    Field("tool_choice", "tool_choice", read=messages_choice, write=to_messages_choice),
-    Field("tool_choice.disable_parallel_tool_use", "parallel", note="turned around"),
-    Field("metadata.user_id", "user"),
-    Field("thinking", "thinking", read=_thinking, note="a budget is refused"),
-    Field("service_tier", "anthropics_tier", nothing=("auto",)),
-    Field("speed", "speed", nothing=("standard",)),
-    Field("context_management", "context_management", read=_context_management),
-    Field("cache_control", note=CACHES),
-    Field("diagnostics", note="asks how the cache was used"),
+FIELDS: tuple[fields.Field, ...] = (
+    fields.Field("max_tokens", "max_tokens", note="where the client sets none: the model's own limit, else 4,096"),
+    fields.Field("temperature", "temperature", write=fields.at_most(1)),
+    fields.Field("top_p", "top_p"),
+    fields.Field("top_k", "top_k"),
+    fields.Field("stop_sequences", "stop", nothing=([],)),
+    fields.Field("output_config.format", "form", read=fields.messages_form, write=fields.to_messages_form),
+    fields.Field("output_config.effort", "effort", write=fields.among("low", "medium", "high", "xhigh", "max")),
+    fields.Field("output_format", "form", read=fields.messages_form),
+    fields.Field("tool_choice", "tool_choice", read=fields.messages_choice, write=fields.to_messages_choice),
+    fields.Field("tool_choice.disable_parallel_tool_use", "parallel", note="turned around"),
+    fields.Field("metadata.user_id", "user"),
+    fields.Field("thinking", "thinking", read=_thinking, note="a budget is refused"),
+    fields.Field("service_tier", "anthropics_tier", nothing=("auto",)),
+    fields.Field("speed", "speed", nothing=("standard",)),
+    fields.Field("context_management", "context_management", read=_context_management),
+    fields.Field("cache_control", note=CACHES),
+    fields.Field("diagnostics", note="asks how the cache was used"),
 )
 _ELSEWHERE = ("model", "messages", "system", "tools", "stream")
 _WRITTEN_ELSEWHERE = ("parallel", "include_usage")
@@ -91,45 +76,45 @@ MAX_TOKENS = 4096
 """Of an answer whose client sets no limit and whose model is not known: the API wants one, and every model of it can write as much."""
 
 
-def read(body: Mapping[str, Any], bounds: Bounds) -> NeutralRequest:
+def read(body: Mapping[str, Any], bounds: neutral.Bounds) -> neutral.NeutralRequest:
     """Raises `InvalidRequest` with the field that is malformed, or has no counterpart."""
-    ask = NeutralRequest(string(body, "model", ""), stream=body.get("stream") is True)
+    ask = neutral.NeutralRequest(string(body, "model", ""), stream=body.get("stream") is True)
     if system := [part for part in _read_content("system", body.get("system"), bounds) if not _is_billing(part)]:
-        ask.turns.append(Turn("system", system, "system"))
+        ask.turns.append(neutral.Turn("system", system, "system"))
     ask.turns += [turn for at, item in objects(body.get("messages"), "messages") if (turn := _read_item(at, item, bounds)) is not None]
     _refuse_prefill(ask, bounds)
     ask.tools = [_read_tool(at, tool, bounds) for at, tool in objects(body.get("tools") or [], "tools")]
-    read_fields(ask, body, FIELDS, _ELSEWHERE, bounds)
+    fields.read_fields(ask, body, FIELDS, _ELSEWHERE, bounds)
     choice = body.get("tool_choice")
     if isinstance(choice, Mapping) and choice.get("disable_parallel_tool_use") is True:
-        ask.wishes["parallel"] = Wish(False, "tool_choice.disable_parallel_tool_use")
+        ask.wishes["parallel"] = neutral.Wish(False, "tool_choice.disable_parallel_tool_use")
     return ask
 
 
-def _is_billing(part: Part) -> bool:
-    return isinstance(part, Text) and part.text.lstrip().lower().startswith(_BILLING) and "\n" not in part.text.strip()
+def _is_billing(part: neutral.Part) -> bool:
+    return isinstance(part, neutral.Text) and part.text.lstrip().lower().startswith(_BILLING) and "\n" not in part.text.strip()
 
 
-def _refuse_prefill(ask: NeutralRequest, bounds: Bounds) -> None:
+def _refuse_prefill(ask: neutral.NeutralRequest, bounds: neutral.Bounds) -> None:
     last = ask.turns[-1] if ask.turns else None
-    if last is not None and last.role == "assistant" and not any(isinstance(part, Call) for part in last.parts):
+    if last is not None and last.role == "assistant" and not any(isinstance(part, neutral.Call) for part in last.parts):
         bounds.refuse(last.at, "does not go on with a begun answer")
 
 
-def _read_item(at: str, item: Mapping[str, Any], bounds: Bounds) -> Turn | None:
+def _read_item(at: str, item: Mapping[str, Any], bounds: neutral.Bounds) -> neutral.Turn | None:
     bounds.others(item, ("role", "content"), at)
     role = item.get("role")
     if role not in ("user", "assistant", "system"):
         bounds.refuse(f"{at}.role")
         return None
-    return Turn(str(role), _read_content(f"{at}.content", item.get("content"), bounds), at)
+    return neutral.Turn(str(role), _read_content(f"{at}.content", item.get("content"), bounds), at)
 
 
-def _read_content(at: str, content: object, bounds: Bounds) -> list[Part]:
+def _read_content(at: str, content: object, bounds: neutral.Bounds) -> list[neutral.Part]:
     return parts_of(content, at, lambda where, block: _read_block(where, block, bounds))
 
 
-def _read_block(at: str, block: Mapping[str, Any], bounds: Bounds) -> Part | None:
+def _read_block(at: str, block: Mapping[str, Any], bounds: neutral.Bounds) -> neutral.Part | None:
     kind = block.get("type")
     if kind == "text":
         bounds.others({**block, "citations": block.get("citations") or None}, ("type", "text", _MARK), at)
@@ -139,15 +124,15 @@ def _read_block(at: str, block: Mapping[str, Any], bounds: Bounds) -> Part | Non
         direct = isinstance(caller, Mapping) and caller.get("type") == "direct"
         bounds.others({**block, "caller": None if direct else caller}, ("type", "id", "name", "input", _MARK), at)
         arguments = orjson.dumps(block.get("input") if block.get("input") is not None else {}).decode()
-        return Call(string(block, "id", at), string(block, "name", at), arguments, f"{at}.input")
+        return neutral.Call(string(block, "id", at), string(block, "name", at), arguments, f"{at}.input")
     if kind == "tool_result":
         bounds.others(block, ("type", "tool_use_id", "content", "is_error", _MARK), at)
         shown = of_result(_read_content(f"{at}.content", block.get("content"), bounds), bounds)
-        return Result(string(block, "tool_use_id", at), shown, at, block.get("is_error") is True)
+        return neutral.Result(string(block, "tool_use_id", at), shown, at, block.get("is_error") is True)
     if kind == "thinking":
-        return Thought(string(block, "thinking", at), _seal(block.get("signature"), "messages"), at)
+        return neutral.Thought(string(block, "thinking", at), _seal(block.get("signature"), "messages"), at)
     if kind == "redacted_thinking":
-        return Thought("", _seal(block.get("data"), "redacted"), at)
+        return neutral.Thought("", _seal(block.get("data"), "redacted"), at)
     if kind in ("image", "document"):
         return _read_source(at, block, bounds)
     bounds.refuse(f"{at}.type", f"has no block {kind!r}")
@@ -158,7 +143,7 @@ def _seal(given: object, kind: str) -> str:
     return str(given) if unsealed(given) is not None else sealed(kind, str(given or ""))
 
 
-def _read_source(at: str, block: Mapping[str, Any], bounds: Bounds) -> Part | None:
+def _read_source(at: str, block: Mapping[str, Any], bounds: neutral.Bounds) -> neutral.Part | None:
     source, image = block.get("source"), block.get("type") == "image"
     if not isinstance(source, Mapping):
         raise malformed(f"{at}.source", "an object")
@@ -173,19 +158,19 @@ def _read_source(at: str, block: Mapping[str, Any], bounds: Bounds) -> Part | No
     else:
         bounds.refuse(f"{at}.source.type", f"has no source {kind!r}")
         return None
-    return Image(url, at) if image else File(url, at, str(block.get("title") or ""))
+    return neutral.Image(url, at) if image else neutral.File(url, at, str(block.get("title") or ""))
 
 
-def _read_tool(at: str, tool: Mapping[str, Any], bounds: Bounds) -> Tool:
+def _read_tool(at: str, tool: Mapping[str, Any], bounds: neutral.Bounds) -> neutral.Tool:
     if tool.get("type") not in (None, "custom"):
         bounds.refuse(f"{at}.type", f"has no tool {tool.get('type')!r}")
-        return Tool("", at)
+        return neutral.Tool("", at)
     callers = tool.get("allowed_callers") if tool.get("allowed_callers") != ["direct"] else None
     bounds.others({**tool, "allowed_callers": callers, "defer_loading": tool.get("defer_loading") or None}, _TOOL, at)
-    return Tool(string(tool, "name", at), at, tool.get("description"), tool.get("input_schema"), tool.get("strict"))
+    return neutral.Tool(string(tool, "name", at), at, tool.get("description"), tool.get("input_schema"), tool.get("strict"))
 
 
-def write(ask: NeutralRequest, bounds: Bounds, *, limit: int | None = None) -> dict[str, Any]:
+def write(ask: neutral.NeutralRequest, bounds: neutral.Bounds, *, limit: int | None = None) -> dict[str, Any]:
     """The body; `limit` is the longest answer of the model, in tokens, if it is known. Raises `InvalidRequest`."""
     system, turns = _parted(ask.turns)
     body: dict[str, Any] = {"model": ask.model, "max_tokens": limit or MAX_TOKENS}
@@ -198,20 +183,22 @@ def write(ask: NeutralRequest, bounds: Bounds, *, limit: int | None = None) -> d
     if effort is not None and effort.value == "none":
         body["thinking"] = {"type": "disabled"}
     skipped = ("effort",) if "thinking" in body else ()
-    body |= written(ask, FIELDS, (*_WRITTEN_ELSEWHERE, *skipped), bounds)
+    body |= fields.written(ask, FIELDS, (*_WRITTEN_ELSEWHERE, *skipped), bounds)
     parallel = ask.wishes.get("parallel")
-    if parallel is not None and ask.tools and (choice := body.setdefault("tool_choice", to_messages_choice(Choice("auto")))):
+    if parallel is not None and ask.tools and (choice := body.setdefault("tool_choice", fields.to_messages_choice(neutral.Choice("auto")))):
         body["tool_choice"] = choice if choice["type"] == "none" else {**choice, "disable_parallel_tool_use": not parallel.value}
     return body | ({"stream": True} if ask.stream else {})
 
 
-def _parted(turns: list[Turn]) -> tuple[list[dict[str, Any]], list[Turn]]:
+def _parted(turns: list[neutral.Turn]) -> tuple[list[dict[str, Any]], list[neutral.Turn]]:
     """The system's words in front of the conversation, which are a field of their own, and the rest."""
     begin = next((i for i, turn in enumerate(turns) if turn.role != "system"), len(turns))
-    return [{"type": "text", "text": part.text} for turn in turns[:begin] for part in turn.parts if isinstance(part, Text)], turns[begin:]
+    return [{"type": "text", "text": part.text} for turn in turns[:begin] for part in turn.parts if isinstance(part, neutral.Text)], turns[
+        begin:
+    ]
 
 
-def _write_turns(turns: list[Turn], bounds: Bounds) -> list[dict[str, Any]]:
+def _write_turns(turns: list[neutral.Turn], bounds: neutral.Bounds) -> list[dict[str, Any]]:
     """One message for each side's turn: the results of parallel calls stand in one."""
     found: list[dict[str, Any]] = []
     for turn in turns:
@@ -229,25 +216,25 @@ def _plain(blocks: list[dict[str, Any]]) -> Any:
     return blocks[0]["text"] if len(blocks) == 1 and blocks[0]["type"] == "text" else blocks
 
 
-def _write_part(part: Part, bounds: Bounds) -> dict[str, Any] | None:
-    if isinstance(part, Text | Refusal):
+def _write_part(part: neutral.Part, bounds: neutral.Bounds) -> dict[str, Any] | None:
+    if isinstance(part, neutral.Text | neutral.Refusal):
         return {"type": "text", "text": part.text} if part.text.strip() else None
-    if isinstance(part, Call):
+    if isinstance(part, neutral.Call):
         return {"type": "tool_use", "id": _id(part.id), "name": part.name, "input": arguments_of(part, bounds)}
-    if isinstance(part, Result):
+    if isinstance(part, neutral.Result):
         return _write_result(part, bounds)
-    if isinstance(part, Thought):
+    if isinstance(part, neutral.Thought):
         return _write_thought(part, bounds)
     return _write_source(part, bounds)
 
 
-def _write_result(result: Result, bounds: Bounds) -> dict[str, Any]:
+def _write_result(result: neutral.Result, bounds: neutral.Bounds) -> dict[str, Any]:
     blocks = [block for part in result.content if (block := _write_part(part, bounds)) is not None]
     failed = {"is_error": True} if result.failed else {}
     return {"type": "tool_result", "tool_use_id": _id(result.id), "content": _plain(blocks) if blocks else "", **failed}
 
 
-def _write_thought(thought: Thought, bounds: Bounds) -> dict[str, Any] | None:
+def _write_thought(thought: neutral.Thought, bounds: neutral.Bounds) -> dict[str, Any] | None:
     kind, data = unsealed(thought.seal) or ("", "")
     if kind == "messages":
         return {"type": "thinking", "thinking": thought.text, "signature": data}
@@ -257,22 +244,22 @@ def _write_thought(thought: Thought, bounds: Bounds) -> dict[str, Any] | None:
     return None
 
 
-def _write_source(part: Image | File, bounds: Bounds) -> dict[str, Any] | None:
-    if isinstance(part, Image) and part.detail != "auto":
+def _write_source(part: neutral.Image | neutral.File, bounds: neutral.Bounds) -> dict[str, Any] | None:
+    if isinstance(part, neutral.Image) and part.detail != "auto":
         bounds.refuse(part.at, f"has no detail {part.detail!r} of an image")
     inline = split_data_url(part.url)
-    if isinstance(part, File) and inline is not None and inline[0] != "application/pdf":
+    if isinstance(part, neutral.File) and inline is not None and inline[0] != "application/pdf":
         bounds.refuse(part.at, "takes PDF files alone")
         return None
     source = {"type": "url", "url": part.url}
     if inline is not None:
         source = {"type": "base64", "media_type": _MEDIA_TYPES.get(inline[0], inline[0]), "data": inline[1]}
-    if isinstance(part, Image):
+    if isinstance(part, neutral.Image):
         return {"type": "image", "source": source}
     return {"type": "document", "source": source} | ({"title": part.name} if part.name else {})
 
 
-def _write_tool(tool: Tool, bounds: Bounds) -> dict[str, Any]:
+def _write_tool(tool: neutral.Tool, bounds: neutral.Bounds) -> dict[str, Any]:
     if tool.custom is not None:
         bounds.refuse(tool.at, "has no custom tools")
     said = {"description": tool.description, "strict": tool.strict or None}

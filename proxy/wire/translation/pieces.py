@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import orjson
 from msgspec import Struct
+from msgspec.structs import replace
 
 from proxy.wire.sse import Event
 
@@ -106,13 +107,10 @@ Piece = Begun | Said | Refused | Thinking | Sealed | CallBegun | CallGiven | Fin
 
 
 class AnswerReader(Protocol):
-    """Reads one answer of an API."""
+    """Reads one answer of an API; one that comes whole, as the events that would tell it."""
 
-    def event(self, event: Event) -> Iterator[Piece]:
-        """The pieces of an event. Raises `ValueError` for what is none of this API's."""
-
-    def whole(self, body: Mapping[str, Any]) -> Iterator[Piece]:
-        """The pieces of a whole answer. Raises `ValueError`."""
+    def payload(self, payload: Mapping[str, Any]) -> Iterator[Piece]:
+        """The pieces of an event's data. Raises `ValueError` for what is none of this API's."""
 
 
 class AnswerWriter(Protocol):
@@ -261,3 +259,26 @@ def prefixed(identity: str, prefix: str) -> str:
     """An answer's id as an API writes them, always the same for the same id; a new one for none."""
     identity = identity or os.urandom(12).hex()
     return identity if identity.startswith(prefix) else prefix + identity
+
+
+_HIGH = ("\ud800", "\udbff")
+
+
+class Halves:
+    """Of one stream."""
+
+    def __init__(self) -> None:
+        self._open: dict[type, str] = {}
+        """What waits for its other half, by the kind of piece."""
+
+    def mended(self, piece: Piece) -> Piece:
+        """`piece` with whole signs alone; a half that ends it waits for the next piece of its kind, any other becomes U+FFFD."""
+        if not isinstance(piece, Said | Thinking | Refused | CallGiven) or not (piece.text or self._open):
+            return piece
+        text = self._open.pop(type(piece), "") + piece.text
+        if text.isascii():
+            return piece
+        if text and _HIGH[0] <= text[-1] <= _HIGH[1]:
+            self._open[type(piece)], text = text[-1], text[:-1]
+        whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return piece if whole == piece.text else replace(piece, text=whole)

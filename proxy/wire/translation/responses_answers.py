@@ -11,26 +11,9 @@ from typing import Any
 from proxy.wire.responses import events
 from proxy.wire.responses.output import finish_reason
 from proxy.wire.responses.shapes import ITEMS
-from proxy.wire.sse import Event
+from proxy.wire.translation import pieces
 from proxy.wire.translation.chat_answers import failed
-from proxy.wire.translation.pieces import (
-    Begun,
-    CallBegun,
-    CallGiven,
-    Closed,
-    Finished,
-    Piece,
-    Refused,
-    Said,
-    Sealed,
-    Thinking,
-    Used,
-    known,
-    listed,
-    number,
-    payload_of,
-    words,
-)
+from proxy.wire.translation.pieces import known, listed, number, words
 
 _CALLS: Mapping[str, str] = {"function_call": "arguments", "custom_tool_call": "input"}
 _CALL_DELTAS = (events.ARGUMENTS, "response.custom_tool_call_input.delta")
@@ -51,11 +34,8 @@ class ResponsesReader:
         self._refused: set[tuple[int, ...]] = set()
         """The places of the refusals so far."""
 
-    def event(self, event: Event) -> Iterator[Piece]:
+    def payload(self, payload: Mapping[str, Any]) -> Iterator[pieces.Piece]:
         """The pieces of an event."""
-        payload = payload_of(event) if not event.done else None
-        if payload is None:
-            return
         kind, index = words(payload.get("type")), number(payload, "output_index")
         if kind in events.BEGINS and not self._begun:
             yield self._begin(events.response_of(payload))
@@ -65,13 +45,13 @@ class ResponsesReader:
             yield self._said((index, number(payload, "content_index")), words(payload.get("delta")))
         elif kind == events.REFUSAL:
             self._refused.add((index, number(payload, "content_index")))
-            yield Refused(words(payload.get("delta")))
+            yield pieces.Refused(words(payload.get("delta")))
         elif kind in events.THOUGHTS:
             place = (index, number(payload, "summary_index"), number(payload, "content_index"))
             yield self._thought(place, words(payload.get("delta")))
         elif kind in _CALL_DELTAS and index in self._given and payload.get("delta"):
             self._given[index] = True
-            yield CallGiven(index, words(payload["delta"]))
+            yield pieces.CallGiven(index, words(payload["delta"]))
         elif kind == events.ITEM_DONE and isinstance(payload.get("item"), Mapping):
             yield from self._item_done(index, payload["item"])
         elif kind in events.ENDS:
@@ -79,52 +59,52 @@ class ResponsesReader:
         elif kind == "error":
             yield failed(payload)
 
-    def _begin(self, response: Mapping[str, Any]) -> Begun:
+    def _begin(self, response: Mapping[str, Any]) -> pieces.Begun:
         self._begun = True
-        return Begun(words(response.get("id")), words(response.get("model")))
+        return pieces.Begun(words(response.get("id")), words(response.get("model")))
 
-    def _said(self, place: tuple[int, ...], text: str) -> Said:
+    def _said(self, place: tuple[int, ...], text: str) -> pieces.Said:
         apart = bool(self._texts) and place not in self._texts
         self._texts.add(place)
-        return Said(text, apart)
+        return pieces.Said(text, apart)
 
-    def _thought(self, place: tuple[int, ...], text: str) -> Thinking:
+    def _thought(self, place: tuple[int, ...], text: str) -> pieces.Thinking:
         apart = bool(self._thoughts) and place not in self._thoughts
         self._thoughts.add(place)
-        return Thinking(text, apart)
+        return pieces.Thinking(text, apart)
 
-    def _item(self, index: int, item: Mapping[str, Any]) -> Iterator[Piece]:
+    def _item(self, index: int, item: Mapping[str, Any]) -> Iterator[pieces.Piece]:
         """An item begins."""
         kind = words(item.get("type"))
         if kind in _CALLS:
             self._given[index] = False
-            yield CallBegun(index, words(item.get("call_id")), words(item.get("name")), custom=kind == "custom_tool_call")
+            yield pieces.CallBegun(index, words(item.get("call_id")), words(item.get("name")), custom=kind == "custom_tool_call")
         elif kind not in ("message", "reasoning"):
             raise ValueError(f"an item of {known(kind, ITEMS)}")
 
-    def _item_done(self, index: int, item: Mapping[str, Any]) -> Iterator[Piece]:
+    def _item_done(self, index: int, item: Mapping[str, Any]) -> Iterator[pieces.Piece]:
         """An item has ended: what no delta has told of it comes now, for some servers tell a text at its end alone."""
         kind = words(item.get("type"))
         self._settled.add(index)
         yield from self._untold(index, item)
         if kind == "reasoning" and (seal := words(item.get("encrypted_content"))):
-            yield Sealed("responses", seal)
+            yield pieces.Sealed("responses", seal)
         elif kind in _CALLS and self._given.get(index) is False:
-            yield CallGiven(index, words(item.get(_CALLS[kind])) or ("{}" if kind == "function_call" else ""))
+            yield pieces.CallGiven(index, words(item.get(_CALLS[kind])) or ("{}" if kind == "function_call" else ""))
 
-    def _untold(self, index: int, item: Mapping[str, Any]) -> Iterator[Piece]:
+    def _untold(self, index: int, item: Mapping[str, Any]) -> Iterator[pieces.Piece]:
         for position, part in enumerate(listed(item.get("content")) if item.get("type") == "message" else ()):
             place = (index, position)
             if part.get("type") == "refusal" and place not in self._refused:
                 self._refused.add(place)
-                yield Refused(words(part.get("refusal")))
+                yield pieces.Refused(words(part.get("refusal")))
             elif part.get("type") == "output_text" and place not in self._texts and words(part.get("text")):
                 yield self._said(place, words(part.get("text")))
         if item.get("type") == "reasoning" and not any(place[0] == index for place in self._thoughts):
             for position, part in enumerate([*listed(item.get("summary")), *listed(item.get("content"))]):
                 yield self._thought((index, position), words(part.get("text")))
 
-    def _end(self, response: Mapping[str, Any]) -> Iterator[Piece]:
+    def _end(self, response: Mapping[str, Any]) -> Iterator[pieces.Piece]:
         for index, item in enumerate(listed(response.get("output"))):
             if index not in self._settled and words(item.get("type")) in ("message", "reasoning", *_CALLS):
                 if index not in self._given:
@@ -133,23 +113,13 @@ class ResponsesReader:
         if response.get("status") == "failed" or response.get("error"):
             yield failed(response)
             return
-        yield Finished(finish_reason(response, bool(self._given)) or "stop")
+        yield pieces.Finished(finish_reason(response, bool(self._given)) or "stop")
         if isinstance(usage := response.get("usage"), Mapping):
-            yield Used(
+            yield pieces.Used(
                 number(usage, "input_tokens"),
                 number(usage, "output_tokens"),
                 number(usage, "input_tokens_details", "cached_tokens"),
                 number(usage, "input_tokens_details", "cache_write_tokens"),
                 number(usage, "output_tokens_details", "reasoning_tokens"),
             )
-        yield Closed()
-
-    def whole(self, body: Mapping[str, Any]) -> Iterator[Piece]:
-        """The pieces of a response."""
-        if not isinstance(body.get("output"), list):
-            raise ValueError("not a response")
-        yield self._begin(body)
-        for index, item in enumerate(listed(body["output"])):
-            yield from self._item(index, item)
-            yield from self._item_done(index, item)
-        yield from self._end(body)
+        yield pieces.Closed()

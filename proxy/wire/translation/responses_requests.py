@@ -13,62 +13,38 @@ from msgspec import structs
 
 from proxy.ports.upstream import Past
 from proxy.wire.responses.items import item_type
+from proxy.wire.translation import fields, neutral
 from proxy.wire.translation.chat_requests import CACHE_OPTIONS, CACHES, EFFORTS, MARKS, read_turns
-from proxy.wire.translation.fields import Field, among, read_fields, written
-from proxy.wire.translation.neutral import (
-    Bounds,
-    Call,
-    File,
-    Image,
-    NeutralRequest,
-    Part,
-    Refusal,
-    Result,
-    Text,
-    Thought,
-    Tool,
-    Turn,
-    fitting,
-    malformed,
-    objects,
-    of_result,
-    parts_of,
-    sealed,
-    string,
-    text_of,
-    unsealed,
-    with_failure,
-)
-from proxy.wire.translation.wishes import openai_choice, responses_form, to_responses_choice, to_responses_form, user_of
+from proxy.wire.translation.neutral import fitting, malformed, objects, of_result, parts_of, sealed, string, text_of, unsealed, with_failure
 
-FIELDS: tuple[Field, ...] = (
-    Field("max_output_tokens", "max_tokens"),
-    Field("temperature", "temperature"),
-    Field("top_p", "top_p"),
-    Field("text.format", "form", nothing=({"type": "text"},), read=responses_form, write=to_responses_form),
-    Field("text.verbosity", "verbosity", nothing=("medium",)),
-    Field("tool_choice", "tool_choice", read=openai_choice, write=to_responses_choice),
-    Field("parallel_tool_calls", "parallel", nothing=(True,)),
-    Field("reasoning.effort", "effort", write=among(*EFFORTS)),
-    Field("reasoning.summary", "summary", nothing=("auto",), note="what the server tells of its reasoning is the summary"),
-    Field("reasoning.context", "thoughts_kept", nothing=("auto",)),
-    Field("reasoning.mode", "reasoning_mode", nothing=("standard",)),
-    Field("reasoning.generate_summary", "summary", nothing=("auto",)),
-    Field("user", "user", write=user_of, note="one of more than 64 characters as its SHA-256"),
-    Field("safety_identifier", "user"),
-    Field("metadata", "metadata", nothing=({},)),
-    Field("service_tier", "service_tier", nothing=("auto",)),
-    Field("store", note="whether the proxy keeps the turn, so that a request can go on from it"),
-    Field("include", "include", nothing=([], ["reasoning.encrypted_content"]), note="`reasoning.encrypted_content` alone"),
-    Field("top_logprobs", "logprobs_of_parts", nothing=(0,)),
-    Field("truncation", "truncation", nothing=("disabled",)),
-    Field("background", "background", nothing=(False,)),
-    Field("prompt_cache_key", note=CACHES),
-    Field("prompt_cache_retention", note=CACHES),
+FIELDS: tuple[fields.Field, ...] = (
+    fields.Field("max_output_tokens", "max_tokens"),
+    fields.Field("temperature", "temperature"),
+    fields.Field("top_p", "top_p"),
+    fields.Field("text.format", "form", nothing=({"type": "text"},), read=fields.responses_form, write=fields.to_responses_form),
+    fields.Field("text.verbosity", "verbosity", nothing=("medium",)),
+    fields.Field("tool_choice", "tool_choice", read=fields.openai_choice, write=fields.to_responses_choice),
+    fields.Field("parallel_tool_calls", "parallel", nothing=(True,)),
+    fields.Field("reasoning.effort", "effort", write=fields.among(*EFFORTS)),
+    fields.Field("reasoning.summary", "summary", nothing=("auto",), note="what the server tells of its reasoning is the summary"),
+    fields.Field("reasoning.context", "thoughts_kept", nothing=("auto",)),
+    fields.Field("reasoning.mode", "reasoning_mode", nothing=("standard",)),
+    fields.Field("reasoning.generate_summary", "summary", nothing=("auto",)),
+    fields.Field("user", "user", write=fields.user_of, note="one of more than 64 characters as its SHA-256"),
+    fields.Field("safety_identifier", "user"),
+    fields.Field("metadata", "metadata", nothing=({},)),
+    fields.Field("service_tier", "service_tier", nothing=("auto",)),
+    fields.Field("store", note="whether the proxy keeps the turn, so that a request can go on from it"),
+    fields.Field("include", "include", nothing=([], ["reasoning.encrypted_content"]), note="`reasoning.encrypted_content` alone"),
+    fields.Field("top_logprobs", "logprobs_of_parts", nothing=(0,)),
+    fields.Field("truncation", "truncation", nothing=("disabled",)),
+    fields.Field("background", "background", nothing=(False,)),
+    fields.Field("prompt_cache_key", note=CACHES),
+    fields.Field("prompt_cache_retention", note=CACHES),
     *CACHE_OPTIONS,
-    Field("prompt_cache_options.prewarm", "prewarm", nothing=(False,)),
-    Field("client_metadata", note="tells the provider of the client"),
-    Field("stream_options.include_obfuscation", note="pads a stream"),
+    fields.Field("prompt_cache_options.prewarm", "prewarm", nothing=(False,)),
+    fields.Field("client_metadata", note="tells the provider of the client"),
+    fields.Field("stream_options.include_obfuscation", note="pads a stream"),
 )
 _ELSEWHERE = ("model", "input", "instructions", "tools", "stream", "previous_response_id")
 _OF_OTHERS = ("include_usage", "store")
@@ -80,38 +56,38 @@ NAMESPACE = "__"
 """Between the name of a namespace and that of a tool in it, where an API has tools alone."""
 
 
-def read(body: Mapping[str, Any], bounds: Bounds, past: Past) -> NeutralRequest:
+def read(body: Mapping[str, Any], bounds: neutral.Bounds, past: Past) -> neutral.NeutralRequest:
     """With what the body only names. Raises `InvalidRequest` with the field."""
-    ask = NeutralRequest(string(body, "model", ""), stream=body.get("stream") is True)
+    ask = neutral.NeutralRequest(string(body, "model", ""), stream=body.get("stream") is True)
     if isinstance(body.get("instructions"), str):
-        ask.turns.append(Turn("system", [Text(body["instructions"], "instructions")], "instructions"))
+        ask.turns.append(neutral.Turn("system", [neutral.Text(body["instructions"], "instructions")], "instructions"))
     if body.get("previous_response_id") is not None and past.messages is None:
         bounds.refuse("previous_response_id", "does not keep conversations, and not all of this one has come by here")
     if body.get("previous_response_id") is not None:
         ask.turns += read_turns(list(past.messages or ()), bounds, "previous_response_id")
     ask.turns += _read_input(body.get("input"), past, bounds)
     ask.tools = [one for at, tool in objects(body.get("tools") or [], "tools") for one in _read_tools(at, tool, bounds)]
-    read_fields(ask, body, FIELDS, _ELSEWHERE, bounds)
+    fields.read_fields(ask, body, FIELDS, _ELSEWHERE, bounds)
     return ask
 
 
-def _read_input(given: object, past: Past, bounds: Bounds) -> list[Turn]:
+def _read_input(given: object, past: Past, bounds: neutral.Bounds) -> list[neutral.Turn]:
     if given is None:
         return []
     if isinstance(given, str):
-        return [Turn("user", [Text(given, "input")], "input")]
-    turns: list[Turn] = []
+        return [neutral.Turn("user", [neutral.Text(given, "input")], "input")]
+    turns: list[neutral.Turn] = []
     for at, item in objects(given, "input"):
         known = past.items.get(str(item.get("id"))) if item_type(item) == "item_reference" else None
         role, parts = _read_item(at, item if known is None else known, bounds)
         if turns and role == "assistant" == turns[-1].role:  # items of one turn
             turns[-1].parts += parts
         elif role:
-            turns.append(Turn(role, parts, at))
+            turns.append(neutral.Turn(role, parts, at))
     return turns
 
 
-def _read_item(at: str, item: Mapping[str, Any], bounds: Bounds) -> tuple[str, list[Part]]:
+def _read_item(at: str, item: Mapping[str, Any], bounds: neutral.Bounds) -> tuple[str, list[neutral.Part]]:
     """Who says it, and what; "" for nobody."""
     kind = item_type(item)
     if kind == "message":
@@ -126,12 +102,14 @@ def _read_item(at: str, item: Mapping[str, Any], bounds: Bounds) -> tuple[str, l
         custom = kind == "custom_tool_call"
         name = "input" if custom else "arguments"
         return "assistant", [
-            Call(string(item, "call_id", at), flat_name(item, string(item, "name", at)), string(item, name, at), f"{at}.{name}", custom)
+            neutral.Call(
+                string(item, "call_id", at), flat_name(item, string(item, "name", at)), string(item, name, at), f"{at}.{name}", custom
+            )
         ]
     if kind in ("function_call_output", "custom_tool_call_output"):
         bounds.others(_direct(item), (*_ABOUT, "call_id", "name", "namespace", "output"), at)
         content = of_result(_read_content(f"{at}.output", item.get("output"), bounds), bounds)
-        return "user", [Result(string(item, "call_id", at), content, at)]
+        return "user", [neutral.Result(string(item, "call_id", at), content, at)]
     if kind == "reasoning":
         return "assistant", _read_reasoning(at, item)
     bounds.refuse(f"{at}.type", f"has no item {kind!r}")
@@ -144,40 +122,40 @@ def _direct(item: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**item, "caller": None} if isinstance(caller, Mapping) and caller.get("type") == "direct" else item
 
 
-def _read_reasoning(at: str, item: Mapping[str, Any]) -> list[Part]:
+def _read_reasoning(at: str, item: Mapping[str, Any]) -> list[neutral.Part]:
     """Nothing where the item only says that there was a thought."""
     said = [part.get("text") for name in ("summary", "content") for _, part in objects(item.get(name) or [], f"{at}.{name}")]
     seal = item.get("encrypted_content")
     own = str(seal) if unsealed(seal) is not None else sealed("responses", str(seal or ""))
     text = "\n\n".join(text for text in said if isinstance(text, str))
-    return [Thought(text, own, at)] if text or seal else []
+    return [neutral.Thought(text, own, at)] if text or seal else []
 
 
-def _read_content(at: str, content: object, bounds: Bounds) -> list[Part]:
+def _read_content(at: str, content: object, bounds: neutral.Bounds) -> list[neutral.Part]:
     return parts_of(content, at, lambda where, part: _read_part(where, part, bounds))
 
 
-def _read_part(at: str, part: Mapping[str, Any], bounds: Bounds) -> Part | None:
+def _read_part(at: str, part: Mapping[str, Any], bounds: neutral.Bounds) -> neutral.Part | None:
     kind = part.get("type")
     if kind in _TEXTS:
         bounds.others({**part, "annotations": None, "logprobs": None}, ("type", "text", *MARKS), at)
         return text_of(part, at)
     if kind == "refusal":
-        return Refusal(string(part, "refusal", at), at)
+        return neutral.Refusal(string(part, "refusal", at), at)
     if kind == "input_image":
         bounds.others(part, ("type", "image_url", "detail", *MARKS), at)
-        return Image(string(part, "image_url", at), at, str(part.get("detail") or "auto"))
+        return neutral.Image(string(part, "image_url", at), at, str(part.get("detail") or "auto"))
     if kind == "input_file":
         bounds.others(part, ("type", "file_data", "file_url", "filename", *MARKS), at)
         url = part.get("file_data") or part.get("file_url")
         if not isinstance(url, str):
             raise malformed(f"{at}.file_data", "a string")
-        return File(url, at, str(part.get("filename") or ""))
+        return neutral.File(url, at, str(part.get("filename") or ""))
     bounds.refuse(f"{at}.type", f"has no {kind!r}")
     return None
 
 
-def _read_tools(at: str, tool: Mapping[str, Any], bounds: Bounds) -> list[Tool]:
+def _read_tools(at: str, tool: Mapping[str, Any], bounds: neutral.Bounds) -> list[neutral.Tool]:
     """One, or those of a namespace under its name, with what is said of it."""
     if tool.get("type") != "namespace":
         return [_read_tool(at, tool, bounds)]
@@ -209,18 +187,18 @@ def spaces_of(tools: object) -> dict[str, tuple[str, str]]:
     return found
 
 
-def _read_tool(at: str, tool: Mapping[str, Any], bounds: Bounds) -> Tool:
+def _read_tool(at: str, tool: Mapping[str, Any], bounds: neutral.Bounds) -> neutral.Tool:
     kind = tool.get("type")
     if kind == "custom":
         described = {name: value for name, value in tool.items() if name != "type"}
-        return Tool(string(tool, "name", at), at, tool.get("description"), custom=_chat_grammar(described))
+        return neutral.Tool(string(tool, "name", at), at, tool.get("description"), custom=_chat_grammar(described))
     if kind != "function":
         bounds.refuse(f"{at}.type", f"has no tool {kind!r}")
-        return Tool("", at)
+        return neutral.Tool("", at)
     callers = tool.get("allowed_callers") if tool.get("allowed_callers") != ["direct"] else None
     plain = {**tool, "allowed_callers": callers, "defer_loading": tool.get("defer_loading") or None}
     bounds.others(plain, ("type", "name", "description", "parameters", "strict"), at)
-    return Tool(string(tool, "name", at), at, tool.get("description"), tool.get("parameters"), tool.get("strict"))
+    return neutral.Tool(string(tool, "name", at), at, tool.get("description"), tool.get("parameters"), tool.get("strict"))
 
 
 def _chat_grammar(described: dict[str, Any]) -> dict[str, Any]:
@@ -231,27 +209,27 @@ def _chat_grammar(described: dict[str, Any]) -> dict[str, Any]:
     return {**described, "format": {"type": "grammar", "grammar": {name: value for name, value in given.items() if name != "type"}}}
 
 
-def write(ask: NeutralRequest, bounds: Bounds) -> dict[str, Any]:
+def write(ask: neutral.NeutralRequest, bounds: neutral.Bounds) -> dict[str, Any]:
     """The body. Raises `InvalidRequest`."""
-    custom = {part.id for turn in ask.turns for part in turn.parts if isinstance(part, Call) and part.custom}
+    custom = {part.id for turn in ask.turns for part in turn.parts if isinstance(part, neutral.Call) and part.custom}
     body: dict[str, Any] = {"model": ask.model, "input": [item for turn in ask.turns for item in _write_turn(turn, custom, bounds)]}
     if ask.tools:
         body["tools"] = [_write_tool(tool) for tool in ask.tools if tool.name]
-    body |= written(ask, FIELDS, _OF_OTHERS, bounds)
+    body |= fields.written(ask, FIELDS, _OF_OTHERS, bounds)
     kept = ask.wishes.get("store")
     body["store"] = kept is not None and kept.value is True  # the other APIs keep nothing unless they are asked to
     return body | ({"stream": True} if ask.stream else {})
 
 
-def _write_turn(turn: Turn, custom: Collection[str], bounds: Bounds) -> list[dict[str, Any]]:
+def _write_turn(turn: neutral.Turn, custom: Collection[str], bounds: neutral.Bounds) -> list[dict[str, Any]]:
     """A turn's items: its words as one message, what else it has in its place."""
     items: list[dict[str, Any]] = []
     for part in turn.parts:
-        if isinstance(part, Call):
+        if isinstance(part, neutral.Call):
             items.append(_write_call(part))
-        elif isinstance(part, Result):
+        elif isinstance(part, neutral.Result):
             items.append(_write_result(part, custom, bounds))
-        elif isinstance(part, Thought):
+        elif isinstance(part, neutral.Thought):
             items += _write_thought(part, bounds)
         elif (shown := _write_part(part, turn.role, bounds)) is not None:
             if items and items[-1].get("role") == turn.role:
@@ -261,24 +239,26 @@ def _write_turn(turn: Turn, custom: Collection[str], bounds: Bounds) -> list[dic
     return items
 
 
-def _write_part(part: Text | Image | File | Refusal, role: str, bounds: Bounds) -> dict[str, Any] | None:
-    if isinstance(part, Text):
+def _write_part(
+    part: neutral.Text | neutral.Image | neutral.File | neutral.Refusal, role: str, bounds: neutral.Bounds
+) -> dict[str, Any] | None:
+    if isinstance(part, neutral.Text):
         return {"type": "output_text" if role == "assistant" else "input_text", "text": part.text} if part.text else None
-    if isinstance(part, Refusal):
+    if isinstance(part, neutral.Refusal):
         return {"type": "refusal", "refusal": part.text}
-    if isinstance(part, Image):
+    if isinstance(part, neutral.Image):
         return {"type": "input_image", "image_url": part.url, "detail": part.detail}
     where = "file_data" if part.url.startswith("data:") else "file_url"
     named = {"filename": part.name or "file.pdf"} if where == "file_data" else {}
     return {"type": "input_file", where: part.url, **named}
 
 
-def _write_call(call: Call) -> dict[str, Any]:
+def _write_call(call: neutral.Call) -> dict[str, Any]:
     kind, name = ("custom_tool_call", "input") if call.custom else ("function_call", "arguments")
     return {"type": kind, "call_id": _call_id(call.id), "name": call.name, name: call.arguments}
 
 
-def _write_result(result: Result, custom: Collection[str], bounds: Bounds) -> dict[str, Any]:
+def _write_result(result: neutral.Result, custom: Collection[str], bounds: neutral.Bounds) -> dict[str, Any]:
     content = with_failure(result)
     shown = [one for part in content if (one := _write_part(part, "user", bounds)) is not None]
     plain = not shown or (len(shown) == 1 and shown[0]["type"] == "input_text")
@@ -287,7 +267,7 @@ def _write_result(result: Result, custom: Collection[str], bounds: Bounds) -> di
     return {"type": kind, "call_id": _call_id(result.id), "output": output}
 
 
-def _write_thought(thought: Thought, bounds: Bounds) -> list[dict[str, Any]]:
+def _write_thought(thought: neutral.Thought, bounds: neutral.Bounds) -> list[dict[str, Any]]:
     kind, data = unsealed(thought.seal) or ("", "")
     if kind != "responses" or not data:
         bounds.refuse(thought.at, "cannot read what another API's model has thought")
@@ -296,7 +276,7 @@ def _write_thought(thought: Thought, bounds: Bounds) -> list[dict[str, Any]]:
     return [{"type": "reasoning", "summary": summary, "encrypted_content": data}]
 
 
-def _write_tool(tool: Tool) -> dict[str, Any]:
+def _write_tool(tool: neutral.Tool) -> dict[str, Any]:
     if tool.custom is not None:
         return {"type": "custom", **_flat_grammar(tool.custom)}
     parameters = tool.parameters if tool.parameters is not None else {"type": "object", "properties": {}}

@@ -7,24 +7,11 @@ from typing import Any
 
 import orjson
 
-from proxy.wire.ends import GOOD
+from proxy.wire.answers import GOOD
 from proxy.wire.responses import events
-from proxy.wire.responses.own_answer import ECHOED
+from proxy.wire.responses.output import ECHOED
+from proxy.wire.translation import pieces
 from proxy.wire.translation.neutral import sealed
-from proxy.wire.translation.pieces import (
-    Begun,
-    CallBegun,
-    CallGiven,
-    Closed,
-    Failed,
-    Finished,
-    Piece,
-    Refused,
-    Said,
-    Sealed,
-    Thinking,
-    Used,
-)
 from proxy.wire.translation.responses_requests import spaces_of
 
 Payload = dict[str, Any]
@@ -48,11 +35,11 @@ class ResponsesWriter:
         """Whether the last item has not ended."""
         self._said: list[str] = []
         """What its last part, or its call, says so far."""
-        self._finished = Finished("stop")
-        self._usage: Used | None = None
+        self._finished = pieces.Finished("stop")
+        self._usage: pieces.Used | None = None
         self._response: Payload = {}
 
-    def feed(self, piece: Piece) -> bytes:
+    def feed(self, piece: pieces.Piece) -> bytes:
         """The events for a piece."""
         return b"".join(self._encoded(payload) for payload in self._payloads(piece))
 
@@ -60,45 +47,39 @@ class ResponsesWriter:
         number, self._number = self._number, self._number + 1
         return events.encode({**payload, "sequence_number": number}, named=True)
 
-    def _payloads(self, piece: Piece) -> Iterator[Payload]:
-        if isinstance(piece, Begun):
+    def _payloads(self, piece: pieces.Piece) -> Iterator[Payload]:
+        if isinstance(piece, pieces.Begun):
             self._begin(piece)
             for kind in events.BEGINS[:2]:
                 yield {"type": kind, "response": self._told("in_progress")}
-        elif isinstance(piece, Said | Refused):
+        elif isinstance(piece, pieces.Said | pieces.Refused):
             if piece.text:
                 yield from self._message(piece)
-        elif isinstance(piece, Thinking):
+        elif isinstance(piece, pieces.Thinking):
             if piece.text:
                 yield from self._thought(piece)
-        elif isinstance(piece, Sealed):
+        elif isinstance(piece, pieces.Sealed):
             yield from self._seal(piece)
-        elif isinstance(piece, CallBegun | CallGiven):
+        elif isinstance(piece, pieces.CallBegun | pieces.CallGiven):
             yield from self._call(piece)
-        elif isinstance(piece, Finished):
+        elif isinstance(piece, pieces.Finished):
             self._finished = piece
-        elif isinstance(piece, Used):
+        elif isinstance(piece, pieces.Used):
             self._usage = piece
-        elif isinstance(piece, Failed):
+        elif isinstance(piece, pieces.Failed):
             self._settle()
             yield {"type": "error", "code": piece.code, "message": piece.message, "param": None}
             error = {"code": piece.code, "message": piece.message}
             yield {"type": "response.failed", "response": {**self._told("failed"), "error": error}}
-        elif isinstance(piece, Closed):
+        elif isinstance(piece, pieces.Closed):
             yield from self._close()
             status = "completed" if self._finished.reason in GOOD else "incomplete"
             self._response = self._told(status)
             yield {"type": f"response.{status}", "response": self._response}
 
-    def _begin(self, piece: Begun) -> None:
+    def _begin(self, piece: pieces.Begun) -> None:
         echoed = {name: self._asked[name] if self._asked.get(name) is not None else value for name, value in ECHOED.items()}
-        self._head = {
-            "id": self._id,
-            "object": "response",
-            "created_at": self._created,
-            "model": piece.model,
-            **echoed,
-        }
+        self._head = {"id": self._id, "object": "response", "created_at": self._created, "model": piece.model, **echoed}
 
     def _told(self, status: str) -> Payload:
         reason = _INCOMPLETE.get(self._finished.reason, self._finished.reason) if status == "incomplete" else None
@@ -130,12 +111,12 @@ class ResponsesWriter:
         index = len(self._output) - 1
         return index if self._is_open and self._output[index]["type"] == kind else None
 
-    def _message(self, piece: Said | Refused) -> Iterator[Payload]:
-        refuses = isinstance(piece, Refused)
+    def _message(self, piece: pieces.Said | pieces.Refused) -> Iterator[Payload]:
+        refuses = isinstance(piece, pieces.Refused)
         kind, name = ("refusal", "refusal") if refuses else ("output_text", "text")
         more: Payload = {} if refuses else {"annotations": [], "logprobs": []}
         index = self._last("message")
-        if index is None or (isinstance(piece, Said) and piece.apart):
+        if index is None or (isinstance(piece, pieces.Said) and piece.apart):
             yield from self._close()
             yield self._start("msg", {"type": "message", "role": "assistant", "content": []})
             index = len(self._output) - 1
@@ -169,7 +150,7 @@ class ResponsesWriter:
             yield {"type": events.TEXT_DONE, **at, "text": part["text"], "logprobs": []}
         yield {"type": events.PART_DONE, **at, "part": part}
 
-    def _thought(self, piece: Thinking) -> Iterator[Payload]:
+    def _thought(self, piece: pieces.Thinking) -> Iterator[Payload]:
         index = self._last("reasoning")
         if index is None:
             yield from self._close()
@@ -193,7 +174,7 @@ class ResponsesWriter:
             yield {"type": _SUMMARY + "text.done", **at, "text": summary[-1]["text"]}
             yield {"type": _SUMMARY + "part.done", **at, "part": dict(summary[-1])}
 
-    def _seal(self, piece: Sealed) -> Iterator[Payload]:
+    def _seal(self, piece: pieces.Sealed) -> Iterator[Payload]:
         index = self._last("reasoning")
         if index is None or piece.kind == "redacted":
             yield from self._close()
@@ -202,8 +183,8 @@ class ResponsesWriter:
         self._output[index]["encrypted_content"] = piece.data if piece.kind == "responses" else sealed(piece.kind, piece.data)
         yield from self._close()
 
-    def _call(self, piece: CallBegun | CallGiven) -> Iterator[Payload]:
-        if isinstance(piece, CallBegun):
+    def _call(self, piece: pieces.CallBegun | pieces.CallGiven) -> Iterator[Payload]:
+        if isinstance(piece, pieces.CallBegun):
             yield from self._close()
             kind, name = ("custom_tool_call", "input") if piece.custom else ("function_call", "arguments")
             space, tool = self._spaces.get(piece.name, ("", piece.name))
@@ -252,7 +233,7 @@ def _copy(item: Payload) -> Payload:
     return {name: [dict(one) for one in value] if isinstance(value, list) else value for name, value in item.items()}
 
 
-def _usage(used: Used) -> Payload:
+def _usage(used: pieces.Used) -> Payload:
     return {
         "input_tokens": used.input,
         "input_tokens_details": {"cached_tokens": used.cached, "cache_write_tokens": used.written},

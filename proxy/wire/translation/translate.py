@@ -7,7 +7,7 @@ the client's API writes it, whole, or event by event as it comes.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, get_args
 
 import orjson
@@ -16,19 +16,19 @@ from msgspec import Struct
 from proxy.config.settings import Api
 from proxy.errors import UpstreamUnreachable
 from proxy.ports.upstream import Past
-from proxy.wire.big_numbers import exact
-from proxy.wire.bodies import EXTENSION, load
-from proxy.wire.error_envelopes import envelope
-from proxy.wire.sse import EventSplitter
+from proxy.wire.bodies import EXTENSION, exact, load
+from proxy.wire.chat.forms import chunks_of
+from proxy.wire.messages import events as messages_events
+from proxy.wire.responses import events as responses_events
+from proxy.wire.sse import Event, EventSplitter
 from proxy.wire.translation import chat_requests, messages_requests, responses_requests
 from proxy.wire.translation.chat_answers import ChatReader, ChatWriter
-from proxy.wire.translation.halves import Halves
 from proxy.wire.translation.messages_answers import MessagesReader, MessagesWriter
 from proxy.wire.translation.neutral import Bounds, NeutralRequest
-from proxy.wire.translation.pieces import AnswerReader, AnswerWriter, Begun, Closed, Failed, Finished, InTurn, Piece
+from proxy.wire.translation.pieces import AnswerReader, AnswerWriter, Begun, Closed, Failed, Finished, Halves, InTurn, Piece, payload_of
 from proxy.wire.translation.responses_answers import ResponsesReader
 from proxy.wire.translation.responses_writing import ResponsesWriter
-from proxy.wire.upstream_errors import failure_in, is_own
+from proxy.wire.upstream_errors import envelope, failure_in, is_own
 
 APIS: tuple[Api, ...] = get_args(Api)
 PATHS: Mapping[Api, str] = {"chat": "/chat/completions", "responses": "/responses", "messages": "/messages"}
@@ -36,6 +36,11 @@ PATHS: Mapping[Api, str] = {"chat": "/chat/completions", "responses": "/response
 TITLES: Mapping[Api, str] = {"chat": "Chat Completions", "responses": "Responses", "messages": "Messages"}
 BYTES_PER_TOKEN = 4
 """Of a request's body, about."""
+_PAYLOADS: Mapping[Api, Callable[[Mapping[str, Any]], Iterable[dict[str, Any]]]] = {
+    "chat": chunks_of,
+    "responses": responses_events.payloads,
+    "messages": messages_events.payloads,
+}
 _READERS: Mapping[Api, Callable[[], AnswerReader]] = {"chat": ChatReader, "responses": ResponsesReader, "messages": MessagesReader}
 
 
@@ -114,13 +119,31 @@ class Exchange:
             fields = exact(body)
             if not isinstance(fields, dict):
                 raise ValueError("not an object")
-            for piece in self._reader.whole(fields):
+            for piece in self._pieces_of(fields):
                 if isinstance(piece, Failed):
                     raise UpstreamUnreachable(f"upstream {self._server.name} failed: {piece.message}")
                 self._write(writer, piece)
         except ValueError as error:
             raise self._unreadable(error) from error
         return writer.whole()
+
+    def _pieces_of(self, fields: Mapping[str, Any]) -> Iterator[Piece]:
+        """Of a whole answer."""
+        closed = False
+        if not (payloads := [*_PAYLOADS[self._server.api](fields)]):
+            raise ValueError("it says nothing")
+        for payload in payloads:
+            for piece in self._reader.payload(payload):
+                closed = closed or isinstance(piece, Closed)
+                yield piece
+        if not closed:
+            yield Closed()
+
+    def _pieces(self, event: Event) -> Iterator[Piece]:
+        if event.done:
+            yield Closed()
+        elif (payload := payload_of(event)) is not None:
+            yield from self._reader.payload(payload)
 
     def feed(self, chunk: bytes) -> bytes:
         """Some of a streamed answer: the client's events for what it completes. Raises `UpstreamUnreachable`."""
@@ -129,7 +152,7 @@ class Exchange:
         found = []
         try:
             for event in self._splitter.feed(chunk):
-                for piece in self._reader.event(event):
+                for piece in self._pieces(event):
                     found.append(self._put(piece))
         except ValueError as error:
             self._problem = self._unreadable(error)
@@ -143,7 +166,7 @@ class Exchange:
             raise self._problem
         try:
             last = self._splitter.finish()
-            left = b"".join(self._put(piece) for piece in self._reader.event(last)) if last is not None else b""
+            left = b"".join(self._put(piece) for piece in self._pieces(last)) if last is not None else b""
         except ValueError:
             left = b""
         return left + (self._put(Closed()) if self._finished else b"")

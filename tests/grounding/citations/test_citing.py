@@ -3,10 +3,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.exchange import Evidence, Message
+from proxy.grounding.citations.checking import CitationFinding, Judged, precision, recall, verified
 from proxy.grounding.citations.citable import Citable
-from proxy.grounding.citations.citation import Citation
 from proxy.grounding.citations.citing import CitationReader, CitedStatement, is_relevant, statements_of, without_marks
-from proxy.grounding.citations.scores import CitationFinding, Judged, precision, recall, verified
+from proxy.grounding.citations.written_forms import Citation
 from proxy.language.text import split_sentences
 
 

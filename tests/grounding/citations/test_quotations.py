@@ -2,7 +2,7 @@
 
 import pytest
 
-from proxy.grounding.citations.quotations import invented_quotations
+from proxy.grounding.citations.written_forms import invented_quotations
 
 LEASE = (
     "A late payment shall not entitle the landlord to terminate the lease. Tenants must air the rooms\ntwice a day, "

@@ -4,8 +4,8 @@ import pytest
 
 from proxy.exchange import Evidence
 from proxy.grounding.citations.citable import Citable
-from proxy.grounding.citations.citation import Citation
 from proxy.grounding.citations.citing import statements_of
+from proxy.grounding.citations.written_forms import Citation
 
 PAPERS = [
     Evidence("Naps of 20 minutes restore attention.", "okafor2018.pdf", fields={"authors": "Okafor, B.; Lind, S.", "year": 2018}),

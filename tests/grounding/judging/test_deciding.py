@@ -93,8 +93,8 @@ async def test_the_question_is_searched_and_judged_with_the_answer_and_is_no_par
     verifiers = ScriptedVerifiers(lambda pair: Support(0.9, 0.02) if "Paris" in pair.claim else AGAINST)
     claim = Claim("In Rome.", 0, 8, asked="Where is the Eiffel Tower?")
     (found,) = await Grounder(verifiers, only_certain=True).judge([claim], EvidenceBase([Evidence(PARIS)]), tongue="en")
-    exchanged = "Where is the Eiffel Tower? In Paris."
-    assert ["Where is the Eiffel Tower? In Rome.", exchanged] == [pair.claim for pair in verifiers.asked[0]]
+    asked = [[pair.claim for pair in pairs] for pairs in verifiers.asked]
+    assert [["Where is the Eiffel Tower? In Rome."], ["Where is the Eiffel Tower? In Paris."]] == asked
     assert ("In Rome.", "contradicted") == (found.claim.text, found.label)
 
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from proxy.grounding.judging.decision_models import read, state_of
 from proxy.grounding.judging.questions import SUPPORT, compatible_question, relevance_question, support_question
+from proxy.grounding.judging.readouts import read, state_of
 from proxy.ports.decisions import Answer
 
 GOOD = {"supported": 0.7, "contradicted": 0.2, "neither": 0.1}

@@ -4,9 +4,9 @@ import pytest
 
 from proxy.errors import ModelUnavailable
 from proxy.exchange.judgements import ClaimPair, Support
-from proxy.grounding.judging.decision_models import state_of
 from proxy.grounding.judging.decisions import decide, statements
 from proxy.grounding.judging.questions import support_question
+from proxy.grounding.judging.readouts import state_of
 from proxy.ports.decisions import Answer, Question
 from proxy.testing import ScriptedVerifiers
 

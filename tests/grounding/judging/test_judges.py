@@ -10,13 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.errors import UpstreamRefused, UpstreamTimeout
+from proxy.errors import StoreUnavailable, UpstreamRefused, UpstreamTimeout
 from proxy.exchange import Exchange
-from proxy.grounding.judging.chat import Asked, ChatReadout, TokenReadout
-from proxy.grounding.judging.decision_models import DecisionReadout
 from proxy.grounding.judging.judges import PAUSE_AFTER, DailyBudget, UpstreamJudge, UpstreamSession, batches, make_judge, tempered
 from proxy.grounding.judging.options import JudgeOptions, SecondOpinion
 from proxy.grounding.judging.questions import relevance_question, support_question
+from proxy.grounding.judging.readouts import Asked, ChatReadout, DecisionReadout, TokenReadout
 from proxy.ports.deadline import within
 from proxy.ports.judge import Builtin, JudgeAnswer, JudgeQuestion
 from proxy.testing import make_exchange, make_ports
@@ -207,11 +206,46 @@ async def test_a_budget_cannot_be_kept_where_no_price_is_known() -> None:
     assert ["supported", "supported"] == [*await choices(unbounded, "a"), *await choices(unbounded, "b")]
 
 
-def test_each_worker_has_its_share_of_the_budget() -> None:
-    judge = make_judge(JudgeOptions(upstream="a", model="b", max_usd_per_day=4), make_ports(), workers=4)
-    assert isinstance(judge, UpstreamJudge)
-    judge._budget.add(1.0)
-    assert judge._budget.is_spent
+class Spent:
+    """A `proxy.ports.Spending` that several processes share; `away` while it cannot be reached."""
+
+    def __init__(self) -> None:
+        self.usd, self.away = 0.0, False
+
+    async def add(self, name: str, day: int, usd: float) -> float:
+        if self.away:
+            raise StoreUnavailable("the store is away")
+        self.usd += usd
+        return self.usd
+
+
+def of_process(spent: Spent, max_usd: float = 1.0) -> DailyBudget:
+    return DailyBudget(max_usd, lambda: DAY_S * 20_000.0, spending=spent, name="rag/a/b")
+
+
+async def test_all_processes_share_the_budget() -> None:
+    spent = Spent()
+    first, second = of_process(spent), of_process(spent)
+    await first.add(0.75)
+    assert [False, False] == [await first.is_spent(), await second.is_spent()]
+    await second.add(0.25)
+    assert [False, True] == [await first.is_spent(), await second.is_spent()]
+    await first.add(0.01)  # the one call that a process may pay before it learns of the others'
+    assert await first.is_spent()
+
+
+async def test_a_new_process_knows_what_was_spent_before_it() -> None:
+    spent = Spent()
+    await of_process(spent).add(1.0)
+    assert await of_process(spent).is_spent()
+
+
+async def test_a_process_counts_for_itself_while_the_store_is_away() -> None:
+    spent = Spent()
+    spent.away, budget = True, of_process(spent)
+    assert not await budget.is_spent()
+    await budget.add(1.0)
+    assert (True, 0.0) == (await budget.is_spent(), spent.usd)
 
 
 # ---- asking together ----

@@ -12,7 +12,7 @@ from proxy.errors import ModelUnavailable
 from proxy.exchange.fact_checks import FactVerdict
 from proxy.exchange.judgements import Claim, ClaimPair, Support
 from proxy.grounding.knowledge.checking import KnowledgeChecker
-from proxy.grounding.knowledge.making import make_fact
+from proxy.grounding.knowledge.reading import make_fact
 from proxy.ports.facts import Fact
 from proxy.testing import MemoryKnowledge, ScriptedJudge, ScriptedVerifiers
 from tests.examples import share

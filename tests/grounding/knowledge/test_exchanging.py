@@ -7,8 +7,8 @@ import pytest
 from proxy.exchange.fact_checks import FactVerdict
 from proxy.exchange.judgements import ClaimPair, Support
 from proxy.grounding.knowledge.checking import KnowledgeChecker
-from proxy.grounding.knowledge.exchanging import exchanges_of, in_the_facts_words
-from proxy.grounding.knowledge.making import make_fact
+from proxy.grounding.knowledge.conflicts import exchanges_of, in_the_facts_words
+from proxy.grounding.knowledge.reading import make_fact
 from proxy.testing import MemoryKnowledge, ScriptedVerifiers
 
 KILN = "The Moor kiln fires about 2.1 million bricks a year."

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.grounding.knowledge.making import make_fact, names_subject
+from proxy.grounding.knowledge.reading import make_fact, names_subject
 from proxy.ports.facts import Fact, fact_id, normalised
 
 

@@ -2,9 +2,8 @@
 
 import pytest
 
-from proxy.grounding.knowledge.conflicts import Conflict
-from proxy.grounding.knowledge.making import make_fact
-from proxy.grounding.knowledge.subjects import matter_of
+from proxy.grounding.knowledge.conflicts import Conflict, matter_of
+from proxy.grounding.knowledge.reading import make_fact
 from proxy.ports.facts import FactHit
 
 

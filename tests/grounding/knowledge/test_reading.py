@@ -7,9 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.errors import ConfigError
-from proxy.grounding.knowledge.problems import FileProblem
-from proxy.grounding.knowledge.reading import read_folder
-from proxy.grounding.knowledge.tables import MAX_FACT_CHARS
+from proxy.grounding.knowledge.reading import MAX_FACT_CHARS, FileProblem, read_folder
 from proxy.ports.facts import Fact
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "knowledge"

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from proxy.grounding.knowledge.validity import instant
+from proxy.grounding.knowledge.reading import instant
 
 
 def utc(*parts: int) -> float:

@@ -2,8 +2,8 @@
 
 import pytest
 
+from proxy.grounding.records.clause import Records
 from proxy.grounding.records.deciding import decide
-from proxy.grounding.records.evidence import Records
 from tests.cost import below
 
 BOATS = """boat,harbour,length_m,crew,launched,insured,state

@@ -2,7 +2,7 @@
 
 import pytest
 
-from proxy.grounding.values.belonging import called_for
+from proxy.grounding.values.arithmetic import called_for
 from proxy.language.quantities import read_quantities
 
 

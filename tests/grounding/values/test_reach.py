@@ -3,9 +3,8 @@
 import pytest
 
 from proxy.grounding.values.arithmetic import may_follow
-from proxy.grounding.values.slots import may_differ
+from proxy.grounding.values.slots import may_differ, swaps
 from proxy.grounding.values.stated import StatedValues
-from proxy.grounding.values.swaps import swaps
 from proxy.language.quantities import read_quantities
 
 

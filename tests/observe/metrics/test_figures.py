@@ -1,6 +1,6 @@
 """What a person reads, made of samples."""
 
-import math
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from proxy.exchange import Verdict
 from proxy.observe.metrics import Metrics
-from proxy.observe.metrics.figures import quantile
+from proxy.observe.metrics.figures import Values
 from tests.observe.metrics.test_exchanges import PRICES, add, answered, judged
 
 
@@ -95,23 +95,28 @@ def test_warnings_are_told_the_most_frequent_first() -> None:
     assert [("b", 2), ("c", 2), ("a", 1)] == list(told(metrics)["warnings"].items())
 
 
+def quantile(edges: Sequence[float], counts: Sequence[int], share: float) -> float | None:
+    values = Values(edges)
+    values.add(counts, 0.0)
+    return values.quantile(share)
+
+
 @pytest.mark.parametrize(
     ("share", "expected"),
     [(0.5, 1.0), (0.25, 0.5), (0.75, 2.0), (1.0, 3.0)],
 )
 def test_a_quantile_lies_evenly_within_its_bucket(share: float, expected: float) -> None:
-    assert expected == quantile([(1.0, 2.0), (3.0, 4.0), (math.inf, 4.0)], share)
+    assert expected == quantile([1.0, 3.0], [2, 2, 0], share)
 
 
 def test_a_quantile_beyond_the_last_edge_is_that_edge() -> None:
-    assert 1.0 == quantile([(1.0, 1.0), (math.inf, 4.0)], 0.9)
+    assert 1.0 == quantile([1.0], [1, 3], 0.9)
 
 
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=8), st.floats(0.01, 1.0))
 def test_a_quantile_is_within_the_bucket_that_holds_it(counts: list[int], share: float) -> None:
-    edges = [float(i + 1) for i in range(len(counts))]
-    upto = [float(sum(counts[: i + 1])) for i in range(len(counts))]
-    found = quantile([*zip(edges, upto, strict=True), (math.inf, upto[-1])], share)
+    upto = [sum(counts[: i + 1]) for i in range(len(counts))]
+    found = quantile([float(i + 1) for i in range(len(counts))], [*counts, 0], share)
     if not upto[-1]:
         assert found is None
         return

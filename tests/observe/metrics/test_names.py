@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from proxy.observe.metrics import Metrics
-from proxy.observe.metrics.families import FAMILIES, GAUGES
-from proxy.observe.metrics.names import DOTTED, labelled, prometheus_name
+from proxy.observe.metrics.families import DOTTED, FAMILIES, GAUGES, labelled, prometheus_name
 from tests.observe.metrics.reading import parsed, value
 
 PROXY = Path(__file__).parents[3] / "proxy"

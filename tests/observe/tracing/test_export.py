@@ -8,23 +8,23 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import aiohttp
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import SpanKind
 
-from proxy.config.observability import TracingSettings
+from proxy.config.sections import TracingSettings
 from proxy.config.settings import LiteLLMSettings, OpenAISettings, load_settings
 from proxy.errors import ConfigError
 from proxy.observe.finished import Finished, LogLine
-from proxy.observe.tracing.calls import UpstreamCall
-from proxy.observe.tracing.context import SpanContext, parent_of
-from proxy.observe.tracing.export import OtlpExport, endpoint_of
-from proxy.observe.tracing.providers import ProviderServer, server_of
-from proxy.observe.tracing.spans import Span, Work, spans_of
+from proxy.observe.tracing.attributes import ExchangeSpans, ProviderServer, UpstreamCall, server_of
+from proxy.observe.tracing.trace import STOP_S, Tracing, endpoint_of
 from proxy.ports.upstream import Call
 from proxy.testing import ScriptedUpstream, completion, make_exchange, reply
 from tests.conftest import CHAT, Start
@@ -35,8 +35,15 @@ from tests.test_workers import all_up
 NOBODY = "http://127.0.0.1:9/v1/traces"
 
 
-def a_span(name: str = "s", number: int = 1) -> Span:
-    return Span(name, "server", SpanContext(1, number, True), None, False, 1, 2, {})
+def made(settings: TracingSettings, stop_s: float = STOP_S) -> Tracing:
+    tracing = Tracing({}, settings, stop_s=stop_s)
+    tracing.start()
+    return tracing
+
+
+def submit(tracing: Tracing, spans: int = 1) -> None:
+    for _ in range(spans):
+        tracing.tracer.start_span("s").end()
 
 
 # ---- where to, and in whose name ----
@@ -57,8 +64,8 @@ async def test_the_environment_says_what_the_file_leaves_open(start: Start, monk
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-tenant=seven")
         monkeypatch.setenv("OTEL_SERVICE_NAME", "theirs")
-        export = OtlpExport(TracingSettings())
-        export.submit([a_span()])
+        export = made(TracingSettings())
+        submit(export)
         await export.stop()
     assert (["seven"], "theirs") == ([h["x-tenant"] for h in collector.headers], collector.spans[0].resource["service.name"])
 
@@ -66,8 +73,8 @@ async def test_the_environment_says_what_the_file_leaves_open(start: Start, monk
 async def test_without_a_name_the_service_is_groundwire(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OTEL_SERVICE_NAME", raising=False)
     async with Collector() as collector:
-        export = OtlpExport(TracingSettings(endpoint=collector.url))
-        export.submit([a_span()])
+        export = made(TracingSettings(endpoint=collector.url))
+        submit(export)
         await export.stop()
     assert "groundwire" == collector.spans[0].resource["service.name"]
 
@@ -88,9 +95,8 @@ def test_any_other_address_stays_as_it_is() -> None:
 async def test_a_collector_that_does_not_do_its_work_delays_no_exchange(start: Start, collector: Collector) -> None:
     async with collector, start(config=f"tracing: {{endpoint: '{collector.url}'}}\n") as proxy:
         assert proxy.app.tracing is not None
-        proxy.app.tracing.sink = OtlpExport(TracingSettings(endpoint=collector.url), stop_s=0.1)
-        for _ in range(600):  # more than one batch
-            proxy.app.tracing.sink.submit([a_span()])
+        proxy.app.tracing._stop_s = 0.1
+        submit(proxy.app.tracing, 600)  # more than one batch
         await collector.asked.wait()
         started = time.perf_counter()
         assert [200] * 20 == [(await proxy.post()).status for _ in range(20)]
@@ -102,7 +108,7 @@ async def test_a_collector_that_does_not_do_its_work_delays_no_exchange(start: S
 async def test_a_collector_that_is_not_there_fails_no_exchange_and_the_server_still_ends(start: Start) -> None:
     async with start(config=f"tracing: {{endpoint: '{NOBODY}'}}\n") as proxy:
         assert proxy.app.tracing is not None
-        proxy.app.tracing.sink = OtlpExport(TracingSettings(endpoint=NOBODY), stop_s=0.1)
+        proxy.app.tracing._stop_s = 0.1
         assert 200 == (await proxy.post()).status
         before_stop = time.perf_counter()
     assert time.perf_counter() - before_stop < 5
@@ -110,9 +116,8 @@ async def test_a_collector_that_is_not_there_fails_no_exchange_and_the_server_st
 
 async def test_spans_that_find_no_place_are_dropped_and_the_log_says_so(caplog: pytest.LogCaptureFixture) -> None:
     async with Collector(silent=True) as collector:
-        export = OtlpExport(TracingSettings(endpoint=collector.url), stop_s=0.05)
-        for number in range(1, 12_000):
-            export.submit([a_span(number=number)])
+        export = made(TracingSettings(endpoint=collector.url), stop_s=0.05)
+        submit(export, 12_000)
         await export.stop()
     assert any("Queue full, dropping" in record.getMessage() for record in caplog.records)
     assert any("the last spans could not be delivered" in record.getMessage() for record in caplog.records)
@@ -123,22 +128,13 @@ async def test_spans_that_find_no_place_are_dropped_and_the_log_says_so(caplog: 
 ODD = st.text(st.characters(), max_size=20) | st.just("\ud800")
 
 
-@pytest.fixture(scope="module")
-def export() -> Iterator[OtlpExport]:
-    made = OtlpExport(TracingSettings(endpoint=NOBODY))
-    yield made
-    made._batches.shutdown()
-
-
 @given(
     names=st.lists(ODD, min_size=6, max_size=6),
     values=st.lists(st.integers() | st.floats() | st.booleans() | ODD | st.none(), min_size=3, max_size=3),
     status=st.integers(0, 999),
     state=st.binary(max_size=20) | st.from_regex(rb"[a-z0-9@*/_-]{1,8}=[ -~]{0,8}(,[a-z@]{1,3}=[ -~]{0,3})?", fullmatch=True),
 )
-def test_whatever_a_client_or_an_upstream_says_can_be_sent(
-    export: OtlpExport, names: list[str], values: list[object], status: int, state: bytes
-) -> None:
+def test_whatever_a_client_or_an_upstream_says_can_be_sent(names: list[str], values: list[object], status: int, state: bytes) -> None:
     from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 
     model, run, upstream, code, path, client = names
@@ -157,18 +153,17 @@ def test_whatever_a_client_or_an_upstream_says_can_be_sent(
         method="POST",
         prompt_tokens=2**80,
     )
-    call = UpstreamCall(7, upstream, Call("POST", path, (), b""))
+    tracing, sent = Tracing({}, TracingSettings(endpoint=NOBODY)), InMemorySpanExporter()
+    tracing.servers = {upstream: ProviderServer("p", "h", 1)}
+    tracing._provider.add_span_processor(SimpleSpanProcessor(sent))
+    trace = tracing.begin([(b"traceparent", f"00-{'1' * 32}-{'2' * 16}-01".encode()), (b"tracestate", state)])
+    call = UpstreamCall(upstream, Call("POST", path, (), b""))
     call.end(code)
-    parent = parent_of([(b"traceparent", f"00-{'1' * 32}-{'2' * 16}-01".encode()), (b"tracestate", state)])
-    assert parent is not None
-    work = Work(
-        parent, parent, Finished(id="gw_1", exchange=exchange), line, (), [call], {upstream: ProviderServer("p", "h", 1)}, lambda: 3
-    )
-    spans = spans_of(work)
-    sent = encode_spans([export._readable(span) for span in spans])
-    assert parent.state == sent.resource_spans[0].scope_spans[0].spans[0].trace_state
-    found = sent.resource_spans[0].scope_spans[0].spans
-    assert [len(span.attributes) for span in spans] == [len(span.attributes) for span in found]
+    trace._calls.append((trace._child("call", SpanKind.CLIENT, call.started), call))
+    trace.finish(Finished(id="gw_1", exchange=exchange), line)
+    about = ExchangeSpans(Finished(id="gw_1", exchange=exchange), line, (), tracing.servers)
+    found = encode_spans(sent.get_finished_spans()).resource_spans[0].scope_spans[0].spans
+    assert [len(about.attributes()), len(about.of_call(call))] == [len(span.attributes) for span in found]
     assert found[0].SerializeToString()
 
 

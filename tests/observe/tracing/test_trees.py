@@ -352,7 +352,7 @@ async def test_without_one_a_trace_begins_here(start: Start, collector: Collecto
         await proxy.post(traceparent="nonsense", tracestate="vendor=1")
     root, call = collector.spans
     sent = proxy.upstream.calls[0].headers
-    assert (f"00-{root.trace}-{call.id}-01", None, "") == (sent["traceparent"], sent.get("tracestate"), root.parent)
+    assert (f"00-{root.trace}-{call.id}-03", None, "") == (sent["traceparent"], sent.get("tracestate"), root.parent)  # sampled, and random
 
 
 @pytest.mark.parametrize(("options", "headers"), [("", {"traceparent": PARENT[:-1] + "0"}), ("sample: 0", {})])
@@ -363,7 +363,7 @@ async def test_what_is_not_sampled_has_no_spans_and_the_upstream_is_told(
         await proxy.post(**headers)
         await proxy.get("/v1/models", **headers)
     assert [] == collector.spans
-    assert ["00", "00"] == [call.headers["traceparent"][-2:] for call in proxy.upstream.calls]
+    assert [0, 0] == [int(call.headers["traceparent"][-2:], 16) & 1 for call in proxy.upstream.calls]
 
 
 async def test_a_client_that_samples_is_followed_whatever_the_share(start: Start, collector: Collector) -> None:

@@ -11,6 +11,7 @@ import msgspec
 
 from proxy.exchange import Evidence, Exchange, Message, Verdict
 from proxy.exchange.judgements import ClaimPair, Support
+from proxy.grounding.knowledge.checking import KnowledgeChecker
 from proxy.pipeline import Pipeline
 from proxy.ports import Ports
 from proxy.stages.poisoning import Poisoning, PoisoningOptions
@@ -48,8 +49,13 @@ def ports_with(**parts: Any) -> Ports:
 
 
 def made(ports: Ports | None = None, **options: Any) -> Poisoning:
-    """The stage, with a knowledge base of its own; what it knows to be false is kept out."""
-    return Poisoning(msgspec.convert({"knowledge": "facts", "on_invalid": "block", **options}, PoisoningOptions), ports or ports_with())
+    """The stage; what the policy's knowledge base knows to be false is kept out."""
+    return Poisoning(msgspec.convert({"on_invalid": "block", **options}, PoisoningOptions), ports or ports_with())
+
+
+def knowing(ports: Ports) -> KnowledgeChecker:
+    """What the stage `knowledge` gives to an exchange."""
+    return KnowledgeChecker(ports.knowledge.get("facts"), ports.verifiers.get(""))
 
 
 def user(text: Any) -> Message:
@@ -74,8 +80,9 @@ def history(*said: str) -> list[Message]:
 
 
 async def run(stage: Poisoning, messages: Sequence[Message], passages: Sequence[Evidence] = (), **about: Any) -> Exchange:
-    """One turn. Raises `PolicyBlocked`."""
+    """One turn, with the facts of the stage's ports; ``knowledge=None`` leaves them out. Raises `PolicyBlocked`."""
     exchange = make_exchange(messages)
+    exchange.knowledge = knowing(stage.ports)
     exchange.original = msgspec.structs.replace(exchange.original, passages=tuple(passages))
     exchange.evidence = tuple(passages)
     for name, value in about.items():

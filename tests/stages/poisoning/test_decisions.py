@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.stages.poisoning.decisions import ACTIONS, PieceDecision, PoisoningFinding, Rules, decide
-from proxy.stages.poisoning.injections.injection import InjectionFinding
+from proxy.stages.poisoning.injection import InjectionFinding
+from proxy.stages.poisoning.rules import ACTIONS, PieceDecision, PoisoningFinding, decide
+from proxy.stages.poisoning.rules import PoisoningOptions as Rules
 
 
 def finding(status: str, confidence: float = 0.9, text: str = "It is so.", **more: object) -> PoisoningFinding:
@@ -91,16 +92,12 @@ def test_a_weak_sign_of_an_instruction_is_none() -> None:
 
 
 def test_injections_that_the_policy_does_not_look_for_pass() -> None:
-    assert decide([], HIDDEN, Rules(injections="pass")) == PieceDecision()
+    assert decide([], HIDDEN, Rules(injections="ignore")) == PieceDecision()
 
 
 def test_a_false_statement_beside_an_instruction_counts_where_it_is_graver() -> None:
     found = decide([INVALID], HIDDEN, Rules(on_invalid="reject"))
     assert (found.action, found.kind) == ("reject", "wrong_number")
-
-
-def test_what_could_not_be_checked_is_said() -> None:
-    assert decide([VALID, finding("ERROR", 0.0, reason="timeout")], None, Rules()).unchecked == "timeout"
 
 
 statuses = st.sampled_from(["VALID", "INVALID", "SUSPICIOUS", "UNKNOWN", "ERROR"])

@@ -1,18 +1,10 @@
 """Folding keeps the way back; layers are what people do not see."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.stages.poisoning.injections import encodings, hidden
-from proxy.stages.poisoning.injections.hidden import fold, layers
-
-WRITINGS = {
-    "base64": (encodings._BASE64, st.text("aB3_= .é", min_size=24, max_size=40)),
-    "hex": (encodings._HEX, st.text("a0F :\\x", min_size=48, max_size=80)),
-    "numbers": (encodings._DECIMALS, st.lists(st.sampled_from(["65, ", "110 ", "99;", "é", "7"]), min_size=13).map("".join)),
-    "bits": (encodings._BITS, st.lists(st.sampled_from(["01000001 ", "01100001,", "00110000", "2"]), min_size=12).map("".join)),
-}
+from proxy.stages.poisoning import hidden
+from proxy.stages.poisoning.hidden import fold, layers
 
 
 def test_ascii_is_only_lowered() -> None:
@@ -45,26 +37,6 @@ def test_a_hash_is_no_layer() -> None:
     assert list(layers("sha256 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08")) == []
 
 
-@pytest.mark.parametrize("kind", WRITINGS)
-@given(data=st.data())
-def test_no_writing_is_passed_over(kind: str, data: st.DataObject) -> None:
-    pattern, texts = WRITINGS[kind]
-    text = data.draw(texts)
-    assert pattern.search(text) is None or kind in {name for _, _, name in encodings._perhaps(text)}
-
-
-@given(st.text("ab _.·*-é1", min_size=7, max_size=60))
-def test_no_letters_apart_are_passed_over(text: str) -> None:
-    assert hidden._SPACED.search(text) is None or hidden._may_be_spaced(text)
-
-
 @given(st.text("a,.>< \n\r\tb/", max_size=40))
 def test_no_gap_is_passed_over(text: str) -> None:
     assert hidden._GAPS.search(text) is None or any(mark in text for mark in hidden._GAP_MARKS)
-
-
-@given(st.lists(st.sampled_from(["ign0re", "Pr0mpt", "u5er", "1", "a", "$ystem", " ", "é", "İ"]), max_size=12).map(" ".join))
-def test_no_words_with_digits_are_passed_over(text: str) -> None:
-    found = [match[0].lower().translate(encodings._LETTERS) for match in encodings._MIXED.finditer(text)]
-    telling = len(found) >= encodings._MIN_MIXED and any(word.startswith(encodings._TELLING) for word in found)
-    assert not telling or encodings._may_have_digits(text)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from proxy.stages.poisoning.kinds import kind_of
+from proxy.stages.poisoning.rules import kind_of
 
 TOWER = "The Eiffel Tower is located in Paris, was opened in 1889 and is 330 metres tall."
 

@@ -1,6 +1,6 @@
 """The alert says once that it is too much."""
 
-from proxy.stages.poisoning.rate import PoisoningRate
+from proxy.stages.poisoning.report import PoisoningRate
 
 
 def test_the_rate_is_that_of_the_last_pieces() -> None:

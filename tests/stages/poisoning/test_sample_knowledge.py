@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from proxy.context_quality import FactChecker
+from proxy.grounding.knowledge.checking import KnowledgeChecker
 from proxy.models import builtin
 from proxy.models.knowledge.bases import FolderKnowledgeBases
 from proxy.ports import Verifier
@@ -72,9 +73,10 @@ def test_the_stage_keeps_the_tower_in_london_out_and_the_one_in_paris_in() -> No
     async def left() -> tuple[list[str], list[tuple[str, str]]]:
         bases = FolderKnowledgeBases(FACTS.parent, builtin.embedder())
         ports = make_ports(embedder=builtin.embedder(), verifiers=BuiltIn(), knowledge=bases)
-        stage = Poisoning(PoisoningOptions(knowledge="knowledge", on_invalid="block", on_suspicious="quarantine", timeout_ms=60_000), ports)
+        stage = Poisoning(PoisoningOptions(on_invalid="block", on_suspicious="quarantine", timeout_ms=60_000), ports)
         said = ("The Eiffel Tower is located in London.", "The Eiffel Tower is a wrought-iron tower in Paris, France.")
         exchange = make_exchange([{"role": "assistant", "content": " ".join(said)}, {"role": "user", "content": "And at night?"}])
+        exchange.knowledge = KnowledgeChecker(bases.get("knowledge"), builtin.verifier())
         await stage.on_request(exchange)
         return [str(message["content"]) for message in exchange.messages], [(item.status, item.type) for item in items(stage)]
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.stages.validation.metrics.completeness import completeness, has
+from proxy.stages.validation.quality import completeness, has
 
 ORDER = {
     "id": 7,

@@ -2,7 +2,12 @@
 
 import pytest
 
-from proxy.stages.validation.metrics.content import content_of, statements_of
+from proxy.grounding.claims.content import read_content
+from proxy.stages.validation.content import content_of, parse_json
+
+
+def statements_of(text: str) -> list[str]:
+    return read_content(text).sentences
 
 
 def test_a_text_is_its_own_content() -> None:
@@ -30,12 +35,12 @@ def test_content_in_parts_is_their_text() -> None:
 
 def test_a_mapping_without_text_is_data() -> None:
     content = content_of({"city": "Graz", "degrees": 21, "updated_at": 1714564800})
-    assert {"city": "Graz", "degrees": 21, "updated_at": 1714564800} == content.data
+    assert {"city": "Graz", "degrees": 21, "updated_at": 1714564800} == parse_json(content.text)
     assert 1714564800.0 == content.timestamp
 
 
 def test_an_object_as_content_is_its_json() -> None:
-    assert {"a": 1} == content_of({"content": {"a": 1}}).data
+    assert {"a": 1} == parse_json(content_of({"content": {"a": 1}}).text)
 
 
 def test_a_json_text_says_its_own_time() -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.stages.validation.metrics.freshness import freshness, seconds_of, spoken, time_in
+from proxy.stages.validation.quality import freshness, seconds_of, spoken, time_in
 
 NOON = 1714564800.0  # 2024-05-01T12:00:00Z
 

@@ -6,20 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.stages.validation.metrics.quality import (
+from proxy.stages.validation.quality import (
     METRICS,
     Metric,
-    MetricWeights,
-    Quality,
     QualityThresholds,
     failed,
-    judged,
     overall,
+    quality_of,
     unmeasured,
 )
 
 SHARES = st.floats(0, 1)
-WEIGHTS = st.builds(MetricWeights, **{name: st.floats(0.01, 100) for name in METRICS})
 
 
 def metrics(**values: Any) -> dict[Any, Metric]:
@@ -28,7 +25,7 @@ def metrics(**values: Any) -> dict[Any, Metric]:
 
 
 def test_good_content_passes_without_a_reason() -> None:
-    quality = judged(metrics())
+    quality = quality_of(metrics())
     assert (True, 1.0, (), ()) == (quality.passed, quality.score, quality.failing, quality.reasons)
 
 
@@ -43,23 +40,23 @@ def test_good_content_passes_without_a_reason() -> None:
     ],
 )
 def test_each_metric_has_a_threshold_and_a_reason(name: str, value: float, word: str) -> None:
-    quality = judged(metrics(**{name: value}))
+    quality = quality_of(metrics(**{name: value}))
     assert (False, (name,)) == (quality.passed, quality.failing)
     assert quality.reasons[0].startswith(f"{word}: {name} {value:.2f} is below")
 
 
 @pytest.mark.parametrize(("name", "value"), [("relevance", 0.7), ("accuracy", 0.9), ("completeness", 0.8), ("completeness", 4 / 5)])
 def test_at_its_threshold_a_metric_passes(name: str, value: float) -> None:
-    assert judged(metrics(**{name: value})).passed
+    assert quality_of(metrics(**{name: value})).passed
 
 
 def test_what_is_furthest_below_is_named_first() -> None:
-    quality = judged(metrics(relevance=0.6, accuracy=0.1, completeness=0.5))
+    quality = quality_of(metrics(relevance=0.6, accuracy=0.1, completeness=0.5))
     assert ("accuracy", "completeness", "relevance") == quality.failing
 
 
 def test_the_overall_score_can_have_a_threshold_of_its_own() -> None:
-    quality = judged(metrics(relevance=0.7, completeness=0.8), QualityThresholds(score=0.95))
+    quality = quality_of(metrics(relevance=0.7, completeness=0.8), QualityThresholds(score=0.95))
     assert ("score",) == quality.failing
     assert ("overall score 0.90 is below 0.95",) == quality.reasons
 
@@ -77,34 +74,34 @@ def test_what_could_not_be_measured_does_not_count_as_good() -> None:
 
 
 def test_a_default_accuracy_is_shown_and_marked() -> None:
-    quality = judged(metrics(accuracy=unmeasured("nothing verifiable", 1.0)))
-    assert (1.0, False) == (quality.accuracy, quality.findings["accuracy"].measured)
+    quality = quality_of(metrics(accuracy=unmeasured("nothing verifiable", 1.0)))
+    assert (1.0, False) == (quality.findings["accuracy"].value, quality.findings["accuracy"].measured)
 
 
 def test_a_check_that_could_not_run_is_no_pass() -> None:
-    quality = judged(metrics(consistency=failed("timeout")))
+    quality = quality_of(metrics(consistency=failed("timeout")))
     assert (False, (), ("consistency",)) == (quality.passed, quality.failing, quality.errors)
     assert ("consistency could not be checked: timeout",) == quality.reasons
 
 
 def test_nothing_measured_has_no_score() -> None:
-    quality = judged({name: unmeasured("x") for name in METRICS})
+    quality = quality_of({name: unmeasured("x") for name in METRICS})
     assert (None, True) == (quality.score, quality.passed)
 
 
-@given(st.lists(SHARES, min_size=5, max_size=5), WEIGHTS)
-def test_the_score_lies_between_the_worst_and_the_best(values: list[float], weights: MetricWeights) -> None:
-    score = overall(metrics(**dict(zip(METRICS, values, strict=True))), weights)
+@given(st.lists(SHARES, min_size=5, max_size=5))
+def test_the_score_lies_between_the_worst_and_the_best(values: list[float]) -> None:
+    score = overall(metrics(**dict(zip(METRICS, values, strict=True))))
     assert score is not None
     assert min(values) - 1e-9 <= score <= max(values) + 1e-9
     assert 0 <= score <= 1
 
 
-@given(st.lists(SHARES, min_size=5, max_size=5), st.sampled_from(METRICS), SHARES, WEIGHTS)
-def test_the_score_never_falls_when_a_metric_rises(values: list[float], name: str, other: float, weights: MetricWeights) -> None:
+@given(st.lists(SHARES, min_size=5, max_size=5), st.sampled_from(METRICS), SHARES)
+def test_the_score_never_falls_when_a_metric_rises(values: list[float], name: str, other: float) -> None:
     given = dict(zip(METRICS, values, strict=True))
     low, high = sorted((given[name], other))
-    scores = [overall(metrics(**{**given, name: value}), weights) for value in (low, high)]
+    scores = [overall(metrics(**{**given, name: value})) for value in (low, high)]
     assert scores[0] is not None
     assert scores[1] is not None
     assert scores[0] <= scores[1] + 1e-9
@@ -114,21 +111,15 @@ def test_the_score_never_falls_when_a_metric_rises(values: list[float], name: st
 def test_what_passes_still_passes_with_a_better_metric(values: list[float], name: str, other: float) -> None:
     given = dict(zip(METRICS, values, strict=True))
     low, high = sorted((given[name], other))
-    worse, better = (judged(metrics(**{**given, name: value})) for value in (low, high))
+    worse, better = (quality_of(metrics(**{**given, name: value})) for value in (low, high))
     assert better.passed or not worse.passed
-
-
-def test_a_quality_gives_each_metric_s_value() -> None:
-    quality = judged(metrics(relevance=0.1, freshness=0.2, accuracy=0.3, completeness=0.4, consistency=0.5))
-    assert isinstance(quality, Quality)
-    assert (0.1, 0.2, 0.3, 0.4, 0.5) == tuple(getattr(quality, name) for name in METRICS)
 
 
 # ---- the documents' names ----
 
 
 def test_the_figures_have_the_documents_names_and_count_what_nothing_speaks_against() -> None:
-    whole = judged(metrics(relevance=0.9, freshness=None, completeness=None, consistency=None))
+    whole = quality_of(metrics(relevance=0.9, freshness=None, completeness=None, consistency=None))
     expected = {"relevance_score": 0.9, "freshness_score": 1.0, "accuracy_score": 1.0, "completeness": 1.0, "consistency": 1.0}
     assert expected == whole.metrics
     assert ("relevance", "accuracy") == whole.measured
@@ -136,14 +127,14 @@ def test_the_figures_have_the_documents_names_and_count_what_nothing_speaks_agai
 
 
 def test_of_relevance_to_nothing_there_is_no_figure() -> None:
-    assert "relevance_score" not in judged(metrics(relevance=None)).metrics
+    assert "relevance_score" not in quality_of(metrics(relevance=None)).metrics
 
 
 def test_where_nothing_was_measured_the_score_says_so_beside_it() -> None:
-    nothing = judged({name: unmeasured("nothing to go by") for name in METRICS})
+    nothing = quality_of({name: unmeasured("nothing to go by") for name in METRICS})
     assert (1.0, None, ()) == (nothing.quality_score, nothing.score, nothing.measured)
 
 
 def test_a_check_that_could_not_run_is_no_good_score() -> None:
-    broken = judged({name: failed("timeout") for name in METRICS})
+    broken = quality_of({name: failed("timeout") for name in METRICS})
     assert (0.0, {}, False) == (broken.quality_score, broken.metrics, broken.is_valid)

@@ -16,11 +16,10 @@ from proxy.errors import ModelUnavailable
 from proxy.exchange import Evidence
 from proxy.exchange.fact_checks import FactVerdict, Status
 from proxy.exchange.judgements import ClaimPair, Support
-from proxy.stages.validation.metrics.candidates import MAX_EXISTING_CHARS, Candidate, existing_base, newest
-from proxy.stages.validation.metrics.content import Content, content_of
-from proxy.stages.validation.metrics.quality import METRICS, Quality
-from proxy.stages.validation.metrics.relevance import readings_of
-from proxy.stages.validation.metrics.validator import Models, QualityValidator
+from proxy.stages.validation.content import MAX_EXISTING_CHARS, Candidate, Content, content_of, existing_base, newest
+from proxy.stages.validation.quality import METRICS, Quality
+from proxy.stages.validation.relevance import readings_of
+from proxy.stages.validation.validator import Models, validate
 from proxy.testing import HashEmbedder, ScriptedVerifiers
 from tests.examples import share
 
@@ -58,7 +57,7 @@ def candidate(text: str, query: str | None = None, existing: Any = None, **conte
 
 async def validated(*candidates: Candidate, facts: Any = None, verifier: Any = None, embedder: Any = None, **options: Any) -> list[Quality]:
     models = Models(embedder or HashEmbedder(), verifier or ScriptedVerifiers(by_numbers), facts)
-    return await QualityValidator(models, **options).validate(candidates, [NOW] * len(candidates))
+    return await validate(candidates, [NOW] * len(candidates), models, **options)
 
 
 async def one(*args: Any, facts: Any = None, verifier: Any = None, embedder: Any = None, **content: Any) -> Quality:
@@ -67,10 +66,10 @@ async def one(*args: Any, facts: Any = None, verifier: Any = None, embedder: Any
 
 async def test_a_text_that_answers_is_relevant_and_another_is_not() -> None:
     near, far = await validated(candidate(TOWER, TALL), candidate(BREAD, TALL))
-    assert near.relevance is not None
-    assert far.relevance is not None
-    assert near.relevance > 0.9
-    assert far.relevance < 0.1
+    assert near.findings["relevance"].value is not None
+    assert far.findings["relevance"].value is not None
+    assert near.findings["relevance"].value > 0.9
+    assert far.findings["relevance"].value < 0.1
     assert ("relevance",) == far.failing
 
 
@@ -96,13 +95,13 @@ async def test_without_a_question_relevance_is_not_measured(query: str | None, n
 
 async def test_what_a_result_was_fetched_for_counts_as_much_as_the_question() -> None:
     quality = await one(TOWER, "Book it, please.", purposes=("tower height Eiffel Tower metres tall Paris",))
-    assert quality.relevance is not None
-    assert quality.relevance > 0.9
+    assert quality.findings["relevance"].value is not None
+    assert quality.findings["relevance"].value > 0.9
 
 
 async def test_a_contradiction_makes_the_consistency_nought() -> None:
     quality = await one(SHORT_TOWER, None, TOWER)
-    assert (0.0, ("consistency",)) == (quality.consistency, quality.failing)
+    assert (0.0, ("consistency",)) == (quality.findings["consistency"].value, quality.failing)
     assert f"“{SHORT_TOWER}” contradicts “{TOWER}”" in quality.reasons[0]
     assert TOWER == quality.findings["consistency"].detail["contradicted"][0]["evidence"]
 
@@ -116,11 +115,11 @@ async def test_a_contradiction_makes_the_consistency_nought() -> None:
     ],
 )
 async def test_a_contradiction_in_other_languages(text: str, known: str) -> None:
-    assert 0.0 == (await one(text, None, known)).consistency
+    assert 0.0 == (await one(text, None, known)).findings["consistency"].value
 
 
 async def test_what_agrees_is_consistent() -> None:
-    assert 1.0 == (await one("In Paris the Eiffel Tower is 330 metres tall.", None, TOWER)).consistency
+    assert 1.0 == (await one("In Paris the Eiffel Tower is 330 metres tall.", None, TOWER)).findings["consistency"].value
 
 
 @pytest.mark.parametrize(
@@ -142,13 +141,13 @@ async def test_where_there_is_nothing_to_compare_nothing_is_asked(text: str, exi
 async def test_accuracy_is_the_share_of_verifiable_claims_that_are_valid() -> None:
     text = "Tea is hot. Ice is warm. Snow is white. The moon hums."
     quality = await one(text, facts=Facts(Tea="VALID", Snow="VALID", Ice="INVALID"))
-    assert 2 / 3 == quality.accuracy
+    assert 2 / 3 == quality.findings["accuracy"].value
     assert ("accuracy",) == quality.failing
     assert "“Ice is warm.”, known is “Tea is hot.”" in quality.reasons[0]
 
 
 async def test_what_is_suspicious_is_not_valid() -> None:
-    assert 0.0 == (await one("Ice is warm.", facts=Facts(Ice="SUSPICIOUS"))).accuracy
+    assert 0.0 == (await one("Ice is warm.", facts=Facts(Ice="SUSPICIOUS"))).findings["accuracy"].value
 
 
 @pytest.mark.parametrize(("facts", "note"), [(None, "no knowledge base"), (Facts(), "nothing verifiable")])
@@ -165,14 +164,14 @@ async def test_statements_with_numbers_are_looked_up_first() -> None:
 
 async def test_a_fact_check_that_could_not_run_is_an_error() -> None:
     quality = await one("Ice is warm.", facts=Facts(Ice="ERROR"))
-    assert (None, ("accuracy",), False) == (quality.accuracy, quality.errors, quality.passed)
+    assert (None, ("accuracy",), False) == (quality.findings["accuracy"].value, quality.errors, quality.passed)
 
 
 async def test_freshness_and_completeness_go_by_the_piece_s_own_limits() -> None:
     old = Content("x", NOW - 7200, fields={"a": 1}, required_fields=("a", "b", "c"))
     strict, mild = await validated(Candidate(old), Candidate(content_of({"content": "x", "timestamp": NOW - 7200})), max_age_s=10_000)
-    assert (1.0, 1 / 3) == (strict.freshness, strict.completeness)
-    assert (1.0, None) == (mild.freshness, mild.completeness)
+    assert (1.0, 1 / 3) == (strict.findings["freshness"].value, strict.findings["completeness"].value)
+    assert (1.0, None) == (mild.findings["freshness"].value, mild.findings["completeness"].value)
 
 
 class Unavailable:
@@ -186,7 +185,7 @@ class Unavailable:
 async def test_a_model_that_is_missing_costs_only_its_own_metrics() -> None:
     quality = await one(SHORT_TOWER, TALL, TOWER, embedder=Unavailable(), timestamp=NOW)
     assert ("relevance",) == quality.errors
-    assert (0.0, 1.0) == (quality.consistency, quality.freshness)
+    assert (0.0, 1.0) == (quality.findings["consistency"].value, quality.findings["freshness"].value)
 
 
 class Endless(ScriptedVerifiers):
@@ -196,16 +195,16 @@ class Endless(ScriptedVerifiers):
 
 
 async def test_what_takes_too_long_is_an_error_and_the_rest_is_kept() -> None:
-    validator = QualityValidator(Models(HashEmbedder(), Endless()))
-    [quality] = await validator.validate([candidate(SHORT_TOWER, TALL, TOWER)], [NOW], deadline_s=0.3)
+    models = Models(HashEmbedder(), Endless())
+    [quality] = await validate([candidate(SHORT_TOWER, TALL, TOWER)], [NOW], models, deadline_s=0.3)
     assert ("consistency",) == quality.errors
-    assert quality.relevance is not None
+    assert quality.findings["relevance"].value is not None
     assert "consistency could not be checked: timeout" in quality.reasons
 
 
 async def test_cancelling_ends_the_work() -> None:
-    validator = QualityValidator(Models(HashEmbedder(), Endless()))
-    task = asyncio.create_task(validator.validate([candidate(SHORT_TOWER, None, TOWER)], [NOW]))
+    models = Models(HashEmbedder(), Endless())
+    task = asyncio.create_task(validate([candidate(SHORT_TOWER, None, TOWER)], [NOW], models))
     await asyncio.wait([task], timeout=0.05)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -266,4 +265,4 @@ def test_the_newest_piece_is_kept_however_long() -> None:
 )
 async def test_a_less_probable_contradiction_counts_where_a_value_differs(text: str, probability: float, expected: float) -> None:
     verifier = ScriptedVerifiers(lambda pair: Support(0.1, probability))
-    assert expected == (await one(text, None, TOWER, verifier=verifier)).consistency
+    assert expected == (await one(text, None, TOWER, verifier=verifier)).findings["consistency"].value

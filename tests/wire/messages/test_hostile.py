@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.errors import InvalidRequest
-from proxy.wire.messages.answers import parse, render
 from proxy.wire.messages.dialect import MessagesDialect
 from proxy.wire.messages.own_calls import MessagesCallFilter
 from proxy.wire.messages.stream import MessagesStream
@@ -76,11 +75,13 @@ def test_a_body_is_read_and_written_again_or_refused(items: list[Any], system: A
 def test_an_answer_is_read_or_is_none(answer: Any) -> None:
     body = json.dumps(answer).encode()
     try:
-        before = parse(body)
+        before = MessagesDialect().parse_answer(body)
     except ValueError:
         return
-    assert body == render(body, before, before, None, ())
-    changed = json.loads(render(body, before, before.with_text(0, "Other."), {"verdict": "warn"}, [{"output_tokens": 1}]))
+    assert body == MessagesDialect().render_answer(body, before, before, None, ())
+    changed = json.loads(
+        MessagesDialect().render_answer(body, before, before.with_text(0, "Other."), {"verdict": "warn"}, [{"output_tokens": 1}])
+    )
     assert "Other." in json.dumps(changed)
 
 

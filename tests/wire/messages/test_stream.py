@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from proxy.errors import UpstreamTimeout
 from proxy.exchange import Answer
-from proxy.wire.messages.answers import parse, render
+from proxy.wire.dialect import Changes, changes_of
+from proxy.wire.messages.dialect import MessagesDialect
 from proxy.wire.messages.stream import MessagesStream
 from tests.messages import THINKING, event, message, payloads, read, streamed, text, use
 
@@ -27,8 +28,8 @@ def streaming(chunks: list[bytes]) -> tuple[MessagesStream, list[Any]]:
 def rewritten(events: list[bytes], text_after: str) -> dict[str, Any]:
     """The message that a held stream comes to with another text."""
     stream, pieces = streaming(events)
-    before = stream.answer
-    kept = stream.with_texts([piece for piece in pieces if not piece.done], before, before.with_text(0, text_after))
+    changes = changes_of(stream.answer, stream.answer.with_text(0, text_after))
+    kept = stream.changed([piece for piece in pieces if not piece.done], changes)
     return read(b"".join([*(stream.encode_outgoing(piece) for piece in kept), stream.end()]))
 
 
@@ -43,7 +44,12 @@ def test_a_stream_and_a_body_come_to_the_same_answer(blocks: list[dict[str, Any]
     events = streamed(*blocks)
     stream, _ = streaming(events)
     body = json.dumps(message(*blocks)).encode()
-    assert (comparable(parse(body)), True, True, "") == (comparable(stream.answer), stream.complete, stream.done, stream.unreadable)
+    assert (comparable(MessagesDialect().parse_answer(body)), True, True, "") == (
+        comparable(stream.answer),
+        stream.complete,
+        stream.done,
+        stream.unreadable,
+    )
 
 
 @given(BLOCKS, st.data())
@@ -103,7 +109,7 @@ def test_usage_is_that_of_the_start_with_what_the_end_tells() -> None:
 def test_changed_arguments_stand_in_the_calls_first_delta() -> None:
     stream, pieces = streaming(streamed(text("I look."), use(), use("list", {}, "t2")))
     before = stream.answer
-    kept = stream.with_arguments([piece for piece in pieces if not piece.done], {0: {0: '{"path": "b"}', 1: '{"all": true}'}})
+    kept = stream.changed([piece for piece in pieces if not piece.done], Changes(arguments={0: {0: '{"path": "b"}', 1: '{"all": true}'}}))
     got = read(b"".join([*(stream.encode_outgoing(piece) for piece in kept), stream.end()]))
     assert [{"path": "b"}, {"all": True}] == [block["input"] for block in got["content"][1:]]
     assert before.choices[0].tool_calls[0].parsed == {"path": "a.txt"}
@@ -111,12 +117,12 @@ def test_changed_arguments_stand_in_the_calls_first_delta() -> None:
 
 def test_a_body_changes_where_the_answer_does() -> None:
     body = json.dumps(message(THINKING, CITED, use(), stop_details=None, future=[1])).encode()
-    before = parse(body)
-    assert body == render(body, before, before, None, ())
+    before = MessagesDialect().parse_answer(body)
+    assert body == MessagesDialect().render_answer(body, before, before, None, ())
     choice = before.choices[0]
     call = choice.tool_calls[0]
     after = before.with_text(0, "It is unclear.").with_calls(0, [type(call)(call.id, call.name, '{"path": "b"}', 0)])
-    got = json.loads(render(body, before, after, {"verdict": "warn"}, [{"input_tokens": 1, "output_tokens": 2}]))
+    got = json.loads(MessagesDialect().render_answer(body, before, after, {"verdict": "warn"}, [{"input_tokens": 1, "output_tokens": 2}]))
     said = {**text("It is unclear."), "citations": None}
     assert [THINKING, said, use(arguments={"path": "b"})] == got["content"]
     assert (10, 5, [1], "warn") == (
@@ -129,7 +135,7 @@ def test_a_body_changes_where_the_answer_does() -> None:
 
 def test_unknown_blocks_pass_and_those_with_words_are_named() -> None:
     for block, missed in (({"type": "future", "n": 1}, ""), ({"type": "future", "text": "Hi"}, "content.future")):
-        assert missed == parse(json.dumps(message(text("A."), block)).encode()).unread
+        assert missed == MessagesDialect().parse_answer(json.dumps(message(text("A."), block)).encode()).unread
 
 
 def test_the_error_of_a_stream_is_the_apis() -> None:

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 
 from proxy.errors import UpstreamUnreachable
 from proxy.exchange import Answer
-from proxy.wire.dialect import StreamPiece
+from proxy.wire.dialect import Changes, StreamPiece, changes_of
 from proxy.wire.responses.stream import ResponsesStream
 from tests.responses_api import Item, call_item, decoded, encode, event, events, reasoning_item, refusal_item, response, text_item
 
@@ -40,7 +40,7 @@ def left(chunks: Sequence[bytes], verdict: dict[str, object] | None = None) -> b
 def changed(chunks: Sequence[bytes], change: Callable[[Answer], Answer]) -> bytes:
     """The events of the answer that `change` makes of the one they tell."""
     stream, pieces = read(chunks)
-    pieces = stream.with_texts([piece for piece in pieces if not piece.done], stream.answer, change(stream.answer))
+    pieces = stream.changed([piece for piece in pieces if not piece.done], changes_of(stream.answer, change(stream.answer)))
     return b"".join(stream.encode_outgoing(piece) for piece in pieces) + stream.end()
 
 
@@ -118,7 +118,7 @@ def test_annotations_follow_the_text_and_go_with_their_words() -> None:
 
 def test_changed_arguments_are_told_the_same_everywhere() -> None:
     stream, pieces = read(EVERYTHING)
-    pieces = stream.with_arguments([piece for piece in pieces if not piece.done], {0: {0: '{"city": "Rome"}'}})
+    pieces = stream.changed([piece for piece in pieces if not piece.done], Changes(arguments={0: {0: '{"city": "Rome"}'}}))
     found = check(b"".join(stream.encode_outgoing(piece) for piece in pieces) + stream.end())
     assert ['{"city": "Rome"}'] == [one["delta"] for one in found if one["type"] == "response.function_call_arguments.delta"]
     told = [one["arguments"] for one in found if one["type"] == "response.function_call_arguments.done"]
@@ -161,7 +161,7 @@ def test_text_that_no_delta_told_is_read_before_the_event_that_tells_it() -> Non
     stream, pieces = read(kept)
     assert ("One. Two.", "") == (stream.answer.text, stream.unreadable)
     assert b"".join(kept) == left(kept)
-    pieces = stream.with_texts([piece for piece in pieces if not piece.done], stream.answer, stream.answer.with_text(0, "One."))
+    pieces = stream.changed([piece for piece in pieces if not piece.done], Changes({0: "One."}))
     sent = decoded(b"".join(stream.encode_outgoing(piece) for piece in pieces) + stream.end())
     assert ["One."] * 4 == texts_told(sent, 0)[1:]
 

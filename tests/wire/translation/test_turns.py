@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.wire.big_numbers import exact
-from proxy.wire.translation.neutral import Call, Result, Text, Turn
-from proxy.wire.translation.turns import templated
+from proxy.wire.bodies import exact
+from proxy.wire.translation.neutral import Call, Result, Text, Turn, templated
 from tests.wire.translation import chat_api
 from tests.wire.translation.pairs import asked, chat, exchange, messages, responses, said
 

@@ -20,8 +20,7 @@ from proxy.grounding.clashes.statements.categories import kinds_in
 from proxy.grounding.clashes.statements.plain import IT
 from proxy.grounding.clashes.statements.plain_things import whole
 from proxy.grounding.clashes.statements.slots import OF_THE_ASSISTANT
-from proxy.grounding.evidence.reading import FUNCTION_WORDS
-from proxy.grounding.evidence.retrieval import terms
+from proxy.grounding.evidence.retrieval import FUNCTION_WORDS, terms
 from proxy.offloop import each
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from proxy.grounding.clashes.kinds import Declared, Statement, StatementClash
 from proxy.grounding.clashes.statements import cues, slot_words
 from proxy.grounding.clashes.statements.plain import IT, contradict, time_value
 from proxy.grounding.clashes.statements.plain_things import PLACES
-from proxy.grounding.evidence.reading import FUNCTION_WORDS
+from proxy.grounding.evidence.retrieval import FUNCTION_WORDS
 from proxy.language.detection import language
 from proxy.language.names import folded
 from proxy.language.number_words import LANGUAGES

@@ -19,8 +19,7 @@ from proxy.grounding.clashes.statements.cues import is_addition
 from proxy.grounding.clashes.statements.plain import IT
 from proxy.grounding.clashes.statements.slot_cues import SEVERAL_OF_THEM
 from proxy.grounding.clashes.statements.slots import CRITICAL, clashing
-from proxy.grounding.evidence.reading import FUNCTION_WORDS
-from proxy.grounding.evidence.retrieval import terms
+from proxy.grounding.evidence.retrieval import FUNCTION_WORDS, terms
 from proxy.language.patterns import LazyPattern
 
 DUPLICATE_SUPPORT = 0.8

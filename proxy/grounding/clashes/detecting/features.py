@@ -18,8 +18,7 @@ from proxy.exchange.judgements import ClaimPair, Support
 from proxy.grounding.clashes.detecting.questions import backward, forward, is_proposal, targets
 from proxy.grounding.clashes.kinds import Statement
 from proxy.grounding.clashes.statements import categories
-from proxy.grounding.evidence.reading import FUNCTION_WORDS
-from proxy.grounding.evidence.retrieval import terms
+from proxy.grounding.evidence.retrieval import FUNCTION_WORDS, terms
 from proxy.grounding.values.consistency import differences
 from proxy.language.negation import is_negated
 

@@ -1,0 +1,189 @@
+"""Sections of config.yaml: ``server:``, ``cors:``, ``embeddings:``, ``grounding:``, ``logging:``, ``tracing:``; and the cache folder."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from proxy.errors import ConfigError
+from proxy.ledger import MAX_BODIES_BYTES, MAX_CONNECTIONS, SHARE
+
+Count = Annotated[int, Meta(ge=0)]
+Seconds = Annotated[float, Meta(gt=0)]
+Positive = Annotated[int, Meta(gt=0)]
+
+
+class Section(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Any mapping of config.yaml."""
+
+
+class EmbeddingSettings(Section, frozen=True, kw_only=True):
+    """``embeddings:``, the model that compares texts; loaded only if a policy has a stage that does."""
+
+    kind: Literal["builtin", "sentence-transformers"] = "builtin"
+    """``builtin`` needs no download and no torch."""
+    model: str = ""
+    """For ``sentence-transformers``: a name on the Hugging Face hub, or a folder (a relative one starts at config.yaml)."""
+    max_chars: Positive = 4000
+    """Longer texts are cut there."""
+    cache_mb: Positive = 64
+    """For vectors of texts seen before: about 27,000 with the built-in model."""
+    disk_mb: Count = 128
+    """The same for vectors of tools and passages, kept over a restart in the cache folder: about 50,000. 0 keeps nothing on the disk."""
+    threads: Count = 0
+    """Texts that are embedded at a time, a thread for each; 0 for two, or one on a machine with a single core. For
+    ``sentence-transformers``: threads of one matrix product, 0 for one."""
+
+
+class GroundingSettings(Section, frozen=True, kw_only=True):
+    """``grounding:``, the verifiers that run in this process; loaded only if a policy has a stage that verifies claims."""
+
+    model: str = ""
+    """A folder in the built-in verifier's format (`proxy.models.verifier.onnx`) in its place; a relative one starts at config.yaml."""
+    large: str = ""
+    """A folder in the same format with a larger model, which is asked about what the built-in one is unsure of, while there is time."""
+    threads: Count = 0
+    """Claims that each verifier judges at a time, a thread for each (sentence-transformers: threads of one); 0 for two, or one on a
+    machine with a single core."""
+    cache_size: Count = 20_000
+    """Judgements of each verifier that are remembered, 200 to 300 bytes each."""
+    max_waiting: Positive = 512
+    """Claims that may wait for each verifier; past it a check fails at once: about 8 s of work for the built-in one on two cores."""
+
+
+def check_models(embeddings: EmbeddingSettings, file: str) -> None:
+    """What no single field shows. Raises `ConfigError`."""
+    library = embeddings.kind == "sentence-transformers"
+    if library and not importlib.util.find_spec("sentence_transformers"):
+        raise ConfigError(file, "embeddings.kind", "is not installed: pip install 'groundwire[sentence-transformers]'")
+    if library != bool(embeddings.model):
+        raise ConfigError(file, "embeddings.model", "name or folder needed" if library else "is for kind: sentence-transformers")
+
+
+class ServerSettings(Section, frozen=True, kw_only=True):
+    """``server:``"""
+
+    host: str = "127.0.0.1"
+    """Address to listen on; one that other machines can reach needs client keys, or `allow_anonymous`."""
+    port: Annotated[int, Meta(ge=0, le=65535)] = 4000
+    """0 takes any free one."""
+    workers: Positive = 1
+    """Processes that serve, side by side."""
+    admin_key: str = ""
+    """For the dashboard and the operator's API below ``/groundwire``; empty leaves them open on loopback, elsewhere one is made."""
+    allow_anonymous: bool = False
+    """Whether clients without a key of their own may spend the operator's: from other machines, through a proxy, from web pages."""
+    trusted_proxies: tuple[str, ...] = ()
+    """Addresses or ranges of reverse proxies whose ``x-forwarded-for`` is believed, as ``[127.0.0.1, 10.0.0.0/8]``."""
+    max_body_bytes: Positive = 20_000_000
+    """A longer request is a 413, ``request_too_large``."""
+    max_answer_bytes: Positive = 100_000_000
+    """Longest answer that is held in memory."""
+    max_bodies_bytes: Positive | None = None
+    """Of all requests that are being sent or answered, in each worker; past it, and past a party's share, an answer is 503 ``overloaded``.
+    By default 256,000,000, or four times `max_body_bytes` if that is more; not below twice `max_body_bytes`."""
+    max_connections: Positive = MAX_CONNECTIONS
+    """Open connections of clients, in each worker. Past a party's share its own that has been idle longest is closed for a new one."""
+    party_share: Annotated[float, Meta(ge=0.5, le=1)] = SHARE
+    """Of connections, bytes of bodies and each upstream's places that one party may have: a client key, or else an ``Authorization`` and
+    (half of the rest more) an address; of what it leaves free the next party the same part. 1 leaves nothing free for others."""
+    write_stall_s: Seconds = 60.0
+    """How long a client may read nothing of what waits for it before its connection is closed and its place at the upstream is free."""
+    hosts: tuple[str, ...] = ()
+    """Further names, beside loopback ones, under which a server on loopback without client keys may be asked, as ``[groundwire.test]``."""
+    drain_s: Seconds = 30.0
+    """How long running streams may go on after SIGTERM."""
+    keep_alive_s: Seconds = 10.0
+    """Pause after which a stream gets an SSE comment, whatever the delivery. Where nothing of the answer is there by then, the response
+    begins all the same (200, verdict ``pending``), and what fails afterwards is an event."""
+
+    @property
+    def bodies_bytes(self) -> int:
+        """`max_bodies_bytes`, or its default."""
+        return self.max_bodies_bytes or max(MAX_BODIES_BYTES, 4 * self.max_body_bytes)
+
+
+Origin = Annotated[str, Meta(pattern=r"^(\*|https?://[^/*\s]+)$")]
+
+
+class CorsSettings(Section, frozen=True, kw_only=True):
+    """``cors:``, for web pages that ask the proxy themselves."""
+
+    origins: tuple[Origin, ...] = ()
+    """Of pages that may read answers, as ``https://app.example.com``, or ``*`` for all. Empty: what each upstream allows."""
+
+
+def server_problems(server: ServerSettings) -> Iterator[tuple[str, str]]:
+    """Path and problem of what no single field shows."""
+    if server.bodies_bytes < 2 * server.max_body_bytes:
+        yield "server.max_bodies_bytes", f"expected at least twice max_body_bytes ({server.max_body_bytes}), got {server.bodies_bytes}"
+    for i, name in enumerate(server.hosts):
+        if not re.fullmatch(r"[a-z0-9._-]+", name):
+            yield f"server.hosts[{i}]", f"expected a name in lower case without port, as groundwire.test, got {name!r}"
+
+
+LogFormat = Literal["console", "json"]
+LogLevel = Literal["debug", "info", "warning", "error"]
+
+ENDPOINT_VARIABLES = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+"""Where OpenTelemetry's exporters send spans to when nothing else is said; to the second they add ``/v1/traces``."""
+
+
+class LoggingSettings(Section, frozen=True, kw_only=True):
+    """``logging:``; `groundwire serve`'s own options win over it."""
+
+    format: LogFormat = "console"
+    """Lines for a person, or one JSON object a line."""
+    level: LogLevel = "info"
+    """From ``info`` on there is a line for every exchange; ``warning`` keeps those that went wrong."""
+
+
+class TracingSettings(Section, frozen=True, kw_only=True):
+    """``tracing:``; without it no spans are made and nothing of OpenTelemetry is imported."""
+
+    enabled: bool = True
+    """False makes no spans, and keeps the section."""
+    endpoint: str = ""
+    """Address for OTLP over HTTP, as ``http://127.0.0.1:4318/v1/traces``; empty for the one that `ENDPOINT_VARIABLES` name."""
+    headers: Mapping[str, str] = {}
+    """For every call of that address, as a key."""
+    service_name: str = ""
+    """Empty for ``OTEL_SERVICE_NAME``, or else ``groundwire``."""
+    sample: Annotated[float, Meta(ge=0, le=1)] = 1.0
+    """Share of the exchanges that get spans. A client that sends a ``traceparent`` has decided for its own."""
+    timeout_s: Annotated[float, Meta(gt=0)] = 10.0
+    """For one batch of spans, with its retries; what cannot be delivered in that time is dropped."""
+
+
+def check_tracing(tracing: TracingSettings | None, file: str, environ: Mapping[str, str]) -> None:
+    """What no single field shows. Raises `ConfigError`."""
+    if tracing is None or not tracing.enabled:
+        return
+    if not _installed("opentelemetry.sdk") or not _installed("opentelemetry.exporter.otlp.proto.http"):
+        raise ConfigError(file, "tracing", "needs OpenTelemetry, which is not installed: pip install 'groundwire[tracing]'")
+    if tracing.endpoint and not re.match(r"https?://[^/]", tracing.endpoint):
+        raise ConfigError(file, "tracing.endpoint", f"expected http://… or https://…, got {tracing.endpoint!r}")
+    if not tracing.endpoint and not any(environ.get(name) for name in ENDPOINT_VARIABLES):
+        raise ConfigError(file, "tracing.endpoint", f"is needed, as http://127.0.0.1:4318/v1/traces; or set {ENDPOINT_VARIABLES[1]}")
+
+
+def _installed(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:  # of a package above it
+        return False
+
+
+def cache_folder(environ: Mapping[str, str] | None = None) -> Path:
+    """``GROUNDWIRE_CACHE``, else ``groundwire`` in the XDG cache folder (XDG Base Directory Specification 0.8)."""
+    environ = os.environ if environ is None else environ
+    if own := environ.get("GROUNDWIRE_CACHE"):
+        return Path(own).expanduser()
+    xdg = Path(environ.get("XDG_CACHE_HOME", ""))
+    return (xdg if xdg.is_absolute() else Path.home() / ".cache") / "groundwire"

@@ -1,1 +1,0 @@
-"""Alembic's environment: how the store's tables came to be, one file a revision."""

@@ -1,1 +1,0 @@
-"""One file a revision, named REVISION_what.py; the four digits count up."""

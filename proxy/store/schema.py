@@ -1,0 +1,85 @@
+"""Brings a store's tables to what `proxy.store.tables` says; called by `proxy.store.database` inside a transaction that holds its lock.
+
+An empty store gets the tables. One that has some gets what it lacks, whichever revision made them: tables, columns, indexes. Rows of tables
+that are gone move to where their kind is kept now (`_MOVED`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sqlalchemy import Connection, inspect, text
+from sqlalchemy.schema import CreateColumn
+
+from proxy.store.tables import metadata
+
+HEAD = "0011"
+"""To be raised with each change of `proxy.store.tables`; the test of revisions keeps a schema of each one that stores may have."""
+_VERSION = "alembic_version"
+"""The table that has a store's revision; releases before this one look for it there, too."""
+_PARTIAL = {
+    "rollups_due": "rollups (seconds, start) WHERE built <> version",
+    "memory_histories": "memory (client, used_at) WHERE kind = 'history'",
+}
+"""Indexes of some rows: to say so in `proxy.store.tables` imports the modules of all of PostgreSQL's drivers."""
+_MOVED: Mapping[str, str] = {  # table -> kind, link, number, content and time of its rows, as PostgreSQL says it
+    "tool_runs": "'tool_run', '', version, names, created_at",
+    "first_seen": "'first_seen', '', version, times, created_at",
+    "compactions": "'compaction', '', length, pieces, made_at",
+    "lineages": "'lineage', continued_by, 0, convert_to(run_id, 'UTF8'), created_at",
+    "histories": "'history', CASE previous WHEN '' THEN '' ELSE 'history:' || previous END, 0, content, created_at",
+    "owners": "'owner', '', 0, convert_to('', 'UTF8'), created_at",
+}
+
+
+def current_revision(connection: Connection) -> str | None:
+    """The store's revision, or None when it has no tables yet."""
+    if connection.dialect.name == "sqlite":
+        there = connection.scalar(text(f"SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = '{_VERSION}'"))  # noqa: S608
+    else:
+        there = connection.scalar(text(f"SELECT to_regclass('{_VERSION}') IS NOT NULL"))
+    found = connection.scalar(text(f"SELECT version_num FROM {_VERSION}")) if there else None  # noqa: S608
+    return None if found is None else str(found)
+
+
+def upgrade(connection: Connection) -> None:
+    """Add what is missing, in the transaction that the connection is in; the caller commits."""
+    metadata.create_all(connection)
+    for name, rows in _PARTIAL.items():
+        connection.execute(text(f"CREATE INDEX IF NOT EXISTS {name} ON {rows}"))
+    inspector = inspect(connection)
+    tables = set(inspector.get_table_names())
+    for table in metadata.sorted_tables:
+        columns = {column["name"] for column in inspector.get_columns(table.name)}
+        for column in table.columns:
+            if column.name not in columns:
+                made = CreateColumn(column).compile(dialect=connection.dialect)
+                connection.execute(text(f"ALTER TABLE {table.name} ADD COLUMN {made}"))
+        indexes = {str(index["name"]) for index in inspector.get_indexes(table.name)}
+        for index in table.indexes:
+            if index.name not in indexes:
+                index.create(connection)
+        for name in indexes - {index.name for index in table.indexes} - _PARTIAL.keys():
+            connection.execute(text(f"DROP INDEX {name}"))
+    for name in _MOVED.keys() & tables:
+        _move(connection, name)
+    _mark(connection, new=_VERSION not in tables)
+
+
+def _move(connection: Connection, name: str) -> None:
+    """A table's rows into the memory, and the table away."""
+    kind, _, values = _MOVED[name].partition(", ")
+    if connection.dialect.name == "sqlite":
+        values = values.replace("convert_to(", "CAST(").replace(", 'UTF8')", " AS BLOB)")
+    columns = "kind, link, number, content, created_at, id, client, size_bytes, used_at"
+    query = f"SELECT {kind}, {values}, {kind} || ':' || id, client, size_bytes, used_at FROM {name}"  # noqa: S608 - names of our own
+    connection.execute(text(f"INSERT INTO memory ({columns}) {query}"))
+    connection.execute(text(f"DROP TABLE {name}"))
+
+
+def _mark(connection: Connection, *, new: bool) -> None:
+    """Write the revision down."""
+    if new:
+        connection.execute(text(f"CREATE TABLE {_VERSION} (version_num VARCHAR(32) NOT NULL PRIMARY KEY)"))
+    connection.execute(text(f"DELETE FROM {_VERSION}"))  # noqa: S608
+    connection.execute(text(f"INSERT INTO {_VERSION} VALUES ('{HEAD}')"))  # noqa: S608

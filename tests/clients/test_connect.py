@@ -1,0 +1,81 @@
+"""The blocks of docs/guides/connect.md run as they stand, with the agents and libraries that they name: only the address and the key differ."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.clients.conftest import HERE, KEY, ROOT, SCRIPT_TIMEOUT_S, client_python, environment, node
+from tests.clients.provider import TEXT
+from tests.docs_blocks import Block, blocks
+
+pytestmark = pytest.mark.clients
+PAGE = ROOT / "docs/guides/connect.md"
+NODE = HERE / "node/node_modules"
+
+
+def of_page(language: str) -> list[Block]:
+    return [block for block in blocks(language) if block.page == PAGE]
+
+
+def here(text: str, address: str) -> str:
+    """The block for the server of the tests, whose routes are `agent`'s, and with its key."""
+    text = text.replace("http://127.0.0.1:4000/openai", f"{address}/agent")
+    text = text.replace("http://127.0.0.1:4000/anthropic", f"{address}/messages-agent")
+    assert "127.0.0.1:4000" not in text
+    return text.replace('"unused"', f'"{KEY}"')
+
+
+def printed(command: Sequence[str | Path], folder: Path, **settings: str) -> str:
+    done = subprocess.run(
+        list(map(str, command)),
+        env=environment(folder, "", **settings),
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=SCRIPT_TIMEOUT_S,
+    )
+    assert 0 == done.returncode, f"{done.stdout}\n{done.stderr}"
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize("block", of_page("python"), ids=str)
+def test_python(block: Block, address: str, tmp_path: Path) -> None:
+    script = tmp_path / "block.py"
+    script.write_text(here(block.text, address), "utf-8")
+    assert TEXT == printed([client_python(), script], tmp_path)
+
+
+@pytest.mark.parametrize("block", of_page("js"), ids=str)
+def test_javascript(block: Block, address: str, tmp_path: Path) -> None:
+    command = node("ai")
+    (tmp_path / "node_modules").symlink_to(NODE.resolve())
+    script = tmp_path / "block.mjs"
+    script.write_text(here(block.text, address), "utf-8")
+    assert TEXT == printed([command, script], tmp_path, OPENAI_AGENTS_DISABLE_TRACING="1")
+
+
+def test_codex(address: str, tmp_path: Path) -> None:
+    node("@openai/codex")
+    (block,) = of_page("toml")
+    (tmp_path / ".codex").mkdir()
+    (tmp_path / ".codex/config.toml").write_text(here(block.text, address), "utf-8")
+    options = ["--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "--json", "-m", "gpt-5"]
+    events = printed([NODE / ".bin/codex", "exec", *options, "Hi"], tmp_path, CODEX_API_KEY=KEY).splitlines()
+    items = [event["item"] for event in map(json.loads, events) if event["type"] == "item.completed"]
+    assert TEXT == items[-1]["text"]
+
+
+def test_claude_code(address: str, tmp_path: Path) -> None:
+    node("@anthropic-ai/claude-code")
+    (block,) = of_page("sh")
+    setting, command, *arguments = shlex.split(here(block.text, address))
+    name, _, value = setting.partition("=")
+    quiet = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", name: value}
+    assert TEXT == printed([NODE / ".bin" / command, *arguments, "--model", "claude-sonnet-4-6"], tmp_path, **quiet)

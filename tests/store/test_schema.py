@@ -1,0 +1,151 @@
+"""Upgrades: from each revision that stores may have, with what they remember, safe when several workers start at once."""
+
+import sqlite3
+import struct
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, inspect
+
+from proxy.context.lineage import beginnings_of
+from proxy.ports import Compaction, ToolRun
+from proxy.store.conversations import DatabaseHistories, DatabaseLineages, DatabaseOwners
+from proxy.store.database import Database
+from proxy.store.memory import DatabaseCompactions, DatabaseFirstSeen, DatabaseToolRuns, _all_short
+from proxy.store.tables import key_of, metadata
+from tests.store.conftest import execute, opened
+
+_WORKER = """
+import asyncio, sys
+from proxy.store.database import Database
+from proxy.store.writer import RecordWriter
+from tests.store.conftest import CountingCounters, make_record
+
+async def main(url, number):
+    database = Database(url)
+    print("ready", flush=True)
+    sys.stdin.readline()
+    await database.start()
+    assert database.available, database.problem
+    writer = RecordWriter(database, CountingCounters(), batch_rows=20)
+    writer.start()
+    for i in range(200):
+        writer.submit(make_record(number * 1000 + i))
+    await writer.stop()
+    await database.stop()
+
+asyncio.run(main(sys.argv[1], int(sys.argv[2])))
+"""
+
+
+def statements(revision: str, *, lite: bool) -> list[str]:
+    """What made a store of that revision, as the database takes it."""
+    dump = (Path(__file__).parent / "data" / f"revision_{revision}.sql").read_text()
+    if not lite:
+        dump = dump.replace("BLOB", "BYTEA").replace("FLOAT", "FLOAT(53)").replace("number INTEGER NOT NULL", "number BIGSERIAL")
+    found = [one.strip() for one in dump.split(";\n")]
+    return [one for one in found if one and not one.startswith(("BEGIN", "COMMIT", "DELETE FROM"))]
+
+
+async def filled(url: str, *commands: str) -> None:
+    if url.startswith("sqlite"):
+        with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as connection:
+            for command in commands:
+                connection.execute(command)
+            connection.commit()
+    else:
+        await execute(url, *commands)
+
+
+def shape(connection: Connection) -> dict[str, Any]:
+    """Tables with their columns, keys and indexes."""
+    inspector = inspect(connection)
+    return {
+        table: (
+            {column["name"]: (str(column["type"]), column["nullable"]) for column in inspector.get_columns(table)},
+            inspector.get_pk_constraint(table)["constrained_columns"],
+            {index["name"]: (index["column_names"], bool(index["unique"])) for index in inspector.get_indexes(table)},
+        )
+        for table in inspector.get_table_names()
+    }
+
+
+@pytest.mark.parametrize("revision", ["0001", "0007", "0010"])
+async def test_a_store_of_an_earlier_revision_becomes_as_a_new_one(empty_url: str, url: str, revision: str) -> None:
+    await filled(empty_url, *statements(revision, lite=empty_url.startswith("sqlite")))
+    async with opened(empty_url) as old, opened(url) as new:
+        async with old.transaction() as connection:
+            found = await connection.run_sync(shape)
+        async with new.transaction() as connection:
+            assert await connection.run_sync(shape) == found
+            assert {*metadata.tables, "alembic_version"} == set(found)
+    async with opened(empty_url) as again:  # and no more is to be done
+        await again.ping()
+
+
+async def test_what_an_earlier_revision_remembers_of_clients_is_there_after_it(empty_url: str) -> None:
+    lite = empty_url.startswith("sqlite")
+    now, opening = 1_700_000_000.0, [{"role": "user", "content": "Hi"}]
+    (beginning,) = beginnings_of("ann", "", opening).hashes
+    names, run, turn = '["search"]', key_of("ann", "r"), key_of("ann", "response:1")
+    seen = struct.pack("<Qd", _all_short(["m"])[0], now).hex()
+    times = f"x'{seen}'" if lite else f"decode('{seen}', 'hex')"
+    content = '{"name": "response:1", "messages": [{"role": "user"}], "own": false, "began": true, "lost": false}'
+    named = '{"name": "conversation:a", "messages": [], "own": false, "began": false, "lost": false}'
+
+    def as_bytes(words: str) -> str:
+        return f"CAST('{words}' AS BLOB)" if lite else f"convert_to('{words}', 'UTF8')"
+
+    rows = [
+        ("tool_runs", f"'{run}', 'ann', {as_bytes(names)}, 3, 1"),
+        ("first_seen", f"'{run}', 'ann', {times}, 2, 1"),
+        ("compactions", f"'{key_of('ann', 'c5')}', 'ann', 'r', 'c5', 5, {as_bytes('[0, 4]')}, 1"),
+        ("lineages", f"'{key_of('ann', '', beginning)}', 'ann', 'run_old', '', 1"),
+        ("histories", f"'{turn}', 'ann', '', {as_bytes(content)}, 1"),
+        ("histories", f"'{key_of('ann', 'conversation:a')}', 'ann', '{turn}', {as_bytes(named)}, 1"),
+        ("owners", f"'{key_of('main', 'resp_1')}', 'ann', 1"),
+    ]
+    added = [f"INSERT INTO {table} VALUES ({values}, {now}, {now})" for table, values in rows]
+    await filled(empty_url, *statements("0010", lite=lite), *added)
+    async with opened(empty_url) as database:
+        assert ToolRun(("search",), 3) == await DatabaseToolRuns(database).get("r", client="ann")
+        assert [now] == await DatabaseFirstSeen(database).times("r", ["m"], now + 9, client="ann")
+        assert Compaction("c5", 5, (0, 4), now) == await DatabaseCompactions(database).find(["c4", "c5"], client="ann")
+        assert "run_old" == await DatabaseLineages(database).run_of(beginnings_of("ann", "", opening), client="ann", route="")
+        found = await DatabaseHistories(database).find("conversation:a", client="ann")
+        assert (["response:1"], True) == ([turn.name for turn in found.turns], found.whole)
+        assert {"resp_1": "ann"} == await DatabaseOwners(database).find("main", ["resp_1", "resp_2"])
+
+
+@pytest.mark.process
+async def test_several_workers_may_start_and_write_at_once(empty_url: str) -> None:
+    workers = [
+        subprocess.Popen([sys.executable, "-c", _WORKER, empty_url, str(n)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        for n in range(2)
+    ]
+    for worker in workers:
+        assert worker.stdout is not None
+        assert worker.stdout.readline() == b"ready\n"
+    for worker in workers:
+        assert worker.stdin is not None
+        worker.stdin.write(b"go\n")
+        worker.stdin.flush()
+    for worker in workers:
+        worker.communicate()
+    assert [worker.returncode for worker in workers] == [0, 0]
+    async with opened(empty_url) as database, database.transaction() as connection:
+        assert (await connection.exec_driver_sql("SELECT count(*) FROM records")).scalar_one() == 400
+
+
+async def test_a_store_of_a_newer_version_is_left_alone(empty_url: str) -> None:
+    async with opened(empty_url) as database, database.transaction() as connection:
+        await connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
+    database = Database(empty_url)
+    await database.start()
+    assert not database.available
+    assert "revision 9999, newer than this groundwire knows" in database.problem
+    await database.stop()
