@@ -43,7 +43,7 @@ from proxy.stages.poisoning.phrases import _signals
 
 Figures = dict[str, tuple[int, int]]
 STATEMENTS, DETECTING = "proxy.grounding.clashes.statements.", "proxy.grounding.clashes.detecting."
-VALUES, FAILURE_SIGNALS = "proxy.grounding.values.", "proxy.stages.reflection.signals."
+VALUES, REFLECTION = "proxy.grounding.values.", "proxy.stages.reflection."
 INSTRUCTIONS = "proxy.stages.poisoning."
 NEVER = re.compile(r"(?!x)x")
 
@@ -92,9 +92,10 @@ PACKS: Sequence[Pack] = (
     *each("clash", STATEMENTS + "cues", is_question=False, is_hypothetical=False, is_update=False, other_person=""),
     *each("clash", DETECTING + "detection", _declared=None, _made=None, _two_values=None, _loved_and_hated=None),
     *each("clash", DETECTING + "certainty", speaks_in_earnest=True, is_staged=False, _something_new=False),
-    *each("corrections", FAILURE_SIGNALS + "corrections", _override=None, _rejected=None, _as_a_whole=None, _HIDDEN=NEVER),
-    *each("results", FAILURE_SIGNALS + "result_text", COMPLAINT=NEVER, _SHELL=NEVER, _PROGRAM=NEVER, _HTTP_ERROR=NEVER, _BUILD=NEVER),
-    *each("results", FAILURE_SIGNALS + "result_json", _process=None, _flagged=None, _envelope=None, _detailed=None, _unwrapped=None),
+    *each("corrections", REFLECTION + "corrections", _override=None, _rejected=None, ASIDE=NEVER, TASK=NEVER, _HIDDEN=NEVER),
+    *each("results", REFLECTION + "result_text", _SHELL=NEVER, _HTTP_ERROR=NEVER, _BUILD=NEVER, _HTTP_LINE=NEVER),
+    *each("results", REFLECTION + "result_text", _thrown=None, _traced=None, _LABEL=NEVER, _EXCEPTION_LINE=NEVER),
+    *each("results", REFLECTION + "results", _process=None, _flagged=None, _envelope=None, _detailed=None, _unwrapped=None),
     *each("answers", VALUES + "recomputing", calculation=None, follows=False),
     *each("answers", VALUES + "swaps", swaps=[]),
     *(
@@ -169,8 +170,8 @@ async def corrections() -> Figures:
         if row["split"] in ("test", "unseen") and row["label"] == "override":
             count(figures, f"{row['split']}, tools and numbers", messages._parameters(messages.detector(row)) == messages._expected(row))
     for source in messages.SOURCES:
-        for id_, text, said, tools in messages.messages(source):
-            found = messages.read_correction(text, tools=tools, said=said) is not None
+        for id_, text, tools in messages.messages(source):
+            found = messages.read_correction(text, tools) is not None
             count(figures, "chats, found" if labels.get(id_) else "chats, false", found)
     return figures
 

@@ -1,7 +1,8 @@
-"""A concrete constraint put on a tool call: an argument that was too much last time is capped. Pure: a call and records in, a call out.
+"""Concrete constraints on tool calls: an argument that was too much last time is capped, and which of several records counts. Pure.
 
 Only numbers go down, and only those that a record names: nothing else of the arguments changes. Arguments that are not a JSON object, or
-names that are not in the tool's schema, are left as they are.
+names that are not in the tool's schema, are left as they are. Of several caps for one argument of a tool the smallest counts, of several
+overrides about one tool (or about how much) the latest. What is superseded is told no more; it becomes active again when it occurs again.
 """
 
 from __future__ import annotations
@@ -13,12 +14,11 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from proxy.exchange import Tool, ToolCall
+from proxy.exchange import Answer, Tool, ToolCall
 from proxy.language.json.fingerprint import identifier
-from proxy.ports.failures import FailureRecord
-from proxy.stages.reflection.failures.adjustments import is_size, properties_of
+from proxy.ports.failures import FailureEvent, FailureRecord
+from proxy.stages.reflection.adjustments import CAPPING, is_size, properties_of
 
-CAPPING = ("cap_output", "paginate")
 _OF_SOMETHING_ELSE = re.compile(r"size|.*(?:tokens?|chars)", re.I)
 """Sizes that are not of a list of results: of a shoe, of a text."""
 
@@ -36,7 +36,8 @@ class Cap(Struct, frozen=True):
 class Capped(Struct, frozen=True):
     """What was changed of a call."""
 
-    failure_id: str
+    failure: str
+    """Its record's id."""
     tool: str
     argument: str
     before: int | float | None
@@ -78,3 +79,51 @@ def enforce(call: ToolCall, caps: Sequence[Cap], tools: Sequence[Tool]) -> tuple
 def _counts_results(name: str, value: object) -> bool:
     """Whether a person who says "at most 10" may mean this argument."""
     return is_size(name, value) and _OF_SOMETHING_ELSE.fullmatch(name) is None
+
+
+def cap_answer(answer: Answer, caps: Sequence[Cap], tools: Sequence[Tool]) -> tuple[Answer, list[Capped]]:
+    """The same answer where no call asks for more than it may."""
+    changed: list[Capped] = []
+    for choice in answer.choices:
+        calls = []
+        for call in choice.tool_calls:
+            new, capped = enforce(call, caps, tools)
+            calls.append(new)
+            changed += capped
+        if any(new is not old for new, old in zip(calls, choice.tool_calls, strict=True)):
+            answer = answer.with_calls(choice.index, tuple(calls))
+    return answer, changed
+
+
+def superseded(records: Iterable[FailureRecord]) -> list[FailureEvent]:
+    """An event for each active record of one run that another of them takes the place of."""
+    groups: dict[tuple[object, ...], list[FailureRecord]] = {}
+    for record in records:
+        if record.status == "active" and (group := _group(record)) is not None:
+            groups.setdefault(group, []).append(record)
+    found = []
+    for same in groups.values():
+        stays = min(same, key=_order)
+        found += [_event(record, stays) for record in same if record is not stays]
+    return sorted(found, key=lambda event: event.fingerprint)
+
+
+def _group(record: FailureRecord) -> tuple[object, ...] | None:
+    told = record.recommended_adjustment
+    if told.get("type") in CAPPING and isinstance(told.get("max"), int):
+        return (record.run_id, "cap", record.subject, told.get("argument"))
+    if record.code == "override":
+        what = "cap" if "cap" in told else told.get("wanted_tool") or told.get("forbidden_tool")
+        return None if what is None else (record.run_id, "override", record.subject, what)
+    return None
+
+
+def _order(record: FailureRecord) -> tuple[float, float, str]:
+    """The one that stays comes first."""
+    cap = record.recommended_adjustment["max"] if record.code != "override" else 0
+    return (float(cap), -record.last_seen_at, record.id)
+
+
+def _event(record: FailureRecord, stays: FailureRecord) -> FailureEvent:
+    cause = f"superseded>{stays.id}>{record.occurrence_count}"
+    return FailureEvent(kind="superseded", fingerprint=record.fingerprint, cause=cause, reason=stays.id)

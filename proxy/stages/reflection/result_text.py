@@ -1,52 +1,46 @@
-"""Whether a result in plain text reports that the tool failed, by where the error stands. Part of
-`proxy.stages.reflection.signals.results`.
+"""Whether a result in plain text reports that the tool failed, by its form. Part of `proxy.stages.reflection.results`.
 
-An error is a failure where it is the result: its first line with little after it, a stack trace that ends it, an exit status on its first
-or last line, one sentence that says nothing else. Anywhere else it is content: a page, a log, a ticket, code that raises. Logs, diffs,
-tables and reports of tests or linters are content too, however many errors they list: a tool that reports on its subject has worked.
+An error is a failure where it is the result: a first line that is labelled as one with little after it, a stack trace that ends the text,
+an exit status on its first or last line, an HTTP status. Anywhere else it is content: a page, a log, a ticket, code that raises. Logs,
+diffs, tables and reports of tests or linters are content too, however many errors they list: a tool that reports on its subject has worked.
+A sentence that says in its own words that something went wrong is for a judge to understand (`is_sentence`).
 """
 
 from __future__ import annotations
 
 import re
 
-from msgspec import Struct
-
 from proxy.language.patterns import LazyPattern
-from proxy.stages.reflection.signals.result_phrases import COMPLAINT, HARMLESS
-from proxy.stages.reflection.signals.result_words import ERRNO, EXCEPTION, ToolFailure, classify
+from proxy.stages.reflection.error_kinds import ERRNO, EXCEPTION, ToolFailure, classify
 
 HEAD_CHARS, TAIL_CHARS = 4_000, 2_000
 """What is looked at of a text."""
-MAX_SENTENCE_CHARS = 400
-MAX_SENTENCE_LINES = 4
+MAX_SENTENCE_CHARS, MAX_SENTENCE_LINES = 400, 4
 MAX_MESSAGE_LINE_CHARS = 1_200
 MAX_PROSE_CHARS = 400
 """After the first line of a message, apart from stack frames and indented lines; a text with more is a document."""
-MAX_ERROR_PAGE_CHARS = 600
-"""Of a server's error page, without its tags."""
 MAX_OUTPUT_LINES = 15
 """That a program printed before it failed."""
 _ANSI = LazyPattern(r"\x1b\[[0-9;]{0,16}[A-Za-z]")
 _BULLET = r"(?:[^\w\s<\[({'\"/\-#>|*`.]{1,4}\s{0,2})?"
-_PREFIX = LazyPattern(
+_LABEL = LazyPattern(
     _BULLET + r"(?:\[(?:error|fatal|fehler|erreur)\]:?\s{1,3}(?=\S)|<(?:\w{1,12}_){0,2}error>\s{0,3}(?=\S)|"
     r"(?:(?:fatal|internal|runtime|tool|api|server|unexpected|unhandled|uncaught|http|mcp|rpc|sql|execution|validation|input validation|"
     r"input|syntax|network|database|connection|authentication|request|permission|fetch|parse|parsing|type|value|interner|"
     r"error)\s)?(?:error code|error|fehler|erreur|fatal|failure|exception|fatal error)\b(?:\s\[[^\]\n]{1,40}\]|\s?\([^)\n]{1,60}\)|"
-    r"\[\w{1,12}\]|\s-?\d{1,5}(?:\s\(\w{1,8}\))?)?\s{0,2}(?::|-{1,2}\s|–|—)\s{0,4}(?=\S)|(?-i:[A-Z]{1,8}-\d{3,6}|"
-    r"" + ERRNO + r"): (?=\S)|SQLSTATE\[\w{5}\]:?\s)",
+    r"\[\w{1,12}\]|\s-?\d{1,5}(?:\s\(\w{1,8}\))?)?"
+    rf"\s{{0,2}}(?::|-{{1,2}}\s|–|—)\s{{0,4}}(?=\S)|(?-i:[A-Z]{{1,8}}-\d{{3,6}}|{ERRNO}): (?=\S)|SQLSTATE\[\w{{5}}\]:?\s)",
     re.I,
 )
 _NOTHING = LazyPattern(
-    r"(?![45]\d\d\W{0,3}$)\W{0,3}(?:none|no|null|nil|false|n/a|ok|keine?r?|ningun[oa]?|aucune?|[±+\-]?\d[\d.,]{0,15}\s?(?:%|m?s|"
-    r"[a-z°]{1,3})?)\W{0,3}",
+    r"(?![45]\d\d\W{0,3}$)\W{0,3}(?:none|no|null|nil|false|n/a|ok|keine?r?|aucune?|[±+\-]?\d[\d.,]{0,15}\s?(?:%|m?s|[a-z°]{1,3})?)\W{0,3}",
     re.I,
 )
+"""What a label may say and be no error: a number, or that there is none."""
 _DEFINITION = LazyPattern(
-    r"\s{0,3}(?:\w{1,20}\s)?(?:(?:is |are |be |wird |werden |es |est )?(?:raised|thrown|returned|lanzad[oa]|levée?|ausgelöst)\b|means\b|"
-    r"indicates\b|signals\b|occurs\b|if (?:the|an?|any|no|there)\b|happens\b|(?:a|an|the) (?:guide|story|history|introduction|"
-    r"overview)\b|what to do|how to|explained)",
+    r"\s{0,3}(?:\w{1,20}\s)?(?:(?:is |are |be |wird |es |est )?(?:raised|thrown|returned|ausgelöst)\b|means\b|indicates\b|"
+    r"signals\b|occurs\b|if (?:the|an?|any|no|there)\b|happens\b|(?:a|an|the) (?:guide|story|history|introduction|overview)\b|what to do|"
+    r"how to|explained)",
     re.I,
 )
 _EXCEPTION_LINE = LazyPattern(
@@ -83,7 +77,8 @@ _HTTP_ERROR = LazyPattern(
     rf"fetch error)[ :]{{0,2}}\s?)?[45]\d\d\s?[:\-–]?\s?{_REASON}(?:\s?\([^()\n]{{0,80}}\))?(?:[.!]?$|\s?[:\-–]\s)|"
     r"(?:http(?: error| status)?|error|status(?: code)?):? [45]\d\d[.:]?(?:$|\s?[:\-–]\s)|[45]\d\d (?:client|server) error: |(?:client|"
     r"server) error '[45]\d\d |(?:request|fetch|call|download|upload|api|server|the \w{1,20})\b[^\n]{0,60}\b(?:failed|returned|"
-    r"responded)\b[^\n]{0,40}\b(?:status(?: code)?|code|http|error)\W{0,3}[45]\d\d\b",
+    r"responded)\b[^\n]{0,40}\b(?:status(?: code)?|code|http|error)\W{0,3}[45]\d\d\b|"
+    r"(?:unauthorized|forbidden|not found|too many requests|internal server error|bad gateway|service unavailable|gateway time-?out)[.!]?$",
     re.I,
 )
 _ERRNO = (
@@ -92,26 +87,13 @@ _ERRNO = (
     r"no route to host|could not resolve host[^\n]{0,80}|cannot open[^\n]{0,80}|argument list too long|device or resource busy)"
 )
 _SHELL = LazyPattern(
-    rf"(?:-?(?:ba|z|da|k|c|fi)?sh|[\w.+/\-]{{1,80}})(?:: line \d{{1,6}}|"
-    rf": \d{{1,6}})?: (?:[^\n]{{0,300}}: )?(?:\(os error \d+\) )?{_ERRNO}\s?\.?$|"
+    rf"[\w.+/\-]{{1,80}}(?:: line \d{{1,6}}|: \d{{1,6}})?: (?:[^\n]{{0,300}}: )?(?:\(os error \d+\) )?{_ERRNO}\s?\.?$|"
     r"zsh: command not found: |curl: \(\d{1,3}\) |E: Unable to |'[^'\n]{1,80}' is not recognized as an internal or external command|"
-    r"ssh: connect to host |sudo: [^\n]{0,80}(?:password|not allowed)|docker: Error |error: (?:pathspec|unknown|failed|unable|cannot|"
-    r"could not|externally-managed)",
+    r"[\w.\-/]{1,80}: error: (?!in )[^\n]{1,300}$",
     re.I,
 )
-_PROGRAM = LazyPattern(
-    r"(?:/\S{1,120}/)?(?:ls|cat|cp|mv|rm|mkdir|rmdir|touch|chmod|chown|ln|head|tail|sort|uniq|wc|cut|tr|e?grep|rg|sed|[gmn]?awk|find|"
-    r"xargs|tar|g(?:un)?zip|(?:un)?zip|date|kill|expr|dd|df|du|diff|tee|stat|file|env|sudo|su|ssh|scp|rsync|curl|wget|git|hg|make|cmake|"
-    r"gcc|cc|g\+\+|clang|ld|python|pip|uv|npm|npx|node|go|cargo|docker|kubectl|helm|terraform|aws|gcloud|psql|mysql|sqlite3?|redis-cli|"
-    r"jq|perl|ruby|javac?|mvn|bash|z?sh|systemctl|journalctl|mount|ping|timeout|nohup|ffmpeg|convert|pandoc|openssl|crontab|tree|less|"
-    r"man|which|id|passwd|useradd|apt(?:-get)?)(?:\d{1,2}(?:\.\d{1,3})?)?: [^\n]{0,300}?(?:\binvalid|unrecogni[sz]ed|unknown|\bcannot\b|"
-    r"can't|could not|couldn't|unterminated|\bmissing\b|by zero|\bno such\b|\bno module\b|\bnot (?:an? |found|permitted|allowed)|"
-    r"unsupported|\bdenied\b|\bfailed\b|\berror\b|refused|requires an|too many|ignored$)",
-    re.I,
-)
-"""What programs write to stderr: their name, and a complaint."""
+"""What programs write to stderr where the system refuses something: their name, and an error of the operating system."""
 _HINT = LazyPattern(r"(?:Try |Usage:|See |For more|\w{1,30}: (?:Error is not recoverable|exiting))", re.I)
-_USAGE_ERROR = LazyPattern(r"[\w.\-/]{1,80}: error: (?!in )[^\n]{1,300}$")
 _BUILD = LazyPattern(
     r"(?:g?make(?:\[\d{1,3}\])?: \*\*\* [^\n]|error: could not compile |(?:npm|pnpm|yarn) (?:ERR!|error) |BUILD FAILED|\[(?:INFO|"
     r"ERROR)\]\s{1,3}BUILD FAILURE|FAILURE: Build failed|ninja: build stopped|collect2: error|compilation terminated\.|"
@@ -124,49 +106,38 @@ _REPORT = LazyPattern(
     r"^\s{0,4}\d{1,6} errors?, \d{1,6} warnings?|^not ok \d|All checks passed)",
     re.M,
 )
-_TRUNCATED = LazyPattern(
-    r"\W{0,4}(?:the )?(?:output|result|response)\b[^\n]{0,20}\b(?:truncated|too large|too long)\b[^\n]{0,80}\b(?:exceed|limit)", re.I
-)
 _DIFF = LazyPattern(r"diff --git |--- \S|\+\+\+ \S|@@ -\d|Index: \S|commit [0-9a-f]{7}")
 _LOG_LINE = LazyPattern(
     r"[\[({<]?(?:\d{4}-\d\d-\d\d|\d{4}/\d\d/\d\d|\d\d:\d\d:\d\d|[A-Z][a-z]{2}\s{1,2}\d{1,2}\s\d\d:\d\d|\[?\d\d/[A-Z][a-z]{2}/\d{4})|"
     r"\[?(?:TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|FATAL|FEHLER|CRITICAL)\]?[\s:\[\-]|\d{1,3}(?:\.\d{1,3}){3} - "
 )
 _LISTED = LazyPattern(r"\s{0,8}(?:[-*•#|>+]|\d{1,5}[.):]\s|#\d|\(\d{1,3}\)|[A-Z]{2,8}-\d)")
-_TAG = LazyPattern(r"<[^<>]{0,400}>")
-_MARKUP = LazyPattern(r"\s{0,3}(?:<!doctype html|<html)", re.I)
-_TITLE = LazyPattern(rf"<(?:title|h1)>\s{{0,9}}(?:error\s)?([45]\d\d)\s?[:\-–]?\s?(?:error\s?)?{_REASON}\s{{0,9}}</(?:title|h1)>", re.I)
-_XML_ERROR = LazyPattern(r"\s{0,3}(?:<\?xml[^>\n]{0,120}\?>\s{0,9})?<(?:Error|ErrorResponse|Fault|(?:soap|SOAP-ENV|s|soapenv):Envelope)\b")
-_XML_CODE = LazyPattern(r"<(?:Code|faultcode)>([A-Za-z][\w.:]{0,80})</")
 
 
-class _Text(Struct, frozen=True):
-    """What is looked at of a text; lines without anything in them are left out."""
-
-    head: str
-    tail: str
-    lines: list[str]
-    """Of the head."""
-    ends: list[str]
-    """Lines of the tail."""
-    whole: bool
-    """Whether the head is all there is."""
-    excerpt: bool
-    """Whether it begins indented and goes on: a piece of something."""
-
-
-def read_text(text: str, pointer: str = "") -> ToolFailure | None:
-    """The failure that plain text reports; None where it is content. `pointer` is where a JSON result holds the text."""
-    start = text[:HEAD_CHARS]
+def read_text(text: str) -> ToolFailure | None:
+    """The failure that plain text reports; None where it is content."""
+    start, whole = text[:HEAD_CHARS], len(text) <= HEAD_CHARS
     head = _ANSI.sub("", start).strip()
-    whole = len(text) <= HEAD_CHARS
     tail = head[-TAIL_CHARS:] if whole else _ANSI.sub("", text[-TAIL_CHARS:]).strip()
     lines = [line for line in head.splitlines() if line.strip()]
     if not lines:
         return None
-    ends = [line for line in tail.splitlines() if line.strip()] or lines
-    excerpt = len(lines) > 1 and start.lstrip("\r\n")[:3].isspace()
-    return _judge(_Text(head, tail, lines, ends, whole, excerpt), pointer)
+    ends, first = [line for line in tail.splitlines() if line.strip()] or lines, lines[0].strip()
+    # what a machine adds to output comes first: a status line, an exit status
+    if found := _HTTP_LINE.match(first):
+        return classify(head, status=int(found[1])) if int(found[1]) >= 400 else None
+    left = _exit_code(lines, ends)
+    if left == 0 or _REPORT.search(tail) or (whole and _REPORT.search(head)):
+        return None
+    if any(_BUILD.match(line) for line in ends[-12:]) and not any(line.startswith("```") for line in ends[-12:]):
+        return _built(ends, left)
+    traced = None if not left and (_DIFF.match(first) or _is_log(lines)) else _traced(lines, ends) or _thrown(lines)
+    if traced is not None or left:
+        return traced or classify(_error_line(ends), exit_code=left)
+    excerpt = len(lines) > 1 and start.lstrip("\r\n")[:3].isspace()  # it begins indented and goes on: a piece of something
+    if not whole or excerpt or _DIFF.match(first) or _is_log(lines):
+        return None
+    return _shell(lines) or _message(first, lines)
 
 
 def is_report(text: str) -> bool:
@@ -174,27 +145,10 @@ def is_report(text: str) -> bool:
     return _REPORT.search(text[-TAIL_CHARS:]) is not None
 
 
-def _judge(seen: _Text, pointer: str) -> ToolFailure | None:
-    """What a machine adds to output first: a status line, an exit status; then what the output itself looks like."""
-    lines, ends = seen.lines, seen.ends
-    first, last = lines[0].strip(), ends[-1].strip()
-    if found := _HTTP_LINE.match(first):
-        return classify(seen.head, status=int(found[1]), pointer=pointer) if int(found[1]) >= 400 else None
-    left = _exit_code(lines, ends)
-    if left == 0 or _REPORT.search(seen.tail) or (seen.whole and _REPORT.search(seen.head)):
-        return None
-    if any(_BUILD.match(line) for line in ends[-12:]) and not any(line.startswith("```") for line in ends[-12:]):
-        return _built(ends, left, pointer)
-    if left:
-        return _traced(lines, ends, pointer) or _thrown(lines, pointer) or classify(_error_line(ends), exit_code=left, pointer=pointer)
-    if _TRUNCATED.match(first) or _TRUNCATED.match(last):
-        return ToolFailure("output_too_large", pointer=pointer)
-    if _DIFF.match(first) or _is_log(lines):
-        return None
-    traced = _traced(lines, ends, pointer) or _thrown(lines, pointer)
-    if traced is not None or not seen.whole or seen.excerpt:
-        return traced
-    return _marked_up(seen.head, pointer) or _shell(lines, pointer) or _message(first, lines, pointer)
+def is_sentence(text: str) -> bool:
+    """Whether a result may be words about how the call went: short, of letters, and no JSON."""
+    said = text.strip()
+    return len(said) <= MAX_SENTENCE_CHARS and said.count("\n") < MAX_SENTENCE_LINES and said[:1] not in ("{", "[", "<") and " " in said
 
 
 def _exit_code(lines: list[str], ends: list[str]) -> int | None:
@@ -205,27 +159,27 @@ def _exit_code(lines: list[str], ends: list[str]) -> int | None:
     return None
 
 
-def _built(ends: list[str], left: int | None, pointer: str) -> ToolFailure:
+def _built(ends: list[str], left: int | None) -> ToolFailure:
     """A build that did not come to its end made nothing, unlike tests that fail."""
     for line in ends[-12:]:
         if found := re.search(r"\bError (\d{1,4})$|Exit status (\d{1,4})$|\berrno (\d{1,4})$", line):
             left = left or int(found[1] or found[2] or found[3])
     coded = left is not None or any("***" in line or "ERR!" in line for line in ends[-12:])
-    return ToolFailure("error_code" if coded else "error", left, pointer=pointer)
+    return ToolFailure("error_code" if coded else "error", left)
 
 
 def _error_line(ends: list[str]) -> str:
     """The line beside an exit status that is likeliest to name the reason."""
     for line in reversed(ends[-6:]):
-        if _SHELL.match(line.strip()) or (_LAST_EXCEPTION.match(line) and EXCEPTION.match(line)) or _PREFIX.match(line.strip()):
+        if _SHELL.match(line.strip()) or (_LAST_EXCEPTION.match(line) and EXCEPTION.match(line)) or _LABEL.match(line.strip()):
             return line
     return ""
 
 
-def _traced(lines: list[str], ends: list[str], pointer: str) -> ToolFailure | None:
+def _traced(lines: list[str], ends: list[str]) -> ToolFailure | None:
     """A Python traceback that ends the text, with no more before it than a program may have printed."""
     if _SYNTAX_FRAME.match(lines[0]) and len(lines) <= 5 and (found := _LAST_EXCEPTION.match(lines[-1])):
-        return ToolFailure("exception", exception=found[1], pointer=pointer)
+        return ToolFailure("exception", exception=found[1])
     at = next((i for i, line in enumerate(lines[: MAX_OUTPUT_LINES + 1]) if line.strip() == _TRACEBACK), None)
     if at is None or (at and not _is_output(lines[:at])):
         return None
@@ -233,17 +187,17 @@ def _traced(lines: list[str], ends: list[str], pointer: str) -> ToolFailure | No
     for i in range(len(ends) - 1, start, -1):
         found = _LAST_EXCEPTION.match(ends[i])
         if found and not ends[i][0].isspace() and (i == 0 or ends[i - 1][0].isspace() or start == i - 1):
-            return classify("\n".join(ends[i : i + 4]), exception=found[1], pointer=pointer)
+            return classify("\n".join(ends[i : i + 4]), exception=found[1])
         if found and EXCEPTION.fullmatch(found[1]):
-            return classify(ends[i], exception=found[1], pointer=pointer)
-    return ToolFailure("exception", pointer=pointer) if at == 0 else None
+            return classify(ends[i], exception=found[1])
+    return ToolFailure("exception") if at == 0 else None
 
 
-def _thrown(lines: list[str], pointer: str) -> ToolFailure | None:
+def _thrown(lines: list[str]) -> ToolFailure | None:
     """An exception or a panic with its stack frames, as runtimes other than Python print them."""
     at = next((i for i, line in enumerate(lines[:MAX_OUTPUT_LINES]) if _PANIC.match(line)), None)
     if at is not None and (at == 0 or _is_output(lines[:at])) and (at == 0 or _mostly_frames(lines[at + 1 :])):
-        return ToolFailure("exception", None, classify("\n".join(lines[at : at + 2])).exception or "panic", pointer=pointer)
+        return ToolFailure("exception", None, classify("\n".join(lines[at : at + 2])).exception or "panic")
     at = 0
     if _CODE_FRAME.match(lines[0].strip()):
         at = next((i for i, line in enumerate(lines[1:10], 1) if _EXCEPTION_LINE.match(line) or line.startswith("Error: ")), 0)
@@ -252,57 +206,37 @@ def _thrown(lines: list[str], pointer: str) -> ToolFailure | None:
     if not found or not any(_FRAME.match(line) for line in lines[at + 1 : at + 8]) or not _mostly_frames(lines[at + 1 :]):
         return None
     cause = next((line for line in lines[at + 1 :] if line.startswith("Caused by:")), "")
-    return classify(f"{lines[at].strip()}\n{cause}", exception=named["name"] if named else "Error", pointer=pointer)
+    return classify(f"{lines[at].strip()}\n{cause}", exception=named["name"] if named else "Error")
 
 
-def _marked_up(head: str, pointer: str) -> ToolFailure | None:
-    """The error page of a server, or an error in XML."""
-    if _MARKUP.match(head):
-        found = _TITLE.search(head)
-        start, end = head.find("<style"), head.rfind("</style>")
-        bare = head[:start] + head[end:] if 0 <= start < end else head
-        page = found is None or len(_TAG.sub("", bare)) > MAX_ERROR_PAGE_CHARS
-        return None if page or found is None else classify("", status=int(found[1]), pointer=pointer)
-    if _XML_ERROR.match(head) and (found := _XML_CODE.search(head)):
-        return classify(head, exception=found[1].rpartition(":")[2], pointer=pointer)
-    return None
-
-
-def _shell(lines: list[str], pointer: str) -> ToolFailure | None:
+def _shell(lines: list[str]) -> ToolFailure | None:
     """Few lines that are all errors of commands."""
-    if len(lines) > 6:
-        return None
-    if (len(lines) == 1 or lines[0].lower().startswith("usage:")) and _USAGE_ERROR.match(lines[-1]):
-        return classify("invalid argument: " + lines[-1].partition(": error: ")[2], pointer=pointer)
     said = [line for line in lines if not _HINT.match(line)]
-    listed = bool(said) and all(_SHELL.match(line.strip()) or _PROGRAM.match(line) for line in said)
-    return classify(said[0], pointer=pointer) if listed else None
+    if len(lines) > 6 or not said or not all(_SHELL.match(line.strip()) for line in said):
+        return None
+    name, misused, reason = said[0].partition(": error: ")
+    return classify(f"invalid argument: {reason}" if misused and " " not in name else said[0])
 
 
-def _message(first: str, lines: list[str], pointer: str) -> ToolFailure | None:
+def _message(first: str, lines: list[str]) -> ToolFailure | None:
     """An error message that is the whole result."""
     rest = lines[1:]
     prose = [line for line in rest if not line[0].isspace() and not _FRAME.match(line) and (line[0] == ">" or not _LISTED.match(line))]
     article = sum(map(len, prose)) > MAX_PROSE_CHARS or sum(line.count(" ") > 9 for line in prose) > 1
     if len(first) > MAX_MESSAGE_LINE_CHARS or article or _several(lines):
         return None
-    said = " ".join([first, *(line.strip() for line in rest)])
-    if found := _PREFIX.match(first):
+    said = "\n".join(lines)
+    if found := _LABEL.match(first):
         body = first[found.end() :]
-        return None if _NOTHING.fullmatch(body) or _DEFINITION.match(body) else classify("\n".join(lines), pointer=pointer)
+        return None if _NOTHING.fullmatch(body) or _DEFINITION.match(body) else classify(said)
     if found := _EXCEPTION_LINE.match(first):
         code = bool(rest) and ":" not in found[0]
-        return (
-            None
-            if code or _DEFINITION.match(first[found.end() :])
-            else classify("\n".join(lines), exception=found["name"], pointer=pointer)
-        )
-    if len(said) > MAX_SENTENCE_CHARS or len(lines) > MAX_SENTENCE_LINES:
-        return classify("\n".join(lines), pointer=pointer) if re.match(r"\d{1,4} validation errors? for \w", first) else None
-    if (found := _HTTP_ERROR.match(first)) and not _DEFINITION.match(first[found.end() :]):
-        return classify(said, pointer=pointer)
-    if COMPLAINT.match(first) and not HARMLESS.search(said):
-        return classify("\n".join(lines), pointer=pointer)
+        return None if code or _DEFINITION.match(first[found.end() :]) else classify(said, exception=found["name"])
+    if re.match(r"\d{1,4} validation errors? for \w", first):
+        return classify(said)
+    short = len(said) <= MAX_SENTENCE_CHARS and len(lines) <= MAX_SENTENCE_LINES
+    if short and (found := _HTTP_ERROR.match(first)) and not _DEFINITION.match(first[found.end() :]):
+        return classify(said)
     return None
 
 
@@ -325,4 +259,4 @@ def _mostly_frames(lines: list[str]) -> bool:
 
 def _several(lines: list[str]) -> bool:
     """Lines of one kind, each a message: a list of errors, which is content."""
-    return len(lines) > 1 and sum(_PREFIX.match(line) is not None or _EXCEPTION_LINE.match(line) is not None for line in lines[:20]) > 2
+    return len(lines) > 1 and sum(_LABEL.match(line) is not None or _EXCEPTION_LINE.match(line) is not None for line in lines[:20]) > 2

@@ -6,7 +6,6 @@ again. What counts as overcoming depends on the failure:
     a failing call          the same call succeeds, or one that does what was recommended (less, in other words, with another argument, with
                             another tool): resolved; another call of the tool succeeds, something is changed, or a person speaks: progress
     a loop of calls         a call that is not part of it succeeds: resolved; a person speaks: progress
-    the same answer again   the assistant says something else: resolved
     a rejection             the person's next words are none: resolved; an explicit override stands for the rest of the run
 """
 
@@ -16,7 +15,7 @@ import json
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 
 from msgspec import Struct
 
@@ -25,14 +24,11 @@ from proxy.language.json.conformance import check_call
 from proxy.language.json.fingerprint import identifier
 from proxy.ports.failure_kinds import Failure
 from proxy.ports.failures import EventKind, FailureEvent
-from proxy.stages.reflection.failures.following import another_item, follows
-from proxy.stages.reflection.failures.selection import Situation
-from proxy.stages.reflection.failures.steps import AgentTurn, CalledTool, calls_in, read_turns
-from proxy.stages.reflection.signals.calls import Outcomes, ResultReader, outcomes
-from proxy.stages.reflection.signals.loops import find_loops
-from proxy.stages.reflection.signals.patterns import corrections, of_loop
-from proxy.stages.reflection.signals.tool_names import changes
-from proxy.stages.reflection.signals.violations import of_call
+from proxy.stages.reflection.adjustments import another_item, follows
+from proxy.stages.reflection.conversation import AgentTurn, CalledTool, calls_in, read_turns
+from proxy.stages.reflection.failures import Outcomes, corrections, of_loop, of_violation, outcomes
+from proxy.stages.reflection.loops import changes, find_loops
+from proxy.stages.reflection.selection import Situation
 
 RECENT_TURNS = 3
 """Assistant turns whose failures count as the present situation."""
@@ -47,6 +43,15 @@ MAX_LISTS = 4
 """Texts before a failing call, of the user and of tools, in which the next of a list may stand beside what failed."""
 MAX_CHECKED = 64
 """Failing calls that are held against the tools' schemas, the newest."""
+
+
+class Reading(Struct, frozen=True):
+    """What the rules, and the policy's judge, have read in one conversation."""
+
+    turns: Sequence[AgentTurn]
+    outcomes: Outcomes
+    corrections: Sequence[Failure]
+    """What users objected to."""
 
 
 class FailureHistory(Struct, frozen=True, dict=True):
@@ -86,16 +91,12 @@ class FailureHistory(Struct, frozen=True, dict=True):
     def situation(self) -> Situation:
         """Where the run stands."""
         since = self._assistant(RECENT_TURNS)
-        calls = [call for call in calls_in(self.turns) if call.message >= since][::-1]
-        recent = [failure for failure in reversed(self.failures) if failure.position >= since]
+        recent = [failure.fingerprint for failure in reversed(self.failures) if failure.position >= since]
+        called = [identifier(call.tool) for call in reversed(calls_in(self.turns)) if call.message >= since]
         return Situation(
-            fingerprints=tuple(dict.fromkeys(failure.fingerprint for failure in recent))[:MAX_RECENT],
+            fingerprints=tuple(dict.fromkeys(recent))[:MAX_RECENT],
             tools=tuple(identifier(tool) for tool in self.tools),
-            recent_tools=tuple(dict.fromkeys(identifier(call.tool) for call in calls))[:MAX_RECENT],
-            action_keys=tuple(dict.fromkeys(call.key for call in calls))[:MAX_RECENT],
-            signal_types=tuple(dict.fromkeys(failure.signal_type for failure in recent)),
-            codes=tuple(dict.fromkeys(failure.code for failure in recent)),
-            argument_names=tuple(dict.fromkeys(identifier(name) for call in calls for name in call.parsed or ()))[:MAX_RECENT],
+            recent_tools=tuple(dict.fromkeys(called))[:MAX_RECENT],
         )
 
     def now(self) -> tuple[Situation, list[Failure]]:
@@ -108,29 +109,35 @@ class FailureHistory(Struct, frozen=True, dict=True):
         return spoken[-number] if len(spoken) >= number else 0
 
 
-def read_history(
-    messages: Sequence[Message],
-    tools: Sequence[Tool],
-    retrieves: Callable[[str], bool],
-    reader: ResultReader,
-    *,
-    stall_after: int,
-    corrects: bool = True,
-) -> FailureHistory:
-    """`tools` are those that the client offers now; `retrieves` tells by its name whether a tool searches. What users object to is read
-    where `corrects`.
-    """
+def read_conversation(
+    messages: Sequence[Message], tools: Sequence[Tool], retrieves: Callable[[str], bool], *, min_score: float = 0.0, corrects: bool = True
+) -> Reading:
+    """`retrieves` tells by its name whether a tool searches. What users object to is read where `corrects`."""
     turns = read_turns(messages)
-    names = tuple(name for tool in tools if (name := tool_name(tool)))
-    found = outcomes(calls_in(turns), tools, retrieves, reader)
-    known = {call.cause for call, _ in found.failed}
-    violated = _violations(turns, found, tools)
-    failed = [violated.get(call.cause, failure) for call, failure in found.failed]
+    names = [name for tool in tools if (name := tool_name(tool))]
+    return Reading(turns, outcomes(calls_in(turns), tools, retrieves, min_score), corrections(turns, names) if corrects else ())
+
+
+def history_of(reading: Reading, tools: Sequence[Tool], retrieves: Callable[[str], bool], *, stall_after: int) -> FailureHistory:
+    """`tools` are those that the client offers now."""
+    turns, results = reading.turns, reading.outcomes
+    known = {call.cause for call, _ in results.failed}
+    violated = _violations(turns, results, tools)
+    failed = [violated.get(call.cause, failure) for call, failure in results.failed]
     failed += [failure for cause, failure in violated.items() if cause not in known]
     loops = [of_loop(loop) for loop in find_loops(turns, failed=known, retrieval=retrieves, stall_after=stall_after)]
-    objections = corrections(turns, names) if corrects else []
-    failures = sorted([*failed, *loops, *objections], key=lambda failure: failure.position)
-    return FailureHistory(turns, found, tuple(failures), names)
+    failures = sorted([*failed, *loops, *reading.corrections], key=lambda failure: failure.position)
+    return FailureHistory(turns, results, tuple(failures), tuple(name for tool in tools if (name := tool_name(tool))))
+
+
+@cache
+def warm() -> None:
+    """Read a first conversation, once in a process: compiling patterns takes 0.1 to 0.2 s, and no request should wait for it."""
+    call = {"id": "1", "type": "function", "function": {"name": "search", "arguments": '{"query": "a"}'}}
+    said: list[Message] = [{"role": "assistant", "content": None, "tool_calls": [call]}]
+    messages = [*said, {"role": "tool", "tool_call_id": "1", "content": "Error: the request timed out after 30 s"}]
+    messages += [*said, {"role": "tool", "tool_call_id": "1", "content": '{"results": []}'}, {"role": "user", "content": "No, look again."}]
+    history_of(read_conversation(messages, (), lambda tool: True), (), lambda tool: True, stall_after=6)
 
 
 def _violations(turns: Sequence[AgentTurn], found: Outcomes, tools: Sequence[Tool]) -> dict[str, Failure]:
@@ -144,7 +151,7 @@ def _violations(turns: Sequence[AgentTurn], found: Outcomes, tools: Sequence[Too
     calls = [call for call, _ in found.failed][-MAX_CHECKED:]
     calls += [call for call in (last.calls if last is not None else ()) if call.result is None]
     checked = ((call, check_call(call.tool, call.arguments, call.id, tools)) for call in calls)
-    return {call.cause: of_call(call, violation) for call, violation in checked if violation is not None}
+    return {call.cause: of_violation(call, violation) for call, violation in checked if violation is not None}
 
 
 class _Progress:
@@ -157,7 +164,6 @@ class _Progress:
         said = [(turn.message, turn.text) for turn in history.turns if turn.role == "user"]
         results = (call.result for call in calls_in(history.turns) if call.result is not None)
         self._texts = sorted([*said, *((result.message, result.text) for result in results)])
-        self._answers = [(turn.message, turn.text) for turn in history.turns if turn.role == "assistant"]
         self._by_key: dict[str, list[CalledTool]] = {}
         self._by_tool: dict[str, list[CalledTool]] = {}
         for call in history.outcomes.succeeded:
@@ -187,10 +193,6 @@ class _Progress:
         if failure.signal_type == "human_correction":
             spoken = next((user for user in self._users if user > at and user not in self._corrected), None)
             return [("resolved", spoken)] if spoken is not None and failure.code == "rejected" else []
-        if failure.code == "same_answer":
-            said = next((text for position, text in self._answers if position == at), "")
-            other = next((position for position, text in self._answers if position > at and text != said), None)
-            return [] if other is None else [("resolved", other)]
         progress = [i for i in (_later(self._users, at), self._passed(failure), self._worked_on(failure)) if i is not None]
         found: list[tuple[EventKind, int]] = [("progress", min(progress))] if progress else []
         resolved = self._resolution(failure)

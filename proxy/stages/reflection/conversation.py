@@ -5,15 +5,17 @@ In: messages in OpenAI's chat form, the legacy ``function_call`` among them. Out
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property, lru_cache
+from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
+from proxy.context.summaries.lines import calls_of
 from proxy.exchange import Message
 from proxy.language.json.fingerprint import action_key, fingerprint
+from proxy.language.lru import by_text
 from proxy.language.text import text_of
 
 
@@ -49,36 +51,30 @@ class CalledTool(Struct, frozen=True, dict=True):
     @cached_property
     def key(self) -> str:
         """Of the action: the same for the same tool with the same normalised arguments."""
-        of = _key if len(self.arguments) <= _SHORT else _key.__wrapped__
-        return of(self.tool, self.arguments)
+        return _key(self.arguments, self.tool)
 
     @property
     def cause(self) -> str:
         """Tells this call from every other of the run."""
-        of = _cause if len(self.arguments) <= _SHORT else _cause.__wrapped__
-        return of(self.id, self.tool, self.arguments, self.number)
-
-
-_SHORT = 2000
-"""Arguments up to this length are not read anew with every request that brings the conversation again."""
+        return _cause(self.arguments, self.id, self.tool, self.number)
 
 
 def _parsed(arguments: str) -> dict[str, Any] | None:
     try:
-        found = msgspec.json.decode(arguments) if arguments.strip() else {}
+        value = msgspec.json.decode(arguments) if arguments.strip() else {}
     except (msgspec.DecodeError, ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return value if isinstance(value, dict) else None
 
 
-@lru_cache(maxsize=8192)
-def _key(tool: str, arguments: str) -> str:
+@by_text(8192)
+def _key(arguments: str, tool: str) -> str:
     parsed = _parsed(arguments)
     return action_key(tool, arguments if parsed is None else parsed)
 
 
-@lru_cache(maxsize=8192)
-def _cause(id_: str, tool: str, arguments: str, number: int) -> str:
+@by_text(8192)
+def _cause(arguments: str, id_: str, tool: str, number: int) -> str:
     return fingerprint("call", id_, tool, arguments, detail=str(number))[3:]
 
 
@@ -118,20 +114,6 @@ def calls_in(turns: Iterable[AgentTurn]) -> list[CalledTool]:
     return [call for turn in turns for call in turn.calls]
 
 
-def calls_of(message: Message) -> list[tuple[str, str, str]]:
-    """Id, tool name and argument text of an assistant message's calls."""
-    found = []
-    listed = message.get("tool_calls")
-    for call in listed if isinstance(listed, list) else ():
-        described = call.get("function") if isinstance(call, Mapping) else None
-        if isinstance(described, Mapping):
-            found.append((_string(call.get("id")), _string(described.get("name")), _string(described.get("arguments"))))
-    legacy = message.get("function_call")
-    if isinstance(legacy, Mapping):
-        found.append(("", _string(legacy.get("name")), _string(legacy.get("arguments"))))
-    return found
-
-
 def _results(messages: Sequence[Message], start: int) -> dict[str, ToolResult]:
     """The results that follow the assistant message at `start`, by call id."""
     found: dict[str, ToolResult] = {}
@@ -150,7 +132,3 @@ def _legacy(messages: Sequence[Message], start: int, tool: str, position: int) -
     if i < len(messages) and messages[i].get("role") in ("function", "tool") and messages[i].get("name", tool) == tool:
         return ToolResult(i, text_of(messages[i].get("content")))
     return None
-
-
-def _string(value: object) -> str:
-    return value if isinstance(value, str) else ""

@@ -13,11 +13,9 @@ Each further repetition is a `Loop` of its own. Time is linear in the length of 
 
 from __future__ import annotations
 
-import hashlib
 import re
-from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterator, Sequence
-from itertools import islice
+from functools import lru_cache
 from typing import Any
 
 import orjson
@@ -25,21 +23,15 @@ from msgspec import Struct
 
 from proxy.context.passages import is_retrieval_tool
 from proxy.language.json.fingerprint import normalised, normalised_text
-from proxy.language.lru import by_text
-from proxy.stages.reflection.failures.steps import AgentTurn, CalledTool
-from proxy.stages.reflection.signals.chunks import chunks_of
-from proxy.stages.reflection.signals.tool_names import IDLE, PACED, is_of, reads
+from proxy.stages.reflection.conversation import AgentTurn, CalledTool
+from proxy.stages.reflection.retrieval import chunks_of
 
 STALL_AFTER = 6
 """Steps without anything new."""
-MIN_ANSWER_CHARS = 40
-"""Of an answer, without stock phrases: what is shorter may well be said twice. Also of a user's message that tells a harness."""
-MAX_CALLS = 8
-"""That a loop lists: the first, and the newest."""
+MIN_HARNESS_CHARS = 40
+"""Of a user's message that tells a harness."""
 MAX_COMPARED_CHARS = 20_000
 """Results up to this length are compared as JSON, without the fields that change each time; longer ones as they are."""
-OPENING_CHARS, OPENING_WORDS = 160, 8
-"""Of a text, by which it is told from most others."""
 DIRECT, APART = 2, 3
 """The same call with the same result is a loop at the second time in direct succession (reading tools only), or at the third."""
 STEP, PACED_STEP = 3, 1
@@ -58,16 +50,26 @@ _UNFINISHED = re.compile(
 """Of a result that will be another one later: asking again is the way to get it."""
 MAX_STATE_CHARS = 2000
 """A longer result is no word on how far something has come."""
-_SENTENCE_END = re.compile(r"[.!?\n…]")
-_STOCK = re.compile(
-    r"(?:you (?:re|are) (?:very |most )?welcome|thank|have an? |feel free|(?:please )?let me know|is there anything|anything else"
-    r"|if you (?:have|need) (?:any|more|further|additional)|how (?:can|may) i (?:help|assist)|i m (?:happy|glad|here) to|glad |happy to"
-    r"|good ?bye|hello|hi\b|don t hesitate|safe travels|take care|enjoy your|great\b|perfect\b|sure\b|of course\b|i understand"
-    r"|gern geschehen|vielen dank|danke|einen schönen|schönen tag|wenn (?:sie|du) noch|(?:kann|darf) ich (?:ihnen |dir )?sonst|wie kann ich"
-    r"|hallo|guten |auf wiedersehen|bitte sehr|meld|de nada|(?:muchas )?gracias|que tengas?|si (?:tiene|necesita)s? (?:más|algun|otra)"
-    r"|hay algo más|en qué (?:más )?(?:te |le )?puedo|hola|adiós|buen|no dudes?|con gusto)"
-)
-"""Beginnings of sentences, normalised, that are said again and again and mean no harm. English, German, Spanish."""
+# fmt: off
+READING = frozenset((
+    "get", "list", "search", "read", "find", "fetch", "look", "lookup", "query", "show", "describe", "view", "count", "browse", "retrieve",
+    "retrieval", "grep", "glob", "cat", "ls", "head", "tail", "stat", "info", "inspect", "details", "calculate", "calculator", "compute",
+    "think", "weather", "check", "extract", "explain", "translate", "compare", "snapshot",
+))
+CHANGING = frozenset((
+    "set", "update", "delete", "remove", "create", "write", "send", "book", "cancel", "add", "insert", "edit", "modify", "make", "post",
+    "put", "patch", "move", "rename", "run", "execute", "exec", "start", "stop", "submit", "apply", "buy", "pay", "order", "transfer",
+    "upload", "save", "mark", "change", "reset", "install", "clear", "out", "checkout", "commit", "push", "replace", "and",
+))
+PACED = frozenset((
+    "status", "poll", "polling", "progress", "health", "monitor", "watch", "scroll", "next", "previous", "prev", "press", "click", "tap",
+    "swipe", "step", "tick", "forward", "back", "advance", "continue",
+))
+IDLE = frozenset(("ping", "heartbeat", "keepalive", "alive", "sleep", "wait", "await", "noop", "yield"))
+# fmt: on
+_BOTH = frozenset(("and", "or", "out"))
+"""In names of tools that do two things: get_or_create, check_out."""
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
 
 class Loop(Struct, frozen=True):
@@ -76,13 +78,13 @@ class Loop(Struct, frozen=True):
     code: str
     """One of ``kinds.CODES["loop"]``."""
     tool: str
-    """"" for answers and for ``no_progress``; of ``alternating`` the tool of its first call."""
+    """"" for ``no_progress``; of ``alternating`` the tool of its first call."""
     calls: tuple[CalledTool, ...]
-    """Those concerned, in order, `MAX_CALLS` at most (of ``alternating`` and ``no_progress``, steps): the first and the newest."""
+    """The first and the newest concerned; of ``alternating`` the newest round, of ``no_progress`` the first and the last step."""
     messages: tuple[int, ...]
-    """Positions of the assistant's messages, the newest last."""
+    """Positions of these, the newest last."""
     count: int
-    """How often: calls, queries, answers, full rounds (``alternating``), steps (``no_progress``)."""
+    """How often: calls, queries, full rounds (``alternating``), steps (``no_progress``)."""
 
 
 def find_loops(
@@ -94,7 +96,7 @@ def find_loops(
 ) -> list[Loop]:
     """All loops, by position. `failed` are the `CalledTool.cause`s of calls that are known to have failed."""
     causes = frozenset(failed)
-    found = list(_same_answers(turns))
+    found: list[Loop] = []
     for steps in _stretches(turns):
         stretch = _Stretch(causes, retrieval, max(stall_after, 2))
         for step in steps:
@@ -105,12 +107,11 @@ def find_loops(
 def _stretches(turns: Sequence[AgentTurn]) -> Iterator[list[list[CalledTool]]]:
     """Steps (the answered calls of one message, each action once) between what the user says."""
     steps: list[list[CalledTool]] = []
-    said: set[bytes] = set()
-    alike = _alike([turn.text for turn in turns if turn.role == "user"])
+    said: set[str] = set()
     for turn in turns:
         if turn.role == "user":
-            text, length = _normal(turn.text) if _opening(turn.text) in alike else (b"", 0)
-            if length < MIN_ANSWER_CHARS or text not in said:
+            text = turn.text.strip()
+            if len(text) < MIN_HARNESS_CHARS or text not in said:
                 yield steps
                 steps = []
             said.add(text)
@@ -122,11 +123,10 @@ def _stretches(turns: Sequence[AgentTurn]) -> Iterator[list[list[CalledTool]]]:
 class _Action:
     """One action of a stretch, as it was done last."""
 
-    __slots__ = ("changes", "count", "first", "newest", "step", "text", "version")
+    __slots__ = ("changes", "count", "first", "step", "text", "version")
 
     def __init__(self, call: CalledTool) -> None:
         self.first = call
-        self.newest: deque[CalledTool] = deque(maxlen=MAX_CALLS - 1)
         self.count = 0
         """Times in a row with the same result, nothing having changed in between, none of them failed."""
         self.text = ""
@@ -140,13 +140,13 @@ class _Action:
 class _Asked:
     """A query, or a set of chunks: by what calls, and what they have brought."""
 
-    __slots__ = ("calls", "changes", "chunks", "count", "keys", "texts")
+    __slots__ = ("changes", "chunks", "count", "first", "keys", "texts")
 
-    def __init__(self) -> None:
+    def __init__(self, call: CalledTool) -> None:
+        self.first = call
         self.keys: set[str] = set()
         self.chunks: set[str] = set()
         self.texts: set[str] = set()
-        self.calls: list[CalledTool] = []
         self.count = 1
         self.changes = 0
 
@@ -198,10 +198,8 @@ class _Stretch:
             action.count = 0
         elif same and unchanged and action.count:
             action.count += 1
-            action.newest.append(call)
         else:
             action.first, action.count = call, 1
-            action.newest.clear()
         if not reads(call.tool):
             self._changes += 1
         action.changes = self._changes
@@ -213,7 +211,7 @@ class _Stretch:
         action.step = len(self._steps) - 1
         if action.count < (DIRECT if direct and reads(call.tool) else APART) or _waits(call):
             return None
-        return _loop("same_call", call.tool, (action.first, *action.newest), action.count)
+        return _loop("same_call", call.tool, (action.first, call), action.count)
 
     # ---- the same query, the same chunks ----
 
@@ -222,16 +220,10 @@ class _Stretch:
             return None
         query, text = _query(call.parsed), _text(call)
         chunks = chunks_of(text)
-        asked = self._queries.setdefault((call.tool, query), _Asked()) if query else None
-        same_set = self._sets.setdefault((call.tool, chunks), _Asked()) if chunks and (query or reads(call.tool)) else None
-        known = asked is not None and bool(asked.keys)
+        asked = self._queries.setdefault((call.tool, query), _Asked(call)) if query else None
+        same_set = self._sets.setdefault((call.tool, chunks), _Asked(call)) if chunks and (query or reads(call.tool)) else None
         loop = None
-        if (
-            asked is not None
-            and known
-            and call.key not in asked.keys
-            and (chunks <= asked.chunks if chunks else text.strip() in asked.texts)
-        ):
+        if asked and asked.keys and call.key not in asked.keys and (chunks <= asked.chunks if chunks else text.strip() in asked.texts):
             loop = _again("same_query", asked, call)
         elif same_set is not None and same_set.keys and not repeated and (query or same_set.changes == self._changes):
             loop = _again("same_chunks", same_set, call)
@@ -240,7 +232,6 @@ class _Stretch:
                 one.keys.add(call.key)
                 one.chunks |= chunks
                 one.texts.add(text.strip())
-                one.calls = one.calls or [call]
                 one.changes = self._changes
         return loop
 
@@ -253,11 +244,9 @@ class _Stretch:
             self._alternated = 0
             return []
         self._alternated = max(self._alternated, 2) + 1
-        start = len(done) - self._alternated
         if self._alternated < 4 or self._alternated % 2 or (all(lost) and self._all_failed(done[-2][1])):
             return []
-        shown = done[start:] if self._alternated <= MAX_CALLS else [*done[start : start + 2], *done[2 - MAX_CALLS :]]
-        calls = tuple(call for _, step in shown for call in step)
+        calls = (*done[-2][1], *step)
         return [_loop("alternating", calls[0].tool, calls, self._alternated // 2)]
 
     def _all_failed(self, step: list[CalledTool]) -> bool:
@@ -279,73 +268,7 @@ class _Stretch:
         self._weight += PACED_STEP if all(_waits(call) for call in step) else STEP
         if self._weight < STEP * self._stall_after:
             return None
-        shown = self._stale if len(self._stale) <= MAX_CALLS else [self._stale[0], *self._stale[1 - MAX_CALLS :]]
-        return _loop("no_progress", "", tuple(call for step in shown for call in step), len(self._stale))
-
-
-# ---- the same answer ----
-
-
-def _same_answers(turns: Sequence[AgentTurn]) -> Iterator[Loop]:
-    """Answers that were given before, to something else that the user had said."""
-    given: dict[bytes, tuple[bytes, list[int], int]] = {}
-    said: str | None = None
-    alike = _alike([turn.text for turn in turns if _answers(turn)])
-    for turn in turns:
-        if turn.role == "user":
-            said = turn.text
-        elif _answers(turn) and _opening(turn.text) in alike and not _asks(turn.text) and _has_substance(turn.text):
-            text, asked = _normal(turn.text)[0], _normal(said)[0] if said is not None else b""
-            before, messages, count = given.get(text, (None, [], 0))
-            if before == asked:
-                continue
-            messages = [*messages[:1], *messages[1:][2 - MAX_CALLS :], turn.message]
-            given[text] = (asked, messages, count + 1)
-            if before is not None:
-                yield Loop("same_answer", "", (), tuple(messages), count + 1)
-
-
-def _answers(turn: AgentTurn) -> bool:
-    return turn.role != "user" and not turn.calls and len(turn.text) >= MIN_ANSWER_CHARS
-
-
-def _alike(texts: Sequence[str]) -> frozenset[str]:
-    """How those of `texts` begin that may be the same: of most conversations none, and no text of theirs has to be read to its end."""
-    return frozenset(opening for opening, times in Counter(map(_opening, texts)).items() if times > 1)
-
-
-@by_text(20_000)
-def _opening(text: str) -> str:
-    """The first words of `normalised_text`, read from the text's beginning where that is enough."""
-    if len(text) > OPENING_CHARS:
-        words = normalised_text(text[:OPENING_CHARS]).split(" ")
-        if len(words) > OPENING_WORDS:  # the last one may be cut
-            return " ".join(words[:OPENING_WORDS])
-    return " ".join(normalised_text(text).split(" ")[:OPENING_WORDS])
-
-
-@by_text(20_000)
-def _normal(text: str) -> tuple[bytes, int]:
-    """A hash of `normalised_text`, and its length."""
-    normal = normalised_text(text)
-    return hashlib.blake2b(normal.encode("utf-8", "surrogatepass"), digest_size=16).digest(), len(normal)
-
-
-def _asks(text: str) -> bool:
-    """Whether it ends in a question: one that is asked again waits for its answer, the proxy's own among them."""
-    return text.rstrip(" \n\"'}]»”").endswith(("?", "？"))
-
-
-@by_text(20_000)
-def _has_substance(text: str) -> bool:
-    """Whether enough is left of `text` without greetings, thanks and offers of more help."""
-    left = 0
-    for sentence in islice(_SENTENCE_END.split(text[:MAX_COMPARED_CHARS]), 1000):
-        words = normalised_text(sentence)
-        left += 0 if _STOCK.match(words) else len(words)
-        if left >= MIN_ANSWER_CHARS:
-            return True
-    return False
+        return _loop("no_progress", "", (*self._stale[0], *step), len(self._stale))
 
 
 # ---- comparing ----
@@ -357,8 +280,7 @@ def _loop(code: str, tool: str, calls: tuple[CalledTool, ...], count: int) -> Lo
 
 def _again(code: str, asked: _Asked, call: CalledTool) -> Loop:
     asked.count += 1
-    asked.calls = [*asked.calls[:1], *asked.calls[1:][2 - MAX_CALLS :], call]
-    return _loop(code, call.tool, tuple(asked.calls), asked.count)
+    return _loop(code, call.tool, (asked.first, call), asked.count)
 
 
 def _text(call: CalledTool) -> str:
@@ -393,3 +315,31 @@ def _waits(call: CalledTool) -> bool:
     """Whether calling it again is how it is meant: a poll, a scroll, a ping, or a result that says that it is not the last word."""
     text = _text(call)
     return is_of(call.tool, PACED | IDLE) or (len(text) <= MAX_STATE_CHARS and _UNFINISHED.search(text) is not None)
+
+
+# ---- what the name of a tool says ----
+
+
+def is_of(tool: str, kinds: frozenset[str]) -> bool:
+    """Whether a word of the name is among `kinds`."""
+    return not kinds.isdisjoint(_words(tool))
+
+
+@lru_cache(maxsize=1024)
+def reads(tool: str) -> bool:
+    """By the first verb of its name: ``get_order`` reads, ``order_book`` does not."""
+    words = _words(tool)
+    verb = next((word for word in words if word in READING or word in CHANGING), "")
+    return verb in READING and (_BOTH.isdisjoint(words) or CHANGING.isdisjoint(words))
+
+
+@lru_cache(maxsize=1024)
+def changes(tool: str) -> bool:
+    """Whether its name says that it changes something: ``edit_file``, ``sendMail``."""
+    return is_of(tool, CHANGING) and not reads(tool)
+
+
+@lru_cache(maxsize=1024)
+def _words(tool: str) -> tuple[str, ...]:
+    """The words of a tool's name: ``get_user``, ``getUser`` and ``server__get-user`` have ``get`` and ``user``."""
+    return tuple(word.lower() for word in _WORD.findall(tool[:200]))

@@ -7,7 +7,6 @@ from typing import Any
 
 from proxy.ports import Counters
 from proxy.ports.failures import FailureEvent, FailureRecord
-from proxy.stages.reflection.failures.overrides import Capped
 
 REPEATED, ASKED, STOPPED, CAPPED, UNCHECKED = "failure_repeated", "human_asked", "system_error", "arguments_capped", "failures_unchecked"
 MAX_LISTED = 20
@@ -68,10 +67,3 @@ def listed(record: FailureRecord) -> dict[str, Any]:
         "occurrences": record.occurrence_count,
         "stuck": record.stuck_count,
     }
-
-
-def capped_detail(capped: Sequence[Capped]) -> list[dict[str, Any]]:
-    """What was changed of the answer's calls."""
-    return [
-        {"failure": one.failure_id, "tool": one.tool, "argument": one.argument, "before": one.before, "after": one.after} for one in capped
-    ]
