@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from proxy.context.summaries.lines import calls_of
+from proxy.context.conversation import named_calls
 from proxy.exchange import Message
 from proxy.language.json.fingerprint import action_key, fingerprint
 from proxy.language.lru import by_text
@@ -100,7 +100,7 @@ def read_turns(messages: Sequence[Message]) -> list[AgentTurn]:
         elif role == "assistant":
             results = _results(messages, i)
             calls = []
-            for position, (id_, tool, arguments) in enumerate(calls_of(message)):
+            for position, (id_, tool, arguments) in enumerate(named_calls(message)):
                 key = (id_, tool, arguments)
                 seen[key] = seen.get(key, 0) + 1
                 result = results.get(id_) if id_ else _legacy(messages, i, tool, position)

@@ -9,7 +9,7 @@ from proxy.context.summaries.lines import summary_message
 from proxy.exchange import Message
 from proxy.grounding.evidence.gathering import EvidenceBase, gather
 from proxy.grounding.evidence.pieces import own_texts
-from proxy.stages.clash.removing import NOTE as CLASH_NOTE
+from proxy.stages.clash.acting import NOTE as CLASH_NOTE
 from proxy.stages.reflection.wording import CLOSING, OPENING
 from proxy.testing import make_exchange
 

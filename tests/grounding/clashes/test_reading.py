@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.grounding.clashes.kinds import StatedPiece, Statement, pair_hash, statement_hash
-from proxy.grounding.clashes.statements.reading import read_statements
+from proxy.grounding.clashes.kinds import Statement, TextPiece, pair_hash, statement_hash
+from proxy.grounding.clashes.reading import read_statements
 
 
 def read(*texts: str, origin: str = "user") -> list[Statement]:
-    return read_statements([StatedPiece(text, origin, i) for i, text in enumerate(texts)])  # type: ignore[arg-type]
+    return read_statements([TextPiece(text, origin, i) for i, text in enumerate(texts)])  # type: ignore[arg-type]
 
 
 def texts(*said: str) -> list[str]:
@@ -46,7 +46,8 @@ def test_a_supposition_states_nothing(supposed: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "polite", ["I'd like a window seat, if possible.", "Einen Fensterplatz, wenn möglich.", "Prefiero ventanilla, si es posible."]
+    "polite",
+    ["I'd like a window seat, if possible.", "Ich möchte einen Fensterplatz, wenn möglich.", "Prefiero ventanilla, si es posible."],
 )
 def test_a_polite_condition_is_no_supposition(polite: str) -> None:
     assert texts(polite) == [polite]
@@ -64,25 +65,19 @@ def test_a_polite_condition_is_no_supposition(polite: str) -> None:
     ],
 )
 def test_a_quotation_states_nothing_of_the_speaker(quoted: str) -> None:
-    assert [s.text for s in read(quoted) if s.subject == "user"] == []
+    assert texts(quoted) == []
 
 
 @pytest.mark.parametrize(
-    ("said", "whose"),
-    [
-        ("My wife hates fish.", "wife"),
-        ("Meine Frau hasst Fisch.", "frau"),
-        ("Mi esposa odia el pescado.", "esposa"),
-        ("Ma femme déteste le poisson.", "femme"),
-    ],
+    "said", ["My wife hates fish.", "Meine Frau hasst Fisch.", "Mi esposa odia el pescado.", "Ma femme déteste le poisson."]
 )
-def test_what_others_like_is_theirs(said: str, whose: str) -> None:
-    assert [s.subject for s in read(said)] == [whose]
+def test_what_others_like_is_no_statement_of_the_speaker(said: str) -> None:
+    assert texts(said) == []
 
 
 @pytest.mark.parametrize("said", ["My wife and I prefer the train.", "I travel with my wife and I want a cheap hotel."])
 def test_somebody_who_is_only_there_does_not_own_the_preference(said: str) -> None:
-    assert [s.subject for s in read(said)] == ["user"]
+    assert texts(said) == [said]
 
 
 @pytest.mark.parametrize(
@@ -90,11 +85,9 @@ def test_somebody_who_is_only_there_does_not_own_the_preference(said: str) -> No
     [
         "Actually, make it luxury.",
         "I changed my mind, I want the train.",
-        "I don't like spicy food any more.",
         "I've just moved to Denver.",
-        "Doch lieber ein Luxushotel.",
+        "Eigentlich möchte ich ein Luxushotel.",
         "Ich esse kein Fleisch mehr.",
-        "Mejor un hotel de lujo.",
         "Ya no como carne.",
         "Finalement, je préfère le train.",
         "Je ne mange plus de viande.",
@@ -116,18 +109,12 @@ def test_what_once_was_is_no_statement() -> None:
     assert texts("I used to live in Rome.", "Früher habe ich geraucht.") == []
 
 
-def test_of_what_was_and_what_is_the_present_counts() -> None:
-    (statement,) = read("I used to live in Rome, but I moved to Milan.")
-    assert (statement.text, statement.slot, statement.value, statement.update) == ("I moved to Milan.", "location", "milan", True)
-
-
 def test_code_and_greetings_and_requests_state_nothing() -> None:
     assert texts("Hi there, thanks a lot!", "```\nI live in Berlin.\n```", "Write me a poem about the sea.") == []
 
 
 def test_a_memory_may_speak_of_somebody_close_to_the_user() -> None:
-    (statement,) = read("The user's sister lives in Berlin.", origin="memory")
-    assert statement.subject == "sister"
+    assert read("The user's sister lives in Berlin.", origin="memory") == []
 
 
 @pytest.mark.parametrize("origin", ["user", "system", "memory"])
@@ -143,29 +130,29 @@ def test_a_memory_may_speak_of_somebody_close_to_the_user() -> None:
 )
 def test_a_line_that_labels_a_value_of_the_user_gives_it(line: str, value: str, origin: str) -> None:
     (statement,) = read(line, origin=origin)
-    assert ("user", [("location", value)]) == (statement.subject, [(slot.slot, slot.value) for slot in statement.slots])
+    assert [("location", value)] == [(one.attribute, one.value) for one in statement.declares]
 
 
 @pytest.mark.parametrize("line", ["User: hello", "User question: where is Rome?", "Location: Rome", "The city of Rome: a guide"])
 def test_any_other_label_gives_nothing_of_the_user(line: str) -> None:
-    assert [] == [slot for statement in read(line) for slot in statement.slots]
+    assert [] == [one for statement in read(line) for one in statement.declares]
 
 
 def test_of_a_tool_s_result_the_user_is_somebody_else() -> None:
-    assert [] == [slot for statement in read("User location: Rome", origin="tool_result") for slot in statement.slots]
+    assert [] == [one for statement in read("User location: Rome", origin="tool_result") for one in statement.declares]
 
 
-def test_a_memory_speaks_of_the_user() -> None:
-    (statement,) = read("The user lives in Berlin.", origin="memory")
-    assert (statement.subject, statement.slot, statement.value) == ("user", "location", "berlin")
+@pytest.mark.parametrize(("text", "earnest"), [("I live in Rome.", True), ("Translate this: I live in Rome.", False)])
+def test_what_stands_around_a_plain_sentence_tells_whether_it_is_meant(text: str, earnest: bool) -> None:
+    assert [earnest] == [one.earnest for one in read(f"{text} I am vegan.") if one.topic == "diet"]
 
 
 def test_the_fields_of_a_tools_records_are_facts_of_their_record() -> None:
     text = '{"orders": [{"order_id": "A1", "status": "shipped"}, {"order_id": "B2", "status": "open"}]}'
     found = read(text, origin="tool_result")
-    assert [(s.subject, s.slot, s.value, text[s.start : s.end]) for s in found] == [
-        ("order_id=a1", "field:status", "shipped", '"shipped"'),
-        ("order_id=b2", "field:status", "open", '"open"'),
+    assert [(s.declares[0].scope, s.topic, s.declares[0].value, text[s.start : s.end]) for s in found] == [
+        ("order_id=a1", "status", "shipped", '"shipped"'),
+        ("order_id=b2", "status", "open", '"open"'),
     ]
 
 

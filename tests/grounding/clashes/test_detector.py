@@ -9,9 +9,9 @@ import pytest
 
 from proxy.errors import ModelUnavailable
 from proxy.exchange.judgements import ClaimPair, Support
-from proxy.grounding.clashes.detecting.judging import MAX_PAIRS, ClashDetector
-from proxy.grounding.clashes.kinds import Origin, StatedPiece, Statement
-from proxy.grounding.clashes.statements.reading import read_statements
+from proxy.grounding.clashes.detector import MAX_PAIRS, ClashDetector
+from proxy.grounding.clashes.kinds import Origin, Statement, TextPiece
+from proxy.grounding.clashes.reading import read_statements
 from proxy.ports.judge import AskAbout
 from proxy.testing import HashEmbedder, ScriptedJudge, ScriptedVerifiers
 
@@ -28,7 +28,7 @@ def compatible(pair: ClaimPair) -> Support:
 
 
 def read(texts: Sequence[str], origin: Origin = "user") -> list[Statement]:
-    return read_statements([StatedPiece(text, origin, i) for i, text in enumerate(texts)], "en")
+    return read_statements([TextPiece(text, origin, i) for i, text in enumerate(texts)], "en")
 
 
 @pytest.mark.parametrize(("ask", "asked"), [("unsure", 0), ("all", 1)])
@@ -144,6 +144,6 @@ async def test_questions_suppositions_quotes_and_other_people_do_not_clash() -> 
 
 
 async def test_a_system_prompt_and_a_user_who_want_other_languages_clash() -> None:
-    pieces = [StatedPiece("Always answer in German.", "system", 0), StatedPiece("Please answer in French.", "user", 1)]
+    pieces = [TextPiece("Always answer in German.", "system", 0), TextPiece("Please answer in French.", "user", 1)]
     (found,) = (await ClashDetector().detect(read_statements(pieces))).clashes
     assert (found.topic, found.older.origin, found.newer.origin) == ("reply language", "system", "user")
