@@ -42,7 +42,7 @@ from proxy.stages.poisoning.phrases import _signals
 
 Figures = dict[str, tuple[int, int]]
 CLASHES = "proxy.grounding.clashes."
-VALUES, FAILURE_SIGNALS = "proxy.grounding.values.", "proxy.stages.reflection.signals."
+VALUES, REFLECTION = "proxy.grounding.values.", "proxy.stages.reflection."
 INSTRUCTIONS = "proxy.stages.poisoning."
 NEVER = re.compile(r"(?!x)x")
 
@@ -86,10 +86,11 @@ PACKS: Sequence[Pack] = (
     ),
     *each("clash", CLASHES + "deciding", _declared=None, _made=None, _something_new=False),
     *each("clash", CLASHES + "reading", is_staged=False),
-    *each("corrections", FAILURE_SIGNALS + "corrections", _override=None, _rejected=None, _as_a_whole=None, _HIDDEN=NEVER),
-    *each("results", FAILURE_SIGNALS + "result_text", COMPLAINT=NEVER, _SHELL=NEVER, _PROGRAM=NEVER, _HTTP_ERROR=NEVER, _BUILD=NEVER),
-    *each("results", FAILURE_SIGNALS + "result_json", _process=None, _flagged=None, _envelope=None, _detailed=None, _unwrapped=None),
-    *each("answers", VALUES + "recomputing", calculation=None, derived=False, follows=False),
+    *each("corrections", REFLECTION + "corrections", _override=None, _rejected=None, ASIDE=NEVER, TASK=NEVER, _HIDDEN=NEVER),
+    *each("results", REFLECTION + "result_text", _SHELL=NEVER, _HTTP_ERROR=NEVER, _BUILD=NEVER, _HTTP_LINE=NEVER),
+    *each("results", REFLECTION + "result_text", _thrown=None, _traced=None, _LABEL=NEVER, _EXCEPTION_LINE=NEVER),
+    *each("results", REFLECTION + "results", _process=None, _flagged=None, _envelope=None, _detailed=None, _unwrapped=None),
+    *each("answers", VALUES + "recomputing", calculation=None, follows=False),
     *each("answers", VALUES + "swaps", swaps=[]),
     *(
         Pack("instructions", f"{signal.category}: {signal.pattern.pattern[:60]}", INSTRUCTIONS + "phrases", {"_signals": but(SIGNALS, i)})
@@ -163,8 +164,8 @@ async def corrections() -> Figures:
         if row["split"] in ("test", "unseen") and row["label"] == "override":
             count(figures, f"{row['split']}, tools and numbers", messages._parameters(messages.detector(row)) == messages._expected(row))
     for source in messages.SOURCES:
-        for id_, text, said, tools in messages.messages(source):
-            found = messages.read_correction(text, tools=tools, said=said) is not None
+        for id_, text, tools in messages.messages(source):
+            found = messages.read_correction(text, tools) is not None
             count(figures, "chats, found" if labels.get(id_) else "chats, false", found)
     return figures
 

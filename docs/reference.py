@@ -221,15 +221,15 @@ def _command(name: str, parser: argparse.ArgumentParser, said: str) -> str:
 def translation() -> str:
     """Which field of each API says the same."""
     tables = [module.FIELDS for module in (chat_requests, responses_requests, messages_requests)]
-    wishes = dict.fromkeys(field.wish for fields in tables for field in fields if field.wish)
-    shared = [w for w in wishes if sum(any(field.wish == w for field in fields) for fields in tables) > 1]
-    rows = [[_names(fields, wish) for fields in tables] for wish in shared]
+    settings = dict.fromkeys(field.setting for fields in tables for field in fields if field.setting)
+    shared = [w for w in settings if sum(any(field.setting == w for field in fields) for fields in tables) > 1]
+    rows = [[_names(fields, setting) for fields in tables] for setting in shared]
     return table([TITLES[api] for api in APIS], rows)
 
 
-def _names(fields: Iterable[Field], wish: str) -> str:
+def _names(fields: Iterable[Field], setting: str) -> str:
     """A cell: the fields of one API that say something, and what is to be known of that."""
-    found = [field for field in fields if field.wish == wish]
+    found = [field for field in fields if field.setting == setting]
     notes = "; ".join(field.note for field in found if field.note)
     named = ", ".join(f"`{field.name}`" for field in found) or "refused"
     return f"{named} ({notes})" if notes else named
@@ -238,7 +238,7 @@ def _names(fields: Iterable[Field], wish: str) -> str:
 def left_out() -> str:
     """Fields that say nothing to an answer."""
     tables = {"chat": chat_requests.FIELDS, "responses": responses_requests.FIELDS, "messages": messages_requests.FIELDS}
-    rows = [[TITLES[api], f"`{one.name}`", one.note] for api in APIS for one in tables[api] if not one.wish]
+    rows = [[TITLES[api], f"`{one.name}`", one.note] for api in APIS for one in tables[api] if not one.setting]
     return table(["API", "field", "what it is"], rows)
 
 

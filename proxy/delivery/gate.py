@@ -227,7 +227,7 @@ class Gate:
 
 
 @dataclass(slots=True)
-class _Held:
+class _Pending:
     """An event whose text has not left, or not all of it; or one without text that waits for the text before it."""
 
     piece: StreamPiece
@@ -245,7 +245,7 @@ class _Line:
 
     def __init__(self, choice: int, gate: Gate, stream: AnswerStream) -> None:
         self._choice, self._gate, self._stream = choice, gate, stream
-        self._held: deque[_Held] = deque()
+        self._held: deque[_Pending] = deque()
         self._approved = 0
         """Judged characters of the first held event, which waits whole because it cannot be cut."""
         self._splitter = SentenceSplitter()
@@ -258,7 +258,7 @@ class _Line:
 
     def push(self, piece: StreamPiece) -> None:
         """A text event, or one that waits for text."""
-        self._held.append(_Held(piece))
+        self._held.append(_Pending(piece))
         if piece.parts and (rest := self._splitter.flush()):
             self._queue.put_nowait((rest, True))
         if not piece.text:

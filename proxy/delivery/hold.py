@@ -59,7 +59,7 @@ class _Hold:
     async def run(self) -> None:
         """Read, judge, deliver."""
         d, exchange = self._d, self._exchange
-        held = await read_held(d.reply, d.dialect, d.max_bytes)
+        held = await read_buffered(d.reply, d.dialect, d.max_bytes)
         if held.unreadable:
             d.refuse_unreadable(held.unreadable)
             d.unreadable(held.unreadable)
@@ -138,7 +138,7 @@ class _Hold:
         if not 200 <= d.reply.status < 300:
             code = d.dialect.error_code(await read_whole(d.reply, d.max_bytes))
             raise _Failed({"error": "upstream_" + (code or str(d.reply.status)), "status": d.reply.status})
-        held = await read_held(d.reply, d.dialect, d.max_bytes - self._size)
+        held = await read_buffered(d.reply, d.dialect, d.max_bytes - self._size)
         if held.refused or held.unreadable:
             raise _Failed({"error": "upstream_error" if held.refused else "answer_unreadable"})
         return held
@@ -201,7 +201,7 @@ class BufferedAnswer(Protocol):
         """The bytes for the client, with the texts, refusals and arguments of `after`, the usage of the `others` added, and the verdict."""
 
 
-async def read_held(reply: Reply, dialect: Dialect, max_bytes: int) -> BufferedAnswer:
+async def read_buffered(reply: Reply, dialect: Dialect, max_bytes: int) -> BufferedAnswer:
     """Read to the end. Raises `UpstreamUnreachable` (also when it is too long to hold, or broke off), `UpstreamTimeout`."""
     if not is_event_stream(reply.headers):
         body = await read_whole(reply, max_bytes)

@@ -272,7 +272,7 @@ class Dialect(Protocol):
     """The field of a body that the conversation stands in."""
     key_headers: tuple[str, ...] = ("authorization",)
     """Where a client's key stands: the first of these that it sends says who it is."""
-    told_by: str = ""
+    client_header: str = ""
     """A header that only clients of this API send, also to paths that are nobody's own; "" where there is none."""
 
     def error(self, error: ProxyError) -> bytes:
@@ -399,4 +399,4 @@ class Dialects:
             if path == dialect.path or path.startswith(dialect.path + "/"):
                 return dialect
         names = {name for name, _ in headers}
-        return next((d for d in self._every if d.told_by and d.told_by.encode("ascii") in names), self._every[0])
+        return next((d for d in self._every if d.client_header and d.client_header.encode("ascii") in names), self._every[0])

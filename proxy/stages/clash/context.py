@@ -17,8 +17,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from proxy.context.compaction.transcript import called_names
-from proxy.context.conversation import last_user
+from proxy.context.conversation import called_names, last_user
 from proxy.context.memories import MEMORY_SOURCE, memories_in
 from proxy.context.passages.finding import TIME_KEYS
 from proxy.context.pieces import ContextPiece, PieceKind, pieces_of

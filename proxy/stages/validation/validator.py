@@ -256,8 +256,8 @@ def _chosen(base: EvidenceBase | None, read: ReadContent) -> _Compared | str:
         return "no existing context"
     if not statements:
         return "states nothing"
-    said = {_plain(sentence) for sentence in base.sentences}
-    near = [(nearness(text, base), -i, text) for i, text in enumerate(statements) if _plain(text) not in said]
+    sentences = {_plain(sentence) for sentence in base.sentences}
+    near = [(nearness(text, base), -i, text) for i, text in enumerate(statements) if _plain(text) not in sentences]
     chosen = [text for score, _, text in sorted(near, reverse=True)[:MAX_COMPARED] if score >= MIN_NEARNESS]
     return _Compared(base, chosen, read.language) if chosen else "the context says nothing about it"
 

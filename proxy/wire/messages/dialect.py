@@ -31,7 +31,7 @@ class MessagesDialect(Dialect):
     path = "/messages"
     conversation_field = "messages"
     key_headers: tuple[str, ...] = ("x-api-key", "authorization")
-    told_by: str = "anthropic-version"
+    client_header: str = "anthropic-version"
 
     def error(self, error: ProxyError) -> bytes:
         """Anthropic's envelope."""

@@ -125,7 +125,7 @@ class ResponsesStream(AnswerStream):
             self.error = event
             yield StreamPiece(raw, payload=event)
         else:
-            yield from self._told_in(kind, event)
+            yield from self._read_done_event(kind, event)
             yield self._other(kind, raw, event)
 
     def _other(self, kind: str, raw: bytes, event: dict[str, Any]) -> StreamPiece:
@@ -170,16 +170,16 @@ class ResponsesStream(AnswerStream):
         where = {"item_id": identity, "output_index": place[0], "content_index": place[1]}
         return {"type": events.TEXT, **where, "delta": "", "logprobs": [], "sequence_number": 0}
 
-    def _told_in(self, kind: str, event: dict[str, Any]) -> Iterator[StreamPiece]:
+    def _read_done_event(self, kind: str, event: dict[str, Any]) -> Iterator[StreamPiece]:
         """Text that an event tells, and no delta before it."""
         if kind == events.TEXT_DONE:
-            yield from self._told(place_of(event), event.get("text"), event, event)
+            yield from self._read_done_text(place_of(event), event.get("text"), event, event)
         elif kind == events.REFUSAL_DONE:
-            yield from self._told(place_of(event), event.get("refusal"), event, event, refusal=True)
+            yield from self._read_done_text(place_of(event), event.get("refusal"), event, event, refusal=True)
         elif kind == events.PART_DONE:
-            yield from self._told_part(place_of(event), event.get("part"), event)
+            yield from self._read_done_part(place_of(event), event.get("part"), event)
         elif kind == events.ITEM_DONE:
-            yield from self._told_item(index_of(event), event.get("item"), event)
+            yield from self._read_done_item(index_of(event), event.get("item"), event)
         elif kind in (events.PART, events.ITEM):
             opened = event.get("part" if kind == events.PART else "item")
             if isinstance(opened, dict) and any(opened.get(name) for name in ("text", "refusal", "content")):
@@ -189,25 +189,25 @@ class ResponsesStream(AnswerStream):
         self.unread = self.unread or place
         self._miss(f"text in {place} is not read")
 
-    def _told_item(self, position: int, item: object, event: Mapping[str, Any]) -> Iterator[StreamPiece]:
+    def _read_done_item(self, position: int, item: object, event: Mapping[str, Any]) -> Iterator[StreamPiece]:
         content = item.get("content") if isinstance(item, dict) and item.get("type") == "message" else None
         if not isinstance(content, list | None):
             self._not_read(f"output[{position}].content")
         for j, part in enumerate(content if isinstance(content, list) else ()):
-            yield from self._told_part((position, j), part, event)
+            yield from self._read_done_part((position, j), part, event)
 
-    def _told_part(self, place: Place, part: object, event: Mapping[str, Any]) -> Iterator[StreamPiece]:
+    def _read_done_part(self, place: Place, part: object, event: Mapping[str, Any]) -> Iterator[StreamPiece]:
         kind = part.get("type") if isinstance(part, dict) else None
         if kind == "reasoning_text":
             return
         if not is_read(part):
             self._not_read(f"output[{place[0]}].content[{place[1]}]")
         elif isinstance(part, dict) and kind == "output_text":
-            yield from self._told(place, part.get("text"), event, part)
+            yield from self._read_done_text(place, part.get("text"), event, part)
         elif isinstance(part, dict) and kind == "refusal":
-            yield from self._told(place, part.get("refusal"), event, part, refusal=True)
+            yield from self._read_done_text(place, part.get("refusal"), event, part, refusal=True)
 
-    def _told(
+    def _read_done_text(
         self, place: Place, text: object, event: Mapping[str, Any], part: Mapping[str, Any], *, refusal: bool = False
     ) -> Iterator[StreamPiece]:
         growing = self._refusals if refusal else self._texts
@@ -235,7 +235,7 @@ class ResponsesStream(AnswerStream):
         response = response_of(event)
         output = response.get("output")
         for i, item in enumerate(output if isinstance(output, list) else ()):
-            yield from self._told_item(i, item, {**event, "item": item})
+            yield from self._read_done_item(i, item, {**event, "item": item})
             if isinstance(item, dict):
                 self._beside.item(i, item)
                 self._ended_call(i, item)
@@ -275,10 +275,10 @@ class ResponsesStream(AnswerStream):
         for kind, growing, changed in ((events.TEXT, self._texts, changes.texts), (events.REFUSAL, self._refusals, changes.refusals)):
             came = {place: "".join(parts) for place, parts in growing.items()}
             said |= {(kind, *place): text for new in changed.values() for place, text in parted(came, new).items()}
-        return list(self._retold(self._with_arguments(pieces, changes.arguments.get(0, {})), said))
+        return list(self._with_words(self._with_arguments(pieces, changes.arguments.get(0, {})), said))
 
     @staticmethod
-    def _retold(pieces: Sequence[StreamPiece], said: dict[tuple[str, int, int], str]) -> Iterator[StreamPiece]:
+    def _with_words(pieces: Sequence[StreamPiece], said: dict[tuple[str, int, int], str]) -> Iterator[StreamPiece]:
         told = set()
         for piece in pieces:
             payload = piece.payload or {}

@@ -37,7 +37,7 @@ class ChatReader:
             return
         if not self._begun:
             self._begun = True
-            yield pieces.Begun(words(chunk.get("id")), words(chunk.get("model")))
+            yield pieces.AnswerStart(words(chunk.get("id")), words(chunk.get("model")))
         for choice in listed(chunk.get("choices")):
             if number(choice, "index") == 0:
                 delta = choice.get("delta")
@@ -49,11 +49,11 @@ class ChatReader:
 
     def _delta(self, delta: Mapping[str, Any]) -> Iterator[pieces.Piece]:
         if thought := words(delta.get("reasoning_content")) or words(delta.get("reasoning")):
-            yield pieces.Thinking(thought)
+            yield pieces.ThinkingDelta(thought)
         if text := text_in(delta.get("content")):
-            yield pieces.Said(text)
+            yield pieces.TextDelta(text)
         if refusal := words(delta.get("refusal")):
-            yield pieces.Refused(refusal)
+            yield pieces.RefusalDelta(refusal)
         entries = call_entries(delta)
         for (call, _), part in zip(entries, self._calls.absorb(delta) if entries else (), strict=True):
             yield from self._call(next(i for i, known in enumerate(self._calls.parts) if known is part), call)
@@ -66,16 +66,16 @@ class ChatReader:
         inner = call.get("custom" if custom else "function")
         inner = inner if isinstance(inner, Mapping) else {}
         if begins:
-            yield pieces.CallBegun(key, words(call.get("id")) or made_call_id(), words(inner.get("name")), custom)
+            yield pieces.CallStart(key, words(call.get("id")) or made_call_id(), words(inner.get("name")), custom)
         given = inner.get("input" if custom else "arguments")
         if given:
-            yield pieces.CallGiven(key, given if isinstance(given, str) else orjson.dumps(given).decode())
+            yield pieces.CallDelta(key, given if isinstance(given, str) else orjson.dumps(given).decode())
 
 
 def _end(choice: Mapping[str, Any]) -> Iterator[pieces.Piece]:
     if (reason := end_of(choice.get("finish_reason"))) is not None:
         stop = choice.get("stop_reason")  # vLLM's
-        yield pieces.Finished(reason, stop if isinstance(stop, str) and reason == "stop" else None)
+        yield pieces.Finish(reason, stop if isinstance(stop, str) and reason == "stop" else None)
 
 
 def text_in(content: object) -> str:
@@ -86,7 +86,7 @@ def text_in(content: object) -> str:
 def used(usage: object) -> Iterator[pieces.Piece]:
     """The usage that a chunk, or a completion, reports."""
     if isinstance(usage, Mapping):
-        yield pieces.Used(
+        yield pieces.TokenUsage(
             number(usage, "prompt_tokens"),
             number(usage, "completion_tokens"),
             number(usage, "prompt_tokens_details", "cached_tokens") or number(usage, "prompt_cache_hit_tokens"),  # DeepSeek's
@@ -95,10 +95,10 @@ def used(usage: object) -> Iterator[pieces.Piece]:
         )
 
 
-def failed(found: object) -> pieces.Failed:
+def failed(found: object) -> pieces.StreamError:
     """An error in parsed JSON, whatever its form."""
     failure = failure_of(found) or Failure("")
-    return pieces.Failed(failure.message or "the server failed", failure.code or TYPES.get(failure.status) or "server_error")
+    return pieces.StreamError(failure.message or "the server failed", failure.code or TYPES.get(failure.status) or "server_error")
 
 
 class ChatWriter:
@@ -110,7 +110,7 @@ class ChatWriter:
         self._head: dict[str, Any] = {}
         self._texts: dict[str, list[str]] = {}
         """What the message says, by its field."""
-        self._calls: dict[int, pieces.CallBegun] = {}
+        self._calls: dict[int, pieces.CallStart] = {}
         self._given: dict[int, list[str]] = {}
         """The arguments of calls."""
         self._reason: str | None = None
@@ -118,27 +118,27 @@ class ChatWriter:
 
     def feed(self, piece: pieces.Piece) -> bytes:
         """The chunks for a piece."""
-        if isinstance(piece, pieces.Begun):
+        if isinstance(piece, pieces.AnswerStart):
             self._head = {"id": prefixed(piece.id, "chatcmpl-"), "created": self._created, "model": piece.model}
             return self._chunk({"role": "assistant", "content": ""})
-        if isinstance(piece, pieces.Said):
+        if isinstance(piece, pieces.TextDelta):
             apart = _PARTED if piece.apart and "content" in self._texts else ""
             return self._more("content", apart + piece.text)
-        if isinstance(piece, pieces.Refused):
+        if isinstance(piece, pieces.RefusalDelta):
             return self._more("refusal", piece.text)
-        if isinstance(piece, pieces.Thinking):
+        if isinstance(piece, pieces.ThinkingDelta):
             apart = _PARTED if piece.apart and "reasoning_content" in self._texts else ""
             return self._more("reasoning_content", apart + piece.text)
-        if isinstance(piece, pieces.CallBegun | pieces.CallGiven):
+        if isinstance(piece, pieces.CallStart | pieces.CallDelta):
             return self._call(piece)
-        if isinstance(piece, pieces.Used):
+        if isinstance(piece, pieces.TokenUsage):
             self._usage = _usage(piece)
-        elif isinstance(piece, pieces.Finished):
+        elif isinstance(piece, pieces.Finish):
             self._reason = "tool_calls" if self._calls and piece.reason == "stop" else piece.reason
             return self._chunk({}, self._reason)
-        elif isinstance(piece, pieces.Failed):
+        elif isinstance(piece, pieces.StreamError):
             return sse.encode(orjson.dumps(envelope(piece)))
-        elif isinstance(piece, pieces.Closed):
+        elif isinstance(piece, pieces.AnswerEnd):
             told = self._wants_usage and self._usage is not None
             return (self._event([], usage=self._usage) if told else b"") + sse.DONE
         return b""
@@ -147,8 +147,8 @@ class ChatWriter:
         self._texts.setdefault(name, []).append(text)
         return self._chunk({name: text})
 
-    def _call(self, piece: pieces.CallBegun | pieces.CallGiven) -> bytes:
-        if isinstance(piece, pieces.CallBegun):
+    def _call(self, piece: pieces.CallStart | pieces.CallDelta) -> bytes:
+        if isinstance(piece, pieces.CallStart):
             self._calls[piece.key], self._given[piece.key] = piece, []
             return self._chunk({"tool_calls": [{"index": len(self._calls) - 1, **_called(piece, "")}]})
         self._given[piece.key].append(piece.text)
@@ -176,17 +176,17 @@ class ChatWriter:
         return orjson.dumps({**self._head, "object": "chat.completion", "choices": [choice], **usage})
 
 
-def _kind(call: pieces.CallBegun) -> tuple[str, str]:
+def _kind(call: pieces.CallStart) -> tuple[str, str]:
     """The type of a call, and the field of what it is given."""
     return ("custom", "input") if call.custom else ("function", "arguments")
 
 
-def _called(call: pieces.CallBegun, given: str) -> dict[str, Any]:
+def _called(call: pieces.CallStart, given: str) -> dict[str, Any]:
     kind, name = _kind(call)
     return {"id": call.id, "type": kind, kind: {"name": call.name, name: given}}
 
 
-def _usage(used: pieces.Used) -> dict[str, Any]:
+def _usage(used: pieces.TokenUsage) -> dict[str, Any]:
     return {
         "prompt_tokens": used.input,
         "completion_tokens": used.output,
@@ -196,6 +196,6 @@ def _usage(used: pieces.Used) -> dict[str, Any]:
     }
 
 
-def envelope(error: pieces.Failed) -> dict[str, Any]:
+def envelope(error: pieces.StreamError) -> dict[str, Any]:
     """OpenAI's error body."""
     return {"error": {"message": error.message, "type": "server_error", "param": None, "code": error.code}}

@@ -1,8 +1,8 @@
 """The fields of a body as a table: which of them says what, how it is read, and how it is written.
 
 A reader goes through a client's body by its API's table; what stands in no table is refused. A writer goes through what was read, the
-wishes, by the table of the server's API; a wish that has no field there is refused by the name of the client's field. The same tables are
-printed in docs/reference/translation.md.
+settings, by the table of the server's API; a setting that has no field there is refused by the name of the client's field. The same tables
+are printed in docs/reference/translation.md.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from proxy.wire.translation.neutral import Bounds, Choice, Form, NeutralRequest, Wish
+from proxy.wire.translation.neutral import Bounds, Choice, Form, NeutralRequest, Setting
 
 
 def same(value: Any) -> Any:
@@ -25,14 +25,14 @@ class Field(Struct, frozen=True):
     """One field of a body; with a dot, a field of an object in it."""
 
     name: str
-    wish: str = ""
+    setting: str = ""
     """What it says, whatever an API calls it; "" for one that is left out, as it says nothing to the answer."""
     nothing: tuple[Any, ...] = ()
     """Values beside null that ask for nothing."""
     read: Callable[[Any], Any] = same
-    """The client's value -> the wish. Raises `ValueError` for what has no counterpart."""
+    """The client's value -> the setting. Raises `ValueError` for what has no counterpart."""
     write: Callable[[Any], Any] = same
-    """The wish -> the server's value. Raises `ValueError` likewise."""
+    """The setting -> the server's value. Raises `ValueError` likewise."""
     note: str = ""
     """For the reference."""
 
@@ -60,7 +60,7 @@ def at_most(limit: float) -> Callable[[Any], Any]:
 
 
 def read_fields(ask: NeutralRequest, body: Mapping[str, Any], table: Sequence[Field], elsewhere: Collection[str], bounds: Bounds) -> None:
-    """Put what `body` sets into the wishes of `ask`; `elsewhere` are fields that are read by other means. Raises `InvalidRequest`."""
+    """Put what `body` sets into the settings of `ask`; `elsewhere` are fields that are read by other means. Raises `InvalidRequest`."""
     known = {one.name: one for one in table}
     opened = {name.partition(".")[0] for name in known if "." in name}
     for name, value in body.items():
@@ -75,33 +75,33 @@ def read_fields(ask: NeutralRequest, body: Mapping[str, Any], table: Sequence[Fi
 def _read(ask: NeutralRequest, at: str, given: Any, field: Field | None, bounds: Bounds) -> None:
     if field is None:
         bounds.refuse(at)
-    elif not any(type(given) is type(nothing) and given == nothing for nothing in field.nothing) and field.wish:
+    elif not any(type(given) is type(nothing) and given == nothing for nothing in field.nothing) and field.setting:
         try:
             value = field.read(given)
         except ValueError as error:
             bounds.refuse(at, str(error))
         else:
-            if value is not None and field.wish not in ask.wishes:
-                ask.wishes[field.wish] = Wish(value, at)
+            if value is not None and field.setting not in ask.settings:
+                ask.settings[field.setting] = Setting(value, at)
 
 
 def written(ask: NeutralRequest, table: Sequence[Field], elsewhere: Collection[str], bounds: Bounds) -> dict[str, Any]:
-    """The fields for the wishes of `ask`; those `elsewhere` are written by other means. Raises `InvalidRequest`."""
+    """The fields for the settings of `ask`; those `elsewhere` are written by other means. Raises `InvalidRequest`."""
     body: dict[str, Any] = {}
-    for name, wish in ask.wishes.items():
+    for name, setting in ask.settings.items():
         if name not in elsewhere:
-            _write(body, wish, next((one for one in table if one.wish == name), None), bounds)
+            _write(body, setting, next((one for one in table if one.setting == name), None), bounds)
     return body
 
 
-def _write(body: dict[str, Any], wish: Wish, field: Field | None, bounds: Bounds) -> None:
+def _write(body: dict[str, Any], setting: Setting, field: Field | None, bounds: Bounds) -> None:
     if field is None:
-        bounds.refuse(wish.at)
+        bounds.refuse(setting.at)
         return
     try:
-        value = field.write(wish.value)
+        value = field.write(setting.value)
     except ValueError as error:
-        bounds.refuse(wish.at, str(error))
+        bounds.refuse(setting.at, str(error))
         return
     if value is not None:
         outer, dot, inner = field.name.partition(".")

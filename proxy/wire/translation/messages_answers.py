@@ -36,7 +36,7 @@ class MessagesReader:
         """The pieces of an event."""
         kind = payload.get("type")
         if kind == "message_start" and isinstance(payload.get("message"), Mapping):
-            yield pieces.Begun(words(payload["message"].get("id")), words(payload["message"].get("model")))
+            yield pieces.AnswerStart(words(payload["message"].get("id")), words(payload["message"].get("model")))
             self._add_usage(payload["message"].get("usage"))
         elif kind == "content_block_start" and isinstance(payload.get("content_block"), Mapping):
             yield from self._block(number(payload, "index"), payload["content_block"])
@@ -44,11 +44,11 @@ class MessagesReader:
             yield from self._delta(number(payload, "index"), payload["delta"])
         elif kind == "content_block_stop":
             if self._given.get(index := number(payload, "index")) is False:
-                yield pieces.CallGiven(index, "{}")
+                yield pieces.CallDelta(index, "{}")
         elif kind == "message_delta":
             yield from self._end(payload.get("delta"), payload.get("usage"))
         elif kind == "message_stop":
-            yield pieces.Closed()
+            yield pieces.AnswerEnd()
         elif kind == "error":
             yield failed(payload)
 
@@ -57,34 +57,34 @@ class MessagesReader:
         self._seen.append(kind)
         if kind == "text":
             if (text := words(block.get("text"))) or before not in ("", "text"):
-                yield pieces.Said(text, apart=before not in ("", "text"))
+                yield pieces.TextDelta(text, apart=before not in ("", "text"))
         elif kind == "thinking":
-            yield pieces.Thinking(words(block.get("thinking")), apart=True)
+            yield pieces.ThinkingDelta(words(block.get("thinking")), apart=True)
             if signature := words(block.get("signature")):
-                yield pieces.Sealed("messages", signature)
+                yield pieces.Signature("messages", signature)
         elif kind == "redacted_thinking":
-            yield pieces.Sealed("redacted", words(block.get("data")))
+            yield pieces.Signature("redacted", words(block.get("data")))
         elif kind == "tool_use":
-            yield pieces.CallBegun(index, words(block.get("id")), words(block.get("name")))
+            yield pieces.CallStart(index, words(block.get("id")), words(block.get("name")))
             self._given[index] = bool(block.get("input"))
             if self._given[index]:
-                yield pieces.CallGiven(index, orjson.dumps(block.get("input") or {}).decode())
+                yield pieces.CallDelta(index, orjson.dumps(block.get("input") or {}).decode())
         else:
             raise ValueError(f"a block of {known(kind, BLOCKS)}")
 
     def _delta(self, index: int, delta: Mapping[str, Any]) -> Iterator[pieces.Piece]:
         kind = delta.get("type")
         if kind == "text_delta":
-            yield pieces.Said(words(delta.get("text")))
+            yield pieces.TextDelta(words(delta.get("text")))
         elif kind == "thinking_delta":
-            yield pieces.Thinking(words(delta.get("thinking")))
+            yield pieces.ThinkingDelta(words(delta.get("thinking")))
         elif kind == "signature_delta":
-            yield pieces.Sealed("messages", words(delta.get("signature")))
+            yield pieces.Signature("messages", words(delta.get("signature")))
         elif kind == "input_json_delta" and (given := words(delta.get("partial_json"))):
             if index not in self._given:
                 raise ValueError("arguments of a call that has not begun")
             self._given[index] = True
-            yield pieces.CallGiven(index, given)
+            yield pieces.CallDelta(index, given)
 
     def _add_usage(self, usage: object) -> None:
         if isinstance(usage, Mapping):
@@ -94,10 +94,10 @@ class MessagesReader:
         self._add_usage(usage)
         given = delta if isinstance(delta, Mapping) else {}
         if (reason := end_of(given.get("stop_reason"))) is not None:
-            yield pieces.Finished(reason, words(given.get("stop_sequence")) or None)
+            yield pieces.Finish(reason, words(given.get("stop_sequence")) or None)
         read, written = number(self._usage, "cache_read_input_tokens"), number(self._usage, "cache_creation_input_tokens")
         thought = number(self._usage, "output_tokens_details", "thinking_tokens")
-        yield pieces.Used(
+        yield pieces.TokenUsage(
             number(self._usage, "input_tokens") + read + written, number(self._usage, "output_tokens"), read, written, thought
         )
 
@@ -116,39 +116,39 @@ class MessagesWriter:
         """What it says so far: its words, or its call's arguments."""
         self._calls = False
         """Whether there are any."""
-        self._finished = pieces.Finished("stop")
+        self._finished = pieces.Finish("stop")
         self._refused = False
-        self._usage = pieces.Used(0, 0)
+        self._usage = pieces.TokenUsage(0, 0)
 
     def feed(self, piece: pieces.Piece) -> bytes:
         """The events for a piece."""
         return b"".join(events.encode(payload) for payload in self._payloads(piece))
 
     def _payloads(self, piece: pieces.Piece) -> Iterator[dict[str, Any]]:
-        if isinstance(piece, pieces.Begun):
+        if isinstance(piece, pieces.AnswerStart):
             head = {"id": prefixed(piece.id, "msg_"), "type": "message", "role": "assistant", "model": piece.model}
-            usage = _usage(pieces.Used(self._asked_tokens, 0))
+            usage = _usage(pieces.TokenUsage(self._asked_tokens, 0))
             self._message = {**head, "content": [], "stop_reason": None, "stop_sequence": None, "usage": usage}
             yield {"type": "message_start", "message": self._message}
-        elif isinstance(piece, pieces.Said | pieces.Refused):
-            self._refused = self._refused or isinstance(piece, pieces.Refused)
+        elif isinstance(piece, pieces.TextDelta | pieces.RefusalDelta):
+            self._refused = self._refused or isinstance(piece, pieces.RefusalDelta)
             if piece.text:
-                apart = isinstance(piece, pieces.Said) and piece.apart
+                apart = isinstance(piece, pieces.TextDelta) and piece.apart
                 yield from self._more("text", "text_delta", "text", piece.text, apart=apart)
-        elif isinstance(piece, pieces.Thinking):
+        elif isinstance(piece, pieces.ThinkingDelta):
             if piece.text:
                 yield from self._more("thinking", "thinking_delta", "thinking", piece.text, apart=piece.apart)
-        elif isinstance(piece, pieces.Sealed):
+        elif isinstance(piece, pieces.Signature):
             yield from self._seal(piece)
-        elif isinstance(piece, pieces.CallBegun | pieces.CallGiven):
+        elif isinstance(piece, pieces.CallStart | pieces.CallDelta):
             yield from self._call(piece)
-        elif isinstance(piece, pieces.Finished):
+        elif isinstance(piece, pieces.Finish):
             self._finished = piece
-        elif isinstance(piece, pieces.Used):
+        elif isinstance(piece, pieces.TokenUsage):
             self._usage = piece
-        elif isinstance(piece, pieces.Failed):
+        elif isinstance(piece, pieces.StreamError):
             yield {"type": "error", "error": {"type": _error_type(piece.code), "message": piece.message}}
-        elif isinstance(piece, pieces.Closed):
+        elif isinstance(piece, pieces.AnswerEnd):
             yield from self._close()
             end = {"stop_reason": self._reason(), "stop_sequence": self._finished.stop}
             self._message |= {**end, "usage": _usage(self._usage)}
@@ -169,7 +169,7 @@ class MessagesWriter:
         self._is_open, self._said = True, []
         return events.started(len(self._blocks) - 1, dict(block))
 
-    def _seal(self, piece: pieces.Sealed) -> Iterator[dict[str, Any]]:
+    def _seal(self, piece: pieces.Signature) -> Iterator[dict[str, Any]]:
         index = len(self._blocks) - 1
         seal = piece.data if piece.kind in ("messages", "redacted") else sealed(piece.kind, piece.data)
         if self._is_open and self._blocks[index]["type"] == "thinking" and piece.kind != "redacted":
@@ -184,8 +184,8 @@ class MessagesWriter:
         self._blocks[index]["signature"] = seal
         return {"type": "content_block_delta", "index": index, "delta": {"type": "signature_delta", "signature": seal}}
 
-    def _call(self, piece: pieces.CallBegun | pieces.CallGiven) -> Iterator[dict[str, Any]]:
-        if isinstance(piece, pieces.CallBegun):
+    def _call(self, piece: pieces.CallStart | pieces.CallDelta) -> Iterator[dict[str, Any]]:
+        if isinstance(piece, pieces.CallStart):
             yield from self._close()
             yield self._start({"type": "tool_use", "id": piece.id, "name": piece.name, "input": {}})
             self._calls = True
@@ -235,7 +235,7 @@ def _input(given: str) -> Any:
     return found if isinstance(found, dict) else {"input": found}
 
 
-def _usage(used: pieces.Used) -> dict[str, Any]:
+def _usage(used: pieces.TokenUsage) -> dict[str, Any]:
     return {
         "input_tokens": max(0, used.input - used.cached - used.written),
         "cache_creation_input_tokens": used.written,

@@ -87,7 +87,7 @@ def read(body: Mapping[str, Any], bounds: neutral.Bounds) -> neutral.NeutralRequ
     fields.read_fields(ask, body, FIELDS, _ELSEWHERE, bounds)
     choice = body.get("tool_choice")
     if isinstance(choice, Mapping) and choice.get("disable_parallel_tool_use") is True:
-        ask.wishes["parallel"] = neutral.Wish(False, "tool_choice.disable_parallel_tool_use")
+        ask.settings["parallel"] = neutral.Setting(False, "tool_choice.disable_parallel_tool_use")
     return ask
 
 
@@ -179,12 +179,12 @@ def write(ask: neutral.NeutralRequest, bounds: neutral.Bounds, *, limit: int | N
     body["messages"] = _write_turns(opened_by_user(turns), bounds)
     if ask.tools:
         body["tools"] = [_write_tool(tool, bounds) for tool in ask.tools if tool.name]
-    effort = ask.wishes.get("effort")
+    effort = ask.settings.get("effort")
     if effort is not None and effort.value == "none":
         body["thinking"] = {"type": "disabled"}
     skipped = ("effort",) if "thinking" in body else ()
     body |= fields.written(ask, FIELDS, (*_WRITTEN_ELSEWHERE, *skipped), bounds)
-    parallel = ask.wishes.get("parallel")
+    parallel = ask.settings.get("parallel")
     if parallel is not None and ask.tools and (choice := body.setdefault("tool_choice", fields.to_messages_choice(neutral.Choice("auto")))):
         body["tool_choice"] = choice if choice["type"] == "none" else {**choice, "disable_parallel_tool_use": not parallel.value}
     return body | ({"stream": True} if ask.stream else {})

@@ -1,4 +1,4 @@
-"""A request in no API's own form: turns, tools and wishes, each with the place in the client's body where it stands."""
+"""A request in no API's own form: turns, tools and settings, each with the place in the client's body where it stands."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class Form(Struct, frozen=True):
     strict: bool | None = None
 
 
-class Wish(Struct, frozen=True):
+class Setting(Struct, frozen=True):
     """What the client set."""
 
     value: Any
@@ -136,7 +136,7 @@ class NeutralRequest(Struct):
     model: str
     turns: list[Turn] = field(default_factory=list)
     tools: list[Tool] = field(default_factory=list)
-    wishes: dict[str, Wish] = field(default_factory=dict)
+    settings: dict[str, Setting] = field(default_factory=dict)
     stream: bool = False
 
 

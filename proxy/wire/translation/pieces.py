@@ -15,14 +15,14 @@ from msgspec.structs import replace
 from proxy.wire.sse import Event
 
 
-class Begun(Struct, frozen=True):
+class AnswerStart(Struct, frozen=True):
     """The answer begins."""
 
     id: str
     model: str
 
 
-class Said(Struct, frozen=True):
+class TextDelta(Struct, frozen=True):
     """Some of its text."""
 
     text: str
@@ -30,27 +30,27 @@ class Said(Struct, frozen=True):
     """Whether another text begins, as behind a call."""
 
 
-class Refused(Struct, frozen=True):
+class RefusalDelta(Struct, frozen=True):
     """Some of what it says instead of an answer."""
 
     text: str
 
 
-class Thinking(Struct, frozen=True):
+class ThinkingDelta(Struct, frozen=True):
     """Some of what the model thinks, as far as it is told."""
 
     text: str
     apart: bool = False
 
 
-class Sealed(Struct, frozen=True):
+class Signature(Struct, frozen=True):
     """Ends a thought, or stands for one that is not told: what its API wants back with it (`neutral.sealed`)."""
 
     kind: str
     data: str
 
 
-class CallBegun(Struct, frozen=True):
+class CallStart(Struct, frozen=True):
     """A call of a tool begins."""
 
     key: int
@@ -60,7 +60,7 @@ class CallBegun(Struct, frozen=True):
     custom: bool = False
 
 
-class CallGiven(Struct, frozen=True):
+class CallDelta(Struct, frozen=True):
     """Some of a call's arguments."""
 
     key: int
@@ -72,7 +72,7 @@ def made_call_id() -> str:
     return f"call_{os.urandom(12).hex()}"
 
 
-class Finished(Struct, frozen=True):
+class Finish(Struct, frozen=True):
     """Why it ends, in chat's words: ``stop``, ``length``, ``tool_calls``, ``content_filter``."""
 
     reason: str
@@ -80,7 +80,7 @@ class Finished(Struct, frozen=True):
     """The stop sequence that ended it, where it is told."""
 
 
-class Used(Struct, frozen=True):
+class TokenUsage(Struct, frozen=True):
     """Tokens."""
 
     input: int
@@ -92,18 +92,19 @@ class Used(Struct, frozen=True):
     reasoning: int = 0
 
 
-class Failed(Struct, frozen=True):
+class StreamError(Struct, frozen=True):
     """The server ended the answer with an error."""
 
     message: str
     code: str = "server_error"
 
 
-class Closed(Struct, frozen=True):
+class AnswerEnd(Struct, frozen=True):
     """All of it has come."""
 
 
-Piece = Begun | Said | Refused | Thinking | Sealed | CallBegun | CallGiven | Finished | Used | Failed | Closed
+_Deltas = TextDelta | RefusalDelta | ThinkingDelta | CallDelta
+Piece = AnswerStart | _Deltas | Signature | CallStart | Finish | TokenUsage | StreamError | AnswerEnd
 
 
 class AnswerReader(Protocol):
@@ -138,12 +139,12 @@ class InTurn:
 
     def feed(self, piece: Piece) -> Iterator[Piece]:
         """The pieces whose turn it is."""
-        if isinstance(piece, Finished | Failed | Closed):
+        if isinstance(piece, Finish | StreamError | AnswerEnd):
             yield from self._rest()
             yield piece
-        elif isinstance(piece, Begun | Used):
+        elif isinstance(piece, AnswerStart | TokenUsage):
             yield piece
-        elif isinstance(piece, CallGiven) and piece.key == self._call:
+        elif isinstance(piece, CallDelta) and piece.key == self._call:
             self._end.add(piece.text)
             yield piece
             yield from self._next()
@@ -156,10 +157,10 @@ class InTurn:
         while self._waiting and (self._call is None or self._end.reached):
             first = self._waiting.popleft()
             self._call = None
-            if isinstance(first, CallGiven):  # space behind a call that was told
+            if isinstance(first, CallDelta):  # space behind a call that was told
                 continue
             yield first
-            if isinstance(first, CallBegun):
+            if isinstance(first, CallStart):
                 self._call, self._end = first.key, _ObjectEnd()
                 yield from self._own(first.key)
 
@@ -167,7 +168,7 @@ class InTurn:
         """What waits of a call that begins to be told."""
         waiting, self._waiting = self._waiting, deque()
         for one in waiting:
-            if isinstance(one, CallGiven) and one.key == key:
+            if isinstance(one, CallDelta) and one.key == key:
                 self._end.add(one.text)
                 yield one
             else:
@@ -273,7 +274,7 @@ class Halves:
 
     def mended(self, piece: Piece) -> Piece:
         """`piece` with whole signs alone; a half that ends it waits for the next piece of its kind, any other becomes U+FFFD."""
-        if not isinstance(piece, Said | Thinking | Refused | CallGiven) or not (piece.text or self._open):
+        if not isinstance(piece, _Deltas) or not (piece.text or self._open):
             return piece
         text = self._open.pop(type(piece), "") + piece.text
         if text.isascii():

@@ -45,13 +45,13 @@ class ResponsesReader:
             yield self._said((index, number(payload, "content_index")), words(payload.get("delta")))
         elif kind == events.REFUSAL:
             self._refused.add((index, number(payload, "content_index")))
-            yield pieces.Refused(words(payload.get("delta")))
+            yield pieces.RefusalDelta(words(payload.get("delta")))
         elif kind in events.THOUGHTS:
             place = (index, number(payload, "summary_index"), number(payload, "content_index"))
             yield self._thought(place, words(payload.get("delta")))
         elif kind in _CALL_DELTAS and index in self._given and payload.get("delta"):
             self._given[index] = True
-            yield pieces.CallGiven(index, words(payload["delta"]))
+            yield pieces.CallDelta(index, words(payload["delta"]))
         elif kind == events.ITEM_DONE and isinstance(payload.get("item"), Mapping):
             yield from self._item_done(index, payload["item"])
         elif kind in events.ENDS:
@@ -59,26 +59,26 @@ class ResponsesReader:
         elif kind == "error":
             yield failed(payload)
 
-    def _begin(self, response: Mapping[str, Any]) -> pieces.Begun:
+    def _begin(self, response: Mapping[str, Any]) -> pieces.AnswerStart:
         self._begun = True
-        return pieces.Begun(words(response.get("id")), words(response.get("model")))
+        return pieces.AnswerStart(words(response.get("id")), words(response.get("model")))
 
-    def _said(self, place: tuple[int, ...], text: str) -> pieces.Said:
+    def _said(self, place: tuple[int, ...], text: str) -> pieces.TextDelta:
         apart = bool(self._texts) and place not in self._texts
         self._texts.add(place)
-        return pieces.Said(text, apart)
+        return pieces.TextDelta(text, apart)
 
-    def _thought(self, place: tuple[int, ...], text: str) -> pieces.Thinking:
+    def _thought(self, place: tuple[int, ...], text: str) -> pieces.ThinkingDelta:
         apart = bool(self._thoughts) and place not in self._thoughts
         self._thoughts.add(place)
-        return pieces.Thinking(text, apart)
+        return pieces.ThinkingDelta(text, apart)
 
     def _item(self, index: int, item: Mapping[str, Any]) -> Iterator[pieces.Piece]:
         """An item begins."""
         kind = words(item.get("type"))
         if kind in _CALLS:
             self._given[index] = False
-            yield pieces.CallBegun(index, words(item.get("call_id")), words(item.get("name")), custom=kind == "custom_tool_call")
+            yield pieces.CallStart(index, words(item.get("call_id")), words(item.get("name")), custom=kind == "custom_tool_call")
         elif kind not in ("message", "reasoning"):
             raise ValueError(f"an item of {known(kind, ITEMS)}")
 
@@ -88,16 +88,16 @@ class ResponsesReader:
         self._settled.add(index)
         yield from self._untold(index, item)
         if kind == "reasoning" and (seal := words(item.get("encrypted_content"))):
-            yield pieces.Sealed("responses", seal)
+            yield pieces.Signature("responses", seal)
         elif kind in _CALLS and self._given.get(index) is False:
-            yield pieces.CallGiven(index, words(item.get(_CALLS[kind])) or ("{}" if kind == "function_call" else ""))
+            yield pieces.CallDelta(index, words(item.get(_CALLS[kind])) or ("{}" if kind == "function_call" else ""))
 
     def _untold(self, index: int, item: Mapping[str, Any]) -> Iterator[pieces.Piece]:
         for position, part in enumerate(listed(item.get("content")) if item.get("type") == "message" else ()):
             place = (index, position)
             if part.get("type") == "refusal" and place not in self._refused:
                 self._refused.add(place)
-                yield pieces.Refused(words(part.get("refusal")))
+                yield pieces.RefusalDelta(words(part.get("refusal")))
             elif part.get("type") == "output_text" and place not in self._texts and words(part.get("text")):
                 yield self._said(place, words(part.get("text")))
         if item.get("type") == "reasoning" and not any(place[0] == index for place in self._thoughts):
@@ -113,13 +113,13 @@ class ResponsesReader:
         if response.get("status") == "failed" or response.get("error"):
             yield failed(response)
             return
-        yield pieces.Finished(finish_reason(response, bool(self._given)) or "stop")
+        yield pieces.Finish(finish_reason(response, bool(self._given)) or "stop")
         if isinstance(usage := response.get("usage"), Mapping):
-            yield pieces.Used(
+            yield pieces.TokenUsage(
                 number(usage, "input_tokens"),
                 number(usage, "output_tokens"),
                 number(usage, "input_tokens_details", "cached_tokens"),
                 number(usage, "input_tokens_details", "cache_write_tokens"),
                 number(usage, "output_tokens_details", "reasoning_tokens"),
             )
-        yield pieces.Closed()
+        yield pieces.AnswerEnd()

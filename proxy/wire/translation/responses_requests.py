@@ -216,7 +216,7 @@ def write(ask: neutral.NeutralRequest, bounds: neutral.Bounds) -> dict[str, Any]
     if ask.tools:
         body["tools"] = [_write_tool(tool) for tool in ask.tools if tool.name]
     body |= fields.written(ask, FIELDS, _OF_OTHERS, bounds)
-    kept = ask.wishes.get("store")
+    kept = ask.settings.get("store")
     body["store"] = kept is not None and kept.value is True  # the other APIs keep nothing unless they are asked to
     return body | ({"stream": True} if ask.stream else {})
 

@@ -35,8 +35,8 @@ class ResponsesWriter:
         """Whether the last item has not ended."""
         self._said: list[str] = []
         """What its last part, or its call, says so far."""
-        self._finished = pieces.Finished("stop")
-        self._usage: pieces.Used | None = None
+        self._finished = pieces.Finish("stop")
+        self._usage: pieces.TokenUsage | None = None
         self._response: Payload = {}
 
     def feed(self, piece: pieces.Piece) -> bytes:
@@ -48,36 +48,36 @@ class ResponsesWriter:
         return events.encode({**payload, "sequence_number": number}, named=True)
 
     def _payloads(self, piece: pieces.Piece) -> Iterator[Payload]:
-        if isinstance(piece, pieces.Begun):
+        if isinstance(piece, pieces.AnswerStart):
             self._begin(piece)
             for kind in events.BEGINS[:2]:
                 yield {"type": kind, "response": self._told("in_progress")}
-        elif isinstance(piece, pieces.Said | pieces.Refused):
+        elif isinstance(piece, pieces.TextDelta | pieces.RefusalDelta):
             if piece.text:
                 yield from self._message(piece)
-        elif isinstance(piece, pieces.Thinking):
+        elif isinstance(piece, pieces.ThinkingDelta):
             if piece.text:
                 yield from self._thought(piece)
-        elif isinstance(piece, pieces.Sealed):
+        elif isinstance(piece, pieces.Signature):
             yield from self._seal(piece)
-        elif isinstance(piece, pieces.CallBegun | pieces.CallGiven):
+        elif isinstance(piece, pieces.CallStart | pieces.CallDelta):
             yield from self._call(piece)
-        elif isinstance(piece, pieces.Finished):
+        elif isinstance(piece, pieces.Finish):
             self._finished = piece
-        elif isinstance(piece, pieces.Used):
+        elif isinstance(piece, pieces.TokenUsage):
             self._usage = piece
-        elif isinstance(piece, pieces.Failed):
+        elif isinstance(piece, pieces.StreamError):
             self._settle()
             yield {"type": "error", "code": piece.code, "message": piece.message, "param": None}
             error = {"code": piece.code, "message": piece.message}
             yield {"type": "response.failed", "response": {**self._told("failed"), "error": error}}
-        elif isinstance(piece, pieces.Closed):
+        elif isinstance(piece, pieces.AnswerEnd):
             yield from self._close()
             status = "completed" if self._finished.reason in GOOD else "incomplete"
             self._response = self._told(status)
             yield {"type": f"response.{status}", "response": self._response}
 
-    def _begin(self, piece: pieces.Begun) -> None:
+    def _begin(self, piece: pieces.AnswerStart) -> None:
         echoed = {name: self._asked[name] if self._asked.get(name) is not None else value for name, value in ECHOED.items()}
         self._head = {"id": self._id, "object": "response", "created_at": self._created, "model": piece.model, **echoed}
 
@@ -111,12 +111,12 @@ class ResponsesWriter:
         index = len(self._output) - 1
         return index if self._is_open and self._output[index]["type"] == kind else None
 
-    def _message(self, piece: pieces.Said | pieces.Refused) -> Iterator[Payload]:
-        refuses = isinstance(piece, pieces.Refused)
+    def _message(self, piece: pieces.TextDelta | pieces.RefusalDelta) -> Iterator[Payload]:
+        refuses = isinstance(piece, pieces.RefusalDelta)
         kind, name = ("refusal", "refusal") if refuses else ("output_text", "text")
         more: Payload = {} if refuses else {"annotations": [], "logprobs": []}
         index = self._last("message")
-        if index is None or (isinstance(piece, pieces.Said) and piece.apart):
+        if index is None or (isinstance(piece, pieces.TextDelta) and piece.apart):
             yield from self._close()
             yield self._start("msg", {"type": "message", "role": "assistant", "content": []})
             index = len(self._output) - 1
@@ -150,7 +150,7 @@ class ResponsesWriter:
             yield {"type": events.TEXT_DONE, **at, "text": part["text"], "logprobs": []}
         yield {"type": events.PART_DONE, **at, "part": part}
 
-    def _thought(self, piece: pieces.Thinking) -> Iterator[Payload]:
+    def _thought(self, piece: pieces.ThinkingDelta) -> Iterator[Payload]:
         index = self._last("reasoning")
         if index is None:
             yield from self._close()
@@ -174,7 +174,7 @@ class ResponsesWriter:
             yield {"type": _SUMMARY + "text.done", **at, "text": summary[-1]["text"]}
             yield {"type": _SUMMARY + "part.done", **at, "part": dict(summary[-1])}
 
-    def _seal(self, piece: pieces.Sealed) -> Iterator[Payload]:
+    def _seal(self, piece: pieces.Signature) -> Iterator[Payload]:
         index = self._last("reasoning")
         if index is None or piece.kind == "redacted":
             yield from self._close()
@@ -183,8 +183,8 @@ class ResponsesWriter:
         self._output[index]["encrypted_content"] = piece.data if piece.kind == "responses" else sealed(piece.kind, piece.data)
         yield from self._close()
 
-    def _call(self, piece: pieces.CallBegun | pieces.CallGiven) -> Iterator[Payload]:
-        if isinstance(piece, pieces.CallBegun):
+    def _call(self, piece: pieces.CallStart | pieces.CallDelta) -> Iterator[Payload]:
+        if isinstance(piece, pieces.CallStart):
             yield from self._close()
             kind, name = ("custom_tool_call", "input") if piece.custom else ("function_call", "arguments")
             space, tool = self._spaces.get(piece.name, ("", piece.name))
@@ -233,7 +233,7 @@ def _copy(item: Payload) -> Payload:
     return {name: [dict(one) for one in value] if isinstance(value, list) else value for name, value in item.items()}
 
 
-def _usage(used: pieces.Used) -> Payload:
+def _usage(used: pieces.TokenUsage) -> Payload:
     return {
         "input_tokens": used.input,
         "input_tokens_details": {"cached_tokens": used.cached, "cache_write_tokens": used.written},

@@ -25,7 +25,18 @@ from proxy.wire.translation import chat_requests, messages_requests, responses_r
 from proxy.wire.translation.chat_answers import ChatReader, ChatWriter
 from proxy.wire.translation.messages_answers import MessagesReader, MessagesWriter
 from proxy.wire.translation.neutral import Bounds, NeutralRequest
-from proxy.wire.translation.pieces import AnswerReader, AnswerWriter, Begun, Closed, Failed, Finished, Halves, InTurn, Piece, payload_of
+from proxy.wire.translation.pieces import (
+    AnswerEnd,
+    AnswerReader,
+    AnswerStart,
+    AnswerWriter,
+    Finish,
+    Halves,
+    InTurn,
+    Piece,
+    StreamError,
+    payload_of,
+)
 from proxy.wire.translation.responses_answers import ResponsesReader
 from proxy.wire.translation.responses_writing import ResponsesWriter
 from proxy.wire.upstream_errors import envelope, failure_in, is_own
@@ -91,7 +102,7 @@ class Exchange:
             ask = responses_requests.read(fields, bounds, past)
         else:
             ask = (chat_requests if self._client == "chat" else messages_requests).read(fields, bounds)
-        self._usage = "include_usage" in ask.wishes
+        self._usage = "include_usage" in ask.settings
         return orjson.dumps(self._written(ask, bounds))
 
     def _written(self, ask: NeutralRequest, bounds: Bounds) -> dict[str, Any]:
@@ -120,7 +131,7 @@ class Exchange:
             if not isinstance(fields, dict):
                 raise ValueError("not an object")
             for piece in self._pieces_of(fields):
-                if isinstance(piece, Failed):
+                if isinstance(piece, StreamError):
                     raise UpstreamUnreachable(f"upstream {self._server.name} failed: {piece.message}")
                 self._write(writer, piece)
         except ValueError as error:
@@ -134,14 +145,14 @@ class Exchange:
             raise ValueError("it says nothing")
         for payload in payloads:
             for piece in self._reader.payload(payload):
-                closed = closed or isinstance(piece, Closed)
+                closed = closed or isinstance(piece, AnswerEnd)
                 yield piece
         if not closed:
-            yield Closed()
+            yield AnswerEnd()
 
     def _pieces(self, event: Event) -> Iterator[Piece]:
         if event.done:
-            yield Closed()
+            yield AnswerEnd()
         elif (payload := payload_of(event)) is not None:
             yield from self._reader.payload(payload)
 
@@ -169,19 +180,19 @@ class Exchange:
             left = b"".join(self._put(piece) for piece in self._pieces(last)) if last is not None else b""
         except ValueError:
             left = b""
-        return left + (self._put(Closed()) if self._finished else b"")
+        return left + (self._put(AnswerEnd()) if self._finished else b"")
 
     def _put(self, piece: Piece) -> bytes:
         if self._closed:
             return b""
-        if isinstance(piece, Closed) and not self._finished:  # its end mark is there, and no reason
-            return self._put(Finished("stop")) + self._put(piece)
+        if isinstance(piece, AnswerEnd) and not self._finished:  # its end mark is there, and no reason
+            return self._put(Finish("stop")) + self._put(piece)
         piece = self._halves.mended(piece)
         begun = b""
-        if self._writer is None and not isinstance(piece, Begun):
-            begun = self._made_writer().feed(Begun("", ""))
-        self._finished = self._finished or isinstance(piece, Finished)
-        self._closed = isinstance(piece, Closed | Failed)
+        if self._writer is None and not isinstance(piece, AnswerStart):
+            begun = self._made_writer().feed(AnswerStart("", ""))
+        self._finished = self._finished or isinstance(piece, Finish)
+        self._closed = isinstance(piece, AnswerEnd | StreamError)
         return begun + self._write(self._made_writer(), piece)
 
     def _write(self, writer: AnswerWriter, piece: Piece) -> bytes:

@@ -5,12 +5,12 @@ import pytest
 from proxy.context.archive import READ_ARCHIVE, reference
 from proxy.context.edits import NOTE
 from proxy.context.faithful import CONTEXT_FAITHFUL_SYSTEM_SUFFIX
-from proxy.context.summaries.message import summary_message
+from proxy.context.summaries.lines import summary_message
 from proxy.exchange import Message
 from proxy.grounding.evidence.gathering import EvidenceBase, gather
 from proxy.grounding.evidence.pieces import own_texts
 from proxy.stages.clash.acting import NOTE as CLASH_NOTE
-from proxy.stages.reflection.failures.guidance import CLOSING, OPENING
+from proxy.stages.reflection.wording import CLOSING, OPENING
 from proxy.testing import make_exchange
 
 GUIDANCE = f"{OPENING}\n- search_docs timed out twice with limit=50: ask for at most 10 and page.\n{CLOSING}"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from proxy.config.settings import Api
 from proxy.errors import UpstreamUnreachable
 from proxy.ports.upstream import Past
-from proxy.wire.translation.pieces import CallBegun, CallGiven, Closed, Finished, InTurn, Piece, Said
+from proxy.wire.translation.pieces import AnswerEnd, CallDelta, CallStart, Finish, InTurn, Piece, TextDelta
 from proxy.wire.translation.translate import APIS, Exchange
 from tests import messages, responses_api
 from tests.wire.translation import chat_api
@@ -264,7 +264,7 @@ def test_calls_whose_arguments_come_by_turns_lose_none(client: Api) -> None:
 def test_pieces_of_calls_in_any_order_are_told_one_call_after_another(data: st.DataObject) -> None:
     """Whatever comes between them."""
     calls = data.draw(st.lists(st.sampled_from(["{}", '{"a": 1}', '{"b": [{"c": "}"}]}', ""]), min_size=1, max_size=4))
-    left = {key: [CallBegun(key, f"call_{key}", "f"), *(CallGiven(key, char) for char in given)] for key, given in enumerate(calls)}
+    left = {key: [CallStart(key, f"call_{key}", "f"), *(CallDelta(key, char) for char in given)] for key, given in enumerate(calls)}
     row: list[Piece] = []
     while left:
         key = (
@@ -275,8 +275,8 @@ def test_pieces_of_calls_in_any_order_are_told_one_call_after_another(data: st.D
                     [
                         k
                         for k in left
-                        if not any(isinstance(p, CallBegun) for p in left[k])
-                        or k == min(k for k in left if isinstance(left[k][0], CallBegun))
+                        if not any(isinstance(p, CallStart) for p in left[k])
+                        or k == min(k for k in left if isinstance(left[k][0], CallStart))
                     ]
                 )
             )
@@ -284,21 +284,21 @@ def test_pieces_of_calls_in_any_order_are_told_one_call_after_another(data: st.D
         row.append(left[key].pop(0))
         left = {k: pieces for k, pieces in left.items() if pieces}
         if data.draw(st.booleans()):
-            row.append(Said("x"))
+            row.append(TextDelta("x"))
     turn = InTurn()
-    told = [one for piece in [*row, Finished("stop"), Closed()] for one in turn.feed(piece)]
+    told = [one for piece in [*row, Finish("stop"), AnswerEnd()] for one in turn.feed(piece)]
     at: int | None = None
     given = dict.fromkeys(range(len(calls)), "")
     for piece in told:
-        if isinstance(piece, CallBegun):
+        if isinstance(piece, CallStart):
             at = piece.key
-        elif isinstance(piece, CallGiven):
+        elif isinstance(piece, CallDelta):
             assert at == piece.key
             given[piece.key] += piece.text
-        elif isinstance(piece, Said):
+        elif isinstance(piece, TextDelta):
             at = None
     assert list(calls) == list(given.values())
-    assert sum(isinstance(piece, Said) for piece in row) == sum(isinstance(piece, Said) for piece in told)
+    assert sum(isinstance(piece, TextDelta) for piece in row) == sum(isinstance(piece, TextDelta) for piece in told)
 
 
 def chat_usage(client: Api) -> dict[str, Any]:
