@@ -40,27 +40,27 @@ _UPSTREAM: Mapping[str, str] = {
 PRESSURE = ("context_high", "context_critical")
 
 
-def answered(exchange: Exchange, min_score: float = 0.0) -> list[FailureEvent]:
+def answer_events(exchange: Exchange, min_score: float = 0.0) -> list[FailureEvent]:
     """What the exchange's answer, and the verdicts on it, show; `min_score` is for the passages that came with the request."""
     failures = [*_call_violations(exchange), *_response_violations(exchange), *budget_failures(exchange)]
     admits = exchange.answer is not None and any(admits_ignorance(choice.text) for choice in exchange.answer.choices)
     return [_occurred(failure) for failure in (*failures, *retrieval_failures(exchange, admits=admits, min_score=min_score))]
 
 
-def unanswered(exchange: Exchange) -> list[FailureEvent]:
+def upstream_events(exchange: Exchange) -> list[FailureEvent]:
     """Why there was no answer."""
     ended = exchange.unanswered
     return [] if ended is None else [_occurred(upstream_failure(exchange, ended))]
 
 
-def over(records: Sequence[FailureRecord], now: Sequence[FailureEvent], exchange: Exchange) -> list[FailureEvent]:
+def resolved_by_answer(records: Sequence[FailureRecord], now: Sequence[FailureEvent], exchange: Exchange) -> list[FailureEvent]:
     """Of the run's active `records`, those that this answer, with the failures `now`, does not show any more."""
     shown = {event.fingerprint for event in now if event.kind == "occurred"}
     gone = [record for record in records if record.fingerprint not in shown and _is_over(record, exchange)]
     return [FailureEvent(kind="resolved", fingerprint=record.fingerprint, cause=f"{exchange.id}>resolved") for record in gone]
 
 
-def overcome(records: Sequence[FailureRecord], history: FailureHistory) -> list[FailureEvent]:
+def resolved_by_calls(records: Sequence[FailureRecord], history: FailureHistory) -> list[FailureEvent]:
     """Of the run's active `records`, those whose action has just succeeded, and whose failure the conversation does not hold any more."""
     shown = {failure.fingerprint for failure in history.failures}
     done = {call.key: call for call in history.newest_successes}
@@ -68,7 +68,7 @@ def overcome(records: Sequence[FailureRecord], history: FailureHistory) -> list[
     return [FailureEvent(kind="resolved", fingerprint=r.fingerprint, cause=f"{done[r.action_key].cause}>resolved") for r in found]
 
 
-def of_the_exchange_before(record: FailureRecord) -> bool:
+def is_of_answers(record: FailureRecord) -> bool:
     """Whether the failure is one of answers, which the conversation does not show."""
     return record.signal_type == "schema_violation" and not record.action_key
 
@@ -78,7 +78,7 @@ def _is_over(record: FailureRecord, exchange: Exchange) -> bool:
         return False
     if record.signal_type == "upstream_error":
         return record.subject == identifier(exchange.upstream)
-    if of_the_exchange_before(record):
+    if is_of_answers(record):
         return exchange.wants.form == "json"
     return record.signal_type == "budget_pressure" or (record.code in ("low_relevance", "no_evidence") and not record.action_key)
 

@@ -31,7 +31,7 @@ _Pair = tuple[AgentTurn, AgentTurn]
 """A user's turn, and the assistant's before it."""
 
 
-async def judged(reading: Reading, tools: Sequence[Tool], judge: JudgeSession | None, *, corrects: bool = True) -> Reading:
+async def ask_judge(reading: Reading, tools: Sequence[Tool], judge: JudgeSession | None, *, corrects: bool = True) -> Reading:
     """`reading` as the judge would have it; `corrects` tells whether users' messages are asked about."""
     if judge is None:
         return reading

@@ -30,7 +30,7 @@ from proxy.ports.stage import Action, Stage
 from proxy.stages.reflection import exchange_failures, wording
 from proxy.stages.reflection.caps import Cap, cap_answer, caps_of, superseded
 from proxy.stages.reflection.history import FailureHistory, Reading, history_of, read_conversation, warm
-from proxy.stages.reflection.judging import judged
+from proxy.stages.reflection.judging import ask_judge
 from proxy.stages.reflection.options import ReflectionOptions
 from proxy.stages.reflection.report import (
     ASKED,
@@ -49,7 +49,7 @@ CANDIDATES = 24
 """Records that are read for one request, at least; of these the ones that matter are chosen."""
 SUBJECTS = 24
 """Tools whose failures are looked for: those called lately, then those offered; of the others the latest failures come by themselves."""
-TOLD = "told failures"
+INJECTED = "told failures"
 MAX_EVENTS = 65_536
 """That this worker remembers to have put into the store, about 100 bytes each. A memory only: the store knows each by its cause."""
 MAX_EXCHANGES = 4096
@@ -176,11 +176,11 @@ class Reflection(Stage[ReflectionOptions]):
         )
         found = [record for record in found if record.signal_type in self.options.signals]
         own = [record for record in found if record.run_id == exchange.run_id]
-        over = [*exchange_failures.overcome(own, history), *superseded(own)]
+        over = [*exchange_failures.resolved_by_calls(own, history), *superseded(own)]
         await self._apply(exchange, over)
         gone = {event.fingerprint for event in over}
         own = [record for record in own if record.fingerprint not in gone]
-        recent = [record for record in own if record.fingerprint in shown or exchange_failures.of_the_exchange_before(record)]
+        recent = [record for record in own if record.fingerprint in shown or exchange_failures.is_of_answers(record)]
         return _Situation(history, [*own, *(record for record in found if record.run_id != exchange.run_id)], recent)
 
     async def _history(self, exchange: Exchange) -> FailureHistory:
@@ -195,7 +195,7 @@ class Reflection(Stage[ReflectionOptions]):
             return read_conversation(exchange.conversation, tools, retrieves, min_score=self.options.min_score, corrects=corrects)
 
         reading = await run_in_thread_if_large(LARGE, read)
-        reading = await judged(reading, tools, self.ports.judge.session(exchange, self.name), corrects=corrects)
+        reading = await ask_judge(reading, tools, self.ports.judge.session(exchange, self.name), corrects=corrects)
         return await run_in_thread_if_large(LARGE, lambda: history_of(reading, tools, retrieves, stall_after=self.options.stall_after))
 
     def _counts(self, failure: Failure | None) -> bool:
@@ -218,7 +218,7 @@ class Reflection(Stage[ReflectionOptions]):
             return [], 0
         exchange.messages = messages
         exchange.facts.failures_injected = len(shown)
-        exchange.changes.append({"stage": self.name, "what": TOLD, "failures": [listed(record) for record in shown]})
+        exchange.changes.append({"stage": self.name, "what": INJECTED, "failures": [listed(record) for record in shown]})
         events = [  # of one that was told since it last occurred nothing new is to be remembered
             FailureEvent(kind="injected", fingerprint=record.fingerprint, cause=f"told>{record.occurrence_count}")
             for record in shown
@@ -234,7 +234,7 @@ class Reflection(Stage[ReflectionOptions]):
         """Answer with a question, or end the request with an error. Raises `PolicyBlocked`."""
         self.ports.counters.count(f"reflection.escalated_{stop.action}_count")
         record, tongue = stop.record, _language(exchange)
-        if exchange_failures.of_the_exchange_before(record):  # nothing in the conversation can show progress: having stopped is what counts
+        if exchange_failures.is_of_answers(record):  # nothing in the conversation can show progress: having stopped is what counts
             event = FailureEvent(kind="progress", fingerprint=record.fingerprint, cause=f"{exchange.id}>stopped")
             await self._quietly(exchange, [event])
         if stop.action == "system_error":
@@ -264,7 +264,7 @@ class Reflection(Stage[ReflectionOptions]):
         events = self._pop_injected(exchange)
         events += [
             event
-            for event in await run_in_thread_if_large(LARGE, exchange_failures.answered, exchange, self.options.min_score)
+            for event in await run_in_thread_if_large(LARGE, exchange_failures.answer_events, exchange, self.options.min_score)
             if self._counts(event.failure)
         ]
         if self.read_only and not events and key_of(*_owner(exchange)) not in self._failing_runs:
@@ -272,12 +272,12 @@ class Reflection(Stage[ReflectionOptions]):
         found = await self.ports.failures.relevant(
             client=exchange.client, run_id=exchange.run_id, fingerprints=(), subjects=("", exchange.upstream), limit=CANDIDATES
         )
-        await self._apply(exchange, [*events, *exchange_failures.over(found, events, exchange)])
+        await self._apply(exchange, [*events, *exchange_failures.resolved_by_answer(found, events, exchange)])
 
     async def on_failed(self, exchange: Exchange) -> None:
         """Remember that there was no answer, and why."""
         self._pop_injected(exchange)
-        await self._apply(exchange, [event for event in exchange_failures.unanswered(exchange) if self._counts(event.failure)])
+        await self._apply(exchange, [event for event in exchange_failures.upstream_events(exchange) if self._counts(event.failure)])
 
     def release(self, exchange: Exchange) -> None:
         """Let go of its caps."""

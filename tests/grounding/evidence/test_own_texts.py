@@ -47,7 +47,7 @@ def test_of_a_summary_only_what_it_holds_is_evidence(language: str) -> None:
 
 def test_values_in_the_proxys_texts_have_not_been_said() -> None:
     base = EvidenceBase(gather(make_exchange([{"role": "user", "content": f"{TOWER}\n\n{GUIDANCE}"}])))
-    assert {"330"} == base.said.numerals
+    assert {"330"} == base.stated.numerals
 
 
 def test_a_clients_result_with_a_note_of_a_stage_is_not_evidence_twice() -> None:
