@@ -13,7 +13,7 @@ from sqlalchemy.schema import CreateColumn
 
 from proxy.store.tables import metadata
 
-HEAD = "0011"
+HEAD = "0012"
 """To be raised with each change of `proxy.store.tables`; the test of revisions keeps a schema of each one that stores may have."""
 _VERSION = "alembic_version"
 """The table that has a store's revision; releases before this one look for it there, too."""

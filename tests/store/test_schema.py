@@ -75,7 +75,7 @@ def shape(connection: Connection) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("revision", ["0001", "0007", "0010"])
+@pytest.mark.parametrize("revision", ["0001", "0007", "0010", "0011"])
 async def test_a_store_of_an_earlier_revision_becomes_as_a_new_one(empty_url: str, url: str, revision: str) -> None:
     await filled(empty_url, *statements(revision, lite=empty_url.startswith("sqlite")))
     async with opened(empty_url) as old, opened(url) as new:
