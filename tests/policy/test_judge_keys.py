@@ -68,14 +68,21 @@ def test_what_cannot_work_is_refused(tmp_path: Path, text: str, problem: str) ->
         ("verifiers: 7", "verifiers: a stage has no verifiers"),
         ("combine: mean", "combine: a stage has no judge of its own any more"),
         ("unsure: [0.2, 0.8]", "unsure: a stage has no judge of its own any more"),
-        ("max_pairs: 9", "max_pairs: is no option any more, leave it out: of a request 64 pairs are judged"),
-        ("min_score: 0.7", "min_score: is no option any more, leave it out: the threshold is the built-in one's"),
         ("second_opinion: {upstream: o, model: m}", "second_opinion: a stage has no judge of its own any more: write judge:"),
     ],
 )
 def test_a_stage_s_own_judge_is_refused_with_what_to_write(tmp_path: Path, options: str, instead: str) -> None:
     said = refused(tmp_path, f"stages: [claims: {{{options}}}]")
     assert (True, True) == (said.startswith("stages[0].claims."), instead in said)
+
+
+@pytest.mark.parametrize(
+    ("option", "instead"), [("max_pairs: 9", "64 pairs of a request"), ("min_score: 0.7", "the threshold is the built-in one's")]
+)
+def test_an_option_that_is_gone_is_refused_with_what_to_write(tmp_path: Path, option: str, instead: str) -> None:
+    said = refused(tmp_path, f"stages: [clash: {{{option}}}]")
+    name = option.partition(":")[0]
+    assert said.startswith(f"stages[0].clash.{name}: there is no such option any more: leave it out, {instead}")
 
 
 def test_relevance_has_no_model_of_its_own_either(tmp_path: Path) -> None:

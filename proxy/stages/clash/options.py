@@ -18,6 +18,10 @@ Editing = Literal["none", "memory", "all"]
 class ClashOptions(StageOptions, frozen=True, kw_only=True):
     """``clash:``"""
 
+    removed = {
+        "max_pairs": "leave it out, 64 pairs of a request are judged",
+        "min_score": "leave it out, the threshold is the built-in one's, or the judge decides (judge: at the top of the policy)",
+    }
     strategy: Annotated[
         Resolving,
         Meta(
