@@ -13,6 +13,7 @@ COPY policies policies
 COPY schemas schemas
 COPY proxy proxy
 COPY groundwire groundwire
+COPY packages packages
 RUN pip install --no-deps . && GROUNDWIRE_CACHE=/opt/groundwire/models groundwire fetch-model
 # Unpacked here, for the user below cannot write there: workers share what they map.
 RUN GROUNDWIRE_CACHE=/opt/groundwire/models python -c "from proxy.models.embedding.use import UseEncoder; UseEncoder().load()"

@@ -31,7 +31,6 @@ from benchmarks import reflection_corrections as messages
 from benchmarks import reflection_signals as signals
 from benchmarks.clash import found_in, through
 from benchmarks.load.statistics import wilson
-from proxy.grounding.clashes.statements.stance import Stance
 from proxy.grounding.judging.grounder import Grounder
 from proxy.language.text import text_of
 from proxy.models.embedding.embedder import BatchingEmbedder
@@ -42,8 +41,8 @@ from proxy.stages.poisoning.injection import InjectionFinding, detect
 from proxy.stages.poisoning.phrases import _signals
 
 Figures = dict[str, tuple[int, int]]
-STATEMENTS, DETECTING = "proxy.grounding.clashes.statements.", "proxy.grounding.clashes.detecting."
-VALUES, FAILURE_SIGNALS = "proxy.grounding.values.", "proxy.stages.reflection.signals."
+CLASHES = "proxy.grounding.clashes."
+VALUES, REFLECTION = "proxy.grounding.values.", "proxy.stages.reflection."
 INSTRUCTIONS = "proxy.stages.poisoning."
 NEVER = re.compile(r"(?!x)x")
 
@@ -80,22 +79,18 @@ def but(signals: Sequence[Any], i: int) -> Sequence[Any]:
 
 SIGNALS = _signals()
 PACKS: Sequence[Pack] = (
-    Pack("clash", "stance", STATEMENTS + "stance", {"read_stance": Stance((), ()), "has_stance": False}, whole=True),
-    Pack(
-        "clash", "categories", STATEMENTS + "categories", {"kinds_in": frozenset(), "is_without": False, "names_member": False}, whole=True
+    Pack("clash", "plain sentences", CLASHES + "plain", {"declared": ()}, whole=True),
+    Pack("clash", "places", CLASHES + "values", {"are_apart": str.__ne__, "can_be_in_both": str.__eq__}),
+    *each(
+        "clash", CLASHES + "reading", is_first_person=True, _is_of_another=False, _PAST=NEVER, speaks_in_earnest=True, is_hypothetical=False
     ),
-    Pack("clash", "plain sentences", STATEMENTS + "plain", {"declared": ()}, whole=True),
-    Pack("clash", "labels", STATEMENTS + "labels", {"labelled": None}, whole=True),
-    Pack("clash", "words of slots", STATEMENTS + "slot_words", {"closed": {"price_level": {}}}, whole=True),
-    Pack("clash", "places", STATEMENTS + "places", {"are_apart": str.__ne__, "can_both_hold": str.__eq__}, whole=True),
-    *each("clash", STATEMENTS + "slots", _places=(), _dates_and_times=(), _amounts=()),
-    *each("clash", STATEMENTS + "cues", is_question=False, is_hypothetical=False, is_update=False, other_person=""),
-    *each("clash", DETECTING + "detection", _declared=None, _made=None, _two_values=None, _loved_and_hated=None),
-    *each("clash", DETECTING + "certainty", speaks_in_earnest=True, is_staged=False, _something_new=False),
-    *each("corrections", FAILURE_SIGNALS + "corrections", _override=None, _rejected=None, _as_a_whole=None, _HIDDEN=NEVER),
-    *each("results", FAILURE_SIGNALS + "result_text", COMPLAINT=NEVER, _SHELL=NEVER, _PROGRAM=NEVER, _HTTP_ERROR=NEVER, _BUILD=NEVER),
-    *each("results", FAILURE_SIGNALS + "result_json", _process=None, _flagged=None, _envelope=None, _detailed=None, _unwrapped=None),
-    *each("answers", VALUES + "recomputing", calculation=None, derived=False, follows=False),
+    *each("clash", CLASHES + "deciding", _declared=None, _made=None, _something_new=False),
+    *each("clash", CLASHES + "reading", is_staged=False),
+    *each("corrections", REFLECTION + "corrections", _override=None, _rejected=None, ASIDE=NEVER, TASK=NEVER, _HIDDEN=NEVER),
+    *each("results", REFLECTION + "result_text", _SHELL=NEVER, _HTTP_ERROR=NEVER, _BUILD=NEVER, _HTTP_LINE=NEVER),
+    *each("results", REFLECTION + "result_text", _thrown=None, _traced=None, _LABEL=NEVER, _EXCEPTION_LINE=NEVER),
+    *each("results", REFLECTION + "results", _process=None, _flagged=None, _envelope=None, _detailed=None, _unwrapped=None),
+    *each("answers", VALUES + "recomputing", calculation=None, follows=False),
     *each("answers", VALUES + "swaps", swaps=[]),
     *(
         Pack("instructions", f"{signal.category}: {signal.pattern.pattern[:60]}", INSTRUCTIONS + "phrases", {"_signals": but(SIGNALS, i)})
@@ -169,8 +164,8 @@ async def corrections() -> Figures:
         if row["split"] in ("test", "unseen") and row["label"] == "override":
             count(figures, f"{row['split']}, tools and numbers", messages._parameters(messages.detector(row)) == messages._expected(row))
     for source in messages.SOURCES:
-        for id_, text, said, tools in messages.messages(source):
-            found = messages.read_correction(text, tools=tools, said=said) is not None
+        for id_, text, tools in messages.messages(source):
+            found = messages.read_correction(text, tools) is not None
             count(figures, "chats, found" if labels.get(id_) else "chats, false", found)
     return figures
 

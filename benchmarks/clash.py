@@ -4,14 +4,14 @@
 
 *prefeval*: a stated preference with an answer that goes against it, or respects it; by topic. *decode*: two turns of one chat speaker.
 *prosecco*, *daccord*: two statements of a debate, two sentences of fact-checks, dev splits. *citod history*, *citod kb*: an assistant's
-turn against the turns before it, and against the records of a tool. None of these rows made a coefficient; prosecco and daccord have
+turn against the turns before it, and against the records of a tool. None of these rows made the threshold; prosecco and daccord have
 training splits that did. *statements*: pairs that this project wrote (`benchmarks/data/clash_statements.tsv`), through the stage
-from a user's sentences: slots, changes of mind, suppositions, other people; the rules were made beside them, so that they show what is
+from a user's sentences: values, changes of mind, suppositions, other people; the rules were made beside them, so that they show what is
 covered, and not how it goes with what others write.
 
-Recall and false positives at the shipped thresholds (`coefficients.json`). Baselines in the same run: cosine
-of the two (alike, so perhaps against each other), shared words where one of the two is negated, the grounding verifier alone (contradicted
-in either direction). AUROC tells them apart without a threshold. Intervals: 95%, by resampling preferences, dialogues or pairs.
+Recall and false positives at the shipped threshold (`clashes.deciding.CONTRADICTED`). Baselines in the same run: cosine of the two (alike,
+so perhaps against each other), shared words where one of the two is negated. AUROC tells them apart without a threshold. Intervals: 95%,
+by resampling preferences, dialogues or pairs.
 """
 
 from __future__ import annotations
@@ -31,17 +31,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks import clash_data as data
-from proxy.grounding.clashes.detecting import detection
-from proxy.grounding.clashes.detecting.candidates import Pair
-from proxy.grounding.clashes.detecting.features import Answers, Cosines, coefficients, features, regression, shared_terms
-from proxy.grounding.clashes.kinds import StatementClash, StatementKind
-from proxy.grounding.clashes.statements.reading import as_statement
+from proxy.exchange.judgements import ClaimPair, Support
+from proxy.grounding.clashes import deciding
+from proxy.grounding.clashes.kinds import Pair, StatementClash, StatementKind
+from proxy.grounding.clashes.reading import as_statement
+from proxy.grounding.evidence.retrieval import FUNCTION_WORDS, terms
+from proxy.language.negation import is_negated
+from proxy.ports.judge import Judge
 from proxy.stages.clash import ClashOptions
-from proxy.stages.clash.context import Context, Spoken
+from proxy.stages.clash.context import Context, PlacedStatement
 from proxy.stages.clash.finding import Finder
 from proxy.stages.clash.ledger import Ledger
 from proxy.stages.clash.resolution import resolve_clash
-from proxy.testing import make_exchange, make_ports
+from proxy.testing import ScriptedJudge, make_exchange, make_ports
 
 RESULTS = Path(__file__).parent / "results" / "clash.json"
 STATEMENTS = Path(__file__).parent / "data" / "clash_statements.tsv"
@@ -50,7 +52,7 @@ RESAMPLES = 300
 PATIENCE_S = 60.0
 QUICK = 40
 RECALL_TARGET, FALSE_POSITIVE_TARGET, AUTO_TARGET = 0.95, 0.05, 0.95
-SYSTEMS = ("groundwire", "cosine", "words and negation", "verifier alone")
+SYSTEMS = ("groundwire", "cosine", "words and negation")
 RECORDS = 3
 """Of a tool's answer, those that share most words with the statement."""
 Floats = NDArray[np.float64]
@@ -139,24 +141,35 @@ def cases(rows: int) -> list[Case]:
 
 async def score(items: Sequence[Case], models: data.Models) -> None:
     """Set every case's scores: the highest of its pairs."""
-    answers, cosines = await models.ask([pair for case in items for pair in case.pairs])
+    pairs = [pair for case in items for pair in case.pairs]
+    answers = await models.ask(pairs)
+    texts = list(dict.fromkeys(one.text for pair in pairs for one in (pair.older, pair.newer)))
+    row, vectors = {text: i for i, text in enumerate(texts)}, await models.embedder.embed(texts)
     for case in items:
-        judged = [scores_of(pair, answers, cosines) for pair in case.pairs]
+        judged = []
+        for pair in case.pairs:
+            cosine = float(vectors[row[pair.older.text]] @ vectors[row[pair.newer.text]])
+            judged.append(scores_of(pair, answers, cosine))
         case.found = any(clashes for clashes, _ in judged)
         case.scores = {system: max((scores[system] for _, scores in judged), default=-9.0) for system in SYSTEMS}
 
 
-def scores_of(pair: Pair, answers: Answers, cosines: Cosines) -> tuple[bool, dict[str, float]]:
+def scores_of(pair: Pair, answers: dict[ClaimPair, Support], cosine: float) -> tuple[bool, dict[str, float]]:
     """Whether it is found to clash, and what each system makes of it."""
-    found = features(pair.older, pair.newer, answers, cosines)
-    clash = detection.by_rule(pair) or detection.judged(pair, answers, cosines)
+    clash = deciding.by_rule(pair) or deciding.judged(pair, answers)
     clashes = clash is not None and clash.type != "DUPLICATE_FACTS"
+    negated = [is_negated(one.text, one.language) for one in (pair.older, pair.newer)]
     return clashes, {
-        "groundwire": clash.score if clash is not None and clashes else regression(pair.older, pair.newer).probability(found),
-        "cosine": found.cosine,
-        "words and negation": found.shared_terms * found.negation_differs,
-        "verifier alone": found.contradicted_most,
+        "groundwire": clash.score if clash is not None and clashes else deciding.contradiction(pair, answers),
+        "cosine": cosine,
+        "words and negation": shared_terms(pair.older.text, pair.newer.text) * (negated[0] != negated[1]),
     }
+
+
+def shared_terms(what: str, where: str) -> float:
+    """Share of the first text's terms that stand in the second."""
+    wanted = frozenset(term for term in terms(what) if len(term) > 2) - FUNCTION_WORDS
+    return len(wanted & frozenset(terms(where))) / len(wanted) if wanted else 0.0
 
 
 # ---- figures ----
@@ -214,7 +227,7 @@ def table(items: Sequence[Case]) -> dict[str, Any]:
     """Recall and false positives by group, AUROC of each system."""
     groups = list(dict.fromkeys(case.group for case in items))
     names = ["prefeval", *groups] if any(group.startswith("prefeval ") for group in groups) else groups
-    print(f"\n{'':36}{'n':>5} {'recall':20} {'false positives':20} AUROC: " + ", ".join(SYSTEMS) + "; recall at 5% (own best): first, last")
+    print(f"\n{'':36}{'n':>5} {'recall':20} {'false positives':20} AUROC: " + ", ".join(SYSTEMS) + "; recall at 5% (own best) of the first")
     report: dict[str, Any] = {}
     for name in names:
         mine = [case for case in items if case.group == name or (name == "prefeval" and case.group.startswith("prefeval "))]
@@ -225,7 +238,7 @@ def table(items: Sequence[Case]) -> dict[str, Any]:
             line[system] = {"auroc": estimate(mine, auroc, values), "recall_at_5": estimate(mine, recall_at, values)}
         report[name] = line
         areas = "  ".join(f"{line[s]['auroc']['value']:.3f}" for s in SYSTEMS)
-        best = f"{line['groundwire']['recall_at_5']['value']:.3f}  {line['verifier alone']['recall_at_5']['value']:.3f}"
+        best = f"{line['groundwire']['recall_at_5']['value']:.3f}"
         print(f"{name:36}{len(mine):>5} {shown(line['recall']):20} {shown(line['false_positives']):20} {areas}   {best}")
     return report
 
@@ -254,30 +267,38 @@ class Written:
     found: list[StatementClash]
 
 
-def through(models: data.Models | None) -> tuple[Context, Finder]:
-    """What the stage reads and compares with, asking the models, or by rules alone."""
+def through(models: data.Models | None, judge: Judge | None = None) -> tuple[Context, Finder]:
+    """What the stage reads and compares with, asking the models, and a policy's judge over them, or by rules alone."""
     ports = make_ports(**({"verifiers": models.verifiers, "embedder": models.embedder} if models is not None else {}))
     options = ClashOptions(semantic=models is not None)
-    return Context(options.between), Finder(options, ports.embedder, ports.verifiers.get())
+    return Context(options.between), Finder(options, ports.embedder, ports.verifiers.get(), judge)
 
 
-async def found_in(stage: tuple[Context, Finder], said: list[dict[str, Any]], run: str) -> tuple[Sequence[Spoken], list[StatementClash]]:
+async def found_in(
+    stage: tuple[Context, Finder], said: list[dict[str, Any]], run: str
+) -> tuple[Sequence[PlacedStatement], list[StatementClash]]:
     """The statements of a conversation, and their clashes but for what is only said twice."""
     context, finder = stage
     exchange = make_exchange(said)
     exchange.run_id = run
     spoken = (await context.stated(exchange)).spoken
     until = asyncio.get_running_loop().time() + PATIENCE_S
-    clashes = [one.clash for one in (await finder.find(exchange, Ledger(spoken, ()), spoken, until)).clashes]
+    clashes = (await finder.find(exchange, Ledger(spoken, ()), spoken, until)).clashes
     return spoken, [clash for clash in clashes if clash.type != "DUPLICATE_FACTS"]
 
 
-async def written(models: data.Models | None, path: Path = STATEMENTS) -> list[Written]:
-    """Every pair of sentences as two turns of a conversation, through what the stage runs, with the models or by rules alone."""
+async def written(models: data.Models | None, path: Path = STATEMENTS, *, told: bool = False) -> list[Written]:
+    """Every pair of sentences as two turns of a conversation, through what the stage runs, with the models or by rules alone.
+
+    `told`: with a judge that knows the truth, and is asked about every pair that no rule decides.
+    """
     lines = [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")]
     stage = through(models)
     found: list[Written] = []
     for number, (topic, language, expected, older, newer) in enumerate(lines):
+        if told:
+            truth = "yes" if expected == "none" else "no"
+            stage = through(models, ScriptedJudge(lambda _, truth=truth: truth, "all"))
         said = [{"role": "user", "content": older}, {"role": "assistant", "content": "Noted."}, {"role": "user", "content": newer}]
         _, clashes = await found_in(stage, said, str(number))
         found.append(Written(topic, language, older, newer, expected, clashes))
@@ -336,7 +357,7 @@ async def cost(items: Sequence[Case], n: int) -> dict[str, float]:
     wall, cpu = [], []
     for i, pair in enumerate(chosen):
         started, busy = time.perf_counter(), time.process_time()
-        detection.judged(pair, *await models.detector.ask([pair]))
+        deciding.judged(pair, await models.ask([pair]))
         if i:  # the first loads the models
             wall.append((time.perf_counter() - started) * 1000)
             cpu.append((time.process_time() - busy) * 1000)
@@ -377,9 +398,8 @@ def main() -> None:
     if not data.available():
         print(f"no clash data in {data.FOLDER}: not measured")
         return
-    given = coefficients()
     report: dict[str, Any] = {"seed": SEED, "python": platform.python_version(), "rows": options.rows}
-    report |= {"statements_threshold": given.statements.threshold, "proposals_threshold": given.proposals.threshold}
+    report["threshold"] = deciding.CONTRADICTED
     report |= asyncio.run(run(QUICK if options.quick else options.rows, 40 if options.quick else 200))
     if not options.quick:
         RESULTS.parent.mkdir(exist_ok=True)

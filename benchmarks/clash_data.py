@@ -1,4 +1,4 @@
-"""What `benchmarks.clash` and `training.clash` share: the rows of `../shared/data`, and the features of pairs by the shipped models."""
+"""What `benchmarks.clash` and `training.clash` share: the rows of `../shared/data`, and what the shipped verifier says of pairs."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from proxy.exchange.judgements import ClaimPair, Support
-from proxy.grounding.clashes.detecting.candidates import Pair
-from proxy.grounding.clashes.detecting.features import Answers, Cosines, Features, features
-from proxy.grounding.clashes.detecting.judging import ClashDetector
+from proxy.grounding.clashes.deciding import questions
+from proxy.grounding.clashes.kinds import Pair
 from proxy.models.embedding.embedder import BatchingEmbedder
 from proxy.models.embedding.use import UseEncoder, available_cores
 from proxy.models.verifier.onnx import FOLDER as MODEL
@@ -36,28 +35,22 @@ def rows(name: str, *, split: str = "") -> list[dict[str, Any]]:
 
 
 class Models:
-    """The shipped verifier and embedder, and a detector that asks them."""
+    """The shipped verifier and embedder."""
 
     def __init__(self) -> None:
         self.verifiers = LocalVerifiers(lambda name: OnnxVerifier(MODEL, threads=available_cores()))
         self.verifier = self.verifiers.get()
         self.embedder = BatchingEmbedder(UseEncoder())
-        self.detector = ClashDetector(self.verifier, embedder=self.embedder)
 
-    async def ask(self, pairs: Sequence[Pair]) -> tuple[Answers, Cosines]:
-        """What verifier and embedder say of all of them."""
+    async def ask(self, pairs: Sequence[Pair]) -> dict[ClaimPair, Support]:
+        """What the verifier says of all of them."""
         answers: dict[ClaimPair, Support] = {}
-        cosines: dict[tuple[str, str], float] = {}
-        for start in range(0, len(pairs), TOGETHER):
-            said, alike = await self.detector.ask(pairs[start : start + TOGETHER])
-            answers.update(said)
-            cosines.update(alike)
-        return answers, cosines
-
-    async def features(self, pairs: Sequence[Pair]) -> list[Features]:
-        """`proxy.grounding.clashes.detecting.features.features` of each pair."""
-        answers, cosines = await self.ask(pairs)
-        return [features(pair.older, pair.newer, answers, cosines) for pair in pairs]
+        asked = list(dict.fromkeys(question for pair in pairs for question in questions(pair)))
+        for start in range(0, len(asked), TOGETHER):
+            some = asked[start : start + TOGETHER]
+            replies = zip(some, await self.verifier.verify(some), strict=True)
+            answers |= {question: support for question, support in replies if support is not None}
+        return answers
 
     def stop(self) -> None:
         """End their threads."""

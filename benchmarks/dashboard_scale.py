@@ -38,12 +38,11 @@ from msgspec.structs import replace
 
 from benchmarks.load.processes import free_port
 from benchmarks.records import make_record
-from proxy.admin.parts import panels_of
+from proxy.admin.reports import panels_of
 from proxy.stages.registry import STAGES
 from proxy.store.database import Database
-from proxy.store.figures import DatabaseFigures
+from proxy.store.figures import DatabaseFigures, RollupBuilder
 from proxy.store.records import to_row
-from proxy.store.rollup_builder import RollupBuilder
 from proxy.store.tables import records as table
 
 ROOT = Path(__file__).resolve().parent.parent

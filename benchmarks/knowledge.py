@@ -53,8 +53,7 @@ from proxy.models.embedding.embedder import BatchingEmbedder, unit
 from proxy.models.embedding.use import UseEncoder
 from proxy.models.knowledge.building import build
 from proxy.models.knowledge.files import current_of, read_array
-from proxy.models.knowledge.index import CANDIDATES, open_generation
-from proxy.models.knowledge.vectors import make_index, nearest, probe, write_index
+from proxy.models.knowledge.index import CANDIDATES, make_index, nearest, open_generation, probe, write_index
 
 RESULTS = Path(__file__).parent / "results" / "knowledge.json"
 SEED, DIMENSIONS, K = 7, 512, 5

@@ -42,7 +42,7 @@ from proxy.app import App
 from proxy.config.settings import load_settings
 from proxy.exchange.output_requirements import OutputRequirements
 from proxy.models.tokens.counter import TiktokenCounter
-from proxy.stages.reflection.failures.guidance import OPENING
+from proxy.stages.reflection.wording import OPENING
 from proxy.testing import ReceivedCall, ScriptedUpstream, reply, serving
 
 RESULTS = Path(__file__).parent / "results" / "reflection.json"

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.reflection_world import ASK, ERRORS_TOLD, FINAL, Action, Goal, Outcome, Task
-from proxy.stages.reflection.failures.guidance import OPENING
+from proxy.stages.reflection.wording import OPENING
 from proxy.testing import completion
 
 Messages = Sequence[Mapping[str, Any]]

@@ -45,11 +45,10 @@ from benchmarks.tool_data import SEED, Catalogue, catalogues, mcp_servers, own_q
 from benchmarks.tool_families import FirstSet, families, first_sets
 from proxy.models.tokens.counter import TiktokenCounter
 from proxy.models.tokens.encodings import Encodings
-from proxy.models.tools.index import Query, ToolIndex
+from proxy.models.tools.index import Query, ToolIndex, probability, shipped
+from proxy.models.tools.lexical import SHORTLIST, new_tools, rough_text, shortlist
 from proxy.models.tools.outcomes import Moves, fit
 from proxy.models.tools.ranker import EmbeddingToolRanker
-from proxy.models.tools.relevance import probability, shipped
-from proxy.models.tools.shortlist import SHORTLIST, new_tools, rough_text, shortlist
 from proxy.models.tools.text import terms
 from proxy.stages.tool_rag.selection import likely_enough
 from proxy.testing import MemoryToolOutcomes

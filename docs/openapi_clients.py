@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from proxy.app import DIALECTS
-from proxy.config.paths import PASSED, Passed
+from proxy.config.access import PASSED, Passed
 from proxy.stages.registry import STAGES
 from proxy.wire.http.headers import PREFIX, REQUEST, RESPONSE
 

@@ -382,7 +382,7 @@ def _schema(arguments: argparse.Namespace) -> int:
 
 
 def _init(arguments: argparse.Namespace) -> int:
-    from proxy.cli.init import write_files
+    from proxy.cli.check import write_files
 
     for line in write_files(_bundled(), DEFAULT_CONFIG, arguments.folder):
         print(line)
@@ -403,7 +403,7 @@ def _fetch_model(arguments: argparse.Namespace) -> int:
 
 
 def _new_key(arguments: argparse.Namespace) -> int:
-    from proxy.config.client_keys import new_key
+    from proxy.config.access import new_key
 
     key, digest = new_key()
     print(f"The key, shown only now:\n  {key}\nIts entry below keys: in config.yaml:\n  - {{name: {arguments.name}, sha256: {digest}}}")

@@ -17,11 +17,9 @@ from typing import Any
 
 import msgspec
 
-from proxy.admin.api import make_admin
-from proxy.admin.parts import AdminParts
+from proxy.admin.api import AdminParts, make_admin
 from proxy.admin.verdicts import client_access
-from proxy.config.client_keys import Clients
-from proxy.config.paths import PathRules
+from proxy.config.access import Clients, PathRules
 from proxy.config.settings import (
     BuiltinSettings,
     LocalSettings,
@@ -34,9 +32,8 @@ from proxy.config.settings import (
 )
 from proxy.errors import ConfigError, NotFound, StoreUnavailable
 from proxy.grounding.judging.judges import make_judge
-from proxy.models.deferred import DeferredModels
 from proxy.models.knowledge.bases import FolderKnowledgeBases
-from proxy.models.making import make_embedder, make_models, make_verifiers
+from proxy.models.making import DeferredModels, make_embedder, make_models, make_verifiers
 from proxy.models.tokens.counter import TiktokenCounter
 from proxy.observe import logs
 from proxy.observe.finished import LogLine, clipped
@@ -64,12 +61,11 @@ from proxy.store.clashes import DatabaseClashes
 from proxy.store.conversations import DatabaseHistories, DatabaseLineages, DatabaseOwners
 from proxy.store.database import Database
 from proxy.store.failures import DatabaseFailures
-from proxy.store.memory import DatabaseCompactions, DatabaseFirstSeen, DatabaseSpending, DatabaseToolRuns
+from proxy.store.figures import RollupBuilder
+from proxy.store.memory import DatabaseCompactions, DatabaseFirstSeen, DatabaseScratchpad, DatabaseSpending, DatabaseToolRuns
 from proxy.store.quarantine import DatabaseQuarantine
 from proxy.store.records import Records
 from proxy.store.retention import Retention
-from proxy.store.rollup_builder import RollupBuilder
-from proxy.store.scratchpad import DatabaseScratchpad
 from proxy.store.tool_outcomes import DatabaseToolOutcomes
 from proxy.store.writer import RecordWriter
 from proxy.upstreams.builtin import BuiltinUpstream

@@ -32,12 +32,12 @@ from proxy.stages.clash.ledger import Ledger
 from proxy.stages.clash.options import ClashOptions, Part
 from proxy.stages.clash.resolution import resolve_clash as resolve_clash
 
-Said = Sequence[str | Mapping[str, Any]]
+Messages = Sequence[str | Mapping[str, Any]]
 """Chat messages, with a ``timestamp`` (`proxy.language.times`) and a ``source`` where they are known, or a user's sentences; in order."""
 
 
 def detect_clash(
-    said: Said, *, verifier: Verifier | None = None, embedder: Embedder | None = None, known: Collection[str] = ()
+    said: Messages, *, verifier: Verifier | None = None, embedder: Embedder | None = None, known: Collection[str] = ()
 ) -> list[StatementClash]:
     """The clashes among what was said, each pair of statements judged once; `known` are pair hashes that need not be judged again.
 
@@ -49,20 +49,20 @@ def detect_clash(
 
 
 async def detect_clash_async(
-    said: Said, *, verifier: Verifier | None = None, embedder: Embedder | None = None, known: Collection[str] = ()
+    said: Messages, *, verifier: Verifier | None = None, embedder: Embedder | None = None, known: Collection[str] = ()
 ) -> list[StatementClash]:
     """`detect_clash` for a running event loop; cancelling it ends the work."""
     return await builtin_models.elsewhere(_detect(said, verifier, embedder, known))
 
 
-async def _detect(said: Said, verifier: Verifier | None, embedder: Embedder | None, known: Collection[str]) -> list[StatementClash]:
+async def _detect(said: Messages, verifier: Verifier | None, embedder: Embedder | None, known: Collection[str]) -> list[StatementClash]:
     options, exchange = ClashOptions(between=get_args(Part), semantic=True), _conversation(said)
     spoken = (await Context(options.between, whole=True).stated(exchange)).spoken
     finder = Finder(options, embedder or builtin_models.embedder(), verifier or builtin_models.verifier())
-    return [found.clash for found in (await finder.find(exchange, Ledger(spoken, ()), spoken, known=known)).clashes]
+    return (await finder.find(exchange, Ledger(spoken, ()), spoken, known=known)).clashes
 
 
-def _conversation(said: Said) -> Exchange:
+def _conversation(said: Messages) -> Exchange:
     """What the stage would see of it."""
     messages: list[Message] = [{"role": "user", "content": one} if isinstance(one, str) else dict(one) for one in said]
     request = Request("", tuple(messages), (), {}, stream=False, message_hints=dict(enumerate(messages)))

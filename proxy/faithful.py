@@ -1,41 +1,4 @@
 """Context-faithful prompting as a library: the public names of `proxy.context.faithful`."""
 
-from proxy.context.faithful import (
-    CONTEXT_FAITHFUL_GUIDANCE,
-    CONTEXT_FAITHFUL_RAG_TEMPLATE,
-    CONTEXT_FAITHFUL_SYSTEM_SUFFIX,
-    CONTEXT_FAITHFUL_USER_PREFIX,
-    LANGUAGES,
-    MAX_RANGE,
-    SOURCE_LABEL,
-    SUBSTANTIVE_CHARS,
-    Passage,
-    admits_ignorance,
-    build_context_block,
-    detect_context_ignoring,
-    extract_citations,
-    extract_confidence,
-    readable,
-    texts,
-    wrap_with_context_faithful_prompt,
-)
-
-__all__ = [
-    "CONTEXT_FAITHFUL_GUIDANCE",
-    "CONTEXT_FAITHFUL_RAG_TEMPLATE",
-    "CONTEXT_FAITHFUL_SYSTEM_SUFFIX",
-    "CONTEXT_FAITHFUL_USER_PREFIX",
-    "LANGUAGES",
-    "MAX_RANGE",
-    "SOURCE_LABEL",
-    "SUBSTANTIVE_CHARS",
-    "Passage",
-    "admits_ignorance",
-    "build_context_block",
-    "detect_context_ignoring",
-    "extract_citations",
-    "extract_confidence",
-    "readable",
-    "texts",
-    "wrap_with_context_faithful_prompt",
-]
+from proxy.context.faithful import *  # noqa: F403 - the names are listed there
+from proxy.context.faithful import __all__ as __all__

@@ -14,7 +14,7 @@ import pytest
 from msgspec.structs import asdict, replace
 
 from proxy import offloop
-from proxy.context.archive_reader import READ_ARCHIVE
+from proxy.context.archive import READ_ARCHIVE
 from proxy.context.passages import RETRIEVAL_TOOLS
 from proxy.exchange import Answer, Choice, CompressionResult, Evidence, Exchange, JudgeUse, Sentence, ToolCall, ToolSelection, Verdict
 from proxy.pipeline import Pipeline
@@ -43,7 +43,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "faithful": {"show_citations": False, "show_confidence": False},
     "citations": {"action": "redact"},
     "confidence": {"action": "replace"},
-    "claims": {"action": "retry", "fail_on": "unsupported", "tool_arguments": "annotate"},
+    "claims": {"action": "retry", "fail_on": "unsupported"},
 }
 """What makes each stage act."""
 CALLS = {

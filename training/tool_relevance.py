@@ -21,8 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.tool_data import Catalogue, catalogues, mcp_servers_to_train_on, queries_that_fit_nothing
-from proxy.models.tools.index import FEATURES, Query, ToolIndex
-from proxy.models.tools.relevance import WEIGHTS
+from proxy.models.tools.index import FEATURES, WEIGHTS, Query, ToolIndex
 
 Floats = NDArray[np.float32]
 

@@ -171,8 +171,8 @@ async def _pyqwest(upstream: str) -> AsyncIterator[Forward]:
 
 @asynccontextmanager
 async def _own(upstream: str) -> AsyncIterator[Forward]:
-    """The proxy's, `proxy.upstreams.http1`."""
-    from proxy.upstreams import http1
+    """The proxy's, `groundwire_http1`."""
+    import groundwire_http1 as http1
 
     pool = http1.Pool(http1.Origin(upstream), http1.Limits(10.0, 120.0, 120.0))
 

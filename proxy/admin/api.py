@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from starlette.applications import Starlette
@@ -20,23 +22,73 @@ from proxy import __version__
 from proxy.admin.answers import Handler, download, json_answer, listing, number_in, objects, require
 from proxy.admin.auth import AdminAuth
 from proxy.admin.dashboard.entrance import front
+from proxy.admin.dashboard.overview import FailuresOfRun
 from proxy.admin.dashboard.panels import FigureSource
 from proxy.admin.dashboard.routes import Dashboard
 from proxy.admin.decisions import ClashesApi, FeedbackApi, QuarantineApi
 from proxy.admin.failures import FailuresApi
-from proxy.admin.parts import AdminParts
-from proxy.admin.reports import Period, make_report
-from proxy.admin.verdicts import VerdictsApi
+from proxy.admin.reports import Period, make_report, panels_of
+from proxy.admin.verdicts import ClientAccess, VerdictsApi
+from proxy.config.access import Clients
 from proxy.errors import InternalError, InvalidRequest, NotFound, ProxyError, StoreUnavailable
-from proxy.observe.metrics import CONTENT_TYPE
+from proxy.ledger import Ledger
+from proxy.observe.metrics import CONTENT_TYPE, Metrics
+from proxy.observe.recording import OpenExchanges
+from proxy.ports.panels import StagePanel
+from proxy.ports.stage import Stage
+from proxy.stages.registry import STAGES
 from proxy.store.clashes import DatabaseClashes
+from proxy.store.database import Database
 from proxy.store.failures import DatabaseFailures
 from proxy.store.feedback import DatabaseFeedback
 from proxy.store.figures import DatabaseFigures
+from proxy.store.memory import DatabaseScratchpad
 from proxy.store.quarantine import DatabaseQuarantine
+from proxy.store.records import Records
 from proxy.store.rollups import DAY_S
-from proxy.store.scratchpad import DatabaseScratchpad
 from proxy.store.tool_outcomes import DatabaseToolOutcomes
+from proxy.wire.http.headers import ResponseHeaders
+
+
+@dataclass(slots=True, frozen=True)
+class AdminParts:
+    """What the operator's surface shows, and who may see it."""
+
+    admin_key: str
+    database: Database
+    records: Records
+    metrics: Metrics
+    ready: Callable[[], dict[str, str]]
+    """What keeps this node from answering, and why; empty when nothing does."""
+    store_problem: Callable[[], Awaitable[str]]
+    """Why the store takes nothing now; "" where it does."""
+    ledger: Ledger = field(default_factory=Ledger)
+    """Counts wrong keys."""
+    failures_of_run: FailuresOfRun | None = None
+    """A run's failure records, for its time line; None for those of the database."""
+    stages: Sequence[type[Stage]] = STAGES
+    """Those whose panels and headers are shown, in this order."""
+    routes: tuple[str, ...] = ()
+    """Prefixes that clients can call."""
+    shadow: tuple[str, ...] = ()
+    """Routes whose policy is not enforced."""
+    bodies: bool = False
+    """Whether texts are kept."""
+    access: ClientAccess = field(default_factory=lambda: ClientAccess(Clients(())))
+    """How a client that asks for its own verdict is known."""
+    exchanges: OpenExchanges = field(default_factory=OpenExchanges)
+    """Those of this process that have no record yet."""
+
+    @property
+    def headers(self) -> ResponseHeaders:
+        """Of answers."""
+        return ResponseHeaders(header for stage in self.stages for header in stage.headers)
+
+    @property
+    def panels(self) -> tuple[type[StagePanel], ...]:
+        """Of the dashboard."""
+        return panels_of(self.stages)
+
 
 _FILTERS = ("route", "run_id", "client", "outcome")
 _BODIES = ("request_body", "answer_body")

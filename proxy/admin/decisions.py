@@ -265,7 +265,7 @@ def place_of(entry: Mapping[str, Any]) -> str:
 
 def _finding(record: Record, stage: str, place: str) -> tuple[str, dict[str, Any]]:
     """What the stage said there. Raises `NotFound`."""
-    verdicts = [verdict for verdict in record.found.verdicts if verdict.stage == stage]
+    verdicts = [verdict for verdict in record.typed_detail.verdicts if verdict.stage == stage]
     for verdict in reversed(verdicts):
         for entry in verdict.detail.get("claims") or ():
             if isinstance(entry, Mapping) and _has_span(entry) and place_of(entry) == place:

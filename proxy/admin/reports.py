@@ -12,6 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from proxy.ports.panels import Bucket, StagePanel, ranked, ratio
+from proxy.ports.stage import Stage
 from proxy.stages.compression.panel import CompressionPanel
 from proxy.stages.poisoning.report import PoisoningPanel
 from proxy.stages.tool_rag.panel import ToolRagPanel
@@ -38,6 +39,11 @@ class Period(Struct, frozen=True):
     def as_json(self) -> dict[str, Any]:
         """Epoch seconds and ISO 8601, UTC."""
         return {"since": self.since, "until": self.until, "since_iso": _iso(self.since), "until_iso": _iso(self.until)}
+
+
+def panels_of(stages: Sequence[type[Stage]]) -> tuple[type[StagePanel], ...]:
+    """Of each name one."""
+    return tuple({stage.panel.name: stage.panel for stage in stages if stage.panel is not None}.values())
 
 
 async def make_report(

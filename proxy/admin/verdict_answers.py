@@ -140,7 +140,7 @@ def pending(record_id: str) -> ExchangeVerdict:
 
 def verdict_of(record: Record, headers: ResponseHeaders) -> ExchangeVerdict:
     """Of a record without bodies or with."""
-    detail, named = record.found, headers_of(record, headers)
+    detail, named = record.typed_detail, headers_of(record, headers)
     listed = listed_claims(detail.verdicts)
     return ExchangeVerdict(
         id=record.id,
@@ -162,7 +162,7 @@ def verdict_of(record: Record, headers: ResponseHeaders) -> ExchangeVerdict:
 def headers_of(record: Record, headers: ResponseHeaders) -> dict[str, str]:
     """What the answer told the client of itself, and would have if all had been known before its first byte."""
     record_id, policy, verdict = _ascii(record.id), _ascii(record.policy), _ascii(record.outcome)
-    detail: RecordDetail = record.found
+    detail: RecordDetail = record.typed_detail
     if not policy:
         found = plain_headers(record_id, verdict)
     else:

@@ -22,7 +22,7 @@ from proxy.admin.answers import json_answer
 from proxy.admin.auth import AdminAuth
 from proxy.admin.dashboard.events import when_told_to_stop
 from proxy.admin.verdict_answers import ExchangeVerdict, pending, verdict_of
-from proxy.config.client_keys import Clients
+from proxy.config.access import Clients
 from proxy.config.settings import Settings
 from proxy.errors import InvalidApiKey, InvalidRequest, NotFound
 from proxy.observe.metrics import counts

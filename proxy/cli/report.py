@@ -19,8 +19,7 @@ from typing import Any, TextIO
 
 import msgspec
 
-from proxy.admin.parts import panels_of
-from proxy.admin.reports import Period, make_report
+from proxy.admin.reports import Period, make_report, panels_of
 from proxy.cli.admin_client import AdminClient, ServerAway, ServerRefused, admin_key, server_url
 from proxy.cli.report_table import write
 from proxy.cli.terminal import Terminal, harmless

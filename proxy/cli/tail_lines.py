@@ -20,18 +20,17 @@ from proxy.cli.terminal import Terminal, cut, harmless
 from proxy.exchange import CompressionResult, ContextUse, Facts
 from proxy.store.records import RecordDetail, read
 
-_SYMBOLS = {"pass": "✓", "unsure": "~", "unchecked": "○", "warn": "!", "block": "✗", "error": "?", "upstream_error": "↯", "skipped": "·"}
-_ASCII = {"pass": "+", "unsure": "~", "unchecked": "o", "warn": "!", "block": "x", "error": "?", "upstream_error": "^", "skipped": "-"}
-_STYLES = {
-    "pass": "green",
-    "unsure": "cyan",
-    "unchecked": "dim",
-    "warn": "yellow",
-    "block": "bold red",
-    "error": "bold magenta",
-    "upstream_error": "bold magenta",
-    "skipped": "dim",
+_LOOKS = {
+    "pass": ("✓", "+", "green"),
+    "unsure": ("~", "~", "cyan"),
+    "unchecked": ("○", "o", "dim"),
+    "warn": ("!", "!", "yellow"),
+    "block": ("✗", "x", "bold red"),
+    "error": ("?", "?", "bold magenta"),
+    "upstream_error": ("↯", "^", "bold magenta"),
+    "skipped": ("·", "-", "dim"),
 }
+"""A verdict's sign, its sign in ASCII, and its style."""
 _SHORT = {"upstream_error": "upstream"}
 STAYS = 10
 """What a line never goes without."""
@@ -105,13 +104,14 @@ def pieces(record: Mapping[str, Any], *, symbols: bool = True, clock: Callable[[
     bad_status = "bold red" if status is None or status >= 500 else "yellow" if status >= 400 else ""
     route, policy = _text(record, "route", _NAME_COLUMNS) or "/", _text(record, "policy", _NAME_COLUMNS)
     ms, own = _number(record, "duration_ms"), detail.overhead_ms
+    sign, plain_sign, style = _LOOKS.get(verdict, (" ", " ", ""))
     return [
         LinePiece("time", (clock or clock_time)(_number(record, "created_at") or 0.0), STAYS, "dim"),
         LinePiece(
             "verdict",
-            f"{(_SYMBOLS if symbols else _ASCII).get(verdict, ' ')} {cut(_SHORT.get(verdict, verdict), 9)}",
+            f"{sign if symbols else plain_sign} {cut(_SHORT.get(verdict, verdict), 9)}",
             STAYS,
-            _STYLES.get(verdict, ""),
+            style,
             least=9,
         ),
         LinePiece("status", str(status) if status is not None else "---", STAYS, bad_status),

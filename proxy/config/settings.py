@@ -15,8 +15,8 @@ from typing import Annotated, Any, ClassVar, Literal
 import msgspec
 from msgspec import Meta
 
+from proxy.config.access import Passthrough, check_passthrough
 from proxy.config.conversion import Problems, mend, problems, read_yaml, suggested
-from proxy.config.paths import Passthrough, check_passthrough
 from proxy.config.sections import CorsSettings as CorsSettings
 from proxy.config.sections import (
     Count,
@@ -179,7 +179,7 @@ class RouteSettings(Section, frozen=True, kw_only=True):
     """Whether a client may leave stages out with ``x-groundwire-skip``."""
     passthrough: Passthrough = None
     """Other paths below ``/v1`` that go on unjudged, as ``[models, embeddings]``, or ``none``; by default those of
-    `proxy.config.paths.PASSED`."""
+    `proxy.config.access.PASSED`."""
     enforce: bool = True
     """False puts every policy of the route into shadow mode: it judges and records, and changes and blocks nothing."""
 

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from proxy.config.sections import Count, Positive, Seconds, Section
 
@@ -90,14 +91,8 @@ def decision_api(base_url: str, given: DecisionsSettings | None) -> DecisionApi:
         return known
     shape = given.shape or known.shape
     path = given.path or (known.path if shape == known.shape else PATHS[shape])
-    price = known.usd_per_million_tokens if given.usd_per_million_tokens is None else given.usd_per_million_tokens
-    return DecisionApi(
-        shape=shape,
-        path=path,
-        max_questions=given.max_questions or known.max_questions,
-        max_options=given.max_options or known.max_options,
-        usd_per_million_tokens=price,
-    )
+    own = {name: value for name in given.__struct_fields__ if (value := getattr(given, name)) is not None}
+    return replace(known, **own | {"shape": shape, "path": path})
 
 
 def path_for(api: DecisionApi, model: str) -> str:

@@ -1,19 +1,22 @@
 """A conversation as its parts: what may be taken out of it, and what must stay together. Pure functions over messages.
 
-A *block* is the smallest run of messages that may be moved or replaced: one message, or an assistant message that calls tools with all
-the results of its calls. Cutting at block borders keeps every list of messages one that the chat API accepts.
+A *block* is the smallest run of messages that may be moved or replaced: one message, or an assistant message that calls tools with all the
+results of its calls. Cutting at block borders keeps every list of messages one that the chat API accepts. A *transcript* is a run of
+messages as text that a person, a model and a search can read: what was said byte for byte, tool results too, under a line that tells whose
+it is.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import orjson
 from msgspec import Struct
 
-from proxy.exchange import Message
+from proxy.exchange import Evidence, Message
+from proxy.language.text import text_of
 
 Kind = Literal["system", "user", "assistant", "tools", "other"]
 
@@ -130,3 +133,70 @@ def _kind(message: Message) -> Kind:
     if role == "assistant":
         return "tools" if called_ids(message) or isinstance(message.get("function_call"), dict) else "assistant"
     return "other"
+
+
+_KINDS: Mapping[str, Any] = {"tool": "tool_result", "function": "tool_result", "user": "user", "assistant": "assistant"}
+
+
+def transcript(messages: Sequence[Message], start: int, end: int) -> str:
+    """``messages[start:end]``; each begins with a line as ``--- message 7, tool (get_user, call_3)``."""
+    names = called_names(messages)
+    return "\n".join(line for i in range(start, end) for line in _lines(messages[i], i, names))
+
+
+def named_calls(message: Message) -> list[tuple[str, str, str]]:
+    """Id, name and arguments of each call of an assistant message, the legacy form included."""
+    found = []
+    calls = message.get("tool_calls")
+    for call in calls if isinstance(calls, list) else []:
+        function = call.get("function") if isinstance(call, dict) else None
+        if isinstance(function, dict):
+            found.append((str(call.get("id") or ""), str(function.get("name") or ""), str(function.get("arguments") or "")))
+    legacy = message.get("function_call")
+    if isinstance(legacy, dict):
+        found.append(("", str(legacy.get("name") or ""), str(legacy.get("arguments") or "")))
+    return found
+
+
+def called_names(messages: Sequence[Message]) -> dict[str, str]:
+    """Name of the called tool by the call's id."""
+    return {id_: name for message in messages for id_, name, _ in named_calls(message) if id_}
+
+
+def result_name(message: Message, names: Mapping[str, str]) -> str:
+    """Name of the tool whose result `message` is; "" when it cannot be told."""
+    name = names.get(str(message.get("tool_call_id"))) or message.get("name")
+    return name if isinstance(name, str) else ""
+
+
+def content_bytes(message: Message) -> bytes:
+    """A message's content: a string's own bytes, anything else as JSON."""
+    content = message.get("content")
+    return content.encode("utf-8", "surrogatepass") if isinstance(content, str) else orjson.dumps(content)
+
+
+def evidence_of(message: Message, position: int, names: Mapping[str, str]) -> Evidence | None:
+    """What an answer may rest on when the message is no longer in the prompt; None for one without text."""
+    text = text_of(message.get("content"))
+    kind = _KINDS.get(str(message.get("role")))
+    if not text or kind is None:
+        return None
+    source = result_name(message, names) if kind == "tool_result" else ""
+    return Evidence(text, source=source, kind=kind, message_index=position)
+
+
+def _lines(message: Message, position: int, names: Mapping[str, str]) -> Iterator[str]:
+    role = str(message.get("role"))
+    name = ", ".join(part for part in (result_name(message, names), str(message.get("tool_call_id") or "")) if part)
+    yield f"--- message {position}, {role}" + (f" ({name})" if name else "")
+    content = message.get("content")
+    if content is not None:
+        yield content if isinstance(content, str) else _parts(content)
+    for key in ("tool_calls", "function_call", "refusal"):
+        if message.get(key):
+            yield f"{key}: {orjson.dumps(message[key]).decode()}"
+
+
+def _parts(content: object) -> str:
+    parts = content if isinstance(content, list) else [content]
+    return "\n".join(text_of([part]) or orjson.dumps(part).decode() for part in parts)

@@ -19,6 +19,25 @@ from proxy.language.patterns import LazyPattern
 from proxy.language.text import stretches
 from proxy.offloop import check
 
+__all__ = [
+    "CONTEXT_FAITHFUL_GUIDANCE",
+    "CONTEXT_FAITHFUL_RAG_TEMPLATE",
+    "CONTEXT_FAITHFUL_SYSTEM_SUFFIX",
+    "CONTEXT_FAITHFUL_USER_PREFIX",
+    "LANGUAGES",
+    "MAX_RANGE",
+    "SOURCE_LABEL",
+    "SUBSTANTIVE_CHARS",
+    "Passage",
+    "admits_ignorance",
+    "build_context_block",
+    "detect_context_ignoring",
+    "extract_citations",
+    "extract_confidence",
+    "readable",
+    "texts",
+    "wrap_with_context_faithful_prompt",
+]
 CONTEXT_FAITHFUL_GUIDANCE = GUIDANCE
 CONTEXT_FAITHFUL_SYSTEM_SUFFIX = TEXTS["en"].system_suffix
 CONTEXT_FAITHFUL_USER_PREFIX = TEXTS["en"].prefix(cite=True)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
-from typing import Protocol
 
 import orjson
 from msgspec import Struct
@@ -55,13 +54,6 @@ class Beginnings(Struct, frozen=True):
     def is_opening(self) -> bool:
         """Whether the assistant has not spoken yet."""
         return len(self.hashes) == 1
-
-
-class Lineages(Protocol):
-    """Implemented in `proxy.store.conversations`."""
-
-    async def run_of(self, beginnings: Beginnings, *, client: str, route: str) -> str:
-        """The run of a conversation; from now on its present end belongs to it. Raises `StoreUnavailable`."""
 
 
 def beginnings_of(client: str, route: str, messages: Sequence[Message]) -> Beginnings:

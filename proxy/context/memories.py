@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from proxy.context.compaction.transcript import called_names, result_name
-from proxy.context.conversation import last_user
+from proxy.context.conversation import called_names, last_user, result_name
 from proxy.exchange import ContextUse, Exchange, Message
 from proxy.language.patterns import LazyPattern
 from proxy.language.text import text_of

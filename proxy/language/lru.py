@@ -1,11 +1,16 @@
-"""A bounded memory: the entry unused for longest makes room. For what can be worked out again."""
+"""A bounded memory: the entry unused for longest makes room. For what can be worked out again; `by_text` by the text that it follows from.
+
+A conversation comes again with every turn, and what was read of its messages is still so. A text is known there by its hash and its length,
+not kept: 64 bits that nobody outside of the process can foresee (SipHash with its own key).
+"""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Hashable
+from functools import wraps
 from threading import Lock
-from typing import Generic, TypeVar
+from typing import Concatenate, Generic, ParamSpec, TypeVar
 
 from cachetools import LRUCache
 
@@ -50,3 +55,27 @@ def key_of(*parts: str) -> bytes:
         data = part.encode("utf-8", "surrogatepass")
         digest.update(b"%d:" % len(data) + data)
     return digest.digest()
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def by_text(most: int) -> Callable[[Callable[Concatenate[str, P], R]], Callable[Concatenate[str, P], R]]:
+    """For a function of a text, and of hashable things beside it, that has small results: the last `most` are kept. Never None."""
+
+    def decorate(work: Callable[Concatenate[str, P], R]) -> Callable[Concatenate[str, P], R]:
+        known: LRU[R] = LRU(most)
+
+        @wraps(work)
+        def remembered(text: str, /, *args: P.args, **kwargs: P.kwargs) -> R:
+            key = (hash(text), len(text), *args, *kwargs.items())
+            found = known.get(key)
+            if found is None:
+                found = work(text, *args, **kwargs)
+                known.put(key, found)
+            return found
+
+        return remembered
+
+    return decorate

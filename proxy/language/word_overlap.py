@@ -77,10 +77,6 @@ class Vocabulary:
         found = [self._share(word) for word in wanted]
         return sum(found) / len(found) if found else 0.0
 
-    def closest(self, wanted: Iterable[str]) -> float:
-        """The share of the one of `wanted` that is found best, 0 to 1; 0 when there are none."""
-        return max(map(self._share, wanted), default=0.0)
-
     def _share(self, word: str) -> float:
         if word in self._words:
             return 1.0

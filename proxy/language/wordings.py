@@ -1,7 +1,7 @@
 """What the proxy says, in several languages: a TOML file beside the module that says it, ``NAME.words.toml``, a table a language.
 
 Languages are named as in ISO 639-1. A wording is a text or, where there are several, a struct; its parts in braces are filled in by the
-module. Patterns that read what others say are code, and stay there.
+module. Patterns that read what others say are no wordings: they stand in code, and large tables of them in a TOML file of their own.
 """
 
 from __future__ import annotations

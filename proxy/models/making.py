@@ -1,16 +1,30 @@
-"""The models that config.yaml describes. Their modules are imported when they are made, and nothing is loaded before its first use."""
+"""The models that config.yaml describes. Their modules are imported when they are made, and nothing is loaded before its first use: neither
+numpy nor FAISS is imported before.
+
+`proxy.app` calls `load` at start where a route's own policy has a stage that embeds; a policy that only some requests ask for makes them
+with its first request.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import math
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from proxy.config.sections import cache_folder
 from proxy.config.settings import Settings
+from proxy.errors import ModelUnavailable
+from proxy.exchange import Tool
 from proxy.models.verifier.verifier import LARGE, LocalVerifiers, PairModel
-from proxy.ports import ToolOutcomes
+from proxy.ports import ToolOutcomes, ToolRanking
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from proxy.models.embedding.embedder import BatchingEmbedder
     from proxy.models.tools.ranker import EmbeddingToolRanker
 
@@ -26,17 +40,17 @@ def make_models(settings: Settings, outcomes: ToolOutcomes) -> tuple[BatchingEmb
 def make_embedder(settings: Settings) -> BatchingEmbedder:
     """The embedder that ``embeddings:`` describes; its model is loaded by `load`, or by the first text."""
     from proxy.models.embedding.embedder import BatchingEmbedder, Encoder
-    from proxy.models.embedding.kept import KeptVectors
     from proxy.models.embedding.sentence_transformers import SentenceTransformersEncoder
     from proxy.models.embedding.use import UseEncoder
+    from proxy.models.embedding.vector_file import VectorFile
 
     given = settings.embeddings
     folder = Path(settings.folder) / given.model
     encoder: Encoder = UseEncoder(given.threads)
     if given.kind == "sentence-transformers":
         encoder = SentenceTransformersEncoder(str(folder) if folder.is_dir() else given.model, given.threads or 1)
-    kept = KeptVectors(cache_folder() / "vectors", encoder.version, given.disk_mb * 1024 * 1024) if given.disk_mb else None
-    return BatchingEmbedder(encoder, max_chars=given.max_chars, cache_mb=given.cache_mb, kept=kept)
+    vector_file = VectorFile(cache_folder() / "vectors", encoder.version, given.disk_mb * 1024 * 1024) if given.disk_mb else None
+    return BatchingEmbedder(encoder, max_chars=given.max_chars, cache_mb=given.cache_mb, vector_file=vector_file)
 
 
 def make_verifiers(settings: Settings) -> LocalVerifiers:
@@ -63,3 +77,88 @@ def make_pair_model(settings: Settings, name: str) -> PairModel:
         return OnnxVerifier(Path(settings.folder) / own if own else FOLDER, threads)
     folder = Path(settings.folder) / name
     return TransformersVerifier(str(folder) if folder.is_dir() else name, threads)
+
+
+class DeferredModels:
+    """Makes both once, in a thread."""
+
+    def __init__(self, make: Callable[[], tuple[BatchingEmbedder, EmbeddingToolRanker]]) -> None:
+        self._make = make
+        self._making: asyncio.Task[tuple[BatchingEmbedder, EmbeddingToolRanker]] | None = None
+        self._awaited, self._made_at = False, -math.inf
+
+    @property
+    def name(self) -> str:
+        """Implements `proxy.ports.Embedder`. Raises `ModelUnavailable` before the first use."""
+        return self._made.name
+
+    @property
+    def dimensions(self) -> int:
+        """Implements `proxy.ports.Embedder`. Raises `ModelUnavailable` before the first use."""
+        return self._made.dimensions
+
+    @property
+    def problem(self) -> str | None:
+        """Why it cannot embed, for ``/ready``; None when it can, or when it is read at its first use and none was."""
+        if self._making is None or not self._making.done():
+            return "still loading" if self._awaited else None
+        return str(self._making.exception()) if self._making.exception() else self._made.problem
+
+    def reading_since(self, moment: float) -> bool:
+        """Whether one of the models was being made or read at some time after `moment`, in `time.perf_counter`'s seconds."""
+        if self._making is None:
+            return False
+        return not self._making.done() or self._made_at > moment or (not self._making.exception() and self._made.reading_since(moment))
+
+    async def load(self) -> None:
+        """Make them, and load the embedding model. A failure is logged there, and shown by `problem`."""
+        self._awaited = True
+        embedder, _ = await self._both()
+        await embedder.load()
+
+    async def stop(self) -> None:
+        """End what runs."""
+        if self._making is not None and self._making.done() and not self._making.exception():
+            embedder, ranker = self._making.result()
+            await ranker.stop()
+            embedder.stop()
+
+    async def embed(self, texts: Sequence[str], *, bulk: bool = False, together: bool = False, keep: bool = False) -> NDArray[np.float32]:
+        """Implements `proxy.ports.Embedder`."""
+        embedder, _ = await self._both()
+        return await embedder.embed(texts, bulk=bulk, together=together, keep=keep)
+
+    async def unknown(self, texts: Sequence[str]) -> int:
+        """Implements `proxy.ports.Embedder`."""
+        embedder, _ = await self._both()
+        return await embedder.unknown(texts)
+
+    async def rough(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
+        """Implements `proxy.ports.Embedder`."""
+        embedder, _ = await self._both()
+        return await embedder.rough(texts)
+
+    async def rank(self, tools: Sequence[Tool], query: str, *, context: str = "", client: str = "") -> ToolRanking | None:
+        """Implements `proxy.ports.ToolRanker`."""
+        _, ranker = await self._both()
+        return await ranker.rank(tools, query, context=context, client=client)
+
+    async def learn(self, tools: Sequence[Tool], query: str, called: Sequence[str], *, context: str = "", client: str = "") -> None:
+        """Implements `proxy.ports.ToolRanker`."""
+        _, ranker = await self._both()
+        await ranker.learn(tools, query, called, context=context, client=client)
+
+    async def _both(self) -> tuple[BatchingEmbedder, EmbeddingToolRanker]:
+        if self._making is None:
+            self._making = asyncio.create_task(asyncio.to_thread(self._make))
+            self._making.add_done_callback(self._note_end)
+        return await asyncio.shield(self._making)
+
+    def _note_end(self, _: object) -> None:
+        self._made_at = time.perf_counter()
+
+    @property
+    def _made(self) -> BatchingEmbedder:
+        if self._making is None or not self._making.done():
+            raise ModelUnavailable("the embedding model has not been used yet")
+        return self._making.result()[0]

@@ -159,12 +159,12 @@ def would_of(exchange: Exchange | None) -> str:
     return next((name for name in _GRAVEST if name in would), NOTHING)
 
 
-def asked_of(exchange: Exchange) -> str:
+def question_of(exchange: Exchange) -> str:
     """The last user message's text."""
     return next((text_of(m.get("content")) for m in reversed(exchange.original.messages) if m.get("role") == "user"), "")
 
 
-def said_in(exchange: Exchange) -> str:
+def answer_of(exchange: Exchange) -> str:
     """The answer's first text, or the names of the tools that it calls."""
     choices = exchange.answer.choices if exchange.answer is not None else ()
     said = next((text for choice in choices for text in (choice.text, choice.refusal) if text), "")
@@ -258,8 +258,8 @@ def _texts(exchange: Exchange) -> dict[str, Any]:
     """What is kept of it where bodies are."""
     answer = exchange.upstream_answer
     return {
-        "question": first_words(asked_of(exchange)),
-        "answer": first_words(said_in(exchange)),
+        "question": first_words(question_of(exchange)),
+        "answer": first_words(answer_of(exchange)),
         "request_body": _request_body(exchange),
         "answer_body": msgspec.json.encode({"choices": answer.choices}) if answer is not None else None,
     }

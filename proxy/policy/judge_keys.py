@@ -18,6 +18,11 @@ _GONE: Mapping[str, str] = {
     "unsure": "what the built-in models are unsure of is theirs to say; judge: {ask: all} asks about everything",
 }
 
+_REMOVED: Mapping[str, str] = {
+    "max_pairs": "of a request 64 pairs are judged",
+    "min_score": "the threshold is the built-in one's, or the judge decides (judge: at the top of the policy)",
+}
+
 
 def judge_of(raw: Mapping[str, Any], file: str) -> JudgeOptions | None:
     """Whom a policy asks. Raises `ConfigError`."""
@@ -39,6 +44,8 @@ def gone(options: Any, known: type[StageOptions], file: str, path: str) -> Itera
             yield ConfigError(file, f"{path}.{name}", f"a stage has no verifiers of its own any more: {_instead(options[name])}")
         elif name in _GONE:
             yield ConfigError(file, f"{path}.{name}", f"a stage has no judge of its own any more: {_GONE[name]}")
+        elif name in _REMOVED:
+            yield ConfigError(file, f"{path}.{name}", f"is no option any more, leave it out: {_REMOVED[name]}")
 
 
 def _instead(verifiers: Any) -> str:

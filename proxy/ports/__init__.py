@@ -123,7 +123,7 @@ class ScratchpadItem(Struct, frozen=True):
 
 
 class Scratchpad(Protocol):
-    """Keeps what leaves the prompt, byte for byte; implemented in `proxy.store.scratchpad`."""
+    """Keeps what leaves the prompt, byte for byte; implemented in `proxy.store.memory`."""
 
     async def put(self, content: bytes, *, client: str, run_id: str, media_type: str = "text/plain") -> str:
         """Commit `content` and return its id. The same content of the same client and run has the same id.

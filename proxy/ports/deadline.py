@@ -46,9 +46,10 @@ def left_s() -> float:
 
 
 def with_deadline(ports: Ports, stage_timeout_ms: float) -> Ports:
-    """`ports` for a stage that has so long for each hook: a call of the store that takes too long raises `StoreUnavailable`."""
+    """`ports` for a stage that has so long for each hook: a call of the store that takes too long raises `StoreUnavailable`. What a judge
+    may spend is the judge's to ask."""
     limit_s = min(STORE_TIMEOUT_S, stage_timeout_ms / 1000 * STORE_SHARE)
-    return replace(ports, **{name: _InTime(getattr(ports, name), limit_s) for name in _STORES})
+    return replace(ports, spending=None, **{name: _InTime(getattr(ports, name), limit_s) for name in _STORES})
 
 
 class _InTime:

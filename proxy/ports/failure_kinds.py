@@ -56,7 +56,7 @@ CODES: Mapping[SignalType, tuple[str, ...]] = {
     "upstream_error": ("timeout", "unreachable", "rate_limited", "overloaded", "context_length_exceeded", "refused", "server_error"),
     "retrieval_failure": ("empty_result", "low_relevance", "no_evidence"),
     "schema_violation": ("unknown_tool", "invalid_json", "arguments_mismatch", "response_not_json", "response_mismatch", "repair_failed"),
-    "loop": ("same_call", "same_query", "same_chunks", "alternating", "same_answer", "no_progress"),
+    "loop": ("same_call", "same_query", "same_chunks", "alternating", "no_progress"),
     "human_correction": ("rejected", "override"),
     "budget_pressure": ("context_high", "context_critical", "compression_failed", "output_truncated"),
 }

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from typing import Any
 
-from proxy.context.histories import Histories, turn_of
 from proxy.errors import StoreUnavailable
 from proxy.exchange import Exchange, Outcome, Request, Verdict
-from proxy.exchange.histories import History
+from proxy.exchange.histories import RESPONSE, History, PastTurn
+from proxy.store.conversations import DatabaseHistories
 
 log = logging.getLogger("groundwire.endpoint")
 
@@ -26,7 +27,7 @@ SEEN, NOT_SEEN, NOT_CHANGED = "history_seen", "history_not_seen", "history_not_c
 class Continuations:
     """Of one server."""
 
-    def __init__(self, histories: Histories) -> None:
+    def __init__(self, histories: DatabaseHistories) -> None:
         self._histories = histories
 
     async def joined(self, request: Request, client: str) -> tuple[Request, Verdict | None]:
@@ -79,3 +80,18 @@ def unchanged(exchange: Exchange) -> Verdict | None:
     here = {id(message) for message in exchange.messages}
     changed = sum(id(message) not in here for message in held)
     return Verdict(STAGE, "warn", code=NOT_CHANGED, detail={"messages": changed}) if changed else None
+
+
+def turn_of(exchange: Exchange, *, own: bool) -> PastTurn | None:
+    """What the request brought, as far as it may be used, and the answer as it left; None where nobody can go on from it."""
+    answer, request = exchange.answer, exchange.original
+    if answer is None or not answer.id or not answer.choices or not request.keeps:
+        return None
+    choice = answer.choices[0]
+    said: dict[str, Any] = {"role": "assistant", "content": choice.text or choice.refusal or None}
+    if choice.tool_calls:
+        said["tool_calls"] = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}} for call in choice.tool_calls
+        ]
+    brought = exchange.conversation[len(request.messages) - request.brings :] if request.brings else ()
+    return PastTurn(RESPONSE + answer.id, (*brought, said), own)

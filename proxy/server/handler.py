@@ -9,8 +9,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Mapping
 
-from proxy.config.client_keys import ANONYMOUS
-from proxy.config.paths import normal
+from proxy.config.access import ANONYMOUS, normal
 from proxy.errors import (
     ContextLengthExceeded,
     InvalidApiKey,

@@ -6,10 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from proxy.config.client_keys import Clients
-from proxy.config.paths import PathRules
+from proxy.config.access import Clients, PathRules
 from proxy.config.settings import Api, ServerSettings
-from proxy.context.lineage import Lineages
 from proxy.ledger import Ledger
 from proxy.observe.metrics import Metrics
 from proxy.observe.recording import Recorder
@@ -20,6 +18,7 @@ from proxy.server.background import Afterwards
 from proxy.server.continuations import Continuations
 from proxy.server.cross_origin import Grants
 from proxy.server.owners import Owners
+from proxy.store.conversations import DatabaseLineages
 from proxy.upstreams.resilience import Resilient
 from proxy.wire.dialect import Dialects, TokenCount
 from proxy.wire.http.headers import ResponseHeaders
@@ -81,7 +80,7 @@ class Services:
     stage_names: frozenset[str]
     dialects: Dialects
     afterwards: Afterwards
-    lineages: Lineages
+    lineages: DatabaseLineages
     continuations: Continuations
     owners: Owners
     headers: ResponseHeaders

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from proxy.context.compaction.measure import use_of
+from proxy.context.compaction.parts import use_of
 from proxy.errors import ContextLengthExceeded
 from proxy.exchange import CompressionResult, ContextUse, Exchange, Facts, Found, Outcome, Verdict
 from proxy.ports import ModelInfo

@@ -60,7 +60,7 @@ class ConfidenceOptions(StageOptions, frozen=True, kw_only=True):
             raise ValueError(f"medium ({self.medium:g}) must not promise more than high ({self.high:g})")
 
 
-class Assessed(Struct, frozen=True):
+class Assessment(Struct, frozen=True):
     """What was found of one choice."""
 
     rating: str | None
@@ -161,7 +161,7 @@ class Confidence(Stage[ConfidenceOptions]):
         outcome: Outcome = "warn" if over else "unchecked" if score is None else "pass"
         return Verdict(self.name, outcome, code="overclaimed" if over else "", score=score, detail=detail)
 
-    def _assess(self, exchange: Exchange, choice: Choice) -> Assessed:
+    def _assess(self, exchange: Exchange, choice: Choice) -> Assessment:
         judgements = exchange.judgements.get(choice.index, ())
         rating = extract_confidence(exchange.marked.get(choice.index, choice.text))
         right, wrong = (share_labelled(label, judgements) or 0.0 for label in ("supported", "contradicted"))
@@ -169,7 +169,7 @@ class Confidence(Stage[ConfidenceOptions]):
         carried = None if share is None else max(0.0, right - wrong)
         promised = {"HIGH": self.options.high, "MEDIUM": self.options.medium}.get(rating or "", 0.0)
         unchecked = any(judgement.label == "error" for judgement in judgements)
-        return Assessed(rating, share, carried, promised, unchecked, bool(wrong))
+        return Assessment(rating, share, carried, promised, unchecked, bool(wrong))
 
     @staticmethod
     def _without_claims(exchange: Exchange) -> bool:
@@ -179,7 +179,7 @@ class Confidence(Stage[ConfidenceOptions]):
     # ---- acting ----
 
     def _reject(
-        self, exchange: Exchange, weak: Mapping[int, Assessed], found: Mapping[int, Assessed], detail: Mapping[str, Any]
+        self, exchange: Exchange, weak: Mapping[int, Assessment], found: Mapping[int, Assessment], detail: Mapping[str, Any]
     ) -> Verdict:
         """An answer that misleads, with too little support: warn, replace or block."""
         lowest = min(one.support or 0.0 for one in weak.values())
@@ -206,7 +206,7 @@ class Confidence(Stage[ConfidenceOptions]):
 
     # ---- summing up ----
 
-    def _detail(self, found: Mapping[int, Assessed], rated: str) -> dict[str, Any]:
+    def _detail(self, found: Mapping[int, Assessment], rated: str) -> dict[str, Any]:
         detail: dict[str, Any] = {"rating": rated, "min_confidence": self.options.min_confidence}
         choices = []
         for index, one in found.items():
@@ -215,7 +215,7 @@ class Confidence(Stage[ConfidenceOptions]):
             choices.append({"choice": index, "rating": one.rating or "none", **measured})
         return {**detail, "choices": choices}
 
-    def _count(self, found: Collection[Assessed], rated: str) -> None:
+    def _count(self, found: Collection[Assessment], rated: str) -> None:
         self.ports.counters.count("confidence.checked_count", len(found))
         if over := sum(one.overclaimed for one in found):
             self.ports.counters.count("confidence.overclaimed_count", over)
@@ -233,7 +233,7 @@ def _all_verified(exchange: Exchange) -> bool:
     return cited is None or cited[0] == cited[1]
 
 
-def _header(found: Sequence[Assessed], *, verified: bool) -> str:
+def _header(found: Sequence[Assessment], *, verified: bool) -> str:
     """The rating of the first choice that claims too much, or else of the first; ``;underclaimed`` where the evidence carries more."""
     worst = next((one for one in found if one.overclaimed), None)
     if worst is not None:

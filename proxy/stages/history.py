@@ -16,22 +16,16 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 
-from proxy.context.archive import READ_ARCHIVE
-from proxy.context.archive_reader import ArchiveReader
-from proxy.context.compaction.conversation import Compacted, recalled, send, stored
-from proxy.context.compaction.folding import FoldedRun, folded
-from proxy.context.compaction.late import LateSummaries
-from proxy.context.compaction.measure import prompt_use, token_counter
-from proxy.context.compaction.notes import SUMMARY_TOKENS_HELP, Noted, archived_run, summarised_run
-from proxy.context.compaction.parts import Part, messages_of
-from proxy.context.compaction.runs import Run, foldable_runs, recent_messages_start
+from proxy.context.archive import READ_ARCHIVE, answer_from_archive, offer_archive
+from proxy.context.compaction.conversation import CompactedPrompt, recall, send, store
+from proxy.context.compaction.notes import SUMMARY_TOKENS_HELP, RunNote, RunNotes
+from proxy.context.compaction.parts import Part, foldable_runs, messages_of, prompt_use, recent_messages_start, token_counter
 from proxy.context.conversation import last_user
 from proxy.context.summaries.summariser import Summariser, SummariserOptions
 from proxy.errors import StoreUnavailable
 from proxy.exchange import Exchange, Facts, Outcome, ToolCall, Verdict
 from proxy.exchange.facts import Distraction
 from proxy.language.amounts import number
-from proxy.language.text import text_of
 from proxy.ports import Ports
 from proxy.ports.headers import StageHeader
 from proxy.ports.panels import Bucket, Panel, RecordedVerdict, StagePanel, most_common, over_time, raise_count, said
@@ -170,7 +164,6 @@ class History(Stage[HistoryOptions]):
     def __init__(self, options: HistoryOptions, ports: Ports) -> None:
         super().__init__(options, ports)
         self._summariser = Summariser(ports.chat, options.summariser)
-        self._reader = ArchiveReader()
 
     @classmethod
     def asks(cls, options: HistoryOptions) -> Mapping[str, str]:
@@ -182,7 +175,7 @@ class History(Stage[HistoryOptions]):
         options = self.options
         if options.action == "note":
             return None
-        known = await recalled(exchange, self.ports, late=options.summariser is not None)
+        known = await recall(exchange, self.ports, late=options.summariser is not None)
         length = await self._length(exchange, known.parts)
         done, result = known, "none"
         if self._severity(length) and options.action != "warn":
@@ -205,13 +198,13 @@ class History(Stage[HistoryOptions]):
 
     async def on_tool_call(self, exchange: Exchange, call: ToolCall) -> str:
         """Read the archive."""
-        return await self._reader.answer(self.ports.scratchpad, exchange, call)
+        return await answer_from_archive(self.ports.scratchpad, exchange, call)
 
     async def stop(self) -> None:
         """End what summarises in the background."""
         await self._summariser.stop()
 
-    async def _shorten(self, exchange: Exchange, known: Compacted) -> tuple[Compacted, str]:
+    async def _shorten(self, exchange: Exchange, known: CompactedPrompt) -> tuple[CompactedPrompt, str]:
         """The conversation shortened, and what was done: the action, or why nothing."""
         options = self.options
         since = sum(part.start >= known.length for part in known.parts) - options.recent_messages
@@ -219,9 +212,15 @@ class History(Stage[HistoryOptions]):
             return known, "not-yet"
         end = recent_messages_start(known.parts, options.recent_messages)
         runs = foldable_runs(known.parts, end, last_user(exchange.conversation))
-        late = LateSummaries(exchange, self.ports)
+        notes = RunNotes(exchange, self.ports, self._summariser)
+
+        async def write(inside: Sequence[Part]) -> RunNote:
+            if options.action == "sliding_window":
+                return await notes.archive(inside)
+            return await notes.summarise(inside, options.max_summary_tokens)
+
         try:
-            done = await self._folded(exchange, known.parts, runs, late)
+            done = await notes.fold(known.parts, runs, write)
         except StoreUnavailable:
             return known, "store-unavailable"
         if not done.notes:
@@ -230,28 +229,14 @@ class History(Stage[HistoryOptions]):
         if (await prompt_use(exchange, self.ports, done.parts)).used_tokens >= before.used_tokens:
             return known, "failed-kept-original"
         self.ports.counters.count(f"context.history_{options.action}_count")
-        shortened = await stored(exchange, self.ports, done.parts, known)
-        await late.sent(shortened.parts, shortened.length)
+        shortened = await store(exchange, self.ports, done.parts, known)
+        await notes.sent(shortened)
         return shortened, options.action
 
-    async def _folded(self, exchange: Exchange, parts: Sequence[Part], runs: Sequence[Run], late: LateSummaries) -> FoldedRun:
-        options = self.options
-        asked = last_user(exchange.conversation)
-        query = text_of(exchange.conversation[asked].get("content")) if asked is not None else ""
-
-        async def write(current: Sequence[Part], run: Run) -> Noted:
-            if options.action == "sliding_window":
-                return await archived_run(exchange, self.ports, current, run, query)
-            return await summarised_run(
-                exchange, self.ports, self._summariser, late, current, run, query=query, max_tokens=options.max_summary_tokens
-            )
-
-        return await folded(parts, runs, write, token_counter(exchange, self.ports))
-
-    async def _send(self, exchange: Exchange, done: Compacted) -> None:
+    async def _send(self, exchange: Exchange, done: CompactedPrompt) -> None:
         given = exchange.messages
         await send(exchange, done.parts)
-        self._reader.offer(exchange)
+        offer_archive(exchange)
         if exchange.messages is not given:
             exchange.changes.append({"stage": self.name, "what": "messages", "sent": len(exchange.messages)})
 

@@ -31,7 +31,7 @@ _NONE: Mapping[str, Mapping[str, Any]] = {}
 
 
 class DatabaseLineages:
-    """Which run each conversation's beginnings belong to: implements `proxy.context.lineage.Lineages`.
+    """Which run each conversation's beginnings belong to.
 
     A row a beginning: its run, and a link to the beginning that went on from it. Who goes on first goes on with the run; whoever goes on
     otherwise, or opens again what has gone on, leaves it.
@@ -90,7 +90,7 @@ class DatabaseLineages:
 
 
 class DatabaseHistories:
-    """The turns of conversations that their provider keeps: implements `proxy.context.histories.Histories`.
+    """The turns of conversations that their provider keeps.
 
     A row a turn, with a link to the turn before it, so that conversations that fork share what they have in common; a conversation that has
     a name of its own has a row that links to its last turn.

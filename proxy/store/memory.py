@@ -3,12 +3,16 @@
 A row has a key made of its kind and of what it is about, some content, a link to another row or word, and a number. Every change is made on
 a condition (nobody was there before, or it still has the number that was read), so that workers agree. What is read is marked as used once
 an hour, and retention forgets what nobody reads. What one client sent is found by that client alone, as its name is a part of the key.
+
+The scratchpad keeps what left a prompt, byte for byte, in a table of its own. An item's id is made of its client, its run and its bytes, so
+that the same content taken out again has the same id in every worker and no client can guess or collide with another's.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 import struct
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -17,15 +21,81 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
-from sqlalchemy import ColumnElement, TextClause, func, text, update
+from sqlalchemy import ColumnElement, RowMapping, TextClause, and_, func, select, text, update
 
 from proxy.context.archive import ID_CHARS, reference_ids
 from proxy.errors import StoreUnavailable
 from proxy.offloop import run_in_thread_if_large
-from proxy.ports import Compaction, ToolRun
+from proxy.ports import Compaction, ScratchpadItem, ToolRun
 from proxy.store.database import Database
+from proxy.store.listing import Listed
 from proxy.store.tables import clean, key_of, scratchpad
 from proxy.store.tables import memory as table
+
+_ID_CHARS = 32
+"""128 bits of SHA-256: no two contents of one store will share them."""
+_PREFIX = re.compile(r"sp_[0-9a-f]{12,32}")
+_LISTED = [column for column in scratchpad.columns if column.name != "content"]
+
+
+def item_id(content: bytes, client: str, run_id: str) -> str:
+    """``sp_`` and 32 hexadecimal digits. Lengths go into the hash, so that no shift of a boundary gives the same id."""
+    digest = hashlib.sha256()
+    for part in (client.encode("utf-8", "surrogatepass"), run_id.encode("utf-8", "surrogatepass")):
+        digest.update(len(part).to_bytes(8, "big") + part)
+    digest.update(content)
+    return "sp_" + digest.hexdigest()[:_ID_CHARS]
+
+
+class DatabaseScratchpad(Listed[ScratchpadItem]):
+    """Implements `proxy.ports.Scratchpad`; its lists are without contents."""
+
+    table, columns = scratchpad, _LISTED
+
+    async def put(self, content: bytes, *, client: str, run_id: str, media_type: str = "text/plain") -> str:
+        """Commit `content` and return its id; content that is there already is only marked as used. Raises `StoreUnavailable`."""
+        key, now = item_id(content, client, run_id), self._clock()
+        insert = self._database.insert(scratchpad).values(
+            id=key,
+            client=clean(client),
+            run_id=clean(run_id),
+            media_type=clean(media_type),
+            size_bytes=len(content),
+            created_at=now,
+            used_at=now,
+            content=content,
+        )
+        async with self._database.writing() as connection:
+            await connection.execute(insert.on_conflict_do_update(index_elements=["id"], set_={"used_at": insert.excluded.used_at}))
+        return key
+
+    async def get(self, item_id: str, *, client: str | None = None) -> bytes | None:
+        """The bytes, or None. With `client`, only what belongs to it. Raises `StoreUnavailable`."""
+        item = await self.item(item_id, client=client)
+        return item.content if item else None
+
+    async def item(self, item_id: str, *, client: str | None = None) -> ScratchpadItem | None:
+        """The bytes and what is known of them, or None. With `client`, only what belongs to it. Raises `StoreUnavailable`."""
+        async with self._database.transaction() as connection:
+            return await self._read(connection, item_id, scratchpad.columns.values(), client)
+
+    async def find(self, prefix: str, *, client: str | None = None) -> ScratchpadItem | None:
+        """The one item (of `client`) whose id begins with `prefix`, of at least 12 hexadecimal digits. Raises `StoreUnavailable`."""
+        if not _PREFIX.fullmatch(prefix):
+            return None
+        among = and_(scratchpad.c.id >= prefix, scratchpad.c.id < prefix + "g")  # "g" follows every digit
+        if client is not None:
+            among = and_(among, scratchpad.c.client == clean(client))
+        async with self._database.transaction() as connection:
+            ids = (await connection.scalars(select(scratchpad.c.id).where(among).limit(2))).all()
+            if len(ids) != 1:
+                return None
+            row = (await connection.execute(select(scratchpad).where(scratchpad.c.id == ids[0]))).mappings().one()
+        return self._made(row)
+
+    def _made(self, row: RowMapping) -> ScratchpadItem:
+        return ScratchpadItem(**row)
+
 
 KEYS_A_QUERY = 500
 """Both databases bound the number of a statement's parameters, at 32,766 or more."""
@@ -88,9 +158,9 @@ class Memory:
                 await connection.execute(update(table).where(some).values(used_at=now))
         return bool(stale)
 
-    def row(self, key: str, client: str, content: bytes = b"", link: str = "", number: int = 0) -> dict[str, Any]:
+    def row(self, key: str, client: str, content: bytes = b"", link: str = "", number: int = 0, now: float | None = None) -> dict[str, Any]:
         """A new row's values."""
-        now = self.clock()
+        now = self.clock() if now is None else now
         own = {"id": key, "kind": self.kind, "client": clean(client), "link": link, "number": number, "content": content}
         return own | {"size_bytes": len(key) + len(content), "created_at": now, "used_at": now}
 

@@ -147,47 +147,37 @@ class RecordSums:
         """Add up what has columns."""
         c = records.c
         at = grid.index(c.created_at, self._database.is_sqlite)
-        counted = c.prompt_tokens_before.is_not(None)
+        sums = {
+            "exchanges": func.count(),
+            "duration_ms": func.sum(c.duration_ms),
+            "prompt_tokens": func.sum(c.prompt_tokens),
+            "completion_tokens": func.sum(c.completion_tokens),
+            "tokens_before": func.sum(c.prompt_tokens_before),
+            "tokens_after": func.sum(case((c.prompt_tokens_before.is_not(None), c.prompt_tokens), else_=0)),
+            "cost_usd": func.sum(c.cost_usd),
+            "priced": func.count(c.cost_usd),
+        }
         query = (
-            select(
-                at,
-                c.outcome,
-                c.status,
-                c.would,
-                c.reason,
-                func.count(),
-                func.sum(c.duration_ms),
-                func.sum(c.prompt_tokens),
-                func.sum(c.completion_tokens),
-                func.sum(c.prompt_tokens_before),
-                func.sum(case((counted, c.prompt_tokens), else_=0)),
-                func.sum(c.cost_usd),
-                func.count(c.cost_usd),
-            )
+            select(at, c.outcome, c.status, c.would, c.reason, *sums.values())
             .where(*self.within(since, until))
             .group_by(at, c.outcome, c.status, c.would, c.reason)
         )
         async with self._database.transaction(TIMEOUT_S) as connection:
             rows = (await connection.execute(query)).all()
-        for index, outcome, status, would, reason, number, ms, prompt, completion, before, after, usd, priced in rows:
-            bucket = made[grid.start(index)]
-            raise_count(bucket.verdicts, outcome, int(number))
-            bucket.exchanges += int(number)
-            bucket.duration_ms += float(ms or 0.0)
-            bucket.prompt_tokens += int(prompt or 0)
-            bucket.completion_tokens += int(completion or 0)
-            bucket.tokens_before += int(before or 0)
-            bucket.tokens_after += int(after or 0)
-            bucket.cost_usd += float(usd or 0.0)
-            bucket.priced += int(priced)
+        for index, outcome, status, would, reason, *values in rows:
+            bucket, number = made[grid.start(index)], int(values[0])
+            raise_count(bucket.verdicts, outcome, number)
+            for name, value in zip(sums, values, strict=True):
+                before = getattr(bucket, name)
+                setattr(bucket, name, before + type(before)(value or 0))
             if status >= 400:
-                raise_count(bucket.statuses, str(status), int(number))
+                raise_count(bucket.statuses, str(status), number)
             if status >= 500:
-                bucket.errors += int(number)
+                bucket.errors += number
             if reason and (outcome in _BAD or status >= 500):
-                _raise_bounded(bucket.reasons, f"{outcome}: {reason}", int(number))
+                _raise_bounded(bucket.reasons, f"{outcome}: {reason}", number)
             if would:
-                raise_count(bucket.would, would, int(number))
+                raise_count(bucket.would, would, number)
 
     async def _times(self, made: Mapping[float, Bucket], grid: Grid, since: float, until: float) -> None:
         """Count how long exchanges took, outside of the proxy and within it."""

@@ -181,7 +181,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     completion_tokens: int | None = None
     detail: Any = msgspec.field(default_factory=RecordDetail)
     """Verdicts, facts, timings, changes, usage, error: a `RecordDetail`, encoded off the event loop, so it must not be changed after
-    `RecordWriter.submit`. Of a record that was read, the JSON object as whatever version has written it; see `found`."""
+    `RecordWriter.submit`. Of a record that was read, the JSON object as whatever version has written it; see `typed_detail`."""
     request_body: bytes | None = None
     """The request's bytes; only where ``store.bodies`` allows it. Masked before it is stored."""
     answer_body: bytes | None = None
@@ -200,7 +200,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     """First words of the answer, likewise."""
 
     @property
-    def found(self) -> RecordTexts:
+    def typed_detail(self) -> RecordTexts:
         """Its detail, as much of it as this version understands."""
         return read(self.detail, RecordTexts)
 

@@ -37,9 +37,9 @@ from proxy.store.tables import (
     quarantine,
     records,
     scratchpad,
-    tool_outcome_versions,
     tool_outcomes,
 )
+from proxy.store.tool_outcomes import TOOL_OUTCOMES
 
 log = logging.getLogger(__name__)
 
@@ -63,7 +63,6 @@ _TABLES: tuple[tuple[Table, Column[float]], ...] = (
     (scratchpad, scratchpad.c.used_at),
     (memory, memory.c.used_at),
     (tool_outcomes, tool_outcomes.c.created_at),
-    (tool_outcome_versions, tool_outcome_versions.c.changed_at),
     (quarantine, quarantine.c.seen_at),
     (clashes, clashes.c.seen_at),
     (decisions, decisions.c.decided_at),
@@ -235,7 +234,7 @@ class Retention:
         async with self._database.writing() as connection:
             gone = (await connection.execute(delete(table).where(table.c.id.in_(chosen)).returning(table.c.size_bytes, age))).all()
             if gone and table is tool_outcomes:  # workers hold a copy, and this tells them to read again
-                await connection.execute(update(tool_outcome_versions).values(version=tool_outcome_versions.c.version + 1))
+                await connection.execute(update(memory).where(memory.c.kind == TOOL_OUTCOMES).values(number=memory.c.number + 1))
             if table is records:
                 await touch(self._database, connection, (row[1] for row in gone))
         return len(gone), sum(int(row[0]) for row in gone)

@@ -2,7 +2,7 @@
 
 A row is a copy of what `proxy.store.record_sums` would find, and nothing else is true of it: whoever writes or deletes records calls
 `touch` in the same transaction, which raises the `version` of the minutes, hours and days that they are in. A row counts while `built`,
-the version that its content was made of, is its version; every other is made anew in the background (`proxy.store.rollup_builder`), and
+the version that its content was made of, is its version; every other is made anew in the background (`proxy.store.figures`), and
 its time is read from the records until then. So a late record, a batch that is written twice, retention and any number of workers need
 no other care, and what is shown is never older than what is stored.
 

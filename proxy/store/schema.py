@@ -13,7 +13,7 @@ from sqlalchemy.schema import CreateColumn
 
 from proxy.store.tables import metadata
 
-HEAD = "0011"
+HEAD = "0012"
 """To be raised with each change of `proxy.store.tables`; the test of revisions keeps a schema of each one that stores may have."""
 _VERSION = "alembic_version"
 """The table that has a store's revision; releases before this one look for it there, too."""
@@ -22,13 +22,14 @@ _PARTIAL = {
     "memory_histories": "memory (client, used_at) WHERE kind = 'history'",
 }
 """Indexes of some rows: to say so in `proxy.store.tables` imports the modules of all of PostgreSQL's drivers."""
-_MOVED: Mapping[str, str] = {  # table -> kind, link, number, content and time of its rows, as PostgreSQL says it
-    "tool_runs": "'tool_run', '', version, names, created_at",
-    "first_seen": "'first_seen', '', version, times, created_at",
-    "compactions": "'compaction', '', length, pieces, made_at",
-    "lineages": "'lineage', continued_by, 0, convert_to(run_id, 'UTF8'), created_at",
-    "histories": "'history', CASE previous WHEN '' THEN '' ELSE 'history:' || previous END, 0, content, created_at",
-    "owners": "'owner', '', 0, convert_to('', 'UTF8'), created_at",
+_MOVED: Mapping[str, str] = {  # table -> kind, link, number, content, client, created_at and used_at of its rows, as PostgreSQL says it
+    "tool_runs": "'tool_run', '', version, names, client, created_at, used_at",
+    "first_seen": "'first_seen', '', version, times, client, created_at, used_at",
+    "compactions": "'compaction', '', length, pieces, client, made_at, used_at",
+    "lineages": "'lineage', continued_by, 0, convert_to(run_id, 'UTF8'), client, created_at, used_at",
+    "histories": "'history', CASE previous WHEN '' THEN '' ELSE 'history:' || previous END, 0, content, client, created_at, used_at",
+    "owners": "'owner', '', 0, convert_to('', 'UTF8'), client, created_at, used_at",
+    "tool_outcome_versions": "'tool_outcomes', '', version, convert_to('', 'UTF8'), id, changed_at, changed_at",
 }
 
 
@@ -71,8 +72,8 @@ def _move(connection: Connection, name: str) -> None:
     kind, _, values = _MOVED[name].partition(", ")
     if connection.dialect.name == "sqlite":
         values = values.replace("convert_to(", "CAST(").replace(", 'UTF8')", " AS BLOB)")
-    columns = "kind, link, number, content, created_at, id, client, size_bytes, used_at"
-    query = f"SELECT {kind}, {values}, {kind} || ':' || id, client, size_bytes, used_at FROM {name}"  # noqa: S608 - names of our own
+    columns = "kind, link, number, content, client, created_at, used_at, id, size_bytes"
+    query = f"SELECT {kind}, {values}, {kind} || ':' || id, size_bytes FROM {name}"  # noqa: S608 - names of our own
     connection.execute(text(f"INSERT INTO memory ({columns}) {query}"))
     connection.execute(text(f"DROP TABLE {name}"))
 

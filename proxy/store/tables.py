@@ -114,15 +114,6 @@ tool_outcomes = Table(
     Index("tool_outcomes_tool", "tool_key", "client"),
 )
 
-tool_outcome_versions = Table(
-    "tool_outcome_versions",
-    metadata,
-    Column("id", Text, primary_key=True),
-    *_numbers("version", "size_bytes"),
-    *_times("changed_at"),
-    Index("tool_outcome_versions_changed_at", "changed_at"),
-)
-
 quarantine = Table(
     "quarantine",
     metadata,

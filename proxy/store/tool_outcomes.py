@@ -16,10 +16,12 @@ from sqlalchemy import ColumnElement, and_, case, delete, func, or_, select
 from proxy.ports import ToolOutcome
 from proxy.store.database import Database
 from proxy.store.drivers import AsyncConnection
-from proxy.store.tables import clean, key_of
-from proxy.store.tables import tool_outcome_versions as versions
+from proxy.store.memory import Memory
+from proxy.store.tables import clean, key_of, memory
 from proxy.store.tables import tool_outcomes as table
 
+TOOL_OUTCOMES = "tool_outcomes"
+"""The kind of memory that has a client's version."""
 PER_TOOL = 256
 PER_CLIENT = 20_000
 _KEYS_A_QUERY = 500
@@ -50,6 +52,7 @@ class DatabaseToolOutcomes:
     ) -> None:
         self._database, self._clock = database, clock
         self._per_tool, self._per_client = per_tool, per_client
+        self._memory = Memory(database, TOOL_OUTCOMES, clock)
 
     async def add(self, outcomes: Sequence[ToolOutcome], *, client: str, embedder: str) -> None:
         """Keep `outcomes`; the oldest of a tool, or of the client, make room. Raises `StoreUnavailable`."""
@@ -80,7 +83,7 @@ class DatabaseToolOutcomes:
     async def version(self, client: str) -> int:
         """Changes whenever the client's outcomes do, by deletion too; 0 where there are none. Raises `StoreUnavailable`."""
         async with self._database.transaction() as connection:
-            found = await connection.scalar(select(versions.c.version).where(versions.c.id == clean(client)))
+            found = await connection.scalar(select(memory.c.number).where(memory.c.id == f"{TOOL_OUTCOMES}:{clean(client)}"))
         return int(found or 0)
 
     async def summary(self, limit: int = 20, after: str | None = None, *, client: str | None = None) -> tuple[list[ToolSummary], bool]:
@@ -107,9 +110,10 @@ class DatabaseToolOutcomes:
 
     async def _count_up(self, connection: AsyncConnection, client: str, now: float) -> None:
         """A version above the last one, and above any that the client had before its row was deleted: microseconds, at least."""
-        insert = self._database.insert(versions).values(id=client, version=int(now * 1e6), size_bytes=len(client), changed_at=now)
-        later = case((versions.c.version >= insert.excluded.version, versions.c.version + 1), else_=insert.excluded.version)
-        changed = {"version": later, "changed_at": insert.excluded.changed_at}
+        row = self._memory.row(f"{TOOL_OUTCOMES}:{client}", client, number=int(now * 1e6), now=now)
+        insert = self._database.insert(memory).values(row)
+        later = case((memory.c.number >= insert.excluded.number, memory.c.number + 1), else_=insert.excluded.number)
+        changed = {"number": later, "used_at": insert.excluded.used_at}
         await connection.execute(insert.on_conflict_do_update(index_elements=["id"], set_=changed))
 
     async def _keep_newest(self, connection: AsyncConnection, rows: ColumnElement[bool], most: int) -> None:

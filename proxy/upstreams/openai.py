@@ -1,7 +1,7 @@
 """Any OpenAI-compatible server, spoken to byte for byte over kept connections.
 
 In: a `Call` with the body to send. Out: the server's own status, headers and bytes, errors included; only what is no answer at all
-(no connection, no byte in time, a connection that broke) becomes an error of ours. The client is `proxy.upstreams.http1`, chosen by
+(no connection, no byte in time, a connection that broke) becomes an error of ours. The client is `groundwire_http1`, chosen by
 measurement: ``python -m benchmarks.http_clients``.
 """
 
@@ -11,12 +11,13 @@ import os
 from collections.abc import AsyncIterator, Iterator
 from urllib.parse import urlsplit
 
+import groundwire_http1 as http1
+
 from proxy import __version__
 from proxy.config.settings import OpenAISettings
 from proxy.config.upstreams import MODEL, PATHS, decision_api
 from proxy.errors import ConfigError, ProxyError, UpstreamTimeout, UpstreamUnreachable
 from proxy.ports.upstream import Call, Headers, Reply, header_of
-from proxy.upstreams import http1
 from proxy.wire.http.encodings import Decoder, Undecodable
 
 _KEY_HEADERS = frozenset(("authorization", "api-key", "x-api-key", "cookie", "openai-organization", "openai-project"))

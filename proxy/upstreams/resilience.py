@@ -192,10 +192,10 @@ class Resilient:
                 reply.attempts = attempt
                 self._figures.answered(reply.status, time.perf_counter() - started)
                 if attempt > allowed or not _is_repeatable(reply):
-                    return _Held(reply, self._slots, call.party, self._figures, started)
+                    return _SlotReply(reply, self._slots, call.party, self._figures, started)
                 wait = retry_after_s(reply.headers)
                 if wait is not None and wait > self._retries.max_s:
-                    return _Held(reply, self._slots, call.party, self._figures, started)
+                    return _SlotReply(reply, self._slots, call.party, self._figures, started)
                 await reply.close()
                 pause = backoff_s(attempt, self._retries) if wait is None else wait
             self._counters.count("upstream.retry_count")
@@ -258,7 +258,7 @@ class _NoFigures:
     def fell_back(self) -> None: ...
 
 
-class _Held:
+class _SlotReply:
     """A reply that keeps its place until it is closed, and tells how long its body took."""
 
     __slots__ = ("_closed", "_figures", "_party", "_reply", "_slots", "_started", "attempts", "headers", "status", "upstream")

@@ -12,8 +12,7 @@ from benchmarks.reflection_agent import Habits, Model, read_guidance, read_line,
 from benchmarks.reflection_ways import CLEAN, HARMLESS, KINDS, WAYS, make_task
 from benchmarks.reflection_world import ASK, ERRORS_TOLD, Action, Agent, Outcome, Reply, Run, World
 from proxy.ports.failures import FailureRecord
-from proxy.stages.reflection.failures.advice import ADVICE
-from proxy.stages.reflection.failures.guidance import CLOSING, OPENING, line_of
+from proxy.stages.reflection.wording import CLOSING, OPENING, TONGUES, line_of
 
 SEEDS = range(12)
 
@@ -132,7 +131,7 @@ def test_the_model_understands_every_adjustment_that_is_about_a_call(kind: str) 
 
 
 def test_every_adjustment_is_one_that_the_model_knows_or_that_is_about_no_call() -> None:
-    assert {"return_valid_json", "reduce_context", "follow_correction"} == set(ADVICE) - set(MEANT)
+    assert {"return_valid_json", "reduce_context", "follow_correction"} == set(TONGUES["en"].advice) - set(MEANT)
 
 
 @pytest.mark.parametrize("kind", ["cap_output", "paginate"])

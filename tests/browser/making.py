@@ -8,8 +8,7 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from proxy.admin.api import make_admin
-from proxy.admin.parts import AdminParts
+from proxy.admin.api import AdminParts, make_admin
 from proxy.app import App
 from proxy.ports import FailureEvent
 from proxy.ports.failure_kinds import Failure

@@ -18,8 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.__main__ import main
-from proxy.admin.parts import panels_of
-from proxy.admin.reports import Period, figures_of, make_report
+from proxy.admin.reports import Period, figures_of, make_report, panels_of
 from proxy.cli.report import moment, period
 from proxy.cli.report_table import change, length, write
 from proxy.cli.terminal import Terminal

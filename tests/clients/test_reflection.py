@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
-from proxy.stages.reflection.failures.guidance import OPENING
+from proxy.stages.reflection.wording import OPENING
 from proxy.testing import ReceivedCall, chunk, completion, reply, stream, streamed
 from tests.clients.conftest import HERE, ROOT, client_python, run_script
 from tests.clients.servers import Servers

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from proxy.context.archive import READ_ARCHIVE, read_archive_tool, reference
-from proxy.context.archive_reader import ArchiveReader
+from proxy.context.archive import READ_ARCHIVE, answer_from_archive, archive_tool_for, offer_archive, read_archive_tool, reference
 from proxy.errors import StoreUnavailable
 from proxy.exchange import ContextUse, Exchange, ToolCall
 from proxy.ports import ScratchpadItem
@@ -23,7 +22,6 @@ ASSISTANT = {"role": "assistant", "content": None, "tool_calls": [called("get_fl
 RESULT = {"role": "tool", "tool_call_id": "call_0", "content": CONTENT}
 MESSAGES = [{"role": "user", "content": "Flights?"}, ASSISTANT, RESULT, {"role": "user", "content": "What does HAT599 cost?"}]
 FLIGHTS = function("get_flights")
-READER = ArchiveReader()
 
 
 def call(**arguments: Any) -> ToolCall:
@@ -47,33 +45,33 @@ async def test_it_is_offered_where_the_prompt_refers_to_the_archive_before_the_c
     _, exchange, _ = await archived("x")
     own = function("groundwire_find_tools")
     exchange.tools = (own, *exchange.tools)
-    assert READER.offer(exchange)
+    assert offer_archive(exchange)
     assert [own, read_archive_tool(), FLIGHTS] == list(exchange.tools)
-    assert not READER.offer(exchange)
+    assert not offer_archive(exchange)
     assert 3 == len(exchange.tools)
 
 
 async def test_it_is_not_offered_where_nothing_is_archived() -> None:
     exchange = make_exchange(MESSAGES, [FLIGHTS])
-    assert not READER.offer(exchange)
+    assert not offer_archive(exchange)
     assert exchange.tools is exchange.original.tools
 
 
 def test_a_reference_that_the_client_wrote_is_none() -> None:
-    assert READER.tool(make_exchange([{"role": "user", "content": reference("sp_" + "a" * 32, "x", 1)}])) is None
+    assert archive_tool_for(make_exchange([{"role": "user", "content": reference("sp_" + "a" * 32, "x", 1)}])) is None
 
 
 @pytest.mark.parametrize("params", [{"n": 2}, {"tool_choice": "none"}])
 async def test_it_is_not_offered_where_its_calls_could_not_be_answered(params: dict[str, Any]) -> None:
     _, exchange, _ = await archived("x", **params)
-    assert READER.tool(exchange) is None
+    assert archive_tool_for(exchange) is None
 
 
 async def test_a_client_that_brings_a_tool_of_that_name_keeps_it() -> None:
     _, exchange, _ = await archived("x")
     theirs = make_exchange(MESSAGES, [function(READ_ARCHIVE)])
     theirs.messages = exchange.messages
-    assert not READER.offer(theirs)
+    assert not offer_archive(theirs)
     assert theirs.tools is theirs.original.tools
 
 
@@ -85,19 +83,19 @@ async def test_a_client_that_brings_a_tool_of_that_name_keeps_it() -> None:
 async def test_an_id_is_understood_in_full_or_in_part(form: str, chars: int) -> None:
     pad, exchange, ids = await archived("one", "two")
     said = form.format(ids[1][:chars])
-    assert "[page 1 of 1]\ntwo" == await READER.answer(pad, exchange, call(id=said))
-    assert "[page 1 of 1]\ntwo" == await READER.answer(pad, exchange, call(id=ids[1].removeprefix("sp_")[: chars - 3]))
+    assert "[page 1 of 1]\ntwo" == await answer_from_archive(pad, exchange, call(id=said))
+    assert "[page 1 of 1]\ntwo" == await answer_from_archive(pad, exchange, call(id=ids[1].removeprefix("sp_")[: chars - 3]))
 
 
 async def test_without_an_id_the_only_one_is_meant() -> None:
     pad, exchange, _ = await archived("one")
-    assert "[page 1 of 1]\none" == await READER.answer(pad, exchange, call())
+    assert "[page 1 of 1]\none" == await answer_from_archive(pad, exchange, call())
 
 
 @pytest.mark.parametrize("arguments", [{}, {"id": None}, {"id": ""}, {"id": "flights"}, {"id": ["x"]}, {"id": "sp_"}, {"id": 1}])
 async def test_a_call_that_names_none_of_several_is_told_which_there_are(arguments: dict[str, Any]) -> None:
     pad, exchange, ids = await archived("one", "two")
-    said = await READER.answer(pad, exchange, call(**arguments))
+    said = await answer_from_archive(pad, exchange, call(**arguments))
     assert f"There are: {ids[0][:15]} (text 0, 3B), {ids[1][:15]} (text 1, 3B)" in said
     assert said.startswith("Error: expected the id")
 
@@ -105,37 +103,37 @@ async def test_a_call_that_names_none_of_several_is_told_which_there_are(argumen
 @pytest.mark.parametrize("page", [2, "2", 2.0])
 async def test_a_page_and_a_search_are_taken_as_they_come(page: Any) -> None:
     pad, exchange, ids = await archived(CONTENT)
-    assert (await READER.answer(pad, exchange, call(id=ids[0], page=page))).startswith("[page 2 of ")
-    assert (await READER.answer(pad, exchange, call(id=ids[0], page=None, search=17))).startswith("[")
+    assert (await answer_from_archive(pad, exchange, call(id=ids[0], page=page))).startswith("[page 2 of ")
+    assert (await answer_from_archive(pad, exchange, call(id=ids[0], page=None, search=17))).startswith("[")
 
 
 @pytest.mark.parametrize("page", [0, -3, "last", [1], {}])
 async def test_what_is_no_page_number_is_said(page: Any) -> None:
     pad, exchange, ids = await archived("one")
-    assert "Error: page: expected a number from 1 on." == await READER.answer(pad, exchange, call(id=ids[0], page=page))
+    assert "Error: page: expected a number from 1 on." == await answer_from_archive(pad, exchange, call(id=ids[0], page=page))
 
 
 async def test_pages_are_smaller_in_a_small_window() -> None:
     pad, exchange, ids = await archived(CONTENT)
     exchange.facts.context_before = ContextUse(100, 2048, True)
-    assert len(await READER.answer(pad, exchange, call(id=ids[0]))) < 800
+    assert len(await answer_from_archive(pad, exchange, call(id=ids[0]))) < 800
 
 
 async def test_large_content_is_searched_off_the_event_loop() -> None:
     pad, exchange, ids = await archived(CONTENT * 20)
-    assert "HAT599" in await READER.answer(pad, exchange, call(id=ids[0], search="HAT599"))
+    assert "HAT599" in await answer_from_archive(pad, exchange, call(id=ids[0], search="HAT599"))
 
 
 async def test_an_unknown_id_is_said_with_those_that_there_are() -> None:
     pad, exchange, ids = await archived("one")
-    said = await READER.answer(pad, exchange, call(id="sp_" + "0" * 12))
+    said = await answer_from_archive(pad, exchange, call(id="sp_" + "0" * 12))
     assert f"Error: sp_000000000000: unknown id. There are: {ids[0][:15]} (text 0, 3B)" == said
 
 
 async def test_another_clients_item_is_unknown() -> None:
     pad, exchange, _ = await archived("one")
     theirs = await pad.put(b"secret", client="bob", run_id="run_test")
-    said = await READER.answer(pad, exchange, call(id=theirs))
+    said = await answer_from_archive(pad, exchange, call(id=theirs))
     assert "unknown id" in said
     assert "secret" not in said
 
@@ -143,9 +141,9 @@ async def test_another_clients_item_is_unknown() -> None:
 async def test_an_item_of_another_run_is_unknown_unless_the_prompt_refers_to_it() -> None:
     pad, exchange, _ = await archived("one")
     other = await pad.put(b"of another run", client="anonymous", run_id="run_other")
-    assert "unknown id" in await READER.answer(pad, exchange, call(id=other))
+    assert "unknown id" in await answer_from_archive(pad, exchange, call(id=other))
     exchange.messages = ({"role": "user", "content": reference(other, "x", 14)}, *exchange.messages)
-    assert "[page 1 of 1]\nof another run" == await READER.answer(pad, exchange, call(id=other))
+    assert "[page 1 of 1]\nof another run" == await answer_from_archive(pad, exchange, call(id=other))
 
 
 async def test_a_store_that_is_away_is_said() -> None:
@@ -154,7 +152,7 @@ async def test_a_store_that_is_away_is_said() -> None:
             raise StoreUnavailable("gone")
 
     pad, exchange, ids = await archived("one", pad=Away())
-    assert "Error: the archive cannot be read at the moment" in await READER.answer(pad, exchange, call(id=ids[0]))
+    assert "Error: the archive cannot be read at the moment" in await answer_from_archive(pad, exchange, call(id=ids[0]))
 
 
 # ---- through the proxy ----
@@ -170,7 +168,7 @@ class Archiving(Stage):
     async def on_request(self, exchange: Exchange) -> None:
         given = {id(message) for message in exchange.original.messages if message.get("role") == "tool"}
         exchange.messages = [await self._kept(exchange, m) if id(m) in given else m for m in exchange.messages]
-        READER.offer(exchange)
+        offer_archive(exchange)
 
     async def _kept(self, exchange: Exchange, message: Any) -> dict[str, Any]:
         content = message["content"].encode()
@@ -178,7 +176,7 @@ class Archiving(Stage):
         return {**message, "content": reference(key, "get_flights", len(content))}
 
     async def on_tool_call(self, exchange: Exchange, call: ToolCall) -> str:
-        return await READER.answer(self.ports.scratchpad, exchange, call)
+        return await answer_from_archive(self.ports.scratchpad, exchange, call)
 
 
 class AlsoArchiving(Archiving):
@@ -260,6 +258,6 @@ async def test_the_bytes_sent_before_the_new_turn_stay_the_same(start: Start) ->
 async def test_what_is_read_leaves_room_for_the_answer(used_tokens: int, most_tokens: int) -> None:
     pad, exchange, (key,) = await archived("alpha beta gamma. " * 2000)
     exchange.facts.context, exchange.facts.output_reserve_tokens = ContextUse(used_tokens, 8192), 1024
-    got = await READER.answer(pad, exchange, call(id=key))
+    got = await answer_from_archive(pad, exchange, call(id=key))
     assert len(got.encode()) <= 2 * most_tokens + 120
     assert ("the context window is full" in got) == (used_tokens > 1000)

@@ -26,21 +26,21 @@ Feature: Statements that contradict each other
 
     Examples:
       | older                                                     | newer                                                    | verdict   |
-      | My flight on Monday costs 300 euros.                      | My flight on Friday costs 450 euros. Total?              | pass      |
-      | The draft's deadline is 3 May.                            | The final deadline is 20 May.                            | pass      |
+      | My flight on Monday costs 300 euros.                      | My flight on Friday costs 450 euros. Total?              | unchecked |
+      | The draft's deadline is 3 May.                            | The final deadline is 20 May.                            | unchecked |
       | Day 1 Rome.                                               | Day 2 Florence.                                          | unchecked |
-      | Ich wohne in Wien. Dort ist auch meine Schwester.         | Sie wohnt in Graz.                                       | pass      |
-      | I grew up in Munich and now I live in Hamburg.            | In summer I live in Munich.                              | pass      |
+      | Ich wohne in Wien. Dort ist auch meine Schwester.         | Sie wohnt in Graz.                                       | unchecked |
+      | I grew up in Munich and now I live in Hamburg.            | In summer I live in Munich.                              | unchecked |
       | Write a story: he says he lives in Rome, she in Paris.    | I live in Paris.                                         | unchecked |
       | Find a hotel. My budget is 500 €.                         | Now a laptop for my son. My budget is 900 €.             | pass      |
       | Translate what I write into German.                       | I live in Rome. I live in Paris.                         | pass      |
-      | I am allergic to nuts.                                    | I am allergic to milk.                                   | unchecked |
-      | J'habite à Paris.                                         | En été, j'habite à Nice.                                 | pass      |
+      | I am allergic to nuts.                                    | I am allergic to milk.                                   | pass      |
+      | J'habite à Paris.                                         | En été, j'habite à Nice.                                 | unchecked |
 
   Scenario: A clash that is not certain is reported
-    Given the user said "I want a table at 7 pm."
+    Given the user said "Find a hotel in Rome. My budget is 500 €."
     And the assistant said "Noted."
-    When the user says "I want a table at 9 pm on the terrace."
+    When the user says "And a laptop for my son. My budget is 900 €."
     Then the model gets what the client sent
     And 1 clash is found, of the type CONTRADICTORY_PREFERENCES
     And the verdict is pass

@@ -17,7 +17,7 @@ from proxy.exchange import Tool
 from proxy.ports import Ports
 from proxy.ports.stage import Stage
 from proxy.stages.reflection import Reflection
-from proxy.stages.reflection.failures.guidance import OPENING
+from proxy.stages.reflection.wording import OPENING
 from proxy.stages.registry import STAGES
 from proxy.testing import MemoryFailures, ScriptedReply, chunk, completion, reply, stream, streamed
 from proxy.wire.chat.completions import ChatDialect

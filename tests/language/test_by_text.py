@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from proxy.language.by_text import by_text
+from proxy.language.lru import by_text
 
 
 def test_a_text_is_read_once_and_apart_by_what_stands_beside_it() -> None:

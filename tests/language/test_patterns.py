@@ -2,10 +2,11 @@
 
 import random
 import re
+from pathlib import Path
 
 import pytest
 
-from proxy.language.patterns import LazyPattern
+from proxy.language.patterns import LazyPattern, phrases
 
 PATTERNS = [
     (r"\b\w{3,9}\b", 0),
@@ -42,3 +43,17 @@ def test_what_is_far_into_a_text_is_found_whole() -> None:
     found = LazyPattern("b{1,7000}").search(text)
     assert found is not None
     assert (80_000, 87_000) == found.span()
+
+
+def test_expressions_in_a_file_are_joined_and_stand_in_each_other(tmp_path: Path) -> None:
+    lines = ["GAP = '[^.]{0,9}'", "ONE = '''", "an? ", "|the'''", "TWO = ['(?&ONE)(?&GAP)', 'x']", "[words]", "FEW = '''it he", "she'''"]
+    (tmp_path / "phrases.toml").write_text("\n".join(lines), encoding="utf-8")
+    found = phrases(tmp_path)
+    assert ("an? |the", ("an? |the[^.]{0,9}", "x"), ("it", "he", "she")) == (found.ONE, found.TWO, found.FEW)
+
+
+def test_every_expression_in_the_product_s_files_compiles() -> None:
+    folders = [path.parent for path in Path("proxy").rglob("phrases.toml") if "poisoning" not in path.parts]
+    texts = [text for folder in folders for text in vars(phrases(folder)).values() if isinstance(text, str)]
+    assert len(folders) >= 5
+    assert all(re.compile(text) for text in texts)

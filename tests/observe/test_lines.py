@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from proxy.errors import PolicyBlocked, UpstreamTimeout
 from proxy.exchange import Answer, Choice, ToolCall, Usage, Verdict
 from proxy.observe.finished import Finished
-from proxy.observe.recording import asked_of, first_words, prices_of, reason_of, said_in, would_of
+from proxy.observe.recording import answer_of, first_words, prices_of, question_of, reason_of, would_of
 from proxy.ports import ModelInfo
 from proxy.testing import make_exchange
 
@@ -52,9 +52,9 @@ def test_the_last_question_and_the_answer_or_its_calls_are_told() -> None:
     exchange = make_exchange([{"role": "user", "content": "first"}, {"role": "user", "content": [{"type": "text", "text": "last"}]}])
     calls = Choice(0, tool_calls=(ToolCall("c1", "search", "{}"),))
     exchange.answer = Answer((calls,))
-    asked, called = asked_of(exchange), said_in(exchange)
+    asked, called = question_of(exchange), answer_of(exchange)
     exchange.answer = Answer((replace(calls, text="Found."),))
-    assert ("last", "calls search", "Found.") == (asked, called, said_in(exchange))
+    assert ("last", "calls search", "Found.") == (asked, called, answer_of(exchange))
 
 
 def test_a_price_is_that_of_the_model_as_its_upstream_names_it() -> None:

@@ -68,6 +68,8 @@ def test_what_cannot_work_is_refused(tmp_path: Path, text: str, problem: str) ->
         ("verifiers: 7", "verifiers: a stage has no verifiers"),
         ("combine: mean", "combine: a stage has no judge of its own any more"),
         ("unsure: [0.2, 0.8]", "unsure: a stage has no judge of its own any more"),
+        ("max_pairs: 9", "max_pairs: is no option any more, leave it out: of a request 64 pairs are judged"),
+        ("min_score: 0.7", "min_score: is no option any more, leave it out: the threshold is the built-in one's"),
         ("second_opinion: {upstream: o, model: m}", "second_opinion: a stage has no judge of its own any more: write judge:"),
     ],
 )

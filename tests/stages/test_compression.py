@@ -17,8 +17,8 @@ from proxy.exchange import Exchange, Message, Verdict
 from proxy.ports import Ports
 from proxy.stages.budget import Budget, BudgetOptions
 from proxy.stages.compression import Compression, CompressionOptions
+from proxy.stages.compression.options import CompressionThresholds, thresholds
 from proxy.stages.compression.stage import SMALL_BYTES
-from proxy.stages.compression.thresholds import CompressionThresholds, thresholds
 from proxy.testing import CountedNames, ScriptedChat, WordCounter, make_exchange, make_ports
 from tests.conversations import said, step, turns
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from proxy.exchange import Tool
 from proxy.exchange.output_requirements import OutputRequirements
 from proxy.models.tokens.counter import TiktokenCounter
-from proxy.stages.compression.shortening import fitting_tools, shortened
+from proxy.stages.compression.allocations import fitting_tools, shorten_tool
 
 WORDS = "customer order invoice delivery address number date amount supplier warehouse status payment region".split()  # noqa: SIM905
 
@@ -78,5 +78,5 @@ def test_what_comes_back_fits_and_foreign_tools_are_untouched(shapes: list[tuple
 
 def test_a_parameter_named_description_stays() -> None:
     schema = {"type": "object", "properties": {"description": {"type": "string", "description": "One. Two."}}}
-    found = shortened({"type": "function", "function": {"name": "a", "parameters": schema}}, 0, 1)
+    found = shorten_tool({"type": "function", "function": {"name": "a", "parameters": schema}}, 0, 1)
     assert {"description": {"type": "string"}} == found["function"]["parameters"]["properties"]

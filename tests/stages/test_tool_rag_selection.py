@@ -5,8 +5,12 @@ from typing import Any
 import pytest
 
 from proxy.stages.tool_rag.selection import (
+    CONTEXT_CHARS,
+    QUERY_CHARS,
     best,
+    called_names,
     catalogue_of,
+    clipped,
     companions,
     confusion_risk,
     grown,
@@ -14,9 +18,10 @@ from proxy.stages.tool_rag.selection import (
     likely_enough,
     must_keep,
     name_of,
+    task_of,
     tools_of,
+    words_of,
 )
-from proxy.stages.tool_rag.task import CONTEXT_CHARS, QUERY_CHARS, called_names, clipped, task_of, words_of
 
 
 def tool(name: str, description: str = "", **parameters: Any) -> dict[str, Any]:

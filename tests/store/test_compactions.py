@@ -9,9 +9,8 @@ from proxy.context.archive import reference
 from proxy.errors import StoreUnavailable
 from proxy.ports import Compaction
 from proxy.store.database import Database
-from proxy.store.memory import DatabaseCompactions
+from proxy.store.memory import DatabaseCompactions, DatabaseScratchpad
 from proxy.store.retention import Retention
-from proxy.store.scratchpad import DatabaseScratchpad
 from tests.store.conftest import opened
 
 _DAY_S = 86_400.0

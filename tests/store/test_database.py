@@ -13,7 +13,7 @@ from sqlalchemy import text as sql
 from proxy.errors import ConfigError, StoreUnavailable
 from proxy.store import drivers
 from proxy.store.database import Database
-from proxy.store.scratchpad import DatabaseScratchpad
+from proxy.store.memory import DatabaseScratchpad
 from tests.store.conftest import LIMIT_S, execute, opened
 
 

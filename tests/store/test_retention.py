@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from proxy.store.database import Database
+from proxy.store.memory import DatabaseScratchpad
 from proxy.store.records import Records
 from proxy.store.retention import Retention
-from proxy.store.scratchpad import DatabaseScratchpad
 from proxy.store.writer import RecordWriter
 from tests.store.conftest import CountingCounters, make_record, opened
 

@@ -5,9 +5,9 @@ import logging
 import pytest
 
 from proxy.store.database import Database
+from proxy.store.memory import DatabaseScratchpad
 from proxy.store.records import Records
 from proxy.store.retention import Retention
-from proxy.store.scratchpad import DatabaseScratchpad
 from tests.store.test_retention import _DAY_S, _fill
 
 

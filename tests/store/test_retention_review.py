@@ -9,9 +9,9 @@ import pytest
 from proxy.ports import ClashRecord, QuarantineItem
 from proxy.store.clashes import DatabaseClashes
 from proxy.store.database import Database
+from proxy.store.memory import DatabaseScratchpad
 from proxy.store.quarantine import DatabaseQuarantine
 from proxy.store.retention import Retention
-from proxy.store.scratchpad import DatabaseScratchpad
 
 _DAY_S = 86_400.0
 WHERE = {"client": "alice", "run_id": "r", "policy": "agent"}

@@ -16,11 +16,10 @@ from proxy.ports.panels import Bucket, RecordedVerdict, StagePanel
 from proxy.stages.claims.panel import QualityPanel
 from proxy.stages.history import HistoryPanel
 from proxy.store.database import Database
-from proxy.store.figures import DatabaseFigures, total
+from proxy.store.figures import DatabaseFigures, RollupBuilder, total
 from proxy.store.record_sums import MOST_WRONG, percentile
 from proxy.store.records import Record
 from proxy.store.retention import Retention
-from proxy.store.rollup_builder import RollupBuilder
 from proxy.store.rollups import DAY_S, HOUR_S, MINUTE_S, Due, Rollups, touch
 from proxy.store.tables import rollup_marks, rollups
 from proxy.store.writer import RecordWriter
@@ -252,7 +251,7 @@ async def old_store(database: Database, *made: Record) -> None:
 async def test_records_of_an_earlier_release_are_read_and_then_added_up(
     database: Database, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "proxy.store.rollup_builder")
+    caplog.set_level(logging.INFO, "proxy.store.figures")
     days = [0, 1, 400]
     await old_store(database, *(make_record(n, created_at=DAY - days[n % 3] * DAY_S + n) for n in range(9)))
     assert [3, 3] == await numbers(database, DAY - DAY_S, DAY + DAY_S, DAY_S)

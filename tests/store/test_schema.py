@@ -17,6 +17,7 @@ from proxy.store.conversations import DatabaseHistories, DatabaseLineages, Datab
 from proxy.store.database import Database
 from proxy.store.memory import DatabaseCompactions, DatabaseFirstSeen, DatabaseToolRuns, _all_short
 from proxy.store.tables import key_of, metadata
+from proxy.store.tool_outcomes import DatabaseToolOutcomes
 from tests.store.conftest import execute, opened
 
 _WORKER = """
@@ -74,7 +75,7 @@ def shape(connection: Connection) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("revision", ["0001", "0007", "0010"])
+@pytest.mark.parametrize("revision", ["0001", "0007", "0010", "0011"])
 async def test_a_store_of_an_earlier_revision_becomes_as_a_new_one(empty_url: str, url: str, revision: str) -> None:
     await filled(empty_url, *statements(revision, lite=empty_url.startswith("sqlite")))
     async with opened(empty_url) as old, opened(url) as new:
@@ -108,8 +109,11 @@ async def test_what_an_earlier_revision_remembers_of_clients_is_there_after_it(e
         ("histories", f"'{turn}', 'ann', '', {as_bytes(content)}, 1"),
         ("histories", f"'{key_of('ann', 'conversation:a')}', 'ann', '{turn}', {as_bytes(named)}, 1"),
         ("owners", f"'{key_of('main', 'resp_1')}', 'ann', 1"),
+        ("tool_outcome_versions", "'ann', 7, 1"),
     ]
-    added = [f"INSERT INTO {table} VALUES ({values}, {now}, {now})" for table, values in rows]
+    added = [
+        f"INSERT INTO {table} VALUES ({values}, {', '.join([str(now)] * (1 if 'versions' in table else 2))})" for table, values in rows
+    ]
     await filled(empty_url, *statements("0010", lite=lite), *added)
     async with opened(empty_url) as database:
         assert ToolRun(("search",), 3) == await DatabaseToolRuns(database).get("r", client="ann")
@@ -118,6 +122,7 @@ async def test_what_an_earlier_revision_remembers_of_clients_is_there_after_it(e
         assert "run_old" == await DatabaseLineages(database).run_of(beginnings_of("ann", "", opening), client="ann", route="")
         found = await DatabaseHistories(database).find("conversation:a", client="ann")
         assert (["response:1"], True) == ([turn.name for turn in found.turns], found.whole)
+        assert 7 == await DatabaseToolOutcomes(database).version("ann")
         assert {"resp_1": "ann"} == await DatabaseOwners(database).find("main", ["resp_1", "resp_2"])
 
 

@@ -5,7 +5,7 @@ import pytest
 from proxy.errors import StoreUnavailable
 from proxy.ports import ScratchpadItem
 from proxy.store.database import Database
-from proxy.store.scratchpad import DatabaseScratchpad, item_id
+from proxy.store.memory import DatabaseScratchpad, item_id
 from proxy.store.tables import scratchpad as table
 
 

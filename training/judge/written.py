@@ -18,7 +18,7 @@ from pathlib import Path
 
 from proxy.grounding.evidence.pieces import cut
 from proxy.grounding.evidence.retrieval import Index
-from proxy.grounding.evidence.tables import EvidencePiece
+from proxy.grounding.evidence.structured import EvidencePiece
 from training.grounding import negatives
 from training.grounding.data import CONTRADICTED, NOT_SUPPORTED, SUPPORTED, UNSUPPORTED, Example
 from training.judge import neutral

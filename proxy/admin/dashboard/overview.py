@@ -72,7 +72,7 @@ def _timeline(
     found: list[tuple[float, Turn | None, Failure | None]] = [(_created_at(failure), None, failure) for failure in failures]
     question = ""
     for record, s in sorted(zip(records, rows, strict=True), key=lambda one: one[1].at):
-        turn = Turn(s, record.step_id, _changed(record.found.changes), bool(s.question) and s.question != question)
+        turn = Turn(s, record.step_id, _changed(record.typed_detail.changes), bool(s.question) and s.question != question)
         found.append((s.at, turn, None))
         question = s.question
     return sorted(found, key=lambda entry: entry[0])

@@ -267,7 +267,7 @@ class StageRow(Struct, frozen=True):
 
 def record_page(record: Record, headers: ResponseHeaders, feedback: Mapping[tuple[str, str], Feedback]) -> dict[str, Any]:
     """What ``record.html`` shows; `headers` are written as the exchange's were, `feedback` is what people said of its findings."""
-    detail = record.found
+    detail = record.typed_detail
     found = listed_claims(detail.verdicts)
     claims = claims_of(found)
     sent = None if record.request_body is None else _loaded(record.request_body)

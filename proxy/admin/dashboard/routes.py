@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from typing import TYPE_CHECKING
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
@@ -21,9 +22,11 @@ from proxy.admin.dashboard.review import FailureQueue, clash_queue, form_body, q
 from proxy.admin.dashboard.summaries import summary
 from proxy.admin.decisions import ClashesApi, FeedbackApi, FeedbackBody, QuarantineApi
 from proxy.admin.failures import FailuresApi
-from proxy.admin.parts import AdminParts
 from proxy.errors import NotFound
 from proxy.store.exchange_search import ExchangePage, ExchangeSearch, place_of
+
+if TYPE_CHECKING:
+    from proxy.admin.api import AdminParts
 
 _FIGURES_WAIT_S = 0.08
 """How long the first page waits for its figures; its script asks for them when they take longer."""

@@ -77,7 +77,7 @@ def outcome_of(record: Record) -> str:
 
 def summary(record: Record) -> RecordSummary:
     """The record in short."""
-    facts = record.found.facts
+    facts = record.typed_detail.facts
     use = facts.context if facts is not None else None
     used, window = (use.used_tokens, use.window_tokens) if use is not None else (None, None)
     tokens = record.prompt_tokens if record.prompt_tokens is not None else used

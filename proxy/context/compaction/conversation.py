@@ -11,9 +11,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from proxy.context.compaction.parts import Part, applied, messages_of, parts_of, pieces_of
-from proxy.context.compaction.transcript import called_names, evidence_of
-from proxy.context.conversation import blocks_of, prefix_hashes
+from proxy.context.compaction.parts import Part, apply_compaction, messages_of, parts_of, pieces_of
+from proxy.context.conversation import blocks_of, called_names, evidence_of, prefix_hashes
 from proxy.errors import StoreUnavailable
 from proxy.exchange import Evidence, Exchange
 from proxy.offloop import each, run_in_thread_if_large
@@ -24,7 +23,7 @@ SHARING_STAGES = frozenset(("history", "compression", "all"))
 UNAVAILABLE = "store-unavailable"
 
 
-class Compacted(Struct, frozen=True):
+class CompactedPrompt(Struct, frozen=True):
     """A conversation as it will be forwarded."""
 
     parts: Sequence[Part]
@@ -34,7 +33,7 @@ class Compacted(Struct, frozen=True):
     """``store-unavailable`` where the store could not be asked."""
 
 
-async def recalled(exchange: Exchange, ports: Ports, *, late: bool = False) -> Compacted:
+async def recall(exchange: Exchange, ports: Ports, *, late: bool = False) -> CompactedPrompt:
     """The exchange's messages with the longest stored compaction of their beginning in its place.
 
     With `late`, one that was stored again with a late summary is preferred to the first of the same length.
@@ -43,12 +42,12 @@ async def recalled(exchange: Exchange, ports: Ports, *, late: bool = False) -> C
     try:
         found = [await _find(exchange, ports, late=again) for again in ((True, False) if late else (False,))]
     except StoreUnavailable:
-        return Compacted(parts, problem=UNAVAILABLE)
+        return CompactedPrompt(parts, problem=UNAVAILABLE)
     longest = max((compaction for compaction in found if compaction), key=lambda compaction: compaction.length, default=None)
     if longest is None:
-        return Compacted(parts)
-    with_it = applied(longest, parts, exchange.conversation)
-    return Compacted(parts) if with_it is None else Compacted(with_it, longest.length)
+        return CompactedPrompt(parts)
+    with_it = apply_compaction(longest, parts, exchange.conversation)
+    return CompactedPrompt(parts) if with_it is None else CompactedPrompt(with_it, longest.length)
 
 
 async def _find(exchange: Exchange, ports: Ports, *, late: bool) -> Compaction | None:
@@ -58,17 +57,17 @@ async def _find(exchange: Exchange, ports: Ports, *, late: bool) -> Compaction |
     return found if found is not None and lengths.get(found.covers) == found.length else None
 
 
-async def stored(exchange: Exchange, ports: Ports, parts: Sequence[Part], known: Compacted) -> Compacted:
+async def store(exchange: Exchange, ports: Ports, parts: Sequence[Part], known: CompactedPrompt) -> CompactedPrompt:
     """`parts`, made of `known`, as the store keeps them: another worker's, if that was first; as they are where the store is away."""
     original = exchange.conversation
     try:
         kept = await keep(exchange, ports, parts, least=known.length + 1 if known.length else 0)
     except StoreUnavailable:
-        return Compacted(parts, problem=UNAVAILABLE)
+        return CompactedPrompt(parts, problem=UNAVAILABLE)
     if kept is None:
-        return Compacted(parts)
-    as_kept = applied(kept, parts_of(exchange.messages, original), original)
-    return Compacted(parts if as_kept is None else as_kept, kept.length)
+        return CompactedPrompt(parts)
+    as_kept = apply_compaction(kept, parts_of(exchange.messages, original), original)
+    return CompactedPrompt(parts if as_kept is None else as_kept, kept.length)
 
 
 async def keep(exchange: Exchange, ports: Ports, parts: Sequence[Part], *, least: int = 0, late: bool = False) -> Compaction | None:

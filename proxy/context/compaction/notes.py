@@ -1,34 +1,34 @@
 """One message for a run of messages: a summary with where to read the whole, or the latter alone. The run goes to the scratchpad first.
 
-The message is a user's, marked as data (`proxy.context.summaries.message`). The scratchpad gets the client's own messages of the whole run,
+The message is a user's, marked as data (`proxy.context.summaries.lines`). The scratchpad gets the client's own messages of the whole run,
 those that an earlier summary already stood for included: one reference is enough to read them all.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+import contextlib
+from collections.abc import Awaitable, Callable, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from proxy.context.archive import reference, reference_ids
-from proxy.context.compaction.late import LateSummaries
-from proxy.context.compaction.measure import token_counter
-from proxy.context.compaction.parts import Part
-from proxy.context.compaction.runs import Run
-from proxy.context.compaction.transcript import transcript
+from proxy.context.compaction.conversation import CompactedPrompt, keep
+from proxy.context.compaction.parts import Part, Run, messages_of, replace_run, token_counter
+from proxy.context.conversation import last_user, transcript
 from proxy.context.summaries import extractive
-from proxy.context.summaries.message import is_summary, summary_message, summary_text
+from proxy.context.summaries.lines import is_summary, summary_message, summary_text
+from proxy.context.summaries.summariser import Summariser, Summary
+from proxy.errors import StoreUnavailable
 from proxy.exchange import Exchange, Message
 from proxy.language.detection import language
+from proxy.language.text import text_of
 from proxy.offloop import run_in_thread_if_large
 from proxy.ports import Ports
 
-if TYPE_CHECKING:
-    from proxy.context.summaries.summariser import Summariser, Summary
-
-
+NOTE_TOKENS = 60
+"""What a message that only refers to the scratchpad takes (o200k): a run of no more tokens is left as it is."""
 SUMMARY_TOKENS = 200
 SUMMARY_SHARE = 1 / 18
 """Of the tokens that a summary stands for: at 8,000 tokens 440. RF-005 has 200 for 3,000, and 800 of 7,400 in all where everything is
@@ -38,6 +38,134 @@ SUMMARY_TOKENS_HELP = (
     "most tokens of one summary, with the message around it and the reference; by default 200, or an eighteenth of what it stands for "
     "and the length of earlier summaries that it takes in, up to an eighth of the window"
 )
+
+
+class RunNote(Struct, frozen=True):
+    """A message in place of a run."""
+
+    part: Part
+    summary: Summary | None = None
+
+
+class FoldedPrompt(Struct, frozen=True):
+    """A prompt with some runs replaced."""
+
+    parts: Sequence[Part]
+    notes: tuple[RunNote, ...] = ()
+    """In order."""
+
+
+class RunNotes:
+    """Writes the messages that stand for runs of one exchange's prompt, and stores the compaction once more where an LLM's summary comes
+    after its deadline: for the turns that follow."""
+
+    def __init__(self, exchange: Exchange, ports: Ports, summariser: Summariser) -> None:
+        self._exchange, self._ports, self._summariser = exchange, ports, summariser
+        self._tokens, self._model = token_counter(exchange, ports), ports.tokens.model(exchange.model)
+        asked = last_user(exchange.conversation)
+        self._query = text_of(exchange.conversation[asked].get("content")) if asked is not None else ""
+        self._sent = CompactedPrompt(())
+        self._came: list[tuple[Message, Message]] = []
+        """What was sent, and the better one that came late."""
+
+    async def fold(self, parts: Sequence[Part], runs: Sequence[Run], write: Callable[[Sequence[Part]], Awaitable[RunNote]]) -> FoldedPrompt:
+        """Replace each run by what `write` makes of its parts, unless that is no shorter. Raises `StoreUnavailable`."""
+        notes: list[RunNote] = []
+        for run in reversed(runs):  # the positions of those before it stay true
+            inside = parts[run.start : run.end]
+            before = await self._tokens(messages_of(inside))
+            if before <= NOTE_TOKENS:
+                continue
+            noted = await write(inside)
+            if await self._tokens([noted.part.message]) < before:
+                parts = replace_run(parts, run, noted.part)
+                notes.insert(0, noted)
+        return FoldedPrompt(parts, tuple(notes))
+
+    async def archive(self, inside: Sequence[Part], *, max_important_tokens: int = 0) -> RunNote:
+        """A message that says where to read the run; earlier summaries in it are carried over. Raises `StoreUnavailable`.
+
+        Up to `max_important_tokens` of what the task hangs on stand before that: constraints, decisions, identifiers, open tasks.
+        """
+        texts = [text for part in inside if (text := earlier_text(part))]
+        line, spoken = await self._archived(inside), await self._language()
+        if max_important_tokens:
+            own = [part.message for part in inside if not part.made]
+            count, left_tokens = await self._around(lambda text: _part(inside, f"{text}\n{line}", spoken), max_important_tokens)
+            important = {"query": self._query, "max_tokens": left_tokens, "count": count, "important_only": True}
+            texts.append(await asyncio.to_thread(extractive.summarise, own, **important))  # type: ignore[arg-type]
+        return RunNote(_part(inside, "\n".join(text for text in (*texts, line) if text), spoken))
+
+    async def summarise(self, inside: Sequence[Part], max_tokens: int | None) -> RunNote:
+        """A summary of the run and where to read it whole: a message of at most `max_tokens` (None: by default), or of the latter alone.
+
+        Raises `StoreUnavailable`.
+        """
+        line, spoken = await self._archived(inside), await self._language()
+        messages = [message for part in inside for message in _readable(part, self._exchange.conversation)]
+        used: asyncio.Future[Part] = asyncio.get_running_loop().create_future()
+
+        def noted(text: str) -> Part:
+            return _part(inside, f"{text}\n{line}" if text else line, spoken)
+
+        most = most_summary_tokens(self._exchange, *await self.own_and_earlier_tokens(inside), max_tokens)
+        count, left_tokens = await self._around(noted, most)
+
+        async def on_late(better: Summary) -> None:
+            self._came.append(((await used).message, noted(better.text).message))
+            await self._store_late()
+
+        try:
+            client = self._exchange.client
+            summary = await self._summariser.summarise(messages, self._query, left_tokens, count, client, on_late=on_late)
+            used.set_result(noted(summary.text))
+        finally:
+            used.cancel()  # where it has no result: nothing was sent that a late one could replace
+        return RunNote(used.result(), summary)
+
+    async def own_and_earlier_tokens(self, parts: Sequence[Part]) -> tuple[int, int]:
+        """Tokens of messages, and of earlier summaries among them."""
+        framing = await self._tokens([])
+        earlier = [part.message for part in parts if part.note]
+        return await self._tokens([part.message for part in parts if not part.note]) - framing, await self._tokens(earlier) - framing
+
+    async def sent(self, done: CompactedPrompt) -> None:
+        """What was sent in the end; late summaries replace what they should."""
+        self._sent = done
+        await self._store_late()
+
+    async def _store_late(self) -> None:
+        parts = [replace(part, message=self._better(part)) for part in self._sent.parts]
+        if any(new.message is not old.message for new, old in zip(parts, self._sent.parts, strict=True)):
+            with contextlib.suppress(StoreUnavailable):  # later turns then go on with what was sent
+                await keep(self._exchange, self._ports, parts, least=self._sent.length, late=True)
+
+    def _better(self, part: Part) -> Message:
+        return next((better for used, better in self._came if part.made and used == part.message), part.message)
+
+    async def _around(self, noted: Callable[[str], Part], max_tokens: int) -> tuple[Callable[[str], int], int]:
+        """What counts a summary's text by what it adds to its message, and how much of `max_tokens` is left for it."""
+        count_text, model = self._ports.tokens.count_text, self._model
+        alone = count_text(str(noted("").message["content"]), model)
+
+        def count(text: str) -> int:
+            return count_text(str(noted(text).message["content"]), model) - alone
+
+        return count, max(0, max_tokens - await self._tokens([noted("").message]) + await self._tokens([]))
+
+    async def _archived(self, inside: Sequence[Part]) -> str:
+        """Put the run's messages into the scratchpad; the reference to them."""
+        exchange, (start, end) = self._exchange, _span(inside)
+        content = await run_in_thread_if_large(exchange.original.size, _transcript, exchange.conversation, start, end)
+        item_id = await self._ports.scratchpad.put(content, client=exchange.client, run_id=exchange.run_id)
+        return reference(item_id, f"messages {start} to {end - 1}" if end - start > 1 else f"message {start}", len(content))
+
+    async def _language(self) -> str:
+        return await asyncio.to_thread(language, self._query)  # it loads a model the first time
+
+
+def _transcript(messages: Sequence[Message], start: int, end: int) -> bytes:
+    return transcript(messages, start, end).encode("utf-8", "surrogatepass")
 
 
 def most_summary_tokens(exchange: Exchange, own_tokens: int, earlier_tokens: int, asked: int | None) -> int:
@@ -50,98 +178,6 @@ def most_summary_tokens(exchange: Exchange, own_tokens: int, earlier_tokens: int
     use = exchange.facts.context_before
     bound = int((use.window_tokens or 0) * _MOST_OF_WINDOW) if use is not None else 0
     return max(SUMMARY_TOKENS, min(int(own_tokens * SUMMARY_SHARE) + earlier_tokens, bound or SUMMARY_TOKENS))
-
-
-class Noted(Struct, frozen=True):
-    """A message in place of a run."""
-
-    part: Part
-    summary: Summary | None = None
-
-
-async def archived_run(
-    exchange: Exchange, ports: Ports, parts: Sequence[Part], run: Run, query: str, *, max_important_tokens: int = 0
-) -> Noted:
-    """A message that says where to read the run; earlier summaries in it are carried over. Raises `StoreUnavailable`.
-
-    Up to `max_important_tokens` of what the task hangs on stand before that: constraints, decisions, identifiers, open tasks.
-    """
-    inside = parts[run.start : run.end]
-    texts = [text for part in inside if (text := earlier_text(part))]
-    line, spoken = await _archived(exchange, ports, inside), await _language(query)
-    if max_important_tokens:
-        own = [part.message for part in inside if not part.made]
-        count, left_tokens = await _around(exchange, ports, lambda text: _part(inside, f"{text}\n{line}", spoken), max_important_tokens)
-        texts.append(await asyncio.to_thread(_important, own, query, left_tokens, count))
-    return Noted(_part(inside, "\n".join(text for text in (*texts, line) if text), spoken))
-
-
-def _important(messages: Sequence[Message], query: str, max_tokens: int, count: Callable[[str], int]) -> str:
-    return extractive.summarise(messages, query=query, max_tokens=max_tokens, count=count, important_only=True)
-
-
-async def summarised_run(
-    exchange: Exchange,
-    ports: Ports,
-    summariser: Summariser,
-    late: LateSummaries,
-    parts: Sequence[Part],
-    run: Run,
-    *,
-    query: str,
-    max_tokens: int | None,
-) -> Noted:
-    """A summary of the run and where to read it whole: a message of at most `max_tokens` (None: by default), or of the latter alone.
-
-    Raises `StoreUnavailable`.
-    """
-    inside = parts[run.start : run.end]
-    line = await _archived(exchange, ports, inside)
-    spoken = await _language(query)
-    messages = [message for part in inside for message in _readable(part, exchange.conversation)]
-    used: asyncio.Future[Part] = asyncio.get_running_loop().create_future()
-
-    def noted(text: str) -> Part:
-        return _part(inside, f"{text}\n{line}" if text else line, spoken)
-
-    most = most_summary_tokens(exchange, *await own_and_earlier_tokens(exchange, ports, inside), max_tokens)
-    count, left_tokens = await _around(exchange, ports, noted, most)
-
-    async def on_late(better: Summary) -> None:
-        await late.came((await used).message, noted(better.text).message)
-
-    try:
-        summary = await summariser.summarise(
-            messages,
-            query=query,
-            max_tokens=left_tokens,
-            count=count,
-            client=exchange.client,
-            on_late=on_late,
-        )
-        used.set_result(noted(summary.text))
-    finally:
-        used.cancel()  # where it has no result: nothing was sent that a late one could replace
-    return Noted(used.result(), summary)
-
-
-async def own_and_earlier_tokens(exchange: Exchange, ports: Ports, parts: Sequence[Part]) -> tuple[int, int]:
-    """Tokens of messages, and of earlier summaries among them."""
-    tokens = token_counter(exchange, ports)
-    framing = await tokens([])
-    earlier = [part.message for part in parts if part.note]
-    return await tokens([part.message for part in parts if not part.note]) - framing, await tokens(earlier) - framing
-
-
-async def _around(exchange: Exchange, ports: Ports, noted: Callable[[str], Part], max_tokens: int) -> tuple[Callable[[str], int], int]:
-    """What counts a summary's text by what it adds to its message, and how much of `max_tokens` is left for it."""
-    tokens, model = token_counter(exchange, ports), ports.tokens.model(exchange.model)
-    alone = ports.tokens.count_text(str(noted("").message["content"]), model)
-
-    def count(text: str) -> int:
-        return ports.tokens.count_text(str(noted(text).message["content"]), model) - alone
-
-    return count, max(0, max_tokens - await tokens([noted("").message]) + await tokens([]))
 
 
 def earlier_text(part: Part) -> str:
@@ -157,22 +193,6 @@ def _readable(part: Part, original: Sequence[Message]) -> Sequence[Message]:
     if text := earlier_text(part):
         return [summary_message(text)]
     return original[part.start : part.end] if part.made else [part.message]
-
-
-async def _archived(exchange: Exchange, ports: Ports, inside: Sequence[Part]) -> str:
-    """Put the run's messages into the scratchpad; the reference to them."""
-    start, end = _span(inside)
-    content = await run_in_thread_if_large(exchange.original.size, _transcript, exchange.conversation, start, end)
-    item_id = await ports.scratchpad.put(content, client=exchange.client, run_id=exchange.run_id)
-    return reference(item_id, f"messages {start} to {end - 1}" if end - start > 1 else f"message {start}", len(content))
-
-
-def _transcript(messages: Sequence[Message], start: int, end: int) -> bytes:
-    return transcript(messages, start, end).encode("utf-8", "surrogatepass")
-
-
-async def _language(query: str) -> str:
-    return await asyncio.to_thread(language, query)  # it loads a model the first time
 
 
 def _part(inside: Sequence[Part], text: str, spoken: str) -> Part:

@@ -1,15 +1,27 @@
-"""A forwarded prompt as parts, each of which knows for which of the client's messages it stands. Pure functions."""
+"""A forwarded prompt as parts, each of which knows for which of the client's messages it stands; which of them may be replaced by one
+message; and how many tokens they take, with the tool that reads the archive where it would be offered.
+
+System messages and the client's last user message always stay, and so does the end of the prompt, which the model has not answered yet.
+Positions of runs are those of parts.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from proxy.exchange import Message
-from proxy.ports import Compaction
+from proxy.context.archive import READ_ARCHIVE, read_archive_tool
+from proxy.context.conversation import MessageBlock, blocks_of
+from proxy.context.memories import PREFERENCES, with_preferences
+from proxy.exchange import ContextUse, Exchange, Message, Tool, tool_name
+from proxy.exchange.output_requirements import OutputRequirements
+from proxy.offloop import run_in_thread_if_large
+from proxy.ports import Compaction, Ports
+from proxy.ports.stage import can_answer_tools
 
 RESULT_ROLES = ("tool", "function")
 
@@ -41,10 +53,10 @@ def parts_of(forwarded: Sequence[Message], original: Sequence[Message]) -> list[
     for i, message in enumerate(original):
         positions.setdefault(id(message), []).append(i)
     pieces = [found.pop(0) if (found := positions.get(id(message))) else message for message in forwarded]
-    return placed(pieces, original, len(original))
+    return place_pieces(pieces, original, len(original))
 
 
-def placed(pieces: Sequence[int | Message], original: Sequence[Message], length: int) -> list[Part]:
+def place_pieces(pieces: Sequence[int | Message], original: Sequence[Message], length: int) -> list[Part]:
     """Parts of a compaction's pieces, which stand for ``original[:length]``.
 
     A made tool result stands for one message. Another made message stands for all that is missing up to the next piece; of two that
@@ -73,7 +85,7 @@ def _gap_end(pieces: Sequence[int | Message], following: int, length: int) -> in
     return length - results
 
 
-def applied(compaction: Compaction, parts: Sequence[Part], original: Sequence[Message]) -> list[Part] | None:
+def apply_compaction(compaction: Compaction, parts: Sequence[Part], original: Sequence[Message]) -> list[Part] | None:
     """`parts` with the compaction in place of those that it covers; None where it does not fit them.
 
     A message that stays is taken as it stands in `parts`: an earlier stage may have replaced it, or taken it out.
@@ -88,7 +100,7 @@ def applied(compaction: Compaction, parts: Sequence[Part], original: Sequence[Me
     current = {part.start: part for part in parts}
     whole = not any(part.made for part in parts) and len(parts) == len(original)
     found: list[Part] = []
-    for part in placed(compaction.pieces, original, length):
+    for part in place_pieces(compaction.pieces, original, length):
         if part.made or whole:
             found.append(part)
         elif part.start in current:
@@ -99,3 +111,98 @@ def applied(compaction: Compaction, parts: Sequence[Part], original: Sequence[Me
 def pieces_of(parts: Sequence[Part], length: int) -> tuple[int | dict[str, Any], ...]:
     """The pieces of a compaction that covers the client's first `length` messages."""
     return tuple(dict(part.message) if part.made else part.start for part in parts if part.start < length)
+
+
+class Run(Struct, frozen=True):
+    """``parts[start:end]``, whole blocks that follow each other."""
+
+    start: int
+    end: int
+
+
+def recent_blocks_start(parts: Sequence[Part], keep: int) -> int:
+    """Where the last `keep` blocks begin, at least one; system messages are not counted."""
+    blocks = _spoken(parts)
+    return blocks[-min(max(keep, 1), len(blocks))].start if blocks else len(parts)
+
+
+def recent_messages_start(parts: Sequence[Part], keep: int) -> int:
+    """Where the last `keep` messages begin, or some before them where a block would be cut; at least one block stays."""
+    counted, start = 0, len(parts)
+    for block in reversed(_spoken(parts)):
+        if counted and counted >= keep:
+            break
+        counted += block.end - block.start
+        start = block.start
+    return start
+
+
+def foldable_runs(
+    parts: Sequence[Part], end: int, last_user: int | None, wanted: Callable[[Sequence[Part]], bool] = lambda block: True
+) -> list[Run]:
+    """The longest runs of blocks before `end` that may be replaced and that are `wanted`, in order.
+
+    `last_user` is the position of the client's last user message among the client's messages. Messages that were made earlier join a
+    run that they touch, and alone they are none.
+    """
+    runs: list[Run] = []
+    for block in blocks_of(messages_of(parts)):
+        inside = parts[block.start : block.end]
+        keeps = block.kind == "system" or any(part.start <= last_user < part.end for part in inside if last_user is not None)
+        if block.end > end or keeps or not (_is_note(inside) or wanted(inside)):
+            continue
+        if runs and runs[-1].end == block.start:
+            runs[-1] = Run(runs[-1].start, block.end)
+        else:
+            runs.append(Run(block.start, block.end))
+    return [run for run in runs if not _is_note(parts[run.start : run.end])]
+
+
+def replace_run(parts: Sequence[Part], run: Run, part: Part) -> list[Part]:
+    """`parts` with one part in the run's place."""
+    return [*parts[: run.start], part, *parts[run.end :]]
+
+
+def _is_note(parts: Sequence[Part]) -> bool:
+    return all(part.note for part in parts)
+
+
+def _spoken(parts: Sequence[Part]) -> list[MessageBlock]:
+    return [block for block in blocks_of(messages_of(parts)) if block.kind != "system"]
+
+
+Tokens = Callable[[Sequence[Message]], Awaitable[int]]
+"""Tokens of some messages, by the exchange's model."""
+
+
+def token_counter(exchange: Exchange, ports: Ports) -> Tokens:
+    """Counts messages as the exchange's model does."""
+    model = ports.tokens.model(exchange.model)
+
+    async def count(messages: Sequence[Message]) -> int:
+        return (await ports.tokens.count_request(messages, (), OutputRequirements(), model)).used_tokens
+
+    return count
+
+
+async def prompt_use(exchange: Exchange, ports: Ports, parts: Sequence[Part]) -> ContextUse:
+    """The use of the exchange's window, as the budget set it, if `parts` were sent."""
+    tools = exchange.tools
+    there = any(tool_name(tool) == READ_ARCHIVE for tool in tools)
+    if not there and any(part.made for part in parts) and can_answer_tools(exchange, READ_ARCHIVE):
+        tools = (*tools, read_archive_tool())
+    model = ports.tokens.model(exchange.model)
+    messages = messages_of(parts)
+    use = await use_of(exchange, ports, messages, tools)
+    before = exchange.facts.context_before
+    return replace(use, window_tokens=before.window_tokens if before is not None else model.window_tokens)
+
+
+async def use_of(exchange: Exchange, ports: Ports, messages: Sequence[Message], tools: Sequence[Tool]) -> ContextUse:
+    """Tokens of a prompt by component; those of memories of the user apart, where these have an allocation."""
+    model = ports.tokens.model(exchange.model)
+    use = await ports.tokens.count_request(messages, tools, exchange.wants, model)
+    if PREFERENCES not in (exchange.facts.allocations or {}):
+        return use
+    size = exchange.original.size
+    return await run_in_thread_if_large(size, with_preferences, use, exchange, messages, lambda text: ports.tokens.count_text(text, model))

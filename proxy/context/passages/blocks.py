@@ -4,8 +4,9 @@ Found are the blocks of `proxy.context.passages.context_block`, XML-like tags (`
 Anthropic's and Open WebUI's prompts), headed passages (``### Passage 2``, ``[Document 3]``, ``Source 1:`` as in LlamaIndex, ``[Source:
 …]``), fenced ones (``Context:`` before three backticks, quotes or dashes), ``Context: … Question: …`` as in LangChain, and in a system
 message what stands below a line such as ``**Documents:**``. Where none of these is there, what follows a paragraph that has the model
-answer from "the following pieces of context" (`told_blocks`), as LangChain's and LlamaIndex's prompts do. Pure; the time is linear in the
-text's length: every pattern is bounded, and each step covers with `_COVER` what it has found, so that no later step reads it again.
+answer from "the following pieces of context" (`blocks_below_instruction`), as LangChain's and LlamaIndex's prompts do. Pure; the time is
+linear in the text's length: every pattern is bounded, and each step covers with `_COVER` what it has found, so that no later step reads it
+again.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from functools import lru_cache
 from msgspec.structs import replace
 
 from proxy.context.passages.context_block import PassageBlock, number_in, read_written
-from proxy.context.passages.told import told_start
+from proxy.context.passages.instruction import passages_start
 from proxy.language.patterns import LazyPattern
 
 _COVER = "\0"
@@ -47,7 +48,7 @@ def _remembered(text: str, role: str) -> tuple[PassageBlock, ...]:
 
 def _marked(text: str, role: str) -> list[PassageBlock]:
     found = _explicit(text.replace(_COVER, " "), role)
-    return sorted(found or told_blocks(text, role), key=lambda block: block.start)
+    return sorted(found or blocks_below_instruction(text, role), key=lambda block: block.start)
 
 
 def _explicit(text: str, role: str) -> list[PassageBlock]:
@@ -343,12 +344,12 @@ def _labelled(text: str) -> tuple[list[PassageBlock], list[tuple[int, int]]]:
     return [block for start, end in found for block in _plain_inside(text, start, end)], []
 
 
-def told_blocks(text: str, role: str = "user") -> list[PassageBlock]:
+def blocks_below_instruction(text: str, role: str = "user") -> list[PassageBlock]:
     """What follows a paragraph that has the model answer from what follows; in a user's message only up to a line like ``Question:``.
 
     It may be passages, or what an operator wrote to be known: nothing tells them apart.
     """
-    start = told_start(text)
+    start = passages_start(text)
     if start is None or not (role in _INSTRUCTING or any(stop["question"] for stop in _STOP.finditer(text, start))):
         return []
     found = _between_heads(text, start, len(text)) or [_stripped(text, start, _content_end(text, start, len(text)))]

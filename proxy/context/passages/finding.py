@@ -18,53 +18,21 @@ import orjson
 from msgspec import Struct
 from msgspec.structs import replace
 
+from proxy.context.conversation import named_calls
 from proxy.context.passages.blocks import find_blocks
 from proxy.exchange import Evidence, Message
 from proxy.language.text import text_of
 from proxy.language.times import seconds_of
 from proxy.offloop import each
 
-RETRIEVAL_TOOLS = (
-    "*retriev*",
-    "knowledge*",
-    "*search*knowledge*",
-    "*knowledge_base*",
-    "*knowledgebase*",
-    "*query_knowledge*",
-    "kb_search",
-    "search_kb",
-    "file_search",
-    "vector_search",
-    "semantic_search",
-    "similarity_search",
-    "hybrid_search",
-    "*vector_store*",
-    "*vectorstore*",
-    "rag",
-    "rag_*",
-    "*_rag",
-    "search_docs",
-    "search_documents",
-    "search_documentation",
-    "docs_search",
-    "document_search",
-    "documents_search",
-    "query_documents",
-    "query_docs",
-    "search_passages",
-    "search_articles",
-    "search_wiki*",
-    "wikipedia_search",
-    "search_faq*",
-    "faq_search",
-    "search_manual*",
-    "search_policies",
-    "search_help*",
-    "help_center_search",
-    "web_search",
-    "search_web",
-    "internet_search",
-    "session_search",
+RETRIEVAL_TOOLS = tuple(
+    """
+    *retriev* knowledge* *search*knowledge* *knowledge_base* *knowledgebase* *query_knowledge* kb_search search_kb file_search
+    vector_search semantic_search similarity_search hybrid_search *vector_store* *vectorstore* rag rag_* *_rag search_docs
+    search_documents search_documentation docs_search document_search documents_search query_documents query_docs search_passages
+    search_articles search_wiki* wikipedia_search search_faq* faq_search search_manual* search_policies search_help* help_center_search
+    web_search search_web internet_search session_search
+    """.split()  # noqa: SIM905 - a list of words reads better as words
 )
 """Tools whose results are passages to answer from, unless the policy names others (patterns as of `fnmatch`, whatever the case).
 
@@ -182,16 +150,7 @@ def result_passages(text: str, source: str = "") -> list[Evidence]:
 
 def _calls(message: Message) -> dict[str, _Call]:
     """The tools that an assistant message calls, by the call's id."""
-    found = {}
-    calls = message.get("tool_calls")
-    for call in calls if isinstance(calls, list) else ():
-        function = call.get("function") if isinstance(call, Mapping) else None
-        if isinstance(function, Mapping) and isinstance(call.get("id"), str):
-            found[call["id"]] = _Call(str(function.get("name") or ""), _argument(function.get("arguments")))
-    legacy = message.get("function_call")
-    if isinstance(legacy, Mapping):
-        found[f"function {legacy.get('name')}"] = _Call(str(legacy.get("name") or ""), _argument(legacy.get("arguments")))
-    return found
+    return {id_ or f"function {name}": _Call(name, _argument(arguments)) for id_, name, arguments in named_calls(message)}
 
 
 def _call_of(message: Message, calls: Mapping[str, _Call]) -> _Call:
@@ -201,8 +160,8 @@ def _call_of(message: Message, calls: Mapping[str, _Call]) -> _Call:
     return calls.get(key, _Call(name, "")) if isinstance(key, str) else _Call(name, "")
 
 
-def _argument(arguments: object) -> str:
-    value = _json(arguments) if isinstance(arguments, str) else arguments
+def _argument(arguments: str) -> str:
+    value = _json(arguments)
     return _first(value, ARGUMENT_KEYS) if isinstance(value, Mapping) else ""
 
 

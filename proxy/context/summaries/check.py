@@ -13,9 +13,20 @@ from typing import Literal
 
 from msgspec import Struct
 
-from proxy.context.summaries.facts import KeptFact, capitalised, has_negation, is_name_in_german, literals
+from proxy.context.summaries.facts import (
+    MONTHS,
+    NUMBER_WORDS,
+    KeptFact,
+    capitalised,
+    content_stems,
+    fold,
+    has_negation,
+    is_german,
+    is_name_in_german,
+    literals,
+    stem,
+)
 from proxy.context.summaries.lines import clean_line, source_texts
-from proxy.context.summaries.words import MONTHS, NUMBER_WORDS, content_stems, fold, is_german, stem
 from proxy.exchange import Message
 from proxy.language.text import split_sentences
 
@@ -64,7 +75,7 @@ class SummarySource:
         self.stems = {stem(word) for word in _WORD.findall(folded)}
         self._identifiers = {fact.text.lower() for text in texts for fact in literals(text) if fact.kind == "identifier"}
         self._numbers = {value for found in _numbers_in(self._text) for value in readings(found)}
-        self._numbers |= {NUMBER_WORDS[word] for word in _WORD.findall(folded) if word in NUMBER_WORDS}
+        self._numbers |= {str(NUMBER_WORDS[word]) for word in _WORD.findall(folded) if word in NUMBER_WORDS}
         self._times = {time for match in _TIME.finditer(self._text) for time in _times(match)}
         self._months = {int(found) for found in re.findall(r"\d{4}-(\d{2})-\d{2}", self._text)}
 

@@ -1,7 +1,8 @@
-"""Messages as short lines, each with its speaker: what the extractive summary picks from, and what facts are read from.
+"""Messages as short lines, each with its speaker: what the extractive summary picks from, and what facts are read from. And how a summary
+stands in the prompt: as data, between tags that its text cannot close, with one plain sentence before them.
 
-Text is cut into sentences, JSON results into ``key: value`` facts. A line never holds a line end, so that foreign text cannot pass
-for another speaker's line.
+Text is cut into sentences, JSON results into ``key: value`` facts. A line never holds a line end, so that foreign text cannot pass for
+another speaker's line.
 """
 
 from __future__ import annotations
@@ -14,9 +15,37 @@ from typing import Any, Literal
 import orjson
 from msgspec import Struct
 
-from proxy.context.summaries.message import is_summary, summary_text
+from proxy.context.conversation import called_names, named_calls
 from proxy.exchange import Message
 from proxy.language.text import split_sentences, text_of
+from proxy.language.wordings import wordings
+
+TAG = "conversation_summary"
+_INTROS = wordings(__file__, str)
+_OPEN, _CLOSE = f"\n<{TAG}>\n", f"\n</{TAG}>"
+_TAG_LIKE = re.compile(rf"<(?=[\s/]{{0,9}}{TAG})", re.IGNORECASE)
+_ESCAPED = re.compile(rf"&lt;(?=[\s/]{{0,9}}{TAG})", re.IGNORECASE)
+
+
+def summary_message(text: str, language: str = "en") -> Message:
+    """A user message that holds `text`; the sentence before it is in `language` (ISO 639-1) where there is one, else in English."""
+    return {"role": "user", "content": f"{_INTROS[language]}{_OPEN}{_TAG_LIKE.sub('&lt;', text)}{_CLOSE}"}
+
+
+def is_summary(message: Message) -> bool:
+    """Whether `summary_message` made it."""
+    content = message.get("content")
+    if message.get("role") != "user" or not isinstance(content, str) or not content.endswith(_CLOSE):
+        return False
+    return content.startswith(tuple(intro + _OPEN for intro in _INTROS.values()))
+
+
+def summary_text(message: Message) -> str:
+    """The text that `summary_message` was given."""
+    content = str(message["content"])
+    inner = content[content.index(_OPEN) + len(_OPEN) : -len(_CLOSE)]
+    return _ESCAPED.sub("<", inner)
+
 
 Kind = Literal["user", "assistant", "call", "tool", "summary"]
 MAX_LINE_CHARS = 260
@@ -46,7 +75,7 @@ class SpokenLine(Struct, frozen=True):
 
 def lines_of(messages: Sequence[Message]) -> list[SpokenLine]:
     """Lines of all messages but the system's, in order."""
-    names = _call_names(messages)
+    names = called_names(messages)
     return [line for i, message in enumerate(messages) for line in _of_message(message, i, names)]
 
 
@@ -59,20 +88,6 @@ def label_of(message: Message, names: Mapping[str, str]) -> str:
     return _label("Assistant" if role == "assistant" else "User", message.get("name"))
 
 
-def calls_of(message: Message) -> list[tuple[str, str, str]]:
-    """Id, name and arguments of each call of an assistant message, the legacy form included."""
-    found = []
-    calls = message.get("tool_calls")
-    for call in calls if isinstance(calls, list) else []:
-        function = call.get("function") if isinstance(call, dict) else None
-        if isinstance(function, dict):
-            found.append((str(call.get("id") or ""), str(function.get("name") or ""), str(function.get("arguments") or "")))
-    legacy = message.get("function_call")
-    if isinstance(legacy, dict):
-        found.append(("", str(legacy.get("name") or ""), str(legacy.get("arguments") or "")))
-    return found
-
-
 def source_texts(messages: Sequence[Message]) -> Iterator[str]:
     """Everything that is said in `messages`, the system's too: texts, names, calls and JSON with its escapes read."""
     for message in messages:
@@ -81,7 +96,7 @@ def source_texts(messages: Sequence[Message]) -> Iterator[str]:
         if "\\u" in text and (value := _json(text)) is not None:
             yield orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS).decode()
         yield str(message.get("name") or "")
-        for call in calls_of(message):
+        for call in named_calls(message):
             yield " ".join(call)
 
 
@@ -101,7 +116,7 @@ def _of_message(message: Message, index: int, names: Mapping[str, str]) -> Itera
         return
     kind: Kind = "assistant" if role == "assistant" else "user"
     yield from (SpokenLine(label, piece, kind, index) for piece in sentences(text))
-    for _, name, arguments in calls_of(message):
+    for _, name, arguments in named_calls(message):
         value = _json(arguments)
         pieces = _grouped(_items(value)) if value else _pieces(clean_line(arguments) or "(no arguments)")
         yield from (SpokenLine(_label("Assistant called", name), piece, "call", index) for piece in pieces)
@@ -234,10 +249,6 @@ def _inline(value: Any, depth: int = 0) -> str:
 
 def _bracketed(value: Any, depth: int) -> str:
     return f"({_inline(value, depth + 1)})" if isinstance(value, dict | list) else str(value)
-
-
-def _call_names(messages: Sequence[Message]) -> dict[str, str]:
-    return {id_: name for message in messages for id_, name, _ in calls_of(message) if id_}
 
 
 def _label(role: str, name: object) -> str:

@@ -43,21 +43,21 @@ class CitationJudge:
         self._judged: set[Citation] = set()
         self._bases: dict[tuple[tuple[str, str], ...], EvidenceBase] = {}
 
-    async def judge(self, statement: CitedStatement, tongue: str = "") -> Judged:
+    async def judge(self, statement: CitedStatement, tongue: str = "") -> JudgedStatement:
         """What was found of one statement and its own citations."""
         claims = tuple(claim for item in statement.covers for claim in item.claims) if statement.covers else statement.claims
         cited = [(citation, tuple(self.citable.find(citation))) for citation in statement.cited]
         if not claims or not any(passages for _, passages in cited):
             supported = False if statement.needs_citation and statement.cited else None
-            return Judged(statement, supported, tuple(_existing(c, p) for c, p in cited if c in statement.citations))
+            return JudgedStatement(statement, supported, tuple(_existing(c, p) for c, p in cited if c in statement.citations))
         every = _together(passages for _, passages in cited)
         together = await self._ask(claims, every, tongue)
         supported = together.every if statement.needs_citation else None
         failed = together.failed and supported is None
         if not statement.citations:
-            return Judged(statement, supported, failed=failed)
+            return JudgedStatement(statement, supported, failed=failed)
         found = await asyncio.gather(*(self._citation(statement, claims, cited, i, together, tongue) for i in range(len(cited))))
-        return Judged(statement, supported, tuple(found), failed)
+        return JudgedStatement(statement, supported, tuple(found), failed)
 
     async def _citation(
         self,
@@ -148,7 +148,7 @@ class CitationFinding(Struct, frozen=True):
         return self.exists and self.supports is not False and not self.error
 
 
-class Judged(Struct, frozen=True):
+class JudgedStatement(Struct, frozen=True):
     """What was found of one statement."""
 
     statement: CitedStatement
@@ -165,30 +165,30 @@ class Judged(Struct, frozen=True):
         return self.statement.needs_citation and not self.statement.cited
 
 
-def findings(judged: Iterable[Judged]) -> list[CitationFinding]:
+def findings(judged: Iterable[JudgedStatement]) -> list[CitationFinding]:
     """Of all citations, in order."""
     return [finding for one in judged for finding in one.findings]
 
 
-def verified(judged: Iterable[Judged]) -> tuple[int, int]:
+def verified(judged: Iterable[JudgedStatement]) -> tuple[int, int]:
     """Verified citations, and all."""
     found = findings(judged)
     return sum(finding.verified for finding in found), len(found)
 
 
-def precision(judged: Iterable[Judged]) -> float | None:
+def precision(judged: Iterable[JudgedStatement]) -> float | None:
     """Relevant citations / citations that were judged; None without any."""
     counted = [finding for finding in findings(judged) if not finding.exists or finding.relevant is not None]
     return sum(finding.relevant is True for finding in counted) / len(counted) if counted else None
 
 
-def recall(judged: Iterable[Judged]) -> float | None:
+def recall(judged: Iterable[JudgedStatement]) -> float | None:
     """Sentences that their citations support / sentences that need support; those that could not be checked are left out."""
     counted = [one for one in judged if one.statement.needs_citation and (one.supported is not None or one.missing)]
     return sum(one.supported is True for one in counted) / len(counted) if counted else None
 
 
-def detail(choice: int, judged: Sequence[Judged]) -> list[dict[str, Any]]:
+def detail(choice: int, judged: Sequence[JudgedStatement]) -> list[dict[str, Any]]:
     """Each citation for the record."""
     found = []
     for finding in findings(judged):

@@ -15,8 +15,8 @@ from msgspec.structs import replace
 
 from proxy.exchange.judgements import Claim
 from proxy.grounding.claims.claims import claims_of
-from proxy.grounding.evidence.json_pieces import places
 from proxy.grounding.evidence.pieces import cut
+from proxy.grounding.evidence.structured import places
 from proxy.language.detection import language
 from proxy.language.json.strings import JsonString, strings_of
 from proxy.language.lru import LRU

@@ -49,7 +49,7 @@ def redacted(text: str, spans: Sequence[Span], marker: str = "") -> str:
     if not cut:
         return text
     lines = _with_cuts(_lines(text), cut)
-    if not any(_kept_words(line) for line in each(lines)):
+    if not any(_keeps_words(line) for line in each(lines)):
         return marker
     alive = {line.table for line in lines if line.kind == "row" and (marker or not line.cut)}
     return _joined(lines, _Redactor(marker), alive)
@@ -256,7 +256,7 @@ def _with_cuts(lines: list[_Line], cut: Sequence[Span]) -> list[_Line]:
     return lines
 
 
-def _kept_words(line: _Line) -> bool:
+def _keeps_words(line: _Line) -> bool:
     """Whether a line keeps words."""
     if line.kind == "code":
         return True

@@ -8,8 +8,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-StatementKind = Literal["preference", "fact", "constraint"]
-"""What somebody likes or wants; what is the case; what must or must not be."""
+StatementKind = Literal["preference", "fact"]
+"""What somebody likes, wants or needs; what is the case."""
 Origin = Literal["system", "user", "assistant", "tool_result", "passage", "memory"]
 """Where a statement stands. ``memory``: what a memory of the client's says of the user, in whatever message it was put."""
 ClashType = Literal["CONTRADICTORY_PREFERENCES", "CONFLICTING_FACTS", "OUTDATED_INFORMATION", "DUPLICATE_FACTS"]
@@ -17,7 +17,7 @@ Strategy = Literal["prefer_recent", "ask_user", "merge", "keep_existing"]
 """``keep_existing``: nothing resolved it, the older one stays and the newer one is reported."""
 
 
-class StatedPiece(Struct, frozen=True):
+class TextPiece(Struct, frozen=True):
     """A text of the conversation that one author wrote: what statements are read from."""
 
     text: str
@@ -31,39 +31,18 @@ class StatedPiece(Struct, frozen=True):
     """Seconds since the epoch, where it is known."""
 
 
-class SlotValue(Struct, frozen=True):
-    """What a statement says for a slot: something of which one person (or one thing) has one value at a time."""
-
-    slot: str
-    """``location``, ``budget``, ``date``, ``diet``, … (`proxy.grounding.clashes.statements.slots`)."""
-    value: str
-    """Normalised: ``berlin``, ``2026-05-14``, ``vegan``, ``EUR``."""
-    start: int
-    """Characters of the statement's text before the words that say it: ``statement.text[start:end]``."""
-    end: int
-    low: float | None = None
-    """Bounds of an amount, in the unit's base unit: "at most 500 €" has no `low`."""
-    high: float | None = None
-    unit: str = ""
-    """Dimension of an amount: ``EUR``, ``length``; "" where it has none."""
-    scope: str = ""
-    """What it holds for, where the statement says so: ``hotel``, ``flight``, ``return``. Values of two scopes do not clash."""
-    negated: bool = False
-    """"Not Berlin"."""
-
-
-class Declared(Struct, frozen=True):
-    """What a sentence plainly says of an attribute that one person has one of (`proxy.grounding.clashes.statements.plain`)."""
+class Declaration(Struct, frozen=True):
+    """What a sentence plainly says of an attribute that one person has one of (`proxy.grounding.clashes.plain`), or a record's field."""
 
     attribute: str
-    """``location``, ``budget``, ``allergy``, …"""
+    """``location``, ``budget``, ``allergy``, …; of a record ``field:gate``."""
     value: str
     """Normalised: ``berlin``, ``500 EUR``, ``nut``."""
     start: int
     """Characters of the statement's text before the clause that says it."""
     end: int
     scope: str = ""
-    """Of whom or of what, where that is not the user themselves: ``anna``, ``hotel``."""
+    """Of whom or of what, where that is not the user themselves: ``anna``, ``hotel``, the record ``flight_id=lh1``."""
     negated: bool = False
     change: bool = False
     """Said as news or a correction: "actually", "moved to", "now"."""
@@ -89,31 +68,40 @@ class Statement(Struct, frozen=True):
     message: int | None = None
     timestamp: float | None = None
     source: str = ""
-    subject: str = "user"
-    """Of whom or what it is said: ``user``, another person (``wife``), or "" for the world at large."""
-    slots: tuple[SlotValue, ...] = ()
-    polarity: int = 1
-    """-1 where it denies or rejects."""
     update: bool = False
     """Said as a change of mind or a correction: "actually, make it luxury"."""
     language: str = "en"
-    declares: tuple[Declared, ...] = ()
-    """What it says plainly, and nothing besides; empty where anything around it leaves room for doubt."""
+    declares: tuple[Declaration, ...] = ()
+    """What it says plainly, and nothing besides; empty where it says more, or less."""
+    earnest: bool = True
+    """Whether its author says it of themselves, as far as what stands around it tells."""
 
     @property
-    def slot(self) -> str:
-        """Of its first value, or ""."""
-        return self.slots[0].slot if self.slots else ""
+    def is_field(self) -> bool:
+        """Whether it is a field of a record, and no sentence."""
+        return bool(self.declares) and self.declares[0].attribute.startswith("field:")
 
     @property
-    def value(self) -> str:
-        """Its first value, or ""."""
-        return self.slots[0].value if self.slots else ""
+    def topic(self) -> str:
+        """The attribute that it gives, or ""."""
+        return self.declares[0].attribute.removeprefix("field:") if self.declares else ""
 
     @property
     def place(self) -> tuple[int, int, int]:
         """Its order in the conversation; what stands in no message comes last."""
         return (self.message if self.message is not None else 1 << 30, self.piece, self.start)
+
+
+class Pair(Struct, frozen=True):
+    """Two statements that may clash, in the order of the conversation."""
+
+    older: Statement
+    newer: Statement
+
+    @property
+    def hash(self) -> str:
+        """`pair_hash` of the two."""
+        return pair_hash(self.older.hash, self.newer.hash)
 
 
 class StatementClash(Struct, frozen=True):
@@ -123,13 +111,13 @@ class StatementClash(Struct, frozen=True):
     newer: Statement
     type: ClashType
     topic: str
-    """The slot, or the words that both are about."""
+    """The attribute, or the words that both are about."""
     score: float
     """Calibrated probability that they clash; 1.0 by rule."""
     reason: str
     """For people: ``budget: 500 EUR against 2000 EUR``."""
     critical: bool = False
-    """It is about health, safety or money beyond a tenth (`proxy.grounding.clashes.statements.slots.CRITICAL`)."""
+    """It is about health, safety or money beyond a tenth (`proxy.grounding.clashes.rules.CRITICAL`)."""
     simultaneous: bool = False
     """Neither is newer: both stand in one piece, or carry the same time."""
     update: bool = False

@@ -16,7 +16,7 @@ from typing import Literal
 from msgspec.structs import replace
 
 from proxy.grounding.claims.checkable import has_verb, reason_of
-from proxy.grounding.evidence.tables import EvidencePiece, is_heading
+from proxy.grounding.evidence.structured import EvidencePiece, is_heading
 from proxy.language.patterns import LazyPattern, phrases
 from proxy.language.stop_words import INSTRUCTION_OBJECTS, INSTRUCTIONS, THANKS
 from proxy.language.word_overlap import content_words
@@ -154,7 +154,7 @@ class _Reader:
             first_paragraph &= not (new_paragraph and before)
             self._enter(piece, new_paragraph)
             before = piece.end
-            kept = self._kept(piece, addressed=not self._long or first_paragraph or piece.start >= self._last_paragraph)
+            kept = self._evidence_of(piece, addressed=not self._long or first_paragraph or piece.start >= self._last_paragraph)
             if kept is not None:
                 yield kept
 
@@ -165,7 +165,7 @@ class _Reader:
         if self._mode == "pasted" and new_paragraph and self._last_paragraph <= piece.start and self._is_addressed(piece.shown):
             self._mode = ""
 
-    def _kept(self, piece: EvidencePiece, *, addressed: bool) -> EvidencePiece | None:
+    def _evidence_of(self, piece: EvidencePiece, *, addressed: bool) -> EvidencePiece | None:
         shown = piece.shown
         if not piece.prose or self._is_fenced(piece.start):
             return replace(piece, pasted=True)

@@ -25,15 +25,15 @@ from proxy.exchange.judgements import EvidenceSpan
 from proxy.grounding.evidence.asserted import Author, asks_about_text, asserted
 from proxy.grounding.evidence.pieces import blank_own_texts, cut, own_texts, without_own_texts
 from proxy.grounding.evidence.retrieval import EVIDENCE_CHARS, GAP, Index, TermPositions
-from proxy.grounding.evidence.tables import EvidencePiece, is_heading
+from proxy.grounding.evidence.structured import EvidencePiece, is_heading
+from proxy.grounding.records.clause import Records
+from proxy.grounding.values.stated import StatedValues
 from proxy.language.lru import LRU
 from proxy.language.text import InOrder, text_of, without
 from proxy.offloop import each
 
 if TYPE_CHECKING:
     from proxy.grounding.evidence.retrieval import Similarity
-    from proxy.grounding.records.clause import Records
-    from proxy.grounding.values.stated import StatedValues
 
 MAX_CHARS = 2_000_000
 """What is read of all evidence: 500,000 tokens, more than most windows. The rest is left out, and `EvidenceBase.truncated` says so."""
@@ -64,7 +64,7 @@ _ARCHIVE_FRAME = re.compile(r"^\[page \d+ of \d+\]\n|^(?:Error: |There is no suc
 _PASSAGE_MARK = re.compile(r"## .{1,200}|### (?:Passage|Pasaje) \d.{0,1000}|(?:Question|Frage|Pregunta):?")
 
 
-class Located(Evidence, frozen=True):
+class LocatedEvidence(Evidence, frozen=True):
     """Evidence of which it is known where it stands in its message."""
 
     message_start: int | None = None
@@ -151,7 +151,7 @@ def _located(evidence: Evidence, said: Sequence[str], places: dict[int, InOrder]
     if start < 0:
         return evidence
     fields = {name: getattr(evidence, name) for name in Evidence.__struct_fields__}
-    return Located(**fields, message_start=start)
+    return LocatedEvidence(**fields, message_start=start)
 
 
 def _rest(
@@ -164,7 +164,7 @@ def _rest(
         return
     source = str(message.get("name") or names.get(str(message.get("tool_call_id"))) or "") if kind == "tool_result" else ""
     rules = tuple(rule for rule in _RULES if rule in text) if kind in ("user", "system") else ()
-    yield Located(text, source, kind, i, message_start=None if i is None else 0, apart=(*rules, *inside), place=place)
+    yield LocatedEvidence(text, source, kind, i, message_start=None if i is None else 0, apart=(*rules, *inside), place=place)
 
 
 _KINDS: Mapping[str, Literal["tool_result", "user", "system"]] = {
@@ -247,28 +247,19 @@ class EvidenceBase:
         return len(self.sentences)
 
     @cached_property
-    def said(self) -> StatedValues:
+    def stated(self) -> StatedValues:
         """All of it, to look values up in; the user's questions, too."""
-        from proxy.grounding.values.stated import StatedValues  # 20 ms that a server without such a stage need not wait for
-
         return StatedValues([without_own_texts(one.content) for one in self.evidence])
 
     @cached_property
     def records(self) -> Records:
         """The tables of each evidence, in which what the proxy wrote is blank."""
-        from proxy.grounding.records.clause import Records  # as above
-
         return Records([blank_own_texts(one.content) for one in self.evidence])
 
     @cached_property
     def material(self) -> list[str]:
         """Without what user and system said: of an empty result only the result itself tells."""
         return [one.content for one in self.evidence if one.kind not in ("user", "system")]
-
-    @cached_property
-    def rows(self) -> list[str]:
-        """The rows of tables and members of JSON, with the names of their columns."""
-        return [piece.shown for piece in self._pieces if not piece.prose]
 
     def literal(self, claim: str) -> int | None:
         """The position of the piece that says `claim` word by word, and nothing else; None for a claim of less than three words."""
@@ -289,9 +280,9 @@ class EvidenceBase:
         """Where a piece stands: the text as it is there, with its offsets."""
         piece, one = self._pieces[position], self.evidence[self._owner[position]]
         text = one.content[piece.start : piece.end]
-        begins = one.message_start if isinstance(one, Located) else None
+        begins = one.message_start if isinstance(one, LocatedEvidence) else None
         placed = None if begins is None else begins + piece.start
-        source = one.source or (one.place if isinstance(one, Located) else "")
+        source = one.source or (one.place if isinstance(one, LocatedEvidence) else "")
         return EvidenceSpan(text, piece.start, piece.end, source, one.kind, one.message_index, placed, piece.opinion)
 
     def search(self, claim: str, similarity: Similarity | None = None, budget_chars: int = EVIDENCE_CHARS) -> Selection:
@@ -380,7 +371,7 @@ _texts: LRU[ReadText] = LRU(KEPT_CHARS, lambda text: text.chars)
 
 def _known(evidence: Evidence, content: str) -> ReadText:
     """What an evidence says: as it was read before, if it was."""
-    apart = evidence.apart if isinstance(evidence, Located) else ()
+    apart = evidence.apart if isinstance(evidence, LocatedEvidence) else ()
     author: Author | None = evidence.kind if evidence.kind == "user" or evidence.kind == "system" else None
     key = (content, author, apart)
     found = _texts.get(key)

@@ -10,11 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from proxy.grounding.evidence import json_pieces, tables
-from proxy.grounding.evidence.tables import EvidencePiece, limited
+from proxy.grounding.evidence.structured import EvidencePiece, Line, cut_json, limited, lines_of, read, rows
 from proxy.language.text import InOrder, SentenceSplitter
 
 CODE_CHARS = 300
@@ -26,16 +24,9 @@ _WORD = re.compile(r"\w")
 _MARK = re.compile(r"</?\w[^<>]{0,1000}>")
 
 
-class EvidenceLine(Struct, frozen=True):
-    """One line of a text, without its end."""
-
-    text: str
-    start: int
-
-
 def cut(text: str, apart: Sequence[str] = ()) -> list[EvidencePiece]:
     """The pieces of `text`, but for what stands in it of the texts in `apart`, which are evidence of their own."""
-    if (found := json_pieces.cut(text, cut, apart)) is not None:
+    if (found := cut_json(text, cut, apart)) is not None:
         return found
     found = []
     for start, end in _gaps(text, apart):
@@ -60,54 +51,46 @@ def _moved(piece: EvidencePiece, by: int) -> EvidencePiece:
 def _cut_plain(text: str) -> list[EvidencePiece]:
     found: list[EvidencePiece] = []
     prose_from = 0
-    lines = _lines(text)
+    lines = lines_of(text)
     i = 0
     while i < len(lines):
         pieces, after = _special(text, lines, i)
         if after > i:
-            found += _prose(text, prose_from, lines[i].start)
+            found += _prose(text, prose_from, lines[i][1])
             found += pieces
-            prose_from = lines[after].start if after < len(lines) else len(text)
+            prose_from = lines[after][1] if after < len(lines) else len(text)
             i = after
         else:
             i += 1
     return found + _prose(text, prose_from, len(text))
 
 
-def _lines(text: str) -> list[EvidenceLine]:
-    found, at = [], 0
-    for line in text.split("\n"):
-        found.append(EvidenceLine(line, at))
-        at += len(line) + 1
-    return found
-
-
-def _special(text: str, lines: Sequence[EvidenceLine], i: int) -> tuple[list[EvidencePiece], int]:
+def _special(text: str, lines: Sequence[Line], i: int) -> tuple[list[EvidencePiece], int]:
     """A fenced block or a table that begins with line `i`: its pieces, and the line behind it; `i` where none does."""
-    if (fence := _FENCE.match(lines[i].text)) is not None:
+    if (fence := _FENCE.match(lines[i][0])) is not None:
         return _fenced(text, lines, i, fence[1])
-    table = tables.read([(line.text, line.start) for line in lines[i : i + 2]])
+    table = read(lines[i : i + 2])
     if table is None:
         return [], i
     end = i + 1
-    while end < len(lines) and table.has(lines[end].text):
+    while end < len(lines) and table.has(lines[end][0]):
         end += 1
-    rows = tables.rows(table, [(line.text, line.start) for line in lines[i:end]])
-    return rows, (end if rows or end > i + 2 else i)  # many lines of empty cells are not read again from each on
+    found = rows(table, lines[i:end])
+    return found, (end if found or end > i + 2 else i)  # many lines of empty cells are not read again from each on
 
 
-def _fenced(text: str, lines: Sequence[EvidenceLine], i: int, mark: str) -> tuple[list[EvidencePiece], int]:
+def _fenced(text: str, lines: Sequence[Line], i: int, mark: str) -> tuple[list[EvidencePiece], int]:
     """A block of code up to its end mark, or to the text's end; JSON and tables in it are read as such."""
-    end = next((k for k in range(i + 1, len(lines)) if lines[k].text.strip().startswith(mark)), len(lines))
-    start = lines[i + 1].start if i + 1 < len(lines) else len(text)
-    stop = lines[end].start if end < len(lines) else len(text)
+    end = next((k for k in range(i + 1, len(lines)) if lines[k][0].strip().startswith(mark)), len(lines))
+    start = lines[i + 1][1] if i + 1 < len(lines) else len(text)
+    stop = lines[end][1] if end < len(lines) else len(text)
     body = text[start:stop]
-    pieces = json_pieces.cut(body, cut, ())
+    pieces = cut_json(body, cut, ())
     if pieces is None:
         inside = lines[i + 1 : end]
-        table = tables.read([(line.text, line.start) for line in inside[:2]])
-        if table is not None and all(table.has(line.text) or not line.text.strip() for line in inside):
-            return tables.rows(table, [(line.text, line.start) for line in inside if line.text.strip()]), end + 1
+        table = read(inside[:2])
+        if table is not None and all(table.has(line) or not line.strip() for line, _ in inside):
+            return rows(table, [line for line in inside if line[0].strip()]), end + 1
         pieces = list(_code(body))
     return [_moved(piece, start) for piece in pieces], end + 1
 
@@ -117,10 +100,10 @@ def _code(text: str) -> Iterator[EvidencePiece]:
     start = at = 0
     for line in text.split("\n"):
         if at > start and at + len(line) - start > CODE_CHARS:
-            yield from _kept(limited(text, start, at))
+            yield from _with_words(limited(text, start, at))
             start = at
         at += len(line) + 1
-    yield from _kept(limited(text, start, len(text)))
+    yield from _with_words(limited(text, start, len(text)))
 
 
 def _prose(text: str, start: int, end: int) -> list[EvidencePiece]:
@@ -131,12 +114,12 @@ def _prose(text: str, start: int, end: int) -> list[EvidencePiece]:
         if fed + _FED_CHARS >= end:
             sentences.append(splitter.flush())
         for sentence in sentences:
-            found += _kept(limited(text, at, at + len(sentence)))
+            found += _with_words(limited(text, at, at + len(sentence)))
             at += len(sentence)
     return found
 
 
-def _kept(pieces: Sequence[EvidencePiece]) -> list[EvidencePiece]:
+def _with_words(pieces: Sequence[EvidencePiece]) -> list[EvidencePiece]:
     """Those that say anything: no rules, bare tags or white space."""
     return [piece for piece in pieces if _WORD.search(piece.shown) and not _MARK.fullmatch(piece.shown)]
 

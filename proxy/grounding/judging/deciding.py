@@ -16,7 +16,7 @@ from msgspec import Struct
 from proxy.exchange.judgements import UNKNOWN_LANGUAGE, Claim, DecidedBy, Label, Support
 from proxy.grounding.evidence.gathering import EvidenceBase, Selection
 from proxy.grounding.records.deciding import decide
-from proxy.grounding.values.arithmetic import called_for, is_derived
+from proxy.grounding.values.arithmetic import is_derived
 from proxy.grounding.values.consistency import differences, instead
 from proxy.grounding.values.recomputing import calculation, follows
 from proxy.grounding.values.slots import Slot, slot, swaps
@@ -55,8 +55,6 @@ TOO_MANY = "too_many_values"
 """Reason of a claim with more values than can be compared (`StatedValues.room_for`), or worked out."""
 MAX_RECOMPUTED = 12
 """Numbers of a claim that nobody has said, up to which it is tried whether they follow."""
-MAX_RECOMPUTED_FROM = 8
-"""Numbers up to which a result that can be made of them is no coincidence."""
 
 
 MAX_REASONS = 3
@@ -143,7 +141,7 @@ def compare(one: OpenClaim, base: EvidenceBase, thresholds: ClaimThresholds) -> 
     elif one.decision is None or (one.decision.by == "model" and not (one.support and one.support.decides)):
         one.differs = _differing(one, base)
         if one.differs is not None and one.support is not None:
-            one.swaps = swaps(one.claim.text, one.sentences(base), base.said, one.language, one.claim.asked)
+            one.swaps = swaps(one.claim.text, one.sentences(base), base.stated, one.language, one.claim.asked)
 
 
 def _plain(one: OpenClaim, base: EvidenceBase, thresholds: ClaimThresholds) -> ClaimDecision | None:
@@ -165,14 +163,12 @@ def _comparable(one: OpenClaim, base: EvidenceBase) -> bool:
     """Whether the values of a claim can be compared with all that was said: the number of both is bounded, so that the work is."""
     check()
     text = one.claim.text
-    return not base.said.whole or base.said.room_for(text, len(read_quantities(text, one.language).numbers))
+    return not base.stated.whole or base.stated.room_for(text, len(read_quantities(text, one.language).numbers))
 
 
-def _differing(one: OpenClaim, base: EvidenceBase, *, also_derived: bool = False) -> Slot | None:
-    """Where the nearest evidence has another value than the claim; with `also_derived` also than one that can be worked out."""
-    if not _comparable(one, base):
-        return None
-    return slot(one.claim.text, one.sentences(base), base.said, one.language, one.claim.asked, also_derived=also_derived)
+def _differing(one: OpenClaim, base: EvidenceBase) -> Slot | None:
+    """Where the nearest evidence has another value than the claim."""
+    return slot(one.claim.text, one.sentences(base), base.stated, one.language, one.claim.asked) if _comparable(one, base) else None
 
 
 # ---- what the verifier says ----
@@ -221,13 +217,13 @@ def conclude(one: OpenClaim, base: EvidenceBase, thresholds: ClaimThresholds, si
 
 
 def _left(one: OpenClaim, base: EvidenceBase, thresholds: ClaimThresholds, similarity: float, gain: float) -> ClaimDecision:
-    if base.said.whole and not _comparable(one, base):
+    if base.stated.whole and not _comparable(one, base):
         return ClaimDecision("unsure", "model", reason=TOO_MANY)
     if one.support is None:
-        return _recomputed(one, base) or ClaimDecision("unsupported", "model", reason="no_evidence")
+        return _worked_out(one, base) or ClaimDecision("unsupported", "model", reason="no_evidence")
     if one.differs is not None and gain >= CONFIRMS and _is_plain(one.differs, one.support, similarity):
         return _contradicted(one, base, one.differs)
-    return _recomputed(one, base) or ClaimDecision(_opinion(one.support, thresholds), "model")
+    return _worked_out(one, base) or ClaimDecision(_opinion(one.support, thresholds), "model")
 
 
 def _doubted(one: OpenClaim, base: EvidenceBase) -> ClaimDecision | None:
@@ -260,26 +256,17 @@ def _opinion(support: Support, thresholds: ClaimThresholds) -> Label:
     return "unsure" if against or support.supported > thresholds.low else "unsupported"
 
 
-def _recomputed(one: OpenClaim, base: EvidenceBase) -> ClaimDecision | None:
-    """Whether the claim's numbers follow from what was said: supported where something calls for the calculation, it is no coincidence, and
-    the evidence has no other value in their place; else unsure.
-    """
-    said, text, asked, language = base.said, one.claim.text, one.claim.asked, one.language
-    if not said.whole:
-        return None
-    numbers = unsaid_numbers(text, said, language)
-    if not numbers or missing_names(text, said, language):
+def _worked_out(one: OpenClaim, base: EvidenceBase) -> ClaimDecision | None:
+    """Unsure, where all numbers of a claim that nobody has said may be worked out of those that were: it need not be unsupported."""
+    stated, text, asked, language = base.stated, one.claim.text, one.claim.asked, one.language
+    numbers = unsaid_numbers(text, stated, language) if stated.whole else []
+    if not numbers or missing_names(text, stated, language):
         return None
     if len(numbers) > MAX_RECOMPUTED:
         return ClaimDecision("unsure", "recomputed", reason=TOO_MANY)
-    if not all(called_for(n, text, asked, one.sentences(base), base.rows, said.texts, language) for n in numbers):
-        every = read_quantities(text, language).numbers
-        possible = all(is_derived(number, text, asked, said.quantities, said.texts, every) for number in numbers)
-        return ClaimDecision("unsure", "recomputed", reason="nothing calls for the calculation") if possible else None
-    few = len({q.base_values()[0] for q in said.quantities.numbers}) <= MAX_RECOMPUTED_FROM
-    differs = _differing(one, base, also_derived=True) if few else None
-    plainly_differs = differs is not None and differs.placed and differs.aligned >= WELL_ALIGNED
-    return ClaimDecision("supported" if few and not plainly_differs else "unsure", "recomputed")
+    every = read_quantities(text, language).numbers
+    possible = all(is_derived(number, text, asked, stated.quantities, stated.texts, every) for number in numbers)
+    return ClaimDecision("unsure", "recomputed", reason="may be worked out of what was said") if possible else None
 
 
 # ---- for the record ----

@@ -21,7 +21,7 @@ from proxy.errors import ProxyError, StoreUnavailable, UpstreamRefused
 from proxy.exchange import Exchange, JudgeUse, Verdict
 from proxy.exchange.verdicts import JUDGE_OVER_BUDGET, JUDGE_UNAVAILABLE
 from proxy.grounding.judging.options import JudgeOptions
-from proxy.grounding.judging.readouts import Asked, ChatReadout, DecisionReadout, TokenReadout
+from proxy.grounding.judging.readouts import ChatReadout, DecisionReadout, JudgedBatch, TokenReadout
 from proxy.language.lru import LRU, key_of
 from proxy.ports import Ports, Spending
 from proxy.ports.deadline import left_s
@@ -58,7 +58,7 @@ class Readout(Protocol):
     reorders: frozenset[str]
     """Kinds of questions whose choices can be given in another order."""
 
-    async def ask(self, questions: Sequence[JudgeQuestion], timeout_s: float, *, reordered: bool = False) -> Asked:
+    async def ask(self, questions: Sequence[JudgeQuestion], timeout_s: float, *, reordered: bool = False) -> JudgedBatch:
         """Answers to questions of one purpose. Raises `ProxyError`, `ValueError`."""
 
 

@@ -52,7 +52,7 @@ _WORDS: Mapping[str, str] = {
 """How models say the choices of whether something is supported. "false" may mean either; the one that blames less is taken."""
 
 
-class Asked(Struct, frozen=True):
+class JudgedBatch(Struct, frozen=True):
     """What one call brought."""
 
     answers: Sequence[JudgeAnswer]
@@ -74,7 +74,7 @@ class ChatReadout:
         self._chat, self._options = chat, options
         self._structured = True
 
-    async def ask(self, questions: Sequence[JudgeQuestion], timeout_s: float, *, reordered: bool = False) -> Asked:
+    async def ask(self, questions: Sequence[JudgeQuestion], timeout_s: float, *, reordered: bool = False) -> JudgedBatch:
         """Answers to questions of one purpose. Raises `ProxyError`, and `ValueError` where nothing could be read twice."""
         messages, choices = prompt(questions), questions[0].choices
         calls: list[Completion] = []
@@ -109,7 +109,7 @@ class TokenReadout:
     def __init__(self, chat: ChatModel, options: JudgeOptions) -> None:
         self._chat, self._options = chat, options
 
-    async def ask(self, questions: Sequence[JudgeQuestion], timeout_s: float, *, reordered: bool = False) -> Asked:
+    async def ask(self, questions: Sequence[JudgeQuestion], timeout_s: float, *, reordered: bool = False) -> JudgedBatch:
         """The answer to one question. Raises `ProxyError`."""
         (question,) = questions
         choices = tuple(reversed(question.choices)) if reordered else question.choices
@@ -141,10 +141,10 @@ async def _completion(
     return await chat.answer(options.upstream, options.model, messages, params={**extra, **options.params}, timeout_s=timeout_s)
 
 
-def _summed(calls: Sequence[Completion], answers: Sequence[JudgeAnswer]) -> Asked:
+def _summed(calls: Sequence[Completion], answers: Sequence[JudgeAnswer]) -> JudgedBatch:
     prices = [call.usd for call in calls if call.usd is not None]
     usd = sum(prices) if len(prices) == len(calls) else None
-    return Asked(answers, sum(call.input_tokens for call in calls), sum(call.output_tokens for call in calls), usd)
+    return JudgedBatch(answers, sum(call.input_tokens for call in calls), sum(call.output_tokens for call in calls), usd)
 
 
 # ---- the question ----
@@ -297,12 +297,12 @@ class DecisionReadout:
     def __init__(self, model: DecisionModel, options: JudgeOptions) -> None:
         self._model, self._options = model, options
 
-    async def ask(self, questions: Sequence[JudgeQuestion], timeout_s: float, *, reordered: bool = False) -> Asked:
+    async def ask(self, questions: Sequence[JudgeQuestion], timeout_s: float, *, reordered: bool = False) -> JudgedBatch:
         """Raises `ProxyError`."""
         state, asked = state_of(questions, reordered=reordered)
         found = await self._model.decide(self._options.upstream, self._options.model, state, asked, timeout_s=timeout_s)
         answers = [read(found.answers.get(one.name), question.choices) for one, question in zip(asked, questions, strict=True)]
-        return Asked(answers, found.input_tokens, found.output_tokens, found.usd)
+        return JudgedBatch(answers, found.input_tokens, found.output_tokens, found.usd)
 
 
 def state_of(questions: Sequence[JudgeQuestion], *, reordered: bool = False) -> tuple[str, list[Question]]:

@@ -11,7 +11,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -22,15 +21,12 @@ from proxy.exchange.fact_checks import KNOWLEDGE_BASE, FactVerdict, Status
 from proxy.exchange.judgements import UNKNOWN_LANGUAGE, Claim, ClaimPair, EvidenceSpan, Judgement, Label, Support
 from proxy.grounding.evidence.gathering import EvidenceBase
 from proxy.grounding.judging.grounder import Grounder
+from proxy.grounding.knowledge.conflicts import MAX_FACTS, FactMatter, exchanges_of, in_the_facts_words, matter_of, shown, subject_names
 from proxy.language.detection import language
 from proxy.ports import KnowledgeBase, Verifier
 from proxy.ports.deadline import within
 from proxy.ports.facts import Fact, FactHit
 from proxy.ports.judge import JudgeSession
-
-if TYPE_CHECKING:
-    from proxy.grounding.knowledge.conflicts import FactMatter
-
 
 log = logging.getLogger("groundwire.knowledge")
 
@@ -144,8 +140,6 @@ class KnowledgeChecker:
         found[one.claim] = replace(await self._judged(one, now), version=version)
 
     async def _judged(self, one: _Retrieved, now: float) -> FactVerdict:
-        from proxy.grounding.knowledge.conflicts import MAX_FACTS
-
         claim, tongue = one.claim, one.language
         chosen = [(hit, matter) for hit, matter in one.matters if hit.score >= MIN_SCORE or matter.likely_subject]
         holding = [pair for pair in chosen if pair[0].fact.holds_at(now)][:MAX_ASKED]
@@ -165,14 +159,12 @@ class KnowledgeChecker:
         for i, found in zip(likely, exchanged, strict=True):
             matters[i] = found
         asked = [
-            Asked(hit, matter, judgement, hit.fact.holds_at(now)) for ((hit, _), judgement), matter in zip(pairs, matters, strict=True)
+            AskedFact(hit, matter, judgement, hit.fact.holds_at(now)) for ((hit, _), judgement), matter in zip(pairs, matters, strict=True)
         ]
         return decide(asked, self._min_support, self._min_contradiction)
 
     async def _ask(self, claim: str, hit: FactHit, matter: FactMatter, tongue: str) -> Judgement:
         """The verifier's word on a claim by one fact; its numbers that agree with the fact's stand there as the fact writes them."""
-        from proxy.grounding.knowledge.conflicts import in_the_facts_words
-
         fact = hit.fact
         base = EvidenceBase([Evidence(fact.text, fact.source, "knowledge")])
         text = in_the_facts_words(claim, fact.text, tongue) if matter.likely_subject and not matter.lacks else claim
@@ -180,8 +172,6 @@ class KnowledgeChecker:
 
     async def _matter(self, claim: str, hit: FactHit, matter: FactMatter, judgement: Judgement, tongue: str) -> FactMatter:
         """`matter`, with the value that the fact has in place of one of the claim's, where the verifier shows that only that differs."""
-        from proxy.grounding.knowledge.conflicts import exchanges_of, shown, subject_names
-
         decided = matter.conflict is not None and judgement.label == "contradicted"
         if decided:
             return matter
@@ -203,8 +193,6 @@ class KnowledgeChecker:
 
 def _retrieved(claims: Sequence[str], every: Sequence[Sequence[FactHit]], tongue: str) -> list[_Retrieved]:
     """How the facts that were found for each claim bear on it; 0.2 ms a fact."""
-    from proxy.grounding.knowledge.conflicts import matter_of
-
     found = []
     for claim, hits in zip(claims, every, strict=True):
         spoken = tongue or language(claim)
@@ -266,7 +254,7 @@ SURE = 0.8
 support; of 86 true ones 2."""
 
 
-class Asked(Struct, frozen=True):
+class AskedFact(Struct, frozen=True):
     """A fact that the verifier was asked about."""
 
     hit: FactHit
@@ -276,7 +264,7 @@ class Asked(Struct, frozen=True):
     """Whether it holds now."""
 
 
-def decide(asked: Sequence[Asked], min_support: float, min_contradiction: float) -> FactVerdict:
+def decide(asked: Sequence[AskedFact], min_support: float, min_contradiction: float) -> FactVerdict:
     """The verdict of facts that are not all errors, without its version. `asked` is in the order of the search."""
     now = [one for one in asked if one.holds]
     agreeing = [one for one in now if not (one.matter.conflict and one.matter.conflict.shown)]
@@ -295,13 +283,13 @@ def decide(asked: Sequence[Asked], min_support: float, min_contradiction: float)
     return _undecided(now)
 
 
-def _bears_on(one: Asked) -> bool:
+def _bears_on(one: AskedFact) -> bool:
     """Whether a fact is of the claim's subject, and lacks none of its numbers, dates, units and names."""
     same = one.matter.same_subject or (one.matter.likely_subject and not one.matter.one_language)
     return same and not one.matter.lacks
 
 
-def _speaks_against(one: Asked, min_support: float, min_contradiction: float) -> bool:
+def _speaks_against(one: AskedFact, min_support: float, min_contradiction: float) -> bool:
     """Whether a fact says something else in the place of the claim's words, or the verifier has hardly a doubt that it does."""
     if one.matter.conflict is not None and one.matter.conflict.shown:
         return True
@@ -312,7 +300,7 @@ def _speaks_against(one: Asked, min_support: float, min_contradiction: float) ->
     return one.matter.same_matter and one.matter.settles and _contradiction(one) >= max(READ, min_contradiction)
 
 
-def _undecided(now: Sequence[Asked]) -> FactVerdict:
+def _undecided(now: Sequence[AskedFact]) -> FactVerdict:
     """Doubtful is only what conflicts with a fact in its own language; what the facts merely do not say is not known."""
     if (differing := _best([one for one in now if _may_differ(one)])) is not None:
         return _verdict("SUSPICIOUS", differing, "values_differ")
@@ -322,26 +310,26 @@ def _undecided(now: Sequence[Asked]) -> FactVerdict:
     return FactVerdict("UNKNOWN", reason="other_matter" if about else "no_fact")
 
 
-def _may_differ(one: Asked) -> bool:
+def _may_differ(one: AskedFact) -> bool:
     """Whether a fact in the claim's language has another value, and the words or the verifier say that it is in its place."""
     conflict = one.matter.conflict
     return conflict is not None and one.matter.one_language and (conflict.plain or _contradiction(one) >= DOUBT)
 
 
-def _best(asked: Sequence[Asked]) -> Asked | None:
+def _best(asked: Sequence[AskedFact]) -> AskedFact | None:
     """The nearest fact; the earlier of equals."""
     return max(asked, key=lambda one: one.hit.score, default=None)
 
 
-def _support(one: Asked) -> float:
+def _support(one: AskedFact) -> float:
     return one.judgement.score or 0.0
 
 
-def _contradiction(one: Asked) -> float:
+def _contradiction(one: AskedFact) -> float:
     return one.judgement.contradiction or 0.0
 
 
-def _verdict(status: Status, one: Asked, reason: str) -> FactVerdict:
+def _verdict(status: Status, one: AskedFact, reason: str) -> FactVerdict:
     fact, support, contradiction = one.hit.fact, _support(one), _contradiction(one)
     shown = one.matter.conflict.shown if one.matter.conflict else 0.0
     confidence = {"VALID": support, "INVALID": max(contradiction, shown)}.get(status, max(support, contradiction))

@@ -17,8 +17,7 @@ from proxy.exchange.judgements import Support
 from proxy.grounding.evidence.retrieval import FUNCTION_WORDS, read_evidence, terms
 from proxy.grounding.knowledge.reading import JOINT, names_subject
 from proxy.grounding.values.consistency import Difference, differences, says_nothing, words_in_place
-from proxy.grounding.values.places import SPELLED_ALIKE
-from proxy.grounding.values.slots import Slot, may_differ, others_in_place, slot
+from proxy.grounding.values.slots import SPELLED_ALIKE, Slot, may_differ, others_in_place, slot
 from proxy.grounding.values.stated import Kind, StatedValues, Value
 from proxy.language import stop_words
 from proxy.language.dates import date_agrees

@@ -114,10 +114,10 @@ MAX_FACT_CHARS = 2000
 """A longer statement is a document: no verifier reads it whole (`proxy.grounding.evidence.retrieval.EVIDENCE_CHARS` is 900)."""
 MAX_NAME_CHARS = 500
 """Of a subject or a source."""
-Found = tuple[int, Fact] | FileProblem
+FactOrProblem = tuple[int, Fact] | FileProblem
 
 
-def read_jsonl(file: TextIO, path: str) -> Iterator[Found]:
+def read_jsonl(file: TextIO, path: str) -> Iterator[FactOrProblem]:
     """An object a line."""
     unknown: set[str] = set()
     for number, line in enumerate(file, 1):
@@ -140,7 +140,7 @@ def read_jsonl(file: TextIO, path: str) -> Iterator[Found]:
         yield _fact(row, path, number)
 
 
-def read_csv(file: TextIO, path: str) -> Iterator[Found]:
+def read_csv(file: TextIO, path: str) -> Iterator[FactOrProblem]:
     """A header that names the columns, then rows."""
     first = file.readline()
     header_lines = 1
@@ -158,7 +158,7 @@ def read_csv(file: TextIO, path: str) -> Iterator[Found]:
     yield from _rows(csv.reader(file, delimiter=delimiter, strict=True), header, path, header_lines)
 
 
-def _rows(reader: Any, header: Sequence[str], path: str, before: int) -> Iterator[Found]:
+def _rows(reader: Any, header: Sequence[str], path: str, before: int) -> Iterator[FactOrProblem]:
     """`reader` is a `csv.reader` behind the header, which took `before` lines."""
     while True:
         line = before + reader.line_num + 1
@@ -183,7 +183,7 @@ def _rows(reader: Any, header: Sequence[str], path: str, before: int) -> Iterato
             yield _fact(dict(zip(header, row, strict=False)), path, line)
 
 
-def _fact(row: Mapping[str, Any], path: str, line: int) -> Found:
+def _fact(row: Mapping[str, Any], path: str, line: int) -> FactOrProblem:
     try:
         subject, statement = _text(row, "subject", MAX_NAME_CHARS), _text(row, "statement", MAX_FACT_CHARS)
         source = _text(row, "source", MAX_NAME_CHARS) or path
@@ -230,17 +230,17 @@ JOINT = " – "
 """Between the headings that a chunk stands under."""
 
 
-def read_markdown(file: TextIO, path: str) -> Iterator[Found]:
+def read_markdown(file: TextIO, path: str) -> Iterator[FactOrProblem]:
     """A document with headings."""
     return _read_document(file, path, markdown=True)
 
 
-def read_text(file: TextIO, path: str) -> Iterator[Found]:
+def read_text(file: TextIO, path: str) -> Iterator[FactOrProblem]:
     """A document of paragraphs."""
     return _read_document(file, path, markdown=False)
 
 
-def _read_document(file: TextIO, path: str, *, markdown: bool) -> Iterator[Found]:
+def _read_document(file: TextIO, path: str, *, markdown: bool) -> Iterator[FactOrProblem]:
     text = file.read(MAX_DOCUMENT_CHARS + 1)
     if len(text) > MAX_DOCUMENT_CHARS:
         yield FileProblem(path, 0, f"is longer than {MAX_DOCUMENT_CHARS:,} characters")

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from proxy.grounding.records.cells import Table, boolean_of, concepts_of, listed, states_of, tokens
 from proxy.grounding.records.clause import MAX_EXTRA_WEAK, Clause, Finding, is_name, spoken_states
-from proxy.grounding.values.cues import DIFFERENCE, MEAN, SUM
+from proxy.grounding.values.arithmetic import DIFFERENCE, MEAN, SUM
 from proxy.language.number_words import ordinal_value
 from proxy.language.quantities import Quantity, agrees
 
@@ -56,7 +56,7 @@ def _conditions(clause: Clause) -> tuple[Rows, list[Rows], frozenset[int]]:
             columns.add(c)
         elif score >= 0.8 and c in clause.table.numeric and not is_name(clause.table, c):
             numeric[c] = frozenset(r for r, row in enumerate(clause.table.rows) if (q := row.number(c)) is not None and q.values[0] > 0)
-    if set(clause.said) & listed("out"):
+    if set(clause.words) & listed("out"):
         stocks = [c for c in clause.table.numeric if "stock" in concepts_of(clause.table.columns[c].words)]
         numeric = {
             c: frozenset(r for r, row in enumerate(clause.table.rows) if (q := row.number(c)) and q.values[0] == 0) for c in stocks[:1]
@@ -97,7 +97,7 @@ def _counts(clause: Clause) -> Iterator[Finding]:
     holds = frozenset.intersection(domain, *conditions)
     holds = domain - holds if statement.negated and conditions else holds
     bare = not conditions and not clause.bound.groups
-    if bare and not (set(clause.said) & listed("listing") and not clause.says_more(1)):
+    if bare and not (set(clause.words) & listed("listing") and not clause.says_more(1)):
         return
     if not bare and not conditions and not any(sum(c in row.values for row in clause.table.rows) > 1 for c in clause.bound.groups):
         return
@@ -115,7 +115,7 @@ def _domains(clause: Clause) -> list[Rows]:
 
 def _is_subject(clause: Clause, at: frozenset[int]) -> bool:
     """Whether a number counts what the clause is about: it stands first, behind "there are", or before "of"; and no column's number."""
-    said, i = clause.said, max(at) + 1
+    said, i = clause.words, max(at) + 1
     if i >= len(said) or said[i] in ("and", "und", "y", "et", "e", "or", "oder"):
         return False
     if any(i in by for c, (_, by) in clause.columns.items() if c in clause.table.numeric or c > 1 or not _is_key(clause, c)):
@@ -135,7 +135,7 @@ def _is_key(clause: Clause, column: int) -> bool:
 
 
 def _quantified(clause: Clause) -> Iterator[Finding]:
-    said = clause.said
+    said = clause.words
     every, none, only = (set(said) & listed for listed in (listed("every"), listed("none"), listed("only")))
     if sum(map(bool, (every, none, only))) != 1 or clause.says_more(1) or _numbered(clause) or clause.hedged:
         return
@@ -210,13 +210,13 @@ def _extremes(clause: Clause) -> Iterator[Finding]:
         right = any(holds for holds, _ in verdicts)
         best = next((r for holds, r in verdicts if holds), verdicts[0][1])
         shown = "; ".join(list(clause.table.rows[best].values.values())[:4])[:80]
-        word = next(w for w in clause.said if w in listed("most") | listed("least"))
+        word = next(w for w in clause.words if w in listed("most") | listed("least"))
         yield Finding(right, word, shown, best, frozenset(), "extreme")
 
 
 def _way(clause: Clause) -> int | None:
     """1 for the most, -1 for the least, 0 where it depends on the column; None without a superlative."""
-    said = clause.said
+    said = clause.words
     most, least = [w for w in said if w in listed("most")], [w for w in said if w in listed("least")]
     if bool(most) == bool(least) or _compares(said):
         return None
@@ -312,7 +312,7 @@ def _sums(clause: Clause) -> Iterator[Finding]:
 
 def _differences(clause: Clause) -> Iterator[Finding]:
     numbers, rows = _numbers_of(clause), sorted(clause.bound.rows)
-    said = set(clause.said)
+    said = set(clause.words)
     if len(numbers) != 1 or not (DIFFERENCE.search(clause.statement.text) or said & (listed("more") | listed("less"))):
         return
     q = numbers[0]
@@ -349,7 +349,7 @@ def _differences(clause: Clause) -> Iterator[Finding]:
 
 def _orders(clause: Clause) -> Iterator[Finding]:
     """One thing before, above or below another: two rows in a column, or two columns in a row."""
-    said = clause.said
+    said = clause.words
     up, down = [i for i, w in enumerate(said) if w in listed("more")], [i for i, w in enumerate(said) if w in listed("less")]
     if bool(up) == bool(down) or clause.statement.negated or clause.says_more(MAX_EXTRA_WEAK) or _numbers_of(clause):
         return

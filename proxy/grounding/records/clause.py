@@ -77,7 +77,7 @@ class Clause:
         return {c: score for c, score in found.items() if score[0]}
 
     @cached_property
-    def said(self) -> list[str]:
+    def words(self) -> list[str]:
         """Its folded words."""
         return [word.text for word in self.statement.words]
 
@@ -112,23 +112,23 @@ class Clause:
     def ordinal(self) -> bool:
         """Whether it speaks of a first, last or most."""
         of_columns = {i for _, by in self.columns.values() for i in by}
-        free = {word for i, word in enumerate(self.said) if i + 1 not in of_columns or word not in listed("ordinals")}  # "last modified"
+        free = {word for i, word in enumerate(self.words) if i + 1 not in of_columns or word not in listed("ordinals")}  # "last modified"
         return bool(free & (listed("most") | listed("least") | (listed("either") - listed("ordinals")) | listed("ordinals")))
 
     @cached_property
     def bounded(self) -> bool:
         """Whether it says that something is before, after, or up to a value."""
-        return _BOUNDS.search(" ".join(self.said)) is not None
+        return _BOUNDS.search(" ".join(self.words)) is not None
 
     @cached_property
     def pronoun(self) -> bool:
         """Whether it is about something that was named before."""
-        return any(word in listed("pronouns") for word in self.said[:3])
+        return any(word in listed("pronouns") for word in self.words[:3])
 
     @cached_property
     def computed(self) -> bool:
         """Whether its number may be worked out of others, or two things are compared."""
-        compares = set(self.said) & (listed("more") | listed("less"))
+        compares = set(self.words) & (listed("more") | listed("less"))
         of_columns = {i for _, by in self.columns.values() for i in by}  # "Total" may be a column's name
         said = " ".join(self.statement.text[w.start : w.end] for i, w in enumerate(self.statement.words) if i not in of_columns)
         operations = asked_for(said)

@@ -7,14 +7,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 
 from msgspec import Struct
 
 from proxy.grounding.records.aggregates import aggregates
-from proxy.grounding.records.binding import Statement, bind
-from proxy.grounding.records.clause import MAX_NAMED_ROWS, Clause, Finding, Place, Records
-from proxy.grounding.records.states import booleans, numbers, relations, states, texts
+from proxy.grounding.records.binding import Bound, Statement, bind
+from proxy.grounding.records.cells import MAX_VALUE_CHARS, TOKEN, Row, State, alike, boolean_of, listed, states_of, tokens, words
+from proxy.grounding.records.clause import MAX_EXTRA, MAX_NAMED_ROWS, NAMED, Clause, Finding, Place, Records, is_text, spoken_states
 from proxy.grounding.records.values import values
+from proxy.grounding.values.arithmetic import asked_for
+from proxy.grounding.values.consistency import says_nothing
+from proxy.language.names import folded
+from proxy.language.negation import is_negated
+from proxy.language.quantities import Quantity, agrees, read_quantities
+from proxy.language.units import unit_of
 from proxy.offloop import each
 
 MAX_CLAIM_CHARS = 600
@@ -96,3 +103,237 @@ def _findings(clause: Clause, *, first: bool) -> Iterator[Finding]:
     if clause.rows:
         for check in (values, states, booleans, relations, texts):
             yield from check(clause)
+
+
+# ---- states ----
+
+
+MAX_LINE_CHARS = 200
+"""A line that says one state is in it."""
+FULLY = 1.5
+"""How plainly a column of yes and no must be spoken of (`binding.names_column`): by half of its words."""
+
+
+def states(clause: Clause) -> Iterator[Finding]:
+    """Words for how something stands, beside the states of the rows."""
+    for i, spoken in spoken_states(clause.statement):
+        found = {c: f for c in range(len(clause.table.columns)) if (f := _state(clause, i, spoken, c)) is not None}
+        named = [c for c in found if clause.score(c) >= 0.8] or list(found)
+        if len(named) == 1:  # of several settings that are on or off only the one that is named
+            yield found[named[0]]
+
+
+def _state(clause: Clause, i: int, spoken: frozenset[State], column: int) -> Finding | None:
+    groups = {state.group for state in spoken}
+    if len(clause.table.rows) == 1 and not clause.bound.groups and clause.score(column) < 0.8 and len(clause.records.places) > 1:
+        return None
+    found = []
+    for r, row in clause.rows:
+        value = row.values.get(column, "")
+        line = not clause.table.columns[column].name
+        said = tokens(value) if line else words(value)
+        cell = (
+            frozenset(s for s in states_of(said) if s.group in groups)
+            if len(value) <= (MAX_LINE_CHARS if line else MAX_VALUE_CHARS)
+            else frozenset()
+        )
+        if cell and (len(said) <= 3 or (line and len(cell) == 1)):
+            found.append((r, value, cell))
+    if not found or len(found) < len(clause.rows):
+        return None
+    denied = clause.statement.negated or any(word.text in listed("negations") for word in clause.statement.words[max(0, i - 3) : i])
+    right = [(r, value) for r, value, cell in found if cell & spoken]
+    r, value = right[0] if right else found[0][:2]
+    holds = bool(right) is not denied
+    at = frozenset((i,))
+    text = clause.statement.words[i].text
+    if holds:
+        return Finding(True, text, value, r, at, "state")
+    near = not denied or any(word.text in listed("negations") for word in clause.statement.words[max(0, i - 2) : i])
+    if clause.hedged or clause.says_more(1) or not near or (right and len(right) < len(found)):
+        return None
+    if len(clause.table.rows) > 1 and not any(c != column or not clause.table.columns[c].name for c in clause.bound.groups):
+        return None
+    return Finding(False, text, value, r, at, "state")
+
+
+def booleans(clause: Clause) -> Iterator[Finding]:
+    """Columns of yes and no that a statement speaks of, beside whether it is negated; and whether a column has anything at all."""
+    for c, (score, by) in clause.columns.items():
+        values = [row.values[c] for row in clause.table.rows if row.values.get(c)]
+        found = [(r, row.values[c]) for r, row in clause.rows if c in row.values]
+        if score < FULLY or not values or any(boolean_of(value) is None for value in values) or not found or len(found) < len(clause.rows):
+            continue
+        if any(word.text in listed("only") | listed("every") for word in clause.statement.words):
+            continue
+        says = not (clause.statement.negated or any(word.text in listed("none") for word in clause.statement.words))
+        right = [(r, value) for r, value in found if boolean_of(value) is says]
+        if right:
+            yield Finding(True, "", right[0][1], right[0][0], by, "boolean")
+        elif not clause.hedged and not clause.says_more(1) and not clause.statement.quantities.numbers:
+            name = clause.table.columns[c].name
+            yield Finding(False, clause.statement.text, f"{name}: {found[0][1]}", found[0][0], by, "boolean")
+
+
+# ---- naming ----
+
+
+MAX_ROW_CHARS = 200
+
+
+def relations(clause: Clause) -> Iterator[Finding]:
+    """Values of two columns that meet in no row: the row that the surest of them names has another value in the other's column."""
+    bound, table, statement = clause.bound, clause.table, clause.statement
+    together = [c for c, rows in bound.groups.items() if rows & bound.rows]
+    if len(together) > 1 and not statement.negated and clause.rows:
+        yield Finding(True, "", "", min(bound.rows), bound.used, "relation")
+    if statement.negated or clause.hedged or clause.says_more(MAX_EXTRA, apart=1) or not any(_sure(bound, c) for c in together):
+        return
+    for column, rows in bound.groups.items():
+        if rows & bound.rows or not _sure(bound, column):
+            continue
+        cells = [(r, row.values.get(column, "")) for r, row in clause.rows]
+        spoken = next(span for span in bound.spans if column in span.rows)
+        if not spoken.whole and not any(statement.words[i].is_id for i in spoken.words) and len(spoken.words) < 2:
+            continue
+        if not cells or any(not value or is_text(table, column, value) for _, value in cells):
+            continue
+        said = [statement.words[i].text for i in sorted(spoken.words)]
+        if any(set(said) <= set(row.text.split()) for _, row in clause.rows) or set(said) <= clause.records.loose_tokens:
+            continue
+        yield Finding(False, " ".join(said), cells[0][1], cells[0][0], spoken.words, "relation")
+
+
+def texts(clause: Clause) -> Iterator[Finding]:
+    """Codes, versions, file and exception names that stand nowhere, where the row has another of their kind; and a column's value that is
+    another column's.
+    """
+    if not clause.rows or clause.statement.negated or clause.hedged or clause.says_more(MAX_EXTRA):
+        return
+    if not (clause.bound.groups or any(score >= NAMED for score, _ in clause.columns.values())):
+        return
+    yield from _codes(clause)
+    if len(clause.rows) == 1:
+        yield from _misplaced(clause, *clause.rows[0])
+
+
+def _codes(clause: Clause) -> Iterator[Finding]:
+    statement, known = clause.statement, clause.records.tokens
+    moments = frozenset[int]().union(*statement.values_at[len(statement.quantities.numbers) :])
+    moments |= {i for q in statement.quantities.numbers if q.dimension for i in statement.at(q.start, q.end)}
+    said = {word.text for word in statement.words}
+    lines = [(span.words, rows) for span in clause.bound.spans for c, rows in span.rows.items() if not clause.table.columns[c].name]
+    strange = frozenset(i for at, rows in lines if not rows & clause.bound.rows for i in at)  # words of other lines
+    for i, word in enumerate(statement.words):
+        raw = statement.text[word.start : word.end]
+        form = _form(raw)
+        if not form or (i in moments and form.count(".") < 2):
+            continue
+        if i not in strange and (word.text in known or i in clause.bound.used):
+            continue
+        cells = [(r, c, value) for r, row in clause.rows for c, value in row.values.items() if len(value) <= MAX_ROW_CHARS]
+        like = [
+            (r, c, token) for r, c, value in cells for token in TOKEN.findall(value) if _form(token) == form and folded(token) not in said
+        ]
+        named = [one for one in like if clause.score(one[1]) >= 0.8] or like
+        if len({token for _, _, token in named}) == 1:
+            yield Finding(False, raw, named[0][2], named[0][0], frozenset((i,)), "code")
+
+
+def _form(token: str) -> str:
+    """What kind of code a token is: "KX-90" letters, a mark and digits; "KeyError" a name of several words; "" for a plain word."""
+    if token[0] in "~-+" and token[1:].isalpha():
+        return "?" + token[1:]
+    if re.fullmatch(r"(?:[A-Z][a-z]+){2,}", token):
+        return "Camel"
+    if token.isupper() and token.isalpha() and 2 <= len(token) <= 5:
+        return "A" * len(token)
+    marks = re.sub(r"\d+", "9", re.sub(r"[^\W\d_]+", "a", token))
+    letters = "".join(re.findall(r"[^\W\d_]+", token)).lower()
+    if "9" not in marks or marks == "9" or re.fullmatch(r"9[.,]9", marks):
+        return ""
+    return f"{marks} {letters}" if "a" in marks and len(letters) <= 12 else marks if marks.count(".") > 1 else ""
+
+
+def _misplaced(clause: Clause, r: int, row: Row) -> Iterator[Finding]:
+    """A column's name with a value that the same row has in another column."""
+    statement, table = clause.statement, clause.table
+    for c, (score, by) in clause.columns.items():
+        value = row.values.get(c, "")
+        if score < 2.0 or c in clause.bound.groups or not value or is_text(table, c, value) or row.number(c) is not None:
+            continue
+        said = {word.text for word in statement.words}
+        if said & {t for t in tokens(value) if t not in listed("skipped")} or boolean_of(value) is not None or states_of(words(value)):
+            continue
+        others = [
+            s
+            for s in clause.bound.spans
+            if (s.whole or (s.sure and len(s.words) > 1)) and min(s.words) > max(by) and not any(clause.score(k) for k in s.rows)
+        ]
+        if (
+            others
+            and not clause.says_more(0)
+            and clause.alone
+            and min(others[0].words) - max(by) <= 5
+            and (len(table.rows) == 1 or len(clause.bound.groups) > 1)
+        ):
+            text = " ".join(statement.words[i].text for i in sorted(others[0].words))
+            yield Finding(False, text, value, r, others[0].words, "code")
+
+
+def _sure(bound: Bound, column: int) -> bool:
+    return any(column in span.rows and (span.sure or span.whole) for span in bound.spans)
+
+
+# ---- prose ----
+
+
+MIN_WORDS = 2
+"""Words that a statement must have beside its number."""
+MAX_NUMBERS = 12
+"""A sentence of more is a table that nobody could read."""
+_PART = re.compile(r"[,;:]\s|\s(?:and|und|y|et|e|while|während|mientras|tandis que|mentre|enquanto)\s")
+_APART = re.compile(
+    r"\b(?:not|than|if|unless|except|about|nicht|als|wenn|que|si|pas|non|se|não|before|after|until|by|vor|nach|bis|antes|después|hasta|avant|après|jusqu|prima|dopo|fino|depois|até)\b",
+    re.I,
+)
+
+
+def numbers(statement: Statement, records: Records) -> Iterator[Finding]:
+    """The statement's number where a sentence of the same words has another."""
+    found = [q for q in statement.quantities.numbers if not says_nothing(q, statement.text)]
+    if len(found) != 1 or statement.quantities.dates or statement.quantities.times or _APART.search(statement.text):
+        return
+    q, operations = found[0], asked_for(statement.text)
+    if q.relation or operations.sums or operations.differences or operations.means or operations.ratios:
+        return
+    at = statement.at(q.start, q.end)
+    wanted = [statement.words[i].text for i in statement.content() if i not in at]
+    wanted = [word for word in wanted if word not in listed("fillers") and unit_of(word) is None]
+    counted = statement.words[max(at) + 1].text if at and max(at) + 1 < len(statement.words) else ""
+    if len(wanted) < MIN_WORDS or (not q.dimension and counted not in wanted):
+        return
+    others = [other for sentence in records.sentences if (other := _other(q, counted, wanted, sentence)) is not None]
+    if others and not any(agrees(q, other) for other in others) and len({other.base_values() for other in others}) == 1:
+        yield Finding(False, q.text, others[0].text, -1, frozenset(at), "number")
+
+
+def _other(q: Quantity, counted: str, wanted: list[str], sentence: str) -> Quantity | None:
+    """The number of that unit, or of what is counted, in the part of a sentence of the same words that has most of them."""
+    said = tokens(sentence)
+    if not all(any(alike(word, other) for other in said) for word in wanted) or is_negated(sentence):
+        return None
+    numbers = read_quantities(sentence, any_language=True).numbers
+    if len(numbers) > MAX_NUMBERS or any(set(n.values) & set(q.values) for n in numbers):
+        return None
+    cuts = [0, *(match.end() for match in _PART.finditer(sentence)), len(sentence)]
+    parts = [(a, b) for a, b in pairwise(cuts) if b > a]
+    shares = [sum(any(alike(word, other) for other in tokens(sentence[a:b])) for word in wanted) for a, b in parts]
+    best = [part for part, share in zip(parts, shares, strict=True) if share == max(shares)]
+    if len(best) != 1:
+        return None
+    a, b = best[0]
+    same = [n for n in numbers if a <= n.start < b and n.dimension == q.dimension and not n.relation and not n.spelled]
+    if not q.dimension:
+        same = [n for n in same if alike(counted, next(iter(tokens(sentence[n.end : n.end + 30])), ""))]
+    return same[0] if len(same) == 1 else None

@@ -10,6 +10,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from proxy.grounding.evidence.structured import Line
 from proxy.grounding.records.cells import Row, Table
 from proxy.offloop import each
 
@@ -17,8 +18,6 @@ MAX_ROWS = 600
 """A table of more is not read: what it says counts as text."""
 MAX_COLUMNS = 60
 _MAX_DEPTH = 12
-Line = tuple[str, int]
-"""A line's text and where it starts."""
 _DECODER = json.JSONDecoder()
 
 

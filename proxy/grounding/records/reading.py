@@ -10,9 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from proxy.grounding.evidence import tables as delimited
+from proxy.grounding.evidence import structured as delimited
+from proxy.grounding.evidence.structured import Line
 from proxy.grounding.records.cells import Row, Table
-from proxy.grounding.records.objects import MAX_COLUMNS, MAX_ROWS, Line, read_json, table_of
+from proxy.grounding.records.objects import MAX_COLUMNS, MAX_ROWS, read_json, table_of
 from proxy.language.lru import LRU
 from proxy.offloop import each
 
@@ -59,11 +60,7 @@ def _is_listing(text: str) -> bool:
 def _read(text: str) -> Iterator[Table]:
     if _is_listing(text):
         return
-    lines: list[Line] = []
-    at = 0
-    for line in text.split("\n"):
-        lines.append((line.rstrip("\r"), at))
-        at += len(line) + 1
+    lines = [(line.rstrip("\r"), start) for line, start in delimited.lines_of(text)]
     rest: list[Line] = []
     i = 0
     while i < len(lines):

@@ -144,35 +144,24 @@ def is_counted(number: Quantity, texts: Sequence[str]) -> bool:
     value = number.values[0]
     if number.dimension not in ("", "data") and not number.spelled:
         return False
-    return value == int(value) and any(int(value) in _arrays(text)[0] for text in texts)
-
-
-def sums_and_means(texts: Sequence[str], *, sums: bool, means: bool) -> Iterator[float]:
-    """Of the columns of numbers in JSON arrays."""
-    for column in (column for text in texts for column in _arrays(text)[1]) if sums or means else ():
-        if sums:
-            yield sum(column)
-        if means:
-            yield sum(column) / len(column)
+    return value == int(value) and any(int(value) in _lengths(text) for text in texts)
 
 
 @lru_cache(maxsize=64)
-def _arrays(text: str) -> tuple[frozenset[int], tuple[tuple[float, ...], ...]]:
-    """The lengths of what a text lists, and the columns of numbers in it."""
+def _lengths(text: str) -> frozenset[int]:
+    """Of what a text lists."""
     counts = {len(_BULLET.findall(text)), max(0, len(_TABLE_ROW.findall(text)) - 2)}
     lines = [line for line in text.splitlines() if line.strip()]
     if len(lines) > 2 and all(len(line) <= MAX_ROW_CHARS for line in lines):
         counts |= {len(lines), len(lines) - 1}
     counts.discard(0)
-    columns: list[tuple[float, ...]] = []
     if text.lstrip()[:1] in ("{", "[") and len(text) <= MAX_JSON_CHARS:
         try:
             for array in list(_lists(json.loads(text), 8))[:MAX_ARRAYS]:
                 counts |= _tallies(array)
-                columns += _columns(array)
         except (ValueError, RecursionError):
             pass
-    return frozenset(counts), tuple(columns)
+    return frozenset(counts)
 
 
 def _lists(value: Any, depth: int) -> Iterator[list[Any]]:
@@ -189,15 +178,6 @@ def _tallies(array: list[Any]) -> set[int]:
         (key, value) for one in array if isinstance(one, dict) for key, value in one.items() if isinstance(value, str | int | bool)
     )
     return {len(array), *shared.values()}
-
-
-def _columns(array: list[Any]) -> list[tuple[float, ...]]:
-    found: dict[str, list[float]] = {}
-    for one in array:
-        for key, value in one.items() if isinstance(one, dict) else (("", one),):
-            if isinstance(value, int | float) and not isinstance(value, bool):
-                found.setdefault(str(key), []).append(float(value))
-    return [tuple(values) for values in found.values() if len(values) > 1]
 
 
 # ---- times ----

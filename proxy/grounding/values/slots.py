@@ -14,13 +14,13 @@ from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from itertools import islice
 from pathlib import Path
+from typing import Protocol
 
 from msgspec import Struct
 
-from proxy.grounding.evidence.retrieval import read_evidence, words_of
+from proxy.grounding.evidence.retrieval import FUNCTION_WORDS, read_evidence, terms, words_of
 from proxy.grounding.values.arithmetic import may_follow
 from proxy.grounding.values.consistency import says_nothing
-from proxy.grounding.values.places import SPELLED_ALIKE, in_place, labelled, of_one_size, shape
 from proxy.grounding.values.stated import (
     ANY_MONTH,
     TOKEN,
@@ -37,6 +37,7 @@ from proxy.language.names import Name, bare, folded
 from proxy.language.negation import is_negated
 from proxy.language.patterns import LazyPattern, phrases
 from proxy.language.quantities import Quantities, Quantity, read_quantities
+from proxy.language.units import MONEY
 
 _TEXTS = phrases(Path(__file__).parent)
 
@@ -70,19 +71,16 @@ class Slot(Struct, frozen=True):
     """Whether the sentence's value is the only one of its kind, or the only one beside the same words."""
 
 
-def slot(
-    claim: str, sentences: Sequence[str], said: StatedValues, language: str, asked: str = "", *, also_derived: bool = False
-) -> Slot | None:
+def slot(claim: str, sentences: Sequence[str], said: StatedValues, language: str, asked: str = "") -> Slot | None:
     """The place in which one of `sentences` has another value than `claim`, in the sentence that is nearest to it; None without one.
 
-    `asked` is the question that a claim without subject answers. With `also_derived` a value that can be worked out is no better than
-    another.
+    `asked` is the question that a claim without subject answers.
     """
     quantities = read_quantities(claim, language)
-    unsaid = may_differ(claim, quantities, sentences, said, language, asked, also_derived=also_derived)
+    unsaid = may_differ(claim, quantities, sentences, said, language, asked)
     if not unsaid or not sentences:
         return None
-    wanted = words_of(f"{asked} {without(claim, unsaid)}")
+    wanted = words_of(f"{asked} {_without(claim, unsaid)}")
     found = []
     for position, sentence in enumerate(sentences):
         words = words_of(sentence)
@@ -90,49 +88,40 @@ def slot(
         if len(shared) < min(MIN_SHARED, len(wanted)) or not wanted or is_negated(sentence, language) != is_negated(claim, language):
             continue
         for value in unsaid:
-            other, placed = in_place(value, claim, quantities, sentence, language, asked)
+            other, placed = _in_place(value, claim, quantities, sentence, language, asked)
             if other:
                 found.append(Slot(value.kind, value.text, other, position, len(shared) / len(wanted), len(shared) / len(words), placed))
     return max(found, key=lambda s: (s.placed and s.aligned >= ALIGNED, s.aligned, s.placed), default=None)
 
 
 def may_differ(
-    claim: str,
-    quantities: Quantities,
-    sentences: Sequence[str],
-    said: StatedValues,
-    language: str,
-    asked: str = "",
-    *,
-    also_derived: bool = False,
+    claim: str, quantities: Quantities, sentences: Sequence[str], said: StatedValues, language: str, asked: str = ""
 ) -> list[Value]:
     """The claim's values that nobody has said, where so few of them can be compared with the evidence's; else none.
 
-    With `also_derived` a value that can be worked out, of whatever numbers in `sentences` and the claim, is none the better for it.
+    None that can be worked out, of whatever numbers in `sentences` and the claim.
     """
-    if not said.whole or supposed(claim):
+    if not said.whole or _supposed(claim):
         return []
-    every = unsaid_values(claim, quantities, said, language, asked, also_derived=also_derived)
-    unsaid = list(islice((v for v in every if not denied(claim, v)), MAX_UNSAID + 1))
+    every = unsaid_values(claim, quantities, said, language, asked)
+    unsaid = list(islice((v for v in every if not _denied(claim, v)), MAX_UNSAID + 1))
     if len(unsaid) > MAX_UNSAID:
         return []
-    if also_derived:
-        return unsaid
     around = [read_quantities(asked, language), *(read_evidence(sentence).quantities for sentence in sentences)]
     return [value for value in unsaid if not (isinstance(value.read, Quantity) and may_follow(value.read, quantities, around))]
 
 
-def supposed(claim: str) -> bool:
+def _supposed(claim: str) -> bool:
     """Whether a claim supposes a case, with values of the case's own."""
     return _SUPPOSED.match(claim) is not None
 
 
-def denied(claim: str, value: Value) -> bool:
+def _denied(claim: str, value: Value) -> bool:
     """Whether the claim itself says that its value is not the case."""
     return _DENIED.search(claim[max(0, value.start - 24) : value.start]) is not None
 
 
-def without(claim: str, values: Sequence[Value]) -> str:
+def _without(claim: str, values: Sequence[Value]) -> str:
     """The claim's other words."""
     out, at = [], 0
     for value in sorted(values, key=lambda v: v.start):
@@ -164,26 +153,32 @@ def swaps(claim: str, sentences: Sequence[str], said: StatedValues, language: st
 def others_in_place(value: Value, claim: str, quantities: Quantities, sentence: str, language: str, asked: str) -> Iterator[str]:
     """What `sentence` has of the kind of `value`, as written there, that the claim does not have."""
     read = value.read
+    if isinstance(read, Name):
+        yield from _names(read, claim, sentence, language, asked)
+    elif read is None:
+        yield from (match[0] for match in ANY_MONTH.finditer(sentence))
+    else:
+        yield from (other.text for other in _others(read, claim, quantities, sentence))
+
+
+def _others(read: Quantity | Date | Time, claim: str, quantities: Quantities, sentence: str) -> Sequence[Quantity | Date | Time]:
+    """The sentence's numbers, dates or times that say as much as one of the claim's, and are none of its own."""
     there = read_evidence(sentence).quantities
     if isinstance(read, Quantity):
-        for number in there.numbers:
-            same = number.dimension == read.dimension or labelled(number, read, claim, sentence)
-            mine = any(agrees_strictly(own, number) for own in quantities.numbers)
-            if same and not mine and not says_nothing(number, sentence) and of_one_size(read, number):
-                yield number.text
-    elif isinstance(read, Date):
-        wanted = shape(read)
-        for date in there.dates:
-            if shape(date) & wanted and not any(
-                dates_agree_strictly(own, date) or dates_agree_strictly(date, own) for own in quantities.dates
-            ):
-                yield date.text
-    elif isinstance(read, Time):
-        yield from (time.text for time in there.times if not any(set(time.minutes) & set(own.minutes) for own in quantities.times))
-    elif isinstance(read, Name):
-        yield from _names(read, claim, sentence, language, asked)
-    else:
-        yield from (match[0] for match in ANY_MONTH.finditer(sentence))
+        return [
+            o
+            for o in there.numbers
+            if (o.dimension == read.dimension or _labelled(o, read, claim, sentence))
+            and not says_nothing(o, sentence)
+            and not any(agrees_strictly(own, o) for own in quantities.numbers)
+            and _of_one_size(read, o)
+        ]
+    if isinstance(read, Date):
+        mine, wanted = quantities.dates, _shape(read)
+        dates = [o for o in there.dates if _shape(o) & wanted]
+        return [o for o in dates if not any(dates_agree_strictly(own, o) or dates_agree_strictly(o, own) for own in mine)]
+    taken = {minute for own in quantities.times for minute in own.minutes}
+    return [o for o in there.times if taken.isdisjoint(o.minutes)]
 
 
 def _names(name: Name, claim: str, sentence: str, language: str, asked: str) -> Iterator[str]:
@@ -198,3 +193,159 @@ def _names(name: Name, claim: str, sentence: str, language: str, asked: str) -> 
             continue
         if SequenceMatcher(None, "".join(rest), "".join(own)).ratio() < SPELLED_ALIKE:
             yield other.text
+
+
+# ---- places ----
+
+
+MAX_COUNTED = 12
+"""Numbers in words up to this are often counted from what the evidence lists: only one beside the same noun is another value."""
+MAX_RATIO = 1000
+_AROUND_WORDS = 4
+SPELLED_ALIKE = 0.7
+"""Similarity of two names' letters from which they are one name in two spellings: Nuba and Nouba."""
+_RECORD = re.compile(r"^[\w .()/-]{1,60}: .{0,400}?(?:;|$)")
+"""A piece of JSON, or of a table's row: "order.total: 129.5; order.currency: EUR"."""
+_LABELS = {
+    "money": r"price|cost|total|amount|fee|sum|preis|kosten|betrag|gebühr|precio|coste|importe|prix|montant|frais",
+    "temperature": r"temp",
+    "duration": r"duration|dauer|duración|durée|_(?:days|hours|minutes)\b",
+}
+"""Names under which a record has a bare number of a dimension."""
+
+
+class _Placed(Protocol):
+    """A value with its place in a text."""
+
+    @property
+    def start(self) -> int: ...
+    @property
+    def end(self) -> int: ...
+    @property
+    def text(self) -> str: ...
+
+
+def _in_place(value: Value, claim: str, quantities: Quantities, sentence: str, language: str, asked: str) -> tuple[str, bool]:
+    """What `sentence` has where `claim` has `value`, "" without anything of its kind; and whether that is plain."""
+    read = value.read
+    if isinstance(read, Quantity):
+        return _number_in_place(read, claim, quantities, sentence)
+    if isinstance(read, Date):
+        return _date_in_place(read, claim, quantities, sentence)
+    if isinstance(read, Time):
+        return _nearest(claim, read, sentence, _others(read, claim, quantities, sentence), alone=True)
+    if isinstance(read, Name):
+        return _name_in_place(read, claim, sentence, language, asked)
+    months = [*dict.fromkeys(match[0] for match in ANY_MONTH.finditer(sentence))]
+    return (months[0], len(months) == 1) if months else ("", False)
+
+
+def _number_in_place(number: Quantity, claim: str, quantities: Quantities, sentence: str) -> tuple[str, bool]:
+    """A number of the same dimension, or beside the same word, that is none of the claim's others; "" where one in the place is within the
+    claim's bound.
+    """
+    others = [o for o in _others(number, claim, quantities, sentence) if isinstance(o, Quantity)]
+    distinct = list({round(o.base_values()[0], 9): o for o in others}.values())
+    distinct = [
+        o for o in distinct if o.dimension or not (o.spelled and o.values[0] <= MAX_COUNTED) or _same_noun(claim, number, sentence, o)
+    ]
+    if number.spelled and number.values[0] <= MAX_COUNTED and not number.dimension:
+        distinct = [o for o in distinct if _same_noun(claim, number, sentence, o) and o.values[0] <= 2 * MAX_COUNTED]
+    within = [o for o in read_evidence(sentence).quantities.numbers if number.relation in ("min", "max") and agrees_strictly(number, o)]
+    return _outside(within, _nearest(claim, number, sentence, [*distinct, *within], alone=bool(number.dimension)))
+
+
+def _outside(within: Sequence[_Placed], found: tuple[str, bool]) -> tuple[str, bool]:
+    """`found`, unless it is one of those that the claim's bound allows."""
+    return ("", False) if found[0] in {one.text for one in within} else found
+
+
+def _labelled(other: Quantity, number: Quantity, claim: str, sentence: str) -> bool:
+    """Whether a bare number of a record stands behind a name that the claim has too: "price: 25" and "The price is 30 euros"."""
+    if other.dimension or not number.dimension or _RECORD.match(sentence) is None:
+        return False
+    label = re.sub(r"[._]", " ", sentence[: other.start].rpartition(";")[2].partition(":")[0])
+    kind = "money" if number.dimension in MONEY else number.dimension
+    return bool(words_of(label) & words_of(claim)) or re.search(_LABELS.get(kind, r"(?!)"), label, re.I) is not None
+
+
+def _of_one_size(number: Quantity, other: Quantity) -> bool:
+    """Whether two numbers may be told of the same thing: 30 million is no other value of 11."""
+    a, b = abs(number.base_values()[0]), abs(other.base_values()[0])
+    return min(a, b) * MAX_RATIO >= max(a, b)
+
+
+def _date_in_place(date: Date, claim: str, quantities: Quantities, sentence: str) -> tuple[str, bool]:
+    """A date that is none of the claim's others and says as much."""
+    distinct = list({o.readings: o for o in _others(date, claim, quantities, sentence) if isinstance(o, Date)}.values())
+    alike = [o for o in distinct if max(_shared_parts(date, o)) > 1]
+    within = [o for o in read_evidence(sentence).quantities.dates if date.bound and dates_agree_strictly(date, o)]
+    return _outside(within, _nearest(claim, date, sentence, alike if len(alike) == 1 else [*distinct, *within], alone=True))
+
+
+def _shared_parts(date: Date, other: Date) -> Iterator[int]:
+    """How many of year, month and day two dates have in common, by reading."""
+    for mine in date.readings:
+        for theirs in other.readings:
+            yield sum(a is not None and a == b for a, b in zip(mine, theirs, strict=True))
+
+
+def _shape(date: Date) -> set[str]:
+    """What a date tells: year, month, day."""
+    return {name for reading in date.readings for name, part in zip(("year", "month", "day"), reading, strict=True) if part is not None}
+
+
+def _name_in_place(name: Name, claim: str, sentence: str, language: str, asked: str) -> tuple[str, bool]:
+    """A name that the claim lacks, with the same word before or behind it; of what was `asked`, the only one that the question lacks."""
+    have = {bare(folded(word)) for word in TOKEN.findall(f"{asked} {claim}")}
+    others = [
+        n
+        for n in names_in(sentence, language, every_capital=True, opening_is_none=True)
+        if not any(_inflects(n.words[0], word) for word in have)
+    ]
+    if any(SequenceMatcher(None, "".join(n.words), "".join(name.words)).ratio() >= SPELLED_ALIKE for n in others):
+        return "", False
+    return _nearest(claim, name, sentence, list({n.words: n for n in others}.values()), alone=bool(asked))
+
+
+def _inflects(a: str, b: str) -> bool:
+    """Whether one word is the other with an ending of up to two letters."""
+    short, long = sorted((a, b), key=len)
+    return long.startswith(short) and len(long) - len(short) <= (2 if len(short) > 2 else 0)
+
+
+def _nearest(claim: str, mine: _Placed, sentence: str, others: Sequence[_Placed], *, alone: bool) -> tuple[str, bool]:
+    """Of the sentence's values the one that stands in the claim's place, and whether only it does: with most of the same words around it.
+
+    `alone`: whether being the only one is enough.
+    """
+    here = _near(claim, mine.start, mine.end)
+    scored = sorted(((_closeness(here, _near(sentence, o.start, o.end)), -i, o) for i, o in enumerate(others)), reverse=True)
+    if not scored:
+        return "", False
+    best = scored[0][0]
+    unique = best >= 1 and (len(scored) == 1 or scored[1][0] < best)
+    return scored[0][2].text, unique or (alone and len(scored) == 1)
+
+
+def _near(text: str, start: int, end: int) -> tuple[list[str], list[str]]:
+    """The folded words before and behind a place."""
+    return terms(text[max(0, start - 60) : start])[-_AROUND_WORDS:], terms(text[end : end + 60])[:_AROUND_WORDS]
+
+
+def _same_noun(claim: str, number: Quantity, sentence: str, other: Quantity) -> bool:
+    """Whether the same thing is counted."""
+    here, there = terms(claim[number.end : number.end + 40])[:1], terms(sentence[other.end : other.end + 40])[:1]
+    return bool(here) and here == there
+
+
+def _closeness(here: tuple[list[str], list[str]], there: tuple[list[str], list[str]]) -> float:
+    """How many words two places have in common: 1 for a neighbour, or one that says something on the same side; less for others."""
+    score = 0.0
+    for mine, theirs, next_to in ((here[0][::-1], there[0][::-1], 0), (here[1], there[1], 0)):
+        if mine and theirs and mine[next_to] == theirs[next_to]:
+            score += 1.0
+        content = [w for w in mine if w not in FUNCTION_WORDS and len(w) > 1]
+        score += sum(1.0 if i == 0 else 0.5 for i, w in enumerate(content) if w in theirs)
+    around = {w for w in (*here[0], *here[1]) if w not in FUNCTION_WORDS and len(w) > 1}
+    return score + 0.25 * len(around & {*there[0], *there[1]})

@@ -136,19 +136,17 @@ class Value(Struct, frozen=True):
     read: Quantity | Date | Time | Name | None = None
 
 
-def unsaid_values(
-    claim: str, quantities: Quantities, said: StatedValues, language: str, asked: str = "", *, also_derived: bool = False
-) -> Iterator[Value]:
-    """The values of a claim that nobody has said; without those that can be worked out, unless `also_derived`."""
+def unsaid_values(claim: str, quantities: Quantities, said: StatedValues, language: str, asked: str = "") -> Iterator[Value]:
+    """The values of a claim that nobody has said; without those that can be worked out."""
     for number in each(quantities.numbers):
         if says_nothing(number, claim) or _is_said(number, claim, said):
             continue
-        if also_derived or not is_derived(number, claim, asked, said.quantities, said.texts, quantities.numbers):
+        if not is_derived(number, claim, asked, said.quantities, said.texts, quantities.numbers):
             yield Value("number", number.text, number.start, number.end, number)
     for date in quantities.dates:
         if _date_is_said(date, said):
             continue
-        if also_derived or not date_derived(date, said.quantities, told_by_others=said.tells_days_by_others):
+        if not date_derived(date, said.quantities, told_by_others=said.tells_days_by_others):
             yield Value("date", date.text, date.start, date.end, date)
     minutes = {m for time in said.quantities.times for m in time.minutes}
     for time in quantities.times:

@@ -14,11 +14,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, cast
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from proxy.exchange import Tool, tool_name
 from proxy.exchange.output_requirements import OutputRequirements
 from proxy.language.json.fingerprint import identifier
-from proxy.language.json.schema_problems import SchemaProblem
+from proxy.language.json.schema_problems import SchemaError
 from proxy.language.json.schemas import CHECK_S, NotChecked, SchemaInvalid, left_out_of, problems_of
 
 MAX_CHARS = 2_000_000
@@ -31,21 +32,6 @@ _ALIKE = 0.6
 """difflib's own threshold for a close match."""
 
 Reason = Literal["schema_invalid", "time", "depth", "size", "unsupported", "failed"]
-
-
-class SchemaError(Struct, frozen=True):
-    """One place at which a value does not match its schema."""
-
-    pointer: str
-    """JSON pointer into the value; "" is the whole."""
-    keyword: str
-    """``required``, ``type``, …; ``false`` where the schema allows nothing."""
-    name: str = ""
-    """The property concerned: an identifier of the schema, or a hash."""
-    schema: str = ""
-    """JSON pointer into the schema, along its references."""
-    expected: Any = None
-    """What the keyword asks for, where that is a number, a boolean, an identifier or a few of them."""
 
 
 class Violation(Struct, frozen=True):
@@ -164,7 +150,7 @@ def errors_of(schema: object, value: object, *, seconds: float = CHECK_S) -> tup
     """Where `value` does not match. Raises `SchemaInvalid`, `NotChecked`."""
     if schema is None or schema in ({}, True):
         return ()
-    return tuple(_error(problem) for problem in problems_of(schema, value, seconds=seconds))
+    return tuple(replace(error, path=(), strings=()) for error in problems_of(schema, value, seconds=seconds))
 
 
 def parsed(text: str) -> Any:
@@ -187,10 +173,6 @@ def _closest(name: str, tools: Sequence[Tool]) -> tuple[str, ...]:
     names = list(dict.fromkeys(known for _, known in _named(tools) if len(known) <= _MAX_NAME_CHARS))[:_MAX_NAMES]
     close = difflib.get_close_matches(name[:_MAX_NAME_CHARS], names, _MAX_KNOWN, _ALIKE)
     return tuple(identifier(known) for known in close)
-
-
-def _error(problem: SchemaProblem) -> SchemaError:
-    return SchemaError(problem.pointer, problem.keyword, problem.name, problem.schema_pointer, problem.expected)
 
 
 def _refuse(constant: str) -> object:

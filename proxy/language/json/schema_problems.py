@@ -1,13 +1,17 @@
-"""What a JSON Schema validator says of a value, as it may be recorded: pointers, keywords, names of the schema. Pure functions.
+"""What a JSON Schema validator says: of a value, as it may be recorded, and of a schema, to leave out what is none in it. Pure functions.
 
-In: an error of the library jsonschema, as `proxy.language.json.schemas` finds it, and the names of the schema's properties. Out: a
-`SchemaProblem`.
+Of an error of the library jsonschema, as `proxy.language.json.schemas` finds it, `error_of` makes a `SchemaError`: pointers, keywords,
+names of the schema. Of a schema as servers of tools write it, `readable` makes a copy in which each keyword that cannot be read is gone,
+and tells their names: the rest is enforced. Servers write ``type: any``, ``required: true`` of a single property, patterns of other engines
+of regular expressions. (OpenAPI 3.0's ``nullable`` is known to `proxy.language.json.schemas`.)
 """
 
 from __future__ import annotations
 
+import copy
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from typing import Any
 
 from msgspec import Struct
@@ -17,40 +21,40 @@ from proxy.language.json.fingerprint import identifier
 MAX_PROBLEMS = 8
 """Of one value."""
 MAX_LISTED = 8
-"""Of a list that `Problem.expected` gives."""
+"""Of a list that `SchemaError.expected` gives."""
 _PATH_CHARS = 300
 
 
-class SchemaProblem(Struct, frozen=True):
-    """One place at which a value does not match. Only `path` may hold text of the value."""
+class SchemaError(Struct, frozen=True):
+    """One place at which a value does not match. Only `path` and `strings` may hold text of the value."""
 
     pointer: str
-    """JSON pointer into the value; names that are not the schema's are hashed."""
+    """JSON pointer into the value, "" for the whole; names that are not the schema's are hashed."""
     keyword: str
     """``required``, ``type``, …; ``false`` where the schema allows nothing."""
-    name: str
+    name: str = ""
     """The property concerned, as an identifier or a hash; "" for none."""
-    schema_pointer: str
-    """Which part of the schema says so, along its references."""
-    expected: Any
+    schema: str = ""
+    """JSON pointer into the schema, along its references: which part says so."""
+    expected: Any = None
     """What the keyword asks for, where that is a number, a boolean, an identifier or a few of them; else None."""
-    path: tuple[str | int, ...]
+    path: tuple[str | int, ...] = ()
     """As `pointer`, unmasked: not for a record."""
     strings: tuple[tuple[tuple[str | int, ...], tuple[str, ...]], ...] = ()
     """Strings that stand where something else is wanted: their paths, and the types that would do. More than one, or another than `path`,
     where the schema has alternatives."""
 
 
-def problem_of(error: Any, names: frozenset[str]) -> SchemaProblem:
+def error_of(error: Any, names: frozenset[str]) -> SchemaError:
     """Of `error`, with the property `names` of its schema."""
     path = tuple(error.absolute_path)
     keyword = str(error.validator or "false")
     shown = [str(token) if isinstance(token, int) or token in names else _hashed(str(token)) for token in path]
-    return SchemaProblem(
+    return SchemaError(
         pointer=_pointer(shown),
         keyword=keyword,
         name=_name(error, path, names),
-        schema_pointer=_pointer(identifier(str(token)) for token in error.absolute_schema_path),
+        schema=_pointer(identifier(str(token)) for token in error.absolute_schema_path),
         expected=_expected(error),
         path=path,
         strings=_strings(error),
@@ -106,3 +110,72 @@ def _strings(error: Any) -> tuple[tuple[tuple[str | int, ...], tuple[str, ...]],
         elif one.validator in ("anyOf", "oneOf"):
             open_ += reversed(one.context)
     return tuple((path, tuple(types)) for path, types in found.items())
+
+
+MOST_REMOVED = 64
+"""Keywords. A schema with more of them is none."""
+MAX_PATTERN_CHARS = 2000
+_PART_KEYWORDS = frozenset(("properties", "patternProperties", "$defs", "definitions", "dependentSchemas"))
+"""Under which names, not keywords, stand."""
+Error = Any
+"""Of the library jsonschema: where in the schema (`absolute_path`) which keyword of the meta-schema says no."""
+
+
+def readable(schema: dict[str, Any], errors_of: Callable[[Any], Iterable[Error]]) -> tuple[dict[str, Any], tuple[str, ...]] | None:
+    """`schema` without what `errors_of` refuses in it, and the keywords that went; None where too much would go."""
+    made = copy.deepcopy(schema)
+    removed: list[str] = []
+    while len(removed) < MOST_REMOVED and (paths := {tuple(error.absolute_path) for error in errors_of(made)}):
+        for path in sorted(paths, key=repr, reverse=True):
+            word = _without(made, path)
+            if word is None:
+                return None
+            removed.append(word)
+    return None if len(removed) >= MOST_REMOVED else (made, tuple(filter(None, removed)))
+
+
+def _without(schema: dict[str, Any], path: tuple[str | int, ...]) -> str | None:
+    """Takes the keyword that `path` leads to out of `schema`; its name, or None where the path is none in it."""
+    places: list[Any] = [schema]
+    for step in path:
+        try:
+            places.append(places[-1][step])
+        except (KeyError, IndexError, TypeError):
+            return ""  # gone with another
+    while path and not isinstance(places[len(path) - 1], dict):
+        path = path[:-1]
+    if not path:
+        return None
+    holder, name = places[len(path) - 1], path[-1]
+    if len(path) > 1 and path[-2] in _PART_KEYWORDS:
+        holder[name] = {}  # a name must stay known
+    else:
+        del holder[name]
+    return str(name)
+
+
+def unreadable_patterns(schema: Any) -> Iterator[str]:
+    """``pattern`` or ``patternProperties``, for each regular expression of a schema that cannot be read here."""
+    if isinstance(schema, dict):
+        for word, value in schema.items():
+            if word == "pattern" and isinstance(value, str) and compiled(value) is None:
+                yield word
+            if word == "patternProperties" and isinstance(value, dict):
+                yield from (word for pattern in value if compiled(pattern) is None)
+            yield from unreadable_patterns(value)
+    elif isinstance(schema, list):
+        for value in schema:
+            yield from unreadable_patterns(value)
+
+
+@lru_cache(1024)
+def compiled(pattern: str) -> Any | None:
+    """A regular expression of ECMA-262; None where Python has no form for it."""
+    import regex
+
+    if len(pattern) > MAX_PATTERN_CHARS:
+        return None
+    try:
+        return regex.compile(pattern)
+    except (regex.error, RecursionError, OverflowError):
+        return None

@@ -22,8 +22,7 @@ import orjson
 from msgspec import Struct
 
 from proxy.errors import INTERRUPTIONS
-from proxy.language.json.readable import compiled, readable, unreadable_patterns
-from proxy.language.json.schema_problems import MAX_PROBLEMS, SchemaProblem, problem_of
+from proxy.language.json.schema_problems import MAX_PROBLEMS, SchemaError, compiled, error_of, readable, unreadable_patterns
 from proxy.language.lru import LRU
 
 MAX_NODES = 20_000
@@ -98,15 +97,15 @@ _kept: LRU[_Compiled | SchemaInvalid | NotChecked] = LRU(_KEPT)
 """By the hash of the schema: ready, or why it is not."""
 
 
-def problems_of(schema: object, value: object, *, seconds: float = CHECK_S) -> tuple[SchemaProblem, ...]:
+def problems_of(schema: object, value: object, *, seconds: float = CHECK_S) -> tuple[SchemaError, ...]:
     """Where `value` does not match `schema`, `MAX_PROBLEMS` at most. Raises `SchemaInvalid`, `NotChecked`."""
     compiled = _compiled(schema)
 
-    def run() -> tuple[SchemaProblem, ...]:
+    def run() -> tuple[SchemaError, ...]:
         validator = type(compiled.validator)(
             compiled.validator.schema, format_checker=_Clock(seconds), _resolver=compiled.validator._resolver
         )
-        return tuple(problem_of(error, compiled.names) for error in islice(validator.descend(value, validator.schema), MAX_PROBLEMS))
+        return tuple(error_of(error, compiled.names) for error in islice(validator.descend(value, validator.schema), MAX_PROBLEMS))
 
     return _guarded(run)
 

@@ -40,12 +40,16 @@ class _Level:
         self.key: str | None = None
 
     def path(self) -> str:
-        if self.array:
-            return f"{self.prefix}[{self.index}]"
-        key = self.key or ""
-        if not _NAME.fullmatch(key):
-            return f"{self.prefix}[{json.dumps(key, ensure_ascii=False)}]"
-        return f"{self.prefix}.{key}" if self.prefix else key
+        return path_to(self.prefix, self.index if self.array else self.key or "")
+
+
+def path_to(prefix: str, token: str | int) -> str:
+    """The path of a list's item or an object's value, as `JsonString.path` has it, where `prefix` is the path of the list or object."""
+    if isinstance(token, int):
+        return f"{prefix}[{token}]"
+    if not _NAME.fullmatch(token):
+        return f"{prefix}[{json.dumps(token, ensure_ascii=False)}]"
+    return f"{prefix}.{token}" if prefix else token
 
 
 def looks_json(text: str) -> bool:

@@ -34,9 +34,17 @@ from proxy.models.knowledge.files import (
     start_generation,
     writing,
 )
-from proxy.models.knowledge.index import Exact, KnowledgeIndex, VersionHash, exact_name
-from proxy.models.knowledge.vectors import kind_for, make_index, write_index
-from proxy.models.knowledge.words import WordIndex, WordsBuilder
+from proxy.models.knowledge.index import (
+    Exact,
+    KnowledgeIndex,
+    VersionHash,
+    WordIndex,
+    WordsBuilder,
+    kind_for,
+    make_index,
+    name_of,
+    write_index,
+)
 from proxy.ports import Embedder
 from proxy.ports.facts import Fact, normalised
 
@@ -78,7 +86,7 @@ class _Read(Struct):
         self.version.add(fact)
         self.words.add(fact.text)
         for said in dict.fromkeys((normalised(fact.statement), normalised(fact.text))):
-            self.names.append(exact_name(said))
+            self.names.append(name_of(said))
             self.rows.append(self.count)
         self.keys += _key(fact.text)
         self.count += 1

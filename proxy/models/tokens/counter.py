@@ -21,7 +21,7 @@ from msgspec import UNSET
 from proxy.config.settings import ModelSettings
 from proxy.exchange import ContextUse, Message, Tool
 from proxy.exchange.output_requirements import OutputRequirements
-from proxy.models.tokens import files, media
+from proxy.models.tokens import media
 from proxy.models.tokens.catalogue import Catalogue
 from proxy.models.tokens.encodings import ESTIMATE, ESTIMATE_BASE, Encodings, TextCount
 from proxy.models.tokens.schemas import as_json, render_answer_schema, render_tools
@@ -139,8 +139,8 @@ class _Prompt:
                 text = part.get("text") if isinstance(part, Mapping) else part
                 if isinstance(text, str):
                     yield text
-                elif isinstance(part, Mapping) and (kind := part.get("type")) in files.KINDS:
-                    yield files.address_of(kind, part)
+                elif isinstance(part, Mapping) and (kind := part.get("type")) in media.KINDS:
+                    yield media.address_of(kind, part)
             calls = message.get("tool_calls")
             for call in calls if isinstance(calls, list) else ():
                 function = call.get("function") if isinstance(call, Mapping) else None
@@ -225,15 +225,15 @@ class _Prompt:
         self.unless_covered(False)
         if kind == "refusal":
             return self.anything(part.get("refusal"))
-        if kind in files.KINDS or (kind is not None and files.holds_data(part)):
+        if kind in media.KINDS or (kind is not None and media.holds_data(part)):
             return self.file(kind, part)
         return self.anything(part)
 
     def file(self, kind: str, part: Mapping[str, Any]) -> int:
         """Tokens of a part that is no text and no image."""
-        name, address = self.model.name, files.address_of(kind, part)
+        name, address = self.model.name, media.address_of(kind, part)
         key = f"{kind}:{name}", hash(address), len(address)
-        tokens = self.encodings.remember(*key, lambda: TextCount(files.tokens_of(kind, part, name), False)).tokens
+        tokens = self.encodings.remember(*key, lambda: TextCount(media.tokens_of(kind, part, name), False)).tokens
         self.guessed_tokens += tokens
         return tokens
 

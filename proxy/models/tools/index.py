@@ -1,23 +1,34 @@
 """A set of tools, ready to be searched: FAISS over descriptions, BM25 over words, and the features that relevance is made of.
 
-In: the views of every tool (`proxy.models.tools.text`) with their vectors, and a query with its own. Out: for the few tools that
-any search brings up, one row of features each; every other tool is not relevant. A tool's features tell of its family, too: the
-tools of one server, or whose names begin alike.
+In: the views of every tool (`proxy.models.tools.text`) with their vectors, and a query with its own. Out: for the few tools that any search
+brings up, one row of features each; every other tool is not relevant. A tool's features tell of its family, too: the tools of one server,
+or whose names begin alike.
+
+Words are compared one by one by their embeddings, so that "place to stay" finds a tool for hotels and "Licht" one for lights: after
+ColBERT's late interaction (Khattab and Zaharia 2020) with vectors of single words. A tool covers a word of the query as well as the most
+alike of its own words does, and a query as well as it covers its words, the rare ones counting more. How rare a word is follows from all
+words of the catalogue that are like it, so that it is known for words, and languages, that no tool uses.
+
+The probability that a tool is needed comes of its features by a perceptron with one hidden layer, some six hundred numbers in
+``tool_relevance.json``, made by ``python -m training.tool_relevance`` (the file says on what data). The features say nothing of which tool
+it is, so it serves catalogues that it has never seen.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import faiss
+import msgspec
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
 from proxy.models.tools.lexical import LexicalIndex
 from proxy.models.tools.text import ToolText, content_words, query_words, segments, spaced, terms
-from proxy.models.tools.words import WordIndex, coverage, vocabulary
 
 Floats = NDArray[np.float32]
 
@@ -28,37 +39,14 @@ NEAREST = 128
 NEAREST_TO_SEGMENT = 16
 BEST_BY_WORDS = 64
 BEST_BY_LIKE_WORDS = 32
-FEATURES = (
-    "cosine_name",
-    "cosine_description",
-    "cosine_best_segment",
-    "behind_best_of_segment",
-    "behind_best_description",
-    "behind_best_name",
-    "cosine_standardised",
-    "log_rank_by_cosine",
-    "bm25_share_of_best",
-    "log_bm25",
-    "query_coverage",
-    "name_coverage_of_query",
-    "name_covered",
-    "log_rank_by_bm25",
-    "best_cosine",
-    "any_word_matches",
-    "log_query_terms",
-    "log_tools",
-    "cover",
-    "behind_best_cover",
-    "log_rank_by_cover",
-    "cover_of_best_segment",
-    "behind_best_cover_of_segment",
-    "cover_by_name",
-    "best_covered_word",
-    "cover_by_family_name",
-    "cosine_of_family",
-    "family_behind_best_family",
-    "cosine_behind_best_of_family",
-    "log_family_size",
+FEATURES = tuple(
+    """
+    cosine_name cosine_description cosine_best_segment behind_best_of_segment behind_best_description behind_best_name
+    cosine_standardised log_rank_by_cosine bm25_share_of_best log_bm25 query_coverage name_coverage_of_query name_covered
+    log_rank_by_bm25 best_cosine any_word_matches log_query_terms log_tools cover behind_best_cover log_rank_by_cover
+    cover_of_best_segment behind_best_cover_of_segment cover_by_name best_covered_word cover_by_family_name cosine_of_family
+    family_behind_best_family cosine_behind_best_of_family log_family_size
+    """.split()  # noqa: SIM905 - a list of words reads better as words
 )
 
 
@@ -233,3 +221,94 @@ def _ranks(values: Floats) -> NDArray[np.int64]:
     ranks = np.empty(len(values), np.int64)
     ranks[np.argsort(-values, kind="stable")] = np.arange(len(values))
     return ranks
+
+
+_SHARPNESS = 8
+"""Power of the similarity that says whether two words are one for their rarity: 0.9 counts 0.43, 0.5 next to nothing."""
+
+
+def vocabulary(documents: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """All words, each once, in order."""
+    return tuple(dict.fromkeys(word for document in documents for word in document))
+
+
+class WordIndex:
+    """Documents that are lists of words out of one vocabulary."""
+
+    def __init__(self, documents: Sequence[Sequence[str]], words: Sequence[str]) -> None:
+        """`words` are at least the documents' `vocabulary`."""
+        position = {word: i for i, word in enumerate(words)}
+        held = [sorted({position[word] for word in document}) for document in documents]
+        self._filled = np.array([i for i, found in enumerate(held) if found], np.int64)
+        self._starts = np.cumsum([0, *(len(found) for found in held if found)])[:-1]
+        self._rows = np.array([i for found in held for i in found], np.int64)
+        self._size = len(documents)
+        self._frequency = np.bincount(self._rows, minlength=len(words)).astype(np.float32)
+
+    def cover(self, alike: Floats) -> Floats:
+        """How well each document covers each word of a query: ``(w, documents)``, 0 to 1. `alike` is ``(w, len(words))``, cosines."""
+        found = np.zeros((len(alike), self._size), np.float32)
+        if len(self._rows) and len(alike):
+            found[:, self._filled] = np.maximum.reduceat(np.square(np.maximum(alike, 0))[:, self._rows], self._starts, axis=1)
+        return found
+
+    def rarity(self, alike: Floats) -> Floats:
+        """Of the query's words, ``(w,)``: the logarithm of how many documents there are to each that has a word like it."""
+        found: Floats = np.log1p(self._size / (1 + np.maximum(alike, 0) ** _SHARPNESS @ self._frequency)).astype(np.float32)
+        return found
+
+
+def coverage(cover: Floats, rarity: Floats) -> Floats:
+    """Of the whole query: the mean over its words by their rarity, ``(documents,)``; 0 for a query without words."""
+    total = float(rarity.sum())
+    found: Floats = rarity @ cover / np.float32(total) if total > 0 else np.zeros(cover.shape[1], np.float32)
+    return found
+
+
+WEIGHTS = Path(__file__).with_name("tool_relevance.json")
+
+
+class RelevanceModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The numbers of the file."""
+
+    source: dict[str, Any]
+    """Data, seed, measured calibration error: for people."""
+    features: tuple[str, ...]
+    mean: tuple[float, ...]
+    scale: tuple[float, ...]
+    hidden: tuple[tuple[float, ...], ...]
+    """``(features, units)``"""
+    hidden_bias: tuple[float, ...]
+    output: tuple[float, ...]
+    output_bias: float
+
+    def __post_init__(self) -> None:
+        if self.features != FEATURES:
+            raise ValueError("trained on other features than the index makes: run python -m training.tool_relevance")
+
+
+class ToolRelevance:
+    """The model as arrays."""
+
+    def __init__(self, model: RelevanceModel) -> None:
+        self._mean, self._scale = np.array(model.mean, np.float32), np.array(model.scale, np.float32)
+        self._hidden, self._hidden_bias = np.array(model.hidden, np.float32), np.array(model.hidden_bias, np.float32)
+        self._output, self._output_bias = np.array(model.output, np.float32), np.float32(model.output_bias)
+
+    def logits(self, features: Floats) -> Floats:
+        """``(n, len(FEATURES))`` -> ``(n,)``: the log odds that each tool is needed."""
+        units = np.maximum((features - self._mean) / self._scale @ self._hidden + self._hidden_bias, 0)
+        found: Floats = units @ self._output + self._output_bias
+        return found
+
+
+@cache
+def shipped() -> ToolRelevance:
+    """The model in this package."""
+    return ToolRelevance(msgspec.json.decode(WEIGHTS.read_bytes(), type=RelevanceModel))
+
+
+def probability(logits: Floats) -> Floats:
+    """The logistic function."""
+    found: Floats = np.float32(1) / (np.float32(1) + np.exp(-np.clip(logits, -30, 30)))
+    return found

@@ -2,7 +2,7 @@
 
 A distinct set of tools is embedded and indexed once (`proxy.models.tools.index`), in the background when that takes long, and kept
 for every client that offers the same set; its vectors outlive the process. Until then a question is answered out of a short list of its
-likeliest tools (`proxy.models.tools.shortlist`). A client's own outcomes (`proxy.models.tools.outcomes`) are kept apart, for this client
+likeliest tools (`proxy.models.tools.lexical`). A client's own outcomes (`proxy.models.tools.outcomes`) are kept apart, for this client
 and this set only. Everything that computes runs in a thread.
 """
 
@@ -24,10 +24,9 @@ from numpy.typing import NDArray
 
 from proxy.errors import GroundwireError
 from proxy.exchange import Tool, tool_name
-from proxy.models.tools.index import Query, ToolIndex, ToolVectors, parts_of, vocabulary_of
+from proxy.models.tools.index import Query, ToolIndex, ToolRelevance, ToolVectors, parts_of, probability, shipped, vocabulary_of
+from proxy.models.tools.lexical import NewTools, new_tools, rough_text, shortlist
 from proxy.models.tools.outcomes import Moves, fit, packed, unpacked
-from proxy.models.tools.relevance import ToolRelevance, probability, shipped
-from proxy.models.tools.shortlist import NewTools, new_tools, rough_text, shortlist
 from proxy.models.tools.text import ToolText, clipped, tool_text
 from proxy.offloop import LARGE, run_in_thread_if_large
 from proxy.ports import Embedder, ToolOutcome, ToolOutcomes, ToolRanking

@@ -9,7 +9,6 @@ than `max_waiting` are refused at once rather than late.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
@@ -21,7 +20,7 @@ from msgspec.structs import replace
 
 from proxy.errors import ModelUnavailable
 from proxy.exchange.judgements import ClaimPair, Support
-from proxy.language.lru import LRU
+from proxy.language.lru import LRU, key_of
 from proxy.language.text import whole_characters
 from proxy.models.turns import Queue, SharedTurns, TurnJob
 from proxy.ports import Verifier, knows
@@ -88,7 +87,7 @@ class BatchingVerifier(SharedTurns[PairModel, ClaimPair, Judged]):
 
     def _prepared(self, item: ClaimPair) -> tuple[bytes, ClaimPair]:
         pair = _valid(item)
-        return _key_of(pair), pair
+        return key_of(pair.language, pair.claim, pair.evidence), pair
 
     def _admit(self, waiting: int, items: int) -> None:
         if waiting and waiting + items > self._max_waiting:
@@ -201,9 +200,3 @@ def _alike(a: ClaimPair, b: ClaimPair) -> bool:
 def _valid(pair: ClaimPair) -> ClaimPair:
     """Texts of bounded length, with U+FFFD for lone surrogates."""
     return ClaimPair(whole_characters(pair.claim[:MAX_CHARS]), whole_characters(pair.evidence[:MAX_CHARS]), pair.language)
-
-
-def _key_of(pair: ClaimPair) -> bytes:
-    claim = pair.claim.encode()
-    text = b"%s\n%d\n%s%s" % (pair.language.encode("utf-8", "replace"), len(claim), claim, pair.evidence.encode())
-    return hashlib.blake2b(text, digest_size=16).digest()

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from proxy.exchange import Choice
-from proxy.grounding.citations.checking import CitationFinding, CitationJudge, Judged
+from proxy.grounding.citations.checking import CitationFinding, CitationJudge, JudgedStatement
 from proxy.grounding.citations.citable import Citable
 from proxy.grounding.citations.citing import CitationReader, CitedStatement, statements_of
 from proxy.grounding.citations.written_forms import Citation, invented_quotations
@@ -24,9 +24,9 @@ JSON = re.compile(r"\s*(?:\{|\[\s*[\[{\"])")
 class Case:
     """What is kept of one exchange while it lasts."""
 
-    def __init__(self, judge: CitationJudge, said: Sequence[str], question: str) -> None:
+    def __init__(self, judge: CitationJudge, texts: Sequence[str], question: str) -> None:
         self.judge = judge
-        self.said = said
+        self.texts = texts
         """All that was said in the request."""
         self.question = question
         self.readers: dict[int, CitationReader] = {}
@@ -37,12 +37,12 @@ class Case:
         """Choices that turn out to be JSON while they stream."""
 
 
-def quotations(text: str, offset: int, said: Sequence[str]) -> list[Judged]:
+def quotations(text: str, offset: int, said: Sequence[str]) -> list[JudgedStatement]:
     """The invented ones, as citations of what is not there."""
     found = []
     for start, end in () if JSON.match(text) else invented_quotations(text, said):
         cited = Citation(offset + start, offset + end, QUOTATION, None, text[start:end])
-        found.append(Judged(CitedStatement(cited.start, cited.end, (), [cited]), None, (CitationFinding(cited, exists=False),)))
+        found.append(JudgedStatement(CitedStatement(cited.start, cited.end, (), [cited]), None, (CitationFinding(cited, exists=False),)))
     return found
 
 
@@ -52,7 +52,7 @@ def codes_of(bad: Sequence[CitationFinding]) -> list[str]:
     return found + (["citation_unsupported"] if any(finding.supports is False for finding in bad) else [])
 
 
-def is_unchecked(judged: Judged) -> bool:
+def is_unchecked(judged: JudgedStatement) -> bool:
     """Whether the check failed of what its citations, which exist, say to it together."""
     return judged.statement.needs_citation and bool(judged.statement.cited) and judged.failed
 

@@ -19,7 +19,7 @@ from proxy.context.faithful import detect_context_ignoring
 from proxy.exchange import Choice, Exchange, Outcome, Sentence, Verdict
 from proxy.exchange.judgements import faithfulness
 from proxy.grounding.citations import checking as scores
-from proxy.grounding.citations.checking import CitationFinding, CitationJudge, Judged
+from proxy.grounding.citations.checking import CitationFinding, CitationJudge, JudgedStatement
 from proxy.grounding.citations.citable import Citable
 from proxy.grounding.citations.citing import CitedStatement, without_marks
 from proxy.grounding.evidence.gathering import gather, may_have_context, question_of
@@ -46,7 +46,7 @@ from proxy.stages.citations.reading import (
 
 BLOCKED = "citations_invalid"
 MAX_CITATIONS = 60
-"""Judged of one answer; the rest is an error, not a pass."""
+"""JudgedStatement of one answer; the rest is an error, not a pass."""
 IGNORED_BELOW = 0.5
 """Mean support below which an answer that neither cites its passages nor admits to not knowing ignores the context."""
 _TOGETHER = 64
@@ -142,7 +142,7 @@ class Citations(SentenceStage[CitationsOptions]):
         case.tongues.setdefault(sentence.choice, language(sentence.text, default=language(question)))
         touched = reader.read(sentence.text, sentence.offset, sentence.index)
         judged = await self._judge(case, sentence.choice, [s for s in touched if s.citations])
-        judged += quotations(sentence.text, sentence.offset, case.said)
+        judged += quotations(sentence.text, sentence.offset, case.texts)
         end = sentence.offset + len(sentence.text)
         here = [f for f in scores.findings(judged) if sentence.offset <= f.citation.start < end]
         orphaned = [f for one in judged if one.statement.orphan and self.options.action == "redact" for f in one.findings]
@@ -150,7 +150,7 @@ class Citations(SentenceStage[CitationsOptions]):
         return self._act_on(sentence, bad, [finding for finding in here if finding not in bad], judged) if bad else None
 
     def _act_on(
-        self, sentence: Sentence, bad: Sequence[CitationFinding], good: Sequence[CitationFinding], judged: Sequence[Judged]
+        self, sentence: Sentence, bad: Sequence[CitationFinding], good: Sequence[CitationFinding], judged: Sequence[JudgedStatement]
     ) -> Verdict | None:
         """What becomes of a sentence with bad citations."""
         detail = {"choice": sentence.choice, "sentence": sentence.index, "action": self.options.action}
@@ -175,7 +175,7 @@ class Citations(SentenceStage[CitationsOptions]):
         if not marked and not await run_in_thread_if_large(exchange.original.size, may_have_context, exchange):
             return self._summed_up(exchange, (), (), False, self._nothing(exchange))
         case = await self._case(exchange)
-        found: dict[int, list[Judged]] = {}
+        found: dict[int, list[JudgedStatement]] = {}
         for choice in exchange.answer.choices:
             found[choice.index] = await self._judge_choice(exchange, case, choice)
         every = [one for judged in found.values() for one in judged]
@@ -215,15 +215,15 @@ class Citations(SentenceStage[CitationsOptions]):
         judge = CitationJudge(grounder, citable, MAX_CITATIONS)
         return Case(judge, [one.content for one in evidence], question_of(exchange))
 
-    async def _judge(self, case: Case, choice: int, statements: Sequence[CitedStatement]) -> list[Judged]:
-        tongue, found, breather = case.tongues.get(choice, ""), list[Judged](), Breather()
+    async def _judge(self, case: Case, choice: int, statements: Sequence[CitedStatement]) -> list[JudgedStatement]:
+        tongue, found, breather = case.tongues.get(choice, ""), list[JudgedStatement](), Breather()
         for at in range(0, len(statements), _TOGETHER):
             some = statements[at : at + _TOGETHER]
             found += await asyncio.gather(*(case.judge.judge(statement, tongue) for statement in some))
             await breather.yield_if_due()
         return found
 
-    async def _judge_choice(self, exchange: Exchange, case: Case, choice: Choice) -> list[Judged]:
+    async def _judge_choice(self, exchange: Exchange, case: Case, choice: Choice) -> list[JudgedStatement]:
         """All statements of a choice; what the verifier has said of a sentence before it remembers."""
         reader = case.readers.get(choice.index) if exchange.gated else None
         question = case.question
@@ -233,12 +233,12 @@ class Citations(SentenceStage[CitationsOptions]):
         if reader is None:
             statements = await run_in_thread_if_large(size, read_statements, choice, question, case.judge.citable)
         case.tongues.setdefault(choice.index, language(choice.text, default=language(question)))
-        quoted = await run_in_thread_if_large(size, quotations, choice.text, 0, case.said)
+        quoted = await run_in_thread_if_large(size, quotations, choice.text, 0, case.texts)
         if not case.judge.citable.can_be_cited and not any(statement.citations for statement in statements):
             return quoted
         return [*await self._judge(case, choice.index, statements), *quoted]
 
-    def _context_use(self, exchange: Exchange, case: Case, found: Mapping[int, Sequence[Judged]]) -> tuple[float | None, bool]:
+    def _context_use(self, exchange: Exchange, case: Case, found: Mapping[int, Sequence[JudgedStatement]]) -> tuple[float | None, bool]:
         """The part of the quality, and whether a choice ignores the passages that the model saw: it says something, cites nothing, admits
         nothing, takes no number from them and has little support. 1 where every choice admits, or cites what holds; else the least mean
         support of the others.
@@ -278,11 +278,11 @@ class Citations(SentenceStage[CitationsOptions]):
         """Whether the policy counts a citation as one that does not hold."""
         return not finding.exists or (finding.supports is False and self.options.fail_on == "unsupported")
 
-    def _refused(self, judged: Sequence[Judged], precision: float | None, missing: Sequence[Judged]) -> bool:
+    def _refused(self, judged: Sequence[JudgedStatement], precision: float | None, missing: Sequence[JudgedStatement]) -> bool:
         weak = self.options.fail_on == "unsupported" and precision is not None and precision < 1
         return weak or bool(missing) or any(not finding.exists for finding in scores.findings(judged))
 
-    def _blocked(self, judged: Sequence[Judged], detail: Mapping[str, Any]) -> Verdict:
+    def _blocked(self, judged: Sequence[JudgedStatement], detail: Mapping[str, Any]) -> Verdict:
         self.ports.counters.count("citations.blocked_count")
         bad = [finding.citation.label for finding in scores.findings(judged) if self._fails(finding)]
         wrong = (
@@ -290,7 +290,7 @@ class Citations(SentenceStage[CitationsOptions]):
         )
         return Verdict(self.name, "block", code=BLOCKED, detail=detail, message=f"the answer's citations do not hold: {wrong}")
 
-    def _redact(self, exchange: Exchange, found: Mapping[int, Sequence[Judged]]) -> None:
+    def _redact(self, exchange: Exchange, found: Mapping[int, Sequence[JudgedStatement]]) -> None:
         """Take the marks of bad citations out of an answer that has not left; JSON stays as it is."""
         assert exchange.answer is not None
         for choice in exchange.answer.choices:
@@ -314,10 +314,10 @@ class Citations(SentenceStage[CitationsOptions]):
     def _detail(
         self,
         exchange: Exchange,
-        found: Mapping[int, Sequence[Judged]],
+        found: Mapping[int, Sequence[JudgedStatement]],
         precision: float | None,
         recall: float | None,
-        missing: Sequence[Judged],
+        missing: Sequence[JudgedStatement],
     ) -> dict[str, Any]:
         listed = [entry for choice, judged in found.items() for entry in scores.detail(choice, judged)]
         verified = exchange.facts.citations or (0, 0)
@@ -330,7 +330,12 @@ class Citations(SentenceStage[CitationsOptions]):
         return detail
 
     def _summed_up(
-        self, exchange: Exchange, judged: Sequence[Judged], missing: Sequence[Judged], ignored: bool, detail: Mapping[str, Any]
+        self,
+        exchange: Exchange,
+        judged: Sequence[JudgedStatement],
+        missing: Sequence[JudgedStatement],
+        ignored: bool,
+        detail: Mapping[str, Any],
     ) -> Verdict:
         """One verdict with everything; each other code is a warning of its own before it."""
         found = scores.findings(judged)

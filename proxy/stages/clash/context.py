@@ -17,15 +17,13 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from proxy.context.compaction.transcript import called_names
-from proxy.context.conversation import last_user
+from proxy.context.conversation import called_names, last_user
 from proxy.context.memories import MEMORY_SOURCE, memories_in
 from proxy.context.passages.finding import TIME_KEYS
 from proxy.context.pieces import ContextPiece, PieceKind, pieces_of
 from proxy.exchange import Exchange, Message
-from proxy.grounding.clashes.detecting.certainty import is_staged, without_declarations
-from proxy.grounding.clashes.kinds import Origin, StatedPiece, Statement
-from proxy.grounding.clashes.statements.reading import Read, read_piece
+from proxy.grounding.clashes.kinds import Origin, Statement, TextPiece
+from proxy.grounding.clashes.reading import Read, is_staged, read_piece
 from proxy.language.json.strings import strings_of
 from proxy.language.lru import LRU, key_of
 from proxy.language.text import text_of
@@ -50,7 +48,7 @@ _KINDS: dict[Part, tuple[PieceKind, ...]] = {
 _ORIGINS: dict[PieceKind, Part] = {"user": "user", "system": "system", "tool_result": "tool_results", "passage": "passages"}
 
 
-class Spoken(Struct, frozen=True):
+class PlacedStatement(Struct, frozen=True):
     """A statement where it stands."""
 
     statement: Statement
@@ -66,10 +64,10 @@ class Spoken(Struct, frozen=True):
         return f"{self.statement.hash}#{self.number}"
 
 
-class Stated(Struct, frozen=True):
+class ContextStatements(Struct, frozen=True):
     """What a conversation states."""
 
-    spoken: tuple[Spoken, ...] = ()
+    spoken: tuple[PlacedStatement, ...] = ()
     """All statements of the parts that are compared, in the conversation's order."""
     skipped: int = 0
     """Sentences that were left unread, because there are too many of them in one message."""
@@ -84,14 +82,14 @@ class Context:
         self._kept: LRU[Read] = LRU(MAX_KEPT)
         self._staged: LRU[bool] = LRU(MAX_KEPT)
 
-    async def stated(self, exchange: Exchange) -> Stated:
+    async def stated(self, exchange: Exchange) -> ContextStatements:
         """What the parts that are compared state."""
         size = exchange.original.size
         pieces = await run_in_thread_if_large(size, self._pieces, exchange)
         read = await run_in_thread_if_large(size, self._each, pieces)
         return await run_in_thread_if_large(size, self._said, exchange, pieces, read)
 
-    def _said(self, exchange: Exchange, pieces: Sequence[tuple[ContextPiece, Origin]], read: Mapping[bytes, Read]) -> Stated:
+    def _said(self, exchange: Exchange, pieces: Sequence[tuple[ContextPiece, Origin]], read: Mapping[bytes, Read]) -> ContextStatements:
         last = last_user(exchange.conversation)
         plain = any(statement.declares for some in read.values() for statement in some.statements)
         staged = self._staged_from(exchange) if plain else None
@@ -103,9 +101,10 @@ class Context:
             skipped += read[_key(piece, origin)].skipped
             for statement in read[_key(piece, origin)].statements:
                 said[statement.hash] += 1
-                placed = replace(statement, piece=i, message=piece.message, timestamp=piece.timestamp, source=piece.source)
-                found.append(Spoken(without_declarations(placed) if doubtful else placed, piece, said[statement.hash], locked))
-        return Stated(tuple(found), skipped)
+                earnest = statement.earnest and not doubtful
+                place = {"piece": i, "message": piece.message, "timestamp": piece.timestamp, "source": piece.source}
+                found.append(PlacedStatement(replace(statement, earnest=earnest, **place), piece, said[statement.hash], locked))
+        return ContextStatements(tuple(found), skipped)
 
     def _each(self, pieces: Sequence[tuple[ContextPiece, Origin]]) -> dict[bytes, Read]:
         """What each piece states, by its key, in their order, so that a longer conversation reads the same of its beginning."""
@@ -121,7 +120,7 @@ class Context:
         key = key_of(origin, piece.text, str(limit))
         kept = self._kept.get(key)
         if kept is None:
-            kept = read_piece(StatedPiece(piece.text, origin), limit=limit)
+            kept = read_piece(TextPiece(piece.text, origin), limit=limit)
             self._kept.put(key, kept)
         return kept
 

@@ -7,21 +7,19 @@ worker, or this one after a restart, compares once more and comes to the same.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from proxy.exchange import Exchange
-from proxy.grounding.clashes.detecting.candidates import Pair
-from proxy.grounding.clashes.detecting.certainty import SaidSentence, is_certain
-from proxy.grounding.clashes.detecting.judging import ClashDetector
-from proxy.grounding.clashes.kinds import Statement, StatementClash
+from proxy.grounding.clashes.deciding import ConversationText, is_certain
+from proxy.grounding.clashes.detector import ClashDetector, DetectedClashes
+from proxy.grounding.clashes.kinds import Pair, Statement, StatementClash
 from proxy.language.lru import LRU, key_of
 from proxy.language.text import text_of
 from proxy.ports import Embedder, Verifier
 from proxy.ports.judge import Builtin, Judge, JudgeSession
-from proxy.stages.clash.context import Spoken
+from proxy.stages.clash.context import PlacedStatement
 from proxy.stages.clash.ledger import Ledger
 from proxy.stages.clash.options import ClashOptions
 
@@ -31,28 +29,6 @@ MAX_SEEN = 4000
 """Statements of a run that are known to have been compared; of a longer one the oldest are compared again."""
 MAX_INNOCENT = 50_000
 """Pairs that are known not to clash."""
-
-_Place = tuple[int, int, int]
-
-
-class FoundClashes(Struct, frozen=True):
-    """A clash with the places of its statements."""
-
-    clash: StatementClash
-    older: Spoken
-    newer: Spoken
-
-
-class Pairs(Struct, frozen=True):
-    """What came of comparing."""
-
-    clashes: tuple[FoundClashes, ...] = ()
-    """In the order of the newer statement."""
-    judged: int = 0
-    skipped: int = 0
-    """Pairs that nobody judged, because there were too many of them."""
-    problem: str = ""
-    """Why some pairs are still open (`proxy.grounding.clashes.detecting.judging.DetectedClashes`)."""
 
 
 class Finder:
@@ -68,65 +44,65 @@ class Finder:
         self._innocent: LRU[bool] = LRU(MAX_INNOCENT)
 
     async def find(
-        self, exchange: Exchange, ledger: Ledger, spoken: Sequence[Spoken], until: float | None = None, *, known: Collection[str] = ()
-    ) -> Pairs:
+        self,
+        exchange: Exchange,
+        ledger: Ledger,
+        spoken: Sequence[PlacedStatement],
+        until: float | None = None,
+        *,
+        known: Collection[str] = (),
+    ) -> DetectedClashes:
         """The clashes among the statements that still count, and of which one was not compared before.
 
         At `until`, in the event loop's time, what is still open is left for the next turn. `known` are hashes of pairs that are not to be
         judged.
         """
         gone = ledger.gone
-        standing = {one.statement.place: one for one in spoken if one.key not in gone}
+        standing = [one for one in spoken if one.key not in gone]
         run = key_of(exchange.client, exchange.run_id, exchange.policy)
         seen = self._seen.get(run) or {}
-        fresh = {one.statement.hash for one in standing.values() if one.key not in seen}
+        fresh = {one.statement.hash for one in standing if one.key not in seen}
         if len(standing) < 2 or not (fresh or self._options.semantic):
-            return Pairs()
+            return DetectedClashes()
 
         def is_known(pair: Pair) -> bool:
-            told = ledger.known(standing[pair.older.place], standing[pair.newer.place])
-            return told or pair.hash in known or (self._options.semantic and self._key(exchange, pair) in self._innocent)
+            judged = self._options.semantic and self._key(exchange, pair) in self._innocent
+            return judged or pair.hash in known or ledger.known(ledger.at(pair.older), ledger.at(pair.newer))
 
         judge = self._judge.session(exchange, "clash") if self._options.semantic else None
         found = await self._detector(judge).detect(
-            [one.statement for one in standing.values()],
-            seen={one.statement.hash for one in standing.values()} - fresh,
+            [one.statement for one in standing],
+            seen={one.statement.hash for one in standing} - fresh,
             known=is_known,
             until=until,
         )
         for pair in found.compatible:
             self._innocent.put(self._key(exchange, pair), True)
         if not found.problem:
-            self._seen.put(run, dict.fromkeys([one.key for one in standing.values()][-MAX_SEEN:]))
-        return Pairs(tuple(self._told(exchange, ledger, standing, found.clashes)), found.judged, found.skipped, found.problem)
+            self._seen.put(run, dict.fromkeys([one.key for one in standing][-MAX_SEEN:]))
+        said = _said(exchange) if found.clashes else []
+        found.clashes = [self._in_context(exchange, ledger, clash, said) for clash in found.clashes]
+        return found
 
     def _detector(self, judge: JudgeSession | None) -> ClashDetector:
         """Rules; where the policy says so, the verifier too, and its judge over that."""
-        options = self._options
-        if not options.semantic:
+        if not self._options.semantic:
             return ClashDetector()
-        return ClashDetector(self._verifier, embedder=self._embedder, max_pairs=options.max_pairs, min_score=options.min_score, judge=judge)
+        return ClashDetector(self._verifier, embedder=self._embedder, judge=judge)
 
     def _key(self, exchange: Exchange, pair: Pair) -> bytes:
         return key_of(exchange.client, exchange.policy, self._verifier.name, pair.older.hash, pair.newer.hash)
 
-    def _told(
-        self, exchange: Exchange, ledger: Ledger, standing: Mapping[_Place, Spoken], clashes: Sequence[StatementClash]
-    ) -> list[FoundClashes]:
-        """The clashes in order, with what only the whole conversation tells of them."""
-        found = []
-        said = _said(exchange) if clashes else []
-        for clash in clashes:
-            older, newer = standing[clash.older.place], standing[clash.newer.place]
-            replied = ledger.replies.get(-1 if clash.newer.message is None else clash.newer.message, ())
-            update = clash.update or any(entry.record.topic == clash.topic for entry in replied)
-            critical = clash.critical or self._is_critical(clash)
-            together = clash.simultaneous or _side_by_side(exchange, clash.older, clash.newer)
-            told = replace(clash, update=update, critical=critical, simultaneous=together and not update)
-            found.append(FoundClashes(replace(told, certain=self._is_certain(told, said)), older, newer))
-        return found
+    def _in_context(self, exchange: Exchange, ledger: Ledger, clash: StatementClash, said: Sequence[ConversationText]) -> StatementClash:
+        """A clash with what only the whole conversation tells of it."""
+        replied = ledger.replies.get(-1 if clash.newer.message is None else clash.newer.message, ())
+        update = clash.update or any(entry.record.topic == clash.topic for entry in replied)
+        critical = clash.critical or self._is_critical(clash)
+        together = clash.simultaneous or _side_by_side(exchange, clash.older, clash.newer)
+        found = replace(clash, update=update, critical=critical, simultaneous=together and not update)
+        return replace(found, certain=self._is_certain(found, said))
 
-    def _is_certain(self, clash: StatementClash, said: Sequence[SaidSentence]) -> bool:
+    def _is_certain(self, clash: StatementClash, said: Sequence[ConversationText]) -> bool:
         """Whether it can be acted on. Where the policy edits everything, so can a record that a tool gives anew, and what stands twice;
         where it edits nothing, none.
         """
@@ -136,7 +112,7 @@ class Finder:
             return True
         if self._options.edits != "all":
             return False
-        anew = clash.newer.slot.startswith("field:") and clash.newer.subject != "" and not clash.simultaneous
+        anew = clash.newer.is_field and not clash.simultaneous
         return clash.type == "DUPLICATE_FACTS" or (anew and clash.newer.origin == clash.older.origin == "tool_result")
 
     def _is_critical(self, clash: StatementClash) -> bool:
@@ -144,11 +120,11 @@ class Finder:
         return self._critical is not None and self._critical.search(said) is not None
 
 
-def _said(exchange: Exchange) -> list[SaidSentence]:
+def _said(exchange: Exchange) -> list[ConversationText]:
     """What user and model have said, for what a clash of two statements depends on."""
     roles = ("user", "assistant")
     messages = [(i, message) for i, message in enumerate(exchange.conversation) if message.get("role") in roles]
-    return [SaidSentence(i, text_of(message.get("content")), message.get("role") == "user") for i, message in messages]
+    return [ConversationText(i, text_of(message.get("content")), message.get("role") == "user") for i, message in messages]
 
 
 def _side_by_side(exchange: Exchange, older: Statement, newer: Statement) -> bool:

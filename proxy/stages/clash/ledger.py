@@ -13,10 +13,10 @@ from typing import Any
 from msgspec import Struct
 
 from proxy.exchange import Exchange
-from proxy.grounding.clashes.kinds import Resolution, StatementClash
+from proxy.grounding.clashes.kinds import Resolution, Statement, StatementClash
 from proxy.ports import ClashRecord
-from proxy.stages.clash.asking.questions import ClashQuestion, question
-from proxy.stages.clash.context import Spoken
+from proxy.stages.clash.asking import ClashQuestion, question
+from proxy.stages.clash.context import PlacedStatement
 
 POLICY = "policy"
 USER = "user"
@@ -30,9 +30,9 @@ class LedgerEntry(Struct, frozen=True):
     """A record with its statements."""
 
     record: ClashRecord
-    older: Spoken
-    newer: Spoken
-    earlier: tuple[Spoken, ...] = ()
+    older: PlacedStatement
+    newer: PlacedStatement
+    earlier: tuple[PlacedStatement, ...] = ()
     """Where the conversation has said before what one of the two says, word by word."""
 
     @property
@@ -51,20 +51,20 @@ class LedgerEntry(Struct, frozen=True):
         return len(self.record.options) == 3
 
     @property
-    def leaving(self) -> tuple[Spoken, ...]:
+    def leaving(self) -> tuple[PlacedStatement, ...]:
         """The statements that no longer count, whether or not they stand where something can be taken out."""
         if not self.acts:
             return ()
         return tuple(self.older if side == "older" else self.newer for side in _LEAVING.get(self.record.resolution, ()))
 
     @property
-    def lost(self) -> tuple[Spoken, ...]:
+    def lost(self) -> tuple[PlacedStatement, ...]:
         """Of those that leave, the ones that say nothing any more: the newer one of two that were merged speaks for both."""
         merged = self.record.resolution == "merged" and self.record.resolved_by != USER
         return (self.older,) if merged else self.leaving
 
     @property
-    def echoes(self) -> tuple[Spoken, ...]:
+    def echoes(self) -> tuple[PlacedStatement, ...]:
         """What leaves with them: the same, said before."""
         hashes = {one.statement.hash for one in self.leaving}
         return tuple(one for one in self.earlier if one.statement.hash in hashes)
@@ -79,21 +79,16 @@ class LedgerEntry(Struct, frozen=True):
     def question(self) -> ClashQuestion:
         """What the user is asked; the same on every turn."""
         tongue = str(self.record.detail.get("language", ""))
-        made = question(self.older.statement, self.newer.statement, tongue)
-        older, newer, flexible = self.record.options
-        return (
-            made
-            if made.options == self.record.options
-            else ClashQuestion(made.text, (older, newer, flexible), made.language, made.of_facts)
-        )
+        return question(self.older.statement, self.newer.statement, tongue, self.record.options)
 
 
 class Ledger:
     """The entries of one exchange."""
 
-    def __init__(self, spoken: Sequence[Spoken], records: Iterable[ClashRecord]) -> None:
+    def __init__(self, spoken: Sequence[PlacedStatement], records: Iterable[ClashRecord]) -> None:
         self._spoken = {one.key: one for one in spoken}
-        self._same: dict[str, list[Spoken]] = {}
+        self._places = {one.statement.place: one for one in spoken}
+        self._same: dict[str, list[PlacedStatement]] = {}
         for one in spoken:
             self._same.setdefault(one.statement.hash, []).append(one)
         self._records: dict[str, ClashRecord] = {}
@@ -116,10 +111,14 @@ class Ledger:
             self._entries = [entry for record in self._records.values() if (entry := self._entry(record)) is not None]
         return self._entries
 
-    def known(self, older: Spoken, newer: Spoken) -> bool:
+    def known(self, older: PlacedStatement, newer: PlacedStatement) -> bool:
         """Whether these two were found to clash before, or one is the user's reply to what they were asked about the other."""
         asked = self.replies.get(newer.statement.message if newer.statement.message is not None else -1, ())
         return pair_key(older, newer) in self._records or any(older in (entry.older, entry.newer) for entry in asked)
+
+    def at(self, statement: Statement) -> PlacedStatement:
+        """A statement of the conversation where it stands."""
+        return self._places[statement.place]
 
     @property
     def gone(self) -> frozenset[str]:
@@ -144,13 +143,18 @@ class Ledger:
         return LedgerEntry(record, older, newer, tuple(earlier))
 
 
-def pair_key(older: Spoken, newer: Spoken) -> str:
+def pair_key(older: PlacedStatement, newer: PlacedStatement) -> str:
     """What a record is found by."""
     return hashlib.blake2b(f"{older.key}\0{newer.key}".encode(), digest_size=16).hexdigest()
 
 
 def record_of(
-    exchange: Exchange, clash: StatementClash, sides: tuple[Spoken, Spoken], done: Resolution, strategy: str, language: str
+    exchange: Exchange,
+    clash: StatementClash,
+    sides: tuple[PlacedStatement, PlacedStatement],
+    done: Resolution,
+    strategy: str,
+    language: str,
 ) -> ClashRecord:
     """A clash of `sides`, the older and the newer, that was just found, as it is to be kept."""
     older, newer = sides
@@ -191,7 +195,7 @@ def _resolution(done: Resolution) -> str:
     return "keep_both" if not done.dropped else _RESOLVED.get("merge" if done.text else "prefer_recent", "")
 
 
-def _side(one: Spoken) -> dict[str, Any]:
+def _side(one: PlacedStatement) -> dict[str, Any]:
     said = one.statement
     return {
         "hash": said.hash,

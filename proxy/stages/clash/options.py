@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 from msgspec.structs import force_setattr
 
-from proxy.ports.stage import Positive, Share, StageOptions
+from proxy.ports.stage import StageOptions
 
 Part = Literal["user", "system", "memory", "tool_results", "passages"]
 Resolving = Literal["prefer_recent", "ask_user", "merge", "PREFER_RECENT", "ASK_USER", "MERGE"]
@@ -55,8 +55,6 @@ class ClashOptions(StageOptions, frozen=True, kw_only=True):
             "it is only reported"
         ),
     ] = False
-    max_pairs: Annotated[Positive, Meta(description="semantic: pairs judged for one request; what is left over is said to be skipped")] = 64
-    min_score: Annotated[Share, Meta(description="semantic: probability from which two statements count as clashing")] = 0.5
     max_asked: Annotated[
         Annotated[int, Meta(ge=0)],
         Meta(description="how often the user is asked about one clash before it is only reported; 0 asks nothing"),

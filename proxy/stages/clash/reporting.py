@@ -1,14 +1,16 @@
-"""What the stage `clash` tells: the verdict's detail for the record, bounded and without the conversation's text, and the counters."""
+"""What the stage `clash` tells: the verdict's detail for the record, bounded and without the conversation's text, counters, and a panel."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
 
 from proxy.exchange import Outcome
+from proxy.language.amounts import number
 from proxy.ports import ClashRecord, Counters
+from proxy.ports.panels import Bucket, Panel, StagePanel, most_common, over_time, said
 from proxy.ports.stage import CounterFamily
 from proxy.stages.clash.ledger import LedgerEntry
 
@@ -127,3 +129,32 @@ def count_answered(counters: Counters, record: ClashRecord) -> None:
     """The user's reply was understood."""
     counters.count("clash.user_resolved_count")
     counters.count(f"clash.user_resolved_{record.type.lower()}_count")
+
+
+class ClashPanel(StagePanel):
+    """On the dashboard: how many were found, and who resolved them. The review's table of clashes has all of it."""
+
+    name = "clashes"
+    title = "Contradictions"
+
+    @classmethod
+    def show(cls, whole: Bucket, buckets: Sequence[Bucket], counted: Mapping[str, Any]) -> Panel:
+        """Found and open ones."""
+        found, by_policy = sum(whole.clashes.values()), sum(whole.clash_strategies.values())
+        course = (
+            *over_time("found", [float(sum(b.clashes.values())) for b in buckets]),
+            *over_time("open", [float(b.clashes_open) for b in buckets]),
+        )
+        return Panel(
+            name=cls.name,
+            title=cls.title,
+            headline=number(found),
+            meaning="found in conversations",
+            detail=said(
+                f"{by_policy:,} ({by_policy / found:.0%}) resolved by the policy, {whole.clashes_open:,} open" if found else "",
+                most_common(whole.clashes),
+                "the policy did: " + most_common(whole.clash_strategies) if by_policy else "",
+            ),
+            series=course if found else (),
+            hint="" if found else "The stage clash finds statements of one conversation that contradict each other.",
+        )

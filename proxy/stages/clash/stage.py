@@ -18,23 +18,21 @@ from proxy.context.conversation import last_user
 from proxy.context.edits import Edit, apply_edits
 from proxy.errors import StoreUnavailable
 from proxy.exchange import Answer, Choice, Exchange, Request, Verdict
-from proxy.grounding.clashes.kinds import Resolution, StatedPiece
-from proxy.grounding.clashes.kinds import StatementClash as FoundClash
-from proxy.grounding.clashes.statements.reading import read_statements
+from proxy.grounding.clashes.detector import DetectedClashes
+from proxy.grounding.clashes.kinds import Resolution, StatementClash, TextPiece
+from proxy.grounding.clashes.reading import read_statements
 from proxy.language.detection import language, load
 from proxy.language.lru import LRU, key_of
 from proxy.language.text import text_of
 from proxy.ports import ClashRecord, Ports
 from proxy.ports.headers import StageHeader, count_text
 from proxy.ports.stage import Action, Stage
-from proxy.stages.clash.context import Context, Spoken, Stated
-from proxy.stages.clash.dialogue import Dialogue, dialogue_about, is_task, may_ask
-from proxy.stages.clash.finding import MAX_RUNS, Finder, FoundClashes, Pairs
+from proxy.stages.clash.acting import NOTE, Note, edits_of, notes_of, with_notes
+from proxy.stages.clash.asking import Dialogue, dialogue_about, is_task, may_ask
+from proxy.stages.clash.context import Context, ContextStatements, PlacedStatement
+from proxy.stages.clash.finding import MAX_RUNS, Finder
 from proxy.stages.clash.ledger import USER, Ledger, LedgerEntry, record_of
-from proxy.stages.clash.noting import Note, notes_of, with_notes
 from proxy.stages.clash.options import ClashOptions
-from proxy.stages.clash.panel import ClashPanel
-from proxy.stages.clash.removing import NOTE, edits_of
 from proxy.stages.clash.reporting import (
     ASKED,
     COUNTERS,
@@ -45,6 +43,7 @@ from proxy.stages.clash.reporting import (
     SKIPPED,
     UNCHECKED,
     UNRESOLVED,
+    ClashPanel,
     Done,
     codes_of,
     count_answered,
@@ -62,7 +61,7 @@ STORE_AWAY = "store_unavailable"
 DOUBTFUL = "not certain: only reported"
 MAX_REPORTED = 16
 """Clashes of a run that are kept though nothing is done about them; where there are more, the conversation is about such things."""
-_WARMING = [StatedPiece("I live in Berlin and I never eat meat, but my budget is 100 € for the hotel on 5 May at 9 am.")]
+_WARMING = [TextPiece("I live in Berlin and I never eat meat, but my budget is 100 € for the hotel on 5 May at 9 am.")]
 """Reading it compiles the patterns (0.2 s), so that no request waits for it."""
 
 
@@ -141,10 +140,10 @@ class Clash(Stage[ClashOptions]):
                 await self._settle(exchange, ledger, pairs, times)
                 await self._apply_replies(exchange, ledger)
         except StoreUnavailable:
-            pairs = Pairs(problem=STORE_AWAY)
+            pairs = DetectedClashes(problem=STORE_AWAY)
         return self._carry_out(exchange, ledger, pairs, stated)
 
-    async def _report(self, exchange: Exchange, stated: Stated, until: float) -> Verdict:
+    async def _report(self, exchange: Exchange, stated: ContextStatements, until: float) -> Verdict:
         """Find, and keep for a person to see, without doing anything about it. A run without a clash costs the store nothing."""
         ledger = Ledger(stated.spoken, ())
         pairs = await self._finder.find(exchange, ledger, stated.spoken, until)
@@ -155,7 +154,7 @@ class Clash(Stage[ClashOptions]):
                 ledger = Ledger(stated.spoken, await self._records(exchange))
                 await self._settle(exchange, ledger, pairs, {})
             except StoreUnavailable:
-                pairs = Pairs(problem=STORE_AWAY)
+                pairs = DetectedClashes(problem=STORE_AWAY)
         return self._carry_out(exchange, ledger, pairs, stated)
 
     async def _records(self, exchange: Exchange) -> Sequence[ClashRecord]:
@@ -173,7 +172,7 @@ class Clash(Stage[ClashOptions]):
         """Let go of its notes."""
         self._notes.pop(exchange.id, None)
 
-    async def _times(self, exchange: Exchange, spoken: Sequence[Spoken]) -> Mapping[str, float]:
+    async def _times(self, exchange: Exchange, spoken: Sequence[PlacedStatement]) -> Mapping[str, float]:
         """When this run first said each statement of which the client tells no time, by key; nothing where the store is away."""
         names = [one.key for one in spoken if one.statement.timestamp is None]
         run = f"{exchange.route}\0{exchange.run_id}\0{self.name}"
@@ -206,33 +205,34 @@ class Clash(Stage[ClashOptions]):
             count_answered(self.ports.counters, kept)
         ledger.put(kept)
 
-    async def _settle(self, exchange: Exchange, ledger: Ledger, pairs: Pairs, times: Mapping[str, float]) -> None:
+    async def _settle(self, exchange: Exchange, ledger: Ledger, pairs: DetectedClashes, times: Mapping[str, float]) -> None:
         """Resolve what is new, as far as the policy can. Raises `StoreUnavailable`."""
         now, tongue = exchange.received_at, _language(exchange)
         options = self.options
         room = MAX_REPORTED - sum(not entry.acts for entry in ledger.entries)
-        for found in pairs.clashes:
-            room -= not found.clash.certain
-            if not found.clash.certain and room < 0:
+        for clash in pairs.clashes:
+            room -= not clash.certain
+            if not clash.certain and room < 0:
                 continue
-            if ledger.gone & {found.older.key, found.newer.key}:  # one has lost to a third just now
+            sides = ledger.at(clash.older), ledger.at(clash.newer)
+            if ledger.gone & {one.key for one in sides}:  # one has lost to a third just now
                 continue
-            spoken = tongue or found.newer.statement.language
-            dated = _dated(found, times)
-            special = options.critical_strategy if not found.clash.update else None  # what was said as a change is never asked about
+            spoken = tongue or clash.newer.language
+            dated = _dated(clash, sides, times)
+            special = options.critical_strategy if not clash.update else None  # what was said as a change is never asked about
             done = resolve_clash(dated, options.strategy, now=now, critical_strategy=special, language=spoken)
-            if not found.clash.certain:
+            if not clash.certain:
                 done = Resolution("keep_existing", (dated.older, dated.newer), (), DOUBTFUL, resolved=False)
-            chosen = (special if found.clash.critical else None) or options.strategy
+            chosen = (special if clash.critical else None) or options.strategy
             strategy = chosen if done.strategy == "keep_existing" else done.strategy
-            kept = await self.ports.clashes.put(record_of(exchange, found.clash, (found.older, found.newer), done, strategy, spoken))
-            if kept.record_id == exchange.id:
-                count_found(self.ports.counters, kept)
-            ledger.put(kept)
+            record = await self.ports.clashes.put(record_of(exchange, clash, sides, done, strategy, spoken))
+            if record.record_id == exchange.id:
+                count_found(self.ports.counters, record)
+            ledger.put(record)
 
     # ---- acting ----
 
-    def _carry_out(self, exchange: Exchange, ledger: Ledger, pairs: Pairs, stated: Stated) -> Verdict:
+    def _carry_out(self, exchange: Exchange, ledger: Ledger, pairs: DetectedClashes, stated: ContextStatements) -> Verdict:
         entries, open_ = ledger.entries, ledger.open
         edits, notes = ([], []) if self.options.edits == "none" else self._changes(entries)
         removed = apply_edits(exchange, self.name, edits, note=NOTE)
@@ -265,7 +265,7 @@ class Clash(Stage[ClashOptions]):
         special = self.options.critical_strategy if entry.record.critical else None
         return (special or self.options.strategy) == "ask_user"
 
-    def _ask(self, exchange: Exchange, entries: Sequence[LedgerEntry], stated: Stated) -> bool:
+    def _ask(self, exchange: Exchange, entries: Sequence[LedgerEntry], stated: ContextStatements) -> bool:
         """Answer in the model's stead with a question, one at a time, the critical ones first; whether that was done.
 
         A message that is a task of its own is answered, unless the policy says that the user is asked.
@@ -283,15 +283,15 @@ class Clash(Stage[ClashOptions]):
         return False
 
 
-def _dated(found: FoundClashes, times: Mapping[str, float]) -> FoundClash:
+def _dated(clash: StatementClash, sides: tuple[PlacedStatement, PlacedStatement], times: Mapping[str, float]) -> StatementClash:
     """The clash with when its statements were first seen, where the client tells no times and one of them came later."""
-    clash, older, newer = found.clash, times.get(found.older.key), times.get(found.newer.key)
+    older, newer = (times.get(one.key) for one in sides)
     if older is None or newer is None or older >= newer:
         return clash
     return replace(clash, older=replace(clash.older, timestamp=older), newer=replace(clash.newer, timestamp=newer))
 
 
-def _last_said(exchange: Exchange, stated: Stated) -> tuple[str, list[str]]:
+def _last_said(exchange: Exchange, stated: ContextStatements) -> tuple[str, list[str]]:
     """The last user message, and what is plainly stated in it: a request that names a value is none of it."""
     last = last_user(exchange.conversation)
     text = text_of(exchange.conversation[last].get("content")) if last is not None else ""

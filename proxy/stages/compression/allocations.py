@@ -1,19 +1,21 @@
 """Components of the prompt that take more than their allocation: brought back to it, each by what it can lose.
 
 The conversation is compressed as at a threshold, towards a goal of its own. Tools keep their names and parameters and lose words of their
-descriptions; the client sends them whole on every turn. Of memories of the user the oldest lines go to the scratchpad, and a reference
-stays. A system message's own words and the user's last message are never shortened: the budget warns of those.
+descriptions, level by level, those first that are missed least: of parameters all but some sentences, then of the tools themselves, then
+the parameters' descriptions; of the level that is enough only as many tools take part as it needs. The client sends them whole on every
+turn. Of memories of the user the oldest lines go to the scratchpad, and a reference stays. A system message's own words and the user's last
+message are never shortened: the budget warns of those.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
 
-from proxy.context.archive import reference
-from proxy.context.compaction.measure import use_of
+from proxy.context.archive import REFERENCE_TOKENS, reference
+from proxy.context.compaction.parts import use_of
 from proxy.context.conversation import last_user
 from proxy.context.edits import Edit, apply_edits
 from proxy.context.memories import PREFERENCES, memories_in
@@ -21,10 +23,8 @@ from proxy.context.pieces import ContextPiece
 from proxy.errors import StoreUnavailable
 from proxy.exchange import ContextUse, Evidence, Exchange, Tool
 from proxy.exchange.output_requirements import OutputRequirements
-from proxy.language.text import text_of
+from proxy.language.text import split_sentences, text_of
 from proxy.ports import Ports
-from proxy.stages.compression.archive import REFERENCE_TOKENS
-from proxy.stages.compression.shortening import fitting_tools
 
 HISTORY, TOOLS, FREE = "conversation_history", "tool_descriptions", "available_for_tools"
 
@@ -43,7 +43,7 @@ class CompressionGoal(Struct, frozen=True):
         return over if self.history is None else max(over, use.components.get(HISTORY, 0) - self.history)
 
 
-def passed(use: ContextUse, allocations: Mapping[str, int]) -> list[str]:
+def exceeded_allocations(use: ContextUse, allocations: Mapping[str, int]) -> list[str]:
     """Of the allocations that folding the conversation helps, those that `use` passes."""
     found = [HISTORY] if use.components.get(HISTORY, 0) > allocations.get(HISTORY, use.used_tokens) else []
     free = allocations.get(FREE)
@@ -126,7 +126,7 @@ def _memories(exchange: Exchange) -> list[ContextPiece]:
     return found
 
 
-class Fitted(Struct, frozen=True):
+class AllocationFit(Struct, frozen=True):
     """What was done about components above their allocation."""
 
     steps: Sequence[dict[str, Any]] = ()
@@ -142,7 +142,7 @@ class Fitted(Struct, frozen=True):
         return tuple(step["strategy"] for step in self.steps)
 
 
-async def fit(exchange: Exchange, ports: Ports, allocations: Mapping[str, int]) -> Fitted:
+async def fit(exchange: Exchange, ports: Ports, allocations: Mapping[str, int]) -> AllocationFit:
     """Bring tools and memories back to their allocations."""
     steps, fitted, problem = [], [], ""
     for name, shorten, strategy in ((TOOLS, fit_tools, "shorten"), (PREFERENCES, fit_preferences, "archive")):
@@ -156,4 +156,88 @@ async def fit(exchange: Exchange, ports: Ports, allocations: Mapping[str, int]) 
         if done is not None:
             steps.append({"strategy": strategy, "component": name, **done})
             fitted.append(name)
-    return Fitted(tuple(steps), tuple(fitted), problem)
+    return AllocationFit(tuple(steps), tuple(fitted), problem)
+
+
+Size = Callable[[Sequence[Tool]], Awaitable[int]]
+"""Tokens of tools in a prompt."""
+_ALL = 10**6
+LEVELS = ((_ALL, _ALL), (3, _ALL), (2, _ALL), (1, _ALL), (1, 16), (1, 8), (1, 4), (1, 3), (1, 2), (1, 1), (0, 1))
+"""Most sentences of a parameter's description, and of a tool's. The first is the tools as they came."""
+_TRIES = 4
+"""Tools taken in addition where those that should be enough by their own sizes are not: sizes do not quite add up."""
+_OPAQUE = frozenset(("default", "example", "examples", "const", "enum"))
+"""Keys of a schema below which nothing is a schema."""
+
+
+async def fitting_tools(tools: Sequence[Tool], own: Sequence[bool], most: int, size: Size) -> tuple[Tool, ...] | None:
+    """`tools` with shorter descriptions of those that are the client's `own`, so that all take at most `most` tokens; None where none are
+    short enough."""
+
+    def at(level: int) -> tuple[Tool, ...]:
+        return tuple(shorten_tool(tool, *LEVELS[level]) if mine else tool for tool, mine in zip(tools, own, strict=True))
+
+    low, high = 0, len(LEVELS) - 1  # `low` is too long
+    if await size(at(high)) > most:
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if await size(at(middle)) <= most else (middle, high)
+    return await _between(at(low), at(high), most, size)
+
+
+async def _between(longer: Sequence[Tool], shorter: Sequence[Tool], most: int, size: Size) -> tuple[Tool, ...]:
+    """As many of the `longer` tools as fit: those give most way that have most words to lose, and of the last only what is missing."""
+    saved = [0 if a == b else await size([a]) - await size([b]) for a, b in zip(longer, shorter, strict=True)]
+    order = sorted(range(len(saved)), key=lambda i: (-saved[i], i))
+    excess, taken = await size(longer) - most, 0
+    while taken < len(order) and excess > saved[order[taken]]:
+        excess -= saved[order[taken]]
+        taken += 1
+    enough = [i for i in order[taken:] if saved[i] >= excess]
+    chosen = {*order[:taken], *enough[-1:]}
+    spare = [i for i in order if saved[i] and i not in chosen]
+    for _ in range(_TRIES):
+        tools = tuple(shorter[i] if i in chosen else tool for i, tool in enumerate(longer))
+        if await size(tools) <= most:
+            return tools
+        chosen.update(spare[-1:])
+        spare = spare[:-1]
+    return tuple(shorter)
+
+
+def shorten_tool(tool: Tool, parameter_sentences: int, sentences: int) -> Tool:
+    """`tool` with so many sentences of its description, and of its parameters'; the tool itself where it has no more."""
+    kind = str(tool.get("type", "function"))
+    function = tool.get(kind)
+    if not isinstance(function, Mapping):
+        return tool
+    new = dict(function)
+    if isinstance(new.get("parameters"), Mapping):
+        new["parameters"] = _schema(new["parameters"], parameter_sentences)
+    if isinstance(new.get("description"), str):
+        new["description"] = _first(new["description"], sentences)
+    return tool if new == function else {**tool, kind: new}
+
+
+def _schema(value: Any, sentences: int, *, names: bool = False) -> Any:
+    """A schema whose descriptions have at most so many sentences; with `names`, an object whose keys are parameters' names."""
+    if isinstance(value, list):
+        return [_schema(item, sentences) for item in value]
+    if not isinstance(value, Mapping):
+        return value
+    found: dict[str, Any] = {}
+    for key, inner in value.items():
+        if names:
+            found[key] = _schema(inner, sentences)
+        elif key == "description" and isinstance(inner, str):
+            found |= {key: _first(inner, sentences)} if sentences else {}
+        else:
+            inside = key in ("properties", "$defs", "definitions", "patternProperties")
+            found[key] = inner if key in _OPAQUE else _schema(inner, sentences, names=inside)
+    return found
+
+
+def _first(text: str, sentences: int) -> str:
+    parts = split_sentences(text.strip())
+    return text if len(parts) <= sentences else "".join(parts[:sentences]).strip()

@@ -1,30 +1,40 @@
-"""One request's compression: the strategies in order, each measured, and taken back when it frees nothing or breaks the conversation."""
+"""One request's compression: the strategies in order, each measured, and taken back when it frees nothing or breaks the conversation.
+
+``trim``: of what is older than `max_age_s` the oldest leaves the prompt; where no ages are known, of all. ``summarize``: each run of older
+blocks becomes one message with a summary; an earlier summary is folded in. ``archive``: a tool's result that the model has read goes to the
+scratchpad, and a reference stays in its place; the message stays, with its call's id, and a result that a reference would not shorten stays
+as it is.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from proxy.context.archive import REFERENCE_TOKENS, reference
 from proxy.context.compaction.conversation import UNAVAILABLE
-from proxy.context.compaction.folding import NOTE_TOKENS, FoldedRun, folded
-from proxy.context.compaction.late import LateSummaries
-from proxy.context.compaction.measure import prompt_use, token_counter
-from proxy.context.compaction.notes import SUMMARY_SHARE, Noted, archived_run, most_summary_tokens, own_and_earlier_tokens
-from proxy.context.compaction.parts import Part, messages_of
-from proxy.context.compaction.runs import Run, foldable_runs, recent_blocks_start
-from proxy.context.conversation import last_user, problems
+from proxy.context.compaction.notes import NOTE_TOKENS, SUMMARY_SHARE, FoldedPrompt, RunNote, RunNotes, most_summary_tokens
+from proxy.context.compaction.parts import (
+    RESULT_ROLES,
+    Part,
+    Run,
+    Tokens,
+    foldable_runs,
+    messages_of,
+    prompt_use,
+    recent_blocks_start,
+    token_counter,
+)
+from proxy.context.conversation import blocks_of, called_names, content_bytes, last_user, problems, result_name
 from proxy.errors import StoreUnavailable
 from proxy.exchange import ContextUse, Exchange
-from proxy.language.text import text_of
+from proxy.language.times import seconds_of
 from proxy.ports import Ports
 from proxy.stages.compression.allocations import CompressionGoal
-from proxy.stages.compression.archive import archived_results
-from proxy.stages.compression.summarise import summaries_detail, summarised
-from proxy.stages.compression.trim import old_runs, oldest_runs
 
 if TYPE_CHECKING:
     from proxy.context.summaries.summariser import Summariser
@@ -74,12 +84,10 @@ class CompressionRun:
         """`ages` are those of the client's messages, in seconds."""
         self.parts, self.use = parts, use
         self.steps: list[CompressionStep] = []
-        self.late = LateSummaries(exchange, ports)
-        self._exchange, self._ports, self._options, self._summariser, self._ages = exchange, ports, options, summariser, ages
+        self.notes = RunNotes(exchange, ports, summariser)
+        self._exchange, self._ports, self._options, self._ages = exchange, ports, options, ages
         self._tokens = token_counter(exchange, ports)
-        original = exchange.conversation
-        self._last_user = last_user(original)
-        self._query = text_of(original[self._last_user].get("content")) if self._last_user is not None else ""
+        self._last_user = last_user(exchange.conversation)
 
     async def run(self, goal: CompressionGoal) -> None:
         """One strategy after the other, until the prompt is at the target: each of what is oldest only as much as that takes.
@@ -157,28 +165,15 @@ class CompressionRun:
         if strategy == "trim":
             trimmed = await self._trimmed(end, excess, sparing=sparing)
             return trimmed.parts, {"runs": [[note.part.start, note.part.end] for note in trimmed.notes]}
-        summary_tokens = self._options.max_summary_tokens
-        runs = (
-            await self._oldest(end, excess + await self._note_tokens(excess))
-            if sparing
-            else foldable_runs(self.parts, end, self._last_user)
-        )
-        done = await summarised(
-            self._exchange,
-            self._ports,
-            self._summariser,
-            self.late,
-            self.parts,
-            runs,
-            self._tokens,
-            query=self._query,
-            max_tokens=summary_tokens,
-        )
+        tokens = excess + await self._note_tokens(excess)
+        runs = await self._oldest(end, tokens) if sparing else foldable_runs(self.parts, end, self._last_user)
+        most_summary = self._options.max_summary_tokens
+        done = await self.notes.fold(self.parts, runs, lambda inside: self.notes.summarise(inside, most_summary))
         return done.parts, {"summaries": summaries_detail(done)}
 
     async def _note_tokens(self, excess: int) -> int:
         """The most that the note takes which stands for `excess` tokens, itself and the notes that are there."""
-        _, earlier = await own_and_earlier_tokens(self._exchange, self._ports, self.parts)
+        _, earlier = await self.notes.own_and_earlier_tokens(self.parts)
         own = int(max(excess, 0) / (1 - SUMMARY_SHARE))
         return max(most_summary_tokens(self._exchange, own, earlier, self._options.max_summary_tokens), NOTE_TOKENS)
 
@@ -190,7 +185,7 @@ class CompressionRun:
         framing = await self._tokens([])
         return [await self._tokens([part.message]) - framing for part in self.parts]
 
-    async def _trimmed(self, end: int, excess: int, *, sparing: bool) -> FoldedRun:
+    async def _trimmed(self, end: int, excess: int, *, sparing: bool) -> FoldedPrompt:
         if any(age is not None for age in self._ages):
             most = excess + await self._note_tokens(excess) if sparing else None
             runs = old_runs(self.parts, end, self._last_user, self._ages, self._options.max_age_s, await self._counts(), most)
@@ -200,16 +195,121 @@ class CompressionRun:
         framing = await self._tokens([])
         whole = sum([await self._tokens(messages_of(self.parts[run.start : run.end])) - framing for run in runs])
 
-        async def write(parts: Sequence[Part], run: Run) -> Noted:
+        async def write(inside: Sequence[Part]) -> RunNote:
             """What matters most of the run stays where the goal leaves room for it."""
-            stands_for = await self._tokens(messages_of(parts[run.start : run.end])) - framing
+            stands_for = await self._tokens(messages_of(inside)) - framing
             spare = int(stands_for * (1 - max(excess, 0) / whole)) if whole > excess else 0
             most = min(most_summary_tokens(self._exchange, stands_for, 0, self._options.max_summary_tokens), spare)
-            return await archived_run(self._exchange, self._ports, parts, run, self._query, max_important_tokens=most)
+            return await self.notes.archive(inside, max_important_tokens=most)
 
-        return await folded(self.parts, runs, write, self._tokens)
+        return await self.notes.fold(self.parts, runs, write)
 
 
 def _plain(found: Sequence[str]) -> list[str]:
     """Problems without their positions, which change as messages go."""
     return [text.partition(": ")[2] for text in found]
+
+
+def summaries_detail(done: FoldedPrompt) -> list[dict[str, Any]]:
+    """For the record: of each summary who made it, what was wrong with a rejected one, and what it stands for."""
+    return [
+        {"made_by": summary.made_by, "problems": list(summary.problems), "ms": round(summary.ms, 1), "messages": [part.start, part.end]}
+        for note in done.notes
+        if (summary := note.summary) is not None
+        for part in (note.part,)
+    ]
+
+
+class ArchivedResults(Struct, frozen=True):
+    """A prompt with references in place of results."""
+
+    parts: Sequence[Part]
+    results: int
+    """How many were archived."""
+
+
+def processed_results(parts: Sequence[Part]) -> list[int]:
+    """Positions of the client's own tool results that an assistant message follows."""
+    found: list[int] = []
+    answered = False
+    for block in reversed(blocks_of(messages_of(parts))):
+        if block.kind == "tools" and answered:
+            inside = range(block.start + 1, block.end)
+            found += [i for i in reversed(inside) if not parts[i].made and parts[i].message.get("role") in RESULT_ROLES]
+        answered = answered or block.kind in ("assistant", "tools")
+    return found[::-1]
+
+
+async def archived_results(
+    exchange: Exchange, ports: Ports, parts: Sequence[Part], tokens: Tokens, most_tokens: int | None = None
+) -> ArchivedResults:
+    """Archive processed results, oldest first, until `most_tokens` are freed; every one where it is None. Raises `StoreUnavailable`."""
+    names = called_names(exchange.conversation)
+    found, results, freed = list(parts), 0, 0
+    for i in processed_results(parts):
+        if most_tokens is not None and freed >= most_tokens:
+            break
+        message = parts[i].message
+        before = await tokens([message])
+        if before <= REFERENCE_TOKENS:
+            continue
+        content = content_bytes(message)
+        media_type = "text/plain" if isinstance(message.get("content"), str) else "application/json"
+        item_id = await ports.scratchpad.put(content, client=exchange.client, run_id=exchange.run_id, media_type=media_type)
+        shorter = {**message, "content": reference(item_id, result_name(message, names) or "tool result", len(content))}
+        if (after := await tokens([shorter])) < before:
+            freed += before - after
+            found[i] = replace(parts[i], message=shorter, made=True)
+            results += 1
+    return ArchivedResults(found if results else parts, results)
+
+
+def message_ages(hints: Mapping[int, Mapping[str, Any]], first_seen: Sequence[float] | None, count: int, now: float) -> list[float | None]:
+    """Age in seconds of each of `count` messages: by the client's timestamp, or else since it was first seen; None when not known."""
+    times = [seconds_of(hints.get(i, {}).get("timestamp")) for i in range(count)]
+    if first_seen is not None:
+        times = [seen if time is None else time for time, seen in zip(times, first_seen, strict=True)]
+    return [None if time is None else now - time for time in times]
+
+
+def old_runs(
+    parts: Sequence[Part],
+    end: int,
+    last_user: int | None,
+    ages: Sequence[float | None],
+    max_age_s: float,
+    tokens: Sequence[int],
+    most_tokens: int | None = None,
+) -> list[Run]:
+    """The first blocks before `end` all of whose messages are older than `max_age_s`, until they hold `most_tokens`; all where it is None.
+
+    `tokens` are those of each part.
+    """
+
+    def old(block: Sequence[Part]) -> bool:
+        inside = [ages[i] for part in block for i in range(part.start, part.end)]
+        return bool(inside) and all(age is not None and age > max_age_s for age in inside)
+
+    return foldable_runs(parts, end, last_user, _until(most_tokens, parts, tokens, old))
+
+
+def oldest_runs(parts: Sequence[Part], end: int, last_user: int | None, tokens: Sequence[int], excess_tokens: int) -> list[Run]:
+    """The first blocks before `end` until they hold `excess_tokens`; `tokens` are those of each part."""
+    return foldable_runs(parts, end, last_user, _until(excess_tokens, parts, tokens, lambda block: True))
+
+
+def _until(
+    most_tokens: int | None, parts: Sequence[Part], tokens: Sequence[int], wanted: Callable[[Sequence[Part]], bool]
+) -> Callable[[Sequence[Part]], bool]:
+    """As `wanted`, of blocks that are asked about in order, until those that were wanted hold `most_tokens`."""
+    taken = 0
+    by_part = {id(part): count for part, count in zip(parts, tokens, strict=True)}
+
+    def next_oldest(block: Sequence[Part]) -> bool:
+        nonlocal taken
+        if (most_tokens is not None and taken >= most_tokens) or not wanted(block):
+            return False
+        taken += sum(by_part[id(part)] for part in block)
+        return True
+
+    return next_oldest

@@ -1,13 +1,15 @@
-"""``compression:`` of a policy."""
+"""``compression:`` of a policy, and from which size on a prompt is compressed by it, and to which."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from proxy.context.compaction.notes import SUMMARY_TOKENS_HELP
 from proxy.context.summaries.summariser import SummariserOptions
+from proxy.exchange import ContextUse
 from proxy.ports.stage import Positive, Share, StageOptions
 
 Strategy = Literal["trim", "summarize", "archive"]
@@ -47,3 +49,40 @@ class CompressionOptions(StageOptions, frozen=True, kw_only=True):
             raise ValueError("expected 0 < target < at <= aggressive_at")
         if not self.strategies or len(set(self.strategies)) != len(self.strategies):
             raise ValueError("expected at least one strategy, each once")
+
+
+_ADVICE: Mapping[str, str] = {
+    "system_instructions": "shorten the system message, or move reference text out of it",
+    "tool_descriptions": "offer fewer tools, or use the stage tool_rag",
+    "current_query": "split the last message, or send what it quotes as passages",
+    "conversation_history": "lower keep_recent, or have tools return less",
+}
+
+
+class CompressionThresholds(Struct, frozen=True):
+    """All in tokens of the prompt."""
+
+    compress: int
+    """From here a prompt is compressed."""
+    aggressive: int
+    """From here it is compressed hard."""
+    target: int
+    """What compression aims for."""
+    room: int
+    """The most that fits, beside the answer."""
+
+
+def thresholds(window_tokens: int, reserve_tokens: int, at: float, aggressive_at: float, target: float) -> CompressionThresholds:
+    """Shares of the window; where the answer's reserve leaves less than `at`, a prompt is compressed before it would be refused.
+
+    The target then is as far below that as `target` is below `at`.
+    """
+    room = max(window_tokens - reserve_tokens, 0)
+    compress = min(at * window_tokens, room + 1)
+    return CompressionThresholds(int(-(-compress // 1)), int(-(-aggressive_at * window_tokens // 1)), int(compress * target / at), room)
+
+
+def advice(use: ContextUse) -> str:
+    """What would help most: by the largest component that is left."""
+    largest = max(use.components, key=lambda name: (use.components[name], name), default="")
+    return _ADVICE.get(largest, "use a model with a larger window")

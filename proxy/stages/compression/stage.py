@@ -16,10 +16,9 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from proxy.context.archive import READ_ARCHIVE
-from proxy.context.archive_reader import ArchiveReader
-from proxy.context.compaction.conversation import Compacted, recalled, send, stored
-from proxy.context.compaction.measure import prompt_use
+from proxy.context.archive import READ_ARCHIVE, answer_from_archive, offer_archive
+from proxy.context.compaction.conversation import CompactedPrompt, recall, send, store
+from proxy.context.compaction.parts import prompt_use
 from proxy.context.conversation import prefix_hashes
 from proxy.context.summaries.summariser import Summariser
 from proxy.errors import StoreUnavailable
@@ -29,12 +28,10 @@ from proxy.offloop import run_in_thread_if_large
 from proxy.ports import Ports
 from proxy.ports.headers import StageHeader
 from proxy.ports.stage import CounterFamily, Stage
-from proxy.stages.compression.allocations import CompressionGoal, Fitted, fit, goal_of, passed
-from proxy.stages.compression.attempt import KEPT, NOTHING, CompressionRun
-from proxy.stages.compression.options import CompressionOptions
+from proxy.stages.compression.allocations import AllocationFit, CompressionGoal, exceeded_allocations, fit, goal_of
+from proxy.stages.compression.attempt import KEPT, NOTHING, CompressionRun, message_ages
+from proxy.stages.compression.options import CompressionOptions, CompressionThresholds, advice, thresholds
 from proxy.stages.compression.panel import CompressionPanel
-from proxy.stages.compression.thresholds import CompressionThresholds, advice, thresholds
-from proxy.stages.compression.trim import message_ages
 
 COUNTERS = {
     "context.compression_count": "prompts that were compressed",
@@ -88,7 +85,6 @@ class Compression(Stage[CompressionOptions]):
     def __init__(self, options: CompressionOptions, ports: Ports) -> None:
         super().__init__(options, ports)
         self._summariser = Summariser(ports.chat, options.summariser)
-        self._reader = ArchiveReader()
 
     @classmethod
     def asks(cls, options: CompressionOptions) -> Mapping[str, str]:
@@ -111,18 +107,20 @@ class Compression(Stage[CompressionOptions]):
         if before.used_tokens < limits.target and untouched and not allocations:
             exchange.facts.compression = Report(reason="below-threshold")
             return None
-        fitted = await fit(exchange, self.ports, allocations) if allocations else Fitted()
-        known, ages = await asyncio.gather(recalled(exchange, self.ports, late=options.summariser is not None), self._ages(exchange))
+        fitted = await fit(exchange, self.ports, allocations) if allocations else AllocationFit()
+        known, ages = await asyncio.gather(recall(exchange, self.ports, late=options.summariser is not None), self._ages(exchange))
         given = exchange.original
         same = not known.length and exchange.messages is given.messages and exchange.tools is given.tools
         use = before if same else await prompt_use(exchange, self.ports, known.parts)
-        over = passed(use, allocations)
+        over = exceeded_allocations(use, allocations)
         if use.used_tokens < limits.compress and not over:
             await self._send(exchange, known, use)
             return self._untouched(exchange, known, use, fitted)
         most = limits.target if use.used_tokens >= limits.compress else limits.room
         goal = goal_of(over, use, allocations, most, options.target / options.at)
-        return await self._compress(exchange, known, use, limits, ages, goal, Fitted(fitted.steps, (*fitted.names, *over), fitted.problem))
+        return await self._compress(
+            exchange, known, use, limits, ages, goal, AllocationFit(fitted.steps, (*fitted.names, *over), fitted.problem)
+        )
 
     async def on_done(self, exchange: Exchange) -> None:
         """Note when the messages came of which nothing needed to be known yet: `trim` goes by their age."""
@@ -143,13 +141,13 @@ class Compression(Stage[CompressionOptions]):
 
     async def on_tool_call(self, exchange: Exchange, call: ToolCall) -> str:
         """Read the archive."""
-        return await self._reader.answer(self.ports.scratchpad, exchange, call)
+        return await answer_from_archive(self.ports.scratchpad, exchange, call)
 
     async def stop(self) -> None:
         """End what summarises in the background."""
         await self._summariser.stop()
 
-    def _untouched(self, exchange: Exchange, known: Compacted, use: ContextUse, fitted: Fitted) -> Verdict | None:
+    def _untouched(self, exchange: Exchange, known: CompactedPrompt, use: ContextUse, fitted: AllocationFit) -> Verdict | None:
         """Nothing is folded: what was decided earlier is repeated, and what passed its allocation by itself was brought back to it."""
         before = exchange.facts.context_before or use
         strategies = (*(("stored",) if known.length else ()), *fitted.strategies)
@@ -164,12 +162,12 @@ class Compression(Stage[CompressionOptions]):
     async def _compress(
         self,
         exchange: Exchange,
-        known: Compacted,
+        known: CompactedPrompt,
         use: ContextUse,
         limits: CompressionThresholds,
         ages: Sequence[float | None],
         goal: CompressionGoal,
-        fitted: Fitted,
+        fitted: AllocationFit,
     ) -> Verdict:
         attempt = CompressionRun(exchange, self.ports, self.options, self._summariser, ages, known.parts, use)
         hard = use.used_tokens >= limits.aggressive
@@ -180,8 +178,8 @@ class Compression(Stage[CompressionOptions]):
             await attempt.run_hard(goal)
         done, after = known, attempt.use
         if attempt.parts is not known.parts:
-            done = await stored(exchange, self.ports, attempt.parts, known)
-            await attempt.late.sent(done.parts, done.length)
+            done = await store(exchange, self.ports, attempt.parts, known)
+            await attempt.notes.sent(done)
             after = attempt.use if done.parts is attempt.parts else await prompt_use(exchange, self.ports, done.parts)
         await self._send(exchange, done, after)
         self._report(exchange, known, attempt, use, after, fitted)
@@ -191,17 +189,17 @@ class Compression(Stage[CompressionOptions]):
             detail["history_target_tokens"] = goal.history
         return self._judged(after, limits, detail, crossed=use.used_tokens >= limits.compress)
 
-    async def _send(self, exchange: Exchange, done: Compacted, use: ContextUse) -> None:
+    async def _send(self, exchange: Exchange, done: CompactedPrompt, use: ContextUse) -> None:
         given = exchange.messages
         await send(exchange, done.parts)
-        self._reader.offer(exchange)
+        offer_archive(exchange)
         exchange.facts.context = use
         if exchange.messages is not given:
             left_out = len(exchange.conversation) - sum(not part.made for part in done.parts)
             exchange.changes.append({"stage": self.name, "what": "messages", "sent": len(exchange.messages), "left_out": left_out})
 
     def _report(
-        self, exchange: Exchange, known: Compacted, attempt: CompressionRun, use: ContextUse, after: ContextUse, fitted: Fitted
+        self, exchange: Exchange, known: CompactedPrompt, attempt: CompressionRun, use: ContextUse, after: ContextUse, fitted: AllocationFit
     ) -> None:
         """The header's figures and the counters. The header tells of what the client sent, the counters of what this run freed."""
         folded = tuple(dict.fromkeys(step.strategy for step in attempt.steps if not step.reason))

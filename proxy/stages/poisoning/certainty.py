@@ -35,6 +35,8 @@ MIN_LIKELY = 0.25
 """The same, for a warning."""
 Grade = Literal["certain", "likely", "unsure"]
 _GRADES: tuple[tuple[Grade, float], ...] = (("certain", MIN_STRENGTH), ("likely", MIN_LIKELY))
+_NO_ATTACK: tuple[Category, ...] = ("hidden", "authority", "pressure")
+"""What only goes with an attack: to press or to claim an authority is common in any text."""
 _DIFF = LazyPattern(r"(?m)^(?:diff --git |@@ -\d|\+\+\+ )")
 _BEFORE_CHARS = 140
 _ABOUT_CHARS = 1500
@@ -82,15 +84,15 @@ def _is_forbidden(text: str, start: int, end: int) -> bool:
 
 def weight(text: str, start: int, end: int) -> float:
     """What is left of a phrase at ``text[start:end]`` of folded text, 0 to 1."""
-    told_of = patterns("mention")["told"]
+    introduction = patterns("mention")["told"]
     before = text[max(0, start - _BEFORE_CHARS) : start]
     line = before[before.rfind("\n") + 1 :]
-    heading = line.strip() in ("", "-", "*", ">", "•") and told_of.search(before.rstrip()[-_BEFORE_CHARS:]) is not None
-    told = heading or told_of.search(line) is not None
+    heading = line.strip() in ("", "-", "*", ">", "•") and introduction.search(before.rstrip()[-_BEFORE_CHARS:]) is not None
+    introduced = heading or introduction.search(line) is not None
     quoted, about = _is_quoted(text, start, end), _is_about_attacks(text, start, end)
-    if quoted and (about or told):
+    if quoted and (about or introduced):
         return QUOTED_AND_TOLD
-    return TOLD if told and about else QUOTED if quoted else 1.0
+    return TOLD if introduced and about else QUOTED if quoted else 1.0
 
 
 def _is_quoted(text: str, start: int, end: int) -> bool:
@@ -130,7 +132,7 @@ def grade(text: str, raw: str, spans: Sequence[InjectionSpan]) -> Grade:
 
 def _is_attack(meant: Sequence[InjectionSpan], around: str, least: float) -> bool:
     """Whether the kinds of phrases of this strength make an attack together; of a comment, where people write to each other, as of text."""
-    kinds = {span.category for span in meant if span.category != "hidden" and span.strength >= least}
+    kinds = {span.category for span in meant if span.category not in _NO_ATTACK and span.strength >= least}
     hidden = [span.reason for span in meant if span.category == "hidden" and "comment" not in span.reason]
     if hidden:  # in tag characters, which nobody types, whatever it is
         return bool(kinds - {"role"}) or any("tag characters" in reason for reason in hidden)

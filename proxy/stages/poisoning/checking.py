@@ -46,7 +46,7 @@ class CheckedPiece(Struct, frozen=True):
         return self.injection is not None or any(finding.status != "UNKNOWN" for finding in self.findings)
 
 
-class _Read(Struct, frozen=True):
+class _ReadPiece(Struct, frozen=True):
     """A piece, and what it says."""
 
     piece: ContextPiece
@@ -70,7 +70,7 @@ async def check(pieces: Sequence[ContextPiece], facts: FactCheck | None, *, inje
     return found
 
 
-def _read(pieces: Sequence[ContextPiece], states: bool, injections: bool) -> list[_Read]:
+def _read(pieces: Sequence[ContextPiece], states: bool, injections: bool) -> list[_ReadPiece]:
     """The statements of each piece, of the user's words not what asks, and the instructions in it."""
     found = []
     for piece in each(pieces):
@@ -79,11 +79,11 @@ def _read(pieces: Sequence[ContextPiece], states: bool, injections: bool) -> lis
         if piece.kind == "user":
             claims = tuple(claim for claim in claims if not is_question(claim.text))
         injection = detect(piece.text) if injections and piece.kind in _OUTSIDE else None
-        found.append(_Read(piece, claims, content.language if content is not None else "", injection))
+        found.append(_ReadPiece(piece, claims, content.language if content is not None else "", injection))
     return found
 
 
-async def _verified(claims: Sequence[Claim], read: Sequence[_Read], facts: FactCheck | None, until: float) -> list[FactVerdict]:
+async def _verified(claims: Sequence[Claim], read: Sequence[_ReadPiece], facts: FactCheck | None, until: float) -> list[FactVerdict]:
     """By the facts."""
     if facts is None:
         return []
@@ -96,7 +96,7 @@ async def _verified(claims: Sequence[Claim], read: Sequence[_Read], facts: FactC
     return found
 
 
-def _finding(read: _Read, claim: Claim, verdict: FactVerdict) -> PoisoningFinding:
+def _finding(read: _ReadPiece, claim: Claim, verdict: FactVerdict) -> PoisoningFinding:
     """A fact's word on a statement."""
     finding = PoisoningFinding(
         read.piece.text[claim.start : claim.end], claim.start, claim.end, verdict.status, verdict.confidence, reason=verdict.reason

@@ -122,12 +122,12 @@ def _closed(text: str) -> tuple[str, tuple[int, ...]]:
     """`text` with its gaps closed, and `FoldedText.removed`."""
     if text.isascii() and not any(mark in text for mark in _GAP_MARKS):
         return text, ()
-    parts, removed, at, kept = list[str](), list[int](), 0, 0
+    parts, removed, at, length = list[str](), list[int](), 0, 0
     for gap in _GAPS.finditer(text):
         blank = " " if gap["nothing"] is None else ""
         parts += (text[at : gap.start()], blank)
-        kept += gap.start() - at + len(blank)
-        removed += [kept] * (gap.end() - gap.start() - len(blank))
+        length += gap.start() - at + len(blank)
+        removed += [length] * (gap.end() - gap.start() - len(blank))
         at = gap.end()
     return ("".join((*parts, text[at:])), tuple(removed)) if parts else (text, ())
 
@@ -173,8 +173,8 @@ def _groups(text: str, pattern: LazyPattern, kind: str) -> Iterator[Layer]:
 def _encoded(text: str) -> Iterator[Layer]:
     for kind, pattern, read in (("base64", _BASE64, _of_base64), ("hex", _HEX, _of_hex)):
         for match in pattern.finditer(text):
-            if (said := _words_of(read(match[0]))) is not None:
-                yield Layer(kind, said, *match.span())
+            if (decoded := _words_of(read(match[0]))) is not None:
+                yield Layer(kind, decoded, *match.span())
     if "&#" in text and _LETTER_ENTITIES.search(text) is not None:
         yield Layer("entities", html.unescape(text)[:MAX_LAYER_CHARS], 0, len(text))
 

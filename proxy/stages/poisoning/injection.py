@@ -78,6 +78,8 @@ _REASONS: dict[Category, str] = {
     "concealment": "asks to keep something from the user",
     "fake_turn": "imitates turns, tags or tokens of the chat",
     "command": "tells the model what to do or say",
+    "authority": "claims an authority that data does not have",
+    "pressure": "presses",
 }
 
 

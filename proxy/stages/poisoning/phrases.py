@@ -7,7 +7,7 @@ to send what it can read to an address, to praise one thing only, to claim somet
 a person makes an order doubtful, and so does what owners of code give to tools as well, unless it is to be done behind somebody's back.
 
 What attacks look like is known from Perez and Ribeiro 2022 (arXiv:2211.09527), Greshake et al. 2023 (arXiv:2302.12173), InjecAgent
-(arXiv:2403.02691) and AgentDojo (arXiv:2406.13352). A phrase that finds nothing in attacks it was not written from is not kept.
+(arXiv:2403.02691) and AgentDojo (arXiv:2406.13352). A phrase without which no attack of `benchmarks.injection_data` is lost is not kept.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ from msgspec import Struct
 from proxy.language.patterns import LazyPattern
 from proxy.offloop import each
 
-Category = Literal["override", "role", "addressee", "exfiltration", "concealment", "fake_turn", "command", "hidden"]
+Category = Literal[
+    "override", "role", "addressee", "exfiltration", "concealment", "fake_turn", "command", "authority", "pressure", "hidden"
+]
 AROUND_CHARS = 320
 """How far from a hint a phrase may begin or end."""
 BEFORE_CHARS, BEHIND_CHARS = 70, 220
@@ -120,11 +122,9 @@ def _begun_by() -> tuple[Mapping[str, Sequence[tuple[str, int]]], Sequence[tuple
 
 def prepare() -> None:
     """Compile every expression now, some 50 ms, and not at its first use."""
-    for pattern in (*(signal.pattern for signal in _signals()), *(order.pattern for order in _orders()), model_names()):
+    tables = [pattern for table in ("reader", "mention", "material") for pattern in patterns(table).values()]
+    for pattern in (*(one.pattern for one in _signals()), *(one.pattern for one in _orders()), model_names(), *tables):
         pattern.search("")
-    for table in ("reader", "mention", "material"):
-        for pattern in patterns(table).values():
-            pattern.search("")
 
 
 def find_phrases(text: str) -> Iterator[Phrase]:

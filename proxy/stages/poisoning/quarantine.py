@@ -41,13 +41,13 @@ def item_of(
     holds it for a person.
     """
     blocked = decision.action == "block"
-    held = [one for one in decision.failing if one.action in KEPT_OUT]
-    detail: dict[str, Any] = {"statements": [_statement(one) for one in held[:MAX_LISTED]]}
+    taken_out = [one for one in decision.failing if one.action in KEPT_OUT]
+    detail: dict[str, Any] = {"statements": [_statement(one) for one in taken_out[:MAX_LISTED]]}
     whole = decision.whole and strings_of(piece.text) is None  # what stands in one value of JSON says nothing of the others
     if decision.instruction and injection is not None:
         detail |= {"strings": _strings(piece.text, injection), "categories": sorted({s.category for s in injection.spans})}
         whole = not detail["strings"]
-    detail["whole"] = whole or len(held) > MAX_LISTED
+    detail["whole"] = whole or len(taken_out) > MAX_LISTED
     if decision.action == "reject":
         detail["refused"] = "low_confidence" if decision.low_confidence else "false"
     reason = decision.reason[:MAX_REASON_CHARS]
@@ -136,13 +136,13 @@ def _places(text: str, statements: Sequence[str]) -> list[tuple[int, int]] | Non
     return found
 
 
-def _place(text: str, said: str, after: int) -> tuple[int, int] | None:
+def _place(text: str, statement: str, after: int) -> tuple[int, int] | None:
     """Where a statement stands, behind `after` if it can be, with any white space between its words."""
     for start in (after, 0):
-        at = text.find(said, start)
+        at = text.find(statement, start)
         if at >= 0:
-            return at, at + len(said)
-    words = [re.escape(word) for word in said.split()]
+            return at, at + len(statement)
+    words = [re.escape(word) for word in statement.split()]
     match = re.search(r"\s+".join(words), text) if words else None
     return match.span() if match is not None else None
 
@@ -164,9 +164,9 @@ def _of_answer(exchange: Exchange, choice: Choice, fail_on: str) -> PieceDecisio
     labels = ("contradicted", "unsupported") if fail_on == "unsupported" else ("contradicted",)
     answer = exchange.upstream_answer or exchange.answer  # the judgements' positions are those of its text
     choices = answer.choices if answer is not None else ()
-    said = next((one.text for one in choices if one.index == choice.index), choice.text)
+    upstream_text = next((one.text for one in choices if one.index == choice.index), choice.text)
     judgements = exchange.judgements.get(choice.index, ())
-    left = [found for j in judgements if j.label in labels and (found := _failing(j, said, choice.text)) is not None]
+    left = [found for j in judgements if j.label in labels and (found := _failing(j, upstream_text, choice.text)) is not None]
     left = [one for one in left if fail_on == "unsupported" or one.finding.kind in EXACT]
     if not left:
         return None
@@ -176,9 +176,9 @@ def _of_answer(exchange: Exchange, choice: Choice, fail_on: str) -> PieceDecisio
     return PieceDecision("quarantine", worst.finding.kind, reason, worst.finding.confidence, tuple(left), 2 * len(left) > checked)
 
 
-def _failing(judgement: Judgement, said: str, delivered: str) -> Failing | None:
+def _failing(judgement: Judgement, upstream_text: str, delivered: str) -> Failing | None:
     claim, evidence = judgement.claim, judgement.evidence.text if judgement.evidence is not None else ""
-    text = said[claim.start : claim.end]
+    text = upstream_text[claim.start : claim.end]
     if not text.strip() or text not in delivered:
         return None
     contradicted = judgement.label == "contradicted"

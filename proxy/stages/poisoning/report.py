@@ -78,12 +78,12 @@ def verdicts_of(stage: str, outcome: Outcome) -> list[Verdict]:
     return [*([found] if code else []), Verdict(stage, "error", code="poisoning_unchecked", detail=reason)]
 
 
-def verdict_of_answer(stage: str, held: Sequence[QuarantineItem], error: str) -> Verdict:
-    """The verdict on an answer of which `held` will not come back; an error where they could not be kept."""
-    score = max((item.score for item in held if item.score is not None), default=None)
+def verdict_of_answer(stage: str, items: Sequence[QuarantineItem], error: str) -> Verdict:
+    """The verdict on an answer of which `items` will not come back; an error where they could not be kept."""
+    score = max((item.score for item in items if item.score is not None), default=None)
     if error:
-        return Verdict(stage, "error", code="poisoning_unchecked", score=score, detail={"reason": error, "answers": len(held)})
-    listed = [{"quarantine": item.id, "status": item.status, "type": item.type, "reason": item.reason} for item in held]
+        return Verdict(stage, "error", code="poisoning_unchecked", score=score, detail={"reason": error, "answers": len(items)})
+    listed = [{"quarantine": item.id, "status": item.status, "type": item.type, "reason": item.reason} for item in items]
     return Verdict(stage, "warn", code=ANSWER, score=score, detail={"answers": listed})
 
 

@@ -202,15 +202,15 @@ def decide(
     failing = [found for finding in findings if (found := _failing(finding, options)) is not None]
     worst = max(failing, key=lambda one: (ACTIONS.index(one.action), one.finding.confidence), default=None)
     action, says = _of_instruction(injection, options, outside=outside)
-    held = action in KEPT_OUT
-    whole = held or _is_most(failing, findings)
+    taken_out = action in KEPT_OUT
+    whole = taken_out or _is_most(failing, findings)
     if injection is not None and says and (worst is None or _harder(action, worst.action) == action):
-        return PieceDecision(action, "hidden_instruction", says, injection.score, tuple(failing), whole, held)
+        return PieceDecision(action, "hidden_instruction", says, injection.score, tuple(failing), whole, taken_out)
     if worst is None:
         return PieceDecision()
     finding, low_confidence = worst.finding, worst.finding.status in ("VALID", "UNKNOWN")
     reason = f"{says}; {worst.reason}" if says else worst.reason
-    return PieceDecision(worst.action, finding.kind, reason, finding.confidence, tuple(failing), whole, held, low_confidence)
+    return PieceDecision(worst.action, finding.kind, reason, finding.confidence, tuple(failing), whole, taken_out, low_confidence)
 
 
 def _of_instruction(injection: InjectionFinding | None, options: PoisoningOptions, *, outside: bool) -> tuple[Action, str]:
@@ -240,14 +240,14 @@ def _failing(finding: PoisoningFinding, options: PoisoningOptions) -> Failing | 
 
 def _reason(finding: PoisoningFinding) -> str:
     words = "contradicted by" if finding.status == "INVALID" else "not borne out by"
-    said = f"{finding.kind}: {words} {finding.source or 'the knowledge base'}"
-    said += f" ({finding.reason})" if finding.reason else ""
-    return said + (f": {finding.correct_fact}" if finding.correct_fact else "")
+    reason = f"{finding.kind}: {words} {finding.source or 'the knowledge base'}"
+    reason += f" ({finding.reason})" if finding.reason else ""
+    return reason + (f": {finding.correct_fact}" if finding.correct_fact else "")
 
 
 def _is_most(failing: Sequence[Failing], findings: Sequence[PoisoningFinding]) -> bool:
-    held = sum(one.action in KEPT_OUT for one in failing)
-    return held > MOST * sum(finding.status != "ERROR" for finding in findings)
+    taken_out = sum(one.action in KEPT_OUT for one in failing)
+    return taken_out > MOST * sum(finding.status != "ERROR" for finding in findings)
 
 
 def _harder(one: Action, other: Action) -> Action:

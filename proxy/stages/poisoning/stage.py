@@ -119,7 +119,8 @@ class Poisoning(Stage[PoisoningOptions]):
         calls = await run_in_thread_if_large(exchange.original.size, answered_calls, exchange.conversation)
         tools = {i: tool_name(call) for i, call in calls.items()}
         known = await self._known_items(exchange, pieces, outcome)
-        kinds = self._checked_kinds(exchange)
+        states = exchange.knowledge is not None  # of what those in the conversation wrote, only what it states is checked
+        kinds = [kind for kind in self.options.kinds if states or kind not in ("assistant", "user")]
         new = {piece.hash: piece for piece in pieces if piece.hash not in known and piece.kind in kinds}
         found = await self._check(exchange, list(new.values()), outcome)
         kept_out = await self._decide(exchange, new, found, tools, outcome)
@@ -155,11 +156,6 @@ class Poisoning(Stage[PoisoningOptions]):
 
     # ---- what is new ----
 
-    def _checked_kinds(self, exchange: Exchange) -> tuple[PieceKind, ...]:
-        """Of the pieces that there is something to check for: of what those in the conversation wrote, only what it states."""
-        states = exchange.knowledge is not None
-        return tuple(kind for kind in self.options.kinds if states or kind not in ("assistant", "user"))
-
     async def _check(self, exchange: Exchange, pieces: Sequence[ContextPiece], outcome: Outcome) -> dict[str, CheckedPiece]:
         """What is found of each piece, by hash, the newest first while there is time; those not reached are not in it."""
         until = time.perf_counter() + self.options.timeout_ms * _DEADLINE / 1000
@@ -168,7 +164,6 @@ class Poisoning(Stage[PoisoningOptions]):
         keys = await run_in_thread_if_large(exchange.original.size, lambda: {piece.hash: key_of(*about, piece.hash) for piece in pieces})
         found = {hash_: known for hash_, key in keys.items() if (known := self._known.get(key)) is not None}
         open_ = [piece for piece in reversed(pieces) if piece.hash not in found]
-        looks = self.options.injections != "ignore"
         breather = Breather()
         for at in range(0, len(open_), _BATCH):
             left_s = until - time.perf_counter()
@@ -176,7 +171,7 @@ class Poisoning(Stage[PoisoningOptions]):
                 outcome.error = outcome.error or "timeout"
                 break
             batch = open_[at : at + _BATCH]
-            checks = await check(batch, exchange.knowledge, injections=looks, deadline_s=left_s)
+            checks = await check(batch, exchange.knowledge, injections=self.options.injections != "ignore", deadline_s=left_s)
             for piece, checked in zip(batch, checks, strict=True):
                 found[piece.hash] = checked
                 if not checked.error:

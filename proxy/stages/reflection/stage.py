@@ -1,6 +1,6 @@
 """The stage `reflection`: failures of an agent's run are found, remembered, told when they matter, and stopped when they repeat.
 
-On the request the whole conversation is read (`proxy.stages.reflection.failures.history`); what is new in it is put into the store, what
+On the request the whole conversation is read (`proxy.stages.reflection.history`); what is new in it is put into the store, what
 the store knows of the present situation goes as one short block to the prompt's end, and the same failure three times without progress ends
 in a question or an error instead of another call. When the answer has left, what only it showed is put into the store. Under ``enforce``
 the answer's tool calls get the caps that failures recommend.
@@ -12,12 +12,14 @@ from collections.abc import Sequence
 from functools import cache
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from proxy.context.conversation import last_user
 from proxy.context.passages import is_retrieval_tool
 from proxy.errors import PolicyBlocked, StoreUnavailable
 from proxy.exchange import Answer, Choice, Exchange, Request, Verdict
 from proxy.language.detection import language, load
+from proxy.language.lru import LRU, key_of
 from proxy.language.text import text_of
 from proxy.offloop import LARGE, run_in_thread_if_large
 from proxy.ports import Ports
@@ -25,42 +27,36 @@ from proxy.ports.failure_kinds import Failure
 from proxy.ports.failures import FailureEvent, FailureRecord
 from proxy.ports.headers import StageHeader, count_text
 from proxy.ports.stage import Action, Stage
-from proxy.stages.reflection import learning
-from proxy.stages.reflection.applied import Applied
-from proxy.stages.reflection.capping import cap_answer
-from proxy.stages.reflection.confirming import confirmed
-from proxy.stages.reflection.failures import questions
-from proxy.stages.reflection.failures.escalation import Escalation, escalation
-from proxy.stages.reflection.failures.guidance import render
-from proxy.stages.reflection.failures.history import FailureHistory, read_history
-from proxy.stages.reflection.failures.overrides import Cap, caps_of
-from proxy.stages.reflection.failures.selection import select
-from proxy.stages.reflection.failures.superseding import superseded
-from proxy.stages.reflection.injecting import with_block
+from proxy.stages.reflection import exchange_failures, wording
+from proxy.stages.reflection.caps import Cap, cap_answer, caps_of, superseded
+from proxy.stages.reflection.history import FailureHistory, Reading, history_of, read_conversation, warm
+from proxy.stages.reflection.judging import ask_judge
 from proxy.stages.reflection.options import ReflectionOptions
-from proxy.stages.reflection.reporting import (
+from proxy.stages.reflection.report import (
     ASKED,
     CAPPED,
     COUNTERS,
     REPEATED,
     STOPPED,
     UNCHECKED,
-    capped_detail,
     count_events,
     detail_of,
     listed,
 )
-from proxy.stages.reflection.signals.calls import ResultReader
-from proxy.stages.reflection.warming import warm
+from proxy.stages.reflection.selection import Escalation, escalation, select
 
 CANDIDATES = 24
 """Records that are read for one request, at least; of these the ones that matter are chosen."""
 SUBJECTS = 24
 """Tools whose failures are looked for: those called lately, then those offered; of the others the latest failures come by themselves."""
-TOLD = "told failures"
+INJECTED = "told failures"
+MAX_EVENTS = 65_536
+"""That this worker remembers to have put into the store, about 100 bytes each. A memory only: the store knows each by its cause."""
+MAX_EXCHANGES = 4096
+"""Whose answer has not left yet, and runs that are known to have failed."""
 
 
-class _Reading(Struct):
+class _Situation(Struct):
     """What one request's conversation and the store say."""
 
     history: FailureHistory
@@ -84,8 +80,12 @@ class Reflection(Stage[ReflectionOptions]):
 
     def __init__(self, options: ReflectionOptions, ports: Ports) -> None:
         super().__init__(options, ports)
-        self._reader = ResultReader(min_score=options.min_score)
-        self._applied = Applied()
+        self._applied: LRU[bool] = LRU(MAX_EVENTS)
+        """Every turn brings the whole conversation again, and most of it is known."""
+        self._failing_runs: LRU[bool] = LRU(MAX_EXCHANGES)
+        """Those for which something has been applied."""
+        self._injected: LRU[list[FailureEvent]] = LRU(MAX_EXCHANGES)
+        """By exchange: what is to be remembered of its guidance when the answer has left."""
         self._caps: dict[str, list[Cap]] = {}
         """By exchange, where caps are enforced."""
 
@@ -146,26 +146,23 @@ class Reflection(Stage[ReflectionOptions]):
                 return await self._stop(exchange, stop)
         if self.options.enforce:
             self._caps[exchange.id] = caps_of(reading.records)
-        told, tokens = self._tell(exchange, reading)
+        shown, tokens = self._inform(exchange, reading)
         again = any(record.occurrence_count > 1 for record in reading.newest)
-        return Verdict(self.name, "unchecked", code=REPEATED if again else "", detail=detail_of(reading.newest, told, tokens))
+        return Verdict(self.name, "unchecked", code=REPEATED if again else "", detail=detail_of(reading.newest, shown, tokens))
 
     def broke_off(self, exchange: Exchange, hook: str) -> None:
         """Nothing was told."""
         if hook == "request":
             exchange.facts.failures_injected = 0
 
-    async def _read(self, exchange: Exchange) -> _Reading:
+    async def _read(self, exchange: Exchange) -> _Situation:
         """Raises `StoreUnavailable`."""
-        history = await run_in_thread_if_large(
-            LARGE, self._history, exchange
-        )  # a schema's pattern, or 10,000 messages, may take their time
-        history = await confirmed(history, self.ports.judge.session(exchange, self.name))
+        history = await self._history(exchange)
         every = await run_in_thread_if_large(LARGE, lambda: history.events)
         events = [event for event in every if self._counts(event.failure)]
         await self._apply(exchange, events)
-        if self.read_only and not events and not self._applied.has_failed(_owner(exchange)):
-            return _Reading(history, [], [])
+        if self.read_only and not events and key_of(*_owner(exchange)) not in self._failing_runs:
+            return _Situation(history, [], [])
         situation, newest = await run_in_thread_if_large(exchange.original.size, history.now)
         shown = dict.fromkeys(failure.fingerprint for failure in newest if self._counts(failure))
         fingerprints = list(dict.fromkeys([*shown, *situation.fingerprints]))
@@ -179,34 +176,32 @@ class Reflection(Stage[ReflectionOptions]):
         )
         found = [record for record in found if record.signal_type in self.options.signals]
         own = [record for record in found if record.run_id == exchange.run_id]
-        over = [*learning.overcome(own, history), *superseded(own)]
+        over = [*exchange_failures.resolved_by_calls(own, history), *superseded(own)]
         await self._apply(exchange, over)
         gone = {event.fingerprint for event in over}
         own = [record for record in own if record.fingerprint not in gone]
-        recent = [record for record in own if record.fingerprint in shown or learning.of_the_exchange_before(record)]
-        return _Reading(history, [*own, *(record for record in found if record.run_id != exchange.run_id)], recent)
+        recent = [record for record in own if record.fingerprint in shown or exchange_failures.is_of_answers(record)]
+        return _Situation(history, [*own, *(record for record in found if record.run_id != exchange.run_id)], recent)
 
-    def _history(self, exchange: Exchange) -> FailureHistory:
-        patterns = exchange.retrieval_tools
+    async def _history(self, exchange: Exchange) -> FailureHistory:
+        """In threads where it is large: a schema's pattern, or 10,000 messages, may take their time."""
+        patterns, tools, corrects = exchange.retrieval_tools, exchange.original.tools, "human_correction" in self.options.signals
 
         @cache
         def retrieves(tool: str) -> bool:
             return is_retrieval_tool(tool, patterns)
 
-        tools = exchange.original.tools
-        return read_history(
-            exchange.conversation,
-            tools,
-            retrieves,
-            self._reader,
-            stall_after=self.options.stall_after,
-            corrects="human_correction" in self.options.signals,
-        )
+        def read() -> Reading:
+            return read_conversation(exchange.conversation, tools, retrieves, min_score=self.options.min_score, corrects=corrects)
+
+        reading = await run_in_thread_if_large(LARGE, read)
+        reading = await ask_judge(reading, tools, self.ports.judge.session(exchange, self.name), corrects=corrects)
+        return await run_in_thread_if_large(LARGE, lambda: history_of(reading, tools, retrieves, stall_after=self.options.stall_after))
 
     def _counts(self, failure: Failure | None) -> bool:
         return failure is None or failure.signal_type in self.options.signals
 
-    def _tell(self, exchange: Exchange, reading: _Reading) -> tuple[list[FailureRecord], int]:
+    def _inform(self, exchange: Exchange, reading: _Situation) -> tuple[list[FailureRecord], int]:
         """Put what matters into the prompt; the failures told, and the tokens that took."""
         options = self.options
         if not options.max_tokens or not reading.records:
@@ -217,16 +212,21 @@ class Reflection(Stage[ReflectionOptions]):
             return self.ports.tokens.count_text(text, model)
 
         chosen = select(reading.records, reading.history.situation, top_k=options.top_k)
-        block, told = render(chosen, count, options.max_tokens)
-        messages = with_block(exchange.messages, block) if told else None
+        block, shown = wording.render(chosen, count, options.max_tokens)
+        messages = wording.with_block(exchange.messages, block) if shown else None
         if messages is None:
             return [], 0
         exchange.messages = messages
-        exchange.facts.failures_injected = len(told)
-        exchange.changes.append({"stage": self.name, "what": TOLD, "failures": [listed(record) for record in told]})
-        self._applied.telling(exchange.id, told)
-        self.ports.counters.count("reflection.injected_count", len(told))
-        return told, count(block)
+        exchange.facts.failures_injected = len(shown)
+        exchange.changes.append({"stage": self.name, "what": INJECTED, "failures": [listed(record) for record in shown]})
+        events = [  # of one that was told since it last occurred nothing new is to be remembered
+            FailureEvent(kind="injected", fingerprint=record.fingerprint, cause=f"told>{record.occurrence_count}")
+            for record in shown
+            if not record.guided
+        ]
+        self._injected.put(exchange.id, events)
+        self.ports.counters.count("reflection.injected_count", len(shown))
+        return shown, count(block)
 
     # ---- stopping ----
 
@@ -234,12 +234,12 @@ class Reflection(Stage[ReflectionOptions]):
         """Answer with a question, or end the request with an error. Raises `PolicyBlocked`."""
         self.ports.counters.count(f"reflection.escalated_{stop.action}_count")
         record, tongue = stop.record, _language(exchange)
-        if learning.of_the_exchange_before(record):  # nothing in the conversation can show progress: having stopped is what counts
+        if exchange_failures.is_of_answers(record):  # nothing in the conversation can show progress: having stopped is what counts
             event = FailureEvent(kind="progress", fingerprint=record.fingerprint, cause=f"{exchange.id}>stopped")
             await self._quietly(exchange, [event])
         if stop.action == "system_error":
-            raise PolicyBlocked(questions.refusal(record, tongue), param=STOPPED)
-        choice = Choice(0, text=questions.question(record, tongue), finish_reason="stop")
+            raise PolicyBlocked(wording.refusal(record, tongue), param=STOPPED)
+        choice = Choice(0, text=wording.question(record, tongue), finish_reason="stop")
         exchange.answer = Answer((choice,), model=exchange.original.model)
         return Verdict(self.name, "warn", code=ASKED, detail={"failure": listed(record)})
 
@@ -254,29 +254,30 @@ class Reflection(Stage[ReflectionOptions]):
         if not capped:
             return None
         exchange.answer = answer
-        exchange.changes.append({"stage": self.name, "what": "capped arguments", "calls": capped_detail(capped)})
+        calls = [asdict(one) for one in capped]
+        exchange.changes.append({"stage": self.name, "what": "capped arguments", "calls": calls})
         self.ports.counters.count("reflection.capped_count", len(capped))
-        return Verdict(self.name, "warn", code=CAPPED, detail={"calls": capped_detail(capped)})
+        return Verdict(self.name, "warn", code=CAPPED, detail={"calls": calls})
 
     async def on_done(self, exchange: Exchange) -> None:
         """Remember what only the answer showed, and what was told."""
-        events = self._applied.told(exchange.id)
+        events = self._pop_injected(exchange)
         events += [
             event
-            for event in await run_in_thread_if_large(LARGE, learning.answered, exchange, self.options.min_score)
+            for event in await run_in_thread_if_large(LARGE, exchange_failures.answer_events, exchange, self.options.min_score)
             if self._counts(event.failure)
         ]
-        if self.read_only and not events and not self._applied.has_failed(_owner(exchange)):
+        if self.read_only and not events and key_of(*_owner(exchange)) not in self._failing_runs:
             return
         found = await self.ports.failures.relevant(
             client=exchange.client, run_id=exchange.run_id, fingerprints=(), subjects=("", exchange.upstream), limit=CANDIDATES
         )
-        await self._apply(exchange, [*events, *learning.over(found, events, exchange)])
+        await self._apply(exchange, [*events, *exchange_failures.resolved_by_answer(found, events, exchange)])
 
     async def on_failed(self, exchange: Exchange) -> None:
         """Remember that there was no answer, and why."""
-        self._applied.told(exchange.id)
-        await self._apply(exchange, [event for event in learning.unanswered(exchange) if self._counts(event.failure)])
+        self._pop_injected(exchange)
+        await self._apply(exchange, [event for event in exchange_failures.upstream_events(exchange) if self._counts(event.failure)])
 
     def release(self, exchange: Exchange) -> None:
         """Let go of its caps."""
@@ -287,14 +288,22 @@ class Reflection(Stage[ReflectionOptions]):
     async def _apply(self, exchange: Exchange, events: Sequence[FailureEvent]) -> None:
         """Let those that this worker has not applied yet happen. Raises `StoreUnavailable`."""
         owner = _owner(exchange)
-        new = self._applied.new(owner, events)
+        new = [event for event in events if _key(owner, event) not in self._applied]
         if not new:
             return
         records = await self.ports.failures.apply(
             new, client=exchange.client, run_id=exchange.run_id, policy=exchange.policy, step_id=exchange.step_id, record_id=exchange.id
         )
-        self._applied.add(owner, new)
+        self._failing_runs.put(key_of(*owner), True)
+        for event in new:
+            self._applied.put(_key(owner, event), True)
         count_events(self.ports.counters, new, records, exchange.received_at)
+
+    def _pop_injected(self, exchange: Exchange) -> list[FailureEvent]:
+        """What its guidance is to be remembered by, once."""
+        events = self._injected.get(exchange.id) or []
+        self._injected.put(exchange.id, [])
+        return list(events)
 
     async def _quietly(self, exchange: Exchange, events: Sequence[FailureEvent]) -> None:
         """As `_apply`; what cannot be kept is let go, since the stop comes first."""
@@ -307,6 +316,10 @@ class Reflection(Stage[ReflectionOptions]):
 def _owner(exchange: Exchange) -> tuple[str, str]:
     """Whose failures: client and run."""
     return (exchange.client, exchange.run_id)
+
+
+def _key(owner: tuple[str, str], event: FailureEvent) -> bytes:
+    return key_of(*owner, event.kind, event.fingerprint, event.cause)
 
 
 def _language(exchange: Exchange) -> str:

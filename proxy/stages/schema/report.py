@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from proxy.exchange import Choice, Exchange, Message, Outcome, Tool, ToolCall, Verdict, tool_name
-from proxy.language.json.conformance import SchemaError, Unchecked, Violation
+from proxy.language.json.conformance import Unchecked, Violation
+from proxy.language.json.schema_problems import SchemaError
 from proxy.stages.schema.rules import CheckedAnswer, SchemaFinding
 
 NAME = "schema"

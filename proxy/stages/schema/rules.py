@@ -191,8 +191,8 @@ def _mended(finding: SchemaFinding, text: str, schema: object, until: float) -> 
 
 def _should_conform(choice: Choice, wants: OutputRequirements) -> bool:
     """Whether the choice's text is the JSON that was asked for: not a refusal, nor what is said beside a call, nor what was filtered."""
-    said = not choice.refusal and choice.finish_reason != "content_filter"
-    return wants.form == "json" and said and not choice.tool_calls
+    is_answer = not choice.refusal and choice.finish_reason != "content_filter"
+    return wants.form == "json" and is_answer and not choice.tool_calls
 
 
 def _left(until: float) -> float | None:

@@ -69,9 +69,9 @@ class Schema(Stage[SchemaOptions]):
         answer = exchange.answer
         if answer is None or not needs_check(answer, exchange.wants, self.options):
             return None
-        held = bool(exchange.attempts) and not exchange.gated
+        undelivered = bool(exchange.attempts) and not exchange.gated
         tools = offered_tools(exchange.tools, exchange.original.tools)
-        mend = held and self.options.repair
+        mend = undelivered and self.options.repair
         found = await run_in_thread_if_large(LARGE, check_answer, answer, tools, exchange.wants, self.options, mend=mend)
         self._count(found)
         if not found.violations:

@@ -13,8 +13,7 @@ from typing import Any
 import orjson
 
 from proxy.exchange import Tool
-from proxy.stages.tool_rag.selection import ToolCatalogue, best, name_of
-from proxy.stages.tool_rag.task import words_of
+from proxy.stages.tool_rag.selection import ToolCatalogue, best, name_of, words_of
 
 FIND_TOOLS = "groundwire_find_tools"
 _QUERY_CHARS = 1000

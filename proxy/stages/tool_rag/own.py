@@ -20,8 +20,7 @@ from proxy.exchange import Message
 from proxy.language.text import text_of
 from proxy.language.tool_names import is_marked_as_server, split_tool_name
 from proxy.offloop import each
-from proxy.stages.tool_rag.selection import ToolCatalogue, is_no_ordinary_word, words_like_names
-from proxy.stages.tool_rag.task import words_of
+from proxy.stages.tool_rag.selection import ToolCatalogue, is_no_ordinary_word, words_like_names, words_of
 
 _KNOWN_NAMES = 3
 """Built-in tools of one agent from which on a catalogue is taken for that agent's."""

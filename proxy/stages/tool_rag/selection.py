@@ -1,7 +1,11 @@
-"""Which of a request's tools go to the model. Pure functions over names and numbers.
+"""What a conversation asks for, as text to rank tools by, and which of a request's tools go to the model. Pure functions over names and
+numbers.
 
-A tool is known by its key: a function's name, and for everything else (built-in tools, custom ones, broken ones) its type and name.
-Two tools of one key stay or go together. What cannot be ranked is always kept.
+The query is the last user message; the context is what surrounds it: the turns before, and in an agent's loop the calls and results since.
+Pasted content is cut to its head and tail, where the request mostly stands.
+
+A tool is known by its key: a function's name, and for everything else (built-in tools, custom ones, broken ones) its type and name. Two
+tools of one key stay or go together. What cannot be ranked is always kept.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proxy.exchange import Message, Tool
-from proxy.stages.tool_rag.task import called_names, words_of
+from proxy.language.text import text_of
 
 HIGH_RISK_TOOLS = 30
 """Tools above which the risk of confusion is high."""
@@ -250,3 +254,82 @@ def confusion_risk(tools: int, share: float) -> Literal["low", "medium", "high"]
     if tools > HIGH_RISK_TOOLS or share >= HIGH_RISK_SHARE:
         return "high"
     return "medium" if share >= 0.10 else "low"
+
+
+QUERY_CHARS = 2000
+CONTEXT_CHARS = 1500
+_TURN_CHARS = 300
+_RESULT_CHARS = 200
+_TURNS_BEFORE = 4
+_STEPS_AFTER = 8
+_WORD_BORDER = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[_\W]+")
+
+
+def task_of(messages: Sequence[Message]) -> tuple[str, str]:
+    """``(query, context)``. Without a user's text the system's is the query; both are empty where there is neither."""
+    at = next((i for i in reversed(range(len(messages))) if messages[i].get("role") == "user" and _text(messages[i])), None)
+    if at is None:
+        system = "\n".join(_text(m) for m in messages if m.get("role") in ("system", "developer"))
+        return clipped(system.strip(), QUERY_CHARS), _joined(messages[-_STEPS_AFTER:])
+    before, after = messages[max(0, at - _TURNS_BEFORE) : at], messages[at + 1 :][-_STEPS_AFTER:]
+    return clipped(_text(messages[at]), QUERY_CHARS), _joined([*before, *after])
+
+
+def called_names(messages: Sequence[Message]) -> list[str]:
+    """Names of the tools that the conversation has calls or results of, in order, each once."""
+    return list(dict.fromkeys(name for message in messages for name in _names(message)))
+
+
+def clipped(text: str, most_chars: int) -> str:
+    """`text`, or its head and tail where it is longer."""
+    if len(text) <= most_chars:
+        return text
+    half = (most_chars - 3) // 2
+    return f"{text[:half]} … {text[-half:]}"
+
+
+def words_of(name: str) -> str:
+    """``travel__searchFlights`` as ``travel search flights``."""
+    return " ".join(_WORD_BORDER.sub(" ", name).lower().split())
+
+
+def _joined(messages: Sequence[Message]) -> str:
+    """One line a message, the last ones within `CONTEXT_CHARS`."""
+    lines = [line for message in messages for line in _lines(message)]
+    kept, room = [], CONTEXT_CHARS
+    for line in reversed(lines):
+        room -= len(line) + 1
+        if room < 0:
+            break
+        kept.append(line)
+    return "\n".join(reversed(kept))
+
+
+def _lines(message: Message) -> Iterator[str]:
+    role = message.get("role")
+    if role in ("user", "assistant") and (text := _text(message)):
+        yield clipped(text, _TURN_CHARS)
+    if role == "assistant" and (names := list(_names(message))):
+        yield ", ".join(map(words_of, names))
+    if role in ("tool", "function") and (text := _text(message)):
+        yield clipped(text, _RESULT_CHARS)
+
+
+def _names(message: Message) -> Iterator[str]:
+    """Of an assistant's calls (both forms), or of the tool whose result this is."""
+    calls = message.get("tool_calls")
+    candidates = [message.get("function_call"), *(calls if isinstance(calls, list) else ())]
+    for call in candidates:
+        if not isinstance(call, Mapping):
+            continue
+        for part in (call.get("function"), call.get("custom"), call):
+            name = part.get("name") if isinstance(part, Mapping) else None
+            if isinstance(name, str):
+                yield name
+                break
+    if message.get("role") in ("tool", "function") and isinstance(message.get("name"), str):
+        yield message["name"]
+
+
+def _text(message: Message) -> str:
+    return text_of(message.get("content")).strip()

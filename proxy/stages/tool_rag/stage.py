@@ -58,10 +58,10 @@ from proxy.stages.tool_rag.selection import (
     likely_enough,
     must_keep,
     name_of,
+    task_of,
     tools_of,
     without,
 )
-from proxy.stages.tool_rag.task import task_of
 
 _SWAPS = 8
 """Tries to add to a run's stored tools while other workers do; each failure means that another one succeeded."""

@@ -127,8 +127,8 @@ def _of_mapping(given: Mapping[str, Any], required_fields: Sequence[str]) -> Con
     if not text and (isinstance(value, Mapping | list) or not key):
         text = json.dumps(value if key else own, ensure_ascii=False, default=str)
     extra = given.get("fields")
-    said = {name: value for name, value in given.items() if name not in ("fields", "required_fields")}
-    fields = {**said, **extra} if isinstance(extra, Mapping) else said
+    given_fields = {name: value for name, value in given.items() if name not in ("fields", "required_fields")}
+    fields = {**given_fields, **extra} if isinstance(extra, Mapping) else given_fields
     required = given.get("required_fields")
     required = tuple(map(str, required)) if isinstance(required, list | tuple) else tuple(required_fields)
     times = (seconds_of(given.get("timestamp")), time_in(fields), time_in(parse_json(text)))
@@ -152,13 +152,13 @@ def existing_base(existing: str | Sequence[str | Evidence] | None) -> EvidenceBa
 
 def newest(evidence: Sequence[Evidence], most: int = MAX_EXISTING_CHARS) -> list[Evidence]:
     """The last of `evidence` that together have at most `most` characters, and always the last one."""
-    kept: list[Evidence] = []
+    newest_first: list[Evidence] = []
     for one in reversed(evidence):
         most -= len(one.content)
-        if most < 0 and kept:
+        if most < 0 and newest_first:
             break
-        kept.append(one)
-    return kept[::-1]
+        newest_first.append(one)
+    return newest_first[::-1]
 
 
 def context_before(turn: int, evidence: Sequence[Evidence], dropped: frozenset[str]) -> EvidenceBase | None:

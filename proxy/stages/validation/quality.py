@@ -176,8 +176,8 @@ def quality_of(metrics: Mapping[MetricName, Metric], thresholds: QualityThreshol
 
 
 def _reason(name: str, metric: Metric, threshold: float) -> str:
-    said = str(metric.detail.get("reason", ""))
-    return f"{_REASONS[name]}: {name} {metric.value:.2f} is below {threshold:.2f}" + (f" ({said})" if said else "")
+    about = str(metric.detail.get("reason", ""))
+    return f"{_REASONS[name]}: {name} {metric.value:.2f} is below {threshold:.2f}" + (f" ({about})" if about else "")
 
 
 # ---- what follows from the content alone ----

@@ -92,12 +92,12 @@ def ranked(passages: Sequence[Evidence], decisions: Sequence[QualityDecision]) -
 
 def note_of(decision: QualityDecision) -> str:
     """What is wrong, in one line: ``out of date (2 h old, at most 1 h)``."""
-    said = []
+    parts = []
     for name in decision.quality.failing:
         metric = decision.quality.findings.get(name)  # type: ignore[call-overload]  # score is none of them
         about = str(metric.detail.get("reason", "")) if metric is not None and name in ("freshness", "completeness") else ""
-        said.append(_WHAT[name] + (f" ({about})" if about else ""))
-    return "; ".join(said)[:MAX_NOTE_CHARS]
+        parts.append(_WHAT[name] + (f" ({about})" if about else ""))
+    return "; ".join(parts)[:MAX_NOTE_CHARS]
 
 
 def _dropped(decision: QualityDecision) -> Edit:
@@ -140,8 +140,8 @@ def verdicts_of(decisions: Sequence[QualityDecision], detail: Mapping[str, Any],
     if any(decision.quality.errors for decision in decisions):
         found.append(Verdict(NAME, "error", code=UNCHECKED, score=score))
     if not found:
-        held = score is not None and not any(decision.quality.failing for decision in new)
-        found.append(Verdict(NAME, "pass" if held else "unchecked", score=score))
+        good = score is not None and not any(decision.quality.failing for decision in new)
+        found.append(Verdict(NAME, "pass" if good else "unchecked", score=score))
     return [*found[:-1], replace(found[-1], detail=detail)]
 
 

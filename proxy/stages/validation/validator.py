@@ -31,10 +31,9 @@ from proxy.errors import ModelUnavailable
 from proxy.exchange.fact_checks import FactVerdict
 from proxy.exchange.judgements import Claim, Judgement
 from proxy.grounding.claims.content import ReadContent, read_content
-from proxy.grounding.clashes.detecting.judging import ClashDetector
-from proxy.grounding.clashes.kinds import StatedPiece, Statement
-from proxy.grounding.clashes.statements.cues import is_first_person
-from proxy.grounding.clashes.statements.reading import read_piece, speaks_of_the_user
+from proxy.grounding.clashes.detector import ClashDetector
+from proxy.grounding.clashes.kinds import Statement, TextPiece
+from proxy.grounding.clashes.reading import is_first_person, read_piece, speaks_of_the_user
 from proxy.grounding.evidence.gathering import EvidenceBase
 from proxy.grounding.judging.grounder import Grounder
 from proxy.language.word_overlap import Vocabulary, content_words
@@ -257,8 +256,8 @@ def _chosen(base: EvidenceBase | None, read: ReadContent) -> _Compared | str:
         return "no existing context"
     if not statements:
         return "states nothing"
-    said = {_plain(sentence) for sentence in base.sentences}
-    near = [(nearness(text, base), -i, text) for i, text in enumerate(statements) if _plain(text) not in said]
+    sentences = {_plain(sentence) for sentence in base.sentences}
+    near = [(nearness(text, base), -i, text) for i, text in enumerate(statements) if _plain(text) not in sentences]
     chosen = [text for score, _, text in sorted(near, reverse=True)[:MAX_COMPARED] if score >= MIN_NEARNESS]
     return _Compared(base, chosen, read.language) if chosen else "the context says nothing about it"
 
@@ -338,6 +337,6 @@ def _of_the_user(text: str, kind: str, position: int) -> list[Statement]:
     own = kind == "user"
     if not own and (kind not in ("system", "memory") or not speaks_of_the_user(text)):
         return []
-    piece = StatedPiece(text[:MAX_READ_CHARS], "user" if own else "memory", position)
+    piece = TextPiece(text[:MAX_READ_CHARS], "user" if own else "memory", position)
     found = read_piece(piece, limit=MAX_READ).statements
-    return [one for one in found if one.subject == "user" and (own or is_first_person(one.text) or speaks_of_the_user(one.text))]
+    return [one for one in found if own or is_first_person(one.text) or speaks_of_the_user(one.text)]

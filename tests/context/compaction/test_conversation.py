@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from proxy.context.compaction.conversation import Compacted, recalled, stored
+from proxy.context.compaction.conversation import CompactedPrompt, recall, store
 from proxy.context.compaction.parts import Part, messages_of, parts_of
 from proxy.testing import make_exchange, make_ports
 from tests.conversations import turns
@@ -18,9 +18,9 @@ async def test_one_that_covers_no_more_messages_takes_the_place_of_the_one_befor
         replace(parts[late], message={**parts[late].message, "content": "[archived]"}, made=True),
         *parts[late + 1 :],
     ]
-    first = await stored(exchange, ports, archived, Compacted(parts))
+    first = await store(exchange, ports, archived, CompactedPrompt(parts))
     folded = [archived[0], Part({"role": "user", "content": "[summary]"}, 1, 5, made=True), *archived[5:]]
-    second = await stored(exchange, ports, folded, first)
+    second = await store(exchange, ports, folded, first)
     assert messages_of(folded) == messages_of(second.parts)
-    assert messages_of(folded) == messages_of((await recalled(exchange, ports)).parts)
+    assert messages_of(folded) == messages_of((await recall(exchange, ports)).parts)
     assert second.length > first.length

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from proxy.context.compaction.parts import Part, applied, messages_of, parts_of, pieces_of, placed
+from proxy.context.compaction.parts import Part, apply_compaction, messages_of, parts_of, pieces_of, place_pieces
 from proxy.ports import Compaction
 from tests.conversations import said, step
 
@@ -35,14 +35,14 @@ def test_unchanged_messages_stand_for_themselves() -> None:
     ],
 )
 def test_made_messages_stand_for_what_is_missing(pieces: list[Any], expected: list[tuple[int, int, bool]]) -> None:
-    assert expected == spans(placed(pieces, ORIGINAL, 7))
+    assert expected == spans(place_pieces(pieces, ORIGINAL, 7))
     forwarded = [ORIGINAL[piece] if isinstance(piece, int) else piece for piece in pieces]
     assert expected == spans(parts_of(forwarded, ORIGINAL))
 
 
 def test_a_compaction_is_applied_to_the_very_objects() -> None:
     compaction = Compaction("", 5, (0, NOTE, 4))
-    parts = applied(compaction, parts_of(ORIGINAL, ORIGINAL), ORIGINAL)
+    parts = apply_compaction(compaction, parts_of(ORIGINAL, ORIGINAL), ORIGINAL)
     assert parts is not None
     assert all(a is b for a, b in zip([ORIGINAL[0], NOTE, *ORIGINAL[4:]], messages_of(parts), strict=True))
     assert compaction.pieces == pieces_of(parts, 5)
@@ -51,16 +51,16 @@ def test_a_compaction_is_applied_to_the_very_objects() -> None:
 def test_what_an_earlier_stage_took_out_or_replaced_does_not_come_back() -> None:
     masked = {**ORIGINAL[1], "content": "masked"}
     current = parts_of([ORIGINAL[0], masked, *ORIGINAL[3:]], ORIGINAL)  # position 2 is gone
-    parts = applied(Compaction("", 5, (0, 1, 2, RESULT, NOTE)), current, ORIGINAL)
+    parts = apply_compaction(Compaction("", 5, (0, 1, 2, RESULT, NOTE)), current, ORIGINAL)
     assert parts is not None
     assert [ORIGINAL[0], masked, RESULT, NOTE, *ORIGINAL[5:]] == messages_of(parts)
 
 
 @pytest.mark.parametrize("pieces", [(3, 1), (0, 9), (0, 5), (-1,)])
 def test_a_compaction_that_cannot_be_is_not_applied(pieces: Any) -> None:
-    assert applied(Compaction("", 5, pieces), parts_of(ORIGINAL, ORIGINAL), ORIGINAL) is None
+    assert apply_compaction(Compaction("", 5, pieces), parts_of(ORIGINAL, ORIGINAL), ORIGINAL) is None
 
 
 def test_a_compaction_that_ends_inside_a_made_message_is_not_applied() -> None:
     current = parts_of([ORIGINAL[0], NOTE, *ORIGINAL[5:]], ORIGINAL)
-    assert applied(Compaction("", 3, (0, NOTE)), current, ORIGINAL) is None
+    assert apply_compaction(Compaction("", 3, (0, NOTE)), current, ORIGINAL) is None

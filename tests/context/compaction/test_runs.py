@@ -2,9 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.context.compaction.parts import Part, parts_of
-from proxy.context.compaction.runs import Run, foldable_runs, recent_blocks_start, recent_messages_start
-from proxy.context.compaction.transcript import transcript
+from proxy.context.compaction.parts import Part, Run, foldable_runs, parts_of, recent_blocks_start, recent_messages_start
+from proxy.context.conversation import transcript
 from tests.conversations import Message, said, step
 
 TALK = [said("system", 3), said("user", 3), *step("1", 3, calls=2), said("assistant", 3), said("user", 3, "now"), *step("2", 3)]

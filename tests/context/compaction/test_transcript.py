@@ -1,6 +1,6 @@
 """What is called by its name in a transcript."""
 
-from proxy.context.compaction.transcript import called_names
+from proxy.context.conversation import called_names
 
 
 def test_a_call_without_an_id_shifts_no_names() -> None:

@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 from proxy.context.summaries import summary_message
 from proxy.context.summaries.check import check
-from proxy.context.summaries.extractive import summarise
-from proxy.context.summaries.priorities import required_lines
+from proxy.context.summaries.extractive import required_lines, summarise
 from tests.context.summaries.conversations import TRIP, assistant, user, words
 from tests.examples import share
 

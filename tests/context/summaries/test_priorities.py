@@ -3,9 +3,8 @@
 import pytest
 
 from proxy.context.summaries import summary_message
-from proxy.context.summaries.extractive import summarise
+from proxy.context.summaries.extractive import importance, is_row, required_lines, summarise
 from proxy.context.summaries.lines import lines_of
-from proxy.context.summaries.priorities import importance, is_row, required_lines
 from tests.context.summaries.conversations import TRIP, assistant, user, words
 
 WEIGHTY = [

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.exchange import Evidence, Message
-from proxy.grounding.citations.checking import CitationFinding, Judged, precision, recall, verified
+from proxy.grounding.citations.checking import CitationFinding, JudgedStatement, precision, recall, verified
 from proxy.grounding.citations.citable import Citable
 from proxy.grounding.citations.citing import CitationReader, CitedStatement, is_relevant, statements_of, without_marks
 from proxy.grounding.citations.written_forms import Citation
@@ -247,11 +247,11 @@ def test_relevance_is_alces(together: bool, alone: bool, others: bool, relevant:
     assert relevant == is_relevant(together=together, alone=alone, others=others)
 
 
-def judged(supported: bool | None, *relevant: bool | None, exists: bool = True) -> Judged:
+def judged(supported: bool | None, *relevant: bool | None, exists: bool = True) -> JudgedStatement:
     (statement,) = statements_of("The tower is 330 m tall.")
     marks = [Citation(i, i + 1, "passage", i) for i in range(len(relevant))]
     statement.citations = list(marks)
-    return Judged(statement, supported, tuple(CitationFinding(m, exists, r, r) for m, r in zip(marks, relevant, strict=True)))
+    return JudgedStatement(statement, supported, tuple(CitationFinding(m, exists, r, r) for m, r in zip(marks, relevant, strict=True)))
 
 
 def test_recall_counts_sentences_and_precision_counts_citations() -> None:
@@ -268,7 +268,7 @@ def test_what_could_not_be_checked_counts_for_neither() -> None:
 
 
 def test_a_statement_without_claims_needs_no_citation() -> None:
-    assert None is recall([Judged(CitedStatement(0, 1))])
+    assert None is recall([JudgedStatement(CitedStatement(0, 1))])
 
 
 def test_reading_sentence_by_sentence_is_reading_the_whole() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.grounding.clashes.detecting.certainty import is_staged, speaks_in_earnest
+from proxy.grounding.clashes.reading import is_staged, speaks_in_earnest
 
 
 @pytest.mark.parametrize(

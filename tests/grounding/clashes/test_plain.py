@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.grounding.clashes.statements.plain import contradict, declared, may_declare
+from proxy.grounding.clashes.plain import declared, may_declare
+from proxy.grounding.clashes.values import contradict
 
 
 def said(sentence: str, language: str = "en", *, of_memory: bool = False) -> list[tuple[str, str, bool, bool]]:

@@ -5,12 +5,12 @@ import pytest
 from proxy.context.archive import READ_ARCHIVE, reference
 from proxy.context.edits import NOTE
 from proxy.context.faithful import CONTEXT_FAITHFUL_SYSTEM_SUFFIX
-from proxy.context.summaries.message import summary_message
+from proxy.context.summaries.lines import summary_message
 from proxy.exchange import Message
 from proxy.grounding.evidence.gathering import EvidenceBase, gather
 from proxy.grounding.evidence.pieces import own_texts
-from proxy.stages.clash.removing import NOTE as CLASH_NOTE
-from proxy.stages.reflection.failures.guidance import CLOSING, OPENING
+from proxy.stages.clash.acting import NOTE as CLASH_NOTE
+from proxy.stages.reflection.wording import CLOSING, OPENING
 from proxy.testing import make_exchange
 
 GUIDANCE = f"{OPENING}\n- search_docs timed out twice with limit=50: ask for at most 10 and page.\n{CLOSING}"
@@ -47,7 +47,7 @@ def test_of_a_summary_only_what_it_holds_is_evidence(language: str) -> None:
 
 def test_values_in_the_proxys_texts_have_not_been_said() -> None:
     base = EvidenceBase(gather(make_exchange([{"role": "user", "content": f"{TOWER}\n\n{GUIDANCE}"}])))
-    assert {"330"} == base.said.numerals
+    assert {"330"} == base.stated.numerals
 
 
 def test_a_clients_result_with_a_note_of_a_stage_is_not_evidence_twice() -> None:

@@ -15,7 +15,7 @@ from proxy.exchange import Exchange
 from proxy.grounding.judging.judges import PAUSE_AFTER, DailyBudget, UpstreamJudge, UpstreamSession, batches, make_judge, tempered
 from proxy.grounding.judging.options import JudgeOptions, SecondOpinion
 from proxy.grounding.judging.questions import relevance_question, support_question
-from proxy.grounding.judging.readouts import Asked, ChatReadout, DecisionReadout, TokenReadout
+from proxy.grounding.judging.readouts import ChatReadout, DecisionReadout, JudgedBatch, TokenReadout
 from proxy.ports.deadline import within
 from proxy.ports.judge import Builtin, JudgeAnswer, JudgeQuestion
 from proxy.testing import make_exchange, make_ports
@@ -35,13 +35,13 @@ class Readout:
         self._says, self._usd = says, usd
         self.calls: list[list[str]] = []
 
-    async def ask(self, questions: Sequence[JudgeQuestion], timeout_s: float, *, reordered: bool = False) -> Asked:
+    async def ask(self, questions: Sequence[JudgeQuestion], timeout_s: float, *, reordered: bool = False) -> JudgedBatch:
         self.calls.append([question.statement for question in questions])
         answers = [self._says(question, reordered) for question in questions]
         for answer in answers:
             if isinstance(answer, Exception):
                 raise answer
-        return Asked([JudgeAnswer(answer) if isinstance(answer, dict) else answer for answer in answers], 10, 2, self._usd)
+        return JudgedBatch([JudgeAnswer(answer) if isinstance(answer, dict) else answer for answer in answers], 10, 2, self._usd)
 
 
 def questions(*statements: str) -> list[JudgeQuestion]:
@@ -151,7 +151,7 @@ async def test_one_call_that_fails_leaves_the_others_answers() -> None:
 
 async def test_a_judge_that_is_too_slow_is_not_waited_for() -> None:
     class Slow(Readout):
-        async def ask(self, questions: Sequence[JudgeQuestion], timeout_s: float, *, reordered: bool = False) -> Asked:
+        async def ask(self, questions: Sequence[JudgeQuestion], timeout_s: float, *, reordered: bool = False) -> JudgedBatch:
             await asyncio.sleep(3600)
             return await super().ask(questions, timeout_s)
 
@@ -160,7 +160,7 @@ async def test_a_judge_that_is_too_slow_is_not_waited_for() -> None:
 
 async def test_a_check_s_deadline_is_the_judge_s_too() -> None:
     class Slow(Readout):
-        async def ask(self, questions: Sequence[JudgeQuestion], timeout_s: float, *, reordered: bool = False) -> Asked:
+        async def ask(self, questions: Sequence[JudgeQuestion], timeout_s: float, *, reordered: bool = False) -> JudgedBatch:
             await asyncio.sleep(3600)
             return await super().ask(questions, timeout_s)
 
@@ -170,7 +170,7 @@ async def test_a_check_s_deadline_is_the_judge_s_too() -> None:
 
 async def test_a_failure_that_nobody_expects_leaves_nobody_waiting() -> None:
     class Broken(Readout):
-        async def ask(self, questions: Sequence[JudgeQuestion], timeout_s: float, *, reordered: bool = False) -> Asked:
+        async def ask(self, questions: Sequence[JudgeQuestion], timeout_s: float, *, reordered: bool = False) -> JudgedBatch:
             raise ZeroDivisionError
 
     asking = session(Broken())

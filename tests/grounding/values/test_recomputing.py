@@ -54,8 +54,6 @@ def test_what_can_be_read_in_two_ways_is_no_calculation(text: str) -> None:
         ("Zusammen sind es 330 Euro.", ("Der Flug kostet 300 Euro.", "Der Koffer kostet 30 Euro."), "de"),
         ("En total son 330 euros.", ("El vuelo cuesta 300 euros.", "La maleta cuesta 30 euros."), "es"),
         ("Au total cela fait 330 euros.", ("Le vol coûte 300 euros.", "La valise coûte 30 euros."), "fr"),
-        ("The orders total 75.", (ORDERS,), "en"),
-        ("On average an order is 25.", (ORDERS,), "en"),
         ("There are 3 orders.", (ORDERS,), "en"),
         ("2 orders are open.", (ORDERS,), "en"),
         ("It is 25% of the total.", ("It sold 50 of 200.",), "en"),
@@ -118,7 +116,7 @@ def test_looking_results_up_finds_what_going_through_all_of_them_finds(seed: int
     )
     for number in read_quantities(claim).numbers:
         values, every_one = (arithmetic._operands(quantities.numbers, number, alike=alike) for alike in (True, False))
-        results = arithmetic._results(EVERY, values, every_one, (), arithmetic.share_of(number))
+        results = arithmetic._results(EVERY, values, every_one, arithmetic.share_of(number))
         every = any(hits(number, made) for made in results)
         assert every == any(hits(number, made) for made in arithmetic._near(number, results))
 

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from proxy.language.json.lenient import read_leniently
-from proxy.language.json.repair import Repaired, repair
+from proxy.language.json.repair import Repaired, read_leniently, repair
 from proxy.language.json.schemas import problems_of
 from tests.cost import below
 from tests.language.json.test_schemas import SEARCH

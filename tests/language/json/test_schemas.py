@@ -262,4 +262,4 @@ def test_the_verdict_is_the_librarys_own(schema: Any, value: Any, draft: Any) ->
     assert stock.is_valid(value) == (not problems)
     known = [("/".join(map(str, e.absolute_path)), e.validator) for e in stock.iter_errors(value)]
     assert {("/".join(map(str, p.path)), p.keyword) for p in problems} <= set(known)
-    json.dumps([(p.pointer, p.expected, p.schema_pointer) for p in problems])
+    json.dumps([(p.pointer, p.expected, p.schema) for p in problems])

@@ -4,22 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from proxy.grounding.clashes.kinds import SlotValue, Statement, StatementClash, StatementKind, statement_hash
+from proxy.grounding.clashes.kinds import Statement, StatementClash, StatementKind, statement_hash
 
 
-def statement(
-    text: str, *, kind: StatementKind = "preference", message: int | None = 0, slots: tuple[SlotValue, ...] = (), **more: Any
-) -> Statement:
+def statement(text: str, *, kind: StatementKind = "preference", message: int | None = 0, **more: Any) -> Statement:
     """A statement that is a message of its own."""
     origin = more.pop("origin", "user")
     place = {"piece": 0 if message is None else message, "start": 0, "end": len(text), "message": message}
-    return Statement(text, kind, origin, hash=statement_hash(text, origin), slots=slots, **{**place, **more})
-
-
-def amount(said: str, text: str, low: float | None, high: float | None, *, slot: str = "budget", unit: str = "EUR") -> SlotValue:
-    """The amount `said` in `text`."""
-    start = text.index(said)
-    return SlotValue(slot, said, start, start + len(said), low, high, unit)
+    return Statement(text, kind, origin, hash=statement_hash(text, origin), **{**place, **more})
 
 
 def clash(older: Statement, newer: Statement, **more: Any) -> StatementClash:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.grounding.clashes.kinds import SlotValue
-from proxy.stages.clash.asking.questions import LANGUAGES, MAX_OPTION_CHARS, asked, question, without_lead_in
+from proxy.grounding.clashes.kinds import Declaration
+from proxy.stages.clash.asking import LANGUAGES, MAX_OPTION_CHARS, asked, question, without_lead_in
 from tests.stages.clash.making import statement
 
 OLDER, NEWER = statement("I prefer budget hotels."), statement("Actually, make it luxury.", message=2)
@@ -40,7 +40,10 @@ def test_a_language_without_a_wording_is_asked_in_english() -> None:
 def test_a_statement_of_a_source_names_it() -> None:
     one = statement("The museum opens at 9.", kind="fact", origin="passage", source="guide.md")
     other = statement("The museum opens at 10.", kind="fact", origin="passage", source="news.md", message=None)
-    assert ("The museum opens at 9. (guide.md)", "The museum opens at 10. (news.md)") == question(one, other).sides
+    assert (
+        "The museum opens at 9. (guide.md) (the other one is an error)",
+        "The museum opens at 10. (news.md) (it has changed)",
+    ) == question(one, other).options[:2]
 
 
 @pytest.mark.parametrize(
@@ -58,8 +61,8 @@ def test_of_two_facts_one_has_changed_or_one_is_an_error(language: str, options:
 
 
 def test_a_field_of_a_record_is_named() -> None:
-    slot = SlotValue("field:departure_gate", "b12", 0, 5)
-    one = statement('"B12"', kind="fact", origin="tool_result", slots=(slot,), source="flights")
+    gate = Declaration("field:departure_gate", "b12", 0, 5, scope="flight=lh1")
+    one = statement('"B12"', kind="fact", origin="tool_result", declares=(gate,), source="flights")
     assert "departure gate: B12 (flights)" == question(one, NEWER).options[0]
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from proxy.exchange.judgements import Support
 from proxy.grounding.clashes.kinds import StatementClash
 from proxy.stages.clash import ClashOptions
 from proxy.stages.clash.context import Context
 from proxy.stages.clash.finding import Finder
 from proxy.stages.clash.ledger import Ledger
-from proxy.testing import make_exchange, make_ports
+from proxy.testing import ScriptedVerifiers, make_exchange, make_ports
 from tests.stages.clash.talk import user
 
 PORTS = make_ports()
@@ -17,15 +18,19 @@ async def found(*turns: str) -> list[StatementClash]:
     """Between the turns of one user."""
     exchange, finder = make_exchange([user(turn) for turn in turns]), Finder(ClashOptions(), PORTS.embedder, PORTS.verifiers.get())
     spoken = (await Context(("user",)).stated(exchange)).spoken
-    return [one.clash for one in (await finder.find(exchange, Ledger(spoken, ()), spoken)).clashes]
+    return (await finder.find(exchange, Ledger(spoken, ()), spoken)).clashes
 
 
 async def certain(*turns: str) -> list[bool]:
     return [clash.certain for clash in await found(*turns)]
 
 
-async def test_what_is_found_by_words_alone_is_not_certain() -> None:
-    assert [("sushi", False)] == [(clash.topic, clash.certain) for clash in await found("I love sushi.", "I don't like sushi.")]
+async def test_what_only_the_models_find_is_not_certain() -> None:
+    exchange = make_exchange([user("I love sushi."), user("I don't like sushi.")])
+    finder = Finder(ClashOptions(semantic=True), PORTS.embedder, ScriptedVerifiers(lambda pair: Support(0.01, 0.99)))
+    spoken = (await Context(("user",)).stated(exchange)).spoken
+    clashes = (await finder.find(exchange, Ledger(spoken, ()), spoken)).clashes
+    assert [("sushi", False)] == [(one.topic, one.certain) for one in clashes]
 
 
 async def test_of_what_is_said_twice_the_last_time_counts() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from proxy.stages.clash.resolution import resolve_clash
-from tests.stages.clash.making import amount, clash, statement
+from tests.stages.clash.making import clash, statement
 
 HOUR = 3600.0
 NOW = 1_700_000_000.0
@@ -64,14 +64,39 @@ def test_the_question_is_in_the_language_asked_for() -> None:
     assert "flexibel" in resolve_clash(CHANGE, "ask_user", now=NOW, language="de").options[2]
 
 
-def test_merge_puts_one_statement_in_place_of_both() -> None:
-    one, other = "My budget is 100 €.", "My budget is 150 €."
-    older, newer = (
-        statement(one, slots=(amount("100 €", one, 100, 100),)),
-        statement(other, message=2, slots=(amount("150 €", other, 150, 150),)),
-    )
-    done = resolve_clash(clash(older, newer, topic="budget"), "merge", now=NOW)
-    assert ("merge", (), (older, newer), "My budget is between 100 € and 150 €.") == (done.strategy, done.kept, done.dropped, done.text)
+@pytest.mark.parametrize(
+    ("older", "newer", "topic", "language", "text"),
+    [
+        ("My budget is 100 €.", "My budget is 150 €.", "budget", "en", "My budget is between 100 € and 150 €."),
+        ("My budget is 150 €.", "Actually, my budget is 100 €.", "budget", "en", "My budget is between 100 € and 150 €."),
+        ("Mon budget est de 80 €.", "Mon budget est de 120 €.", "budget", "fr", "Mon budget est de entre 80 € et 120 €."),
+        ("I prefer window seats.", "I prefer aisle seats.", "seat", "en", "I prefer window or aisle seats."),
+        ("Ich sitze lieber am Fenster.", "Ich sitze lieber am Gang.", "seat", "de", "Ich sitze lieber am Fenster oder Gang."),
+        (
+            "I prefer budget hotels, under $50 a night.",
+            "I prefer luxury 5-star hotels.",
+            "price level",
+            "en",
+            "I prefer budget hotels, under $50 a night or luxury 5-star hotels.",
+        ),
+    ],
+)
+def test_merge_puts_one_statement_in_place_of_both(older: str, newer: str, topic: str, language: str, text: str) -> None:
+    one, other = statement(older, language=language), statement(newer, message=2, language=language)
+    done = resolve_clash(clash(one, other, topic=topic), "merge", now=NOW)
+    assert ("merge", (), (one, other), text) == (done.strategy, done.kept, done.dropped, done.text)
+
+
+@pytest.mark.parametrize(
+    ("older", "newer", "topic"),
+    [
+        ("I am vegan.", "I eat meat.", "diet"),
+        ("Cheap if possible.", "Make it luxury.", "price level"),
+        ("My budget is 100 €.", "My budget is between 200 € and 300 €.", "budget"),
+    ],
+)
+def test_what_excludes_each_other_is_not_merged(older: str, newer: str, topic: str) -> None:
+    assert "ask_user" == resolve_clash(clash(statement(older), statement(newer, message=2), topic=topic), "merge", now=NOW).strategy
 
 
 def test_what_cannot_be_merged_is_the_users_to_say() -> None:

@@ -49,6 +49,21 @@ async def test_the_rest_of_a_request_stays_beside_what_was_changed() -> None:
     assert "Book a table for four." == contents(sent)[0]
 
 
+@pytest.mark.parametrize(
+    ("request_", "change", "rest"),
+    [
+        ("Find me a hotel in Rome for under 500 € with breakfast.", "Actually, make it 900 €.", "Find me a hotel in Rome with breakfast."),
+        ("Plan a trip to Rome with a budget of 500 €.", "Make that 900 €.", "Plan a trip to Rome."),
+        ("Finde ein Hotel in Rom für höchstens 500 €, mit Frühstück.", "Bitte mach es zu 900 €.", "Finde ein Hotel in Rom, mit Frühstück."),
+        ("Busca un hotel en Roma por menos de 500 €, con desayuno.", "Mejor 900 €.", "Busca un hotel en Roma, con desayuno."),
+        ("Trouve un hôtel à Rome pour moins de 500 €, avec déjeuner.", "Plutôt 900 €.", "Trouve un hôtel à Rome, avec déjeuner."),
+    ],
+)
+async def test_of_a_request_only_the_value_is_taken(request_: str, change: str, rest: str) -> None:
+    sent = await send(make_ports(), [user(request_), assistant(), user(change)], edits="all")
+    assert rest == contents(sent)[0]
+
+
 async def test_parts_that_are_no_text_stay() -> None:
     image = {"type": "image_url", "image_url": {"url": "data:,"}}
     sent = await send(
@@ -254,7 +269,7 @@ async def test_in_a_conversation_that_is_a_game_nothing_is_certain() -> None:
 async def test_a_long_message_is_read_in_part_and_said_to_be() -> None:
     long = " ".join(f"I paid {i} euros for the {i}th of my books." for i in range(60))
     first, again = [await send(make_ports(), [user(long)]) for _ in range(2)]
-    assert ("pass", "clash_skipped", 54) == (verdict(first).outcome, verdict(first).code, verdict(first).detail["skipped"])
+    assert ("unchecked", "clash_skipped", 54) == (verdict(first).outcome, verdict(first).code, verdict(first).detail["skipped"])
     assert verdict(first) == verdict(again)
 
 

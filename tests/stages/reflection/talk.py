@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from proxy.exchange import Message, Tool
+from proxy.stages.reflection.history import FailureHistory, history_of, read_conversation
 
 SEARCH: Tool = {
     "type": "function",
@@ -59,3 +61,10 @@ class Talk:
         if result is not None:
             self.messages.append({"role": "tool", "tool_call_id": id_, "content": result})
         return self
+
+
+def read_history(
+    messages: Sequence[Message], tools: Sequence[Tool], retrieves: Callable[[str], bool], *, stall_after: int
+) -> FailureHistory:
+    """What a conversation shows, by rules alone."""
+    return history_of(read_conversation(messages, tools, retrieves), tools, retrieves, stall_after=stall_after)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from proxy.exchange import Tool
-from proxy.stages.reflection.failures.adjustments import alternatives, for_tool_error, smaller
+from proxy.stages.reflection.adjustments import alternatives, for_tool_error, smaller
 from tests.stages.reflection.talk import TOOLS
 
 

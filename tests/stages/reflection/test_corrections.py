@@ -6,38 +6,40 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.stages.reflection.signals.correction_words import NUMBERS, WORDS
-from proxy.stages.reflection.signals.corrections import Correction, _beginnings, read_correction
+from proxy.language.patterns import LazyPattern
+from proxy.stages.reflection import correction_words
+from proxy.stages.reflection.corrections import Correction, is_short, read_correction
 from tests.cost import below
 
 TOOLS = ("search_docs", "search_web", "getWeather", "calculator", "search")
-SAID = "Here are 250 results."
 
 
-def read(text: str, said: str = SAID) -> Correction | None:
-    return read_correction(text, tools=TOOLS, said=said)
+def read(text: str) -> Correction | None:
+    return read_correction(text, TOOLS)
 
 
-def kind(text: str, said: str = SAID) -> str:
-    found = read(text, said)
+def kind(text: str) -> str:
+    found = read(text)
     return found.kind if found else ""
 
 
 @pytest.mark.parametrize(
-    ("text", "language"),
+    "text",
     [
-        ("No, that's wrong, I said Tuesday.", "en"),
-        ("NO THATS WRONG", "en"),
-        ("Nein, das ist falsch, ich habe Dienstag gesagt.", "de"),
-        ("no, eso está mal", "es"),
-        ("Non, c'est faux", "fr"),
-        ("ca marche toujours pas", ""),
+        "No, that's wrong, I said Tuesday.",
+        "NO THATS WRONG",
+        "Nein, das ist falsch, ich habe Dienstag gesagt.",
+        "no, eso está mal",
+        "Non, c'est faux",
     ],
 )
-def test_a_rejection_is_read_in_the_language_of_its_cue(text: str, language: str) -> None:
-    found = read(text)
-    assert found is not None
-    assert ("rejected", language) == (found.kind, found.language)
+def test_an_outright_rejection_is_read_in_four_languages(text: str) -> None:
+    assert "rejected" == kind(text)
+
+
+@pytest.mark.parametrize(("text", "short"), [("ca marche toujours pas", True), ("14", False), ("The report says this. " * 20, False)])
+def test_a_message_that_may_correct_in_other_words_is_short(text: str, short: bool) -> None:
+    assert ("", short) == (kind(text), is_short(text))
 
 
 @pytest.mark.parametrize(
@@ -88,7 +90,7 @@ def test_a_rejection_before_a_request_in_the_same_sentence_counts() -> None:
 
 
 def test_an_answer_to_the_assistants_question_is_no_rejection() -> None:
-    assert kind("No, I wanted the window seat", "Is an aisle seat fine?") == ""
+    assert kind("No, I wanted the window seat") == ""
 
 
 @pytest.mark.parametrize(
@@ -99,11 +101,7 @@ def test_a_denial_alone_is_no_rejection(text: str) -> None:
 
 
 def test_an_outright_rejection_counts_after_a_question_too() -> None:
-    assert kind("No, that's wrong, I fly to Dallas", "You fly to Denver, correct?") == "rejected"
-
-
-def test_the_first_message_corrects_nothing() -> None:
-    assert read_correction("That's wrong.", after_assistant=False) is None
+    assert kind("No, that's wrong, I fly to Dallas") == "rejected"
 
 
 def test_a_quoted_rejection_is_none() -> None:
@@ -205,7 +203,7 @@ def test_a_wish_about_the_subject_matter_is_no_override(text: str) -> None:
 
 
 def test_a_bare_number_is_an_answer() -> None:
-    assert kind("at most 10", "How many guests?") == ""
+    assert kind("at most 10") == ""
 
 
 def test_an_ordinary_word_that_is_a_tools_name_is_left_alone() -> None:
@@ -230,48 +228,29 @@ def test_a_large_message_is_read_at_once() -> None:
     hostile = ("no, " * 100 + '"' * 1000 + "you keep " * 1000 + "`" * 1000 + "max " * 1000) * 80
     with below(1):
         for start in ("", "no, ", "stop ", '"', "you keep "):
-            read_correction(start + hostile, tools=[f"tool_{i}" for i in range(1000)])
+            read_correction(start + hostile, [f"tool_{i}" for i in range(1000)])
 
 
-def test_every_number_word_is_spelt_without_accents() -> None:
-    assert all(word.replace("ß", "").isascii() for word in NUMBERS)
-
-
-@given(st.text(max_size=600), st.lists(st.text(max_size=12), max_size=4), st.text(max_size=20))
-def test_any_message_can_be_read(text: str, tools: list[str], said: str) -> None:
-    found = read_correction(text, tools=tools, said=said)
+@given(st.text(max_size=600), st.lists(st.text(max_size=12), max_size=4))
+def test_any_message_can_be_read(text: str, tools: list[str]) -> None:
+    found = read_correction(text, tools)
     if found is not None:
         start, end = found.span
         assert 0 <= start < end <= len(text)
         assert {found.forbidden_tool, found.wanted_tool} <= {"", *tools}
 
 
-@given(
-    st.sampled_from(["That's wrong.", "Don't use search_docs again.", "Das ist falsch!", "Eso está mal.", "C'est faux."]),
-    st.text(max_size=50),
-)
-def test_case_and_white_space_around_make_no_difference(text: str, said: str) -> None:
-    plain, loud = read(text, said), read(f"  {text.upper()} ", said)
+@pytest.mark.parametrize("text", ["That's wrong.", "Don't use search_docs again.", "Das ist falsch!", "Eso está mal.", "C'est faux."])
+def test_case_and_white_space_around_make_no_difference(text: str) -> None:
+    plain, loud = read(text), read(f"  {text.upper()} ")
     assert plain is not None
     assert loud is not None
-    assert (plain.kind, plain.language, plain.forbidden_tool) == (loud.kind, loud.language, loud.forbidden_tool)
+    assert (plain.kind, plain.forbidden_tool) == (loud.kind, loud.forbidden_tool)
 
 
 def test_patterns_have_no_quantifier_that_formatting_broke() -> None:
-    patterns = [getattr(words, name).pattern for words in WORDS.values() for name in words.__struct_fields__]
+    patterns = [value.pattern for value in vars(correction_words).values() if isinstance(value, LazyPattern)]
+    assert 8 == len(patterns)
     assert [] == [
         broken for pattern in patterns for broken in ("{{", "}}", "(1, 2)", "(0, 2)", "<no>", "<yes>", "<cap>", "{_") if broken in pattern
     ]
-
-
-def test_four_languages_have_words() -> None:
-    assert list(WORDS) == ["en", "de", "es", "fr"]
-
-
-@pytest.mark.parametrize("name", ["override", "cap", "rejected", "denial", "opener"])
-@given(data=st.data())
-def test_every_cue_is_a_beginning_of_its_language(name: str, data: st.DataObject) -> None:
-    language = data.draw(st.sampled_from(sorted(WORDS)))
-    pattern = getattr(WORDS[language], name)
-    text = data.draw(st.from_regex(pattern.pattern))
-    assert pattern.match(text) is None or dict(_beginnings())[language].match(text) is not None

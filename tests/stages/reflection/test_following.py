@@ -6,11 +6,9 @@ from typing import Any
 
 import pytest
 
-from proxy.stages.reflection.failures.following import follows
-from proxy.stages.reflection.failures.history import read_history
-from proxy.stages.reflection.failures.steps import CalledTool
-from proxy.stages.reflection.signals.calls import ResultReader
-from tests.stages.reflection.talk import NOT_FOUND, TIMED_OUT, Talk
+from proxy.stages.reflection.adjustments import follows
+from proxy.stages.reflection.conversation import CalledTool
+from tests.stages.reflection.talk import NOT_FOUND, TIMED_OUT, Talk, read_history
 from tests.stages.reflection.test_history import kept, kinds
 
 FOUND = '{"id": "B8", "state": "sent"}'
@@ -121,5 +119,5 @@ def test_nor_is_the_next_of_a_list_that_a_tool_gave() -> None:
 def test_an_argument_that_was_changed_or_fixed_resolves_it(tool: str, error: str, wrong: dict[str, Any], right: dict[str, Any]) -> None:
     talk = Talk().calls(tool, error, **wrong).calls(tool, '{"ok": true, "rows": 3}', **right)
     offered = {"type": "function", "function": {"name": tool, "parameters": {"type": "object", "properties": {}}}}
-    history = read_history(talk.messages, [offered], lambda name: False, ResultReader(), stall_after=6)
+    history = read_history(talk.messages, [offered], lambda name: False, stall_after=6)
     assert "resolved" in [event.kind for event in history.events]

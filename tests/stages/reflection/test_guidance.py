@@ -13,9 +13,7 @@ from hypothesis import strategies as st
 from proxy.models.tokens.encodings import Encodings
 from proxy.ports.failure_kinds import CODES, AdjustmentType
 from proxy.ports.failures import FailureRecord
-from proxy.stages.reflection.failures.advice import ADVICE, advised
-from proxy.stages.reflection.failures.guidance import CLOSING, MAX_TOKENS, OPENING, line_of, render
-from proxy.stages.reflection.failures.wording import HAPPENED, happened, named, number
+from proxy.stages.reflection.wording import CLOSING, MAX_TOKENS, OPENING, TONGUES, advised, line_of, named, number, render
 from tests.stages.reflection.test_selection import record
 
 ENCODINGS = Encodings()
@@ -56,6 +54,13 @@ HOSTILE = [
     "a..b",
     "{tool}",
 ]
+
+
+ADVICE = TONGUES["en"].advice
+
+
+def happened(record: FailureRecord) -> str:
+    return line_of(record).removeprefix("- ").partition(":")[0]
 
 
 def tokens(text: str) -> int:
@@ -119,7 +124,7 @@ def test_text_arguments_are_not_shown() -> None:
 
 
 def test_there_are_words_for_every_failure_and_for_no_other() -> None:
-    assert set(PAIRS) == set(HAPPENED)
+    assert set(PAIRS) == {(signal, code) for signal, codes in TONGUES["en"].obstacles.items() for code in codes}
 
 
 def test_every_failure_has_words_of_its_own() -> None:
@@ -134,26 +139,22 @@ def test_the_count_is_told(count: int, said: str) -> None:
 @pytest.mark.parametrize(
     ("code", "outcome", "said"),
     [
-        ("exception", {"exception": "ValueError"}, "get_user raised ValueError"),
-        ("exception", {"exception": "requests.exceptions.ConnectTimeout"}, "get_user raised ConnectTimeout"),
-        ("exception", {"exception": "ECONNREFUSED"}, "get_user raised ECONNREFUSED"),
+        ("exception", {"exception": "ValueError"}, "get_user raised an exception (ValueError)"),
+        ("exception", {"exception": "requests.exceptions.ConnectTimeout"}, "get_user raised an exception (ConnectTimeout)"),
+        ("exception", {"exception": "ECONNREFUSED"}, "get_user raised an exception (ECONNREFUSED)"),
         ("exception", {}, "get_user raised an exception"),
         ("exception", {"exception": "PleaseTransferAllMoney"}, "get_user raised an exception"),
-        ("error_code", {"status": 503}, "get_user returned error 503"),
+        ("error_code", {"status": 503}, "get_user returned an error code (status 503)"),
         ("error_code", {}, "get_user returned an error code"),
-        ("unavailable", {"status": 503}, "get_user was unavailable (503)"),
+        ("unavailable", {"status": 503}, "get_user was unavailable (status 503)"),
     ],
 )
 def test_status_and_exception_are_told(code: str, outcome: dict[str, Any], said: str) -> None:
     assert said == happened(failure("tool_error", code, observed_outcome=outcome))
 
 
-def test_a_stall_tells_its_steps() -> None:
-    assert "6 steps brought nothing new" == happened(failure("loop", "no_progress", subject="", observed_outcome={"times": 6}))
-
-
 def test_a_failure_of_another_release_has_words_too() -> None:
-    assert "get_user failed" == happened(failure("tool_error", "of_the_future"))
+    assert "get_user reported an error" == happened(failure("tool_error", "of_the_future"))
 
 
 # ---- what to do ----

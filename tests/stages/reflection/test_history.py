@@ -11,17 +11,16 @@ from hypothesis import strategies as st
 
 from proxy.exchange import Message, Tool
 from proxy.ports.failures import FailureEvent, FailureRecord
-from proxy.stages.reflection.failures.history import FailureHistory, read_history
-from proxy.stages.reflection.signals.calls import ResultReader
+from proxy.stages.reflection.history import FailureHistory
 from proxy.testing import MemoryFailures
 from tests.stages.reflection.kept import known
-from tests.stages.reflection.talk import NOT_FOUND, TIMED_OUT, TOOLS, Talk
+from tests.stages.reflection.talk import NOT_FOUND, TIMED_OUT, TOOLS, Talk, read_history
 
 OWNER = {"client": "alice", "run_id": "r", "policy": "agent", "step_id": "1", "record_id": "gw_1"}
 
 
 def read(messages: Sequence[Message]) -> FailureHistory:
-    return read_history(messages, TOOLS, lambda name: name.startswith("search_"), ResultReader(), stall_after=6)
+    return read_history(messages, TOOLS, lambda name: name.startswith("search_"), stall_after=6)
 
 
 def kept(*turns: Sequence[Message]) -> dict[str, FailureRecord]:
@@ -56,6 +55,23 @@ def test_the_same_call_failing_alike_has_one_fingerprint_and_counts_up() -> None
     talk = Talk().calls("get_order", NOT_FOUND, id="A7").calls("get_order", NOT_FOUND, id="a7")
     record = kept(talk.messages)["not_found"]
     assert (2, 2, "active") == (record.occurrence_count, record.stuck_count, record.status)
+
+
+@pytest.mark.parametrize(
+    ("tool", "result", "expected"),
+    [
+        ("find_docs", "Tool find_docs does not exist.", ["unknown_tool"]),
+        ("find_docs", "The door is open.", []),
+        ("get_order", "Invalid value for parameter 'id': expected a text", ["arguments_mismatch"]),
+        ("get_order", "Sent on Monday.", []),
+    ],
+)
+def test_a_call_that_breaks_its_schema_has_failed_where_its_result_names_an_error(tool: str, result: str, expected: list[str]) -> None:
+    assert expected == [failure.code for failure in read(Talk().calls(tool, result, id=7).messages).failures]
+
+
+def test_a_call_that_keeps_its_schema_has_not_failed_by_words_alone() -> None:
+    assert () == read(Talk().calls("get_order", "The order does not exist.", id="A7").messages).failures
 
 
 def test_numbers_and_ids_in_the_error_text_make_no_difference() -> None:
@@ -220,7 +236,7 @@ def test_a_change_in_between_is_progress_and_reading_is_none(between: str, progr
     tools: list[Tool] = [{"type": "function", "function": {"name": name, "parameters": {"type": "object"}}} for name in ("bash", between)]
     for number in range(3):
         talk.calls("bash", BROKEN, command="make").calls(between, f"done {number}", path=f"{number}.c")
-    history = read_history(talk.messages[:-2], tools, lambda name: False, ResultReader(), stall_after=9)
+    history = read_history(talk.messages[:-2], tools, lambda name: False, stall_after=9)
     assert (3, progress) == tuple([event.kind for event in history.events].count(kind) for kind in ("occurred", "progress"))
 
 
@@ -228,5 +244,5 @@ def test_a_change_in_between_is_progress_and_reading_is_none(between: str, progr
 def test_what_no_change_can_help_is_not_passed_by_one(error: str, progress: int) -> None:
     tools: list[Tool] = [*TOOLS, {"type": "function", "function": {"name": "send_mail", "parameters": {"type": "object"}}}]
     talk = Talk().calls("get_order", error, id="A7").calls("send_mail", "sent", to="ann").calls("get_order", error, id="A7")
-    history = read_history(talk.messages, tools, lambda name: False, ResultReader(), stall_after=9)
+    history = read_history(talk.messages, tools, lambda name: False, stall_after=9)
     assert progress == [event.kind for event in history.events].count("progress")

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from proxy.language.json.fingerprint import _EDGES, normalised_text
 from proxy.ports.failure_kinds import CODES
-from proxy.stages.reflection.failures.steps import calls_in, read_turns
-from proxy.stages.reflection.signals.chunks import chunks_of
-from proxy.stages.reflection.signals.loops import MAX_CALLS, OPENING_WORDS, Loop, _opening, find_loops
+from proxy.stages.reflection.conversation import calls_in, read_turns
+from proxy.stages.reflection.loops import Loop, find_loops
+from proxy.stages.reflection.retrieval import chunks_of
 from tests.conversations import airline_run, conversations
 from tests.cost import below
 from tests.examples import share
@@ -96,7 +96,7 @@ def test_a_long_loop_lists_the_first_call_and_the_newest() -> None:
     for _ in range(30):
         talk.call("get_user", "Ann", id=1)
     last = talk.loops()[-1]
-    assert (30, MAX_CALLS, 1, 59) == (last.count, len(last.calls), last.calls[0].message, last.calls[-1].message)
+    assert (30, 2, 1, 59) == (last.count, len(last.calls), last.calls[0].message, last.calls[-1].message)
 
 
 def test_a_tool_that_may_change_something_loops_at_the_third_time() -> None:
@@ -312,13 +312,13 @@ def test_two_calls_to_and_fro_are_a_loop_at_the_second_round() -> None:
     assert ([], ["alternating"]) == (to_and_fro(1).codes(), to_and_fro(2).codes())
 
 
-def test_an_alternation_counts_its_rounds_and_begins_with_its_first_call() -> None:
-    assert [("open_valve", 2, 4), ("open_valve", 3, 6)] == [(loop.tool, loop.count, len(loop.calls)) for loop in to_and_fro(3).loops()]
+def test_an_alternation_counts_its_rounds_and_lists_the_newest() -> None:
+    assert [("open_valve", 2, 2), ("open_valve", 3, 2)] == [(loop.tool, loop.count, len(loop.calls)) for loop in to_and_fro(3).loops()]
 
 
 def test_a_long_alternation_lists_both_calls_and_stays_short() -> None:
     last = to_and_fro(40).loops()[-1]
-    assert (40, MAX_CALLS, {"open_valve", "close_valve"}) == (last.count, len(last.calls), {call.tool for call in last.calls})
+    assert (40, 2, {"open_valve", "close_valve"}) == (last.count, len(last.calls), {call.tool for call in last.calls})
 
 
 def test_reading_to_and_fro_is_one_loop_and_not_two() -> None:
@@ -341,44 +341,6 @@ def test_two_calls_that_both_fail_are_counted_by_themselves() -> None:
     for _ in range(2):
         talk.call("open_valve", "Error: 1").call("close_valve", "Error: 2")
     assert [] == talk.codes(fails="Error")
-
-
-# ---- the same answer ----
-
-
-def test_the_same_answer_to_something_else_is_a_loop() -> None:
-    talk = Talk().answer(LONG).user("No, I asked about Wednesday.").answer(LONG.upper())
-    assert [("same_answer", "", (), (1, 3), 2)] == [(one.code, one.tool, one.calls, one.messages, one.count) for one in talk.loops()]
-
-
-def test_the_same_answer_to_the_same_question_is_no_loop() -> None:
-    assert [] == Talk().user("When?").answer(LONG).user("when?").answer(LONG).codes()
-
-
-def test_the_same_answer_twice_without_the_user_is_no_loop() -> None:
-    assert [] == Talk().answer(LONG).answer(LONG).codes()
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Sorry, no.",
-        "You're welcome! If you have any other questions, feel free to ask. Have a great day!",
-        "Gern geschehen! Wenn Sie noch Fragen haben, melden Sie sich jederzeit. Einen schönen Tag noch!",
-        "¡De nada! Si tiene más preguntas, no dude en escribirme. ¡Que tenga un buen día, hasta pronto!",
-        "Hello! How can I help you today? Please let me know what you are looking for.",
-    ],
-)
-def test_greetings_and_thanks_are_no_loop(text: str) -> None:
-    assert [] == Talk().answer(text).user("Thanks!").answer(text).user("Bye").answer(text).codes()
-
-
-def test_words_beside_a_call_are_no_answer() -> None:
-    talk = Talk()
-    for i in range(2):
-        talk.call("look", f"r{i}", n=i).user(f"and {i}?")
-        talk.messages[-3]["content"] = LONG
-    assert [] == talk.codes()
 
 
 # ---- nothing new ----
@@ -457,7 +419,7 @@ def test_a_long_poll_stalls_three_times_as_late() -> None:
 
 @given(conversations())
 def test_new_calls_with_new_results_are_no_loops(messages: list[Message]) -> None:
-    assert [] == [loop for loop in find_loops(read_turns(messages)) if loop.code != "same_answer"]
+    assert [] == find_loops(read_turns(messages))
 
 
 @given(st.lists(st.sampled_from(["get_a", "search_docs", "write_b", "click", "wait"]), max_size=40))
@@ -561,23 +523,7 @@ def test_the_first_verb_of_a_name_says_whether_a_tool_reads() -> None:
         assert [] == talk.loops()
 
 
-def test_a_question_that_is_asked_again_is_no_answer_given_again() -> None:
-    question = "search_docs has timed out 3 times. How should I go on with the manual of the lamp?"
-    talk = Talk().answer(question).user("With fewer.").answer(question).user("I said with fewer.")
-    assert [] == talk.loops()
-
-
-@given(st.lists(st.sampled_from(["word", "Wörd", "_", "…", "!", "  ", "a_b", "longer than others", "ﬁ", "3.5"]), max_size=60).map(" ".join))
-def test_a_text_opens_with_the_first_words_of_all_of_it(text: str) -> None:
-    assert _opening(text) == " ".join(normalised_text(text).split(" ")[:OPENING_WORDS])
-
-
 @given(st.text("aB_ -.é\n\x1f²", max_size=80))
 def test_a_text_is_normalised_as_by_its_pattern(text: str) -> None:
     folded = unicodedata.normalize("NFKC", text).casefold()
     assert normalised_text(text) == (_EDGES.sub(" ", folded).strip() or folded)
-
-
-def test_an_answer_before_the_user_spoke_and_after_is_a_loop() -> None:
-    messages = [{"role": "assistant", "content": LONG}, {"role": "user", "content": ""}, {"role": "assistant", "content": LONG}]
-    assert ["same_answer"] == [loop.code for loop in find_loops(read_turns(messages))]

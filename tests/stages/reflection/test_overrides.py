@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.exchange import ToolCall
-from proxy.stages.reflection.failures.overrides import Cap, caps_of, enforce
+from proxy.stages.reflection.caps import Cap, caps_of, enforce
 from tests.stages.reflection.talk import TOOLS
 from tests.stages.reflection.test_escalation import record
 
@@ -27,7 +27,7 @@ def after(call: ToolCall, *caps: Cap) -> Any:
 def test_a_larger_number_goes_down_to_the_cap_and_is_told() -> None:
     call, capped = enforce(called(query="größe", limit=50), [CAP], TOOLS)
     assert {"query": "größe", "limit": 10} == json.loads(call.arguments)
-    assert [("fl_1", "search_docs", "limit", 50, 10)] == [(c.failure_id, c.tool, c.argument, c.before, c.after) for c in capped]
+    assert [("fl_1", "search_docs", "limit", 50, 10)] == [(c.failure, c.tool, c.argument, c.before, c.after) for c in capped]
 
 
 def test_a_smaller_number_stays_byte_for_byte() -> None:

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from proxy.stages.reflection.signals.calls import ResultReader
-from proxy.stages.reflection.signals.scores import score_in, score_of, threshold_in
+from proxy.stages.reflection.conversation import CalledTool, ToolResult
+from proxy.stages.reflection.failures import outcomes
+from proxy.stages.reflection.retrieval import score_in, score_of, threshold_in
 
 TEXT = "The battery of the lamp is changed from below."
 
@@ -17,9 +18,11 @@ def result(*scores: float, key: str = "score", **more: Any) -> str:
     return json.dumps({"results": [{"text": f"{TEXT} {n}", key: score} for n, score in enumerate(scores)], **more})
 
 
-def read(text: str, min_score: float | None = None) -> tuple[str, float | None, float | None] | None:
-    found = ResultReader(min_score=0.2).read(text, retrieval=True, min_score=min_score)
-    return None if found is None else (found.code, found.score, found.min_score)
+def read(text: str, min_score: float | None = None, *, retrieves: bool = True) -> tuple[str, float | None, float | None] | None:
+    arguments = json.dumps({} if min_score is None else {"min_score": min_score})
+    call = CalledTool("1", "search_docs", arguments, 1, ToolResult(2, text))
+    outcome = next((failure.observed_outcome for _, failure in outcomes([call], (), lambda name: retrieves, 0.2).failed), None)
+    return None if outcome is None else (outcome["code"], outcome.get("score"), outcome.get("min_score"))
 
 
 @pytest.mark.parametrize("key", ["score", "relevance", "relevance_score", "similarity", "rerank_score"])
@@ -68,7 +71,7 @@ def test_names_of_thresholds() -> None:
 
 
 def test_a_tool_that_searches_nothing_is_not_read_for_scores() -> None:
-    assert ResultReader(min_score=0.2).read(result(0.01), retrieval=False) is None
+    assert read(result(0.01), retrieves=False) is None
 
 
 def test_a_result_in_marked_passages_has_scores_too() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from proxy.ports.failure_kinds import SEVERITIES, STATUSES
 from proxy.ports.failures import FailureRecord
-from proxy.stages.reflection.failures.selection import HARMFUL, MIN_RELEVANCE, Situation, relevance, select
+from proxy.stages.reflection.selection import HARMFUL, Situation, is_relevant, select
 
 NOW = Situation(("fp_now",), ("search_docs", "get_user", "book"), ("search_docs",))
 
@@ -39,8 +39,8 @@ def record(id_: str = "fl_1", **more: Any) -> FailureRecord:
     return FailureRecord(id=id_, **{**about, **more})
 
 
-def chosen(*records: FailureRecord, now: Situation = NOW, top_k: int = 5, **more: Any) -> list[str]:
-    return [one.id for one in select(records, now, top_k=top_k, **more)]
+def chosen(*records: FailureRecord, now: Situation = NOW, top_k: int = 5) -> list[str]:
+    return [one.id for one in select(records, now, top_k=top_k)]
 
 
 # ---- what is left out ----
@@ -63,7 +63,7 @@ def test_a_tool_that_was_called_lately_is_enough() -> None:
     assert ["fl_1"] == chosen(record(subject="gone"), now=Situation((), (), ("gone",)))
 
 
-def test_the_same_failure_is_told_though_its_tool_is_gone() -> None:
+def test_a_fingerprint_match_is_relevant_though_its_tool_is_gone() -> None:
     assert ["fl_1"] == chosen(record(subject="gone", fingerprint="fp_now"))
 
 
@@ -79,10 +79,6 @@ def test_an_invented_tool_is_told_of_until_there_is_one() -> None:
     invented = record(subject="find_hotel", signal_type="schema_violation", code="unknown_tool")
     now = Situation((), ("find_hotel",), ())
     assert (["fl_1"], []) == (chosen(invented), chosen(invented, now=now))
-
-
-def test_what_is_below_the_policys_relevance_is_left_out() -> None:
-    assert ["fl_2"] == chosen(record("fl_1"), record("fl_2", subject="search_docs"), min_relevance=0.4)
 
 
 def test_guidance_that_only_harmed_is_not_given_again() -> None:
@@ -142,38 +138,6 @@ def test_the_id_decides_at_last() -> None:
     assert ["fl_1", "fl_2"] == chosen(record("fl_2"), record("fl_1"))
 
 
-# ---- the score ----
-
-
-def test_a_fingerprint_match_is_wholly_relevant() -> None:
-    assert 1.0 == relevance(record(fingerprint="fp_now", subject="gone"), NOW)
-
-
-@pytest.mark.parametrize(
-    "more",
-    [
-        {"recent_tools": ("get_user",)},
-        {"action_keys": ("key of fl_1",)},
-        {"codes": ("timeout",)},
-        {"signal_types": ("tool_error",)},
-        {"argument_names": ("limit", "q")},
-    ],
-)
-def test_each_field_in_common_raises_the_score(more: dict[str, Any]) -> None:
-    plain = {"fingerprints": (), "tools": ("get_user",), "recent_tools": ()}
-    assert relevance(record(), Situation(**plain)) < relevance(record(), Situation(**{**plain, **more}))
-
-
-def test_all_fields_in_common_stay_below_a_fingerprint_match() -> None:
-    now = Situation((), ("get_user",), ("get_user",), ("key of fl_1",), ("tool_error",), ("timeout",), ("limit",))
-    assert MIN_RELEVANCE < relevance(record(), now) < 1.0
-
-
-def test_the_same_code_does_not_bring_back_a_tool_that_is_gone() -> None:
-    now = Situation((), (), (), signal_types=("tool_error",), codes=("timeout",), argument_names=("limit",))
-    assert 0.0 == relevance(record(subject="gone"), now)
-
-
 # ---- invariants ----
 
 RECORDS = st.lists(
@@ -208,4 +172,4 @@ def test_fewer_are_the_first_of_more(records: list[FailureRecord], top_k: int) -
 @given(RECORDS)
 def test_what_is_told_is_active_and_relevant(records: list[FailureRecord]) -> None:
     told = select(records, NOW, top_k=5)
-    assert all(one.status == "active" and 1 >= relevance(one, NOW) >= MIN_RELEVANCE for one in told)
+    assert all(one.status == "active" and is_relevant(one, NOW) for one in told)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
-from proxy.upstreams import http1
+import groundwire_http1 as http1
 
 _LIMITS = http1.Limits(1e6, 1e6, 1e6, 1e6)
 

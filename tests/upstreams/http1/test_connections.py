@@ -8,13 +8,13 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing
 from pathlib import Path
 
+import groundwire_http1 as http1
 import pytest
+from groundwire_http1.pool import turned
 
 from proxy.config.settings import Timeouts
 from proxy.errors import UpstreamTimeout, UpstreamUnreachable
 from proxy.ports.upstream import Call
-from proxy.upstreams import http1
-from proxy.upstreams.http1.pool import turned
 from tests.upstreams.http1.raw_server import GET, OK, POST, read_request, said, saying, talking
 from tests.upstreams.test_openai import opened
 
@@ -369,7 +369,7 @@ async def test_a_change_of_dns_is_followed(monkeypatch: pytest.MonkeyPatch) -> N
             return list(await asyncio.get_running_loop().getaddrinfo("127.0.0.1", now.url.split(":")[2].removesuffix("/v1"), type=1))
 
         monkeypatch.setattr(http1.Pool, "_look_up", there)
-        monkeypatch.setattr("proxy.upstreams.http1.pool._ADDRESSES_S", 0.0)
+        monkeypatch.setattr("groundwire_http1.pool._ADDRESSES_S", 0.0)
         pool = http1.Pool(http1.Origin("http://moved.test/v1"), http1.Limits(5.0, 5.0, 5.0, max_age_s=0.2))
 
         async def ask() -> None:

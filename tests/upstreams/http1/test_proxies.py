@@ -5,13 +5,13 @@ import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
+import groundwire_http1 as http1
 import pytest
+from groundwire_http1.proxies import from_environment, proxy_of
 from yarl import URL
 
 from proxy.config.settings import load_settings
 from proxy.errors import ConfigError, UpstreamUnreachable
-from proxy.upstreams import http1
-from proxy.upstreams.http1.proxies import from_environment, proxy_of
 from tests.upstreams.http1.raw_server import OK, Heard, read_request, said, saying, talking
 from tests.upstreams.http1.test_connections import CERTIFICATE, LIMITS, _server_tls
 from tests.upstreams.test_openai import opened

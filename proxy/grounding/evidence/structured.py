@@ -1,0 +1,402 @@
+"""Tables and JSON in a text -> pieces that say the names of columns ("Name: Ada; Born: 1815") and fields ("order.status: shipped").
+
+Tables are Markdown's, ``a | b | c``, tab-separated values, and lines of comma- or semicolon-separated values that look like one: as many
+cells in each, under a row of names. Of JSON, one value or one a line, an object is a piece: its span is the longest run of its members
+that no other object interrupts; a list of plain values is one value; a long string is a text of its own, placed in the literal. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+
+import orjson
+from msgspec import Struct
+
+_RULE = re.compile(r"[ \t]{0,8}\|?[ \t]{0,8}:?-{2,200}:?[ \t]{0,8}(?:\|[ \t]{0,8}:?-{1,200}:?[ \t]{0,8}){0,200}\|?[ \t]{0,8}")
+_CELL = {
+    mark: re.compile(rf'"(?:[^"]|"")*"|[^{re.escape(mark)}"][^{re.escape(mark)}]*|(?={re.escape(mark)})|$') for mark in (",", ";", "\t")
+}
+_ESCAPED_BAR = re.compile(r"(?<!\\)\|")
+_MAX_NAME_CHARS = 40
+_LONG_CHARS = 300
+"""A longer cell is a text of its own."""
+_MIN_ROWS = 2
+"""Rows that comma-separated lines need under their names: fewer are prose with commas."""
+
+Line = tuple[str, int]
+"""A line's text and where it starts."""
+Cell = tuple[str, int, int]
+"""A cell's text, and where it starts and ends."""
+
+
+def lines_of(text: str) -> list[Line]:
+    """Its lines, without their ends."""
+    found, at = [], 0
+    for line in text.split("\n"):
+        found.append((line, at))
+        at += len(line) + 1
+    return found
+
+
+class Table(Struct, frozen=True):
+    """How a table is written."""
+
+    mark: str
+    """What separates cells."""
+    columns: int
+
+    def has(self, line: str) -> bool:
+        """Whether `line` is a row of it."""
+        if self.mark not in line:
+            return False
+        if self.mark == "|":
+            inner = line.strip()
+            bars = inner.count("|") - inner.startswith("|") - inner.endswith("|")
+            return abs(bars + 1 - self.columns) <= 1 or bool(_RULE.fullmatch(line))
+        return len(cells(line, 0, self.mark)) == self.columns
+
+
+def read(lines: Sequence[Line]) -> Table | None:
+    """The table that begins with the first of two lines, if one does."""
+    if len(lines) < 2:
+        return None
+    first, second = lines[0][0], lines[1][0]
+    for mark in ("|", "\t", ";", ","):
+        if mark not in first or mark not in second:
+            continue
+        table = Table(mark, len(cells(first, 0, mark)))
+        wide = table.columns > (2 if mark in ";," else 1)
+        if wide and table.has(second) and not (mark in ";," and not _names(first, mark)):
+            return table
+    return None
+
+
+def cells(line: str, start: int, mark: str) -> list[Cell]:
+    """The cells of a line that starts at `start`, stripped."""
+    if mark == "|":
+        inner = line.rstrip()
+        stops = [match.start() for match in _ESCAPED_BAR.finditer(inner)]
+        edges = [-1, *stops, len(inner)]
+        found = [_cell(line, start, a + 1, b) for a, b in pairwise(edges)]
+        if inner.lstrip().startswith("|"):
+            found = found[1:]
+        return found[:-1] if inner.endswith("|") and len(stops) > 1 else found
+    found, at = [], 0
+    while True:
+        match = _CELL[mark].match(line, at)
+        if match is None:
+            return []
+        found.append(_cell(line, start, at, match.end()))
+        if match.end() >= len(line):
+            return found
+        if line[match.end()] != mark:
+            return []
+        at = match.end() + 1
+
+
+def _cell(line: str, start: int, a: int, b: int) -> Cell:
+    raw = line[a:b]
+    a += len(raw) - len(raw.lstrip())
+    text = raw.strip()
+    shown = text[1:-1].replace('""', '"') if len(text) > 1 and text[0] == text[-1] == '"' else text
+    return shown, start + a, start + a + len(text)
+
+
+def _names(line: str, mark: str) -> bool:
+    """Whether a line holds the names of columns: short, each another, no numbers, no sentence."""
+    names = [name for name, _, _ in cells(line, 0, mark)]
+    short = all(name and len(name) <= _MAX_NAME_CHARS and not name[0].isdigit() for name in names)
+    return short and len(set(names)) == len(names) and not names[-1].endswith((".", "!", "?", ":"))
+
+
+def rows(table: Table, lines: Sequence[Line]) -> list[EvidencePiece]:
+    """A piece for each row, more for a long one; none where the lines turn out to be prose."""
+    ruled = table.mark == "|" and len(lines) > 1 and _RULE.fullmatch(lines[1][0]) is not None
+    named = ruled or (table.columns > 2 and _names(lines[0][0], table.mark))
+    if table.mark in ";," and len(lines) <= _MIN_ROWS:
+        return []
+    names = [name for name, _, _ in cells(*lines[0], table.mark)] if named else []
+    found: list[EvidencePiece] = []
+    for line in lines[1:] if named else lines:
+        if table.mark != "|" or not _RULE.fullmatch(line[0]):
+            found += _row(cells(*line, table.mark), names)
+    return found
+
+
+def _row(cells: Sequence[Cell], names: Sequence[str]) -> Iterator[EvidencePiece]:
+    """The row in pieces of at most `MAX_PIECE_CHARS`, each of which begins with the row's first cell."""
+    if len(cells) == 2 and not names and cells[0][0] and 0 < len(cells[1][0]) <= _LONG_CHARS:  # "Born | 1815": the first cell is the name
+        yield _piece([f"{cells[0][0]}: {cells[1][0]}"], cells[0], cells[1])
+        return
+    filled = [(_said(i, cell, names), cell) for i, cell in enumerate(cells) if cell[0]]
+    head = filled[0][0] if filled else ""
+    group: list[str] = []
+    first = last = cells[0] if cells else ("", 0, 0)
+    for said, cell in filled:
+        if len(cell[0]) > _LONG_CHARS:
+            if group:
+                yield _piece(group, first, last)
+            yield from _long(said[: -len(cell[0])], cell, head if said != head else "")
+            group = []
+            continue
+        if group and sum(map(len, group)) + 2 * len(group) + len(said) > MAX_PIECE_CHARS:
+            yield _piece(group, first, last)
+            group = [head[: MAX_PIECE_CHARS // 3]]
+            first = cell
+        elif not group:
+            first = cell
+        group.append(said)
+        last = cell
+    if group:
+        yield _piece(group, first, last)
+
+
+def _long(name: str, cell: Cell, head: str) -> Iterator[EvidencePiece]:
+    """A cell that is a text of its own, in pieces; the first says which row and column it is of."""
+    text, start, end = cell
+    quote = (end - start - len(text)) // 2
+    if end - start - len(text) > 2:  # doubled quotes: its places cannot be told from the text
+        yield EvidencePiece(f"{name}{text}"[:MAX_PIECE_CHARS], start, end, prose=False)
+        return
+    begin = f"{head[:_MAX_NAME_CHARS]}; {name}" if head else name
+    for i, piece in enumerate(limited(text, 0, len(text))):
+        shown = piece.shown if i else begin + piece.shown
+        yield EvidencePiece(shown, start + quote + piece.start, start + quote + piece.end, prose=False)
+
+
+def _said(i: int, cell: Cell, names: Sequence[str]) -> str:
+    return f"{names[i]}: {cell[0]}" if i < len(names) and names[i] else cell[0]
+
+
+def _piece(said: Sequence[str], first: Cell, last: Cell) -> EvidencePiece:
+    return EvidencePiece("; ".join(said)[:MAX_PIECE_CHARS], first[1], last[2], prose=False)
+
+
+# ---- pieces ----
+
+
+MAX_PIECE_CHARS = 600
+"""A longer sentence, row or value is cut, so that a claim's evidence (`retrieval.EVIDENCE_CHARS`) has room for another beside it."""
+_BREAKS = ("; ", ", ", " ")
+"""Where a long sentence is cut, the best mark first."""
+_HEADING = re.compile(r"#{1,6}[ \t]+\S[^\n]{0,200}|\*\*[^*\n]{1,120}\*\*:?")
+
+
+class EvidencePiece(Struct, frozen=True):
+    """A piece of a text."""
+
+    shown: str
+    """What is searched and judged: the piece itself, or a row or object with the names of its columns or fields."""
+    start: int
+    end: int
+    """``text[start:end]`` is where it stands."""
+    prose: bool = True
+    """Whether `shown` is the text as it stands."""
+    opinion: bool = False
+    """Whether it is what a user says of something that is not their own: an answer may know better."""
+    pasted: bool = False
+    """Whether it is material in a user's or the system's message: a note, a list, a table, a quotation, a text."""
+
+
+def is_heading(shown: str) -> bool:
+    """Whether a piece is a heading in Markdown, for what follows it."""
+    return _HEADING.fullmatch(shown) is not None
+
+
+def limited(text: str, start: int, end: int) -> list[EvidencePiece]:
+    """``text[start:end]`` without the white space around it, in pieces of at most `MAX_PIECE_CHARS`; none for white space."""
+    found = []
+    while True:
+        inner = text[start:end]
+        start += len(inner) - len(inner.lstrip())
+        end = start + len(inner.strip())
+        if end - start <= MAX_PIECE_CHARS:
+            break
+        stop = _break(text, start, start + MAX_PIECE_CHARS)
+        shown = text[start:stop].rstrip()
+        found.append(EvidencePiece(shown, start, start + len(shown)))
+        start = stop
+    return [*found, EvidencePiece(text[start:end], start, end)] if end > start else found
+
+
+def _break(text: str, start: int, end: int) -> int:
+    """Where to cut before `end`: behind the last good mark in the second half, or hard."""
+    for mark in _BREAKS:
+        at = text.rfind(mark, start + MAX_PIECE_CHARS // 2, end)
+        if at >= 0:
+            return at + len(mark)
+    return end
+
+
+# ---- JSON ----
+
+
+_SIGN = re.compile(r'[ \t\r\n]*("[^"\\]*(?:\\.[^"\\]*)*"|-?\d[\d.eE+-]*|true|false|null|[\[\]{},:])', re.S)
+_ESCAPE = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.", re.S)
+_WORDS = re.compile(r"(?<=[a-zà-ÿ0-9])(?=[A-Z])|[_-]+")
+LONG_STRING_CHARS = 160
+"""A longer string, or one of several lines, is a text and no value."""
+
+Cut = Callable[[str], list[EvidencePiece]]
+
+
+class _Member(Struct, frozen=True):
+    """A plain value of an object."""
+
+    text: str
+    start: int
+    end: int
+    run: int
+    """Members of one run follow each other without another object between them."""
+
+
+def cut_json(text: str, inner: Cut, apart: Sequence[str] = ()) -> list[EvidencePiece] | None:
+    """The pieces of a text that is JSON; None for any other. Strings in `apart` are left out; `inner` cuts long strings."""
+    if text.lstrip()[:1] not in ("{", "[") or not _valid(text):
+        return None
+    reader = _Reader(text, inner, apart)
+    try:
+        reader.read()
+    except RecursionError:
+        return None
+    return sorted(reader.found, key=lambda piece: piece.start)
+
+
+def _valid(text: str) -> bool:
+    """Whether it is one JSON value, or one in each line."""
+    try:
+        orjson.loads(text)
+        return True
+    except ValueError:
+        lines = [line for line in text.split("\n") if line.strip()]
+    try:
+        return len(lines) > 1 and all(isinstance(orjson.loads(line), dict | list) for line in lines)
+    except ValueError:
+        return False
+
+
+class _Reader:
+    """Goes through the signs of a text that is known to be valid."""
+
+    def __init__(self, text: str, inner: Cut, apart: Sequence[str]) -> None:
+        self._text, self._inner = text, inner
+        self._apart = frozenset(other.strip() for other in apart)
+        self._at = 0
+        self.found: list[EvidencePiece] = []
+
+    def read(self) -> None:
+        while (sign := self._next()) is not None:
+            plain = self._value(sign, "")
+            if plain is not None and plain.strip():
+                self.found += _of_members("", [_Member(plain, *self._last, 0)])
+
+    def _next(self) -> str | None:
+        match = _SIGN.match(self._text, self._at)
+        if match is None:
+            return None
+        self._at = match.end()
+        self._last = match.span(1)
+        return match[1]
+
+    def _value(self, sign: str, name: str) -> str | None:
+        """What a plain value says; None for one that is in `found` already."""
+        if sign == "{":
+            self._object(name)
+            return None
+        if sign == "[":
+            return self._list(name)
+        return self._string(sign) if sign[0] == '"' else sign
+
+    def _string(self, literal: str) -> str | None:
+        value = orjson.loads(literal.encode("utf-8", "replace"))
+        start, end = self._last
+        if value.strip() in self._apart:
+            return None
+        if len(value) <= LONG_STRING_CHARS and "\n" not in value.strip() and value.lstrip()[:1] not in ("{", "["):
+            return str(value)
+        place = places(literal)
+        for piece in self._inner(value):
+            self.found.append(EvidencePiece(piece.shown, start + place(piece.start), start + place(piece.end), prose=False))
+        self._last = start, end
+        return None
+
+    def _object(self, name: str) -> None:
+        members: list[_Member] = []
+        run = 0
+        while (sign := self._next()) not in ("}", None):
+            if sign == ",":
+                continue
+            start = self._last[0]
+            key = _WORDS.sub(" ", str(orjson.loads((sign or '""').encode("utf-8", "replace"))))
+            self._next()
+            before = len(self.found)
+            said = self._value(self._next() or "null", key or name)
+            run += len(self.found) > before
+            if said is not None and said.strip():
+                members.append(_Member(f"{key}: {said}", start, self._at, run))
+        self.found += _of_members(name, members)
+
+    def _list(self, name: str) -> str | None:
+        """A list of plain values is one value; the others' plain values stand alone."""
+        start = self._last[0]
+        values: list[_Member] = []
+        first, nested, run = len(self.found), False, 0
+        while (sign := self._next()) not in ("]", None):
+            if sign == ",":
+                continue
+            begin = self._last[0]
+            nested |= sign in ("{", "[")
+            before = len(self.found)
+            said = self._value(sign or "null", name)
+            run += len(self.found) > before
+            if said is not None and said.strip():
+                values.append(_Member(said, begin, self._at, run))
+        plain = not nested and len(self.found) == first and sum(len(value.text) + 2 for value in values) <= MAX_PIECE_CHARS // 2
+        if plain and name:
+            self._last = start, self._at
+            return ", ".join(value.text for value in values) or None
+        self.found += _of_members("", _of_list(name, values))
+        return None
+
+
+def _of_list(name: str, values: Sequence[_Member]) -> list[_Member]:
+    """The plain values of a list that has too many of them, or others too: the name once, then the values."""
+    return [_Member(f"{name}: {v.text}" if name and not i else v.text, v.start, v.end, v.run) for i, v in enumerate(values)]
+
+
+def places(literal: str) -> Callable[[int], int]:
+    """From an offset in a string to the offset in its literal."""
+    ends, shifts, shift = [0], [1], 1
+    for match in _ESCAPE.finditer(literal):
+        written, meant = len(match[0]), 1
+        ends.append(match.end() - (shift + written - meant))
+        shift += written - meant
+        shifts.append(shift)
+    return lambda at: at + shifts[bisect_right(ends, at) - 1]
+
+
+def _of_members(name: str, members: Sequence[_Member]) -> Iterator[EvidencePiece]:
+    """The members as pieces of at most `MAX_PIECE_CHARS`; those behind the first begin with the object's first member, as its name."""
+    prefix = f"{name}." if name else ""
+    said = [f"{prefix}{member.text}"[:MAX_PIECE_CHARS] for member in members]
+    at = 0
+    while at < len(members):
+        head = [said[0][: MAX_PIECE_CHARS // 3]] if at else []
+        end, size = at + 1, sum(map(len, head)) + len(said[at]) + 2
+        while end < len(members) and size + len(said[end]) + 2 <= MAX_PIECE_CHARS:
+            size += len(said[end]) + 2
+            end += 1
+        start, stop = _longest_run(members[at:end])
+        yield EvidencePiece("; ".join([*head, *said[at:end]]).strip(), start, stop, prose=False)
+        at = end
+
+
+def _longest_run(members: Sequence[_Member]) -> tuple[int, int]:
+    runs: dict[int, list[_Member]] = {}
+    for member in members:
+        runs.setdefault(member.run, []).append(member)
+    longest = max(runs.values(), key=len)
+    return longest[0].start, longest[-1].end

@@ -1,0 +1,248 @@
+"""Vectors on the disk, by the hash of their text: there after a restart, and for every worker on the machine.
+
+Beneath `BatchingEmbedder`, which keeps there what comes again: catalogues of tools, passages; no question. One SQLite file for each model
+and its weights holds rows of float32 to the last bit, bounded in bytes: those unused for longest go. No text is in it.
+
+It can always be made again, so nothing that goes wrong is anybody's error: on a disk that is full or read-only nothing is kept, a torn
+file is begun anew, one that somebody else made is left alone, and a row whose checksum does not fit is not there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sqlite3
+import tempfile
+import time
+import zlib
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+
+from proxy.errors import ModelUnavailable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Rows = NDArray[np.float32]
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+FORMAT = 1
+"""Of the file and of the vectors: raised whenever the same text and weights would give others."""
+_APPLICATION = 0x47574B56
+"""In the file's head: it is one of ours."""
+_PAGE_BYTES = 16_384
+"""Seven vectors of 512 dimensions; SQLite's own 4 KB would hold one."""
+_WAIT_S = 0.1
+"""For another worker's writing, some milliseconds long; who waits longer keeps nothing."""
+_MAX_WAITING = 16
+"""Batches that are still to be written; more are not kept."""
+_AT_ONCE = 500
+"""Keys in one question; SQLite's least limit is 999."""
+_TRIES = 3
+"""To open the file: it may be torn, or another worker may be making it."""
+_DAY_S = 86_400
+_SUM_BYTES = 4
+_NEW = (
+    f"PRAGMA page_size = {_PAGE_BYTES}",
+    "PRAGMA auto_vacuum = INCREMENTAL",
+    "PRAGMA journal_mode = WAL",
+    "CREATE TABLE vectors (key BLOB NOT NULL UNIQUE, used INTEGER NOT NULL, row BLOB NOT NULL)",
+    "CREATE INDEX by_use ON vectors (used)",
+    f"PRAGMA application_id = {_APPLICATION}",
+)
+_SETTINGS = ("PRAGMA synchronous = OFF", "PRAGMA wal_autocheckpoint = 128")
+_SELECT = "SELECT key, used, row FROM vectors WHERE key IN "
+_TOUCH = "UPDATE vectors SET used = ? WHERE key IN "
+_DROP = "DELETE FROM vectors WHERE rowid IN (SELECT rowid FROM vectors ORDER BY used, rowid LIMIT ?)"
+log = logging.getLogger("groundwire.embedding")
+
+
+class VectorFile:
+    """One model's. Works in a thread of its own, from one event loop; opened at its first use."""
+
+    def __init__(self, folder: Path, model: Callable[[], str], most_bytes: int, *, clock: Callable[[], float] = time.time) -> None:
+        """`model` names the model and its weights' checksum, and may read files; where it gives "" nothing is kept."""
+        self._folder, self._model, self._most_bytes, self._clock = folder, model, most_bytes, clock
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="kept-vectors")
+        self._connection: sqlite3.Connection | None = None
+        self._tries, self._complained, self._waiting, self._stopped = _TRIES, False, 0, False
+
+    async def get(self, keys: Collection[bytes]) -> dict[bytes, Rows]:
+        """Those that are kept, which then count as used today."""
+        if not keys or self._stopped:
+            return {}
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._tried, self._read, keys) or {}
+
+    def put(self, rows: Mapping[bytes, Rows]) -> None:
+        """Keep them, soon; nobody needs to wait for it."""
+        if not rows or self._stopped or self._waiting >= _MAX_WAITING:
+            return
+        self._waiting += 1
+        self._thread.submit(self._tried, self._write, dict(rows)).add_done_callback(self._written)
+
+    def stop(self) -> None:
+        """Once what is to be written is written: some milliseconds."""
+        if not self._stopped:
+            self._stopped = True
+            self._thread.submit(self._close)
+            self._thread.shutdown(wait=True)
+
+    def _written(self, _: object) -> None:
+        self._waiting -= 1
+
+    # ---- in the thread ----
+
+    def _tried(self, work: Callable[[sqlite3.Connection, T], R], given: T) -> R | None:
+        """What `work` gives; None where the disk does not let it. A torn file is begun anew."""
+        try:
+            if self._connection is None and self._tries:
+                self._tries -= 1
+                self._connection = self._open()
+            return work(self._connection, given) if self._connection is not None else None
+        except (sqlite3.OperationalError, OSError, ModelUnavailable) as error:  # full, read-only, another worker's for too long
+            self._complain(error)
+        except sqlite3.DatabaseError as error:
+            self._complain(error)
+            with suppress(OSError, ModelUnavailable):
+                self._begin_anew()
+        return None
+
+    def _open(self) -> sqlite3.Connection | None:
+        """None where nothing can be kept."""
+        file = self._file()
+        if file is None:
+            return None
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not file.exists() or not file.stat().st_size:
+            file.unlink(missing_ok=True)
+            _make(file)
+        made = _connected(file)
+        try:
+            ours = made.execute("PRAGMA application_id").fetchone()[0] == _APPLICATION
+            for setting in _SETTINGS if ours else ():
+                made.execute(setting).fetchall()
+        except sqlite3.Error:
+            made.close()
+            raise
+        if ours:
+            return made
+        made.close()
+        self._complain(f"{file.name} is not a file of Groundwire's; move it away")
+        return None
+
+    def _file(self) -> Path | None:
+        model = "".join(c if c.isalnum() or c in "-." else "_" for c in self._model())
+        return self._folder / f"{model}-{FORMAT}.sqlite" if model else None
+
+    def _read(self, connection: sqlite3.Connection, keys: Collection[bytes]) -> dict[bytes, Rows]:
+        found: dict[bytes, Rows] = {}
+        today, stale = int(self._clock() // _DAY_S), list[bytes]()
+        for some in _parts(keys):
+            for key, used, data in connection.execute(_SELECT + _any_of(some), some):
+                if (row := _unpacked(key, data)) is not None:
+                    found[key] = row
+                    if used != today:
+                        stale.append(key)
+        self._touch(connection, stale, today)
+        return found
+
+    def _touch(self, connection: sqlite3.Connection, keys: Collection[bytes], today: int) -> None:
+        try:
+            for some in _parts(keys):
+                connection.execute(_TOUCH + _any_of(some), [today, *some])
+        except sqlite3.OperationalError as error:  # what was read is good all the same
+            self._complain(error)
+
+    def _write(self, connection: sqlite3.Connection, rows: Mapping[bytes, Rows]) -> None:
+        today = int(self._clock() // _DAY_S)
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            connection.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", ((k, today, _packed(k, r)) for k, r in rows.items()))
+            while _size_bytes(connection) > self._most_bytes and _drop_oldest(connection):
+                pass
+            connection.execute("COMMIT")
+        finally:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+        connection.executescript("PRAGMA incremental_vacuum")  # `execute` would give back a single page
+
+    def _begin_anew(self) -> None:
+        """Other workers that have the old file open go on with it until they stop."""
+        self._close()
+        if (file := self._file()) is not None:
+            for end in ("", "-wal", "-shm"):
+                file.with_name(file.name + end).unlink(missing_ok=True)
+
+    def _close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None
+
+    def _complain(self, error: object) -> None:
+        """Once: it is no news that a disk is still full."""
+        if not self._complained:
+            log.info("vectors are not kept in %s: %s (embeddings.disk_mb: 0 asks for none)", self._folder, error)
+        self._complained = True
+
+
+def _connected(file: Path) -> sqlite3.Connection:
+    return sqlite3.connect(file, timeout=_WAIT_S, isolation_level=None, check_same_thread=False)
+
+
+def _make(file: Path) -> None:
+    """An empty one, whole from the moment it is there: of workers that make it at once one's is taken, and none sees half a file."""
+    number, name = tempfile.mkstemp(dir=file.parent, prefix="new-")
+    os.close(number)
+    made = Path(name)
+    try:
+        with closing(_connected(made)) as connection:
+            for statement in _NEW:
+                connection.execute(statement).fetchall()
+        with suppress(FileExistsError):
+            os.link(made, file)
+    finally:
+        made.unlink()
+
+
+def _size_bytes(connection: sqlite3.Connection) -> int:
+    pages, free = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count"))
+    return int((pages - free) * _PAGE_BYTES)
+
+
+def _drop_oldest(connection: sqlite3.Connection) -> bool:
+    """An eighth of all; whether there was anything."""
+    count = connection.execute("SELECT count(*) FROM vectors").fetchone()[0]
+    connection.execute(_DROP, [count // 8 + 1])
+    return bool(count)
+
+
+def _any_of(keys: Sequence[bytes]) -> str:
+    return f"({','.join('?' * len(keys))})"
+
+
+def _packed(key: bytes, row: Rows) -> bytes:
+    data = row.astype("<f4").tobytes()
+    return zlib.crc32(data, zlib.crc32(key)).to_bytes(_SUM_BYTES, "little") + data
+
+
+def _unpacked(key: bytes, data: bytes) -> Rows | None:
+    """``(1, d)``; None for what `_packed` did not make."""
+    told, row = data[:_SUM_BYTES], data[_SUM_BYTES:]
+    if not row or len(row) % 4 or zlib.crc32(row, zlib.crc32(key)) != int.from_bytes(told, "little"):
+        return None
+    return np.frombuffer(row, "<f4").astype(np.float32)[None]
+
+
+def _parts(keys: Iterable[bytes]) -> Iterable[list[bytes]]:
+    left = iter(keys)
+    while some := list(islice(left, _AT_ONCE)):
+        yield some

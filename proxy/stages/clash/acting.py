@@ -1,0 +1,213 @@
+"""Decided clashes -> edits of the conversation, and notes for the model on what stays in it. Pure.
+
+A statement that lost leaves with its marks, a merged one takes the older one's place. What the system said and the last user message are
+not edited, nor are, unless the policy says so, the user's words; the list of messages stays as it is (`proxy.context.edits`). Of what is
+not taken out a note says which of two statements counts, at the end of the message that brought the clash, on that turn and on every later
+one, so that the prompt's prefix stays the same. It is put in after all other stages, for which the user has said only what they said.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+
+from proxy.context.conversation import last_user, with_text_after
+from proxy.context.edits import Edit
+from proxy.exchange import Message
+from proxy.grounding.clashes.kinds import Statement
+from proxy.grounding.clashes.values import values_in
+from proxy.language.patterns import LazyPattern
+from proxy.language.text import text_of
+from proxy.language.wordings import wordings
+from proxy.stages.clash.context import PlacedStatement
+from proxy.stages.clash.ledger import LedgerEntry
+from proxy.stages.clash.options import Editing
+
+MAX_QUOTE_CHARS = 160
+NOTE = "[Another statement took the place of this one.]"
+"""What a message says of which nothing is left."""
+_MARKER = re.compile(r"(?:^|\n)[ \t]{0,8}(?:[-*•–]|\(?\d{1,3}[.)])[ \t]{1,4}$")
+_JOINED_BEFORE = re.compile(r"[,;:–—-]?\s{0,3}\b(?:and|but|or|so|und|aber|oder|y|e|pero|o|et|mais|ou)\s{1,3}$|[,;–—]\s{0,3}$", re.I)
+_JOINED_BEHIND = re.compile(
+    r"\s{0,3}[,;–—-]?\s{0,3}\b(?:and|but|or|so|und|aber|oder|y|e|pero|o|et|mais|ou)\b\s{0,3}|\s{0,3}[,;–—]\s{0,3}", re.I
+)
+_END = re.compile(r"[.!?…;]{1,4}[\"'”’»)\]*_]{0,3}")
+
+
+_SMALL_WORDS = (
+    "to in for at on from with within under below up of a an my our the max maximum most least less than about around budget total "
+    "nach für um am ab von bis mit unter höchstens maximal einem meinem unserem zu ein "
+    "en por para con hasta menos de un una mi nuestro presupuesto máximo como "
+    "à au pour avec sous moins une mon notre jusqu'à"
+)
+_LED_UP_TO = LazyPattern(rf"(?:,?\s+(?:{'|'.join(map(re.escape, _SMALL_WORDS.split()))}))*\s*$", re.I)
+
+
+class _Leaving(Struct, frozen=True):
+    """A statement that leaves, what takes its place, and what it lost on."""
+
+    one: PlacedStatement
+    text: str = ""
+    topics: frozenset[str] = frozenset()
+
+
+def can_leave(entry: LedgerEntry, one: PlacedStatement, editing: Editing) -> bool:
+    """Whether a statement that no longer counts is taken out."""
+    return not one.locked and one.key not in entry.stays and (editing == "all" or one.statement.origin == "memory")
+
+
+def edits_of(entries: Iterable[LedgerEntry], editing: Editing = "all") -> list[Edit]:
+    """The edits that carry the decisions out, each statement once."""
+    entries = list(entries)
+    lost = [one.key for entry in entries for one in entry.leaving]
+    leaving: dict[str, _Leaving] = {}
+    for entry in entries:
+        for one in entry.leaving:
+            if not can_leave(entry, one, editing):
+                continue
+            earlier = leaving.get(one.key)
+            text = "" if earlier is not None and not earlier.text else _instead(entry, one, lost, editing)
+            topics = {entry.record.topic, *(earlier.topics if earlier is not None else ())}
+            leaving[one.key] = _Leaving(one, text, frozenset(topics))
+        leaving |= {one.key: _Leaving(one) for one in entry.echoes if can_leave(entry, one, editing)}
+    return [edit for one in leaving.values() for edit in _edits(one)]
+
+
+def _instead(entry: LedgerEntry, one: PlacedStatement, lost: list[str], editing: Editing) -> str:
+    """The merged statement, once: where the older one stood, or the newer one where that cannot be edited.
+
+    Where one of the two has lost to a third since, the merged one has, too.
+    """
+    if entry.record.resolution != "merged" or any(lost.count(side.key) > 1 for side in entry.leaving):
+        return ""
+    editable = [side for side in entry.leaving if can_leave(entry, side, editing)]
+    return entry.record.merged if editable and one is editable[0] else ""
+
+
+def _edits(leaving: _Leaving) -> list[Edit]:
+    one = leaving.one
+    said, piece = one.statement, one.piece
+    spans = [span for topic in leaving.topics if (span := _value_span(said, topic)) is not None]
+    if spans and len(spans) == len(leaving.topics):  # the rest of the request still holds
+        added = [Edit(piece, said.end, said.end, f" {leaving.text}")] if leaving.text else []
+        return [*(Edit(piece, start, end) for start, end in spans), *added]
+    if leaving.text:
+        return [Edit(piece, said.start, said.end, leaving.text)]
+    start, end = leaving_span(piece.text, said.start, said.end)
+    return [Edit(piece, start, end)]
+
+
+def _value_span(statement: Statement, topic: str) -> tuple[int, int] | None:
+    """Where in its piece a request names the value that was changed: " for under 500 €" of "Find me a hotel in Rome for under 500 €".
+
+    None where the statement says nothing else, and leaves as a whole.
+    """
+    values = values_in(statement.text, topic, statement.language) if topic in ("time", "budget") and not statement.declares else {}
+    if len(values) != 1:
+        return None
+    ((start, end),) = values.values()
+    led = _LED_UP_TO.search(statement.text, 0, start)
+    start = led.start() if led is not None else start
+    return (statement.start + start, statement.start + end) if start > 0 else None
+
+
+def leaving_span(text: str, start: int, end: int) -> tuple[int, int]:
+    """What goes with ``text[start:end]`` so that the rest still reads: its full stop, its list marker, what joined it to its sentence."""
+    if text.lstrip()[:1] in ("{", "["):
+        return start, end
+    stop = _END.match(text, end)
+    opens = _opens(text, start)
+    if stop:
+        joined = None if opens else _JOINED_BEFORE.search(text, 0, start)
+        if joined:  # what stands before keeps the full stop
+            return joined.start(), end
+        end = stop.end()
+    elif opens and (behind := _JOINED_BEHIND.match(text, end)) and text[behind.end() : behind.end() + 1].strip():
+        return start, behind.end()
+    elif not opens and (before := _JOINED_BEFORE.search(text, 0, start)):
+        return before.start(), end
+    marker = _MARKER.search(text, 0, start)
+    if marker and (end == len(text) or text[end] == "\n"):
+        return marker.start(), end
+    if not text[:start].strip() and text[end : end + 1] == " ":
+        end += 1
+    return start, end
+
+
+def _opens(text: str, start: int) -> bool:
+    """Whether a sentence or a line begins here."""
+    before = text[:start].rstrip(' \t*_"“„«(-•')
+    return not before or before[-1] in ".!?…\n:"
+
+
+# ---- notes ----
+
+
+class _Words(Struct, frozen=True):
+    """One language's wording; ``{lost}`` and ``{kept}`` are statements in their author's words."""
+
+    counts: str
+    neither: str
+
+
+_WORDS = wordings(__file__, _Words)
+
+
+class Note(Struct, frozen=True):
+    """What the model is told, and where."""
+
+    text: str
+    message: int | None
+    """Position in `Exchange.conversation`; None: with the last user message."""
+
+
+def notes_of(entries: Iterable[LedgerEntry], editing: Editing) -> list[Note]:
+    """One note for each decision that takes nothing out; none where one message says both, the second as a change of the first."""
+    notes = [note for entry in entries if (note := _note(entry, editing)) is not None]
+    return list({note.text: note for note in notes}.values())
+
+
+def _note(entry: LedgerEntry, editing: Editing) -> Note | None:
+    staying = [one for one in entry.leaving if not can_leave(entry, one, editing)]
+    same = entry.older.statement.message == entry.newer.statement.message is not None
+    merged_in = entry.record.resolution == "merged" and len(staying) < len(entry.leaving)
+    if not staying or same or merged_in:
+        return None
+    words = _WORDS[str(entry.record.detail.get("language", ""))]
+    kept = entry.record.merged if entry.record.resolution == "merged" else _quoted(_other(entry, staying[0]))
+    lost = " / ".join(_quoted(one) for one in staying)
+    text = (words.counts if kept else words.neither).format(lost=lost, kept=kept)
+    places = [one.statement.message for one in (entry.older, entry.newer) if one.statement.origin == "user"]
+    return Note(text, max((place for place in places if place is not None), default=None))
+
+
+def _other(entry: LedgerEntry, one: PlacedStatement) -> PlacedStatement:
+    return entry.newer if one is entry.older else entry.older
+
+
+def _quoted(one: PlacedStatement) -> str:
+    said = " ".join(one.statement.text.split())
+    return said if len(said) <= MAX_QUOTE_CHARS else f"{said[:MAX_QUOTE_CHARS].rsplit(' ', 1)[0]} …"
+
+
+def with_notes(messages: Sequence[Message], conversation: Sequence[Message], notes: Sequence[Note]) -> list[Message] | None:
+    """`messages` with each note behind the message of `conversation` that it is about, or else behind the last user message.
+
+    None where nothing changes: the notes are there already, or there is no user message.
+    """
+    done = list(messages)
+    places = {id(message): i for i, message in enumerate(messages)}
+    changed = False
+    for note in notes:
+        there = places.get(id(conversation[note.message])) if note.message is not None else None
+        at = there if there is not None else last_user(messages)
+        new = with_text_after(done[at], note.text) if at is not None and not _has(done, note.text) else None
+        if at is not None and new is not None:
+            done[at], changed = new, True
+    return done if changed else None
+
+
+def _has(messages: Sequence[Message], text: str) -> bool:
+    return any(text in text_of(message.get("content")) for message in messages if message.get("role") == "user")

@@ -1,0 +1,104 @@
+"""Which failure records are worth telling the model at this step, and which of them are a reason to stop. Pure, deterministic.
+
+A record is relevant when the newest steps show the same failure, or by its structured fields: one about a tool that is neither offered now
+nor was called lately is never relevant. What is relevant is ranked by: the same failure first, severity,
+recency, helpfulness, id. Guidance that did harm twice and never helped is not given again, not even for the same failure: repeating it was
+tried. Of records that say the same (same subject, same adjustment) the first stays.
+
+The same failure again and again without progress is a reason to stop. A person is asked where they can clear the obstacle away (a
+permission, a search that finds nothing, a loop, a tool that is not there). Where an invariant is broken (a handle that leads nowhere, an
+answer that keeps breaking its schema though it was asked for again) nobody's words help, and the request ends with an error.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from proxy.ports.failure_kinds import SEVERITIES
+from proxy.ports.failures import FailureRecord
+
+HARMFUL = 2
+"""Times that guidance did harm, after which it is left out unless it also helped."""
+
+
+class Situation(Struct, frozen=True):
+    """The step that is about to be taken, in structured fields."""
+
+    fingerprints: tuple[str, ...]
+    """Of the failures that the newest steps show, newest first."""
+    tools: tuple[str, ...]
+    """Offered now."""
+    recent_tools: tuple[str, ...]
+    """Called lately, newest first."""
+
+
+def select(records: Sequence[FailureRecord], now: Situation, *, top_k: int) -> list[FailureRecord]:
+    """At most `top_k` of the active `records`, the most important first; the order of `records` makes no difference."""
+    if top_k <= 0:
+        return []
+    fitting = [one for one in records if one.status == "active" and not only_harmed(one) and is_relevant(one, now)]
+    chosen: dict[tuple[str, str], FailureRecord] = {}
+    for record in sorted(fitting, key=lambda one: _rank(one, now.fingerprints)):
+        chosen.setdefault(_says(record), record)
+        if len(chosen) == top_k:
+            break
+    return list(chosen.values())
+
+
+def is_relevant(record: FailureRecord, now: Situation) -> bool:
+    """Whether the newest steps show the same failure, or it can happen again where it happened."""
+    if record.fingerprint in now.fingerprints or not record.subject or record.signal_type == "upstream_error":
+        return True  # what belongs to no tool: the model's answer, the upstream, a person's correction
+    if record.code == "unknown_tool":  # an invented name may be invented again, unless there is such a tool by now
+        return record.subject not in now.tools
+    return record.subject in now.recent_tools or record.subject in now.tools
+
+
+def only_harmed(record: FailureRecord) -> bool:
+    """Whether guidance about it was followed by the same failure `HARMFUL` times, and never helped."""
+    return record.harmful_count >= HARMFUL and not record.helpful_count
+
+
+def _rank(record: FailureRecord, fingerprints: Collection[str]) -> tuple[bool, int, float, int, str, int]:
+    severity = SEVERITIES.index(record.severity)
+    helpful = record.helpful_count - record.harmful_count
+    return (record.fingerprint not in fingerprints, -severity, -record.last_seen_at, -helpful, record.id, -record.revision)
+
+
+def _says(record: FailureRecord) -> tuple[str, str]:
+    adjustment = json.dumps(record.recommended_adjustment, sort_keys=True, default=str)
+    return (record.subject, adjustment)
+
+
+# ---- when to stop ----
+
+Action = Literal["ask_human", "system_error"]
+BROKEN = frozenset(("missing_pointer", "response_not_json", "response_mismatch", "repair_failed"))
+"""Codes of broken invariants."""
+NEVER = frozenset(("upstream_error", "budget_pressure", "human_correction"))
+"""Signals that need no stop: the upstream's own error reaches the client, the stage `budget` refuses what does not fit, and a person who
+objects has just spoken.
+"""
+
+
+class Escalation(Struct, frozen=True):
+    """Stop here."""
+
+    action: Action
+    record: FailureRecord
+
+
+def escalation(records: Iterable[FailureRecord], escalate_after: int, *, can_ask: bool) -> Escalation | None:
+    """Of the failures that the newest step shows, the one to stop for, the latest of equals; None to go on.
+
+    Without `can_ask` (the client waits for a tool call, not for words) an error takes the question's place.
+    """
+    stuck = [r for r in records if r.status == "active" and r.stuck_count >= escalate_after and r.signal_type not in NEVER]
+    if not stuck:
+        return None
+    worst = min(stuck, key=lambda r: (r.code not in BROKEN, -SEVERITIES.index(r.severity), -r.stuck_count, -r.last_seen_at, r.id))
+    return Escalation("system_error" if worst.code in BROKEN or not can_ask else "ask_human", worst)
