@@ -16,7 +16,7 @@ from proxy.store.tables import metadata
 HEAD = "0012"
 """To be raised with each change of `proxy.store.tables`; the test of revisions keeps a schema of each one that stores may have."""
 _VERSION = "alembic_version"
-"""The table that has a store's revision; releases before this one look for it there, too."""
+"""The table that has a store's revision, by the name that Alembic gave it, which brought stores up before."""
 _PARTIAL = {
     "rollups_due": "rollups (seconds, start) WHERE built <> version",
     "memory_histories": "memory (client, used_at) WHERE kind = 'history'",
