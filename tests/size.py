@@ -1,4 +1,4 @@
-"""How large each room of `proxy/` is, beside the committed table ``tests/size.md``: lines of code (no blanks, comments, docstrings) and files.
+"""How large each room of `proxy/` and each of `packages/` is, beside the committed table ``tests/size.md``: lines of code (no blanks, comments, docstrings) and files.
 
     python -m tests.size                     # prints it
     python -m tests.size --check             # fails where a room has grown past the table; `make check` runs this
@@ -20,11 +20,12 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 TABLE = ROOT / "tests" / "size.md"
-TOP = "(top)"
-"""The room of modules that stand in `proxy/` itself."""
+TOP, DATA, PACKAGES = "(top)", "(data)", "packages/"
+"""The rooms of modules that stand in `proxy/` itself, and of rules and words in its TOML files; what a package's name begins with."""
 _HEAD = """# Size
 
-Lines of code (no blank lines, comments, docstrings) and files of each room of `proxy/`, as they may be. `python -m tests.size` compares;
+Lines of code (no blank lines, comments, docstrings) and files of each room of `proxy/` and of each of `packages/`, as they may be; lines of rules
+and words in TOML files count as a room of their own (`(data)`), so that what moves out of code is seen. `python -m tests.size` compares;
 `make check` fails where a room has grown past this table, until `python -m tests.size --write REASON` renews it.
 
 | room | lines | files | why it grew last |
@@ -64,6 +65,13 @@ def measured(folder: Path) -> dict[str, Size]:
     return dict(sorted(found.items(), key=lambda one: (-one[1].lines, one[0])))
 
 
+def rooms() -> dict[str, Size]:
+    """All that is counted."""
+    data = [path.read_text("utf-8").splitlines() for path in (ROOT / "proxy").rglob("*.toml")]
+    found = measured(ROOT / "proxy") | {DATA: Size(sum(sum(map(bool, lines)) for lines in data), len(data))}
+    return found | {PACKAGES + room: size for room, size in measured(ROOT / "packages").items()}
+
+
 def read(text: str) -> dict[str, Size]:
     """The rooms of a table."""
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("| ")]
@@ -84,12 +92,12 @@ def grown(size: Size, before: Size | None) -> bool:
 
 def report(now: Mapping[str, Size], table: Mapping[str, Size]) -> Iterator[str]:
     """A line a room."""
-    yield f"{'room':14}{'lines':>8}{'':>8}{'files':>7}"
+    yield f"{'room':18}{'lines':>8}{'':>8}{'files':>7}"
     for room, size in now.items():
         before = table.get(room, Size(0, 0))
-        yield f"{room:14}{size.lines:8}{size.lines - before.lines:+8}{size.files:7}{size.files - before.files:+6}"
+        yield f"{room:18}{size.lines:8}{size.lines - before.lines:+8}{size.files:7}{size.files - before.files:+6}"
     lines, files = (sum(column) for column in zip(*((size.lines, size.files) for size in now.values()), strict=True))
-    yield f"{'all':14}{lines:8}{lines - sum(size.lines for size in table.values()):+8}{files:7}"
+    yield f"{'all':18}{lines:8}{lines - sum(size.lines for size in table.values()):+8}{files:7}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -98,7 +106,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.add_argument("--check", action="store_true", help="fail where a room has grown past the table")
     options.add_argument("--write", metavar="REASON", help="renew the table")
     given = options.parse_args(arguments)
-    now, table = measured(ROOT / "proxy"), read(TABLE.read_text("utf-8")) if TABLE.exists() else {}
+    now, table = rooms(), read(TABLE.read_text("utf-8")) if TABLE.exists() else {}
     if given.write is not None:
         TABLE.write_text(written(now, table, given.write.replace("|", "/")), "utf-8")
         return 0
