@@ -17,7 +17,7 @@ trap finish EXIT
 cd "$work"
 venv/bin/groundwire check
 venv/bin/python -c "from groundwire.faithful import extract_citations; import groundwire; groundwire.stage.Stage"  # the public names
-venv/bin/python -c "from proxy.models.tools.relevance import shipped; shipped()"  # its weights are in the wheel
+venv/bin/python -c "from proxy.models.tools.index import shipped; shipped()"  # its weights are in the wheel
 venv/bin/python -c "from proxy.models.verifier.onnx import OnnxVerifier; OnnxVerifier().load()"  # and the verifier's
 venv/bin/python -c "from proxy.admin.dashboard.rendering import render; render('sign_in.html', visitor=None, then='', problem='')"  # the pages' templates
 venv/bin/groundwire fetch-model
