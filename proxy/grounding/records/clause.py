@@ -205,6 +205,7 @@ class Records:
 
     def __init__(self, texts: Sequence[str]) -> None:
         self.texts = tuple(texts)
+        self._numbers: dict[tuple[object, ...], bool] = {}
         every = (Place(i, table) for i, text in enumerate(texts) for table in read(text))
         self.places: list[Place] = []
         cells = 0
@@ -257,12 +258,15 @@ class Records:
         return frozenset(token for text in self.texts for token in tokens(text[:MAX_TOKEN_CHARS]))
 
     def has_number(self, q: Quantity) -> bool:
-        """Whether the other text has a number, in whatever form."""
-        return (
-            not self.whole
-            or any(agrees(q, other) for other in self.loose.numbers)
-            or any(q.values[0] == year for date in self.loose.dates for year, _, _ in date.readings)
-        )
+        """Whether the other text has a number, in whatever form. It is looked for once, however many tables a statement is held against."""
+        key = q.values, q.unit, q.step, q.relation
+        if key not in self._numbers:
+            self._numbers[key] = (
+                not self.whole
+                or any(agrees(q, other) for other in self.loose.numbers)
+                or any(q.values[0] == year for date in self.loose.dates for year, _, _ in date.readings)
+            )
+        return self._numbers[key]
 
     def has_date(self, date: Date) -> bool:
         """Whether the other text has a date."""
