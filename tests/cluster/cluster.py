@@ -98,24 +98,24 @@ async def cluster(
         options = deployment.command("postgres")[1:]
         options[options.index("max_connections=100")] = f"max_connections={max_connections}"
         database = Postgres(folder, options)
-        stack.callback(database.end)
+        stack.push_async_callback(asyncio.to_thread, database.end)
         await database.started()
         for statement in roles_and_database():
             await database.run(statement, database="postgres")
         link = await stack.enter_async_context(Link(database.port))
         found = Cluster(folder, database, link, *_stores(folder, link.port, database, pgbouncer, valkey))
         for service in (found.bouncer, found.valkey):
-            stack.callback(service.end)
+            stack.push_async_callback(asyncio.to_thread, service.end)
             service.start()
         bouncer_port = int(found.bouncer.environment["PORT"])
         for name in NODES:
             found.store_links[name] = await stack.enter_async_context(Link(bouncer_port))
             found.ports[name] = free_port()
             found.nodes[name] = _node(name, found, upstream, settings, more or {})
-            stack.callback(found.nodes[name].end)
+            stack.push_async_callback(asyncio.to_thread, found.nodes[name].end)
         _balancer(found, haproxy)
         assert found.balancer is not None
-        stack.callback(found.balancer.end)
+        stack.push_async_callback(asyncio.to_thread, found.balancer.end)
         for service in (*found.nodes.values(), found.balancer):
             service.start()
         await found.all_up()
