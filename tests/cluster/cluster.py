@@ -168,7 +168,9 @@ def _node(name: str, found: Cluster, upstream: str, settings: str, more: Mapping
     environment = deployment.environment(name, values)
     for old, new in places.items():
         environment = {key: value.replace(old, new) for key, value in environment.items()}
-    clean = {key: value for key, value in os.environ.items() if not key.startswith(("GROUNDWIRE_", "PROMETHEUS_")) or key == "GROUNDWIRE_CACHE"}
+    clean = {
+        key: value for key, value in os.environ.items() if not key.startswith(("GROUNDWIRE_", "PROMETHEUS_")) or key == "GROUNDWIRE_CACHE"
+    }
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     command = deployment.command(name)
     assert command[:2] == ["sh", "-c"], command

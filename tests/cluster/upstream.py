@@ -31,7 +31,9 @@ async def _answer(writer: asyncio.StreamWriter, call: ReceivedCall) -> None:
         item = text_item(text, identity=f"msg_{uuid.uuid4().hex}")
         made = stream(events(item, id=identity)) if streams else reply(response(item, id=identity))
     else:
-        made = stream(streamed([f"{word} " for word in text.split(" ")[:-1]] + [text.split(" ")[-1]])) if streams else reply(completion(text))
+        made = (
+            stream(streamed([f"{word} " for word in text.split(" ")[:-1]] + [text.split(" ")[-1]])) if streams else reply(completion(text))
+        )
     await made(writer, call)
 
 
