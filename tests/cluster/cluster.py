@@ -25,7 +25,8 @@ from tests.processes import free_port
 
 NODES = ("groundwire-a", "groundwire-b")
 KEY, ADMIN_KEY = "gw-app-key", "gw-operator-key"
-_PASSWORD = "a1b2c3"  # noqa: S105 - of a database that lives as long as its test
+_PASSWORD = "a1b2c3"
+"""Of a database that lives as long as its test."""
 GUIDE = "several-machines.md"
 _LOG_LINE = re.compile(r" nodes/(\S+) \S+ (\d+|-1) .*?\{(gw_\w+)\}")
 
@@ -55,9 +56,9 @@ class Cluster:
 
     async def ready(self, name: str) -> bool:
         """Whether a node answers, and its store does."""
-        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=5)) as session:
-            async with session.get(f"{self.node_url(name)}/ready?store=1") as answer:
-                return answer.status == 200
+        timeout = aiohttp.ClientTimeout(total=5)
+        async with aiohttp.ClientSession() as session, session.get(f"{self.node_url(name)}/ready?store=1", timeout=timeout) as answer:
+            return answer.status == 200
 
     async def all_up(self) -> None:
         """Return when every node is, by its own word and the balancer's."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 from collections import Counter
 from dataclasses import dataclass
@@ -86,7 +87,7 @@ async def test_each_turn_goes_to_another_node_and_is_answered(running: Running, 
     assert [said(f"m{number}") for number in range(TURNS)] == [turn.text for turn in turns]
     assert await settle(lambda: _logged(running, turns))
     nodes = [running.cluster.answered_by()[turn.id] for turn in turns]
-    assert all(one != other for one, other in zip(nodes, nodes[1:], strict=False)), nodes
+    assert all(one != other for one, other in itertools.pairwise(nodes)), nodes
 
 
 async def _logged(running: Running, turns: list[Turn]) -> bool:
@@ -108,7 +109,7 @@ async def test_its_turns_are_steps_of_one_run_at_every_node(running: Running, tu
 async def test_a_tool_once_chosen_stays(turns: list[Turn]) -> None:
     names = [{one["function"]["name"] for one in turn.prompt["tools"]} for turn in turns]
     assert len(names[0]) < 10
-    assert all(before <= after for before, after in zip(names, names[1:], strict=False)), names
+    assert all(before <= after for before, after in itertools.pairwise(names)), names
 
 
 async def test_a_summary_once_made_is_sent_again_byte_for_byte(turns: list[Turn]) -> None:
@@ -137,7 +138,7 @@ async def test_of_decisions_made_at_once_one_holds_at_every_node(running: Runnin
         what = ("approve", "reject")[number % 2]
         address = running.cluster.node_url(NODES[number // 2 % 2])
         async with running.operator.post(
-            f"{address}/groundwire/v1/quarantine/{item['id']}/{what}", json={"version": version, "by": f"p{number}"}
+            f"{address}/groundwire/v1/quarantine/{item['id']}/{what}", json={"version": version, "by": f"p{number}", "reason": "Read."}
         ) as answer:
             await answer.read()
             return answer.status
