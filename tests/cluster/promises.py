@@ -161,9 +161,9 @@ async def planted(cluster: Cluster, seed: int, count: int = 2) -> list[Any]:
 
 
 async def _listed(cluster: Cluster, run: str) -> list[Any]:
-    async with aiohttp.ClientSession(headers={"authorization": f"Bearer {ADMIN_KEY}"}) as session:
-        async with session.get(f"{cluster.node_url(NODES[0])}/groundwire/v1/quarantine?run_id={run}") as answer:
-            return (await answer.json()).get("data", [])  # type: ignore[no-any-return]
+    address, headers = f"{cluster.node_url(NODES[0])}/groundwire/v1/quarantine?run_id={run}", {"authorization": f"Bearer {ADMIN_KEY}"}
+    async with aiohttp.ClientSession() as session, session.get(address, headers=headers) as answer:
+        return (await answer.json()).get("data", [])  # type: ignore[no-any-return]
 
 
 async def decide_at_once(cluster: Cluster, item: Any) -> dict[str, int]:
@@ -173,12 +173,14 @@ async def decide_at_once(cluster: Cluster, item: Any) -> dict[str, int]:
         what, node = ("approve", "reject")[number % 2], NODES[number // 2]
         body = {"version": item["version"], "by": f"{what}-{number}", "reason": "Read."}
         address = f"{cluster.node_url(node)}/groundwire/v1/quarantine/{item['id']}/{what}"
-        timeout = aiohttp.ClientTimeout(total=15)
+        headers, timeout = {"authorization": f"Bearer {ADMIN_KEY}"}, aiohttp.ClientTimeout(total=15)
         try:
-            async with aiohttp.ClientSession(headers={"authorization": f"Bearer {ADMIN_KEY}"}, timeout=timeout) as session:
-                async with session.post(address, json=body) as answer:
-                    await answer.read()
-                    return body["by"], answer.status
+            async with (
+                aiohttp.ClientSession(headers=headers, timeout=timeout) as session,
+                session.post(address, json=body) as answer,
+            ):
+                await answer.read()
+                return body["by"], answer.status
         except (aiohttp.ClientError, OSError, TimeoutError):
             return body["by"], 0
 

@@ -90,7 +90,8 @@ class Service:
                     await asyncio.sleep(0.05)
         except TimeoutError:
             pass
-        raise AssertionError(f"{self.name} is not up:\n{self.log.read_text(errors='replace')[-3000:]}")
+        ended = "" if self._process is None or self._process.poll() is None else f" (it ended with status {self._process.returncode})"
+        raise AssertionError(f"{self.name} is not up{ended}:\n{self.log.read_text(errors='replace')[-3000:]}")
 
 
 class Postgres(Service):
