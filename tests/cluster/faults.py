@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import signal
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
-from tests.cluster import engines
 from tests.cluster.cluster import NODES, Cluster
 from tests.cluster.services import Service
+
+_WRONG_CLOCK = Path(__file__).parent / "wrong_clock"
 
 
 @dataclass(frozen=True)
@@ -139,9 +142,9 @@ async def counter_killed(span: Span) -> None:
 async def clock_wrong(span: Span) -> None:
     """A node whose clock is 31 days ahead or behind takes the place of one, and then one with the right clock its own."""
     node, days = span.cluster.nodes[span.node], span.random.choice((31, -31))
-    library = str(engines.faketime())
     right = dict(node.environment)
-    node.environment |= {"LD_PRELOAD": library, "FAKETIME": f"{days:+d}d", "FAKETIME_DONT_FAKE_MONOTONIC": "1", "FAKETIME_NO_CACHE": "0"}
+    path = os.pathsep.join(filter(None, (str(_WRONG_CLOCK), right.get("PYTHONPATH", ""))))
+    node.environment |= {"PYTHONPATH": path, "WRONG_CLOCK_S": str(days * 86_400)}
     await _again(node, span.cluster)
     await span.last()
     node.environment = right
