@@ -54,10 +54,10 @@ class Cluster:
         """A node's processes but its first, their parent."""
         return self.nodes[name].processes[1:]
 
-    async def ready(self, name: str) -> bool:
-        """Whether a node answers, and its store does."""
+    async def ready(self, name: str, query: str = "?store=1") -> bool:
+        """Whether a node answers, and its store does; without the `query` only the first."""
         timeout = aiohttp.ClientTimeout(total=5)
-        async with aiohttp.ClientSession() as session, session.get(f"{self.node_url(name)}/ready?store=1", timeout=timeout) as answer:
+        async with aiohttp.ClientSession() as session, session.get(f"{self.node_url(name)}/ready{query}", timeout=timeout) as answer:
             return answer.status == 200
 
     async def all_up(self) -> None:
