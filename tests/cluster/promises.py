@@ -88,18 +88,14 @@ def _of_answers(ledger: Ledger, kind: Kind, start: float, end: float, healed: fl
     late = [one for one in ledger.exchanges if one.took_s > deadline_s + 1 or "deadline" in one.problem]
     if late:
         yield f"{len(late)} requests beyond their deadline"
+    unknown = ledger.forgotten()
     allowed = _TAKEN_OUT_S if kind.breaks else 0.0
-    unexpected = [one for one in ledger.failed if not (kind.breaks and one.touches(start, end + allowed)) and one not in late]
+    unexpected = [one for one in ledger.failed if not (kind.breaks and one.touches(start, end + allowed)) and one not in (*late, *unknown)]
     if unexpected:
         yield f"{len(unexpected)} requests failed that need not: {sorted({one.problem for one in unexpected})[:_SHOWN]}"
-    forgotten = [
-        one
-        for one in ledger.acknowledged
-        if "history_not_seen" in one.warnings
-        and not (kind.forgets and (one.touches(start, healed) or start <= one.previous_ended <= healed))
-    ]
-    if forgotten:
-        yield f"{len(forgotten)} turns did not know the one before, which had been answered"
+    need_not = [one for one in unknown if not (kind.forgets and (one.touches(start, healed) or start <= one.previous_ended <= healed))]
+    if need_not:
+        yield f"{len(need_not)} turns did not know the one before, which had been answered: {sorted({one.problem for one in need_not})}"
 
 
 async def _of_records(cluster: Cluster, ledger: Ledger) -> list[str]:
