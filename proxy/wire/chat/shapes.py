@@ -12,25 +12,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from proxy.config.settings import Api
-from proxy.exchange import Request, tool_name
 from proxy.wire.chat.message import CallParts, Calls
 from proxy.wire.shapes import ABSENT, Asked, Fields, Reading, Shape, constant, either, listed, table, tagged, titled
 from proxy.wire.token_shapes import TOKENS, tells
 
 _TEXT_PARTS = ("text", "output_text")
 _END_AT = "finish_reason"
-
-
-def asked_of(request: Request, body: bytes, tools: object) -> Asked:
-    """What a request, sent as `body` with these `tools`, asked for."""
-    offered = [tool for tool in tools if isinstance(tool, Mapping)] if isinstance(tools, list | tuple) else []
-    n = request.params.get("n")
-    return Asked(
-        body,
-        choices=n if isinstance(n, int) and n > 0 else 1,
-        functions=[tool_name(tool) for tool in offered if tool.get("type", "function") == "function"],
-        customs=[tool_name(tool) for tool in offered if tool.get("type") == "custom"],
-    )
 
 
 def _content(value: Any, reading: Reading) -> Any:
