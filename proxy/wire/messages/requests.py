@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import orjson
 
 from proxy.exchange import Message, Request, Tool
 from proxy.exchange.output_requirements import OutputRequirements
 from proxy.wire import bodies
+from proxy.wire.chat.output_requirements import with_format
 from proxy.wire.requests import Wire, request_of
 
 SYSTEM = -1
@@ -303,22 +304,7 @@ def _source(url: str) -> dict[str, Any]:
     return {"type": "base64", "media_type": head.removeprefix("data:"), "data": data}
 
 
-_SAMPLING = ("temperature", "top_p")
-_CALLS: Mapping[str, Literal["auto", "none", "required"]] = {"any": "required", "tool": "required", "none": "none"}
-
-
 def output_requirements_of(params: Mapping[str, Any], *, prefilled: bool = False) -> OutputRequirements:
     """Read from them; `prefilled` is whether the conversation ends with the answer's beginning."""
     form = bodies.object_of(bodies.object_of(params.get("output_config")).get("format")) or bodies.object_of(params.get("output_format"))
-    choice = bodies.object_of(params.get("tool_choice"))
-    json = str(form.get("type")).startswith("json")
-    name, limit = choice.get("name"), params.get("max_tokens")
-    return OutputRequirements(
-        form="json" if json else "constrained" if form or prefilled else "text",
-        schema=form.get("schema") if json else None,
-        calls=_CALLS.get(str(choice.get("type")), "auto"),
-        chosen_tools=frozenset((name,)) if isinstance(name, str) and choice.get("type") == "tool" else frozenset(),
-        max_output_tokens=limit if isinstance(limit, int) and not isinstance(limit, bool) and limit > 0 else None,
-        stream_usage=True,
-        sampling={key: params[key] for key in _SAMPLING if bodies.is_number(params.get(key))},
-    )
+    return with_format(params, "max_tokens", form, constrained=prefilled)

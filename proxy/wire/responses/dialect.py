@@ -7,9 +7,9 @@ the object it was goes out in the bytes it came in.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 import orjson
@@ -21,6 +21,7 @@ from proxy.exchange.histories import CONVERSATION, RESPONSE, History
 from proxy.exchange.output_requirements import OutputRequirements
 from proxy.wire import bodies
 from proxy.wire.chat.forms import own_answer
+from proxy.wire.chat.output_requirements import with_format
 from proxy.wire.dialect import Changes, Dialect
 from proxy.wire.requests import Wire, request_of
 from proxy.wire.responses.events import to_events
@@ -226,36 +227,6 @@ def _response(body: bytes) -> dict[str, Any]:
     return found
 
 
-_SAMPLING = ("temperature", "top_p")
-
-
 def output_requirements_of(params: Mapping[str, Any]) -> OutputRequirements:
     """Read from them."""
-    form = bodies.object_of(bodies.object_of(params.get("text")).get("format"))
-    kind = str(form.get("type", "text"))
-    limit = params.get("max_output_tokens")
-    return OutputRequirements(
-        form="text" if kind == "text" else "json" if kind.startswith("json") else "constrained",
-        schema=form.get("schema"),
-        shown_schema=form if kind == "json_schema" else None,
-        calls=_calls(params.get("tool_choice")),
-        chosen_tools=frozenset(_chosen(params.get("tool_choice"))),
-        max_output_tokens=limit if isinstance(limit, int) and not isinstance(limit, bool) and limit > 0 else None,
-        stream_usage=True,
-        sampling={name: params[name] for name in _SAMPLING if bodies.is_number(params.get(name))},
-    )
-
-
-def _calls(choice: object) -> Literal["auto", "none", "required"]:
-    """An object forces a call, unless it lists the tools that are allowed and says otherwise."""
-    if isinstance(choice, Mapping):
-        choice = choice.get("mode") if choice.get("type") == "allowed_tools" else "required"
-    return "none" if choice == "none" else "required" if choice == "required" else "auto"
-
-
-def _chosen(choice: object) -> Iterator[str]:
-    if isinstance(choice, Mapping):
-        listed = choice.get("tools")
-        for entry in (choice, *(listed if isinstance(listed, list) else ())):
-            if isinstance(entry, Mapping) and entry.get("type") in ("function", "custom") and isinstance(entry.get("name"), str):
-                yield entry["name"]
+    return with_format(params, "max_output_tokens", bodies.object_of(bodies.object_of(params.get("text")).get("format")))
