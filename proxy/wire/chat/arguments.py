@@ -1,7 +1,7 @@
-"""Other arguments for the tool calls of an answer that has come whole: in a body's choice, or across the events of a stream.
+"""Other arguments for the tool calls of a stream that has come whole.
 
-In: the bytes of an answer and, by the calls' indexes, the arguments that leave instead of the model's. Out: the same bytes but for those
-arguments. Of a streamed call, the first delta that has arguments gets all of them, later ones get none; every event stays.
+In: its pieces and, by the calls' indexes, the arguments that leave instead of the model's. Out: the same pieces but for those arguments.
+The first delta of a call that has arguments gets all of them, later ones get none; every event stays.
 """
 
 from __future__ import annotations
@@ -9,34 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import msgspec
 import orjson
 from msgspec.structs import replace
 
 from proxy.wire import sse
-from proxy.wire.bodies import as_raw, dumped, raw_fields, raw_items
 from proxy.wire.chat.message import CallParts, Calls, call_entries, choices_of, delta_of, index_of
 from proxy.wire.dialect import StreamPiece
-
-
-def with_arguments(raw: msgspec.Raw, changed: Mapping[int, str]) -> msgspec.Raw:
-    """A body's choice whose calls have these arguments, by their position; the legacy ``function_call`` stands behind the others."""
-    if not changed:
-        return raw
-    choice = raw_fields(raw)
-    message = raw_fields(choice["message"])
-    calls = raw_items(message["tool_calls"]) if bytes(message.get("tool_calls", b"")).startswith(b"[") else []
-    places = [i for i, call in enumerate(calls) if bytes(call).startswith(b"{")]
-    for index, arguments in changed.items():
-        if index < len(places):
-            call = raw_fields(calls[places[index]])
-            calls[places[index]] = as_raw({**call, "function": _with(call["function"], arguments)})
-        else:
-            message["function_call"] = _with(message["function_call"], arguments)
-    if min(changed) < len(places):
-        message["tool_calls"] = as_raw(calls)
-    choice["message"] = as_raw(message)
-    return as_raw(choice)
 
 
 def rewritten(pieces: Sequence[StreamPiece], changed: Mapping[int, Mapping[int, str]]) -> list[StreamPiece]:
@@ -85,7 +63,3 @@ def _rewritten_delta(delta: Mapping[str, Any], owners: Iterator[CallParts], left
         listed = delta["tool_calls"]
         made["tool_calls"] = [{**entry, "function": functions[id(entry)]} if id(entry) in functions else entry for entry in listed]
     return made
-
-
-def _with(function: msgspec.Raw, arguments: str) -> msgspec.Raw:
-    return as_raw({**raw_fields(function), "arguments": dumped(arguments)})

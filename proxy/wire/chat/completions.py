@@ -15,7 +15,6 @@ import orjson
 
 from proxy.exchange import Answer, Choice, Exchange, Message, Request, Tool
 from proxy.wire import bodies
-from proxy.wire.chat.arguments import with_arguments
 from proxy.wire.chat.forms import own_answer, own_body, own_events
 from proxy.wire.chat.message import ChoiceParts, unread
 from proxy.wire.chat.output_requirements import output_requirements_of
@@ -79,10 +78,15 @@ class ChatDialect(Dialect):
 
     def _change(self, raw: dict[str, msgspec.Raw], changes: Changes) -> None:
         said = {"content": changes.texts, "refusal": changes.refusals}
-        choices = [
-            with_arguments(_saying(c, {name: texts[i] for name, texts in said.items() if i in texts}), changes.arguments.get(i, {}))
-            for i, c in _indexed(bodies.raw_items(raw["choices"]))
-        ]
+        choices = bodies.raw_items(raw["choices"])
+        for position, piece in enumerate(choices):
+            choice = bodies.exact(bytes(piece))
+            if not isinstance(choice, dict):
+                continue
+            index = found if isinstance(found := choice.get("index"), int) else position
+            texts, arguments = {name: new[index] for name, new in said.items() if index in new}, changes.arguments.get(index, {})
+            if texts or arguments:
+                choices[position] = bodies.dumped(_changed(choice, texts, arguments))
         raw["choices"] = bodies.as_raw(choices)
 
     def own_answer(self, exchange: Exchange) -> Answer:
@@ -152,25 +156,15 @@ def _tools(fields: dict[str, Any]) -> tuple[Tool, ...]:
     return tuple(items) if name == "tools" else tuple({"type": "function", "function": item} for item in items)
 
 
-def _indexed(choices: list[msgspec.Raw]) -> list[tuple[int, msgspec.Raw]]:
-    """Each raw choice with its own ``index``, or its position; -1 for what is no choice."""
-    found = []
-    for position, raw in enumerate(choices):
-        choice = orjson.loads(bytes(raw))
-        index = choice.get("index") if isinstance(choice, dict) else -1
-        found.append((index if isinstance(index, int) else position, raw))
-    return found
-
-
-def _saying(raw: msgspec.Raw, texts: Mapping[str, str]) -> msgspec.Raw:
-    """A choice whose message has these `texts`, by field; one without a message gets one."""
-    choice = bodies.raw_fields(raw) if texts else {}
-    if not choice:
-        return raw
-    given = bytes(choice.get("message", b""))
-    message = bodies.raw_fields(given) if given.startswith(b"{") else {"role": msgspec.Raw(b'"assistant"')}
-    message |= {name: bodies.dumped(text) for name, text in texts.items()}
-    choice["message"] = bodies.as_raw(message)
-    if "logprobs" in choice:  # they belong to the words that were replaced
-        choice["logprobs"] = msgspec.Raw(b"null")
-    return bodies.as_raw(choice)
+def _changed(choice: dict[str, Any], texts: Mapping[str, str], arguments: Mapping[int, str]) -> dict[str, Any]:
+    """A choice whose message, which it may lack, says these `texts`, by field; the legacy ``function_call`` stands behind other calls."""
+    given = choice.get("message")
+    message: dict[str, Any] = {**(given if isinstance(given, dict) else {"role": "assistant"}), **texts}
+    calls = message["tool_calls"] if isinstance(message.get("tool_calls"), list) else []
+    places = [i for i, call in enumerate(calls) if isinstance(call, dict)]
+    for index, new in arguments.items():
+        holder: dict[str, Any] = calls[places[index]] if index < len(places) else message
+        name = "function" if index < len(places) else "function_call"
+        holder[name] = {**holder[name], "arguments": new}
+    logprobs = {"logprobs": None} if texts and "logprobs" in choice else {}  # they belong to the words that were replaced
+    return {**choice, "message": message, **logprobs}
