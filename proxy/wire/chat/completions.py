@@ -21,7 +21,6 @@ from proxy.wire.chat.output_requirements import output_requirements_of
 from proxy.wire.chat.own_calls import ChatCallFilter
 from proxy.wire.chat.shapes import ChatShapes
 from proxy.wire.chat.stream import ChatStream, usage
-from proxy.wire.chat.usual_answer import usual_answer
 from proxy.wire.dialect import Changes, Dialect
 from proxy.wire.requests import Wire, request_of, withhold
 from proxy.wire.shapes import asked_of
@@ -57,8 +56,6 @@ class ChatDialect(Dialect):
 
     def parse_answer(self, body: bytes) -> Answer:
         """Raises `ValueError` when the body is not a chat completion."""
-        if (usual := usual_answer(body)) is not None:
-            return usual
         fields = orjson.loads(body)
         if not isinstance(fields, dict) or not isinstance(fields.get("choices"), list):
             raise ValueError("not a chat completion")
