@@ -96,7 +96,6 @@ class ChatDialect(Dialect):
         if not isinstance(fields, dict) or not isinstance(fields.get("choices"), list):
             raise ValueError("not a chat completion")
         choices: list[Choice] = []
-        logprobs: dict[int, tuple[tuple[str, float], ...]] = {}
         missed = ""
         for position, raw in enumerate(fields["choices"]):
             missed = missed or unread(raw, streamed=False)
@@ -104,10 +103,8 @@ class ChatDialect(Dialect):
                 (parts := ChoiceParts()).absorb(raw, whole=True)
                 index = given if isinstance(given := raw.get("index"), int) else position
                 choices.append(parts.choice(index))
-                if parts.logprobs:
-                    logprobs[index] = tuple(parts.logprobs)
         model = fields.get("model")
-        return Answer(tuple(choices), model if isinstance(model, str) else "", usage(fields.get("usage")), logprobs, missed)
+        return Answer(tuple(choices), model if isinstance(model, str) else "", usage(fields.get("usage")), missed)
 
     def _change(self, raw: dict[str, msgspec.Raw], changes: Changes) -> None:
         said = {"content": changes.texts, "refusal": changes.refusals}

@@ -109,18 +109,15 @@ class Calls:
 class ChoiceParts:
     """What a choice says, growing."""
 
-    __slots__ = ("calls", "finish_reason", "logprobs", "reasoning", "refusal", "text")
+    __slots__ = ("calls", "finish_reason", "reasoning", "refusal", "text")
 
     def __init__(self) -> None:
         self.text, self.refusal, self.reasoning = list[str](), list[str](), list[str]()
-        self.logprobs: list[tuple[str, float]] = []
         self.calls = Calls()
         self.finish_reason: str | None = None
 
     def absorb(self, choice: Mapping[str, Any], *, whole: bool = False) -> str:
         """Add its part in a chunk, or a `whole` one; returns the answer text in it."""
-        if choice.get("logprobs"):
-            self.logprobs += token_logprobs(choice["logprobs"])
         self.finish_reason = end_of(choice.get("finish_reason")) or self.finish_reason
         delta = choice.get("message" if whole else "delta")
         if not isinstance(delta, dict):
@@ -229,14 +226,6 @@ def continued(message: MessageParts, calls: Sequence[ToolCall], results: Sequenc
         for part, call in zip(message.calls.parts, calls, strict=True)
     ]
     return [turn, *({"role": "tool", "tool_call_id": c.id, "content": r} for c, r in zip(calls, results, strict=True))]
-
-
-def token_logprobs(logprobs: object) -> list[tuple[str, float]]:
-    """Each token of an answer's text with its log probability, from a choice's ``logprobs``; those that are not so are left out."""
-    content = logprobs.get("content") if isinstance(logprobs, dict) else None
-    entries = [entry for entry in content if isinstance(entry, dict)] if isinstance(content, list) else []
-    pairs = [(entry.get("token"), entry.get("logprob")) for entry in entries]
-    return [(token, float(value)) for token, value in pairs if isinstance(token, str) and isinstance(value, int | float)]
 
 
 def _legible(call: ToolCall) -> str:

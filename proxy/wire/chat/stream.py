@@ -45,8 +45,7 @@ class ChatStream(AnswerStream):
         """Everything so far, put together."""
         choices = tuple(parts.choice(index) for index, parts in sorted(self._choices.items()))
         model = self._head.get("model")
-        logprobs = {index: tuple(parts.logprobs) for index, parts in self._choices.items() if parts.logprobs}
-        return Answer(choices, model if isinstance(model, str) else "", self._usage, logprobs)
+        return Answer(choices, model if isinstance(model, str) else "", self._usage)
 
     def _pieces(self, event: sse.Event) -> list[StreamPiece]:
         if event.data is None:
