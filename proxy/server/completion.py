@@ -98,6 +98,8 @@ class Completion(Handler):
     async def _continued(self, request: Request) -> tuple[Request, Verdict | None]:
         """The request with what it only names of its conversation."""
         self._keeps = request.keeps
+        if request.with_items is None and request.with_history is None and not request.unseen_items:
+            return request, None
         return await self._s.continuations.joined(request, self._client)
 
     async def _parse(self, dialect: Dialect, body: bytes) -> Request:

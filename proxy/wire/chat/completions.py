@@ -15,13 +15,12 @@ import orjson
 
 from proxy.exchange import Answer, Choice, Exchange, Message, Request, Tool
 from proxy.wire import bodies
-from proxy.wire.chat.arguments import with_arguments
 from proxy.wire.chat.forms import own_answer, own_body, own_events
 from proxy.wire.chat.message import ChoiceParts, unread
 from proxy.wire.chat.output_requirements import output_requirements_of
 from proxy.wire.chat.own_calls import ChatCallFilter
 from proxy.wire.chat.shapes import ChatShapes, asked_of
-from proxy.wire.chat.stream import ChatStream, usage
+from proxy.wire.chat.stream import ChatStream, usage, with_arguments
 from proxy.wire.chat.usual_answer import usual_answer
 from proxy.wire.dialect import Changes, Dialect
 

@@ -6,9 +6,10 @@ when its text is cut or replaced, or the arguments of a call in it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import msgspec
 import orjson
 from msgspec.structs import replace
 
@@ -16,8 +17,8 @@ from proxy.errors import ProxyError
 from proxy.exchange import Answer, Usage
 from proxy.wire import sse
 from proxy.wire.answers import added_up, end_of
-from proxy.wire.chat.arguments import rewritten
-from proxy.wire.chat.message import ChoiceParts, choices_of, delta_of, delta_text, index_of, unread
+from proxy.wire.bodies import as_raw, dumped, raw_fields, raw_items
+from proxy.wire.chat.message import CallParts, Calls, ChoiceParts, call_entries, choices_of, delta_of, delta_text, index_of, unread
 from proxy.wire.dialect import AnswerStream, Changes, StreamPiece
 from proxy.wire.upstream_errors import error_event
 
@@ -212,3 +213,78 @@ def usage(value: object) -> Usage | None:
     cached = details.get("cached_tokens") if isinstance(details, dict) else 0
     prompt, completion = value.get("prompt_tokens"), value.get("completion_tokens")
     return Usage(*[n if isinstance(n, int) else 0 for n in (prompt, completion, cached or 0)])
+
+
+# ---- other arguments for the calls of an answer that has come whole ----
+
+
+def with_arguments(raw: msgspec.Raw, changed: Mapping[int, str]) -> msgspec.Raw:
+    """A body's choice whose calls have these arguments, by their position; the legacy ``function_call`` stands behind the others."""
+    if not changed:
+        return raw
+    choice = raw_fields(raw)
+    message = raw_fields(choice["message"])
+    calls = raw_items(message["tool_calls"]) if bytes(message.get("tool_calls", b"")).startswith(b"[") else []
+    places = [i for i, call in enumerate(calls) if bytes(call).startswith(b"{")]
+    for index, arguments in changed.items():
+        if index < len(places):
+            call = raw_fields(calls[places[index]])
+            calls[places[index]] = as_raw({**call, "function": _with(call["function"], arguments)})
+        else:
+            message["function_call"] = _with(message["function_call"], arguments)
+    if min(changed) < len(places):
+        message["tool_calls"] = as_raw(calls)
+    choice["message"] = as_raw(message)
+    return as_raw(choice)
+
+
+def rewritten(pieces: Sequence[StreamPiece], changed: Mapping[int, Mapping[int, str]]) -> list[StreamPiece]:
+    """A stream's `pieces`, of which the calls of each choice have these arguments, by their index; the others stay as they are."""
+    growing: dict[int, Calls] = {}
+    by_piece = [
+        [call for one in choices_of(piece.payload or {}) for call in growing.setdefault(index_of(one), Calls()).absorb(delta_of(one))]
+        for piece in pieces
+    ]
+    left: dict[int, str] = {}
+    for choice, arguments in changed.items():
+        ranked = sorted(growing[choice].parts, key=lambda call: call.index)  # as `ChatStream` counts them
+        left |= {id(call): arguments[i] for i, call in enumerate(ranked) if i in arguments}
+    return [
+        _piece(piece, iter(calls), left) if any(id(call) in left for call in calls) else piece
+        for piece, calls in zip(pieces, by_piece, strict=True)
+    ]
+
+
+def _piece(piece: StreamPiece, owners: Iterator[CallParts], left: dict[int, str]) -> StreamPiece:
+    """`piece` with new arguments for those of its entries whose calls are in `left`; what has been said there becomes ""."""
+    choices = [
+        {**choice, "delta": _rewritten_delta(choice["delta"], owners, left)} if delta_of(choice) else choice
+        for choice in choices_of(piece.payload or {})
+    ]
+    payload = {**(piece.payload or {}), "choices": choices}
+    if payload == piece.payload:
+        return piece
+    return replace(piece, raw=sse.encode(orjson.dumps(payload)), payload=payload)
+
+
+def _rewritten_delta(delta: Mapping[str, Any], owners: Iterator[CallParts], left: dict[int, str]) -> dict[str, Any]:
+    made = dict(delta)
+    functions: dict[int, Any] = {}
+    for entry, legacy in call_entries(delta):
+        call = next(owners)
+        function = entry.get("function")
+        if id(call) in left and isinstance(function, dict) and function.get("arguments"):
+            function = {**function, "arguments": left[id(call)]}
+            left[id(call)] = ""
+        if legacy:
+            made["function_call"] = function
+        elif "function" in entry:
+            functions[id(entry)] = function
+    if functions:
+        listed = delta["tool_calls"]
+        made["tool_calls"] = [{**entry, "function": functions[id(entry)]} if id(entry) in functions else entry for entry in listed]
+    return made
+
+
+def _with(function: msgspec.Raw, arguments: str) -> msgspec.Raw:
+    return as_raw({**raw_fields(function), "arguments": dumped(arguments)})
