@@ -278,7 +278,7 @@ class Completion(Handler):
                 self._s.metrics.count("context.length_exceeded_upstream_count")
         if self.responder.early:
             assert self.exchange is not None
-            stream, told = self._spoken.stream(), self._spoken.call_filter(self.exchange, whole=False).failed(reply.status, body)
+            stream, told = self._spoken.stream(), self._spoken.own_tool_filter(self.exchange, whole=False).failed(reply.status, body)
             stream.feed(told)
             await self.responder.end(told + stream.end())
             return

@@ -18,7 +18,7 @@ from proxy.wire import bodies
 from proxy.wire.chat.forms import own_answer, own_body, own_events
 from proxy.wire.chat.message import ChoiceParts, unread
 from proxy.wire.chat.output_requirements import output_requirements_of
-from proxy.wire.chat.own_calls import ChatCallFilter
+from proxy.wire.chat.own_tools import ChatFilter
 from proxy.wire.chat.shapes import ChatShapes, asked_of
 from proxy.wire.chat.stream import ChatStream, usage, with_arguments
 from proxy.wire.chat.usual_answer import usual_answer
@@ -30,6 +30,7 @@ class ChatDialect(Dialect):
 
     path = "/chat/completions"
     conversation_field = "messages"
+    own_tools = ChatFilter
 
     def parse_request(self, body: bytes) -> Request:
         """Raises `InvalidRequest`: not JSON, not an object, or a field of the wrong type."""
@@ -128,10 +129,6 @@ class ChatDialect(Dialect):
     def recogniser(self, exchange: Exchange, body: bytes) -> ChatShapes:
         """What was asked for is in the `body` as it was sent."""
         return ChatShapes(asked_of(exchange.original, body, (*exchange.original.tools, *exchange.tools)))
-
-    def call_filter(self, exchange: Exchange, *, whole: bool) -> ChatCallFilter:
-        """Where a form was asked for, an answer leaves whole too: text before a call would not be JSON with the text after it."""
-        return ChatCallFilter(whole=whole or exchange.wants.form != "text")
 
     def refuse_calls(self, exchange: Exchange, own: Collection[str]) -> None:
         """Take the tools `own` out, or forbid all calls."""
