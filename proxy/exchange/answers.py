@@ -58,8 +58,6 @@ class Answer(Struct, frozen=True):
     choices: tuple[Choice, ...]
     model: str = ""
     usage: Usage | None = None
-    logprobs: Mapping[int, tuple[tuple[str, float], ...]] = field(default_factory=dict)
-    """By choice index, where the upstream gave them: each token of its text with the token's log probability."""
     unread: str = ""
     """Where text stands in it that is not read as part of it: no check has seen that."""
     id: str = ""

@@ -98,6 +98,8 @@ class Completion(Handler):
     async def _continued(self, request: Request) -> tuple[Request, Verdict | None]:
         """The request with what it only names of its conversation."""
         self._keeps = request.keeps
+        if request.with_items is None and request.with_history is None and not request.unseen_items:
+            return request, None
         return await self._s.continuations.joined(request, self._client)
 
     async def _parse(self, dialect: Dialect, body: bytes) -> Request:
@@ -276,7 +278,7 @@ class Completion(Handler):
                 self._s.metrics.count("context.length_exceeded_upstream_count")
         if self.responder.early:
             assert self.exchange is not None
-            stream, told = self._spoken.stream(), self._spoken.call_filter(self.exchange, whole=False).failed(reply.status, body)
+            stream, told = self._spoken.stream(), self._spoken.own_tool_filter(self.exchange, whole=False).failed(reply.status, body)
             stream.feed(told)
             await self.responder.end(told + stream.end())
             return

@@ -18,7 +18,7 @@ from proxy.wire import bodies
 from proxy.wire.chat.forms import own_answer, own_body, own_events
 from proxy.wire.chat.message import ChoiceParts, unread
 from proxy.wire.chat.output_requirements import output_requirements_of
-from proxy.wire.chat.own_calls import ChatCallFilter
+from proxy.wire.chat.own_tools import ChatFilter
 from proxy.wire.chat.shapes import ChatShapes
 from proxy.wire.chat.stream import ChatStream, usage
 from proxy.wire.dialect import Changes, Dialect
@@ -34,6 +34,7 @@ class ChatDialect(Dialect):
 
     path = "/chat/completions"
     conversation_field = "messages"
+    own_tools = ChatFilter
 
     def parse_request(self, body: bytes) -> Request:
         """Raises `InvalidRequest`: not JSON, not an object, or a field of the wrong type."""
@@ -60,7 +61,6 @@ class ChatDialect(Dialect):
         if not isinstance(fields, dict) or not isinstance(fields.get("choices"), list):
             raise ValueError("not a chat completion")
         choices: list[Choice] = []
-        logprobs: dict[int, tuple[tuple[str, float], ...]] = {}
         missed = ""
         for position, raw in enumerate(fields["choices"]):
             missed = missed or unread(raw, streamed=False)
@@ -68,10 +68,8 @@ class ChatDialect(Dialect):
                 (parts := ChoiceParts()).absorb(raw, whole=True)
                 index = given if isinstance(given := raw.get("index"), int) else position
                 choices.append(parts.choice(index))
-                if parts.logprobs:
-                    logprobs[index] = tuple(parts.logprobs)
         model = fields.get("model")
-        return Answer(tuple(choices), model if isinstance(model, str) else "", usage(fields.get("usage")), logprobs, missed)
+        return Answer(tuple(choices), model if isinstance(model, str) else "", usage(fields.get("usage")), missed)
 
     def _change(self, raw: dict[str, msgspec.Raw], changes: Changes) -> None:
         said = {"content": changes.texts, "refusal": changes.refusals}
@@ -101,10 +99,6 @@ class ChatDialect(Dialect):
     def recogniser(self, exchange: Exchange, body: bytes) -> ChatShapes:
         """What was asked for is in the `body` as it was sent."""
         return ChatShapes(asked_of(exchange, body))
-
-    def call_filter(self, exchange: Exchange, *, whole: bool) -> ChatCallFilter:
-        """Where a form was asked for, an answer leaves whole too: text before a call would not be JSON with the text after it."""
-        return ChatCallFilter(whole=whole or exchange.wants.form != "text")
 
     def refuse_calls(self, exchange: Exchange, own: Collection[str]) -> None:
         """Take the tools `own` out, or forbid all calls."""

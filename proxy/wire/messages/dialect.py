@@ -23,7 +23,7 @@ from proxy.wire.dialect import Changes, Dialect
 from proxy.wire.messages import answers, events
 from proxy.wire.messages.events import payloads_of
 from proxy.wire.messages.items import Conversation, Item
-from proxy.wire.messages.own_calls import MessagesCallFilter
+from proxy.wire.messages.own_tools import MessagesFilter
 from proxy.wire.messages.requests import THINKING, MessagesWire, read_request
 from proxy.wire.messages.shapes import MessagesShapes
 from proxy.wire.messages.stream import MessagesStream
@@ -37,6 +37,7 @@ class MessagesDialect(Dialect):
 
     path = "/messages"
     conversation_field = "messages"
+    own_tools = MessagesFilter
     key_headers: tuple[str, ...] = ("x-api-key", "authorization")
     client_header: str = "anthropic-version"
 
@@ -103,10 +104,6 @@ class MessagesDialect(Dialect):
     def recogniser(self, exchange: Exchange, body: bytes) -> MessagesShapes:
         """What was asked for is in the `body` as it was sent."""
         return MessagesShapes(asked_of(exchange, body))
-
-    def call_filter(self, exchange: Exchange, *, whole: bool) -> MessagesCallFilter:
-        """Where a form was asked for, an answer leaves whole too: text before a call would not be JSON with the text after it."""
-        return MessagesCallFilter(whole=whole or exchange.wants.form != "text")
 
     def refuse_calls(self, exchange: Exchange, own: Collection[str]) -> None:
         """Take the tools `own` out, or forbid all calls."""

@@ -27,7 +27,7 @@ from proxy.wire.requests import Wire, request_of
 from proxy.wire.responses.events import to_events
 from proxy.wire.responses.items import Origin, Reading, read
 from proxy.wire.responses.output import change, own_id, own_response
-from proxy.wire.responses.own_calls import ResponsesCallFilter
+from proxy.wire.responses.own_tools import ResponsesFilter
 from proxy.wire.responses.recognising import ResponsesShapes
 from proxy.wire.responses.rendering import OUTPUT_ITEMS, Rendering
 from proxy.wire.responses.stream import ResponsesStream
@@ -44,6 +44,7 @@ class ResponsesDialect(Dialect):
 
     path = "/responses"
     conversation_field = "input"
+    own_tools = ResponsesFilter
 
     def error(self, error: ProxyError) -> bytes:
         """OpenAI's envelope."""
@@ -99,11 +100,6 @@ class ResponsesDialect(Dialect):
     def recogniser(self, exchange: Exchange, body: bytes) -> ResponsesShapes:
         """What was asked for is in the `body` as it was sent."""
         return ResponsesShapes(asked_of(exchange, body, any_tool=exchange.original.params.get("prompt") is not None))
-
-    def call_filter(self, exchange: Exchange, *, whole: bool) -> ResponsesCallFilter:
-        """Where a form was asked for, an answer leaves whole too: text before a call would not be JSON with the text after it."""
-        stored = exchange.original.params.get("store") is not False
-        return ResponsesCallFilter(whole=whole or exchange.wants.form != "text", stored=stored)
 
     def stream(self, *, separate: bool = False) -> ResponsesStream:
         """A reader for one streamed answer; every event does one thing."""

@@ -8,7 +8,7 @@ Reference: https://platform.openai.com/docs/api-reference/responses/object
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate
 from typing import Any
@@ -153,15 +153,6 @@ def changed_part(part: Any, text: str | None, refusal: str | None = None) -> Any
     if part.get("logprobs"):  # they belong to the words that were replaced
         new["logprobs"] = []
     return new
-
-
-def token_logprobs(part: object) -> Iterator[tuple[str, float]]:
-    """Each token of a part, or of a delta, with its log probability, where there are any."""
-    listed = part.get("logprobs") if isinstance(part, dict) else None
-    for entry in listed if isinstance(listed, list) else ():
-        token, value = (entry.get("token"), entry.get("logprob")) if isinstance(entry, dict) else (None, None)
-        if isinstance(token, str) and isinstance(value, int | float):
-            yield token, float(value)
 
 
 def moved(annotation: Any, old: str, new: str) -> Any:
