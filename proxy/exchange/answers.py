@@ -50,6 +50,10 @@ class Usage(Struct, frozen=True):
     completion_tokens: int
     cached_tokens: int = 0
     """The part of the prompt that the provider read from its cache."""
+    written_tokens: int = 0
+    """What it put into its cache."""
+    reasoning_tokens: int = 0
+    """The part of the completion that is thoughts."""
 
 
 class Answer(Struct, frozen=True):

@@ -15,12 +15,13 @@ import orjson
 
 from proxy.exchange import Answer, Choice, Exchange, Message, Request, Tool
 from proxy.wire import bodies
+from proxy.wire.answers import usage_in
 from proxy.wire.chat.forms import own_answer, own_body, own_events
 from proxy.wire.chat.message import ChoiceParts, unread
 from proxy.wire.chat.output_requirements import output_requirements_of
 from proxy.wire.chat.own_tools import ChatFilter
 from proxy.wire.chat.shapes import ChatShapes
-from proxy.wire.chat.stream import ChatStream, usage
+from proxy.wire.chat.stream import ChatStream
 from proxy.wire.dialect import Changes, Dialect
 from proxy.wire.requests import Wire, request_of, withhold
 from proxy.wire.shapes import asked_of
@@ -69,7 +70,7 @@ class ChatDialect(Dialect):
                 index = given if isinstance(given := raw.get("index"), int) else position
                 choices.append(parts.choice(index))
         model = fields.get("model")
-        return Answer(tuple(choices), model if isinstance(model, str) else "", usage(fields.get("usage")), missed)
+        return Answer(tuple(choices), model if isinstance(model, str) else "", usage_in("chat", fields.get("usage")), missed)
 
     def _change(self, raw: dict[str, msgspec.Raw], changes: Changes) -> None:
         said = {"content": changes.texts, "refusal": changes.refusals}

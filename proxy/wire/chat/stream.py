@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from proxy.errors import ProxyError
 from proxy.exchange import Answer, Usage
 from proxy.wire import sse
-from proxy.wire.answers import added_up, end_of
+from proxy.wire.answers import added_up, end_of, usage_in
 from proxy.wire.chat.message import CallParts, Calls, ChoiceParts, call_entries, choices_of, delta_of, delta_text, index_of, unread
 from proxy.wire.dialect import AnswerStream, Changes, StreamPiece
 from proxy.wire.upstream_errors import error_event
@@ -78,7 +78,7 @@ class ChatStream(AnswerStream):
         if not self._head:
             self._head = {k: chunk[k] for k in ("id", "object", "created", "model", "system_fingerprint") if k in chunk}
         if isinstance(chunk.get("usage"), dict):
-            self.usage, self._usage = chunk["usage"], usage(chunk["usage"])
+            self.usage, self._usage = chunk["usage"], usage_in("chat", chunk["usage"])
         given = chunk.get("choices")
         choices = choices_of(chunk)
         if given and not choices:
@@ -201,16 +201,6 @@ def _parts(choice: dict[str, Any]) -> list[dict[str, Any]]:
     if ends:
         parts.append({**bare, "delta": {}, "finish_reason": choice["finish_reason"]})
     return parts
-
-
-def usage(value: object) -> Usage | None:
-    """OpenAI's usage object; None for null, and for what is not one."""
-    if not isinstance(value, dict):
-        return None
-    details = value.get("prompt_tokens_details")
-    cached = details.get("cached_tokens") if isinstance(details, dict) else 0
-    prompt, completion = value.get("prompt_tokens"), value.get("completion_tokens")
-    return Usage(*[n if isinstance(n, int) else 0 for n in (prompt, completion, cached or 0)])
 
 
 # ---- other arguments for the calls of an answer that has come whole ----

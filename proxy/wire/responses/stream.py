@@ -17,12 +17,13 @@ from msgspec.structs import replace
 from proxy.errors import ProxyError
 from proxy.exchange import Answer, Choice, ToolCall
 from proxy.wire import sse
+from proxy.wire.answers import usage_in
 from proxy.wire.dialect import AnswerStream, Changes, StreamPiece
 from proxy.wire.responses import events
 from proxy.wire.responses.beside import Beside
 from proxy.wire.responses.events import Place, event_of, index_of, place_of, response_of
 from proxy.wire.responses.leaving import GAP_MARK, TOLD_MARK, Leaving
-from proxy.wire.responses.output import GAP, finish_reason, is_read, items_of, joined, parted, usage
+from proxy.wire.responses.output import GAP, finish_reason, is_read, items_of, joined, parted
 from proxy.wire.upstream_errors import error_event
 
 _CLIENTS_CALLS = ("response.function_call_arguments.", "response.custom_tool_call_input.")
@@ -76,7 +77,7 @@ class ResponsesStream(AnswerStream):
         refusals = {place: "".join(parts) for place, parts in self._refusals.items()}
         finish = finish_reason(self._end, bool(calls)) if self._end is not None else None
         choice = Choice(0, joined(texts), joined(refusals), self._beside.reasoning, calls, finish, self._beside.inputs)
-        return Answer((choice,), self._model, usage(self.usage), id=self._id, items=items_of(list(self._items.values())))
+        return Answer((choice,), self._model, usage_in("responses", self.usage), id=self._id, items=items_of(list(self._items.values())))
 
     def _call(self, position: int, item: Mapping[str, Any], index: int) -> ToolCall:
         given = item.get("arguments") or self._beside.arguments(position)
