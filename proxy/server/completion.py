@@ -31,7 +31,7 @@ from proxy.wire.dialect import Dialect
 from proxy.wire.http import asgi
 from proxy.wire.http.asgi import KeepAlive
 from proxy.wire.http.headers import ClientHeaders, RequestHints, following, returned_headers
-from proxy.wire.responses.owned import may_name, named_in
+from proxy.wire.responses.items import may_name, named_in
 
 log = logging.getLogger("groundwire.endpoint")
 

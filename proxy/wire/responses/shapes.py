@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from proxy.wire.chat.shapes import TOKENS
 from proxy.wire.responses import events
 from proxy.wire.shapes import Fields, Named, Shape, among, either, emptied, figures, listed, table, tagged, titled
-from proxy.wire.token_shapes import TOKENS
 
 _SPAN = table(word="type", number="start_index end_index index")
 ANNOTATION = tagged(
