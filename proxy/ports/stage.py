@@ -31,7 +31,7 @@ class StageOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """What every stage can be told. A stage's own options extend it, each with a `Meta(description=…)`."""
 
     removed: ClassVar[Mapping[str, str]] = {}
-    """Options that a stage had, each with what to write instead: a policy that has one is refused with it."""
+    """Options that a stage had (``name``, or ``name.inner``), each with what to write instead: a policy that has one is refused with it."""
     enabled: Annotated[bool, Meta(description="false leaves the stage out")] = True
     on_error: Annotated[
         Literal["open", "closed"],

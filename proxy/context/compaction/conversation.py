@@ -33,58 +33,43 @@ class CompactedPrompt(Struct, frozen=True):
     """``store-unavailable`` where the store could not be asked."""
 
 
-async def recall(exchange: Exchange, ports: Ports, *, late: bool = False) -> CompactedPrompt:
-    """The exchange's messages with the longest stored compaction of their beginning in its place.
-
-    With `late`, one that was stored again with a late summary is preferred to the first of the same length.
-    """
+async def recall(exchange: Exchange, ports: Ports) -> CompactedPrompt:
+    """The exchange's messages with the longest stored compaction of their beginning in its place."""
     parts = await run_in_thread_if_large(exchange.original.size, parts_of, exchange.messages, exchange.conversation)
+    hashes = await run_in_thread_if_large(exchange.original.size, _hashes, exchange)
+    lengths = {digest: end for end, digest in hashes.items()}
     try:
-        found = [await _find(exchange, ports, late=again) for again in ((True, False) if late else (False,))]
+        found = await ports.compactions.find(list(lengths), client=exchange.client)
     except StoreUnavailable:
         return CompactedPrompt(parts, problem=UNAVAILABLE)
-    longest = max((compaction for compaction in found if compaction), key=lambda compaction: compaction.length, default=None)
-    if longest is None:
+    if found is None or lengths.get(found.covers) != found.length:
         return CompactedPrompt(parts)
-    with_it = apply_compaction(longest, parts, exchange.conversation)
-    return CompactedPrompt(parts) if with_it is None else CompactedPrompt(with_it, longest.length)
-
-
-async def _find(exchange: Exchange, ports: Ports, *, late: bool) -> Compaction | None:
-    hashes = await run_in_thread_if_large(exchange.original.size, _hashes, exchange, late=late)
-    lengths = {digest: end for end, digest in hashes.items()}
-    found = await ports.compactions.find(list(lengths), client=exchange.client)
-    return found if found is not None and lengths.get(found.covers) == found.length else None
+    with_it = apply_compaction(found, parts, exchange.conversation)
+    return CompactedPrompt(parts) if with_it is None else CompactedPrompt(with_it, found.length)
 
 
 async def store(exchange: Exchange, ports: Ports, parts: Sequence[Part], known: CompactedPrompt) -> CompactedPrompt:
-    """`parts`, made of `known`, as the store keeps them: another worker's, if that was first; as they are where the store is away."""
+    """`parts`, made of `known`, as the store keeps them: another worker's, if that was first; as they are where the store is away.
+
+    Stored are the client's first messages up to the last that was replaced, and more than `known` covers, where there are more: what covers
+    no more than an earlier one would not take its place.
+    """
     original = exchange.conversation
+    covered = max((part.end for part in parts if part.made), default=0)
+    ends = [block.end for block in blocks_of(original) if block.end >= covered]
+    length = next((end for end in ends if end > known.length), ends[-1] if ends else 0)
+    if not covered or any(part.start < length < part.end for part in parts):
+        return CompactedPrompt(parts)
+    hashes = await run_in_thread_if_large(exchange.original.size, _hashes, exchange)
+    compaction = Compaction(hashes[length], length, pieces_of(parts, length))
     try:
-        kept = await keep(exchange, ports, parts, least=known.length + 1 if known.length else 0)
+        stored = await ports.compactions.put(compaction, client=exchange.client, run_id=exchange.run_id)
     except StoreUnavailable:
         return CompactedPrompt(parts, problem=UNAVAILABLE)
-    if kept is None:
+    if stored.covers != compaction.covers:
         return CompactedPrompt(parts)
-    as_kept = apply_compaction(kept, parts_of(exchange.messages, original), original)
-    return CompactedPrompt(parts if as_kept is None else as_kept, kept.length)
-
-
-async def keep(exchange: Exchange, ports: Ports, parts: Sequence[Part], *, least: int = 0, late: bool = False) -> Compaction | None:
-    """Store the client's first messages up to the last that was replaced; None where none was. Raises `StoreUnavailable`.
-
-    It covers at least so many messages, where there are as many: what covers no more than an earlier one would not take its place.
-    Returns what the store keeps. With `late` it is stored beside what was first.
-    """
-    covered = max((part.end for part in parts if part.made), default=0)
-    ends = [block.end for block in blocks_of(exchange.conversation) if block.end >= covered]
-    length = next((end for end in ends if end >= least), ends[-1] if ends else 0)
-    if not covered or any(part.start < length < part.end for part in parts):
-        return None
-    hashes = await run_in_thread_if_large(exchange.original.size, _hashes, exchange, late=late)
-    compaction = Compaction(hashes[length], length, pieces_of(parts, length))
-    kept = await ports.compactions.put(compaction, client=exchange.client, run_id=exchange.run_id)
-    return kept if kept.covers == compaction.covers else None
+    as_stored = apply_compaction(stored, parts_of(exchange.messages, original), original)
+    return CompactedPrompt(parts if as_stored is None else as_stored, stored.length)
 
 
 async def send(exchange: Exchange, parts: Sequence[Part]) -> None:
@@ -106,10 +91,10 @@ def _left_out(exchange: Exchange, parts: Sequence[Part]) -> list[Evidence]:
     return [one for i, one in left if one and (i, one.kind) not in known]
 
 
-def _hashes(exchange: Exchange, *, late: bool) -> dict[int, str]:
+def _hashes(exchange: Exchange) -> dict[int, str]:
     """For each block border a hash of what is before it, for this client's policy and model."""
     messages = exchange.conversation
-    scope = "\0".join((exchange.policy, exchange.model, *sorted(exchange.skip & SHARING_STAGES), *["late"] * late))
+    scope = "\0".join((exchange.policy, exchange.model, *sorted(exchange.skip & SHARING_STAGES)))
     found = prefix_hashes(messages, [block.end for block in blocks_of(messages)], turns_only=True)
     return {end: _hash(f"{scope}\0{digest}") for end, digest in found.items()}
 

@@ -108,7 +108,7 @@ class Compression(Stage[CompressionOptions]):
             exchange.facts.compression = Report(reason="below-threshold")
             return None
         fitted = await fit(exchange, self.ports, allocations) if allocations else AllocationFit()
-        known, ages = await asyncio.gather(recall(exchange, self.ports, late=options.summariser is not None), self._ages(exchange))
+        known, ages = await asyncio.gather(recall(exchange, self.ports), self._ages(exchange))
         given = exchange.original
         same = not known.length and exchange.messages is given.messages and exchange.tools is given.tools
         use = before if same else await prompt_use(exchange, self.ports, known.parts)
@@ -143,10 +143,6 @@ class Compression(Stage[CompressionOptions]):
         """Read the archive."""
         return await answer_from_archive(self.ports.scratchpad, exchange, call)
 
-    async def stop(self) -> None:
-        """End what summarises in the background."""
-        await self._summariser.stop()
-
     def _untouched(self, exchange: Exchange, known: CompactedPrompt, use: ContextUse, fitted: AllocationFit) -> Verdict | None:
         """Nothing is folded: what was decided earlier is repeated, and what passed its allocation by itself was brought back to it."""
         before = exchange.facts.context_before or use
@@ -179,7 +175,6 @@ class Compression(Stage[CompressionOptions]):
         done, after = known, attempt.use
         if attempt.parts is not known.parts:
             done = await store(exchange, self.ports, attempt.parts, known)
-            await attempt.notes.sent(done)
             after = attempt.use if done.parts is attempt.parts else await prompt_use(exchange, self.ports, done.parts)
         await self._send(exchange, done, after)
         self._report(exchange, known, attempt, use, after, fitted)
