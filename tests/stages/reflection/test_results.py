@@ -54,7 +54,6 @@ def code(text: str, *, retrieval: bool = False) -> str | None:
         ("unavailable", "Error: connect ECONNREFUSED 127.0.0.1:80"),
         ("output_too_large", "Error: the output is too large"),
         ("error_code", "gcc -c m.c\nmake: *** [Makefile:3: m.o] Error 1"),
-        ("error", "{'error': 'no printer is selected', 'result': None}"),
     ],
 )
 def test_a_result_that_is_an_error_has_the_errors_code(expected: str, text: str) -> None:
