@@ -28,25 +28,8 @@ OPENER = LazyPattern(
     r"bueno|vale|perdona?|gracias|oye|espera|a partir de ahora|de ahora en adelante|esta vez|sino|que|si|et|mais|alors|donc|maintenant|"
     r"s'il (?:te|vous) plait|stp|svp|bon|pardon|merci|en fait|desormais|a partir de maintenant|cette fois|oui)\b)[\s.!¡¿…-]{0,4}"
 )
-QUESTION = LazyPattern(
-    rf"(?:{_POLITE}|what|why|how|when|where|who|which|is|are|was|were|do|does|did|should|has|have|am i|may i|isn'?t|aren'?t|was|warum|"
-    rf"wieso|"
-    r"wie|wann|wo|wer|welche\w?|ist|sind|hast|haben|kann|soll\w{0,3}|darf|gibt|¿|por que|como|cuando|donde|quien|cual|es|esta|hay|tienes|"
-    r"qu'est-ce|que|quoi|quel(?:le)?s?|pourquoi|comment|quand|qui|combien|est-ce|est-il|as-tu|avez-vous)\b"
-)
-"""How a question begins."""
 POLITELY = LazyPattern(rf"¿?(?:(?:and|but|so|und|aber|y|pero|et|mais) )?(?:{_POLITE})\b(?! tell| explain| check| mir| decirme| me dire)")
 """How an instruction in the form of a question begins."""
-ASIDE = LazyPattern(
-    r".{0,200}?\b(?:(?:he|she|they|who|some(?:one|body)|people|(?:my|our|the|his|her|their) [a-z]{2,20}(?: [a-z]{2,20})?) (?:also |just |"
-    r"always )?(?:says?|said|thinks?|thought|claims?|claimed|told|wrote|insists?|believes?|means?|meant)|(?:er|sie|man|jemand|(?:mein|"
-    r"unser|sein|ihr)e? [a-z]{2,20}|(?:der|die) [a-z]{2,20}) (?:hat |haben )?(?:gesagt|sagte?|meinte?|schreibt|schrieb|denkt|glaubt|"
-    r"behauptete?)|(?:el|ella|alguien|(?:mi|nuestr[oa]|un|una|su) [a-z]{2,20}) (?:me |nos )?(?:dice|dijo|ha dicho|piensa|cree|escribio|"
-    r"insiste)|(?:il|elle|on|quelqu'un|(?:mon|ma|notre|son|sa) [a-z]{2,20}) (?:m'a |nous a |a )?(?:dit|disait|pense|affirme|ecrit)|"
-    r"i (?:first |originally )?thought|at first|if|whether|unless|in case|suppose|when|ich dachte|wenn|falls|ob|sofern|pense que|"
-    r"creia que|si|cuando|je (?:pensais|croyais) que|quand)\b"
-)
-"""Anywhere before a clause in its sentence: somebody else speaks, or it is only supposed."""
 TASK = LazyPattern(
     r"(?:please |can you |could you |bitte |kannst du |por favor,? |puedes |peux-tu )?(?:translate|rewrite|proofread|review|summari[sz]e|"
     r"rephrase|paraphrase|correct (?:this|the)|fix (?:this|the)|grade|classify|explain|write|draft|compose|reply to|answer this|analy[sz]e|"
@@ -86,10 +69,6 @@ _RESULTS = (
     r"suggestions?|options?|ideas?|opciones|sugerencias|treffern?|ergebnissen?|resultaten?|zeilen|eintrage?n?|eintraege?n?|datensatzen?|"
     r"dokumenten?|seiten?|dateien|vorschlage?n?|resultados?|filas?|entradas?|lineas?|documentos?|paginas?|registros?|coincidencias|"
     r"archivos?|articulos?|elementos?|resultats?|lignes?|entrees?|enregistrements?|fichiers?|elements?)\b"
-)
-CALLS = (
-    r"(?:search(?:es)?|calls?|times|attempts?|tries|quer(?:y|ies)|requests?|retries|suchen|abfragen|aufrufen?|versuchen?|mal|anfragen|"
-    r"busquedas?|llamadas?|veces|intentos?|consultas?|peticiones|recherches?|appels?|fois|tentatives?|essais|requetes?)\b"
 )
 _AT_MOST = (
     r"(?:at (?:the )?most|no(?:t)? more than|(?:a )?max(?:imum|imal|imo|\.)?(?: of)?|up to|(?:only|just)(?: the)?(?: first| top)?|"
@@ -139,9 +118,9 @@ INSTRUCTION = _compiled(
     r"(?:look|check|verify|do|try) (?:it|this|that) (?:up )?(?:with|in|using|via) <yes>",
 )
 CAPPING = _compiled(
-    rf"{_SHOW}{_AT_MOST} <cap>(?: premi\w{{1,5}}| primer\w{{1,2}})? ?(?:{_RESULTS}|{CALLS})",
-    rf"{_LIMIT} <cap>(?: ?(?:{_RESULTS}|{CALLS})|{_CLOSE})",
-    rf"{_SHOW}<cap> (?:{_RESULTS}|{CALLS}) (?:at (?:the )?most|tops|max\w{{0,4}}|hochstens|como (?:maximo|mucho)|a lo sumo|au (?:max|"
+    rf"{_SHOW}{_AT_MOST} <cap>(?: premi\w{{1,5}}| primer\w{{1,2}})? ?{_RESULTS}",
+    rf"{_LIMIT} <cap>(?: ?{_RESULTS}|{_CLOSE})",
+    rf"{_SHOW}<cap> {_RESULTS} (?:at (?:the )?most|tops|max\w{{0,4}}|hochstens|como (?:maximo|mucho)|a lo sumo|au (?:max|"
     rf"plus))\b",
     rf"(?:con )?<cap> {_RESULTS} (?:me )?(?:are |is |will )?(?:enough|plenty|do|reichen|genugen|basta|bastan|suffisent)\b",
     rf"mehr als <cap> {_RESULTS} [\w ]{{0,20}}nicht\b",

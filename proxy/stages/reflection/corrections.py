@@ -10,6 +10,7 @@ first: what counts is a clause near the beginning of the message that begins wit
 
 from __future__ import annotations
 
+import itertools
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,19 +21,7 @@ from msgspec import Struct
 
 from proxy.language.number_words import word_value
 from proxy.language.patterns import LazyPattern
-from proxy.stages.reflection.correction_words import (
-    ASIDE,
-    CALL,
-    CALLS,
-    CAPPING,
-    INSTRUCTION,
-    OPENER,
-    POLITELY,
-    QUESTION,
-    REJECTION,
-    TASK,
-    TOOL_MARK,
-)
+from proxy.stages.reflection.correction_words import CALL, CAPPING, INSTRUCTION, OPENER, POLITELY, REJECTION, TASK, TOOL_MARK
 
 HEAD_CHARS = 400
 """Of a message that are looked at: a person who corrects begins with it."""
@@ -67,14 +56,7 @@ _CLAUSE = re.compile(
     r"(?:[,:;]|\s[-–—]{1,2})\s{1,8}(?!(?:was|dass|not|nicht|pas)\s)|,(?=[a-z])"
     r"|\s{1,8}(?=(?:but|and|aber|und|sondern|pero|sino|mais|et)\s)|\s{1,8}y\s(?=(?!no\b|a\b)[a-z])"
 )
-_SPEAKER = re.compile(
-    r"\s{0,8}(?:user|assistant|customer|agent|bot|human|ai|me|him|her|them|kunde|kundin|nutzer|cliente|usuario|client|clients|q|a)\s?:"
-)
-_TAG = re.compile(r"(?:right|is it|isn't it|was it|no|correct|or|or not|oder|nicht wahr|richtig|verdad|cierto|n'est-ce pas|non|si)$")
-_CONSENT = re.compile(r"(?:ok|okay|please|alright|got it|understood|bitte|klar|vale|por favor|de acuerdo|d'accord|s'il (?:te|vous) plait)$")
-"""At an instruction's end: it is none the less one with a question mark."""
 _SEPARATORS = re.compile(r"[_\-.\s]")
-_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _CALL_OF = re.compile(
     rf"(?:{CALL}|sollst|musst|with|the|that|tool|function|instead of|to|via|of|den|die|das|statt|mit|la|el|de|con|le|l'|avec)\s{{0,2}}$"
 )
@@ -89,8 +71,7 @@ class Correction(Struct, frozen=True, kw_only=True):
     wanted_tool: str = ""
     """Both as they are spelt in `tools`."""
     cap: int | None = None
-    cap_of: Literal["results", "calls"] = "results"
-    """What `cap` counts."""
+    """Most results."""
     span: tuple[int, int]
     """Of the cue in the message."""
 
@@ -100,8 +81,6 @@ class _Clause(NamedTuple):
 
     start: int
     text: str
-    before: str
-    """What stands before it in its sentence."""
     question: bool
 
 
@@ -129,7 +108,7 @@ def _read(head: str, tools: tuple[str, ...]) -> Correction | None:
     marked, names = _mark_tools(_folded(_own_words(head, tools)), tools)
     if TASK.match(marked.lstrip()):
         return None
-    clauses = [clause for clause in _clauses(marked) if not ASIDE.match(clause.before)]
+    clauses = list(_clauses(marked))
     return _override(head, clauses, names) or _rejected(clauses)
 
 
@@ -140,19 +119,15 @@ def _override(head: str, clauses: Sequence[_Clause], names: Mapping[int, str]) -
     groups = [(name, place) for cue in cues for name, place in cue.groups.items()]
     forbidden = next((names.get(start, "") for name, (start, _) in groups if name.startswith("no")), "")
     wanted = next((names.get(start, "") for name, (start, _) in groups if name.startswith("yes")), "")
-    if forbidden and not wanted:  # "not A, B"
-        wanted = next((tool for c in clauses if (tool := _only_a_tool(c, names)) and tool != forbidden), "")
     place = next((place for name, place in groups if name.startswith("cap")), None)
     cap = None if place is None else _number(head[slice(*place)])
     if not (forbidden or wanted or cap is not None):
         return None
-    calls = place is not None and re.search(rf"\b{CALLS}", _around(_folded(head), clauses, place)) is not None
     return Correction(
         kind="override",
         forbidden_tool=forbidden,
         wanted_tool=wanted if wanted != forbidden else "",
         cap=cap,
-        cap_of="calls" if calls else "results",
         span=(cues[0].start, cues[0].end),
     )
 
@@ -224,14 +199,12 @@ def _mark_tools(folded: str, tools: Sequence[str]) -> tuple[str, dict[int, str]]
     names: dict[int, str] = {}
     marked = folded
     for tool in sorted({t for t in tools if 2 <= len(t) <= 96}, key=lambda t: (-len(t), t)):
-        spelt = {_SEPARATORS.sub(" ", _folded(tool)), _folded(_CAMEL.sub(" ", tool))}
-        for name in sorted(spelt):
-            start = -1
-            while (start := plain.find(name, start + 1)) >= 0:
-                end = start + len(name)
-                if _is_name(marked, start, end, " " in name or not tool.isalpha() or not tool.islower()):
-                    marked = marked[:start] + TOOL_MARK * len(name) + marked[end:]
-                    names[start] = tool
+        name, start = _SEPARATORS.sub(" ", _folded(tool)), -1
+        while (start := plain.find(name, start + 1)) >= 0:
+            end = start + len(name)
+            if _is_name(marked, start, end, " " in name or not tool.isalpha() or not tool.islower()):
+                marked = marked[:start] + TOOL_MARK * len(name) + marked[end:]
+                names[start] = tool
     return marked, names
 
 
@@ -244,44 +217,17 @@ def _is_name(marked: str, start: int, end: int, telling: bool) -> bool:
 
 
 def _clauses(marked: str) -> Iterator[_Clause]:
+    """Where a sentence asks, it is its last clause that does: "that's wrong, can you check?"."""
     at = 0
     for match in [*_SENTENCE.finditer(marked), None]:
         end = match.start() if match else len(marked)
-        sentence = marked[at:end]
-        if sentence.strip() and not _SPEAKER.match(sentence):
-            yield from _pieces(sentence, at, "?" in match[0] if match else False)
+        cuts = [(at, at), *((cut.start(), cut.end()) for cut in _CLAUSE.finditer(marked, at, end)), (end, end)]
+        pieces = [(start, marked[start:stop].rstrip()) for (_, start), (stop, _) in itertools.pairwise(cuts)]
+        asks = match is not None and "?" in match[0]
+        yield from (_Clause(start, text, asks and i == len(pieces) - 1) for i, (start, text) in enumerate(pieces) if text)
         at = match.end() if match else end
-
-
-def _pieces(sentence: str, offset: int, question: bool) -> Iterator[_Clause]:
-    cuts = [(m.start(), m.end()) for m in _CLAUSE.finditer(sentence)]
-    starts = [0, *(end for _, end in cuts)]
-    ends = [*(start for start, _ in cuts), len(sentence)]
-    last = sentence[starts[-1] :].strip()
-    question = question and _CONSENT.match(last) is None
-    whole = question and (len(starts) == 1 or _TAG.match(last) is not None or sentence.lstrip().startswith("¿"))
-    # "that's wrong, can you check?" is a question only from "can you" on
-    asked_at = next((start for start in starts[1:] if QUESTION.match(sentence[start:].lstrip())), 0) if question else len(sentence)
-    for start, end in zip(starts, ends, strict=True):
-        if text := sentence[start:end].rstrip():
-            yield _Clause(offset + start, text, sentence[:start], whole or start >= asked_at)
-
-
-def _only_a_tool(clause: _Clause, names: Mapping[int, str]) -> str:
-    bare = clause.text.strip(" \"'`*_")
-    bare = re.sub(r"^(?:but|sondern|sino|mais) ", "", bare).strip(" \"'`*_")
-    if not bare or bare.strip(TOOL_MARK):
-        return ""
-    return names.get(clause.start + clause.text.index(bare), "")
 
 
 def _number(word: str) -> int | None:
     values = [float(word)] if word.isdecimal() else [v for code in _LANGUAGES if (v := word_value(word.lower(), code)) is not None]
     return int(values[0]) if values and 0 < values[0] <= MAX_CAP else None
-
-
-def _around(folded: str, clauses: Sequence[_Clause], place: tuple[int, int]) -> str:
-    """The clause of a number from its verb to the word behind the number."""
-    clause = next((c for c in clauses if c.start <= place[0] < c.start + len(c.text)), None)
-    behind = " ".join(folded[place[1] : place[1] + 40].split()[:2])
-    return (folded[clause.start : place[0]] if clause else "") + " " + behind

@@ -227,7 +227,7 @@ def corrections(turns: Sequence[AgentTurn], tools: Sequence[str]) -> list[Failur
 
 def of_correction(correction: Correction, turn: AgentTurn, before: AgentTurn) -> Failure:
     """Of what a user said in `turn` against the turn `before`."""
-    given: dict[str, Any] = {"cap": correction.cap} if correction.cap is not None and correction.cap_of == "results" else {}
+    given: dict[str, Any] = {"cap": correction.cap} if correction.cap is not None else {}
     for name in ("forbidden_tool", "wanted_tool"):
         if value := getattr(correction, name):
             given[name] = identifier(value)
