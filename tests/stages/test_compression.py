@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from proxy.context.archive import references_in
-from proxy.context.summaries import SummariserOptions, summary_text
+from proxy.context.summaries import summary_text
 from proxy.errors import StoreUnavailable
 from proxy.exchange import CompressionResult as Report
 from proxy.exchange import Exchange, Message, Verdict

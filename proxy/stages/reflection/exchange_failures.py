@@ -18,7 +18,7 @@ from proxy.ports.failures import FailureEvent, FailureRecord
 from proxy.stages.reflection.conversation import CalledTool, calls_in, read_turns
 from proxy.stages.reflection.failures import of_response, of_violation, severity_of
 from proxy.stages.reflection.history import FailureHistory
-from proxy.stages.reflection.retrieval import score_of
+from proxy.stages.reflection.results import score_of
 
 _SCHEMA = "schema"
 _BUDGET: Mapping[str, str] = {

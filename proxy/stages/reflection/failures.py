@@ -23,8 +23,7 @@ from proxy.stages.reflection.corrections import Correction, read_correction
 from proxy.stages.reflection.error_kinds import ToolFailure, classify, names_kind
 from proxy.stages.reflection.loops import Loop
 from proxy.stages.reflection.result_text import is_sentence
-from proxy.stages.reflection.results import read_result
-from proxy.stages.reflection.retrieval import RetrievalScore, score_in, threshold_in
+from proxy.stages.reflection.results import RetrievalScore, read_result, score_in, threshold_in
 
 SEVERITIES: Mapping[str, Severity] = {
     **dict.fromkeys(("not_found", "empty_result", "low_relevance", "no_evidence", "same_chunks", "context_high"), "low"),
@@ -83,8 +82,9 @@ def outcomes(calls: Sequence[CalledTool], tools: Sequence[Tool], retrieves: Call
 
 def is_broken(call: CalledTool, tools: Sequence[Tool]) -> bool:
     """Whether a call breaks its schema and its result, a sentence, names a kind of error: neither alone says that it failed."""
-    text = call.result.text if call.result is not None else ""
-    return is_sentence(text) and names_kind(text) and check_call(call.tool, call.arguments, call.id, tools) is not None
+    return (
+        is_sentence(call.result_text) and names_kind(call.result_text) and check_call(call.tool, call.arguments, call.id, tools) is not None
+    )
 
 
 def of_result(call: CalledTool, reading: ToolFailure, tools: Sequence[Tool]) -> Failure:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.language.patterns import LazyPattern
-from proxy.stages.reflection import correction_words
+from proxy.stages.reflection import corrections
 from proxy.stages.reflection.corrections import Correction, is_short, read_correction
 from tests.cost import below
 
@@ -243,7 +243,7 @@ def test_case_and_white_space_around_make_no_difference(text: str) -> None:
 
 
 def test_patterns_have_no_quantifier_that_formatting_broke() -> None:
-    patterns = [value.pattern for value in vars(correction_words).values() if isinstance(value, LazyPattern)]
+    patterns = [value.pattern for value in vars(corrections).values() if isinstance(value, LazyPattern)]
     assert 6 == len(patterns)
     assert [] == [
         broken for pattern in patterns for broken in ("{{", "}}", "(1, 2)", "(0, 2)", "<no>", "<yes>", "<cap>", "{_") if broken in pattern

@@ -8,7 +8,7 @@ import pytest
 
 from proxy.ports.failure_kinds import CODES
 from proxy.ports.failures import FailureRecord
-from proxy.stages.reflection.selection import BROKEN, escalation
+from proxy.stages.reflection.records import BROKEN, escalation
 
 
 def record(code: str = "timeout", **changes: Any) -> FailureRecord:
