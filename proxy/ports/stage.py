@@ -10,16 +10,15 @@ Stages, models and the store do not import each other: a stage gets what it need
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal
 
 from msgspec import Meta, Struct
 
-from proxy.exchange import CHECKS_CPU_S, OUTCOMES, Exchange, Request, Sentence, ToolCall, Verdict, tool_name
+from proxy.exchange import CHECKS_CPU_S, OUTCOMES, Exchange, Facts, Found, Request, Sentence, ToolCall, Verdict, tool_name
 from proxy.language.text import replaced, split_sentences
 from proxy.offloop import LARGE, Allowance
 from proxy.ports import Ports
-from proxy.ports.headers import StageHeader
 from proxy.ports.panels import StagePanel
 
 Share = Annotated[float, Meta(ge=0, le=1)]
@@ -308,3 +307,24 @@ class SentenceStage(Stage[OptionsT]):
             if verdict is not None:
                 found.append(verdict)
         return "".join(said)
+
+
+class StageHeader(Struct, frozen=True):
+    """One header."""
+
+    name: str
+    """Without the prefix: small letters, digits and hyphens."""
+    meaning: str
+    """For docs/reference/headers.md."""
+    value: Callable[[Facts, Sequence[Found]], str | None]
+    """Of the facts and verdicts so far, also those of a record; None leaves it out. It is encoded and cut as headers need it."""
+
+
+def score_text(value: float | None) -> str | None:
+    """0.00 to 1.00; None for nothing."""
+    return None if value is None else f"{value:.2f}"
+
+
+def count_text(value: int | None) -> str | None:
+    """A whole number; None for nothing."""
+    return None if value is None else str(value)

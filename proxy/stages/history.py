@@ -17,9 +17,19 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct, field
 
 from proxy.context.archive import READ_ARCHIVE, answer_from_archive, offer_archive
-from proxy.context.compaction.conversation import CompactedPrompt, recall, send, store
 from proxy.context.compaction.notes import SUMMARY_TOKENS_HELP, RunNote, RunNotes
-from proxy.context.compaction.parts import Part, foldable_runs, messages_of, prompt_use, recent_messages_start, token_counter
+from proxy.context.compaction.parts import (
+    CompactedPrompt,
+    Part,
+    foldable_runs,
+    messages_of,
+    prompt_use,
+    recall,
+    recent_messages_start,
+    send,
+    store,
+    token_counter,
+)
 from proxy.context.conversation import last_user
 from proxy.context.summaries.summariser import Summariser, SummariserOptions
 from proxy.errors import StoreUnavailable
@@ -27,9 +37,8 @@ from proxy.exchange import Exchange, Facts, Outcome, ToolCall, Verdict
 from proxy.exchange.facts import Distraction
 from proxy.language.amounts import number
 from proxy.ports import Ports
-from proxy.ports.headers import StageHeader
 from proxy.ports.panels import Bucket, Panel, RecordedVerdict, StagePanel, most_common, over_time, raise_count, said
-from proxy.ports.stage import Positive, Stage, StageOptions
+from proxy.ports.stage import Positive, Stage, StageHeader, StageOptions
 
 Action = Literal["note", "warn", "summarize", "sliding_window"]
 Severity = Literal["MEDIUM", "HIGH"]

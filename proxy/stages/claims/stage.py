@@ -25,13 +25,12 @@ from proxy.language.detection import load
 from proxy.language.json.strings import looks_json
 from proxy.offloop import SENTENCES, run_in_thread_if_large
 from proxy.ports import Ports
-from proxy.ports.headers import StageHeader, score_text
-from proxy.ports.stage import Action, SentenceStage
+from proxy.ports.stage import Action, SentenceStage, StageHeader, score_text
 from proxy.stages.claims import acting, reporting
 from proxy.stages.claims.judging import CLAIM, MAX_SAMPLE_CHARS, ClaimCase, ClaimJudge, Ground, JudgedAttempt, JudgedClaim
 from proxy.stages.claims.options import ClaimsOptions
-from proxy.stages.claims.panel import QualityPanel
 from proxy.stages.claims.reading import AnswerStatement, has_bare_values, read_choices, read_refusals
+from proxy.stages.claims.reporting import QualityPanel
 
 
 class Claims(SentenceStage[ClaimsOptions]):

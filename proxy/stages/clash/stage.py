@@ -25,8 +25,7 @@ from proxy.language.detection import language, load
 from proxy.language.lru import LRU, key_of
 from proxy.language.text import text_of
 from proxy.ports import ClashRecord, Ports
-from proxy.ports.headers import StageHeader, count_text
-from proxy.ports.stage import Action, Stage
+from proxy.ports.stage import Action, Stage, StageHeader, count_text
 from proxy.stages.clash.acting import NOTE, Note, edits_of, notes_of, with_notes
 from proxy.stages.clash.asking import Dialogue, dialogue_about, is_task, may_ask
 from proxy.stages.clash.context import Context, ContextStatements, PlacedStatement

@@ -21,7 +21,7 @@ class ToolFailure(Struct, frozen=True):
     """A failure that a tool's result reports."""
 
     code: str
-    """One of ``CODES["tool_error"]`` of `proxy.ports.failure_kinds`, or of a search ``empty_result`` or ``low_relevance``."""
+    """One of ``CODES["tool_error"]`` of `proxy.ports.failures`, or of a search ``empty_result`` or ``low_relevance``."""
     status: int | None = None
     """HTTP status or a process's exit code, where the result reports one."""
     exception: str = ""

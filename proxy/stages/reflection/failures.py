@@ -16,7 +16,7 @@ from proxy.exchange import Tool
 from proxy.language.json.conformance import Violation, check_call
 from proxy.language.json.fingerprint import described, fingerprint, identifier
 from proxy.language.lru import by_text
-from proxy.ports.failure_kinds import Failure, Severity, SignalType
+from proxy.ports.failures import Failure, Severity, SignalType
 from proxy.stages.reflection import adjustments
 from proxy.stages.reflection.conversation import AgentTurn, CalledTool
 from proxy.stages.reflection.corrections import Correction, read_correction

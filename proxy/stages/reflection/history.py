@@ -24,8 +24,7 @@ from proxy.exchange import Message, Tool, tool_name
 from proxy.grounding.judging.questions import correction_question, failed_question
 from proxy.language.json.conformance import check_call
 from proxy.language.json.fingerprint import identifier
-from proxy.ports.failure_kinds import Failure
-from proxy.ports.failures import EventKind, FailureEvent
+from proxy.ports.failures import EventKind, Failure, FailureEvent
 from proxy.ports.judge import JudgeQuestion, JudgeSession
 from proxy.stages.reflection.adjustments import another_item, follows
 from proxy.stages.reflection.conversation import AgentTurn, CalledTool, calls_in, read_turns

@@ -23,8 +23,7 @@ from msgspec.structs import replace
 
 from proxy.exchange import Answer, Tool, ToolCall
 from proxy.language.json.fingerprint import identifier
-from proxy.ports.failure_kinds import SEVERITIES
-from proxy.ports.failures import FailureEvent, FailureRecord
+from proxy.ports.failures import SEVERITIES, FailureEvent, FailureRecord
 from proxy.stages.reflection.adjustments import CAPPING, is_size, properties_of
 
 HARMFUL = 2

@@ -24,10 +24,8 @@ from proxy.language.lru import LRU, key_of
 from proxy.language.text import text_of
 from proxy.offloop import LARGE, run_in_thread_if_large
 from proxy.ports import Ports
-from proxy.ports.failure_kinds import Failure, SignalType
-from proxy.ports.failures import FailureEvent, FailureRecord
-from proxy.ports.headers import StageHeader, count_text
-from proxy.ports.stage import Action, Positive, Share, Stage, StageOptions
+from proxy.ports.failures import Failure, FailureEvent, FailureRecord, SignalType
+from proxy.ports.stage import Action, Positive, Share, Stage, StageHeader, StageOptions, count_text
 from proxy.stages.reflection import exchange_failures, wording
 from proxy.stages.reflection.history import FailureHistory, Reading, ask_judge, history_of, read_conversation, warm
 from proxy.stages.reflection.records import Cap, Escalation, cap_answer, caps_of, escalation, select, superseded

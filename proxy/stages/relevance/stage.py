@@ -27,9 +27,8 @@ from proxy.grounding.judging.questions import relevance_question
 from proxy.language.detection import language, load
 from proxy.language.patterns import LazyPattern
 from proxy.offloop import run_in_thread_if_large
-from proxy.ports.headers import StageHeader, score_text
 from proxy.ports.judge import Builtin, JudgeAnswer, JudgeSession
-from proxy.ports.stage import Action, ActionKind, Share, Stage, StageOptions
+from proxy.ports.stage import Action, ActionKind, Share, Stage, StageHeader, StageOptions, score_text
 from proxy.stages.relevance import retrieval
 
 MEASURED_LANGUAGES = frozenset(("en", "de", "es", "fr"))

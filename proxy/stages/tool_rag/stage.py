@@ -23,12 +23,11 @@ from msgspec import Struct
 
 from proxy.errors import StoreUnavailable
 from proxy.exchange import Exchange, Facts, Found, Request, Tool, ToolCall, ToolSelection, Verdict
-from proxy.exchange.output_requirements import OutputRequirements
+from proxy.exchange.answers import OutputRequirements
 from proxy.language.text import text_of
 from proxy.offloop import LARGE, run_in_thread_if_large
 from proxy.ports import ToolRanking, ToolRun
-from proxy.ports.headers import StageHeader
-from proxy.ports.stage import Stage, can_answer_tools
+from proxy.ports.stage import Stage, StageHeader, can_answer_tools
 from proxy.stages.tool_rag.find import (
     FIND_TOOLS,
     close_names,
@@ -40,13 +39,13 @@ from proxy.stages.tool_rag.find import (
     search,
     shared_words,
 )
-from proxy.stages.tool_rag.options import ToolRagOptions
 from proxy.stages.tool_rag.own import Ownership, of_servers_in, ownership
 from proxy.stages.tool_rag.panel import COUNTERS, ToolRagPanel
 from proxy.stages.tool_rag.selection import (
     HIGH_RISK_SHARE,
     SURE,
     ToolCatalogue,
+    ToolRagOptions,
     best,
     catalogue_of,
     companions,

@@ -29,8 +29,7 @@ from proxy.offloop import Breather, run_in_thread_if_large
 from proxy.ports import Ports
 from proxy.ports.stage import Action, ActionKind, Stage
 from proxy.stages.validation.content import Newcomer, context_before, newcomers
-from proxy.stages.validation.options import ValidationOptions
-from proxy.stages.validation.quality import METRICS, Quality, failed, quality_of
+from proxy.stages.validation.quality import METRICS, Quality, ValidationOptions, failed, quality_of
 from proxy.stages.validation.report import (
     CODES,
     COUNTERS,

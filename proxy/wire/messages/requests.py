@@ -16,7 +16,7 @@ from typing import Any, Literal
 import orjson
 
 from proxy.exchange import Message, Request, Tool
-from proxy.exchange.output_requirements import OutputRequirements
+from proxy.exchange.answers import OutputRequirements
 from proxy.wire import bodies
 
 SYSTEM = -1

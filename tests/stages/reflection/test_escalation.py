@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from proxy.ports.failure_kinds import CODES
-from proxy.ports.failures import FailureRecord
+from proxy.ports.failures import CODES, FailureRecord
 from proxy.stages.reflection.records import BROKEN, escalation
 
 

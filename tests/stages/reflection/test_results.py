@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.ports.failure_kinds import CODES
+from proxy.ports.failures import CODES
 from proxy.stages.reflection.error_kinds import ToolFailure
 from proxy.stages.reflection.results import read_result
 from tests.cost import below
