@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal
 from msgspec import Meta, Struct
 
 from proxy.exchange import CHECKS_CPU_S, OUTCOMES, Exchange, Facts, Found, Request, Sentence, ToolCall, Verdict, tool_name
+from proxy.language.detection import load
 from proxy.language.text import replaced, split_sentences
 from proxy.offloop import LARGE, Allowance
 from proxy.ports import Ports
@@ -147,9 +148,10 @@ class Stage(Generic[OptionsT]):
         return exchange.work.part(self.options.cpu_ms / 1000 * share)
 
     def warm(self) -> None:
-        """Read and compile what the first request would wait for. Called in a thread when the server starts, which does not wait for it;
-        it may have been called before, for another policy.
+        """Read and compile what the first request would wait for: of every stage, the model that tells languages. Called in a thread when
+        the server starts, which does not wait for it; it may have been called before, for another policy.
         """
+        load()
 
     @classmethod
     def blocks_answers(cls, options: OptionsT) -> bool:

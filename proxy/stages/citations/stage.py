@@ -26,7 +26,7 @@ from proxy.grounding.citations.citing import CitedStatement, without_marks
 from proxy.grounding.evidence.gathering import gather, may_have_context, question_of
 from proxy.grounding.judging.grounder import Grounder
 from proxy.grounding.quality import refresh
-from proxy.language.detection import language, load
+from proxy.language.detection import language
 from proxy.offloop import SENTENCES, Breather, run_in_thread_if_large
 from proxy.ports import Ports
 from proxy.ports.stage import Action, ActionKind, SentenceStage, Share, StageHeader, StageOptions
@@ -125,10 +125,6 @@ class Citations(SentenceStage[CitationsOptions]):
         self._verifier = ports.verifiers.get(ports.judge.local_model)
         self._cases: dict[str, Case] = {}
         """By exchange id, while it lasts."""
-
-    def warm(self) -> None:
-        """Read the model that tells languages."""
-        load()
 
     @classmethod
     def blocks_answers(cls, options: CitationsOptions) -> bool:

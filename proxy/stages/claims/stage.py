@@ -21,7 +21,6 @@ from proxy.context.no_answer import no_answer
 from proxy.exchange import Answer, Choice, Exchange, Sentence, Verdict
 from proxy.exchange.judgements import Claim, Judgement, faithfulness
 from proxy.grounding.quality import refresh
-from proxy.language.detection import load
 from proxy.language.json.strings import looks_json
 from proxy.offloop import SENTENCES, run_in_thread_if_large
 from proxy.ports import Ports
@@ -75,10 +74,6 @@ class Claims(SentenceStage[ClaimsOptions]):
         self._judge = ClaimJudge(options, ports)
         self._cases: dict[str, ClaimCase] = {}
         """By exchange id, while it lasts."""
-
-    def warm(self) -> None:
-        """Read the model that tells languages."""
-        load()
 
     @classmethod
     def blocks_answers(cls, options: ClaimsOptions) -> bool:

@@ -21,7 +21,7 @@ from proxy.exchange import Answer, Choice, Exchange, Request, Verdict
 from proxy.grounding.clashes.detector import DetectedClashes
 from proxy.grounding.clashes.kinds import Resolution, StatementClash, TextPiece
 from proxy.grounding.clashes.reading import read_statements
-from proxy.language.detection import language, load
+from proxy.language.detection import language
 from proxy.language.lru import LRU, key_of
 from proxy.language.text import text_of
 from proxy.ports import ClashRecord, Ports
@@ -90,8 +90,8 @@ class Clash(Stage[ClashOptions]):
         """By exchange, until it is over."""
 
     def warm(self) -> None:
-        """Read the model that tells languages, and compile the patterns of statements."""
-        load()
+        """And compile the patterns of statements."""
+        super().warm()
         read_statements(_WARMING)
 
     @classmethod

@@ -30,7 +30,6 @@ from proxy.exchange import Exchange, FactCheck, Request, Verdict, tool_name
 from proxy.exchange.judgements import Claim, FactVerdict
 from proxy.grounding.claims.content import VALUES, read_content
 from proxy.grounding.evidence.asserted import is_question
-from proxy.language.detection import load
 from proxy.language.lru import LRU, key_of
 from proxy.offloop import Breather, each, run_in_thread_if_large
 from proxy.ports import Ports, QuarantineItem
@@ -83,8 +82,8 @@ class Poisoning(Stage[PoisoningOptions]):
         self._known: LRU[CheckedPiece] = LRU(_REMEMBERED)
 
     def warm(self) -> None:
-        """Read the model that tells languages, and compile the patterns of instructions: some 200 ms."""
-        load()
+        """And compile the patterns of instructions: some 200 ms."""
+        super().warm()
         prepare()
 
     @classmethod

@@ -19,7 +19,7 @@ from proxy.context.conversation import last_user
 from proxy.context.passages import is_retrieval_tool
 from proxy.errors import PolicyBlocked, StoreUnavailable
 from proxy.exchange import Answer, Choice, Exchange, Request, Verdict
-from proxy.language.detection import language, load
+from proxy.language.detection import language
 from proxy.language.lru import LRU, key_of
 from proxy.language.text import text_of
 from proxy.offloop import LARGE, run_in_thread_if_large
@@ -125,8 +125,8 @@ class Reflection(Stage[ReflectionOptions]):
         """By exchange, where caps are enforced."""
 
     def warm(self) -> None:
-        """Read the model that tells languages, and compile what reads a conversation."""
-        load()
+        """And compile what reads a conversation."""
+        super().warm()
         warm()
 
     @classmethod
