@@ -95,9 +95,8 @@ class SummarySource:
 
     def names(self, word: str) -> bool:
         """Whether a word of a name stands in the conversation, or a month in one of its dates."""
-        return MONTHS.get(word.lower(), -1) in self._months or all(
-            stem(part) in self.stems or stem(part) in _HEADINGS for part in _WORD.findall(fold(word))
-        )
+        parts = _WORD.findall(fold(word))
+        return MONTHS.get(word.lower(), -1) in self._months or all(stem(p) in self.stems or stem(p) in _HEADINGS for p in parts)
 
     def _stands(self, text: str) -> bool:
         return re.search(rf"(?<!\w){re.escape(text)}(?!\w)", self._text) is not None
