@@ -14,10 +14,10 @@ from typing import Any, Literal
 from msgspec import Struct, field
 
 from proxy.exchange import Evidence, Exchange, Message
+from proxy.language.dates import seconds_of
 from proxy.language.json.strings import JsonString, strings_of
 from proxy.language.lru import by_text
 from proxy.language.text import InOrder, text_of
-from proxy.language.times import seconds_of
 from proxy.offloop import each
 
 PieceKind = Literal["system", "user", "assistant", "tool_result", "passage"]

@@ -19,7 +19,7 @@ from proxy.context.conversation import named_calls
 from proxy.context.summaries.lines import SpokenLine, label_of
 from proxy.exchange import Message
 from proxy.language.patterns import LazyPattern
-from proxy.language.stop_words import SUMMARY_FUNCTION_WORDS
+from proxy.language.words import SUMMARY_FUNCTION_WORDS
 
 GERMAN_MARKS = frozenset("der die das und nicht ist ich ein eine wir mit auf fur den dem zu von sie auch werden wird haben bitte".split())  # noqa: SIM905
 OTHER_MARKS = frozenset("the and is to of you i for with el los que y en por le les et est pour que vous je".split())  # noqa: SIM905

@@ -22,9 +22,8 @@ from proxy.grounding.clashes.kinds import Declaration, Origin, Statement, Statem
 from proxy.grounding.clashes.plain import WISHES, declared, is_change, may_declare
 from proxy.grounding.evidence.asserted import is_question, is_request
 from proxy.language.detection import language
-from proxy.language.names import folded
 from proxy.language.patterns import LazyPattern
-from proxy.language.text import split_sentences
+from proxy.language.text import fold, split_sentences
 
 MAX_STATEMENTS = 400
 """Of one piece: a pasted book is not read to its end."""
@@ -372,4 +371,4 @@ def _records(text: str) -> Iterator[dict[str, tuple[int, int]]]:
 
 def _scalar(literal: str) -> str:
     value = json.loads(literal)
-    return " ".join(folded(value).split()) if isinstance(value, str) else literal
+    return " ".join(fold(value).split()) if isinstance(value, str) else literal

@@ -19,13 +19,12 @@ from proxy.grounding.knowledge.reading import JOINT, names_subject
 from proxy.grounding.values.consistency import Difference, differences, says_nothing, words_in_place
 from proxy.grounding.values.slots import SPELLED_ALIKE, Slot, may_differ, others_in_place, slot
 from proxy.grounding.values.stated import Kind, StatedValues, Value
-from proxy.language import stop_words
 from proxy.language.dates import date_agrees
 from proxy.language.detection import language as language_of
 from proxy.language.names import missing_name, name_words, read_names
 from proxy.language.patterns import LazyPattern
-from proxy.language.quantities import Quantities, Quantity, agrees, read_quantities
-from proxy.language.units import MONEY
+from proxy.language.quantities import MONEY, Quantities, Quantity, agrees, read_quantities
+from proxy.language.words import FUNCTION_WORDS as STOP_WORDS
 from proxy.ports.facts import FactHit
 
 ALIGNED = 0.5
@@ -107,7 +106,7 @@ def _slots(claim: str, text: str, language: str, *, one_language: bool) -> list[
 def says_the_same(said: set[str], there: set[str], found: Sequence[Conflict]) -> bool:
     """Whether what is said beside the values that differ has a word's stem in common, or is nothing at all on one of the two sides."""
     values = {term for one in found for term in (*terms(one.claim), *terms(one.evidence))}
-    empty = values | stop_words.FUNCTION_WORDS | LOCATIVE
+    empty = values | STOP_WORDS | LOCATIVE
     mine, its = ({term[:STEM_CHARS] for term in words - empty if not term[0].isdigit()} for words in (said, there))
     return not mine or not its or not mine.isdisjoint(its)
 

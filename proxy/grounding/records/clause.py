@@ -19,9 +19,8 @@ from proxy.grounding.records.reading import read
 from proxy.grounding.values.arithmetic import asked_for
 from proxy.language.dates import Date, date_agrees
 from proxy.language.patterns import LazyPattern, phrases
-from proxy.language.quantities import Quantities, Quantity, agrees, read_quantities
+from proxy.language.quantities import Quantities, Quantity, agrees, read_quantities, unit_of
 from proxy.language.text import split_sentences
-from proxy.language.units import unit_of
 
 _TEXTS = phrases(Path(__file__).parent)
 

@@ -18,10 +18,8 @@ from proxy.grounding.records.clause import MAX_EXTRA, MAX_NAMED_ROWS, NAMED, Cla
 from proxy.grounding.records.values import values
 from proxy.grounding.values.arithmetic import asked_for
 from proxy.grounding.values.consistency import says_nothing
-from proxy.language.names import folded
-from proxy.language.negation import is_negated
-from proxy.language.quantities import Quantity, agrees, read_quantities
-from proxy.language.units import unit_of
+from proxy.language.quantities import Quantity, agrees, read_quantities, unit_of
+from proxy.language.text import fold, is_negated
 from proxy.offloop import each
 
 MAX_CLAIM_CHARS = 600
@@ -233,7 +231,7 @@ def _codes(clause: Clause) -> Iterator[Finding]:
             continue
         cells = [(r, c, value) for r, row in clause.rows for c, value in row.values.items() if len(value) <= MAX_ROW_CHARS]
         like = [
-            (r, c, token) for r, c, value in cells for token in TOKEN.findall(value) if _form(token) == form and folded(token) not in said
+            (r, c, token) for r, c, value in cells for token in TOKEN.findall(value) if _form(token) == form and fold(token) not in said
         ]
         named = [one for one in like if clause.score(one[1]) >= 0.8] or like
         if len({token for _, _, token in named}) == 1:

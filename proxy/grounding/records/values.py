@@ -20,8 +20,7 @@ from proxy.grounding.records.reading import STAMP
 from proxy.grounding.values.arithmetic import may_follow
 from proxy.grounding.values.consistency import says_nothing
 from proxy.language.dates import date_agrees
-from proxy.language.quantities import Quantity, agrees
-from proxy.language.units import MONEY, unit_of
+from proxy.language.quantities import MONEY, Quantity, agrees, unit_of
 from proxy.offloop import each
 
 MAX_ABOUT = 0.1

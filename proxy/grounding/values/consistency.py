@@ -20,8 +20,8 @@ from proxy.grounding.evidence.retrieval import FUNCTION_WORDS, NUMERAL, Evidence
 from proxy.grounding.values.arithmetic import is_derived
 from proxy.language.dates import Date, date_agrees
 from proxy.language.names import Name, missing_name, name_words, read_names
-from proxy.language.negation import is_negated, without_negation
 from proxy.language.quantities import Quantities, Quantity, agrees, read_quantities
+from proxy.language.text import is_negated, without_negation
 
 Kind = Literal["number", "date", "unit", "name", "negation"]
 MAX_CHARS = 20_000
