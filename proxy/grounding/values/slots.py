@@ -93,6 +93,12 @@ def slot(claim: str, sentences: Sequence[str], said: StatedValues, language: str
     return max(found, key=lambda s: (s.placed and s.aligned >= ALIGNED, s.aligned, s.placed), default=None)
 
 
+def instead(claim: str, sentence: str, language: str = "en") -> str:
+    """What `sentence` has in place of a value of `claim`, which it contradicts; "" if that is unclear."""
+    found = slot(claim, [sentence], StatedValues([sentence]), language)
+    return found.evidence if found is not None else ""
+
+
 def may_differ(
     claim: str, quantities: Quantities, sentences: Sequence[str], said: StatedValues, language: str, asked: str = ""
 ) -> list[Value]:
