@@ -68,6 +68,8 @@ def number(given: object, path: str) -> int:
     for name in path.split("."):
         given = given.get(name) if isinstance(given, Mapping) else None
     return given if isinstance(given, int) else 0
+
+
 class Tellings:
     """The texts of an answer by their places. Each comes in pieces, or whole, or both, and may be told more than once; where it is told as
     something else than before, both are read, since a client may show either.

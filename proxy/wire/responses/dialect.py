@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from proxy.errors import ProxyError
 from proxy.exchange import Answer, Exchange, Request, Tool
+from proxy.exchange.answers import OutputRequirements
 from proxy.exchange.histories import CONVERSATION, RESPONSE, History
 from proxy.wire import bodies
 from proxy.wire.chat.forms import own_answer
