@@ -1,9 +1,9 @@
 """What is new, for open pages that ask every few seconds: exchanges, and how much waits for a decision.
 
-The source is the store, so that every worker's exchanges show in every page: a worker looks there when a page asks it, at most once a second
-for all of them. An exchange is listed by the time at which its request came but is written when it is over, so the look goes some minutes
-back and notes when each was seen first. A page says when it was last told, and is told what this worker has seen since; where the worker has
-not looked as long as that, what came after the newest that the page has. A page drops what it has already.
+The source is the store, so that every worker's exchanges show in every page: a worker looks there when a page asks it, at most once a
+second for all of them. An exchange is listed by the time at which its request came but is written when it is over, so the look goes some
+minutes back and notes when each was seen first. A page says when it was last told, and is told what this worker has seen since; where the
+worker has not looked as long as that, what came after the newest that the page has. A page drops what it has already.
 """
 
 from __future__ import annotations
