@@ -164,7 +164,10 @@ Kind = Literal["count", "usd", "score", "share", "ms", "ratio"]
 Figures = Mapping[str, Any]
 _Row = tuple[str, ...]
 _KINDS: Mapping[str, Kind] = {
-    **{"usd": "usd", "mean": "score", "ratio": "ratio", "average_offered": "ratio", "average_kept": "ratio", "p50": "ms", "p95": "ms"},
+    "usd": "usd",
+    "mean": "score",
+    **dict.fromkeys(("ratio", "average_offered", "average_kept"), "ratio"),
+    **dict.fromkeys(("p50", "p95"), "ms"),
     **dict.fromkeys(("rate", "precision", "savings", "saved_share"), "share"),
 }
 """How a figure is written, by its name; any other is a count."""

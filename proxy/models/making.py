@@ -18,7 +18,7 @@ from proxy.config.sections import cache_folder
 from proxy.config.settings import Settings
 from proxy.errors import ModelUnavailable
 from proxy.exchange import Tool
-from proxy.models.verifier.verifier import LARGE, LocalVerifiers, PairModel
+from proxy.models.verifier.verifier import LocalVerifiers, PairModel
 from proxy.ports import ToolOutcomes, ToolRanking
 
 if TYPE_CHECKING:
@@ -50,18 +50,12 @@ def make_embedder(settings: Settings) -> BatchingEmbedder:
     if given.kind == "sentence-transformers":
         encoder = SentenceTransformersEncoder(str(folder) if folder.is_dir() else given.model, given.threads or 1)
     vector_file = VectorFile(cache_folder() / "vectors", encoder.version, given.disk_mb * 1024 * 1024) if given.disk_mb else None
-    return BatchingEmbedder(encoder, max_chars=given.max_chars, cache_mb=given.cache_mb, vector_file=vector_file)
+    return BatchingEmbedder(encoder, vector_file=vector_file)
 
 
 def make_verifiers(settings: Settings) -> LocalVerifiers:
     """The verifiers that ``grounding:`` describes; nothing is loaded yet."""
-    given = settings.grounding
-    return LocalVerifiers(
-        lambda name: make_pair_model(settings, name),
-        cache_size=given.cache_size,
-        max_waiting=given.max_waiting,
-        large=bool(given.large),
-    )
+    return LocalVerifiers(lambda name: make_pair_model(settings, name))
 
 
 def make_pair_model(settings: Settings, name: str) -> PairModel:
@@ -72,9 +66,8 @@ def make_pair_model(settings: Settings, name: str) -> PairModel:
 
     given = settings.grounding
     threads = given.threads or min(2, available_cores())
-    if name in ("", LARGE):
-        own = given.large if name == LARGE else given.model
-        return OnnxVerifier(Path(settings.folder) / own if own else FOLDER, threads)
+    if not name:
+        return OnnxVerifier(Path(settings.folder) / given.model if given.model else FOLDER, threads)
     folder = Path(settings.folder) / name
     return TransformersVerifier(str(folder) if folder.is_dir() else name, threads)
 

@@ -30,7 +30,6 @@ from proxy.models.knowledge.bases import FILE, FOLDER, stamps_of
 from proxy.models.knowledge.index import (
     KnowledgeIndex,
     Manifest,
-    StoredVectors,
     connected,
     kind_for,
     make_index,
@@ -114,8 +113,9 @@ class _Writer:
         )
         self._file.execute("INSERT INTO manifest VALUES (?)", (msgspec.json.encode(manifest),))
         self._file.commit()
-        stored = StoredVectors(self._file, manifest.facts, manifest.dimensions)
-        return KnowledgeIndex(self._file, manifest, make_index(stored, threads=threads) if self.count else None)
+        index = KnowledgeIndex(self._file, manifest, None)
+        index.faiss = make_index(index.vectors, threads=threads) if self.count else None
+        return index
 
 
 class _Known:
