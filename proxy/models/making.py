@@ -59,17 +59,21 @@ def make_verifiers(settings: Settings) -> LocalVerifiers:
 
 
 def make_pair_model(settings: Settings, name: str) -> PairModel:
-    """The verifier's model called `name`, or the built-in one for ""; called in its thread, where it may take its time to import."""
+    """The verifier's model in the folder `name`, or the built-in one for ""; called in its thread, where it may take its time to import.
+
+    Raises `ModelUnavailable`.
+    """
     from proxy.models.embedding.use import available_cores
     from proxy.models.verifier.onnx import FOLDER, OnnxVerifier
-    from proxy.models.verifier.sentence_transformers import TransformersVerifier
 
     given = settings.grounding
     threads = given.threads or min(2, available_cores())
-    if not name:
-        return OnnxVerifier(Path(settings.folder) / given.model if given.model else FOLDER, threads)
-    folder = Path(settings.folder) / name
-    return TransformersVerifier(str(folder) if folder.is_dir() else name, threads)
+    own = name or given.model
+    folder = Path(settings.folder) / own if own else FOLDER
+    if name and not folder.is_dir():
+        advice = "a model of a hub is asked through an upstream: judge: {upstream: …, model: …, kind: decisions}"
+        raise ModelUnavailable(f"judge.model names no folder with a verifier ({name}); {advice}")
+    return OnnxVerifier(folder, threads, decides=bool(name))
 
 
 class DeferredModels:

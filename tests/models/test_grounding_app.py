@@ -10,12 +10,11 @@ import pytest
 
 from proxy.config.sections import GroundingSettings
 from proxy.config.settings import Settings, load_settings
-from proxy.errors import ConfigError
+from proxy.errors import ConfigError, ModelUnavailable
 from proxy.exchange import Exchange, Verdict
 from proxy.exchange.judgements import ClaimPair
 from proxy.models.making import make_pair_model
 from proxy.models.verifier.onnx import FOLDER, OnnxVerifier
-from proxy.models.verifier.sentence_transformers import TransformersVerifier
 from proxy.ports.stage import Stage
 from tests.conftest import Start
 from tests.models import tiny_verifier
@@ -118,15 +117,15 @@ def test_what_is_refused(tmp_path: Path, text: str, path: str) -> None:
     assert path == caught.value.path
 
 
-def test_models_are_found_by_name_and_by_folder(tmp_path: Path) -> None:
+def test_models_are_found_by_folder(tmp_path: Path) -> None:
     settings = load(tmp_path, "{}")
     (tmp_path / "nli").mkdir()
-    builtin, folder, hub = (make_pair_model(settings, name) for name in ("", "nli", "cross-encoder/nli-deberta-v3-small"))
+    builtin, own = (make_pair_model(settings, name) for name in ("", "nli"))
     assert isinstance(builtin, OnnxVerifier)
-    assert FOLDER == builtin._folder
-    assert isinstance(folder, TransformersVerifier)
-    assert folder.name.startswith("nli@")
-    assert "cross-encoder/nli-deberta-v3-small" == hub.name
+    assert isinstance(own, OnnxVerifier)
+    assert (FOLDER, tmp_path / "nli", False, True) == (builtin._folder, own._folder, builtin._decides, own._decides)
+    with pytest.raises(ModelUnavailable, match="a model of a hub is asked through an upstream"):
+        make_pair_model(settings, "cross-encoder/nli-deberta-v3-small")
 
 
 def test_another_folder_takes_the_built_in_one_s_place_and_is_relative_to_the_config_file(tmp_path: Path) -> None:
