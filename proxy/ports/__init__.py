@@ -329,7 +329,7 @@ class Verifiers(Protocol):
     """Where a stage gets a verifier that runs in this process; made once, loaded at its first use."""
 
     def get(self, model: str = "") -> Verifier:
-        """The built-in one, or a sentence-transformers cross-encoder or token classifier by its name or folder."""
+        """The built-in one, or the one in a folder."""
 
 
 class KnowledgeBase(Protocol):
