@@ -186,12 +186,25 @@ D = TypeVar("D", bound=RecordDetail)
 class Recorder:
     """Writes records and the metrics of every exchange."""
 
-    def __init__(self, writer: RecordWriter, metrics: Metrics, *, bodies: bool, price: Price | None = None) -> None:
-        self._writer, self._metrics, self._price = writer, metrics, price
+    def __init__(self, writer: RecordWriter, metrics: Metrics, *, bodies: bool, price: Price | None = None, process: str = "") -> None:
+        """`process` names this one, for the rows of exchanges that go on."""
+        self._writer, self._metrics, self._price, self._process = writer, metrics, price, process
         self.bodies = bodies
         """Whether texts are kept."""
         self.open = OpenExchanges()
         """What is still to be recorded."""
+
+    def begin(self, record: Record, exchange: Exchange | None = None) -> None:
+        """An exchange has a row from now on, as `record` and what it is already; `begun` says when it is there."""
+        more: dict[str, Any] = {"reason": self._process}
+        if exchange is not None:
+            more |= {"policy": exchange.policy, "model": exchange.original.model, "stream": exchange.original.stream}
+            more |= {"run_id": exchange.run_id, "step_id": exchange.step_id}
+        self._writer.begin(msgspec.structs.replace(record, **more))
+
+    async def begun(self, record_id: str) -> None:
+        """Its row is there, or the store is not to be had."""
+        await self._writer.begun(record_id)
 
     async def record(self, finished: Finished) -> None:
         """Take one."""

@@ -8,6 +8,7 @@ import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Mapping
+from functools import partial
 
 from proxy.config.access import ANONYMOUS, normal
 from proxy.errors import (
@@ -30,6 +31,7 @@ from proxy.offloop import LARGE, run_in_thread_if_large
 from proxy.ports.upstream import Call, Reply
 from proxy.server.cross_origin import is_preflight, origin_of
 from proxy.server.routes import ActivePolicy, Route, Services
+from proxy.store.records import PENDING, Record
 from proxy.wire.decisions.asked import Billing
 from proxy.wire.dialect import Dialect
 from proxy.wire.http import asgi
@@ -125,6 +127,24 @@ class Handler(ABC):
         self._s.recorder.open.add(self.id, self._client, self.route.prefix)
         self._policy = self._choose_policy(hints)
         await self._serve(path, headers, hints)
+
+    def _begin_record(self) -> None:
+        """It is about to be served: from the answer's first byte on it has a row, whatever becomes of this process."""
+        recorder, path = self._s.recorder, self.path.partition("?")[0]
+        row = Record(
+            id=self.id,
+            created_at=self.received_at,
+            client=self._client,
+            route=self.route.prefix,
+            policy="",
+            upstream=self.route.upstream.name,
+            model="",
+            path=path,
+            status=0,
+            outcome=PENDING,
+        )
+        recorder.begin(row, self.exchange)
+        self.responder.before = partial(recorder.begun, self.id)
 
     async def decoded(self, body: bytes, encoding: str) -> bytes:
         """A compressed body, which takes its room as it is read. Raises `UnsupportedEncoding`, `RequestTooLarge`, `Overloaded`."""

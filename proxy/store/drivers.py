@@ -112,7 +112,7 @@ def postgres_engine(url: URL, *, timeout_s: float, used_by: str, pooler: bool, *
     """For PostgreSQL. Behind a `pooler` that lends a connection for a transaction alone, a statement is prepared within its transaction,
     under a name that no other client has; else it is prepared once for a connection.
     """
-    import asyncpg
+    import asyncpg  # type: ignore[import-untyped]
 
     settings = {"application_name": f"{url.query.get('application_name', 'groundwire')} {used_by}", **options.pop("server_settings", {})}
     dsn = url.difference_update_query(_OWN_OPTIONS).set(drivername="postgresql").render_as_string(hide_password=False)

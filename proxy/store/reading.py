@@ -82,12 +82,13 @@ class ReadOnlyDatabase(Database):
 
     def _make_engine(self, *, pooler: bool) -> AsyncEngine:
         if not self.is_sqlite:
-            options = {"poolclass": NullPool, "execution_options": {"postgresql_readonly": True}}  # a pooler takes no setting at the start
+            # Not as a setting at the connection's start: a pooler takes none.
+            options: dict[str, Any] = {"poolclass": NullPool, "execution_options": {"postgresql_readonly": True}}
             return drivers.postgres_engine(self._url, timeout_s=self.timeout_s, used_by="report", pooler=pooler, **options)
         import aiosqlite
 
-        options = "mode=ro&immutable=1" if self._immutable else "mode=ro"
-        uri = f"file:{quote(str(Path(self._path or '').absolute()))}?{options}"
+        mode = "mode=ro&immutable=1" if self._immutable else "mode=ro"
+        uri = f"file:{quote(str(Path(self._path or '').absolute()))}?{mode}"
 
         def connect_file() -> Any:
             return aiosqlite.connect(uri, uri=True, timeout=self.timeout_s)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-import shutil
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -79,8 +78,11 @@ async def conversation(session: aiohttp.ClientSession, found: list[Process], tur
 @pytest.mark.parametrize("delivery", POLICIES)
 @pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
 async def test_what_a_client_goes_on_from_is_there_at_the_other_node(tmp_path: Path, url: str, delivery: str) -> None:
-    async with numbered() as upstream, nodes(tmp_path, upstream.base_url, POLICIES[delivery], url) as found:
-        async with aiohttp.ClientSession() as session:
-            counted = sum(await asyncio.gather(*(conversation(session, found, 86) for _ in range(4))), Counter[str]())
+    async with (
+        numbered() as upstream,
+        nodes(tmp_path, upstream.base_url, POLICIES[delivery], url) as found,
+        aiohttp.ClientSession() as session,
+    ):
+        counted = sum(await asyncio.gather(*(conversation(session, found, 86) for _ in range(4))), Counter[str]())
     assert 340 == counted.total()
     assert 0 == counted["history_not_seen"], counted
