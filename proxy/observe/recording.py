@@ -27,7 +27,18 @@ from proxy.observe.metrics import Metrics
 from proxy.offloop import run_in_thread_if_large
 from proxy.ports import ModelInfo
 from proxy.store.masking import mask, mask_text
-from proxy.store.records import NOTHING, Record, RecordAttempt, RecordDetail, RecordError, RecordTexts, RecordUsage, RecordVerdict, plain
+from proxy.store.records import (
+    NOTHING,
+    PENDING,
+    Record,
+    RecordAttempt,
+    RecordDetail,
+    RecordError,
+    RecordTexts,
+    RecordUsage,
+    RecordVerdict,
+    plain,
+)
 from proxy.store.writer import RecordWriter
 
 
@@ -194,17 +205,17 @@ class Recorder:
         self.open = OpenExchanges()
         """What is still to be recorded."""
 
-    def begin(self, record: Record, exchange: Exchange | None = None) -> None:
-        """An exchange has a row from now on, as `record` and what it is already; `begun` says when it is there."""
-        more: dict[str, Any] = {"reason": self._process}
-        if exchange is not None:
-            more |= {"policy": exchange.policy, "model": exchange.original.model, "stream": exchange.original.stream}
-            more |= {"run_id": exchange.run_id, "step_id": exchange.step_id}
-        self._writer.begin(msgspec.structs.replace(record, **more))
-
-    async def begun(self, record_id: str) -> None:
-        """Its row is there, or the store is not to be had."""
-        await self._writer.begun(record_id)
+    def begin(self, record_id: str, received_at: float, exchange: Exchange | None, **known: str) -> asyncio.Event | None:
+        """An exchange has a row from now on, with what is known of it; what it returns is as of `RecordWriter.begin`."""
+        if exchange is None:
+            names = {"policy": "", "model": ""}
+        else:
+            names = {"policy": exchange.policy, "model": exchange.original.model, "run_id": exchange.run_id, "step_id": exchange.step_id}
+        stream = exchange is not None and exchange.original.stream
+        outcome, process = PENDING, self._process
+        return self._writer.begin(
+            Record(id=record_id, created_at=received_at, status=0, outcome=outcome, reason=process, stream=stream, **names, **known)  # type: ignore[arg-type]
+        )
 
     async def record(self, finished: Finished) -> None:
         """Take one."""

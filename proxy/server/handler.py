@@ -8,7 +8,6 @@ import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Mapping
-from functools import partial
 
 from proxy.config.access import ANONYMOUS, normal
 from proxy.errors import (
@@ -31,7 +30,6 @@ from proxy.offloop import LARGE, run_in_thread_if_large
 from proxy.ports.upstream import Call, Reply
 from proxy.server.cross_origin import is_preflight, origin_of
 from proxy.server.routes import ActivePolicy, Route, Services
-from proxy.store.records import PENDING, Record
 from proxy.wire.decisions.asked import Billing
 from proxy.wire.dialect import Dialect
 from proxy.wire.http import asgi
@@ -130,21 +128,10 @@ class Handler(ABC):
 
     def _begin_record(self) -> None:
         """It is about to be served: from the answer's first byte on it has a row, whatever becomes of this process."""
-        recorder, path = self._s.recorder, self.path.partition("?")[0]
-        row = Record(
-            id=self.id,
-            created_at=self.received_at,
-            client=self._client,
-            route=self.route.prefix,
-            policy="",
-            upstream=self.route.upstream.name,
-            model="",
-            path=path,
-            status=0,
-            outcome=PENDING,
-        )
-        recorder.begin(row, self.exchange)
-        self.responder.before = partial(recorder.begun, self.id)
+        route, path = self.route, self.path.partition("?")[0]
+        known = {"client": self._client, "route": route.prefix, "upstream": route.upstream.name, "path": path}
+        begun = self._s.recorder.begin(self.id, self.received_at, self.exchange, **known)
+        self.responder.before = begun
 
     async def decoded(self, body: bytes, encoding: str) -> bytes:
         """A compressed body, which takes its room as it is read. Raises `UnsupportedEncoding`, `RequestTooLarge`, `Overloaded`."""

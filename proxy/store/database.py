@@ -155,6 +155,27 @@ class Database:
         finally:
             self._writers.release()
 
+    async def put(self, statement: str, rows: Iterable[tuple[Any, ...]]) -> None:
+        """A compiled statement once for each row, as a transaction of its own. Raises as `transaction` does.
+
+        With SQLite past SQLAlchemy, which takes three times as long for it: every exchange has a part in one of these.
+        """
+        if not self.is_sqlite:
+            async with self.writing(alone=True) as connection:
+                await write(connection, statement, rows)
+            return
+        async with self._writers, self._converting(self.timeout_s) as engine:
+            connection = await engine.raw_connection()
+            try:
+                driver: Any = connection.driver_connection
+                await driver.executemany(statement, rows)
+                await driver.commit()
+            except BaseException:
+                self._roll_back(connection)
+                raise
+            finally:
+                connection.close()
+
     async def read(self, query: TextClause, values: Mapping[str, Any]) -> Sequence[Sequence[Any]]:
         """The rows of one SELECT that stands alone. Raises as `transaction` does, which takes several times as long for a short one.
 

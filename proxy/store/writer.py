@@ -1,7 +1,7 @@
 """Takes records off the request's path: a queue that `submit` fills in under a microsecond, and a task that writes it in batches.
 
 An exchange has a row from its start on: `begin` takes a first one, which goes to the database at once, together with those that came while
-the ones before were written, and `begun` waits for it before the first byte of an answer leaves. So whoever has seen an exchange's id finds
+the ones before were written, and no byte of an answer leaves before. So whoever has seen an exchange's id finds
 it, whatever becomes of the process that served it. Its record takes the row's place.
 
 A batch goes to the database every quarter of a second, or sooner once 500 records wait. While the store is locked or gone the
@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from sqlalchemy import literal_column
@@ -63,10 +63,8 @@ class RecordWriter:
         self._task: asyncio.Task[None] | None = None
         self._beginning: dict[str, Record] = {}
         """Without a row yet, and nobody writes them."""
-        self._starts, self._starting = asyncio.Event(), asyncio.Event()
-        """Set when there are some, and when those that are written now are there."""
-        self._starting_ids: Mapping[str, Record] = {}
-        self._starting_since = 0.0
+        self._starts, self._begun = asyncio.Event(), asyncio.Event()
+        """Set when there are some, and when those that wait now have their rows."""
         self._starter: asyncio.Task[None] | None = None
         self._dropping = False
         self.problem = ""
@@ -98,23 +96,17 @@ class RecordWriter:
         """Records that are not in the database yet."""
         return len(self._waiting) + len(self._writing)
 
-    def begin(self, record: Record) -> None:
-        """Queue the row of an exchange that begins; never waits, never raises."""
-        if len(self._beginning) < self._max_rows and self._starter is not None:
-            self._beginning[record.id] = record
+    def begin(self, record: Record) -> asyncio.Event | None:
+        """Queue the row of an exchange that begins; never waits, never raises. What it returns is set when the row is there, or does not
+        come soon: no client waits for a store that is slow, and none at all for one that is away.
+        """
+        if self._starter is None or not self._database.available or len(self._beginning) >= self._max_rows:
+            return None
+        self._beginning[record.id] = record
+        if len(self._beginning) == 1:
             self._starts.set()
-
-    async def begun(self, record_id: str) -> None:
-        """Return once the exchange's row is there, or cannot be had soon: no client waits for a store that is slow or away."""
-        now = asyncio.get_running_loop().time
-        left_s = now() + _BEGUN_WITHIN_S
-        while (record_id in self._beginning or record_id in self._starting_ids) and self._database.available:
-            since = self._starting_since if self._starting_ids else now()
-            try:
-                async with asyncio.timeout_at(min(left_s, since + _BEGUN_WITHIN_S)):
-                    await self._starting.wait()
-            except TimeoutError:
-                return
+            asyncio.get_running_loop().call_later(_BEGUN_WITHIN_S, self._begun.set)
+        return self._begun
 
     def submit(self, record: Record) -> None:
         """Queue `record`; never waits, never raises. Full: it is dropped and counted in `records.lost`."""
@@ -162,18 +154,15 @@ class RecordWriter:
         while True:
             await self._starts.wait()
             self._starts.clear()
-            self._starting_ids, self._beginning = self._beginning, {}
-            self._starting_since = asyncio.get_running_loop().time()
+            rows, self._beginning = list(self._beginning.values()), {}
+            begun, self._begun = self._begun, asyncio.Event()
             try:
-                async with self._database.writing(alone=True) as connection:
-                    await write(connection, self._database.compiled(_starting), _Rows(list(self._starting_ids.values())))
+                await self._database.put(self._database.compiled(_starting), _Rows(rows))
             except StoreUnavailable as error:
-                log.debug("%d exchanges begin without a row: %s", len(self._starting_ids), error)
+                log.debug("%d exchanges begin without a row: %s", len(rows), error)
             except Exception:  # a bug of ours must not stop all later ones
-                log.exception("the rows of %d exchanges could not be begun", len(self._starting_ids))
-            self._starting_ids = {}
-            self._starting.set()
-            self._starting = asyncio.Event()
+                log.exception("the rows of %d exchanges could not be begun", len(rows))
+            begun.set()
 
     async def _flush_patiently(self) -> None:
         pause_s, failing = _FIRST_PAUSE_S, False

@@ -145,8 +145,8 @@ class Responder:
         self.last_sent = 0.0
         """By the event loop's clock; 0 before the first byte."""
         self.status = 0
-        self.before: Callable[[], Awaitable[None]] | None = None
-        """Awaited before the first byte leaves."""
+        self.before: asyncio.Event | None = None
+        """No byte leaves before it is set."""
 
     def watch(self) -> None:
         """From now on, until the response ends, cancel the current task when the client leaves. The body must have been read."""
@@ -177,14 +177,9 @@ class Responder:
         if self.started and self.early:
             return
         if self.before is not None:
-            await self._prepare()
+            await self.before.wait()
         self.started, self.status = True, status
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
-
-    async def _prepare(self) -> None:
-        before, self.before = self.before, None
-        if before is not None:
-            await before()
 
     async def write(self, chunk: bytes) -> None:
         """A piece of the body."""
@@ -205,7 +200,7 @@ class Responder:
             await self.end(body)
             return
         if self.before is not None:
-            await self._prepare()
+            await self.before.wait()
         headers.append((b"content-length", b"%d" % len(body)))
         if self._whole is not None and not self.started and self._whole(status, headers, body):
             self.started = self.ended = True
