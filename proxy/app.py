@@ -47,6 +47,7 @@ from proxy.ports import Ports, Verifiers
 from proxy.ports.deadline import with_deadline
 from proxy.ports.stage import Stage
 from proxy.ports.upstream import Upstream
+from proxy.server.admission import make_admissions
 from proxy.server.background import Afterwards
 from proxy.server.continuations import Continuations
 from proxy.server.endpoint import Endpoint
@@ -146,10 +147,12 @@ class App:
         self.tracing = make_tracing(settings)
         named = {n: None if isinstance(s, LocalSettings) else s.model_prefix for n, s in settings.upstreams.items()}
         prices = prices_of(named, self.tokens.model)
+        clients = Clients(settings.keys, stored=settings.store.keys)
+        self.admissions = make_admissions(settings, self.database, clients, self.tokens, prices, self.metrics)
         services = Services(
             server=settings.server,
             ledger=self.ledger,
-            clients=Clients(settings.keys),
+            clients=clients,
             upstreams=self.upstreams,
             recorder=Recorder(self.records_writer, self.metrics, bodies=settings.store.bodies, price=prices),
             metrics=self.metrics,
@@ -158,11 +161,12 @@ class App:
             afterwards=self.afterwards,
             lineages=DatabaseLineages(self.database),
             continuations=Continuations(DatabaseHistories(self.database)),
-            owners=Owners(DatabaseOwners(self.database), self.ledger, keyed=bool(settings.keys)),
+            owners=Owners(DatabaseOwners(self.database), self.ledger, keyed=settings.keyed),
             headers=ResponseHeaders(header for stage in used for header in stage.headers),
             tokens=self.tokens,
             counts={count.path: count for count in COUNTS},
             tracing=self.tracing,
+            admissions=self.admissions,
         )
         self._endpoint = Endpoint(services)
         self._for_pages = readable_by(settings.cors.origins, self._http) if settings.cors.origins else None
@@ -228,6 +232,8 @@ class App:
         self.retention.start()
         self.rollups.start()
         self.metrics.start()
+        if self.admissions is not None:
+            await self.admissions.start()
         if self.tracing is not None:
             self.tracing.start()
         for upstream in self.upstreams.values():
@@ -257,6 +263,8 @@ class App:
             task.cancel()
         await self._admin.state.stop()
         await self.afterwards.stop()
+        if self.admissions is not None:
+            await self.admissions.stop()
         for pipeline in {id(p.pipeline): p.pipeline for route in self.routes for p in route.allowed.values()}.values():
             for stage in pipeline.stages:
                 await stage.stop()
@@ -382,7 +390,7 @@ class App:
         for route in sorted(self.settings.routes, key=lambda r: len(r.prefix), reverse=True):
             found = policies[route.prefix]
             allowed = {name: activate(policy, route) for name, policy in found.allowed.items()}
-            own = not self.settings.keys and not self.settings.server.allow_anonymous and spends(self.settings, route.upstream)
+            own = not self.settings.keyed and not self.settings.server.allow_anonymous and spends(self.settings, route.upstream)
             rules = PathRules(route.passthrough)
             upstream, default = self.upstreams[route.upstream], activate(found.default, route)
             chain = (route.upstream, *self.settings.upstreams[route.upstream].fallback)

@@ -14,6 +14,7 @@ from proxy.observe.recording import Recorder
 from proxy.pipeline import Pipeline
 from proxy.policy.loading import Delivery, LoadModels, Unknown
 from proxy.ports import TokenCounter
+from proxy.server.admission import Admissions
 from proxy.server.background import Afterwards
 from proxy.server.continuations import Continuations
 from proxy.server.cross_origin import Grants
@@ -91,6 +92,8 @@ class Services:
     """Which pages may read the upstreams' answers."""
     tracing: Tracing | None = None
     """None where nobody wants traces."""
+    admissions: Admissions | None = None
+    """None where clients have no keys."""
 
 
 def make_ledger(server: ServerSettings, proxies: TrustedProxies | None, metrics: Metrics) -> Ledger:
