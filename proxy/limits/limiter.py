@@ -67,10 +67,7 @@ class Limiter:
     async def start(self) -> None:
         """Connect, and settle and renew in the background."""
         await self.counter.start()
-        self._tasks = [
-            asyncio.create_task(self._settle_all(), name="limits-settle"),
-            asyncio.create_task(self._renew(), name="limits-renew"),
-        ]
+        self._tasks = [asyncio.create_task(work()) for work in (self._settle_all, self._renew)]
 
     async def stop(self) -> None:
         """Settle what waits, as far as the counter takes it."""

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Protocol
 
 from proxy.errors import StoreUnavailable
-from proxy.limits.account import day_of, micro
+from proxy.limits.account import day_of
 
 log = logging.getLogger("groundwire.limits")
 
@@ -42,15 +42,15 @@ class Spending:
         self._flushing: asyncio.Task[None] | None = None
         self._forgotten = ""
 
-    def add(
-        self, key: str, team: str, model: str, *, refused: bool = False, prompt: int = 0, completion: int = 0, usd: float = 0.0
-    ) -> None:
+    def add(self, key: str, team: str, model: str, more: Sums) -> None:
         """One request is over."""
         by = day_of(self._clock()), key, team, model
         if by not in self._sums and len(self._sums) >= _MAX_ROWS:
             by = by[0], key, team, ""
+        self._add(by, more)
+
+    def _add(self, by: tuple[str, str, str, str], more: Sums) -> None:
         before = self._sums.get(by, (0, 0, 0, 0, 0))
-        more = int(not refused), int(refused), prompt, completion, micro(usd)
         self._sums[by] = before[0] + more[0], before[1] + more[1], before[2] + more[2], before[3] + more[3], before[4] + more[4]
 
     async def start(self) -> None:
@@ -80,8 +80,7 @@ class Spending:
             log.debug("spending of keys waits: %s", error)
             later, self._sums = self._sums, sums
             for by, more in later.items():
-                before = self._sums.get(by, (0, 0, 0, 0, 0))
-                self._sums[by] = before[0] + more[0], before[1] + more[1], before[2] + more[2], before[3] + more[3], before[4] + more[4]
+                self._add(by, more)
 
     async def _flush_again(self) -> None:
         while True:

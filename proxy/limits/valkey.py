@@ -61,7 +61,7 @@ class ValkeyAccounts:
     async def stop(self) -> None:
         """Implements `Counter`."""
         if self._client is not None:
-            await self._client.aclose()  # type: ignore[attr-defined]  # its stubs lack it
+            await self._client.aclose()
             await self._client.connection_pool.disconnect()
 
     async def reserve(self, lease: str, subjects: Sequence[Subject], amount: Amount) -> Decision:

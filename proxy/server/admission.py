@@ -229,8 +229,8 @@ class Admission:
             return
         figures = self._every.metrics.key(self._key.team, self._key.name)
         figures.took(usage, usd or 0.0, refused=self._refused)
-        more = {"prompt": usage.prompt_tokens, "completion": usage.completion_tokens, "usd": usd or 0.0}
-        self._every.spending.add(self._key.name, self._key.team, self._model, refused=self._refused, **more)
+        sums = int(not self._refused), int(self._refused), usage.prompt_tokens, usage.completion_tokens, micro(usd or 0.0)
+        self._every.spending.add(self._key.name, self._key.team, self._model, sums)
 
     def _taken(self, finished: Finished, replies: Sequence[Reply]) -> tuple[Usage, bool]:
         """What it took, and whether that is known: else it is what was reserved."""

@@ -1,7 +1,7 @@
 """Client keys and teams in the store, and what they spend by day and model.
 
-A key is kept as its SHA-256 and what it may; its text is shown once, by whoever makes it. A key that is revoked stays, so that nothing of its
-name is another's. Every change raises a row's version, and processes look at the sum of versions to see that there is one: no clock is
+A key is kept as its SHA-256 and what it may; its text is shown once, by whoever makes it. A revoked key stays, so that nothing of its name
+is another's. Every change raises a row's version, and processes look at the sum of versions to see that there is one: no clock is
 asked, and a look is one small query.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -185,18 +186,19 @@ class DatabaseKeyDays:
             query = query.where(days.c.client == clean(client))
         async with self._database.transaction() as connection:
             rows = (await connection.execute(query)).mappings().all()
-        found = [
-            SpendingRow(
-                **{n: v if n in _BY else int(v or 0) for n, v in row.items() if n != "micro_usd"}, usd=int(row["micro_usd"] or 0) / 1e6
-            )
-            for row in rows
-        ]
+        found = [_spending(dict(row)) for row in rows]
         return sorted(found, key=lambda row: (_descending(row.day), -row.usd, -row.requests, row.client, row.model))
 
     async def forget(self, before: str) -> None:
         """Days before this one go."""
         async with self._database.writing(reads=False) as connection:
             await connection.execute(delete(days).where(days.c.day < before))
+
+
+def _spending(row: Mapping[Any, Any]) -> SpendingRow:
+    texts, numbers = {name: row[name] for name in _BY if name in row}, {name: int(row[name] or 0) for name in _SUMS}
+    usd = numbers.pop("micro_usd") / 1e6
+    return SpendingRow(**texts, **numbers, usd=usd)
 
 
 def _descending(day: str) -> float:
