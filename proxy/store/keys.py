@@ -198,7 +198,7 @@ class DatabaseKeyDays:
 def _spending(row: Mapping[Any, Any]) -> SpendingRow:
     texts, numbers = {name: row[name] for name in _BY if name in row}, {name: int(row[name] or 0) for name in _SUMS}
     usd = numbers.pop("micro_usd") / 1e6
-    return SpendingRow(**texts, **numbers, usd=usd)
+    return msgspec.convert(texts | numbers | {"usd": usd}, SpendingRow)
 
 
 def _descending(day: str) -> float:
