@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 
 from proxy.admin.api import AdminParts, make_admin
+from proxy.admin.keys import KeyParts
 from proxy.admin.verdicts import client_access
 from proxy.config.access import Clients, PathRules
 from proxy.config.settings import (
@@ -185,7 +186,9 @@ class App:
             shadow=shadow,
         )
         access = client_access(settings, services.clients, DIALECTS, [route.prefix for route in self.routes if route.own_machine_only])
-        more: dict[str, Any] = {"access": access, "exchanges": services.recorder.open, "ledger": self.ledger}
+        counter = self.admissions.limiter.counter if self.admissions is not None else None
+        keys = KeyParts(settings.keys, settings.teams, prefixes, settings.store.keys, counter)
+        more: dict[str, Any] = {"access": access, "exchanges": services.recorder.open, "ledger": self.ledger, "keys": keys}
         self._admin = make_admin(replace(parts, bodies=settings.store.bodies, **more))
         self.rollups = RollupBuilder(self._admin.state.figures)
         self._warming: dict[str, asyncio.Task[Any]] = {}

@@ -1,7 +1,6 @@
 """Limits of client keys, through a running proxy: what is let through, what is refused in which words, what is counted afterwards."""
 
 import asyncio
-import json
 from hashlib import sha256
 from typing import Any
 
@@ -9,8 +8,8 @@ import pytest
 
 from proxy.app import App
 from proxy.ports.limits import CounterAway, Standing, Subject
-from proxy.testing import chunk, completion, hang, reply, stream, streamed
-from tests.conftest import CHAT, Answer, Running, Start
+from proxy.testing import completion, reply, stream, streamed
+from tests.conftest import CHAT, Start
 
 ANN = "gw-ann"
 BEARER = {"authorization": f"Bearer {ANN}"}
@@ -51,7 +50,11 @@ async def test_requests_past_the_limit_are_refused_and_reach_nobody(start: Start
 
 @pytest.mark.parametrize(
     ("path", "body", "key_header"),
-    [("/v1/messages", MESSAGES, "x-api-key"), ("/v1/responses", RESPONSES, "authorization"), ("/v1/chat/completions", CHAT, "authorization")],
+    [
+        ("/v1/messages", MESSAGES, "x-api-key"),
+        ("/v1/responses", RESPONSES, "authorization"),
+        ("/v1/chat/completions", CHAT, "authorization"),
+    ],
 )
 async def test_a_refusal_speaks_the_clients_api(path: str, body: Any, key_header: str, start: Start) -> None:
     headers = {key_header: ANN if key_header == "x-api-key" else f"Bearer {ANN}"}
@@ -218,7 +221,12 @@ class Away:
 
 @pytest.mark.parametrize(
     ("limits", "on_error", "status"),
-    [("{rpm: 5}", "", 200), ("{usd_per_day: 5}", "", 503), ("{rpm: 5}", "{rpm: closed}", 503), ("{usd_per_day: 5}", "{usd_per_day: open}", 200)],
+    [
+        ("{rpm: 5}", "", 200),
+        ("{usd_per_day: 5}", "", 503),
+        ("{rpm: 5}", "{rpm: closed}", 503),
+        ("{usd_per_day: 5}", "{usd_per_day: open}", 200),
+    ],
 )
 async def test_a_counter_that_is_away_lets_through_or_refuses_and_says_so(
     limits: str, on_error: str, status: int, start: Start, caplog: pytest.LogCaptureFixture
