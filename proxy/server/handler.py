@@ -24,7 +24,7 @@ from proxy.errors import (
 from proxy.exchange import Exchange, Unanswered, Verdict
 from proxy.ledger import NOBODY, Holding
 from proxy.observe import logs
-from proxy.observe.finished import Finished, log_line
+from proxy.observe.finished import CLIENT_CLOSED_REQUEST, Finished, log_line
 from proxy.observe.tracing import trace_id_of
 from proxy.offloop import LARGE, run_in_thread_if_large
 from proxy.ports.upstream import Call, Reply
@@ -44,8 +44,6 @@ log = logging.getLogger("groundwire.endpoint")
 OWN = "groundwire"
 """What a record names as upstream of an answer that a stage gave."""
 _METHOD_IN_QUERY = re.compile(r"[?&]_method(?:=|&|$)", re.I)
-CLIENT_CLOSED_REQUEST = 499
-"""Status in a record whose client left; nginx's convention, never sent."""
 
 
 _RANDOM_BYTES, _FETCHED = 7, 256
