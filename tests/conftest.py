@@ -42,7 +42,7 @@ def compiled() -> None:
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[Any]:
     """Only a test that says so starts a process: each costs seconds, and ``make test`` is to take one minute."""
     global _may_start
-    _may_start = any(item.get_closest_marker(name) for name in ("process", "postgres", "scale", "slow", "clients", "browser"))
+    _may_start = any(item.get_closest_marker(name) for name in ("process", "postgres", "scale", "slow", "clients", "browser", "cluster"))
     try:
         return (yield)
     finally:
