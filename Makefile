@@ -77,8 +77,7 @@ tests/browser/node/node_modules/.package-lock.json: tests/browser/node/package-l
 	else echo "no npm here: the tests in a browser will be skipped"; fi
 
 test-torch: $(VENV)/.torch  ## the models of the extra sentence-transformers, with one that a package carries and tiny ones
-	$(VENV)-torch/bin/python -m pytest --noconftest -p no:cacheprovider -m slow \
-		tests/models/test_embedding_sentence_transformers.py tests/models/test_grounding_sentence_transformers.py
+	$(VENV)-torch/bin/python -m pytest --noconftest -p no:cacheprovider -m slow tests/models/test_embedding_sentence_transformers.py
 
 # torch comes as whichever build the index or a local wheel offers, so it alone is pinned by version and not by hash.
 TORCH ?= torch==2.13.0
@@ -198,8 +197,8 @@ sbom: $(VENV)/.installed  ## a bill of materials of dependencies and weights, Cy
 LOCK = uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --no-emit-find-links
 
 lock:  ## resolve the lock files anew (needs uv)
-	$(LOCK) pyproject.toml --extra local --extra postgres --extra tracing -o requirements/all.txt
-	$(LOCK) pyproject.toml --extra local --extra postgres --extra tracing --group dev -c requirements/all.txt -o requirements/dev.txt
+	$(LOCK) pyproject.toml --extra local --extra postgres --extra tracing --extra valkey -o requirements/all.txt
+	$(LOCK) pyproject.toml --extra local --extra postgres --extra tracing --extra valkey --group dev -c requirements/all.txt -o requirements/dev.txt
 	$(LOCK) requirements/clients.in -o requirements/clients.txt
 	$(LOCK) requirements/torch.in -c requirements/dev.txt --overrides requirements/without-torch.txt -o requirements/torch.txt
 	$(LOCK) requirements/docs.in -o requirements/docs.txt
