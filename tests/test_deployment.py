@@ -23,6 +23,7 @@ SECRETS = {
     "GROUNDWIRE_ADMIN_KEY": "a" * 32,
     "GROUNDWIRE_APP_SHA256": "0" * 64,
     "GROUNDWIRE_STORE_URL": "postgresql+asyncpg://groundwire:p@pgbouncer:6432/groundwire",
+    "GROUNDWIRE_LIMITS_URL": "valkey://valkey:6379/0",
     "POSTGRES_PASSWORD": "p",
     "GRAFANA_PASSWORD": "p",
 }
@@ -121,10 +122,10 @@ def test_what_can_be_shown_of_compose_is_filled_as_compose_does_it() -> None:
 def test_addresses_that_servers_call_each_other_by_are_services() -> None:
     services = deployment.services()
     called = re.findall(
-        r"(?:server \S+ |host=|@|https?://|\")([a-z][a-z-]*):\d+", "\n".join(text for text in _texts() if "127.0.0.1:" not in text[:9])
+        r"(?:server \S+ |host=|@|\w+://|\")([a-z][a-z-]*):\d+", "\n".join(text for text in _texts() if "127.0.0.1:" not in text[:9])
     )
     named = {name for name in called if name not in ("http", "https")}
-    assert {"groundwire-a", "groundwire-b", "pgbouncer", "haproxy", "prometheus"} <= named
+    assert {"groundwire-a", "groundwire-b", "pgbouncer", "postgres", "valkey", "haproxy", "prometheus"} <= named
     assert named <= set(services)
     assert {name for one in services.values() for name in one.get("depends_on", [])} <= set(services)
 

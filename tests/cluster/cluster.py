@@ -108,6 +108,8 @@ async def cluster(
         for service in (found.bouncer, found.valkey):
             stack.push_async_callback(asyncio.to_thread, service.end)
             service.start()
+        keeping = asyncio.create_task(found.bouncer.keep())  # PgBouncer 1.18 ends itself where a server's connection breaks under a cancel
+        stack.callback(keeping.cancel)
         bouncer_port = int(found.bouncer.environment["PORT"])
         for name in NODES:
             found.store_links[name] = await stack.enter_async_context(Link(bouncer_port))
