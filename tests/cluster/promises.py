@@ -12,7 +12,7 @@ from typing import Any
 
 import aiohttp
 
-from tests.cluster.client import Client, Ledger
+from tests.cluster.client import Client, Exchanged, Ledger
 from tests.cluster.cluster import ADMIN_KEY, KEY, NODES, Cluster, settle
 from tests.cluster.faults import KINDS, Kind, Span
 from tests.stages.reflection.talk import Talk
@@ -90,10 +90,15 @@ def _of_answers(ledger: Ledger, kind: Kind, start: float, end: float, healed: fl
         yield f"{len(late)} requests beyond their deadline"
     unknown = ledger.forgotten()
     allowed = _TAKEN_OUT_S if kind.breaks else 0.0
-    unexpected = [one for one in ledger.failed if not (kind.breaks and one.touches(start, end + allowed)) and one not in (*late, *unknown)]
+
+    def broke(one: Exchanged) -> bool:
+        return bool(one.problem) and kind.breaks and one.touches(start, end + allowed)
+
+    unexpected = [one for one in ledger.failed if not broke(one) and one not in (*late, *unknown)]
     if unexpected:
         yield f"{len(unexpected)} requests failed that need not: {sorted({one.problem for one in unexpected})[:_SHOWN]}"
-    need_not = [one for one in unknown if not (kind.forgets and (one.touches(start, healed) or start <= one.previous_ended <= healed))]
+    away = [one for one in unknown if kind.forgets and (one.touches(start, healed) or start <= one.previous_ended <= healed)]
+    need_not = [one for one in unknown if not broke(one) and one not in away]
     if need_not:
         yield f"{len(need_not)} turns did not know the one before, which had been answered: {sorted({one.problem for one in need_not})}"
 
