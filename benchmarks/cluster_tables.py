@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from proxy.config.settings import StoreSettings
+
 RESULT = Path(__file__).parent / "results" / "cluster.json"
 RATES = (1_000, 50_000)
 BUSY = 0.7
@@ -68,7 +70,7 @@ def needed() -> str | None:
         f"| tables and indexes, GB a day | {_cells(best['rows_bytes'] * _DAY_S / _GB)} |",
         f"| transactions a second | {_cells(best['transactions'])} |",
     ]
-    lines += ["", _bottleneck(best["cpu_ms"])]
+    lines += ["", _bottleneck(best["cpu_ms"]) + " " + _room(best["rows_bytes"])]
     return "\n".join(lines)
 
 
@@ -87,6 +89,13 @@ def _bottleneck(cpu_ms: dict[str, float]) -> str:
         f"{single[first]:,.0f} requests/s (several PgBouncers can share a port, `so_reuseport`), and a PostgreSQL of {cores} cores "
         f"at {database:,.0f}."
     )
+
+
+def _room(rows_bytes: int) -> str:
+    """How long records stand where nothing else was said."""
+    most_mb = StoreSettings().retention_mb
+    minutes = most_mb * 1e6 / (rows_bytes * RATES[0]) / 60
+    return f"`store.retention_mb`, {most_mb} by default, is full after {minutes:.0f} minutes at {RATES[0]:,} requests/s: set it to what the database's disk holds."
 
 
 TABLES: dict[str, Callable[[], str | None]] = {"cluster-costs": per_request, "cluster-needs": needed}
