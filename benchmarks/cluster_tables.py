@@ -95,7 +95,8 @@ def _room(rows_bytes: int) -> str:
     """How long records stand where nothing else was said."""
     most_mb = StoreSettings().retention_mb
     minutes = most_mb * 1e6 / (rows_bytes * RATES[0]) / 60
-    return f"`store.retention_mb`, {most_mb} by default, is full after {minutes:.0f} minutes at {RATES[0]:,} requests/s: set it to what the database's disk holds."
+    full = f"`store.retention_mb`, {most_mb} by default, is full after {minutes:.0f} minutes at {RATES[0]:,} requests/s"
+    return f"{full}: set it to what the database's disk holds."
 
 
 TABLES: dict[str, Callable[[], str | None]] = {"cluster-costs": per_request, "cluster-needs": needed}
