@@ -22,6 +22,7 @@ BODY = {
     "messages": [{"role": "system", "content": "You are brief."}, {"role": "user", "content": "Which planet is the largest?"}],
 }
 _TIMEOUT_S = 30.0
+MOST_AT_ONCE = 100
 
 
 @dataclass
@@ -30,6 +31,8 @@ class Sample:
 
     took_ms: list[float] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    late: int = 0
+    """Requests that began late, as too many waited."""
 
     def quantile(self, share: float) -> float:
         ordered = sorted(self.took_ms)
@@ -94,11 +97,14 @@ async def closed(client: aiohttp.ClientSession, url: str, seconds: float, at_onc
 
 
 async def at_rate(client: aiohttp.ClientSession, url: str, seconds: float, a_second: float, sample: Sample) -> None:
-    """Requests begun evenly, whatever becomes of those before."""
+    """Requests begun evenly; later than that where `MOST_AT_ONCE` wait for their answers, as a machine with other work is no fault of theirs."""
     began, tasks = time.monotonic(), set[asyncio.Task[None]]()
     for number in range(int(seconds * a_second)):
         if (early_s := began + number / a_second - time.monotonic()) > 0:
             await asyncio.sleep(early_s)
+        if len(tasks) >= MOST_AT_ONCE:
+            sample.late += 1
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         task = asyncio.create_task(ask(client, url, sample))
         tasks.add(task)
         task.add_done_callback(tasks.discard)

@@ -91,9 +91,9 @@ def of_counts(counts: Sequence[Count], minutes: float) -> list[str]:
     print(f"memory of both nodes in the second half: {grows:+.2f} MB in ten minutes")
     broken = [f"memory grows by {grows:.2f} MB in ten minutes"] if minutes >= _LONG_MIN and grows > _MB_IN_TEN_MINUTES else []
     for name in ("descriptors", "threads", "store_connections"):
-        first, last = (getattr(one, name) for one in (counts[1], counts[-1]))
-        if last > first + _MORE_DESCRIPTORS:
-            broken.append(f"{name}: {first} became {last}")
+        before, last = max(getattr(one, name) for one in counts[1 : len(counts) // 2 + 1]), getattr(counts[-1], name)
+        if last > before + _MORE_DESCRIPTORS:
+            broken.append(f"{name}: at most {before} in the first half became {last}")
     return broken
 
 
