@@ -77,7 +77,7 @@ async def run(cluster: Cluster, seed: int, *, seconds: float, deadline_s: float)
     report.decisions = ", ".join("/".join(map(str, sorted(one.values()))) for one in decided)
     if problem:
         report.broken.append(problem)
-    report.broken += [*_of_answers(ledger, kind, start, end, healed, deadline_s)]
+    report.broken += [*of_answers(ledger, kind, start, end, healed, deadline_s)]
     report.broken += await _of_records(cluster, ledger)
     for item, statuses in zip(items, decided, strict=True):
         report.broken += await _of_decision(cluster, item, statuses)
@@ -86,7 +86,7 @@ async def run(cluster: Cluster, seed: int, *, seconds: float, deadline_s: float)
     return report
 
 
-def _of_answers(ledger: Ledger, kind: Kind, start: float, end: float, healed: float, deadline_s: float) -> Iterator[str]:
+def of_answers(ledger: Ledger, kind: Kind, start: float, end: float, healed: float, deadline_s: float) -> Iterator[str]:
     if ledger.wrong:
         yield f"{len(ledger.wrong)} wrong answers: {ledger.wrong[:_SHOWN]}"
     late = [one for one in ledger.exchanges if one.took_s > deadline_s + 1 or "deadline" in one.problem]
