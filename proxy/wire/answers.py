@@ -69,6 +69,16 @@ def number(given: object, path: str) -> int:
     return given if isinstance(given, int) else 0
 
 
+_SPOKEN = ("text", "content", "refusal", "summary", "transcript")
+"""Fields of a part that hold words, though it be one at a time as a stream brings them; others hold names and numbers."""
+
+
+def has_words(part: Mapping[str, Any]) -> bool:
+    """Whether a part of a type that is not read has words that a client would show as the answer's."""
+    texts = [(name, value) for name, value in part.items() if isinstance(value, str) and name != "type"]
+    return any(bool(value) if name in _SPOKEN else " " in value.strip() for name, value in texts)
+
+
 def summed(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> dict[str, Any]:
     """Two usage objects added up, figure by figure."""
     total = dict(now)

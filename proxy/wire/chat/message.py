@@ -13,7 +13,7 @@ import orjson
 
 from proxy.exchange import Choice, ToolCall
 from proxy.language.text import text_of
-from proxy.wire.answers import end_of
+from proxy.wire.answers import end_of, has_words
 
 
 class CallParts:
@@ -202,8 +202,6 @@ def _joined(values: list[Any]) -> Any:
 # ---- text that is read, and text that is not ----
 
 _TEXT_PARTS = ("text", "output_text")
-_SPOKEN = ("text", "content", "refusal", "summary", "transcript")
-"""Fields of a part of another type that hold words, though it be one at a time as a stream brings them; others hold names and numbers."""
 _SILENT_PARTS = ("thinking", "reasoning", "redacted_thinking")
 """Parts of `content` that are the model's thoughts and not its answer."""
 
@@ -255,6 +253,4 @@ def _is_known(part: object) -> bool:
         return False
     if part.get("type") in _TEXT_PARTS:
         return isinstance(part.get("text"), str | None)
-    return part.get("type") in _SILENT_PARTS or not any(
-        isinstance(value, str) and (bool(value) if name in _SPOKEN else " " in value.strip()) for name, value in part.items()
-    )
+    return part.get("type") in _SILENT_PARTS or not has_words(part)

@@ -140,6 +140,10 @@ class NeutralRequest(Struct):
     stream: bool = False
 
 
+_UNSET: tuple[Any, ...] = (None, False, [], {}, {"enabled": False}, {"type": "direct"}, ["direct"])
+"""What a field says that asks for nothing; the last two say that the model itself makes a call, as in every API."""
+
+
 class Bounds:
     """What the server's API has no form for: refused, unless the operator lets it be left out."""
 
@@ -156,7 +160,7 @@ class Bounds:
     def others(self, given: Mapping[str, Any], known: Collection[str], at: str) -> None:
         """Refuse the fields of an object that are set and not `known`."""
         for name, value in given.items():
-            if name not in known and value is not None:
+            if name not in known and value not in _UNSET:
                 self.refuse(f"{at}.{name}" if at else name)
 
 

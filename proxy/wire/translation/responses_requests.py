@@ -98,7 +98,7 @@ def _read_item(at: str, item: Mapping[str, Any], bounds: neutral.Bounds) -> tupl
         bounds.others(item, (*_ABOUT, "role", "content", "phase"), at)
         return str(role), _read_content(f"{at}.content", item.get("content"), bounds)
     if kind in ("function_call", "custom_tool_call"):
-        bounds.others(_direct(item), (*_ABOUT, "call_id", "name", "namespace", "arguments", "input"), at)
+        bounds.others(item, (*_ABOUT, "call_id", "name", "namespace", "arguments", "input"), at)
         custom = kind == "custom_tool_call"
         name = "input" if custom else "arguments"
         return "assistant", [
@@ -107,19 +107,13 @@ def _read_item(at: str, item: Mapping[str, Any], bounds: neutral.Bounds) -> tupl
             )
         ]
     if kind in ("function_call_output", "custom_tool_call_output"):
-        bounds.others(_direct(item), (*_ABOUT, "call_id", "name", "namespace", "output"), at)
+        bounds.others(item, (*_ABOUT, "call_id", "name", "namespace", "output"), at)
         content = of_result(_read_content(f"{at}.output", item.get("output"), bounds), bounds)
         return "user", [neutral.Result(string(item, "call_id", at), content, at)]
     if kind == "reasoning":
         return "assistant", _read_reasoning(at, item)
     bounds.refuse(f"{at}.type", f"has no item {kind!r}")
     return "", []
-
-
-def _direct(item: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A call, or its result, without saying that it is the model that called."""
-    caller = item.get("caller")
-    return {**item, "caller": None} if isinstance(caller, Mapping) and caller.get("type") == "direct" else item
 
 
 def _read_reasoning(at: str, item: Mapping[str, Any]) -> list[neutral.Part]:
@@ -138,7 +132,7 @@ def _read_content(at: str, content: object, bounds: neutral.Bounds) -> list[neut
 def _read_part(at: str, part: Mapping[str, Any], bounds: neutral.Bounds) -> neutral.Part | None:
     kind = part.get("type")
     if kind in _TEXTS:
-        bounds.others({**part, "annotations": None, "logprobs": None}, ("type", "text", *MARKS), at)
+        bounds.others(part, ("type", "text", "annotations", "logprobs", *MARKS), at)
         return text_of(part, at)
     if kind == "refusal":
         return neutral.Refusal(string(part, "refusal", at), at)
@@ -195,9 +189,7 @@ def _read_tool(at: str, tool: Mapping[str, Any], bounds: neutral.Bounds) -> neut
     if kind != "function":
         bounds.refuse(f"{at}.type", f"has no tool {kind!r}")
         return neutral.Tool("", at)
-    callers = tool.get("allowed_callers") if tool.get("allowed_callers") != ["direct"] else None
-    plain = {**tool, "allowed_callers": callers, "defer_loading": tool.get("defer_loading") or None}
-    bounds.others(plain, ("type", "name", "description", "parameters", "strict"), at)
+    bounds.others(tool, ("type", "name", "description", "parameters", "strict"), at)
     return neutral.Tool(string(tool, "name", at), at, tool.get("description"), tool.get("parameters"), tool.get("strict"))
 
 
