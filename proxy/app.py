@@ -65,7 +65,7 @@ from proxy.upstreams.builtin import BuiltinUpstream
 from proxy.upstreams.making import decision_apis, make_resilient, make_upstream, model_settings
 from proxy.upstreams.resilience import Resilient
 from proxy.wire.chat.completions import ChatDialect
-from proxy.wire.dialect import Dialects, TokenCount
+from proxy.wire.dialect import Dialects
 from proxy.wire.http.asgi import Departures, Receive, Responder, Scope, Send, whole_writer
 from proxy.wire.http.bounds import STATE
 from proxy.wire.http.headers import ResponseHeaders, plain_headers, sent_path, tail
@@ -77,7 +77,7 @@ log = logging.getLogger("groundwire")
 
 CONFIG_VARIABLE = "GROUNDWIRE_CONFIG"
 DIALECTS = Dialects((ChatDialect(), ResponsesDialect(), MessagesDialect()))
-COUNTS: tuple[TokenCount, ...] = (MessagesCount(),)
+COUNTS = (MessagesCount(),)
 
 
 class App:
