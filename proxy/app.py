@@ -35,6 +35,7 @@ from proxy.observe.finished import LogLine, clipped
 from proxy.observe.metrics import Metrics
 from proxy.observe.recording import Recorder, prices_of
 from proxy.observe.tracing import make_tracing
+from proxy.offloop import calm_collector, drain_on_hangup, one_thread_a_product, open_sockets, share_interpreter, share_memory
 from proxy.policy.loading import load_policies
 from proxy.ports import Ports, Verifiers
 from proxy.ports.stage import Stage
@@ -43,7 +44,6 @@ from proxy.server.completion import Completion
 from proxy.server.continuations import Continuations
 from proxy.server.cross_origin import is_api, readable_by
 from proxy.server.handler import new_id
-from proxy.server.interpreter import calm_collector, drain_on_hangup, one_thread_a_product, open_sockets, share_interpreter, share_memory
 from proxy.server.owners import Owners
 from proxy.server.passthrough import Passthrough
 from proxy.server.routes import Afterwards, Services, make_ledger, make_routes
