@@ -266,7 +266,7 @@ def _serve(arguments: argparse.Namespace) -> int:
 
 
 def _serve_with(path: Path, arguments: argparse.Namespace, waiting: Waiting) -> int:
-    from proxy.server.interpreter import collector_paused
+    from proxy.offloop import collector_paused
 
     with collector_paused():
         from proxy.app import preload

@@ -35,6 +35,7 @@ from proxy.observe.finished import LogLine, clipped
 from proxy.observe.metrics import Metrics
 from proxy.observe.recording import Recorder, prices_of
 from proxy.observe.tracing import make_tracing
+from proxy.offloop import calm_collector, drain_on_hangup, one_thread_a_product, open_sockets, share_interpreter, share_memory
 from proxy.policy.loading import load_policies
 from proxy.ports import Ports, Verifiers
 from proxy.ports.stage import Stage
@@ -43,7 +44,6 @@ from proxy.server.completion import Completion
 from proxy.server.continuations import Continuations
 from proxy.server.cross_origin import is_api, readable_by
 from proxy.server.handler import new_id
-from proxy.server.interpreter import calm_collector, drain_on_hangup, one_thread_a_product, open_sockets, share_interpreter, share_memory
 from proxy.server.owners import Owners
 from proxy.server.passthrough import Passthrough
 from proxy.server.routes import Afterwards, Services, make_ledger, make_routes
@@ -65,7 +65,7 @@ from proxy.upstreams.builtin import BuiltinUpstream
 from proxy.upstreams.making import decision_apis, make_resilient, make_upstream, model_settings
 from proxy.upstreams.resilience import Resilient
 from proxy.wire.chat.completions import ChatDialect
-from proxy.wire.dialect import Dialects, TokenCount
+from proxy.wire.dialect import Dialects
 from proxy.wire.http.asgi import Departures, Receive, Responder, Scope, Send, whole_writer
 from proxy.wire.http.bounds import STATE
 from proxy.wire.http.headers import ResponseHeaders, plain_headers, sent_path, tail
@@ -77,7 +77,7 @@ log = logging.getLogger("groundwire")
 
 CONFIG_VARIABLE = "GROUNDWIRE_CONFIG"
 DIALECTS = Dialects((ChatDialect(), ResponsesDialect(), MessagesDialect()))
-COUNTS: tuple[TokenCount, ...] = (MessagesCount(),)
+COUNTS = (MessagesCount(),)
 
 
 class App:

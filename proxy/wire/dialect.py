@@ -258,22 +258,6 @@ class Dialect(RequestRendering, Protocol):
         text and a tool call) becomes a piece for each."""
 
 
-class TokenCount(Protocol):
-    """A path that counts a prompt's tokens, which is passed on, and answered here where the upstream does not know it."""
-
-    path: str
-    """Below ``/v1``."""
-
-    def parse(self, body: bytes) -> Request:
-        """What is to be counted. Raises `InvalidRequest`."""
-
-    def missing(self, status: int, body: bytes) -> bool:
-        """Whether an upstream's answer says that it has no such path."""
-
-    def render(self, tokens: int) -> bytes:
-        """The answer's body."""
-
-
 class Dialects:
     """The dialects of one server; the first is that of clients who tell nothing else."""
 

@@ -125,7 +125,7 @@ def withhold(exchange: Exchange, own: Collection[str], none: Mapping[str, Any]) 
 
 
 def counterparts(before: Sequence[Message], after: Sequence[Message]) -> list[int | None]:
-    """For each message to send, the position of the one that it is, or that a stage made it from: its place says so, or the id of a call."""
+    """For each message to send, the position of the one it is, or was made from: its place says so, or the id of a call."""
     position = {id(message): i for i, message in enumerate(before)}
     found = [position.get(id(message)) for message in after]
     _pair_gaps(before, after, found)
