@@ -61,6 +61,8 @@ class Completion(Handler):
             body = await self.decoded(body, headers.encoding)
         request = await self._parse(dialect, body)
         dialect = self._dialect or dialect
+        if self._admission is not None:
+            await self._admission.admit(request, body, dialect)
         self._owned = dialect.path == KEEPING and self.route.keeps_for_operator and not self._translates
         if self._owned:
             await self._check_owner(dialect, body)
@@ -70,6 +72,7 @@ class Completion(Handler):
         if pipeline.stages or self._translates:
             request, found = await self._continued(request)
         self.exchange = exchange = self._make_exchange(request, hints, hints.run_id or await self._run_of(request))
+        self._begin_record()
         if pipeline.stages:
             await self._begin(exchange, found)
         if exchange.answer is not None:

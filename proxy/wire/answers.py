@@ -39,6 +39,37 @@ def end_of(reason: object) -> str | None:
     return _KNOWN.get(reason) or _KNOWN.get(reason.lower().removeprefix("finish_reason_"), reason)
 
 
+_USAGE: Mapping[str, tuple[str, str, tuple[str, ...], tuple[str, ...]]] = {
+    "chat": (
+        "prompt_tokens",
+        "completion_tokens",
+        ("prompt_tokens_details.cached_tokens", "prompt_cache_hit_tokens"),  # the second is DeepSeek's
+        ("prompt_tokens_details.cache_write_tokens", "cache_creation_input_tokens"),
+    ),
+    "responses": ("input_tokens", "output_tokens", ("input_tokens_details.cached_tokens",), ("input_tokens_details.cache_write_tokens",)),
+    "messages": ("input_tokens", "output_tokens", ("cache_read_input_tokens",), ("cache_creation_input_tokens",)),
+}
+"""Where each API tells what the prompt and the completion took, and what of the prompt was read from a cache, or put there."""
+_THOUGHT = ("completion_tokens_details.reasoning_tokens", "output_tokens_details.reasoning_tokens", "output_tokens_details.thinking_tokens")
+
+
+def usage_in(api: str, value: object) -> Usage | None:
+    """The usage that an object of the API tells; None for null, and for what is none. Messages counts what a cache knows apart."""
+    if not isinstance(value, Mapping):
+        return None
+    prompt, completion, read, wrote = _USAGE[api]
+    cached, written, thought = (next((n for path in paths if (n := number(value, path))), 0) for paths in (read, wrote, _THOUGHT))
+    beside = cached + written if api == "messages" else 0
+    return Usage(number(value, prompt) + beside, number(value, completion), cached, written, thought)
+
+
+def number(given: object, path: str) -> int:
+    """A figure in an object, or in one of its objects; 0 for what is none."""
+    for name in path.split("."):
+        given = given.get(name) if isinstance(given, Mapping) else None
+    return given if isinstance(given, int) else 0
+
+
 class Tellings:
     """The texts of an answer by their places. Each comes in pieces, or whole, or both, and may be told more than once; where it is told as
     something else than before, both are read, since a client may show either.
@@ -74,37 +105,6 @@ class Tellings:
     def texts(self) -> dict[Any, str]:
         """All of them, in the order in which they began."""
         return {place: "".join(pieces) for place, pieces in self._pieces.items()}
-
-
-_USAGE: Mapping[str, tuple[str, str, tuple[str, ...], tuple[str, ...]]] = {
-    "chat": (
-        "prompt_tokens",
-        "completion_tokens",
-        ("prompt_tokens_details.cached_tokens", "prompt_cache_hit_tokens"),  # the second is DeepSeek's
-        ("prompt_tokens_details.cache_write_tokens", "cache_creation_input_tokens"),
-    ),
-    "responses": ("input_tokens", "output_tokens", ("input_tokens_details.cached_tokens",), ("input_tokens_details.cache_write_tokens",)),
-    "messages": ("input_tokens", "output_tokens", ("cache_read_input_tokens",), ("cache_creation_input_tokens",)),
-}
-"""Where each API tells what the prompt and the completion took, and what of the prompt was read from a cache, or put there."""
-_THOUGHT = ("completion_tokens_details.reasoning_tokens", "output_tokens_details.reasoning_tokens", "output_tokens_details.thinking_tokens")
-
-
-def usage_in(api: str, value: object) -> Usage | None:
-    """The usage that an object of the API tells; None for null, and for what is none. Messages counts what a cache knows apart."""
-    if not isinstance(value, Mapping):
-        return None
-    prompt, completion, read, wrote = _USAGE[api]
-    cached, written, thought = (next((n for path in paths if (n := number(value, path))), 0) for paths in (read, wrote, _THOUGHT))
-    beside = cached + written if api == "messages" else 0
-    return Usage(number(value, prompt) + beside, number(value, completion), cached, written, thought)
-
-
-def number(given: object, path: str) -> int:
-    """A figure in an object, or in one of its objects; 0 for what is none."""
-    for name in path.split("."):
-        given = given.get(name) if isinstance(given, Mapping) else None
-    return given if isinstance(given, int) else 0
 
 
 _SPOKEN = ("text", "content", "refusal", "summary", "transcript")
