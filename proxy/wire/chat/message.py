@@ -123,9 +123,11 @@ class ChoiceParts:
 
     def choice(self, index: int) -> Choice:
         """So far."""
+        text, refusal, reasoning = "".join(self.text), "".join(self.refusal), "".join(self.reasoning)
+        if not self.calls.parts:
+            return Choice(index, text, refusal, reasoning, (), self.finish_reason)
         ranked = enumerate(sorted(self.calls.parts, key=lambda part: part.index))
         calls = tuple(ToolCall(c.id, c.name, "".join(c.arguments), i) for i, c in ranked if c.inputs is None or c.arguments)
-        text, refusal, reasoning = ("".join(parts) for parts in (self.text, self.refusal, self.reasoning))
         inputs = tuple(said for part in self.calls.parts if (said := "".join(part.inputs or ())))
         return Choice(index, text, refusal, reasoning, calls, self.finish_reason, inputs)
 
