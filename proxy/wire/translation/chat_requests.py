@@ -37,7 +37,7 @@ FIELDS: tuple[fields.Field, ...] = (
     fields.Field("temperature", "temperature"),
     fields.Field("top_p", "top_p"),
     fields.Field("stop", "stop", nothing=([],), read=fields.stops_of),
-    fields.Field("response_format", "form", read=fields.chat_form, write=fields.to_chat_form),
+    fields.Field("response_format", "form", read=fields.openai_form, write=fields.to_chat_form),
     fields.Field("tool_choice", "tool_choice", read=fields.openai_choice, write=fields.to_chat_choice),
     fields.Field("parallel_tool_calls", "parallel", nothing=(True,)),
     fields.Field("reasoning_effort", "effort", write=fields.among(*EFFORTS)),

@@ -21,7 +21,7 @@ FIELDS: tuple[fields.Field, ...] = (
     fields.Field("max_output_tokens", "max_tokens"),
     fields.Field("temperature", "temperature"),
     fields.Field("top_p", "top_p"),
-    fields.Field("text.format", "form", nothing=({"type": "text"},), read=fields.responses_form, write=fields.to_responses_form),
+    fields.Field("text.format", "form", nothing=({"type": "text"},), read=fields.openai_form, write=fields.to_responses_form),
     fields.Field("text.verbosity", "verbosity", nothing=("medium",)),
     fields.Field("tool_choice", "tool_choice", read=fields.openai_choice, write=fields.to_responses_choice),
     fields.Field("parallel_tool_calls", "parallel", nothing=(True,)),
