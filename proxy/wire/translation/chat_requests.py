@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from proxy.wire.bodies import unexpected
 from proxy.wire.translation import fields, neutral
 from proxy.wire.translation.neutral import (
     fitting,
-    malformed,
     objects,
     of_result,
     parts_of,
@@ -130,7 +130,7 @@ def _read_call(at: str, call: Mapping[str, Any]) -> neutral.Call:
     custom = call.get("type") == "custom"
     inner, name = call.get("custom" if custom else "function"), "input" if custom else "arguments"
     if not isinstance(inner, Mapping):
-        raise malformed(at, "a call of a function")
+        raise unexpected(at, "a call of a function", inner)
     given = string(inner, name, f"{at}.function")
     return neutral.Call(string(call, "id", at), string(inner, "name", f"{at}.function"), given, f"{at}.function.arguments", custom)
 

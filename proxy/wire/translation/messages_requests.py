@@ -11,12 +11,12 @@ from typing import Any
 
 import orjson
 
+from proxy.wire.bodies import unexpected
 from proxy.wire.translation import fields, neutral
 from proxy.wire.translation.chat_requests import CACHES
 from proxy.wire.translation.neutral import (
     arguments_of,
     fitting,
-    malformed,
     objects,
     of_result,
     opened_by_user,
@@ -144,7 +144,7 @@ def _seal(given: object, kind: str) -> str:
 def _read_source(at: str, block: Mapping[str, Any], bounds: neutral.Bounds) -> neutral.Part | None:
     source, image = block.get("source"), block.get("type") == "image"
     if not isinstance(source, Mapping):
-        raise malformed(f"{at}.source", "an object")
+        raise unexpected(f"{at}.source", "an object", source)
     bounds.others(block, ("type", "source", "title", _MARK), at)
     kind = source.get("type")
     if kind == "base64" and (image or source.get("media_type") == "application/pdf"):

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from proxy.errors import InvalidRequest
-from proxy.wire.bodies import exact
+from proxy.wire.bodies import exact, object_at, unexpected
 
 _INDEX = re.compile(r"\[\d+\]")
 
@@ -164,19 +164,12 @@ class Bounds:
                 self.refuse(f"{at}.{name}" if at else name)
 
 
-def malformed(at: str, expected: str) -> InvalidRequest:
-    """The client's own mistake."""
-    return InvalidRequest(f"{at}: expected {expected}", param=at)
-
-
 def objects(value: object, at: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """The objects of a list, each with its place. Raises `InvalidRequest`."""
     if not isinstance(value, list):
-        raise malformed(at, "a list")
+        raise unexpected(at, "a list", value)
     for i, item in enumerate(value):
-        if not isinstance(item, dict):
-            raise malformed(f"{at}[{i}]", "an object")
-        yield f"{at}[{i}]", item
+        yield f"{at}[{i}]", object_at(item, f"{at}[{i}]")
 
 
 def parts_of(content: object, at: str, read: Callable[[str, dict[str, Any]], Part | None]) -> list[Part]:
@@ -200,7 +193,7 @@ def string(given: Mapping[str, Any], name: str, at: str) -> str:
     """A field that must be a string. Raises `InvalidRequest`."""
     value = given.get(name)
     if not isinstance(value, str):
-        raise malformed(f"{at}.{name}" if at else name, "a string")
+        raise unexpected(f"{at}.{name}" if at else name, "a string", value)
     return value
 
 

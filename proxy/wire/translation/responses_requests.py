@@ -12,10 +12,11 @@ from typing import Any
 from msgspec import structs
 
 from proxy.ports.upstream import Past
+from proxy.wire.bodies import unexpected
 from proxy.wire.responses.items import item_type
 from proxy.wire.translation import fields, neutral
 from proxy.wire.translation.chat_requests import CACHE_OPTIONS, CACHES, EFFORTS, MARKS, read_turns
-from proxy.wire.translation.neutral import fitting, malformed, objects, of_result, parts_of, sealed, string, text_of, unsealed, with_failure
+from proxy.wire.translation.neutral import fitting, objects, of_result, parts_of, sealed, string, text_of, unsealed, with_failure
 
 FIELDS: tuple[fields.Field, ...] = (
     fields.Field("max_output_tokens", "max_tokens"),
@@ -143,7 +144,7 @@ def _read_part(at: str, part: Mapping[str, Any], bounds: neutral.Bounds) -> neut
         bounds.others(part, ("type", "file_data", "file_url", "filename", *MARKS), at)
         url = part.get("file_data") or part.get("file_url")
         if not isinstance(url, str):
-            raise malformed(f"{at}.file_data", "a string")
+            raise unexpected(f"{at}.file_data", "a string", url)
         return neutral.File(url, at, str(part.get("filename") or ""))
     bounds.refuse(f"{at}.type", f"has no {kind!r}")
     return None
