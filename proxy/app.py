@@ -15,7 +15,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from proxy import __version__
 from proxy.admin.api import AdminParts, make_admin
+from proxy.admin.keys import KeyParts
 from proxy.admin.verdicts import client_access
 from proxy.config.access import Clients
 from proxy.config.settings import (
@@ -40,6 +42,7 @@ from proxy.policy.loading import load_policies
 from proxy.ports import Ports, Verifiers
 from proxy.ports.stage import Stage
 from proxy.ports.upstream import Upstream
+from proxy.server.admission import make_admissions
 from proxy.server.completion import Completion
 from proxy.server.continuations import Continuations
 from proxy.server.cross_origin import is_api, readable_by
@@ -55,6 +58,7 @@ from proxy.store.database import Database
 from proxy.store.failures import DatabaseFailures
 from proxy.store.figures import RollupBuilder
 from proxy.store.memory import DatabaseCompactions, DatabaseFirstSeen, DatabaseScratchpad, DatabaseSpending, DatabaseToolRuns
+from proxy.store.processes import Processes, process_name
 from proxy.store.quarantine import DatabaseQuarantine
 from proxy.store.records import Records
 from proxy.store.retention import Retention
@@ -131,28 +135,33 @@ class App:
         self.ports = ports
         """What stages get, but for the judge, which is a policy's."""
         self.routes = make_routes(settings, policies, self.upstreams, ports, self._reading_since)
+        about = {"version": __version__, "policies": {route.prefix or "/": route.default.label for route in self.routes}}
+        self.processes = Processes(self.database, process_name(), about)
         self._watch()
         self.afterwards = Afterwards(self.metrics)
         self.tracing = make_tracing(settings)
         named = {n: None if isinstance(s, LocalSettings) else s.model_prefix for n, s in settings.upstreams.items()}
         prices = prices_of(named, self.tokens.model)
+        clients = Clients(settings.keys, stored=settings.store.keys)
+        self.admissions = make_admissions(settings, self.database, clients, self.tokens, prices, self.metrics)
         self._services = services = Services(
             server=settings.server,
             ledger=self.ledger,
-            clients=Clients(settings.keys),
+            clients=clients,
             upstreams=self.upstreams,
-            recorder=Recorder(self.records_writer, self.metrics, bodies=settings.store.bodies, price=prices),
+            recorder=Recorder(self.records_writer, self.metrics, bodies=settings.store.bodies, price=prices, process=self.processes.name),
             metrics=self.metrics,
             stage_names=frozenset(stage.name for stage in stages),
             dialects=DIALECTS,
             afterwards=self.afterwards,
             lineages=DatabaseLineages(self.database),
             continuations=Continuations(DatabaseHistories(self.database)),
-            owners=Owners(DatabaseOwners(self.database), self.ledger, keyed=bool(settings.keys)),
+            owners=Owners(DatabaseOwners(self.database), self.ledger, keyed=settings.keyed),
             headers=ResponseHeaders(header for stage in used for header in stage.headers),
             tokens=self.tokens,
             counts={count.path: count for count in COUNTS},
             tracing=self.tracing,
+            admissions=self.admissions,
         )
         self._departures = Departures()
         self._for_pages = readable_by(settings.cors.origins, self._http) if settings.cors.origins else None
@@ -170,8 +179,10 @@ class App:
             routes=prefixes,
             shadow=shadow,
         )
-        access = client_access(settings, services.clients, DIALECTS, [route.prefix for route in self.routes if route.own_machine_only])
-        more: dict[str, Any] = {"access": access, "exchanges": services.recorder.open, "ledger": self.ledger}
+        access = client_access(services.clients, DIALECTS, [route.prefix for route in self.routes if route.own_machine_only])
+        counter = self.admissions.limiter.counter if self.admissions is not None else None
+        keys = KeyParts(settings.keys, settings.teams, prefixes, settings.store.keys, counter)
+        more: dict[str, Any] = {"access": access, "exchanges": services.recorder.open, "ledger": self.ledger, "keys": keys}
         self._admin = make_admin(replace(parts, bodies=settings.store.bodies, **more))
         self.rollups = RollupBuilder(self._admin.state.figures)
         self._warming: dict[str, asyncio.Task[Any]] = {}
@@ -218,9 +229,12 @@ class App:
         self.knowledge.check(lambda: make_embedder(self.settings).name)
         await asyncio.gather(*(database.start() for database in {self.database, self.pages_database}))  # one that is away takes its time
         self.records_writer.start()
+        self.processes.start()
         self.retention.start()
         self.rollups.start()
         self.metrics.start()
+        if self.admissions is not None:
+            await self.admissions.start()
         if self.tracing is not None:
             self.tracing.start()
         for upstream in self.upstreams.values():
@@ -250,6 +264,8 @@ class App:
             task.cancel()
         await self._admin.state.stop()
         await self.afterwards.stop()
+        if self.admissions is not None:
+            await self.admissions.stop()
         for pipeline in {id(p.pipeline): p.pipeline for route in self.routes for p in route.allowed.values()}.values():
             for stage in pipeline.stages:
                 await stage.stop()
@@ -263,6 +279,7 @@ class App:
         await self.retention.stop()
         await self.rollups.stop()
         await self.records_writer.stop()
+        await self.processes.stop()
         if self.pages_database is not self.database:
             await self.pages_database.stop()
         await self.database.stop()
@@ -315,6 +332,7 @@ class App:
         """Why the store takes nothing now; "" where it does. Requests are answered all the same."""
         problem = self.records_writer.problem
         found = [f"{len(self.records_writer)} records wait to be written: {problem}"] if problem else []
+        found += [self.processes.problem] if self.processes.problem else []
         try:
             await self.database.ping()
         except StoreUnavailable as error:

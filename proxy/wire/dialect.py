@@ -20,8 +20,9 @@ from proxy.errors import ProxyError
 from proxy.exchange import Answer, Exchange, Request
 from proxy.wire import sse
 from proxy.wire.answers import added_up
-from proxy.wire.bodies import EXTENSION, dumped, raw_fields, withhold
+from proxy.wire.bodies import EXTENSION, dumped, raw_fields
 from proxy.wire.own_tools import OwnToolFilter
+from proxy.wire.requests import RequestRendering, withhold
 from proxy.wire.shapes import Reading
 from proxy.wire.upstream_errors import failure_in
 
@@ -165,7 +166,7 @@ class Recogniser(Protocol):
         """The API's own error with what is recognised of it; `proxy.wire.shapes.ABSENT` where it is none."""
 
 
-class Dialect(Protocol):
+class Dialect(RequestRendering, Protocol):
     """One API; what is not overridden is OpenAI's."""
 
     path: str
@@ -189,9 +190,6 @@ class Dialect(Protocol):
 
     def parse_request(self, body: bytes) -> Request:
         """With `wants` and `read_wants`, by which stages know the parameters. Raises `InvalidRequest` with the field in ``param``."""
-
-    def render_request(self, exchange: Exchange) -> bytes:
-        """The body to send upstream: the client's own bytes wherever no stage changed anything."""
 
     def parse_answer(self, body: bytes) -> Answer:
         """Raises `ValueError` when the body is not this API's."""

@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import msgspec
 import orjson
 from msgspec.structs import replace
 
 from proxy.errors import ProxyError
 from proxy.exchange import Answer, Usage
 from proxy.wire import sse
-from proxy.wire.answers import added_up, end_of
-from proxy.wire.bodies import as_raw, dumped, raw_fields, raw_items
+from proxy.wire.answers import added_up, end_of, usage_in
 from proxy.wire.chat.message import CallParts, Calls, ChoiceParts, call_entries, choices_of, delta_of, delta_text, index_of, unread
 from proxy.wire.dialect import AnswerStream, Changes, StreamPiece
 from proxy.wire.upstream_errors import error_event
@@ -80,7 +78,7 @@ class ChatStream(AnswerStream):
         if not self._head:
             self._head = {k: chunk[k] for k in ("id", "object", "created", "model", "system_fingerprint") if k in chunk}
         if isinstance(chunk.get("usage"), dict):
-            self.usage, self._usage = chunk["usage"], usage(chunk["usage"])
+            self.usage, self._usage = chunk["usage"], usage_in("chat", chunk["usage"])
         given = chunk.get("choices")
         choices = choices_of(chunk)
         if given and not choices:
@@ -205,37 +203,7 @@ def _parts(choice: dict[str, Any]) -> list[dict[str, Any]]:
     return parts
 
 
-def usage(value: object) -> Usage | None:
-    """OpenAI's usage object; None for null, and for what is not one."""
-    if not isinstance(value, dict):
-        return None
-    details = value.get("prompt_tokens_details")
-    cached = details.get("cached_tokens") if isinstance(details, dict) else 0
-    prompt, completion = value.get("prompt_tokens"), value.get("completion_tokens")
-    return Usage(*[n if isinstance(n, int) else 0 for n in (prompt, completion, cached or 0)])
-
-
 # ---- other arguments for the calls of an answer that has come whole ----
-
-
-def with_arguments(raw: msgspec.Raw, changed: Mapping[int, str]) -> msgspec.Raw:
-    """A body's choice whose calls have these arguments, by their position; the legacy ``function_call`` stands behind the others."""
-    if not changed:
-        return raw
-    choice = raw_fields(raw)
-    message = raw_fields(choice["message"])
-    calls = raw_items(message["tool_calls"]) if bytes(message.get("tool_calls", b"")).startswith(b"[") else []
-    places = [i for i, call in enumerate(calls) if bytes(call).startswith(b"{")]
-    for index, arguments in changed.items():
-        if index < len(places):
-            call = raw_fields(calls[places[index]])
-            calls[places[index]] = as_raw({**call, "function": _with(call["function"], arguments)})
-        else:
-            message["function_call"] = _with(message["function_call"], arguments)
-    if min(changed) < len(places):
-        message["tool_calls"] = as_raw(calls)
-    choice["message"] = as_raw(message)
-    return as_raw(choice)
 
 
 def rewritten(pieces: Sequence[StreamPiece], changed: Mapping[int, Mapping[int, str]]) -> list[StreamPiece]:
@@ -284,7 +252,3 @@ def _rewritten_delta(delta: Mapping[str, Any], owners: Iterator[CallParts], left
         listed = delta["tool_calls"]
         made["tool_calls"] = [{**entry, "function": functions[id(entry)]} if id(entry) in functions else entry for entry in listed]
     return made
-
-
-def _with(function: msgspec.Raw, arguments: str) -> msgspec.Raw:
-    return as_raw({**raw_fields(function), "arguments": dumped(arguments)})

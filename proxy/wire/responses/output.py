@@ -91,16 +91,6 @@ def finish_reason(response: Mapping[str, Any], calls: bool) -> str | None:
     return "tool_calls" if calls else "stop"
 
 
-def usage(value: object) -> Usage | None:
-    """The response's usage; None for null, and for what is not one."""
-    if not isinstance(value, dict):
-        return None
-    details = value.get("input_tokens_details")
-    cached = details.get("cached_tokens") if isinstance(details, dict) else 0
-    numbers = (value.get("input_tokens"), value.get("output_tokens"), cached or 0)
-    return Usage(*(n if isinstance(n, int) else 0 for n in numbers))
-
-
 def is_read(part: object) -> bool:
     """Whether what a part of a message says is read, or it says nothing."""
     if not isinstance(part, dict):
@@ -203,7 +193,7 @@ def own_response(exchange: Exchange, answer: Answer) -> dict[str, Any]:
     """The response."""
     fields = orjson.loads(exchange.original.wire.body)  # a stage knows some by other names
     asked = {**exchange.original.params, **{name: fields[name] for name in ("tools", "instructions") if name in fields}}
-    choice, usage = answer.choices[0], answer.usage or Usage(0, 0)
+    choice = answer.choices[0]
     text = {"type": "output_text", "text": choice.text, "annotations": [], "logprobs": []}
     part: dict[str, Any] = {"type": "refusal", "refusal": choice.refusal} if choice.refusal else text
     message = {"id": f"msg_{exchange.id}", "type": "message", "status": "completed", "role": "assistant", "content": [part]}
@@ -218,13 +208,18 @@ def own_response(exchange: Exchange, answer: Answer) -> dict[str, Any]:
         "model": answer.model,
         "output": [message],
         **{name: asked[name] if asked.get(name) is not None else value for name, value in ECHOED.items()},
-        "usage": {
-            "input_tokens": usage.prompt_tokens,
-            "input_tokens_details": {"cached_tokens": usage.cached_tokens, "cache_write_tokens": 0},
-            "output_tokens": usage.completion_tokens,
-            "output_tokens_details": {"reasoning_tokens": 0},
-            "total_tokens": usage.prompt_tokens + usage.completion_tokens,
-        },
+        "usage": usage_object(answer.usage or Usage(0, 0)),
+    }
+
+
+def usage_object(usage: Usage) -> dict[str, Any]:
+    """As a response tells it."""
+    return {
+        "input_tokens": usage.prompt_tokens,
+        "input_tokens_details": {"cached_tokens": usage.cached_tokens, "cache_write_tokens": usage.written_tokens},
+        "output_tokens": usage.completion_tokens,
+        "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
+        "total_tokens": usage.prompt_tokens + usage.completion_tokens,
     }
 
 

@@ -17,12 +17,12 @@ from msgspec.structs import replace
 from proxy.errors import ProxyError
 from proxy.exchange import Answer, Choice, ToolCall
 from proxy.wire import sse
-from proxy.wire.answers import Tellings
+from proxy.wire.answers import Tellings, usage_in
 from proxy.wire.dialect import AnswerStream, Changes, StreamPiece
 from proxy.wire.responses import events
 from proxy.wire.responses.events import Place, event_of, index_of, place_of, response_of
 from proxy.wire.responses.leaving import GAP_MARK, TOLD_MARK, Leaving
-from proxy.wire.responses.output import GAP, finish_reason, is_read, items_of, joined, parted, usage
+from proxy.wire.responses.output import GAP, finish_reason, is_read, items_of, joined, parted
 from proxy.wire.shapes import strings
 from proxy.wire.upstream_errors import error_event
 
@@ -85,7 +85,7 @@ class ResponsesStream(AnswerStream):
         given = (text for (position, _), text in self._given.texts().items() if position not in self._calls)
         inputs = tuple(dict.fromkeys([*self._inputs, *(text for text in given if text)]))
         choice = Choice(0, joined(self._texts.texts()), joined(self._refusals.texts()), thoughts, calls, finish, inputs)
-        return Answer((choice,), self._model, usage(self.usage), id=self._id, items=items_of(list(self._items.values())))
+        return Answer((choice,), self._model, usage_in("responses", self.usage), id=self._id, items=items_of(list(self._items.values())))
 
     def _call(self, position: int, item: Mapping[str, Any], index: int) -> ToolCall:
         given = item.get("arguments") or self._given.text((position, "arguments"))

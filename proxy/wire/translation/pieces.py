@@ -11,6 +11,7 @@ import orjson
 from msgspec import Struct
 from msgspec.structs import replace
 
+from proxy.exchange import Usage
 from proxy.wire.sse import Event
 
 
@@ -79,18 +80,6 @@ class Finish(Struct, frozen=True):
     """The stop sequence that ended it, where it is told."""
 
 
-class TokenUsage(Struct, frozen=True):
-    """Tokens."""
-
-    input: int
-    """All of the prompt, cached or not."""
-    output: int
-    cached: int = 0
-    written: int = 0
-    """Of the prompt, what the provider put into its cache."""
-    reasoning: int = 0
-
-
 class StreamError(Struct, frozen=True):
     """The server ended the answer with an error."""
 
@@ -103,7 +92,7 @@ class AnswerEnd(Struct, frozen=True):
 
 
 _Deltas = TextDelta | RefusalDelta | ThinkingDelta | CallDelta
-Piece = AnswerStart | _Deltas | Signature | CallStart | Finish | TokenUsage | StreamError | AnswerEnd
+Piece = AnswerStart | _Deltas | Signature | CallStart | Finish | Usage | StreamError | AnswerEnd
 
 
 class AnswerReader(Protocol):
@@ -140,7 +129,7 @@ class InTurn:
             yield from self._rest()
         elif self._call is None:
             self._call = piece.key if isinstance(piece, CallStart) else None
-        elif not isinstance(piece, AnswerStart | TokenUsage) and not (isinstance(piece, CallDelta) and piece.key == self._call):
+        elif not isinstance(piece, AnswerStart | Usage) and not (isinstance(piece, CallDelta) and piece.key == self._call):
             self._waiting.append(piece)
             return
         yield piece
@@ -157,13 +146,6 @@ class InTurn:
                 yield piece
             if isinstance(piece, CallStart):
                 yield from given.pop(piece.key, ())
-
-
-def number(given: object, *path: str) -> int:
-    """A figure in an object of objects; 0 for what is none."""
-    for name in path:
-        given = given.get(name) if isinstance(given, Mapping) else None
-    return given if isinstance(given, int) else 0
 
 
 def words(given: object) -> str:

@@ -1,4 +1,4 @@
-"""Responses' answers: read into pieces, and written from them: events in the API's order, numbered without a gap, and what they come to.
+"""Responses' answers: read into pieces, and written from them, densely numbered and in the API's order.
 
 Reference: https://platform.openai.com/docs/api-reference/responses/object and …/responses-streaming
 """
@@ -10,14 +10,15 @@ from typing import Any
 
 import orjson
 
-from proxy.wire.answers import GOOD
+from proxy.exchange import Usage
+from proxy.wire.answers import GOOD, number, usage_in
 from proxy.wire.responses import events
-from proxy.wire.responses.output import ECHOED, finish_reason
+from proxy.wire.responses.output import ECHOED, finish_reason, usage_object
 from proxy.wire.responses.shapes import ITEMS
 from proxy.wire.translation import pieces
 from proxy.wire.translation.chat_answers import failed
 from proxy.wire.translation.neutral import sealed
-from proxy.wire.translation.pieces import known, listed, number, words
+from proxy.wire.translation.pieces import known, listed, words
 from proxy.wire.translation.responses_requests import spaces_of
 
 Payload = dict[str, Any]
@@ -121,14 +122,8 @@ class ResponsesReader:
             yield failed(response)
             return
         yield pieces.Finish(finish_reason(response, bool(self._given)) or "stop")
-        if isinstance(usage := response.get("usage"), Mapping):
-            yield pieces.TokenUsage(
-                number(usage, "input_tokens"),
-                number(usage, "output_tokens"),
-                number(usage, "input_tokens_details", "cached_tokens"),
-                number(usage, "input_tokens_details", "cache_write_tokens"),
-                number(usage, "output_tokens_details", "reasoning_tokens"),
-            )
+        if (usage := usage_in("responses", response.get("usage"))) is not None:
+            yield usage
         yield pieces.AnswerEnd()
 
 
@@ -149,7 +144,7 @@ class ResponsesWriter:
         self._said: list[str] = []
         """What its last part, or its call, says so far."""
         self._finished = pieces.Finish("stop")
-        self._usage: pieces.TokenUsage | None = None
+        self._usage: Usage | None = None
         self._response: Payload = {}
 
     def feed(self, piece: pieces.Piece) -> bytes:
@@ -177,7 +172,7 @@ class ResponsesWriter:
             yield from self._call(piece)
         elif isinstance(piece, pieces.Finish):
             self._finished = piece
-        elif isinstance(piece, pieces.TokenUsage):
+        elif isinstance(piece, Usage):
             self._usage = piece
         elif isinstance(piece, pieces.StreamError):
             self._settle()
@@ -196,7 +191,7 @@ class ResponsesWriter:
 
     def _told(self, status: str) -> Payload:
         reason = _INCOMPLETE.get(self._finished.reason, self._finished.reason) if status == "incomplete" else None
-        usage = _usage(self._usage) if self._usage is not None and status in ("completed", "incomplete") else None
+        usage = usage_object(self._usage) if self._usage is not None and status in ("completed", "incomplete") else None
         return {
             **self._head,
             "status": status,
@@ -332,13 +327,3 @@ class ResponsesWriter:
 def _copy(item: Payload) -> Payload:
     """As it is now: the lists in it grow."""
     return {name: [dict(one) for one in value] if isinstance(value, list) else value for name, value in item.items()}
-
-
-def _usage(used: pieces.TokenUsage) -> Payload:
-    return {
-        "input_tokens": used.input,
-        "input_tokens_details": {"cached_tokens": used.cached, "cache_write_tokens": used.written},
-        "output_tokens": used.output,
-        "output_tokens_details": {"reasoning_tokens": used.reasoning},
-        "total_tokens": used.input + used.output,
-    }
