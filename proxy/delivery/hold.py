@@ -48,7 +48,7 @@ class _Hold:
 
     def __init__(self, d: Delivery) -> None:
         self._d, self._exchange = d, d.exchange
-        self._kept: list[tuple[_Body | _Stream, Reply]] = []
+        self._answers: list[tuple[_Body | _Stream, Reply]] = []
         """As `exchange.attempts`, by position."""
         self._size = self._asked = 0
         self._failed = False
@@ -58,44 +58,44 @@ class _Hold:
     async def run(self) -> None:
         """Read, judge, deliver."""
         d, exchange = self._d, self._exchange
-        held = await _read(d.reply, d.dialect, d.max_bytes)
-        if held.unreadable:
-            d.refuse_unreadable(held.unreadable)
-            d.unreadable(held.unreadable)
-        if held.refused:
+        buffer = await _read(d.reply, d.dialect, d.max_bytes)
+        if buffer.unreadable:
+            d.refuse_unreadable(buffer.unreadable)
+            d.unreadable(buffer.unreadable)
+        if buffer.refused:
             exchange.verdicts.append(Verdict("upstream", "upstream_error", code="upstream_error"))
-        self._take(held)
-        self._failed = held.refused  # no other is asked for: the client is to know of the error
-        if held.answer is not None and not (held.refused and _is_silent(held.answer)):
+        self._take(buffer)
+        self._failed = buffer.refused  # no other is asked for: the client is to know of the error
+        if buffer.answer is not None and not (buffer.refused and _is_silent(buffer.answer)):
             try:
                 await self._judge()
             finally:
                 self._total()
-        held, d.reply = self._kept[-1 if exchange.deliver is None else exchange.deliver]
+        buffer, d.reply = self._answers[-1 if exchange.deliver is None else exchange.deliver]
         inline = d.inline() if exchange.inline else None
-        body = await run_in_thread_if_large(held.size, held.render, exchange.answer, inline, self._others(held))
+        body = await run_in_thread_if_large(buffer.size, buffer.render, exchange.answer, inline, self._others(buffer))
         exchange.timings["after_ms"] = (time.perf_counter() - self._since) * 1000
         await d.leaving()
-        if held.streamed:
+        if buffer.streamed:
             await d.responder.start(d.reply.status, d.headers(d.verdict))
             await d.responder.end(body)
         else:
             await d.responder.whole(d.reply.status, d.headers(d.verdict), body)
 
-    def _take(self, held: _Body | _Stream) -> None:
+    def _take(self, buffer: _Body | _Stream) -> None:
         """A further answer is there."""
         now = time.perf_counter()
         ms, self._since = (now - self._since) * 1000, now
-        self._size += held.size
-        self._kept.append((held, self._d.reply))
-        if held.answer is not None:
-            self._exchange.attempts.present(self._exchange, held.answer, ms)
+        self._size += buffer.size
+        self._answers.append((buffer, self._d.reply))
+        if buffer.answer is not None:
+            self._exchange.attempts.present(self._exchange, buffer.answer, ms)
 
     async def _judge(self) -> None:
         """Run the answer's checks, on as many attempts as they ask for. Raises `PolicyBlocked`."""
         exchange = self._exchange
         while True:
-            exchange.attempts.possible = not self._failed and len(self._kept) < MAX_ATTEMPTS and self._left_s() > 0
+            exchange.attempts.possible = not self._failed and len(self._answers) < MAX_ATTEMPTS and self._left_s() > 0
             try:
                 await self._d.pipeline.answer(exchange)
             finally:
@@ -121,7 +121,7 @@ class _Hold:
             detail = {"error": UpstreamTimeout.code}
         log.warning("%s: another attempt failed: %s", exchange.id, detail)
         self._failed, self._since = True, time.perf_counter()
-        if d.reply is not (before := self._kept[-1][1]):
+        if d.reply is not (before := self._answers[-1][1]):
             await d.reply.close()
             d.reply = before
         exchange.attempts.failed(exchange, Verdict("upstream", "warn", code="retry_failed", detail=detail))
@@ -137,10 +137,10 @@ class _Hold:
         if not 200 <= d.reply.status < 300:
             code = d.dialect.error_code(await read_whole(d.reply, d.max_bytes))
             raise _Failed({"error": "upstream_" + (code or str(d.reply.status)), "status": d.reply.status})
-        held = await _read(d.reply, d.dialect, d.max_bytes - self._size)
-        if held.refused or held.unreadable:
-            raise _Failed({"error": "upstream_error" if held.refused else "answer_unreadable"})
-        return held
+        buffer = await _read(d.reply, d.dialect, d.max_bytes - self._size)
+        if buffer.refused or buffer.unreadable:
+            raise _Failed({"error": "upstream_error" if buffer.refused else "answer_unreadable"})
+        return buffer
 
     def _processed(self) -> None:
         """Until now it was the proxy's time, not the upstream's."""
@@ -155,7 +155,7 @@ class _Hold:
 
     def _others(self, delivered: _Body | _Stream) -> list[Usage]:
         """The usage of the attempts that are not delivered."""
-        return [usage for held, _ in self._kept if held is not delivered and (usage := held.usage) is not None]
+        return [usage for buffer, _ in self._answers if buffer is not delivered and (usage := buffer.usage) is not None]
 
     def _total(self) -> None:
         """What all attempts together have used is what the answer has cost."""

@@ -129,7 +129,7 @@ class OwnToolFilter(ABC):
 
     def _drain(self) -> bytes:
         out = []
-        while self._undecided and not any(item.own is None for item in self._undecided[0].items):
+        while self._undecided and None not in [item.own for item in self._undecided[0].items]:
             out.append(self._pass(self._undecided.popleft()))
         return b"".join(out)
 

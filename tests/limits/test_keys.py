@@ -126,7 +126,7 @@ async def test_the_text_of_a_key_is_neither_stored_nor_logged(start: Start, tmp_
 
 async def test_a_store_that_is_away_at_the_start_refuses_nobody_for_good(start: Start) -> None:
     async with start(store_options=STORED) as proxy:
-        clients = proxy.app._endpoint._s.clients
+        clients = proxy.app._services.clients
         clients._away = True
         answer = await proxy.post(authorization="Bearer gw-unknown")
     assert (503, "1") == (answer.status, answer.headers["retry-after"])

@@ -91,7 +91,7 @@ def given_in(kind: str) -> tuple[str, bool] | None:
     return (GIVEN[begin], step == "done") if begin in GIVEN else None
 
 
-def said(event: Mapping[str, Any]) -> str:
+def delta_in(event: Mapping[str, Any]) -> str:
     """The words of a delta; "" for what is no text, which no client shows."""
     delta = event.get("delta")
     return delta if isinstance(delta, str) else ""

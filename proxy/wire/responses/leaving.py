@@ -75,7 +75,7 @@ class Leaving:
             return b""
         kind, place = str(event["type"]), place_of(event)
         if kind in self._sent:
-            text = events.said(event)
+            text = events.delta_in(event)
             self._sent[kind].setdefault(place, []).append(text)
             return b"" if TOLD_MARK in event or not (piece.raw or text) else self._written(piece.raw, event, event)
         if kind == events.ANNOTATION and self._is_late(event):

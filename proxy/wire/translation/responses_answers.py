@@ -1,4 +1,4 @@
-"""Responses' answers: read into pieces, and written from them: events in the API's order, numbered without a gap, and what they come to.
+"""Responses' answers: read into pieces, and written from them, densely numbered and in the API's order.
 
 Reference: https://platform.openai.com/docs/api-reference/responses/object and …/responses-streaming
 """
