@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from proxy.context.faithful import extract_confidence
-from proxy.context.no_answer import no_answer
+from proxy.context.faithful_texts import no_answer
 from proxy.exchange import Choice, Exchange, Outcome, Verdict
 from proxy.exchange.judgements import faithfulness, share_labelled
 from proxy.grounding.quality import refresh

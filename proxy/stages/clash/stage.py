@@ -25,7 +25,6 @@ from proxy.language.text import text_of
 from proxy.ports import ClashRecord, Ports
 from proxy.ports.stage import Action, Stage, StageHeader, count_text
 from proxy.stages.clash.acting import NOTE, Note, edits_of, notes_of, with_notes
-from proxy.stages.clash.asking import Dialogue, dialogue_about, is_task, may_ask
 from proxy.stages.clash.context import Context, ContextStatements
 from proxy.stages.clash.finding import MAX_RUNS, Finder
 from proxy.stages.clash.ledger import USER, Ledger, LedgerEntry, record_of
@@ -48,7 +47,7 @@ from proxy.stages.clash.reporting import (
     count_found,
     detail_of,
 )
-from proxy.stages.clash.resolution import resolve_clash
+from proxy.stages.clash.resolution import Dialogue, dialogue_about, is_task, may_ask, resolve_clash
 
 _RESOLUTIONS = {"older": "keep_older", "newer": "keep_newer", "both": "keep_both"}
 """What the user's reply means for the record."""
