@@ -69,8 +69,7 @@ tests/browser/node/node_modules/.package-lock.json: tests/browser/node/package-l
 	else echo "no npm here: the tests in a browser will be skipped"; fi
 
 test-torch: $(VENV)/.torch  ## the models of the extra sentence-transformers, with one that a package carries and tiny ones
-	$(VENV)-torch/bin/python -m pytest --noconftest -p no:cacheprovider -m slow \
-		tests/models/test_embedding_sentence_transformers.py tests/models/test_grounding_sentence_transformers.py
+	$(VENV)-torch/bin/python -m pytest --noconftest -p no:cacheprovider -m slow tests/models/test_embedding_sentence_transformers.py
 
 # torch comes as whichever build the index or a local wheel offers, so it alone is pinned by version and not by hash.
 TORCH ?= torch==2.13.0

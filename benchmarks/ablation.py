@@ -91,7 +91,7 @@ PACKS: Sequence[Pack] = (
     *each("results", REFLECTION + "result_text", _thrown=None, _traced=None, _LABEL=NEVER, _EXCEPTION_LINE=NEVER),
     *each("results", REFLECTION + "results", _process=None, _is_envelope=False, _is_validation=False),
     *each("answers", VALUES + "recomputing", calculation=None, follows=False),
-    *each("answers", VALUES + "swaps", swaps=[]),
+    *each("answers", VALUES + "slots", swaps=[]),
     *(
         Pack("instructions", f"{signal.category}: {signal.pattern.pattern[:60]}", INSTRUCTIONS + "phrases", {"_signals": but(SIGNALS, i)})
         for i, signal in enumerate(SIGNALS)

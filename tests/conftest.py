@@ -135,7 +135,9 @@ class Running:
             while True:
                 await self.app.records_writer.flush()
                 found = await self.get(f"/groundwire/v1/records/{response.headers['x-groundwire-id']}")
-                if found.status != 404:
+                if found.status == 200 and found.json["outcome"] == "pending":
+                    pass  # its row, which its record will take the place of
+                elif found.status != 404:
                     return found.json
                 await asyncio.sleep(0.002)
 

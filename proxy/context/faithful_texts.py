@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from proxy.language.detection import language
-from proxy.language.wordings import wordings
+from proxy.language.patterns import wordings
 
 
 class Texts(Struct, frozen=True):

@@ -18,11 +18,11 @@ from msgspec.structs import replace
 
 from proxy.context.conversation import called_names, last_user, result_name
 from proxy.exchange import ContextUse, Evidence, Exchange, Message
+from proxy.language.dates import seconds_of
 from proxy.language.json.strings import JsonString, strings_of
 from proxy.language.lru import by_text
 from proxy.language.patterns import LazyPattern
 from proxy.language.text import InOrder, text_of
-from proxy.language.times import seconds_of
 from proxy.offloop import each
 
 PieceKind = Literal["system", "user", "assistant", "tool_result", "passage"]

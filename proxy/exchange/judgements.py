@@ -62,8 +62,6 @@ class Support(Struct, frozen=True):
     contradicted: float = 0.0
     decides: bool = False
     """Whether its word alone is enough to call a claim contradicted: that of a model which the policy names, not the built-in one's."""
-    by: str = ""
-    """The verifier of several whose word it is; "" where there is but one, or all have a part in it."""
 
 
 class ClaimPair(Struct, frozen=True):

@@ -182,7 +182,7 @@ class Completion(Struct, frozen=True):
 
 
 class ChatModel(Protocol):
-    """Asks a configured upstream a question of the proxy's own; implemented in `proxy.upstreams.chat_model`."""
+    """Asks a configured upstream a question of the proxy's own; implemented in `proxy.upstreams.asking`."""
 
     async def answer(
         self, upstream: str, model: str, messages: Sequence[Message], *, params: Mapping[str, Any] | None = None, timeout_s: float = 30.0
@@ -329,7 +329,7 @@ class Verifiers(Protocol):
     """Where a stage gets a verifier that runs in this process; made once, loaded at its first use."""
 
     def get(self, model: str = "") -> Verifier:
-        """The built-in one, or a sentence-transformers cross-encoder or token classifier by its name or folder."""
+        """The built-in one, or the one in a folder."""
 
 
 class KnowledgeBase(Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import re
@@ -11,9 +12,12 @@ from collections.abc import Awaitable, Mapping
 
 from proxy.config.access import ANONYMOUS, normal
 from proxy.errors import (
+    INTERRUPTIONS,
     ContextLengthExceeded,
+    InternalError,
     InvalidApiKey,
     InvalidRequest,
+    Overloaded,
     PolicyBlocked,
     PolicyNotAllowed,
     ProxyError,
@@ -33,7 +37,7 @@ from proxy.server.routes import ActivePolicy, Route, Services
 from proxy.wire.decisions.asked import Billing
 from proxy.wire.dialect import Dialect
 from proxy.wire.http import asgi
-from proxy.wire.http.asgi import KeepAlive, RawHeaders, Receive, Responder, Scope
+from proxy.wire.http.asgi import ClientGone, KeepAlive, RawHeaders, Receive, Responder, Scope
 from proxy.wire.http.encodings import decoded
 from proxy.wire.http.headers import PREFIX, ClientHeaders, RequestHints, client_headers, parse_hints, plain_headers
 from proxy.wire.http.peers import foreign_name, not_from_here
@@ -108,8 +112,31 @@ class Handler(ABC):
         """Of a stream, since its upstream was asked."""
         self._trace = services.tracing.begin(scope["headers"]) if services.tracing is not None else None
 
-    async def run(self) -> None:
-        """Serve it. Raises `ProxyError`, `ClientGone`."""
+    async def serve(self) -> None:
+        """From end to end: the only place where a request's errors become responses."""
+        try:
+            await self._run()
+        except ClientGone:
+            self._left()
+        except asyncio.CancelledError:
+            if self.responder.client_gone:
+                self._left()
+            else:
+                await self._failed(Overloaded("the server is stopping and has waited long enough for this answer"))
+        except ProxyError as error:
+            await self._failed(error)
+        except INTERRUPTIONS:
+            raise
+        except BaseException:
+            log.exception("%s: unexpected failure", self.id)
+            await self._failed(InternalError("an internal error; the server's log has the details under this request's id"))
+        finally:
+            if not self.responder.ended:
+                self.responder.unwatch()
+            await self._finish()
+
+    async def _run(self) -> None:
+        """Raises `ProxyError`, `ClientGone`."""
         path = self.path.partition("?")[0]
         if self._dialect is None:  # a dialect's own path is the one that it was found by
             normal(path)
@@ -125,6 +152,13 @@ class Handler(ABC):
         self._s.recorder.open.add(self.id, self._client, self.route.prefix)
         self._policy = self._choose_policy(hints)
         await self._serve(path, headers, hints)
+
+    def _begin_record(self) -> None:
+        """It is about to be served: from the answer's first byte on it has a row, whatever becomes of this process."""
+        route, path = self.route, self.path.partition("?")[0]
+        known = {"client": self._client, "route": route.prefix, "upstream": route.upstream.name, "path": path}
+        begun = self._s.recorder.begin(self.id, self.received_at, self.exchange, **known)
+        self.responder.before = begun
 
     async def decoded(self, body: bytes, encoding: str) -> bytes:
         """A compressed body, which takes its room as it is read. Raises `UnsupportedEncoding`, `RequestTooLarge`, `Overloaded`."""
@@ -219,7 +253,7 @@ class Handler(ABC):
             return self._policy.pipeline.verdict(self.exchange)
         return "skipped" if self._error is None or self._error.status < 500 else self._error.outcome
 
-    def left(self) -> None:
+    def _left(self) -> None:
         """The client has left."""
         if self.exchange is not None:
             self._policy.pipeline.abandon(self.exchange)
@@ -227,7 +261,7 @@ class Handler(ABC):
             self.responder.status = CLIENT_CLOSED_REQUEST
             self._s.metrics.count("client.gone_count")
 
-    async def failed(self, error: ProxyError) -> None:
+    async def _failed(self, error: ProxyError) -> None:
         """Answer with the error, if nothing has been sent yet."""
         self._error = error
         if self.exchange is not None and isinstance(error, UpstreamUnreachable | UpstreamTimeout | ContextLengthExceeded):
@@ -254,19 +288,19 @@ class Handler(ABC):
         stream = self._spoken.stream()
         return stream.blocked([0]) + stream.end() if isinstance(error, PolicyBlocked) else stream.failed(error)
 
-    async def finish(self) -> None:
+    async def _finish(self) -> None:
         """Give the connection back and leave a record."""
         if self._alive is not None:
             self._alive.close()
         try:
-            await self._finish()
+            await self._conclude()
         finally:
             self.room.release()
             self._s.recorder.open.remove(self.id)
             if (error := self._error) is not None:  # its traceback's frames know this handler: the collector stops all to free a large body
                 error.__traceback__ = error.__context__ = error.__cause__ = None
 
-    async def _finish(self) -> None:
+    async def _conclude(self) -> None:
         exchange, pipeline = self.exchange, self._policy.pipeline
         if exchange is not None:
             if self._keeps:

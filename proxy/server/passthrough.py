@@ -20,7 +20,7 @@ from proxy.wire.decisions.asked import billed
 from proxy.wire.dialect import TokenCount
 from proxy.wire.http import asgi
 from proxy.wire.http.headers import NOT_RETURNED_RAW, ClientHeaders, RequestHints, has_body, plain_headers, returned_headers
-from proxy.wire.responses.owned import named_in
+from proxy.wire.responses.items import named_in
 
 log = logging.getLogger("groundwire.endpoint")
 
@@ -42,6 +42,7 @@ class Passthrough(Handler):
 
     async def _serve(self, path: str, headers: ClientHeaders, hints: RequestHints) -> None:
         self._check_passes(path)
+        self._begin_record()
         self._encoding = headers.encoding
         await self._pass_through(headers.forwarded)
 

@@ -19,7 +19,7 @@ from proxy.context.conversation import named_calls
 from proxy.context.summaries.lines import SpokenLine, label_of
 from proxy.exchange import Message
 from proxy.language.patterns import LazyPattern
-from proxy.language.stop_words import SUMMARY_FUNCTION_WORDS
+from proxy.language.words import SUMMARY_FUNCTION_WORDS
 
 NEGATION = LazyPattern(
     r"\b(?:not|no|never|none|nothing|neither|nor|without|cannot|cant|dont|\w{2,8}n['’]t|nicht|kein\w{0,3}|nie|niemals|ohne|weder|nichts"

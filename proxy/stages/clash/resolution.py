@@ -19,10 +19,8 @@ from proxy.exchange import Exchange, Message
 from proxy.grounding.clashes.kinds import Resolution, Statement, StatementClash, Strategy
 from proxy.grounding.clashes.plain import opened
 from proxy.grounding.clashes.values import values_in
-from proxy.language.names import folded
-from proxy.language.patterns import LazyPattern
-from proxy.language.text import text_of
-from proxy.language.wordings import wordings
+from proxy.language.patterns import LazyPattern, wordings
+from proxy.language.text import fold, text_of
 
 _OWN = ("user", "memory")
 """What the user said, or what is remembered of it."""
@@ -340,7 +338,7 @@ def read_reply(reply: str, about: ClashQuestion) -> Choice:
 
 
 def _words(text: str) -> list[str]:
-    return _WORD.findall(folded(text))
+    return _WORD.findall(fold(text))
 
 
 def _ordinal(word: str) -> int | None:

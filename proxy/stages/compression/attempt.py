@@ -32,7 +32,7 @@ from proxy.context.compaction.parts import (
 from proxy.context.conversation import blocks_of, called_names, content_bytes, last_user, problems, result_name
 from proxy.errors import StoreUnavailable
 from proxy.exchange import ContextUse, Exchange
-from proxy.language.times import seconds_of
+from proxy.language.dates import seconds_of
 from proxy.ports import Ports
 from proxy.stages.compression.allocations import CompressionGoal
 

@@ -313,7 +313,7 @@ def _of_value(statement: str, kind: str, words: str) -> Kind:
 
 def _replaced(statement: str, evidence: str, language: str) -> Kind:
     """What stands in another's place where no value is missing: a name that the evidence has elsewhere, or other words."""
-    from proxy.grounding.values.consistency import instead
+    from proxy.grounding.values.slots import instead
 
     other = instead(statement, evidence, language)
     name = other[:1].isupper() and (language != "de" or _PLACE.search(statement) is not None)  # German has capitals everywhere

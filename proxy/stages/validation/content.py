@@ -25,7 +25,7 @@ from proxy.exchange import Evidence, Exchange, Message, tool_name
 from proxy.grounding.clashes.kinds import Origin
 from proxy.grounding.evidence.gathering import EvidenceBase
 from proxy.language.text import text_of
-from proxy.language.word_overlap import content_words
+from proxy.language.words import content_words
 from proxy.offloop import each
 from proxy.stages.validation.quality import ValidationOptions, matches, seconds_of, time_in
 

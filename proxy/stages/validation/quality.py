@@ -9,7 +9,7 @@ not below its own, and no check has failed to run.
     freshness = 1                   up to `max_age_s`
                 max_age_s / age     beyond: 0.5 at twice the age, 0.1 at ten times
 
-What a timestamp may look like says `proxy.language.times`. One that lies in the future counts as now where clocks may differ; further ahead
+What a timestamp may look like says `proxy.language.dates`. One that lies in the future counts as now where clocks may differ; further ahead
 it is no timestamp of this content.
 
 A required field is a name or a path: ``price``, ``customer.address.city``, ``items[0].price``. A path that comes to a list without a number
@@ -28,7 +28,7 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 from msgspec import Meta, Struct, field
 
 from proxy.context.pieces import PieceKind
-from proxy.language import times
+from proxy.language import dates
 from proxy.ports.stage import Share, StageOptions
 
 MetricName = Literal["relevance", "freshness", "accuracy", "completeness", "consistency"]
@@ -187,7 +187,7 @@ def _reason(name: str, metric: Metric, threshold: float) -> str:
 
 def seconds_of(value: object) -> float | None:
     """Seconds since the epoch; None for what is no time of any content."""
-    return times.seconds_of(value, earliest=_EARLIEST)
+    return dates.seconds_of(value, earliest=_EARLIEST)
 
 
 def time_in(fields: object) -> float | None:

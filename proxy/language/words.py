@@ -1,4 +1,6 @@
-"""How much of a question's words a passage has. No stemming, so that any language works.
+"""The words of a question: which of them say what it is about, and how much of them a passage has. No stemming, so that any language works.
+
+Words that say nothing stand in ``stop_words.toml``, in English, German, Spanish and French, folded.
 
 A word counts as found when it stands in the passage, and in part when its character 4-grams do ("Bevölkerungszahl" in a passage that
 says "Bevölkerung"): by the square of the share found, so that chance hits count little. Chinese and Japanese are compared by pairs of
@@ -8,27 +10,36 @@ characters. All words weigh the same: weights by length, and by rarity within so
 from __future__ import annotations
 
 import re
-import unicodedata
+import tomllib
 from collections.abc import Iterable
 from functools import lru_cache
+from pathlib import Path
 
-from proxy.language.stop_words import CJK_FUNCTION_CHARACTERS, FUNCTION_WORDS
+from proxy.language.text import fold
 
+_READ = tomllib.loads(Path(__file__).with_name("stop_words.toml").read_text(encoding="utf-8"))
+_LISTS = {name: frozenset(words.split()) for name, words in _READ.items()}
+FUNCTION_WORDS = _LISTS["function_words"]
+"""Skipped when a question's words are looked for in a passage."""
+SUMMARY_FUNCTION_WORDS = _LISTS["summary_function_words"]
+"""Left out where sentences are picked for a summary."""
+CJK_FUNCTION_CHARACTERS = frozenset("的了是在和与及或吗呢吧啊哪里些什么谁多少几为何怎样如把被从到对也都而着过这那有个請请")
+"""Chinese characters that mostly carry grammar; a pair of characters with one of them is not looked for."""
+THANKS = _LISTS["thanks"]
+"""A message of these and function words alone asks nothing of the passages; with a question mark, in mid-conversation, it may go on."""
+INSTRUCTIONS = _LISTS["instructions"]
+"""A message that holds one of these, and beside it only `INSTRUCTION_OBJECTS`, is about the text at hand, not about its subject."""
+INSTRUCTION_OBJECTS = _LISTS["instruction_objects"]
+POINTERS = _LISTS["pointers"]
+"""Words by which a question points back at what was said before."""
+OPENERS = _LISTS["openers"]
+"""A question that starts with one of these goes on from the one before."""
 _WORD = re.compile(r"[^\W_]+")
 _CJK = re.compile(r"[\u3400-\u9fff\uf900-\ufaff\u30a0-\u30ff\uac00-\ud7af]+")
 _HIRAGANA = re.compile(r"[\u3040-\u309f]+")
 _GRAM = 4
 _SHORTEST_IN_PART = 4
 """A shorter word is found whole or not at all."""
-
-
-def fold(text: str) -> str:
-    """Case and accents taken away."""
-    text = text.casefold()
-    if text.isascii():
-        return text
-    bare = "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
-    return unicodedata.normalize("NFC", bare)  # Korean syllables were taken apart too
 
 
 def words(text: str) -> list[str]:
