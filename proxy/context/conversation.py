@@ -113,6 +113,12 @@ def last_user(messages: Sequence[Message]) -> int | None:
     return next((i for i in range(len(messages) - 1, -1, -1) if messages[i].get("role") == "user"), None)
 
 
+def last_user_text(messages: Sequence[Message]) -> str:
+    """What the last user message says; "" without one."""
+    last = last_user(messages)
+    return text_of(messages[last].get("content")) if last is not None else ""
+
+
 def with_text_after(message: Message, block: str) -> Message | None:
     """A copy of `message` with `block` behind its text, a blank line between them; None where its content is no text and no parts."""
     content = message.get("content")

@@ -118,7 +118,7 @@ def _of_message(message: Message, index: int, names: Mapping[str, str]) -> Itera
     yield from (SpokenLine(label, piece, kind, index) for piece in sentences(text))
     for _, name, arguments in named_calls(message):
         value = _json(arguments)
-        pieces = _grouped(_items(value)) if value else _pieces(clean_line(arguments) or "(no arguments)")
+        pieces = _json_lines(value) if value else _pieces(clean_line(arguments) or "(no arguments)")
         yield from (SpokenLine(_label("Assistant called", name), piece, "call", index) for piece in pieces)
 
 
@@ -201,19 +201,6 @@ def _walk(value: Any, name: str, depth: int) -> Iterator[list[str]]:
             yield from _walk(item, str(key), depth + 1)
 
 
-def _items(value: Any) -> list[str]:
-    """Of a call's arguments, every object and list inside them inline."""
-    if isinstance(value, list):
-        return [_bracketed(item, 0) for item in value]
-    found: list[str] = []
-    for key, item in value.items():
-        if isinstance(item, list) and len(item) > 1:
-            found += [f"{key}: {_bracketed(item[0], 0)}", *(_bracketed(entry, 0) for entry in item[1:])]
-        else:
-            found.append(f"{key}: {_bracketed(item, 0)}")
-    return found
-
-
 def _grouped(items: Iterable[str]) -> Iterator[str]:
     """Items on as few lines as hold them."""
     held = ""
@@ -232,23 +219,9 @@ def _short(value: Any) -> str | None:
         items = value.values() if isinstance(value, dict) else value
         if any(isinstance(item, dict | list) for item in items):
             return None
-        text = _inline(value)
+        text = ", ".join(f"{key}: {item}" for key, item in value.items()) if isinstance(value, dict) else ", ".join(map(str, value))
         return f"({text})" if len(text) <= _MAX_INLINE_CHARS else None
     return str(value)
-
-
-def _inline(value: Any, depth: int = 0) -> str:
-    if depth > _MAX_DEPTH:
-        return "…"
-    if isinstance(value, dict):
-        return ", ".join(f"{key}: {_bracketed(item, depth)}" for key, item in value.items())
-    if isinstance(value, list):
-        return ", ".join(_bracketed(item, depth) for item in value)
-    return str(value)
-
-
-def _bracketed(value: Any, depth: int) -> str:
-    return f"({_inline(value, depth + 1)})" if isinstance(value, dict | list) else str(value)
 
 
 def _label(role: str, name: object) -> str:

@@ -15,13 +15,12 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 from msgspec.structs import asdict
 
-from proxy.context.conversation import last_user
+from proxy.context.conversation import last_user_text
 from proxy.context.passages import is_retrieval_tool
 from proxy.errors import PolicyBlocked, StoreUnavailable
 from proxy.exchange import Answer, Choice, Exchange, Request, Verdict
 from proxy.language.detection import language
 from proxy.language.lru import LRU, key_of
-from proxy.language.text import text_of
 from proxy.offloop import LARGE, run_in_thread_if_large
 from proxy.ports import Ports
 from proxy.ports.failures import Failure, FailureEvent, FailureRecord, SignalType
@@ -268,7 +267,7 @@ class Reflection(Stage[ReflectionOptions]):
     async def _stop(self, exchange: Exchange, stop: Escalation) -> Verdict:
         """Answer with a question, or end the request with an error. Raises `PolicyBlocked`."""
         self.ports.counters.count(f"reflection.escalated_{stop.action}_count")
-        record, tongue = stop.record, _language(exchange)
+        record, tongue = stop.record, language(last_user_text(exchange.conversation))
         if failures.is_of_answers(record):  # nothing in the conversation can show progress: having stopped is what counts
             event = FailureEvent(kind="progress", fingerprint=record.fingerprint, cause=f"{exchange.id}>stopped")
             await self._quietly(exchange, [event])
@@ -355,9 +354,3 @@ def _owner(exchange: Exchange) -> tuple[str, str]:
 
 def _key(owner: tuple[str, str], event: FailureEvent) -> bytes:
     return key_of(*owner, event.kind, event.fingerprint, event.cause)
-
-
-def _language(exchange: Exchange) -> str:
-    """Of what the user said last; English where that is too short to tell."""
-    last = last_user(exchange.conversation)
-    return language(text_of(exchange.conversation[last].get("content"))) if last is not None else "en"

@@ -27,10 +27,8 @@ from proxy.ports.stage import Positive, Share, StageOptions
 class ToolRagOptions(StageOptions, frozen=True, kw_only=True):
     """``tool_rag:``"""
 
+    removed = {"above_share": "leave it out: above says from how many tools on they are selected from"}
     above: Annotated[int, Meta(ge=0, description="number of tools up to which all of them pass untouched")] = 30
-    above_share: Annotated[
-        Share | None, Meta(description="share of the window from which tool descriptions are selected from, however few tools there are")
-    ] = None
     top_k: Annotated[
         Positive,
         Meta(description="most tools that one request adds by their relevance; up to twice as many where none is likely to be the one"),
