@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from proxy.context.conversation import called_names, named_calls
 from proxy.exchange import Message
+from proxy.language.json.strings import parse_json
 from proxy.language.patterns import wordings
 from proxy.language.text import split_sentences, text_of
 
@@ -93,7 +94,7 @@ def source_texts(messages: Sequence[Message]) -> Iterator[str]:
     for message in messages:
         text = summary_text(message) if is_summary(message) else text_of(message.get("content"))
         yield text
-        if "\\u" in text and (value := _json(text)) is not None:
+        if "\\u" in text and (value := parse_json(text)) is not None:
             yield orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS).decode()
         yield str(message.get("name") or "")
         for call in named_calls(message):
@@ -110,14 +111,14 @@ def _of_message(message: Message, index: int, names: Mapping[str, str]) -> Itera
     label = label_of(message, names)
     text = text_of(message.get("content"))
     if role in ("tool", "function"):
-        value = _json(text)
+        value = parse_json(text)
         results = list(_json_lines(value)) if value is not None else sentences(text)
         yield from (SpokenLine(label, result, "tool", index) for result in results)
         return
     kind: Kind = "assistant" if role == "assistant" else "user"
     yield from (SpokenLine(label, piece, kind, index) for piece in sentences(text))
     for _, name, arguments in named_calls(message):
-        value = _json(arguments)
+        value = parse_json(arguments)
         pieces = _json_lines(value) if value else _pieces(clean_line(arguments) or "(no arguments)")
         yield from (SpokenLine(_label("Assistant called", name), piece, "call", index) for piece in pieces)
 
@@ -162,17 +163,6 @@ def _cut(text: str, most: int) -> Iterator[str]:
         text = text[cut:].strip()
     if text:
         yield text
-
-
-def _json(text: str) -> Any:
-    """An object or a list; None where `text` is neither."""
-    if not text.lstrip().startswith(("{", "[")):
-        return None
-    try:
-        value = orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return None
-    return value if isinstance(value, dict | list) else None
 
 
 def _json_lines(value: Any) -> Iterator[str]:
