@@ -49,6 +49,7 @@ from proxy.stages.tool_rag.selection import (
     best,
     catalogue_of,
     confusion_risk,
+    enough_of_servers,
     grown,
     kin,
     likely_enough,
@@ -252,6 +253,8 @@ class ToolRag(Stage[ToolRagOptions]):
             likely = best(catalogue, relevance, most, self._least(known)) if most > options.top_k else {}
             relevant |= likely
             relevant |= kin(catalogue, relevance, list(relevant)[: _OBJECTS if likely else 1], options.kin)
+        if owned.by_server and not known and options.when_none == "all":
+            relevant |= best(catalogue, relevance, enough_of_servers(relevance, options.top_k, options.max_tools))
         named = of_servers_in(task_of(exchange.conversation)[0], owned.servers)
         return relevant | (best(*without(catalogue, relevance, owned.servers.keys() - named), _OF_SERVER) if named else {})
 
