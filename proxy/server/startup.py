@@ -100,7 +100,7 @@ def run(
 
 def check_exposure(settings: Settings, server: ServerSettings, source: str = "config.yaml") -> None:
     """Raises `ConfigError` where anyone on the network could spend the operator's provider keys."""
-    if is_loopback(server.host) or settings.keys or server.allow_anonymous:
+    if is_loopback(server.host) or settings.keyed or server.allow_anonymous:
         return
     paid = sorted({route.upstream for route in settings.routes if spends(settings, route.upstream)})
     if paid:

@@ -165,16 +165,16 @@ class Database:
                 await write(connection, statement, rows)
             return
         async with self._writers, self._converting(self.timeout_s) as engine:
-            connection = await engine.raw_connection()
+            pooled = await engine.raw_connection()
             try:
-                driver: Any = connection.driver_connection
+                driver: Any = pooled.driver_connection
                 await driver.executemany(statement, rows)
                 await driver.commit()
             except BaseException:
-                self._roll_back(connection)
+                self._roll_back(pooled)
                 raise
             finally:
-                connection.close()
+                pooled.close()
 
     async def read(self, query: TextClause, values: Mapping[str, Any]) -> Sequence[Sequence[Any]]:
         """The rows of one SELECT that stands alone. Raises as `transaction` does, which takes several times as long for a short one.
