@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from proxy.policy.loading import Delivery, Policy, StageSpec
-from proxy.policy.precision import told
+from proxy.policy.precision import describe
 from proxy.ports.stage import Action, ActionKind, Stage, StageOptions
 from proxy.wire.http.headers import PREFIX
 
@@ -171,7 +171,7 @@ def _declared(policy: Policy, spec: StageSpec) -> Iterator[str]:
     ):
         yield f"   {word}: {', '.join(values) or 'nothing'}"
     for action in policy.actions(spec):
-        yield f"   may {told(spec.stage.name, action)}"
+        yield f"   may {describe(spec.stage.name, action)}"
 
 
 def _shared(policy: Policy) -> dict[str, tuple[str, str]]:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import Literal
+from typing import Any, Literal
 
+import orjson
 from msgspec import Struct
 
 _TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},:]|[^\s\[\]{},:"]+')
@@ -83,6 +84,16 @@ def path_to(prefix: str, token: str | int) -> str:
     if not _NAME.fullmatch(token):
         return f"{prefix}[{json.dumps(token, ensure_ascii=False)}]"
     return f"{prefix}.{token}" if prefix else token
+
+
+def parse_json(text: str) -> Any:
+    """The object or list that `text` is in JSON; None for anything else."""
+    if text.lstrip()[:1] not in ("{", "["):
+        return None
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None
 
 
 def looks_json(text: str) -> bool:
