@@ -1,6 +1,6 @@
 """New pieces of the context -> what was found of each: their statements by the facts, their text by the injection detector.
 
-In: pieces that nothing is known of yet. Out: a `CheckedPiece` for each. What they state is read by `proxy.grounding.claims.content`, and
+In: pieces that nothing is known of yet. Out: a `CheckedPiece` for each. What they state is read by `proxy.grounding.claims.claims`, and
 the facts are asked once for all of a batch. What could not be asked is an ``ERROR``, never a pass.
 """
 
@@ -16,7 +16,7 @@ from proxy.context.pieces import ContextPiece
 from proxy.exchange import FactCheck
 from proxy.exchange.fact_checks import FactVerdict
 from proxy.exchange.judgements import Claim
-from proxy.grounding.claims.content import VALUES, read_content
+from proxy.grounding.claims.claims import VALUES, read_content
 from proxy.grounding.evidence.asserted import is_question
 from proxy.offloop import each, run_in_thread_if_large
 from proxy.stages.poisoning.injection import InjectionFinding, detect
