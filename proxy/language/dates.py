@@ -38,7 +38,7 @@ class Date(Struct, frozen=True):
     """``before`` or ``after`` it, where the text says so."""
 
 
-_MONTHS: dict[str, int] = {
+MONTHS: dict[str, int] = {
     word: n
     for n, words in enumerate(
         (
@@ -59,7 +59,7 @@ _MONTHS: dict[str, int] = {
     )
     for word in words.split()
 }
-_MONTH = "|".join(sorted(_MONTHS, key=len, reverse=True))
+_MONTH = "|".join(sorted(MONTHS, key=len, reverse=True))
 _YEAR = r"(?:1\d|20)\d\d"
 _DATE = LazyPattern(
     rf"(?<!\w)(?:(?<![./-])(?P<iso>{_YEAR}-[01]?\d-[0-3]?\d)(?!\d)"
@@ -124,7 +124,7 @@ def _readings(match: re.Match[str]) -> tuple[Reading, ...]:
         years = (y,) if y > 99 else (2000 + y, 1900 + y)
         return _possible(*((y, m, d) for y in years for m, d in ((b, a), (a, b))))
     year = match["year"] or match["year2"] or match["year3"]
-    month = _MONTHS[(match["month"] or match["month2"] or match["month3"]).lower()]
+    month = MONTHS[(match["month"] or match["month2"] or match["month3"]).lower()]
     day = match["day"] or match["day2"]
     return _possible((int(year) if year else None, month, int(day) if day else None))
 

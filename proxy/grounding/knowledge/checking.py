@@ -1,7 +1,7 @@
 """A claim and a knowledge base -> a verdict: found word by word, or retrieved, and judged by the verifier fact by fact.
 
 `KnowledgeChecker` guards what enters a context (poisoning, validation) and grounds answers (claims); the statuses are explained in
-`proxy.exchange.fact_checks`. Each claim is judged by itself, so that its verdict is the same whatever is asked beside it; all pairs of a
+`proxy.exchange.judgements`. Each claim is judged by itself, so that its verdict is the same whatever is asked beside it; all pairs of a
 call go to the verifier together. A check that cannot run is an ``ERROR``, never VALID.
 """
 
@@ -17,8 +17,18 @@ from msgspec.structs import replace
 
 from proxy.errors import ModelUnavailable
 from proxy.exchange import Evidence
-from proxy.exchange.fact_checks import KNOWLEDGE_BASE, FactVerdict, Status
-from proxy.exchange.judgements import UNKNOWN_LANGUAGE, Claim, ClaimPair, EvidenceSpan, Judgement, Label, Support
+from proxy.exchange.judgements import (
+    KNOWLEDGE_BASE,
+    UNKNOWN_LANGUAGE,
+    Claim,
+    ClaimPair,
+    EvidenceSpan,
+    FactVerdict,
+    Judgement,
+    Label,
+    Status,
+    Support,
+)
 from proxy.grounding.evidence.gathering import EvidenceBase
 from proxy.grounding.judging.grounder import Grounder
 from proxy.grounding.knowledge.conflicts import MAX_FACTS, FactMatter, exchanges_of, in_the_facts_words, matter_of, shown, subject_names

@@ -18,9 +18,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proxy.context.conversation import called_names, last_user
-from proxy.context.memories import MEMORY_SOURCE, memories_in
 from proxy.context.passages.finding import TIME_KEYS
-from proxy.context.pieces import ContextPiece, PieceKind, pieces_of
+from proxy.context.pieces import MEMORY_SOURCE, ContextPiece, PieceKind, memories_in, pieces_of
 from proxy.exchange import Exchange, Message
 from proxy.grounding.clashes.kinds import Origin, Statement, TextPiece
 from proxy.grounding.clashes.reading import Read, is_staged, read_piece

@@ -16,10 +16,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proxy.context.archive import REFERENCE_TOKENS, reference
-from proxy.context.compaction.conversation import UNAVAILABLE
 from proxy.context.compaction.notes import NOTE_TOKENS, SUMMARY_SHARE, FoldedPrompt, RunNote, RunNotes, most_summary_tokens
 from proxy.context.compaction.parts import (
     RESULT_ROLES,
+    UNAVAILABLE,
     Part,
     Run,
     Tokens,

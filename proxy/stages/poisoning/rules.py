@@ -12,7 +12,7 @@ action that any finding asks for, and which statements it is about. The table:
 | certain instructions from outside (all with `act_on: suspicious`) | `injections` |
 | likely ones, and others | annotate, and note |
 
-A finding that could not be made decides nothing: its piece is an error of the check (`proxy.stages.poisoning.checking`).
+A finding that could not be made decides nothing: its piece is an error of the check (`proxy.stages.poisoning.stage`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Annotated, ClassVar, Literal, get_args
 from msgspec import Meta, Struct
 
 from proxy.context.pieces import PieceKind
-from proxy.exchange.fact_checks import Status
+from proxy.exchange.judgements import Status
 from proxy.ports.stage import Share, StageOptions
 from proxy.stages.poisoning.injection import InjectionFinding
 

@@ -28,8 +28,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 from msgspec import Struct
 
 from proxy.errors import ModelUnavailable
-from proxy.exchange.fact_checks import FactVerdict
-from proxy.exchange.judgements import Claim, Judgement
+from proxy.exchange.judgements import Claim, FactVerdict, Judgement
 from proxy.grounding.claims.claims import ReadContent, read_content
 from proxy.grounding.clashes.detector import ClashDetector
 from proxy.grounding.clashes.kinds import Statement, TextPiece
@@ -42,9 +41,9 @@ from proxy.ports import Embedder, Verifier
 from proxy.ports.deadline import within
 from proxy.ports.judge import JudgeSession
 from proxy.stages.validation.content import Candidate, parse_json
-from proxy.stages.validation.options import MIN_CONTRADICTION
 from proxy.stages.validation.quality import (
     MAX_AGE_S,
+    MIN_CONTRADICTION,
     Metric,
     MetricName,
     Quality,

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proxy.errors import ModelUnavailable
-from proxy.exchange.fact_checks import FactVerdict
-from proxy.exchange.judgements import Claim, ClaimPair, Support
+from proxy.exchange.judgements import Claim, ClaimPair, FactVerdict, Support
 from proxy.grounding.knowledge.checking import KnowledgeChecker
 from proxy.grounding.knowledge.reading import make_fact
 from proxy.ports.facts import Fact

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.exchange.fact_checks import FactVerdict
-from proxy.exchange.judgements import ClaimPair, Support
+from proxy.exchange.judgements import ClaimPair, FactVerdict, Support
 from proxy.grounding.knowledge.checking import KnowledgeChecker
 from proxy.grounding.knowledge.conflicts import exchanges_of, in_the_facts_words
 from proxy.grounding.knowledge.reading import make_fact
