@@ -32,7 +32,7 @@ from typing import Any
 from benchmarks.load.statistics import percentile
 from proxy.context.conversation import answered_calls
 from proxy.context.question import find_question
-from proxy.grounding.claims.content import read_content
+from proxy.grounding.claims.claims import read_content
 from proxy.grounding.knowledge.checking import KnowledgeChecker
 from proxy.grounding.knowledge.reading import make_fact
 from proxy.language.text import split_sentences

@@ -26,9 +26,9 @@ from typing import Any, Protocol
 from proxy.errors import UpstreamUnreachable
 from proxy.exchange import Exchange, Message, Prompt, Request
 from proxy.exchange.judgements import FactVerdict as FactVerdict
-from proxy.grounding.claims.content import read_content
+from proxy.grounding.claims.claims import read_content
 from proxy.grounding.judging.judges import UpstreamJudge
-from proxy.grounding.judging.options import JudgeOptions
+from proxy.grounding.judging.questions import JudgeOptions
 from proxy.grounding.judging.readouts import ChatReadout
 from proxy.grounding.knowledge import checking as facts
 from proxy.language.json.strings import parse_json

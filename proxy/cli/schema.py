@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from proxy.cli.explain import summary
 from proxy.config.settings import Settings
-from proxy.grounding.judging.options import JudgeOptions, SecondOpinion
+from proxy.grounding.judging.questions import JudgeOptions, SecondOpinion
 from proxy.policy import plugins
 from proxy.policy.loading import DELIVERIES, LoadModels, Unknown
 from proxy.ports.stage import StageOptions

@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from itertools import islice
 from pathlib import Path
-from typing import Protocol
 
 from msgspec import Struct
 
@@ -219,15 +218,8 @@ _LABELS = {
 """Names under which a record has a bare number of a dimension."""
 
 
-class _Placed(Protocol):
-    """A value with its place in a text."""
-
-    @property
-    def start(self) -> int: ...
-    @property
-    def end(self) -> int: ...
-    @property
-    def text(self) -> str: ...
+_Placed = Quantity | Date | Time | Name
+"""A value with its place in a text."""
 
 
 def _in_place(value: Value, claim: str, quantities: Quantities, sentence: str, language: str, asked: str) -> tuple[str, bool]:

@@ -29,7 +29,7 @@ from msgspec import Struct
 
 from proxy.errors import ModelUnavailable
 from proxy.exchange.judgements import Claim, FactVerdict, Judgement
-from proxy.grounding.claims.content import ReadContent, read_content
+from proxy.grounding.claims.claims import ReadContent, read_content
 from proxy.grounding.clashes.detector import ClashDetector
 from proxy.grounding.clashes.kinds import Statement, TextPiece
 from proxy.grounding.clashes.reading import is_first_person, read_piece, speaks_of_the_user

@@ -2,7 +2,7 @@
 
 import pytest
 
-from proxy.grounding.claims.content import read_content
+from proxy.grounding.claims.claims import read_content
 from proxy.language.json.strings import parse_json
 from proxy.stages.validation.content import content_of
 
