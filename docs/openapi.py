@@ -23,7 +23,7 @@ from proxy.admin.failures import FeedbackBody as GuidanceBody
 from proxy.admin.failures import StatusBody
 from proxy.admin.verdict_answers import ExchangeVerdict
 from proxy.admin.verdicts import MAX_WAIT_MS
-from proxy.cli.schema import attribute_docs
+from proxy.cli.explain import attribute_docs
 from proxy.ports.failures import FailureRecord
 from proxy.ports.review import ClashRecord, ClashStatus, QuarantineItem, QuarantineStatus
 from proxy.store import clashes, failures, feedback, quarantine

@@ -15,7 +15,7 @@ from typing import Any
 
 import orjson
 
-from proxy.config.upstreams import Shape
+from proxy.config.sections import Shape
 from proxy.errors import InvalidRequest
 from proxy.exchange import Exchange
 from proxy.grounding.evidence.retrieval import terms

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from msgspec import Struct
 
-from proxy.config.upstreams import DecisionApi, Shape, path_for
+from proxy.config.sections import DecisionApi, Shape, path_for
 from proxy.errors import NotFound, ProxyError, UpstreamRefused, UpstreamUnreachable
 from proxy.offloop import run_in_thread_if_large
 from proxy.ports import TokenCounter

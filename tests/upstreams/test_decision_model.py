@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from proxy.config.sections import DecisionApi, DecisionsSettings, Shape, decision_api
 from proxy.config.settings import OpenAISettings, Retries
-from proxy.config.upstreams import DecisionApi, DecisionsSettings, Shape, decision_api
 from proxy.errors import NotFound, UpstreamRefused, UpstreamTimeout, UpstreamUnreachable
 from proxy.ports import ModelInfo
 from proxy.ports.decisions import Answer, Decision, Question

@@ -22,8 +22,7 @@ from proxy.config.settings import ModelSettings
 from proxy.exchange import ContextUse, Message, Tool
 from proxy.exchange.output_requirements import OutputRequirements
 from proxy.models.tokens import media
-from proxy.models.tokens.catalogue import Catalogue
-from proxy.models.tokens.encodings import ESTIMATE, ESTIMATE_BASE, Encodings, TextCount
+from proxy.models.tokens.encodings import ESTIMATE, ESTIMATE_BASE, Catalogue, Encodings, TextCount
 from proxy.models.tokens.schemas import as_json, render_answer_schema, render_tools
 from proxy.offloop import LARGE, each, run_in_thread_if_large
 from proxy.ports import ModelInfo
