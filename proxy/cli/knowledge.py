@@ -14,7 +14,7 @@ from pathlib import Path
 
 from proxy.config.settings import Settings
 from proxy.errors import ConfigError, ModelUnavailable
-from proxy.exchange.fact_checks import FactVerdict
+from proxy.exchange.judgements import FactVerdict
 from proxy.grounding.knowledge.checking import KnowledgeChecker
 from proxy.grounding.knowledge.reading import READERS, FileProblem
 from proxy.models.knowledge.bases import FolderKnowledgeBases

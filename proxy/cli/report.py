@@ -87,11 +87,18 @@ def period(since: str, until: str | None, now: float) -> Period:
     return Period(start, end)
 
 
+def span_s(text: str, option: str) -> float:
+    """Seconds of ``30m``, ``6h``, ``1d``, ``2w``. Raises `ConfigError`."""
+    span = _SPAN.fullmatch(text)
+    if span is None:
+        raise ConfigError("command line", option, f"expected a length as 30m, 6h, 1d or 2w, got {harmless(text, 40)!r}")
+    return float(span[1]) * _UNITS[span[2]]
+
+
 def moment(text: str, option: str, now: float) -> float:
     """``30m``, ``6h``, ``1d``, ``2w`` before `now` (a day is 24 hours), or an ISO 8601 date or time, this machine's zone without one."""
-    span = _SPAN.fullmatch(text)
-    if span:
-        return max(0.0, now - float(span[1]) * _UNITS[span[2]])
+    if _SPAN.fullmatch(text):
+        return max(0.0, now - span_s(text, option))
     try:
         return min(max(0.0, datetime.fromisoformat(text).timestamp()), _LATEST)
     except (ValueError, OverflowError, OSError):

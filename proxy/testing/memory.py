@@ -9,8 +9,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from proxy.ports import ClashRecord, Compaction, FailureEvent, FailureRecord, QuarantineItem, ScratchpadItem, ToolOutcome, ToolRun
-from proxy.ports.failure_lifecycle import LATER, advance, first
-from proxy.ports.failures import EventKind
+from proxy.ports.failures import LATER, EventKind, advance, first
 from proxy.ports.review import POLICY, QuarantineStatus, Scope
 
 

@@ -24,8 +24,8 @@ from proxy.cli.terminal import Terminal
 from proxy.errors import ConfigError
 from proxy.ports.panels import Bucket
 from proxy.ports.review import ClashRecord, QuarantineItem
-from proxy.stages.claims.panel import QualityPanel
-from proxy.stages.compression.panel import CompressionPanel
+from proxy.stages.claims.reporting import QualityPanel
+from proxy.stages.compression.stage import CompressionPanel
 from proxy.stages.poisoning.report import PoisoningPanel
 from proxy.stages.registry import STAGES
 from proxy.stages.tool_rag.panel import ToolRagPanel

@@ -15,6 +15,7 @@ from proxy.admin.answers import number_in, require
 from proxy.admin.auth import AdminAuth
 from proxy.admin.dashboard import exchanges, overview
 from proxy.admin.dashboard.entrance import Entrance, fields_of, form_of
+from proxy.admin.dashboard.keys import KeysPage
 from proxy.admin.dashboard.news import News
 from proxy.admin.dashboard.panels import FigureSource, Period
 from proxy.admin.dashboard.record import record_page
@@ -23,6 +24,7 @@ from proxy.admin.dashboard.review import FailureQueue, clash_queue, form_body, q
 from proxy.admin.dashboard.summaries import summary
 from proxy.admin.decisions import ClashesApi, FeedbackApi, FeedbackBody, QuarantineApi
 from proxy.admin.failures import FailuresApi
+from proxy.admin.keys import KeyBook
 from proxy.errors import NotFound, StoreUnavailable
 from proxy.store.exchange_search import ExchangePage, ExchangeSearch, place_of
 
@@ -45,6 +47,7 @@ class Dashboard:
         clashes: ClashesApi,
         failures: FailuresApi,
         feedback: FeedbackApi,
+        keys: KeyBook,
     ) -> None:
         self._parts, self._records, self._headers = parts, parts.records, parts.headers
         self._auth, self._figures, self._feedback = auth, figures, feedback
@@ -52,7 +55,7 @@ class Dashboard:
         self._search = ExchangeSearch(parts.database)
         self._entrance = Entrance(auth, self._waiting)
         self._quarantine, self._clashes = quarantine_queue(quarantine, self._entrance), clash_queue(clashes, self._entrance)
-        self._failures = FailureQueue(failures, self._entrance)
+        self._failures, self._keys = FailureQueue(failures, self._entrance), KeysPage(keys, self._entrance)
         self._news = News(parts.records, self._waiting)
 
     def routes(self) -> list[Route]:
@@ -70,7 +73,7 @@ class Dashboard:
             Route(f"{pages}/records/{{id}}", enter.page(self._record)),
             Route(f"{pages}/records/{{id}}/feedback", enter.page(self._submit_feedback), methods=["POST"]),
             Route(f"{pages}/runs/{{id:path}}", enter.page(self._run)),
-            *(route for part in (self._quarantine, self._clashes, self._failures) for route in part.routes()),
+            *(route for part in (self._quarantine, self._clashes, self._failures, self._keys) for route in part.routes()),
             Route(f"{pages}/{{rest:path}}", enter.page(_nothing), methods=["GET", "POST"]),
         ]
 
