@@ -32,7 +32,7 @@ from proxy.wire.http.headers import ResponseHeaders
 from proxy.wire.http.peers import TrustedProxies
 
 if TYPE_CHECKING:
-    from proxy.observe.tracing.trace import Tracing  # with OpenTelemetry, which only traces need
+    from proxy.observe.trace import Tracing  # with OpenTelemetry, which only traces need
 
 
 @dataclass(slots=True, frozen=True)
