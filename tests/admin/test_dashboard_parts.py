@@ -14,7 +14,7 @@ from jinja2 import UndefinedError
 
 from proxy.admin.dashboard import record as diff
 from proxy.admin.dashboard import rendering
-from proxy.admin.dashboard.exchanges import filters_of, search_filters
+from proxy.admin.dashboard.lists import filters_of, search_filters
 from proxy.admin.dashboard.panels import FigureSource, Period, report
 from proxy.admin.dashboard.record import ShownClaim, claims_of, pieces, record_page, without_overlaps
 from proxy.admin.dashboard.rendering import Visitor, environment, own_address, render
