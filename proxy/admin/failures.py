@@ -13,7 +13,7 @@ from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from proxy.admin.answers import body_of, json_answer, listing, objects, require
+from proxy.admin.access import body_of, json_answer, listing, objects, require
 from proxy.admin.decisions import Name, check_person
 from proxy.errors import InvalidRequest
 from proxy.ports import Counters, FailureRecord

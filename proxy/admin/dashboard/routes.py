@@ -18,8 +18,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from proxy.admin.answers import number_in, require
-from proxy.admin.auth import AdminAuth
+from proxy.admin.access import AdminAuth, number_in, require
 from proxy.admin.dashboard import lists
 from proxy.admin.dashboard.entrance import Entrance, fields_of, form_of
 from proxy.admin.dashboard.keys import KeysPage
