@@ -33,7 +33,7 @@ import orjson
 
 from proxy.config.settings import ModelSettings
 from proxy.language.lru import LRU
-from proxy.offloop import give_back_memory
+from proxy.offloop import each, give_back_memory
 from proxy.ports import ModelInfo
 
 if TYPE_CHECKING:
@@ -259,7 +259,7 @@ class Encodings:
         if tokenizer is None:
             return TextCount(_by_bytes(text), False)
         tokens, exact = 0, encoding != ESTIMATE
-        for piece, clean in pieces(text):
+        for piece, clean in each(pieces(text)):
             counted = _encode(tokenizer, piece)
             tokens += counted.tokens
             exact = exact and clean and counted.exact
