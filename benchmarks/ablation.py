@@ -34,7 +34,7 @@ from benchmarks.load.statistics import wilson
 from proxy.grounding.judging.grounder import Grounder
 from proxy.language.text import text_of
 from proxy.models.embedding.embedder import BatchingEmbedder
-from proxy.models.embedding.use import UseEncoder, available_cores
+from proxy.models.embedding.encoders import UseEncoder, available_cores
 from proxy.models.verifier.onnx import FOLDER, OnnxVerifier
 from proxy.models.verifier.verifier import LocalVerifiers
 from proxy.stages.poisoning.injection import InjectionFinding, detect

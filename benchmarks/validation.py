@@ -38,7 +38,7 @@ from proxy.grounding.knowledge.reading import make_fact
 from proxy.language.text import split_sentences
 from proxy.language.words import content_words
 from proxy.models.embedding.embedder import BatchingEmbedder
-from proxy.models.embedding.use import UseEncoder
+from proxy.models.embedding.encoders import UseEncoder
 from proxy.models.knowledge.bases import KnowledgeSnapshot
 from proxy.models.knowledge.building import build_in_memory
 from proxy.models.tokens.counter import TiktokenCounter

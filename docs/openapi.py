@@ -19,11 +19,9 @@ from proxy import __version__
 from proxy.admin.api import _FILTERS as RECORD_FILTERS
 from proxy.admin.decisions import DecisionBody, FeedbackBody, ResolutionBody, UndoBody
 from proxy.admin.failures import _KNOWN as FAILURES_KNOWN
-from proxy.admin.failures import FeedbackBody as GuidanceBody
-from proxy.admin.failures import StatusBody
-from proxy.admin.verdict_answers import ExchangeVerdict
-from proxy.admin.verdicts import MAX_WAIT_MS
-from proxy.cli.schema import attribute_docs
+from proxy.admin.failures import GuidanceBody, StatusBody
+from proxy.admin.verdicts import MAX_WAIT_MS, ExchangeVerdict
+from proxy.cli.explain import attribute_docs
 from proxy.ports.failures import FailureRecord
 from proxy.ports.review import ClashRecord, ClashStatus, QuarantineItem, QuarantineStatus
 from proxy.store import clashes, failures, feedback, quarantine

@@ -17,11 +17,9 @@ from msgspec import Struct
 import proxy.errors
 from docs import openapi
 from proxy.__main__ import _parser
-from proxy.cli.explain import option_rows, summary
-from proxy.cli.schema import attribute_docs
+from proxy.cli.explain import attribute_docs, option_rows, summary
 from proxy.config import settings
-from proxy.config.sections import EmbeddingSettings, GroundingSettings, LoggingSettings, TracingSettings
-from proxy.config.upstreams import DecisionsSettings
+from proxy.config.sections import DecisionsSettings, EmbeddingSettings, GroundingSettings, LoggingSettings, TracingSettings
 from proxy.observe.metrics.families import DOTTED, FAMILIES, GAUGES, prometheus_name
 from proxy.ports.stage import Stage, StageOptions
 from proxy.stages.registry import STAGES

@@ -359,7 +359,7 @@ def _shipped_policies() -> list[str]:
 
 
 def _schema(arguments: argparse.Namespace) -> int:
-    from proxy.cli.schema import schema_text
+    from proxy.cli.explain import schema_text
 
     print(schema_text(arguments.kind), end="")
     return 0

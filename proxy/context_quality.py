@@ -32,7 +32,7 @@ from proxy.grounding.judging.questions import JudgeOptions
 from proxy.grounding.judging.readouts import ChatReadout
 from proxy.grounding.knowledge import checking as facts
 from proxy.language.json.strings import parse_json
-from proxy.models import builtin as builtin_models
+from proxy.models import making as builtin_models
 from proxy.models.knowledge.bases import FolderKnowledge, check_folder
 from proxy.ports import Completion, Embedder, Verifier
 from proxy.ports.judge import JudgeSession

@@ -19,10 +19,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from proxy import __version__
-from proxy.admin.answers import Handler, download, json_answer, listing, number_in, objects, require
-from proxy.admin.auth import AdminAuth
+from proxy.admin.access import AdminAuth, Handler, download, json_answer, listing, number_in, objects, require
 from proxy.admin.dashboard.entrance import front
-from proxy.admin.dashboard.overview import FailuresOfRun
+from proxy.admin.dashboard.lists import FailuresOfRun
 from proxy.admin.dashboard.panels import FigureSource
 from proxy.admin.dashboard.routes import Dashboard
 from proxy.admin.decisions import ClashesApi, FeedbackApi, QuarantineApi

@@ -15,7 +15,7 @@ from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from proxy.admin.answers import body_of, json_answer
+from proxy.admin.access import body_of, json_answer
 from proxy.config.access import new_key
 from proxy.config.keys import NO_LIMITS, KeySettings, Limits, key_problems
 from proxy.errors import Conflict, InvalidRequest, NotFound

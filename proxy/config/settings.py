@@ -24,6 +24,7 @@ from proxy.config.keys import Limits, LimitSettings, key_problems, limit_problem
 from proxy.config.sections import CorsSettings as CorsSettings
 from proxy.config.sections import (
     Count,
+    DecisionsSettings,
     EmbeddingSettings,
     GroundingSettings,
     LoggingSettings,
@@ -34,11 +35,10 @@ from proxy.config.sections import (
     check_tracing,
     server_problems,
 )
+from proxy.config.sections import Retries as Retries
 from proxy.config.sections import Seconds as Seconds
 from proxy.config.sections import ServerSettings as ServerSettings
-from proxy.config.upstreams import DecisionsSettings
-from proxy.config.upstreams import Retries as Retries
-from proxy.config.upstreams import Timeouts as Timeouts
+from proxy.config.sections import Timeouts as Timeouts
 from proxy.errors import ConfigError
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(:-([^}]*))?\}")

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import structs
 
-from proxy.config.upstreams import DECISION_PATHS
+from proxy.config.sections import DECISION_PATHS
 from proxy.errors import InvalidRequest, ProxyError
 from proxy.exchange import Usage
 from proxy.offloop import run_in_thread_if_large

@@ -33,7 +33,7 @@ from proxy.wire.http.peers import TrustedProxies
 from proxy.wire.messages.dialect import MessagesCount
 
 if TYPE_CHECKING:
-    from proxy.observe.tracing.trace import Tracing  # with OpenTelemetry, which only traces need
+    from proxy.observe.trace import Tracing  # with OpenTelemetry, which only traces need
 
 
 @dataclass(slots=True, frozen=True)

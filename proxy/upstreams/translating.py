@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
+from proxy.config.sections import DECISION_PATHS
 from proxy.config.settings import Api
-from proxy.config.upstreams import DECISION_PATHS
 from proxy.errors import InvalidRequest, NotFound
 from proxy.offloop import run_in_thread_if_large
 from proxy.ports.upstream import Call, Headers, Reply, Upstream, WrappedReply, is_event_stream, read_whole
