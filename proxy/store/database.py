@@ -18,6 +18,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Double, Table, TextClause, event, literal_column, text
 from sqlalchemy import exc as sa_errors
 from sqlalchemy.pool import AsyncAdaptedQueuePool
+from sqlalchemy.util import greenlet_spawn
 
 from proxy.errors import StoreUnavailable
 from proxy.store import drivers
@@ -165,16 +166,16 @@ class Database:
                 await write(connection, statement, rows)
             return
         async with self._writers, self._converting(self.timeout_s) as engine:
-            connection = await engine.raw_connection()
+            borrowed = await engine.raw_connection()
             try:
-                driver: Any = connection.driver_connection
+                driver: Any = borrowed.driver_connection
                 await driver.executemany(statement, rows)
                 await driver.commit()
             except BaseException:
-                self._roll_back(connection)
+                self._roll_back(borrowed)
                 raise
             finally:
-                connection.close()
+                await greenlet_spawn(borrowed.close)
 
     async def read(self, query: TextClause, values: Mapping[str, Any]) -> Sequence[Sequence[Any]]:
         """The rows of one SELECT that stands alone. Raises as `transaction` does, which takes several times as long for a short one.

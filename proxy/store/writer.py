@@ -77,11 +77,15 @@ class RecordWriter:
 
     async def stop(self, deadline_s: float = 5.0) -> None:
         """Write what waits, for at most `deadline_s` seconds; what then remains is counted as lost."""
-        tasks = [task for task in (self._task, self._starter) if task is not None]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        self._task = self._starter = None
+        if self._starter is not None:  # what it writes now is written: a connection that is cut off is none that can be used again
+            starter, self._starter = self._starter, None
+            self._starts.set()
+            await asyncio.wait((starter,), timeout=deadline_s)
+            starter.cancel()
+        if self._task:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
         try:
             async with asyncio.timeout(deadline_s):
                 while len(self):
@@ -151,8 +155,7 @@ class RecordWriter:
 
     async def _start_rows(self) -> None:
         """What fails here is made up for by the exchange's record."""
-        while True:
-            await self._starts.wait()
+        while await self._starts.wait() and self._starter is not None:
             self._starts.clear()
             rows, self._beginning = list(self._beginning.values()), {}
             begun, self._begun = self._begun, asyncio.Event()
