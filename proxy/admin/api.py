@@ -27,6 +27,7 @@ from proxy.admin.dashboard.panels import FigureSource
 from proxy.admin.dashboard.routes import Dashboard
 from proxy.admin.decisions import ClashesApi, FeedbackApi, QuarantineApi
 from proxy.admin.failures import FailuresApi
+from proxy.admin.keys import KeyBook, KeyParts, KeysApi
 from proxy.admin.reports import Period, make_report, panels_of
 from proxy.admin.verdicts import ClientAccess, VerdictsApi
 from proxy.config.access import Clients
@@ -74,6 +75,8 @@ class AdminParts:
     """Routes whose policy is not enforced."""
     bodies: bool = False
     """Whether texts are kept."""
+    keys: KeyParts = field(default_factory=KeyParts)
+    """What config.yaml says of client keys."""
     access: ClientAccess = field(default_factory=lambda: ClientAccess(Clients(())))
     """How a client that asks for its own verdict is known."""
     exchanges: OpenExchanges = field(default_factory=OpenExchanges)
@@ -104,7 +107,8 @@ def make_admin(parts: AdminParts) -> Starlette:
     over_time = DatabaseFigures(database, parts.panels)
     figures = FigureSource(over_time.between, metrics.figures, parts.panels)
     verdicts = VerdictsApi(parts.records, parts.exchanges, parts.access, parts.headers, auth)
-    dashboard = Dashboard(parts, auth, figures, quarantine, clashes, failures, feedback)
+    keys = KeysApi(KeyBook(database, parts.keys))
+    dashboard = Dashboard(parts, auth, figures, quarantine, clashes, failures, feedback, keys.book)
     api = Api(parts, quarantine.store)
     operators: list[tuple[str, str, Handler]] = [
         ("GET", "/metrics", api.figures),
@@ -127,6 +131,14 @@ def make_admin(parts: AdminParts) -> Starlette:
         ("POST", "/clashes/{id}/undo", clashes.undo_last),
         ("GET", "/feedback", feedback.list),
         ("POST", "/feedback", feedback.add),
+        ("GET", "/keys", keys.list),
+        ("POST", "/keys", keys.add),
+        ("POST", "/keys/{name}/limits", keys.set_limits),
+        ("POST", "/keys/{name}/rotate", keys.rotate),
+        ("POST", "/keys/{name}/revoke", keys.revoke),
+        ("GET", "/teams", keys.teams),
+        ("POST", "/teams/{name}/limits", keys.set_team),
+        ("GET", "/spending", keys.spending),
         ("GET", "/failures", failures.list),
         ("GET", "/failures/{id}", failures.item),
         ("GET", "/failures/{id}/revisions", failures.revisions),
@@ -145,7 +157,6 @@ def make_admin(parts: AdminParts) -> Starlette:
 
     async def stop() -> None:
         verdicts.end_waits()
-        await dashboard.feed.stop()
         await figures.stop()
 
     admin = Starlette(routes=routes, exception_handlers=dict.fromkeys((ProxyError, HTTPException, 500), _answer_error))

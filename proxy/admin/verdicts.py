@@ -8,9 +8,12 @@ at again at growing pauses.
 from __future__ import annotations
 
 import asyncio
+import signal
+import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from types import FrameType
 
 import msgspec
 from msgspec import Struct
@@ -19,7 +22,6 @@ from starlette.responses import Response
 
 from proxy.admin.answers import json_answer
 from proxy.admin.auth import AdminAuth
-from proxy.admin.dashboard.events import when_told_to_stop
 from proxy.admin.verdict_answers import ExchangeVerdict, pending, verdict_of
 from proxy.config.access import Clients
 from proxy.errors import InvalidApiKey, InvalidRequest, NotFound
@@ -91,7 +93,7 @@ class VerdictsApi:
         """200 with the verdict, 202 while the checks run. Raises `NotFound` for what is not the asker's."""
         if self._stopping is None:
             self._stopping = False
-            when_told_to_stop(self.end_waits)
+            call_before_stop(self.end_waits)
         asker, wait_s, record_id = self._asker(request), _wait_s(request), request.path_params["id"]
         record = await self._look(record_id, asker)
         if record is None and wait_s > 0:
@@ -184,3 +186,28 @@ def _answer(verdict: ExchangeVerdict, status: int) -> Response:
     if status == 202:
         answer.headers["retry-after"] = "1"
     return answer
+
+
+def call_before_stop(call: Callable[[], None]) -> None:
+    """Call `call` on the running loop at SIGTERM or SIGINT, before whoever handles it now; nothing where nobody does.
+
+    uvicorn waits for open responses before it ends the application's lifespan; the only sign that it gives before is the signal itself.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        before = signal.getsignal(number)
+        if callable(before) and before is not signal.default_int_handler:
+            signal.signal(number, _wrap(loop, call, before))
+
+
+def _wrap(
+    loop: asyncio.AbstractEventLoop, call: Callable[[], None], before: Callable[[int, FrameType | None], object]
+) -> Callable[[int, FrameType | None], None]:
+    def handle(number: int, frame: FrameType | None) -> None:
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(call)
+        before(number, frame)
+
+    return handle

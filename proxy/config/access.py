@@ -1,8 +1,8 @@
 """Who may use which route, and which paths below ``/v1`` it serves: client keys; a dialect's paths, others where it passes them on.
 
-With ``keys:`` in config.yaml a request needs one of them; they are stored as SHA-256 (a key has 256 random bits, so a slow hash would add
-nothing). Without, a client is told from another by the hash of its ``Authorization``. A key in ``x-api-key`` is the same client's as that
-key behind ``Bearer``.
+With ``keys:`` in config.yaml, or ``store.keys``, a request needs a key; they are stored as SHA-256 (a key has 256 random bits, so a slow
+hash would add nothing). Without, a client is told from another by the hash of its ``Authorization``. A key in ``x-api-key`` is the same
+client's as that key behind ``Bearer``.
 
 What a proxy reads as one path and the server behind it as another gets around every policy; so a path that could be spelled otherwise is
 refused, and what is forwarded is the very text that was looked at. RFC 3986 sections 2.3 and 6.2.2 say what can be spelled otherwise.
@@ -13,17 +13,18 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import quote, unquote
 
 from msgspec import Struct
 
-from proxy.errors import ConfigError, InvalidApiKey, InvalidRequest, NotFound, PolicyNotAllowed, ProxyError
+from proxy.errors import ConfigError, InvalidApiKey, InvalidRequest, NotFound, Overloaded, PolicyNotAllowed, ProxyError
 
 if TYPE_CHECKING:
-    from proxy.config.settings import KeySettings
+    from proxy.config.keys import KeySettings
 
 ANONYMOUS = "anonymous"
 _REMEMBERED_CHARS = 512
@@ -39,29 +40,48 @@ def new_key() -> tuple[str, str]:
 class Clients:
     """Tells clients apart."""
 
-    def __init__(self, keys: Sequence[KeySettings]) -> None:
-        self._keys = {key.sha256.lower(): key for key in keys}
-        self.keyed = bool(keys)
+    def __init__(self, keys: Sequence[KeySettings], *, stored: bool = False, clock: Callable[[], float] = time.time) -> None:
+        """`stored`: further keys are in the store, and come by `replace`."""
+        self._configured = {key.sha256.lower(): (key, key.until) for key in keys}
+        self._keys, self._by_name, self._clock = self._configured, {key.name: key for key in keys}, clock
+        self.keyed = bool(keys) or stored
         """Whether a client needs a key of this server's."""
+        self._away = stored
+        """Whether the store's keys have not come yet."""
+
+    def replace(self, stored: Mapping[str, tuple[KeySettings, float]]) -> None:
+        """Those of the store are these, by SHA-256, each with the time from which on it is refused."""
+        self._keys = {**stored, **self._configured}
+        self._by_name = {key.name: key for key, _ in self._keys.values()}
+        self._away = False
+
+    def key(self, client: str) -> KeySettings | None:
+        """The key of a client that `identify` has named; None where clients have none."""
+        return self._by_name.get(client)
 
     def identify(self, sent: Sequence[tuple[str, str]], route: str | None, form: str = "Authorization: Bearer KEY") -> str:
         """Whose request this is, for route prefix `route` (None for what is no route's); `sent` are the headers with its keys, the one that
-        counts most first, `form` how a key is to be sent. Raises `InvalidApiKey`, `PolicyNotAllowed`.
+        counts most first, `form` how a key is to be sent. Raises `InvalidApiKey`, `PolicyNotAllowed`, `Overloaded`.
         """
         credentials = [value if name == "authorization" else f"Bearer {value}" for name, value in sent if value]
-        if not self._keys:
+        if not self.keyed:
             return f"auth:{_sha256(credentials[0])[:16]}" if credentials else ANONYMOUS
-        key = next((known for given in credentials if (known := self._known(given)) is not None), None)
-        if key is None:
+        found = next((known for given in credentials if (known := self._known(given)) is not None), None)
+        if found is None and credentials and self._away:
+            raise Overloaded("the store is away, and with it which keys are known; try again in a moment", headers=(("retry-after", "1"),))
+        if found is None:
             # Client libraries look for these words to raise their own authentication error.
             wrong, missing = "this key is not known here", f"a key is needed: send it as '{form}'"
             message = f"Incorrect API key provided: {wrong if credentials else missing}"
             raise InvalidApiKey(message)
+        key, until = found
+        if until <= self._clock():
+            raise InvalidApiKey(f"Incorrect API key provided: the key {key.name!r} has expired, or was replaced or revoked")
         if route is not None and key.routes and route not in key.routes:
             raise PolicyNotAllowed(f"the key {key.name!r} may not use this route")
         return key.name
 
-    def _known(self, credential: str) -> KeySettings | None:
+    def _known(self, credential: str) -> tuple[KeySettings, float] | None:
         scheme, _, token = credential.partition(" ")
         return self._keys.get(_sha256(token.strip())) if scheme.lower() == "bearer" else None
 

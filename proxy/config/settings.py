@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
+from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -17,6 +18,9 @@ from msgspec import Meta
 
 from proxy.config.access import Passthrough, check_passthrough
 from proxy.config.conversion import Problems, mend, problems, read_yaml, suggested
+from proxy.config.keys import SHADOW as SHADOW
+from proxy.config.keys import KeySettings as KeySettings
+from proxy.config.keys import Limits, LimitSettings, key_problems, limit_problems
 from proxy.config.sections import CorsSettings as CorsSettings
 from proxy.config.sections import (
     Count,
@@ -55,6 +59,8 @@ class StoreSettings(Section, frozen=True, kw_only=True):
     """Records that are older go."""
     retention_mb: Positive = 2048
     """The oldest records go when the store has grown past this."""
+    keys: bool = False
+    """Whether clients need a key, and the store is asked for keys beside those of ``keys:`` (``groundwire keys`` makes them)."""
 
 
 class _Upstream(Section, frozen=True, kw_only=True, tag_field="kind"):
@@ -184,21 +190,6 @@ class RouteSettings(Section, frozen=True, kw_only=True):
     """False puts every policy of the route into shadow mode: it judges and records, and changes and blocks nothing."""
 
 
-SHADOW = "~shadow"
-"""Ends the name of the client for whom a policy in shadow mode keeps what it learns: never that of one whose exchanges are changed."""
-
-
-class KeySettings(Section, frozen=True, kw_only=True):
-    """``keys[]``: a client key, stored hashed."""
-
-    name: str
-    """What records and figures call the client."""
-    sha256: Annotated[str, Meta(pattern="^[0-9a-fA-F]{64}$")]
-    """Of the key; ``groundwire new-key NAME`` makes both."""
-    routes: tuple[str, ...] = ()
-    """Prefixes it may use; empty for all."""
-
-
 class Settings(Section, frozen=True, kw_only=True):
     """The whole of config.yaml."""
 
@@ -208,6 +199,8 @@ class Settings(Section, frozen=True, kw_only=True):
     store: StoreSettings = StoreSettings()
     models: Mapping[str, ModelSettings] = {}
     keys: tuple[KeySettings, ...] = ()
+    teams: Mapping[str, Limits] = {}
+    limits: LimitSettings = LimitSettings()
     embeddings: EmbeddingSettings = EmbeddingSettings()
     grounding: GroundingSettings = GroundingSettings()
     logging: LoggingSettings = LoggingSettings()
@@ -216,6 +209,11 @@ class Settings(Section, frozen=True, kw_only=True):
     not_written: ClassVar[tuple[str, ...]] = ("folder",)
     folder: str = ""
     """Where config.yaml stands: relative policy paths start here. Set by `load_settings`, not by the file."""
+
+    @property
+    def keyed(self) -> bool:
+        """Whether clients need a key of this server's."""
+        return bool(self.keys) or self.store.keys
 
 
 def load_settings(path: str | Path, environ: Mapping[str, str] | None = None) -> Settings:
@@ -262,6 +260,8 @@ def expand(value: Any, file: str, environ: Mapping[str, str], path: str = "", *,
         return {key: expand(item, file, environ, f"{path}.{key}".removeprefix("."), unset=unset) for key, item in value.items()}
     if isinstance(value, list):
         return [expand(item, file, environ, f"{path}[{i}]", unset=unset) for i, item in enumerate(value)]
+    if isinstance(value, date):  # YAML's own; what takes one reads ISO 8601
+        return value.isoformat()
     if not isinstance(value, str):
         return value
 
@@ -349,18 +349,11 @@ def _mended(base_url: str) -> str | None:
 
 def _of_keys(settings: Settings) -> _Found:
     without_key = forwarding(settings)
-    if settings.keys and without_key:
+    if settings.keyed and without_key:
         problem = "forward cannot go with keys: a client's Authorization is then Groundwire's own key and must not leave"
         yield f"upstreams.{without_key[0]}.api_key", problem
-    names, prefixes = [key.name for key in settings.keys], {route.prefix for route in settings.routes}
-    for i, key in enumerate(settings.keys):
-        if names.index(key.name) != i:
-            yield f"keys[{i}].name", f"{key.name!r} stands here twice"
-        if key.name.endswith(SHADOW):
-            yield f"keys[{i}].name", f"{SHADOW} ends the names under which shadow mode keeps what it learns"
-        for prefix in key.routes:
-            if prefix not in prefixes:
-                yield f"keys[{i}].routes", f"no route has the prefix {prefix!r}"
+    yield from key_problems(settings.keys, {route.prefix for route in settings.routes})
+    yield from limit_problems(settings.limits)
 
 
 def spends(settings: Settings, name: str) -> bool:

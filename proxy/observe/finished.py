@@ -14,6 +14,8 @@ from proxy.exchange import Exchange, Usage
 MAX_NAME_CHARS = 200
 """Longest name that a client may put into a line."""
 PASSED_THROUGH = "pass-through"
+CLIENT_CLOSED_REQUEST = 499
+"""Status in a record whose client left; nginx's convention, never sent."""
 Tokens = tuple[int | None, int | None, int | None]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import re
@@ -11,9 +12,12 @@ from collections.abc import Awaitable, Mapping
 
 from proxy.config.access import ANONYMOUS, normal
 from proxy.errors import (
+    INTERRUPTIONS,
     ContextLengthExceeded,
+    InternalError,
     InvalidApiKey,
     InvalidRequest,
+    Overloaded,
     PolicyBlocked,
     PolicyNotAllowed,
     ProxyError,
@@ -24,16 +28,17 @@ from proxy.errors import (
 from proxy.exchange import Exchange, Unanswered, Verdict
 from proxy.ledger import NOBODY, Holding
 from proxy.observe import logs
-from proxy.observe.finished import Finished, log_line
+from proxy.observe.finished import CLIENT_CLOSED_REQUEST, Finished, log_line
 from proxy.observe.tracing import trace_id_of
 from proxy.offloop import LARGE, run_in_thread_if_large
 from proxy.ports.upstream import Call, Reply
+from proxy.server.admission import Admission, without_upstreams
 from proxy.server.cross_origin import is_preflight, origin_of
 from proxy.server.routes import ActivePolicy, Route, Services
 from proxy.wire.decisions.asked import Billing
 from proxy.wire.dialect import Dialect
 from proxy.wire.http import asgi
-from proxy.wire.http.asgi import KeepAlive, RawHeaders, Receive, Responder, Scope
+from proxy.wire.http.asgi import ClientGone, KeepAlive, RawHeaders, Receive, Responder, Scope
 from proxy.wire.http.encodings import decoded
 from proxy.wire.http.headers import PREFIX, ClientHeaders, RequestHints, client_headers, parse_hints, plain_headers
 from proxy.wire.http.peers import foreign_name, not_from_here
@@ -43,8 +48,6 @@ log = logging.getLogger("groundwire.endpoint")
 OWN = "groundwire"
 """What a record names as upstream of an answer that a stage gave."""
 _METHOD_IN_QUERY = re.compile(r"[?&]_method(?:=|&|$)", re.I)
-CLIENT_CLOSED_REQUEST = 499
-"""Status in a record whose client left; nginx's convention, never sent."""
 
 
 _RANDOM_BYTES, _FETCHED = 7, 256
@@ -96,6 +99,8 @@ class Handler(ABC):
         """Calls of the upstream so far, without its own retries."""
         self._asked_at = 0.0
         self._client = ""
+        self._admission: Admission | None = None
+        """Of a client with a key."""
         self.party, self.room = NOBODY, Holding(services.ledger)
         """Who is charged for what the request takes, and what its body has."""
         self._before_ms = 0.0
@@ -108,8 +113,31 @@ class Handler(ABC):
         """Of a stream, since its upstream was asked."""
         self._trace = services.tracing.begin(scope["headers"]) if services.tracing is not None else None
 
-    async def run(self) -> None:
-        """Serve it. Raises `ProxyError`, `ClientGone`."""
+    async def serve(self) -> None:
+        """From end to end: the only place where a request's errors become responses."""
+        try:
+            await self._run()
+        except ClientGone:
+            self._left()
+        except asyncio.CancelledError:
+            if self.responder.client_gone:
+                self._left()
+            else:
+                await self._failed(Overloaded("the server is stopping and has waited long enough for this answer"))
+        except ProxyError as error:
+            await self._failed(error)
+        except INTERRUPTIONS:
+            raise
+        except BaseException:
+            log.exception("%s: unexpected failure", self.id)
+            await self._failed(InternalError("an internal error; the server's log has the details under this request's id"))
+        finally:
+            if not self.responder.ended:
+                self.responder.unwatch()
+            await self._finish()
+
+    async def _run(self) -> None:
+        """Raises `ProxyError`, `ClientGone`."""
         path = self.path.partition("?")[0]
         if self._dialect is None:  # a dialect's own path is the one that it was found by
             normal(path)
@@ -122,6 +150,8 @@ class Handler(ABC):
             raise PolicyNotAllowed(f"without keys (keys:, or server.allow_anonymous, in config.yaml) {problem}")
         hints = parse_hints(headers.hints)
         self._client = ANONYMOUS if self._scope["method"] == "OPTIONS" and is_preflight(self._scope) else self._identified(headers.keys)
+        if self._s.admissions is not None:
+            self._admission = self._s.admissions.of(self._client, self.id, self.route.upstream)
         self._s.recorder.open.add(self.id, self._client, self.route.prefix)
         self._policy = self._choose_policy(hints)
         await self._serve(path, headers, hints)
@@ -189,7 +219,17 @@ class Handler(ABC):
         upstream, others = self.route.upstream, self._s.upstreams
         sending = upstream.send(call, others) if self._trace is None else self._trace.send(upstream, call, others)
         origin = origin_of(self._scope)
-        return self._s.grants.noted(self.route.prefix, origin, sending) if origin else sending
+        sending = self._s.grants.noted(self.route.prefix, origin, sending) if origin else sending
+        return sending if self._admission is None else self._limited(sending)
+
+    async def _limited(self, sending: Awaitable[Reply]) -> Reply:
+        """The reply, which says nothing of the operator's own limits where the client's are counted."""
+        assert self._admission is not None
+        self._admission.asked = True
+        reply = await sending
+        if self._admission.counts:
+            reply.headers = without_upstreams(reply.headers)
+        return reply
 
     @property
     def _translates(self) -> bool:
@@ -208,10 +248,11 @@ class Handler(ABC):
             await self._s.continuations.keep(exchange, self._client, own=exchange.upstream == OWN)
 
     def _own_headers(self, verdict: str) -> RawHeaders:
+        limited = [] if self._admission is None else self._admission.headers
         if self.exchange is None:
-            return plain_headers(self.id, verdict)
+            return plain_headers(self.id, verdict) + limited
         exchange, timings = self.exchange, self.exchange.timings
-        return self._s.headers(
+        return limited + self._s.headers(
             exchange.facts,
             exchange.verdicts,
             record_id=exchange.id,
@@ -226,7 +267,7 @@ class Handler(ABC):
             return self._policy.pipeline.verdict(self.exchange)
         return "skipped" if self._error is None or self._error.status < 500 else self._error.outcome
 
-    def left(self) -> None:
+    def _left(self) -> None:
         """The client has left."""
         if self.exchange is not None:
             self._policy.pipeline.abandon(self.exchange)
@@ -234,7 +275,7 @@ class Handler(ABC):
             self.responder.status = CLIENT_CLOSED_REQUEST
             self._s.metrics.count("client.gone_count")
 
-    async def failed(self, error: ProxyError) -> None:
+    async def _failed(self, error: ProxyError) -> None:
         """Answer with the error, if nothing has been sent yet."""
         self._error = error
         if self.exchange is not None and isinstance(error, UpstreamUnreachable | UpstreamTimeout | ContextLengthExceeded):
@@ -261,19 +302,21 @@ class Handler(ABC):
         stream = self._spoken.stream()
         return stream.blocked([0]) + stream.end() if isinstance(error, PolicyBlocked) else stream.failed(error)
 
-    async def finish(self) -> None:
+    async def _finish(self) -> None:
         """Give the connection back and leave a record."""
         if self._alive is not None:
             self._alive.close()
         try:
-            await self._finish()
+            await self._conclude()
         finally:
             self.room.release()
             self._s.recorder.open.remove(self.id)
+            if self._admission is not None:
+                self._admission.end(self._finished(), self._replies)
             if (error := self._error) is not None:  # its traceback's frames know this handler: the collector stops all to free a large body
                 error.__traceback__ = error.__context__ = error.__cause__ = None
 
-    async def _finish(self) -> None:
+    async def _conclude(self) -> None:
         exchange, pipeline = self.exchange, self._policy.pipeline
         if exchange is not None:
             if self._keeps:

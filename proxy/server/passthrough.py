@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 from typing import Any
@@ -10,17 +11,18 @@ from msgspec import structs
 
 from proxy.config.upstreams import DECISION_PATHS
 from proxy.errors import InvalidRequest, ProxyError
+from proxy.exchange import Usage
 from proxy.offloop import run_in_thread_if_large
 from proxy.ports.upstream import Call, header_of, read_whole
 from proxy.server.cross_origin import is_preflight
 from proxy.server.handler import Handler
 from proxy.server.owners import id_in, ids_of, is_collection
 from proxy.wire.bodies import check_keys
-from proxy.wire.decisions.asked import billed
+from proxy.wire.decisions.asked import billed, billing_of
 from proxy.wire.dialect import TokenCount
 from proxy.wire.http import asgi
-from proxy.wire.http.headers import NOT_RETURNED_RAW, ClientHeaders, RequestHints, has_body, plain_headers, returned_headers
-from proxy.wire.responses.owned import named_in
+from proxy.wire.http.headers import NOT_RETURNED_RAW, ClientHeaders, RequestHints, has_body, returned_headers
+from proxy.wire.responses.items import named_in
 
 log = logging.getLogger("groundwire.endpoint")
 
@@ -32,6 +34,32 @@ KEPT = ("/responses/", "/conversations")
 """Paths whose bodies name what was made before."""
 _OF_THE_BYTES = ("accept-encoding", "content-encoding", "content-length")
 _WITHOUT_BODY = ("GET", "HEAD", "OPTIONS", "TRACE")
+
+
+class AnswerEnd:
+    """The last bytes of an answer that passes as it is: every API says there, in JSON or in a last event, how many tokens it took."""
+
+    _MOST_BYTES = 65_536
+
+    def __init__(self) -> None:
+        self._bytes = bytearray()
+
+    def feed(self, chunk: bytes) -> None:
+        """More of it."""
+        self._bytes += chunk
+        if len(self._bytes) > 2 * self._MOST_BYTES:
+            del self._bytes[: -self._MOST_BYTES]
+
+    @property
+    def usage(self) -> Usage | None:
+        """None where it says nothing."""
+        at = self._bytes.rfind(b'"usage"')
+        try:
+            after = self._bytes[at + len(b'"usage"') :].decode("utf-8", "replace").lstrip(" \t\r\n:")
+            found, _ = json.JSONDecoder().raw_decode(after) if at >= 0 else (None, 0)
+        except (ValueError, RecursionError):
+            return None
+        return billing_of({"usage": found}).usage if isinstance(found, dict) and found else None
 
 
 class Passthrough(Handler):
@@ -65,6 +93,8 @@ class Passthrough(Handler):
         else:
             self.responder.watch()
         call = Call(self._scope["method"], self.path, forwarded, body, raw=True, party=self.party)
+        if self._admission is not None and call.method == "POST" and self._admission.reads and self._counting() is None:
+            call = await self._admit(call)
         if self.route.keeps_for_operator:
             call = await self._check_owner(call)
             if call.method in ("GET", "POST") and is_collection(self.path):
@@ -81,16 +111,31 @@ class Passthrough(Handler):
         self._replies.append(reply)
         if body:
             self.responder.watch()
-        headers = returned_headers(reply, NOT_RETURNED_RAW) + plain_headers(self.id, "skipped")
+        headers = returned_headers(reply, NOT_RETURNED_RAW) + self._own_headers("skipped")
         await self.responder.start(reply.status, headers)
+        end = AnswerEnd() if self._admission is not None and self._admission.counts else None
         try:
             async for chunk in reply.chunks():
+                if end is not None:
+                    end.feed(chunk)
                 await self.responder.write(chunk)
         except ProxyError as error:  # bytes have left: only a broken connection, which an unended response becomes, can tell the client
             self._error = error
             log.warning("%s: %s", self.id, error.message)
         else:
             await self.responder.end()
+        finally:
+            if end is not None and self._admission is not None:
+                self._admission.usage = end.usage
+
+    async def _admit(self, call: Call) -> Call:
+        """The call with its body, which was read for the client's key; its answer will be, too."""
+        assert self._admission is not None
+        body = call.body if isinstance(call.body, bytes) else await asgi.joined(call.body, self.room)
+        read = await self.decoded(body, self._encoding) if self._encoding else body
+        await self._admission.admit_body(read, self._spoken)
+        headers = [(name, value) for name, value in call.headers if name != "accept-encoding"]
+        return structs.replace(call, body=body, headers=[*headers, ("accept-encoding", "identity")])
 
     async def _check_owner(self, call: Call) -> Call:
         """The call, with its body if that was read. Raises `NotFound` where it is about, or goes on from, what is another client's."""
@@ -122,7 +167,7 @@ class Passthrough(Handler):
             elif call.method == "GET":
                 answer = await owners.only_own(upstream, answer, self._client)
         headers = [item for item in returned_headers(reply, NOT_RETURNED_RAW) if item[0] != b"content-length"]
-        await self.responder.whole(reply.status, headers + plain_headers(self.id, "skipped"), answer)
+        await self.responder.whole(reply.status, headers + self._own_headers("skipped"), answer)
 
     async def _decide(self, call: Call) -> None:
         """A decision model's answer, byte for byte; what it says that it took is for the record and the figures."""
@@ -134,7 +179,7 @@ class Passthrough(Handler):
         if 200 <= reply.status < 300:
             self._bill = await run_in_thread_if_large(len(answer), billed, answer, header_of(reply.headers, "content-encoding"))
         headers = [item for item in returned_headers(reply, NOT_RETURNED_RAW) if item[0] != b"content-length"]
-        await self.responder.whole(reply.status, headers + plain_headers(self.id, "skipped"), answer)
+        await self.responder.whole(reply.status, headers + self._own_headers("skipped"), answer)
 
     def _counting(self) -> TokenCount | None:
         return self._s.counts.get(self.path.partition("?")[0]) if self._scope["method"] == "POST" else None
@@ -148,7 +193,7 @@ class Passthrough(Handler):
         forwarded = [(name, value) for name, value in call.headers if name not in _OF_THE_BYTES]
         reply = await self._call(structs.replace(call, headers=forwarded, body=body, raw=False))
         self._replies.append(reply)
-        answer, headers = await read_whole(reply, MAX_COUNT_BYTES), plain_headers(self.id, "skipped")
+        answer, headers = await read_whole(reply, MAX_COUNT_BYTES), self._own_headers("skipped")
         if not count.missing(reply.status, answer):
             await self.responder.whole(reply.status, returned_headers(reply) + headers, answer)
             return

@@ -85,7 +85,7 @@ def _curl(settings: Settings, address: str) -> str:
     if isinstance(upstream, BuiltinSettings):
         path, asked = "systemone", '{"q": {"type": "noul", "instructions": "It has come."}}'
         body = f"""'{{"model": "builtin", "state": "The parcel has come.", "questions": {asked}}}'"""
-    key = " -H 'authorization: Bearer KEY'" if settings.keys else ""
+    key = " -H 'authorization: Bearer KEY'" if settings.keyed else ""
     return f"curl {address}{last.prefix}/v1/{path} -H 'content-type: application/json'{key} -d {body}"
 
 

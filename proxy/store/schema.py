@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from sqlalchemy import Connection, inspect, text
 from sqlalchemy.schema import CreateColumn
 
+from proxy.store import key_tables  # noqa: F401 - adds its tables to the metadata
 from proxy.store.tables import metadata
 
 HEAD = "0014"

@@ -13,7 +13,7 @@ from sqlalchemy import delete, select
 
 from proxy.exchange import Facts
 from proxy.ports.panels import Bucket, RecordedVerdict, StagePanel
-from proxy.stages.claims.panel import QualityPanel
+from proxy.stages.claims.reporting import QualityPanel
 from proxy.stages.history import HistoryPanel
 from proxy.store.database import Database
 from proxy.store.figures import DatabaseFigures, RollupBuilder, total

@@ -19,6 +19,7 @@ from proxy.observe.metrics.counts import Count, Counts, Reading
 from proxy.observe.metrics.exchanges import Exchanges, UpstreamCounts
 from proxy.observe.metrics.families import DOTTED, labelled, prometheus_name
 from proxy.observe.metrics.figures import figures, series
+from proxy.observe.metrics.keys import KeyCounts, Keys
 from proxy.ports import ModelInfo
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -35,7 +36,7 @@ class Metrics:
         if self._folder is not None:
             counts.settle(self._folder)
         self._counts = Counts()
-        self._exchanges = Exchanges(self._counts, model)
+        self._exchanges, self._keys = Exchanges(self._counts, model), Keys(self._counts)
         self._dotted: dict[str, tuple[Count, ...]] = {}
         for name in DOTTED:
             self._named(name)
@@ -56,6 +57,10 @@ class Metrics:
     def upstream(self, name: str) -> UpstreamCounts:
         """Where the calls of the upstream `name` are counted."""
         return UpstreamCounts(self._counts, name)
+
+    def key(self, team: str, key: str) -> KeyCounts:
+        """Where the requests of a client key are counted."""
+        return self._keys.of(team, key)
 
     def expect(self, stages: Sequence[str]) -> None:
         """These stages are in use: their errors are counted from 0."""

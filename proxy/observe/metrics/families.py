@@ -2,7 +2,7 @@
 
 Families of a stage's counters are declared by the stage (`Stage.families`). Names follow Prometheus' conventions: base units (seconds,
 tokens, USD, ratios from 0 to 1), ``_total`` on counters, which `proxy.observe.metrics.counts` adds. Labels are bounded: routes, upstreams,
-stages and hooks are configured, the rest is cut by `Names`. Never a client, a run or free text.
+stages and hooks are configured, the rest is cut by `Names`: client keys, too. Never a client without a key, a run or free text.
 
 Dotted counters are raised all over the house: ``context.usage_warning_count`` is ``groundwire_context_usage_warning_total``. Each of the
 list is there from the start, at 0, so that the first event is a rise that Prometheus can see; one that is not in it works, but begins with
@@ -97,6 +97,10 @@ FAMILIES: tuple[Family, ...] = (
     Family(
         "groundwire_upstream_seconds", "From the call to the answer's last byte, of calls that succeeded", ("upstream",), UPSTREAM_EDGES_S
     ),
+    Family("groundwire_key_exchanges", "Requests of a client key that no limit refused", ("team", "key")),
+    Family("groundwire_key_tokens", "Tokens that a key's requests took, counted where the upstream did not say", ("team", "key", "kind")),
+    Family("groundwire_key_cost_usd", "The same by the list of prices, in USD", ("team", "key")),
+    Family("groundwire_limit_refusals", "Requests that a limit of a key or its team refused", ("team", "key", "limit")),
     *(Family(family.name, family.help, (family.label,)) for stage in STAGES for family in stage.families),
 )
 
@@ -123,6 +127,8 @@ _OWN = {
     "ledger.reader_stalled_count": "clients that were let go, as they read nothing of their answer",
     "ledger.guess_refused_count": "wrong keys past those that an address may send in a minute",
     "ledger.owner_refused_count": "requests that named what is another client's, or nobody's",
+    "limits.uncounted_count": "requests that went on uncounted, as who counts them was away",
+    "limits.closed_count": "requests that were refused because who counts them was away",
     "upstream.retry_count": "calls of an upstream that were tried again",
     "upstream.fallback_count": "calls that went on to a fallback",
     "tools.answered_count": "calls of the proxy's own tools",

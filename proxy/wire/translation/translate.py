@@ -37,8 +37,7 @@ from proxy.wire.translation.pieces import (
     StreamError,
     payload_of,
 )
-from proxy.wire.translation.responses_answers import ResponsesReader
-from proxy.wire.translation.responses_writing import ResponsesWriter
+from proxy.wire.translation.responses_answers import ResponsesReader, ResponsesWriter
 from proxy.wire.upstream_errors import envelope, failure_in, is_own
 
 APIS: tuple[Api, ...] = get_args(Api)
@@ -83,7 +82,7 @@ class Exchange:
         self._splitter = EventSplitter()
         self._reader: AnswerReader = _READERS[server.api]()
         self._writer: AnswerWriter | None = None
-        self._in_turn = InTurn() if client != "chat" else None
+        self._in_turn = InTurn() if server.api == "chat" and client != "chat" else None
         self._finished = self._closed = False
         self._halves = Halves()
         self._problem: UpstreamUnreachable | None = None

@@ -1,0 +1,140 @@
+"""One key's or team's account: what it has taken in the last minute, this day and this month, and which of its requests are open.
+
+Plain state and plain rules, without a clock or a store: `proxy.store.accounts` keeps it in a row, ``limits.lua`` says the same to Valkey,
+and a property test holds the two together. A minute is a window of 60 buckets of a second, so that what was taken is free again exactly 60
+seconds later (no burst of twice the limit at a minute's border, as fixed windows and token buckets let through). A day and a month hold
+what was spent with what is reserved: a process that is killed leaves its reservations there, as nobody knows what its requests took.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+
+from msgspec import Struct, field
+
+from proxy.config.keys import LimitName, Limits
+from proxy.ports.limits import LEASE_S, WINDOW_S, Amount, Settlement, Standing
+
+REMEMBERED_S = 3600.0
+"""So long after its last renewal a lease can still be settled."""
+BUSY_S = 1.0
+"""When to ask again where every place is taken: nobody knows when one will be free."""
+
+
+class Account(Struct, array_like=True):
+    """The state."""
+
+    buckets: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """By second: requests, tokens."""
+    leases: dict[str, float] = field(default_factory=dict)
+    """Open requests, each with the time at which it counts no more."""
+    day: str = ""
+    """``2026-01-31``, and what was spent on it."""
+    day_micro_usd: int = 0
+    month: str = ""
+    month_micro_usd: int = 0
+
+    def advance(self, now: float) -> None:
+        """Forget what is over."""
+        self.buckets = {second: taken for second, taken in self.buckets.items() if second > int(now) - WINDOW_S}
+        self.leases = {lease: until for lease, until in self.leases.items() if until > now - REMEMBERED_S}
+        day, month = day_of(now), day_of(now)[:7]
+        if self.day != day:
+            self.day, self.day_micro_usd = day, 0
+        if self.month != month:
+            self.month, self.month_micro_usd = month, 0
+
+    def standing(self, now: float, limits: Limits | None = None, amount: Amount | None = None) -> Standing:
+        """How it stands after `advance`; with `limits` and an `amount`, whether a request that takes it passes one."""
+        requests, tokens = (sum(taken[i] for taken in self.buckets.values()) for i in (0, 1))
+        live = sum(1 for until in self.leases.values() if until > now)
+        waits = {} if limits is None or amount is None else self._waits(now, limits, amount, requests, tokens, live)
+        refused, wait_s = longest(waits)
+        reset_s = max(self.buckets) + WINDOW_S - now if self.buckets else 0.0
+        return Standing(refused, wait_s, requests, tokens, reset_s, live, self.day_micro_usd, self.month_micro_usd)
+
+    def _waits(self, now: float, limits: Limits, amount: Amount, requests: int, tokens: int, live: int) -> dict[LimitName, float]:
+        """Seconds until each limit that is passed would not be."""
+        waits: dict[LimitName, float] = {}
+        if limits.concurrent is not None and live >= limits.concurrent:
+            waits["concurrent"] = BUSY_S
+        if limits.rpm is not None and requests + 1 > limits.rpm:
+            waits["rpm"] = self._free_in(now, 0, requests + 1 - limits.rpm)
+        if limits.tpm is not None and tokens + amount.tokens > limits.tpm:
+            waits["tpm"] = self._free_in(now, 1, tokens + amount.tokens - limits.tpm)
+        if limits.usd_per_day is not None and self.day_micro_usd + amount.micro_usd > micro(limits.usd_per_day):
+            waits["usd_per_day"] = next_day(now) - now
+        if limits.usd_per_month is not None and self.month_micro_usd + amount.micro_usd > micro(limits.usd_per_month):
+            waits["usd_per_month"] = next_month(now) - now
+        return waits
+
+    def _free_in(self, now: float, which: int, wanted: int) -> float:
+        """Seconds until so many requests or tokens have left the window; all of it where that is too few."""
+        for second in sorted(self.buckets):
+            wanted -= self.buckets[second][which]
+            if wanted <= 0:
+                return second + WINDOW_S - now
+        return float(WINDOW_S)
+
+    def reserve(self, now: float, lease: str, amount: Amount) -> None:
+        """Take it."""
+        self._take(int(now), 1, amount.tokens)
+        self.leases[lease] = now + LEASE_S
+        self.day_micro_usd += amount.micro_usd
+        self.month_micro_usd += amount.micro_usd
+
+    def renew(self, now: float, lease: str) -> None:
+        """Its request is still open."""
+        if lease in self.leases:
+            self.leases[lease] = now + LEASE_S
+
+    def settle(self, now: float, settlement: Settlement) -> None:
+        """After `advance`: what was taken in place of what was reserved. Once; a lease that is not there was settled."""
+        if self.leases.pop(settlement.lease, None) is None:
+            return
+        tokens = settlement.taken.tokens - settlement.reserved.tokens
+        second = int(settlement.at)
+        if second in self.buckets:
+            self._take(second, 0, tokens)
+        elif tokens > 0:  # it took longer than the window, and more than was thought
+            self._take(int(now), 0, tokens)
+        spent = settlement.taken.micro_usd - settlement.reserved.micro_usd
+        if self.day == day_of(settlement.at):
+            self.day_micro_usd = max(0, self.day_micro_usd + spent)
+        if self.month == day_of(settlement.at)[:7]:
+            self.month_micro_usd = max(0, self.month_micro_usd + spent)
+
+    def _take(self, second: int, requests: int, tokens: int) -> None:
+        before = self.buckets.get(second, (0, 0))
+        self.buckets[second] = before[0] + requests, before[1] + tokens
+
+
+def longest(waits: Mapping[LimitName, float]) -> tuple[LimitName | None, float]:
+    """The limit that has to be waited for longest, and how long; None where there is none."""
+    if not waits:
+        return None, 0.0
+    name = max(waits, key=lambda one: (waits[one], one))
+    return name, waits[name]
+
+
+def day_of(at: float) -> str:
+    """Its date in UTC, as ISO 8601 has it."""
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d")
+
+
+def next_day(at: float) -> float:
+    """When the day after it begins."""
+    return math.floor(at / 86400) * 86400 + 86400
+
+
+def next_month(at: float) -> float:
+    """When the month after it begins."""
+    first = datetime.fromtimestamp(at, UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    return (first + timedelta(days=32)).replace(day=1).timestamp()
+
+
+def micro(usd: float) -> int:
+    """Millionths of a dollar, rounded."""
+    return round(usd * 1_000_000)

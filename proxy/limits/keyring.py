@@ -1,0 +1,107 @@
+"""The store's keys and teams in this process: looked at every two seconds, so that what one process revokes counts nowhere after five.
+
+While the store is away the last ones count on; before the first look none of its keys is known, and a client with another is told to come
+again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Protocol
+
+from proxy.config.access import Clients
+from proxy.config.keys import NO_LIMITS, KeySettings, Limits
+from proxy.errors import StoreUnavailable
+from proxy.limits.limiter import subjects_of
+from proxy.ports.limits import Subject
+
+log = logging.getLogger("groundwire.limits")
+
+LOOK_S = 2.0
+
+
+class Key(Protocol):
+    """One of the store's (`proxy.store.keys.StoredKey`)."""
+
+    def hashes(self) -> Mapping[str, tuple[KeySettings, float]]:
+        """By SHA-256, the key and from when on it is refused."""
+
+
+class Found(Protocol):
+    """All that the store has."""
+
+    @property
+    def keys(self) -> tuple[Key, ...]:
+        """The keys."""
+
+    @property
+    def teams(self) -> Mapping[str, Limits]:
+        """The teams."""
+
+
+class Source(Protocol):
+    """The store (`proxy.store.keys.DatabaseKeys`); every method raises `StoreUnavailable`."""
+
+    async def changes(self) -> object:
+        """Another value after every change."""
+
+    async def all(self) -> Found:
+        """What there is."""
+
+
+class KeyRing:
+    """Keeps `clients` as the store has them."""
+
+    def __init__(self, clients: Clients, teams: Mapping[str, Limits], source: Source | None) -> None:
+        """`teams` are config.yaml's, which come first; without a `source` there are no others."""
+        self._clients, self._own_teams, self._source = clients, teams, source
+        self._teams = dict(teams)
+        self._seen: object = None
+        self._looking: asyncio.Task[None] | None = None
+
+    def key(self, client: str) -> KeySettings | None:
+        """The client's key."""
+        return self._clients.key(client)
+
+    def subjects(self, key: KeySettings) -> tuple[Subject, ...]:
+        """Whose limits a request of this key counts for."""
+        of_team = self._teams.get(key.team, NO_LIMITS) if key.team else NO_LIMITS
+        return subjects_of(key.name, key.limits, key.team, of_team)
+
+    async def start(self) -> None:
+        """Look once, and then again and again."""
+        if self._source is not None:
+            await self.look()
+            self._looking = asyncio.create_task(self._look_again(), name="keys")
+
+    async def stop(self) -> None:
+        """No further looks."""
+        if self._looking is not None:
+            self._looking.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._looking
+
+    async def look(self) -> None:
+        """Take over what has changed; never raises."""
+        if self._source is None:
+            return
+        try:
+            changes = await self._source.changes()
+            if changes == self._seen:
+                return
+            found = await self._source.all()
+        except StoreUnavailable as error:
+            log.debug("keys could not be looked up: %s", error)
+            return
+        self._clients.replace({sha256: entry for key in found.keys for sha256, entry in key.hashes().items()})
+        self._teams = {**found.teams, **self._own_teams}
+        self._seen = changes
+        log.info("keys of the store: %d, teams: %d", len(found.keys), len(found.teams))
+
+    async def _look_again(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_S)
+            await self.look()

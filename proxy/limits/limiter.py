@@ -1,0 +1,166 @@
+"""Reserves what a request will take, and settles what it took: once, whatever happens to the request, the process or the counter.
+
+In: a request's amount, as `proxy.server.admission` estimates it. Out: a `Lease`, or a refusal. What is to be settled waits in a line of its
+own, so that no answer waits for the counter; a counter that is away is asked again until it takes it. Leases of open requests are renewed;
+those of a process that was killed run out. A counter that did not answer is not asked for a second, and the limit's ``on_error`` decides.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+
+from msgspec import Struct
+
+from proxy.config.keys import Limits, LimitSettings
+from proxy.errors import Overloaded
+from proxy.ports import Counters
+from proxy.ports.limits import RENEW_S, Amount, Counter, CounterAway, Decision, Settlement, Subject
+
+log = logging.getLogger("groundwire.limits")
+
+_AWAY_S = 1.0
+"""So long a counter that did not answer is not asked again."""
+_PATIENCE_S = (0.05, 0.15, 0.3)
+"""Where every place is taken: between an answer's last byte and its settlement a few milliseconds pass, and a client that sends one request
+after the other must not be refused for that."""
+_MAX_WAITING = 100_000
+_FLUSH_S = 2.0
+"""For what still waits when the process ends."""
+
+
+class Lease(Struct, eq=False):
+    """A request that may go on."""
+
+    id: str
+    """Of the exchange."""
+    subjects: tuple[Subject, ...]
+    reserved: Amount
+    decision: Decision | None = None
+    """None where nobody could count it."""
+
+
+class Refused(Exception):
+    """A limit is reached: nothing was reserved."""
+
+    def __init__(self, subjects: Sequence[Subject], decision: Decision) -> None:
+        super().__init__()
+        self.decision = decision
+        pairs = [(s, one) for s, one in zip(subjects, decision.standings, strict=True) if one.refused is not None]
+        self.subject, self.standing = max(pairs, key=lambda pair: pair[1].wait_s)
+        """The one that has to be waited for longest."""
+
+
+class Limiter:
+    """Of one process."""
+
+    def __init__(self, counter: Counter, settings: LimitSettings, counters: Counters, clock: Callable[[], float] = time.monotonic) -> None:
+        self.counter, self.settings, self._counters, self._clock = counter, settings, counters, clock
+        self._away_until = 0.0
+        self._open: dict[str, Lease] = {}
+        self._waiting: list[Settlement] = []
+        self._news = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        """Connect, and settle and renew in the background."""
+        await self.counter.start()
+        self._tasks = [asyncio.create_task(work()) for work in (self._settle_all, self._renew)]
+
+    async def stop(self) -> None:
+        """Settle what waits, as far as the counter takes it."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        try:
+            async with asyncio.timeout(_FLUSH_S):
+                await self._settle_waiting()
+        except (CounterAway, TimeoutError) as error:
+            log.warning("%d requests could not be settled: what was reserved for them counts as spent: %s", len(self._waiting), error)
+        await self.counter.stop()
+
+    async def reserve(self, lease_id: str, subjects: tuple[Subject, ...], amount: Amount) -> Lease:
+        """Raises `Refused`, and `Overloaded` where the counter is away and one of the limits is closed then."""
+        lease = Lease(lease_id, subjects, amount)
+        try:
+            lease.decision = await self._decided(lease)
+        except CounterAway as error:
+            self._without_counter(lease, error)
+        if lease.decision is not None and not lease.decision.granted:
+            raise Refused(subjects, lease.decision)
+        self._open[lease_id] = lease
+        return lease
+
+    async def _decided(self, lease: Lease) -> Decision:
+        """Raises `CounterAway`."""
+        if self._clock() < self._away_until:
+            raise CounterAway("the counter did not answer a moment ago")
+        for pause_s in (*_PATIENCE_S, None):
+            try:
+                decision = await self.counter.reserve(lease.id, lease.subjects, lease.reserved)
+            except CounterAway:
+                self._away_until = self._clock() + _AWAY_S
+                raise
+            if pause_s is None or {one.refused for one in decision.standings} - {None} != {"concurrent"}:
+                break
+            await asyncio.sleep(pause_s)
+        return decision
+
+    def _without_counter(self, lease: Lease, error: CounterAway) -> None:
+        """Say that nobody counts. Raises `Overloaded` where that ends the request."""
+        closed = any(self.settings.closed(subject.limits) for subject in lease.subjects)
+        self._counters.count("limits.closed_count" if closed else "limits.uncounted_count")
+        what = "refused" if closed else "let through uncounted"
+        log.warning("limits of %s: %s: a request is %s (limits.on_error)", " and ".join(s.id for s in lease.subjects), error, what)
+        if closed:
+            self._settle(lease, Amount())  # its answer may only have been lost
+            message = "what this key has taken cannot be counted now, and its limits refuse what nobody counts; try again in a moment"
+            raise Overloaded(message, headers=(("retry-after", "1"), ("x-groundwire-limits", "closed;counter-away")))
+
+    def settle(self, lease: Lease, taken: Amount) -> None:
+        """It has ended, and took this."""
+        if self._open.pop(lease.id, None) is not None:
+            self._settle(lease, taken)
+
+    def _settle(self, lease: Lease, taken: Amount) -> None:
+        at = lease.decision.at if lease.decision is not None else time.time()
+        if len(self._waiting) >= _MAX_WAITING:
+            del self._waiting[0]
+        self._waiting.append(Settlement(lease.id, lease.subjects, at, lease.reserved, taken))
+        self._news.set()
+
+    async def _settle_all(self) -> None:
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            try:
+                await self._settle_waiting()
+            except CounterAway as error:
+                log.warning("%d requests wait to be settled: %s", len(self._waiting), error)
+                self._news.set()
+                await asyncio.sleep(_AWAY_S)
+
+    async def _settle_waiting(self) -> None:
+        """Raises `CounterAway`; then all of them wait on: what was settled changes nothing a second time."""
+        while some := self._waiting[:100]:
+            await self.counter.settle(some)
+            del self._waiting[: len(some)]
+
+    async def _renew(self) -> None:
+        while True:
+            await asyncio.sleep(RENEW_S)
+            leases = [(lease.id, lease.subjects) for lease in self._open.values()]
+            try:
+                for start in range(0, len(leases), 500):
+                    await self.counter.renew(leases[start : start + 500])
+            except CounterAway as error:
+                log.warning("%d open requests could not be renewed: %s", len(leases), error)
+
+
+def subjects_of(key: str, limits: Limits, team: str, of_team: Limits) -> tuple[Subject, ...]:
+    """Those that have limits: a request of a key without any is not counted."""
+    group = team or key
+    every = (Subject("key", key, limits, group), Subject("team", team, of_team, group))
+    return tuple(subject for subject in every if subject.name and subject.limits.any)

@@ -1,0 +1,280 @@
+"""May this client's key do that, now? Its models and limits before a request, what it took after it.
+
+In: a request whose client is known. Out: nothing, or `PolicyNotAllowed`, `RateLimited`, `Overloaded`; headers; and at the end, however that
+comes, a settlement and the figures of the key. Input is counted; of output the client's own limit is reserved, or what answers of this key
+and model usually take. A request that alone would pass a limit is let through where nothing else is open: its estimate is cut to the limit.
+Of a stream that broke off, what came is counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+
+from proxy.config.access import Clients
+from proxy.config.keys import KeySettings
+from proxy.config.settings import LocalSettings, Settings
+from proxy.errors import InvalidRequest, PolicyNotAllowed, RateLimited
+from proxy.exchange import Answer, Exchange, Request, Usage
+from proxy.language.lru import LRU
+from proxy.limits.account import micro
+from proxy.limits.headers import UPSTREAMS, limit_headers, retry_headers
+from proxy.limits.keyring import KeyRing
+from proxy.limits.limiter import Lease, Limiter, Refused
+from proxy.limits.spending import Spending
+from proxy.observe.finished import CLIENT_CLOSED_REQUEST, Finished
+from proxy.observe.metrics import Metrics
+from proxy.observe.recording import Price
+from proxy.offloop import run_in_thread_if_large
+from proxy.ports import TokenCounter
+from proxy.ports.limits import Amount, Counter, Subject
+from proxy.ports.upstream import Reply
+from proxy.store.accounts import DatabaseAccounts
+from proxy.store.database import Database
+from proxy.store.keys import DatabaseKeyDays, DatabaseKeys
+from proxy.upstreams.resilience import Resilient
+from proxy.wire.bodies import check_keys, object_in
+from proxy.wire.dialect import Dialect
+from proxy.wire.http.asgi import RawHeaders
+from proxy.wire.messages.dialect import MessagesDialect
+
+UNCOUNTED = (b"x-groundwire-limits", b"open;counter-away")
+_FIRST_OUTPUT_TOKENS = 1024
+"""Reserved for a key and model of which no answer has been seen, where the client gives no limit."""
+_FADES = 0.98
+"""What is usual follows the longest of some fifty answers: to reserve too much refuses late, too little overspends."""
+_BYTES_A_TOKEN = 4
+"""Of a body that no dialect reads: a guess, which the answer's own figures correct."""
+_ON_ITS_WAY_TOKENS = 5
+"""What a provider writes before it sees that nobody reads: at 100 tokens a second, 50 ms away."""
+_COUNTED_CHARS = 20_000
+"""Of an answer without figures; a longer text would hold up the event loop, and is guessed by its length."""
+_KEYS_REMEMBERED = 10_000
+_PER = {"rpm": "requests a minute", "tpm": "tokens a minute", "concurrent": "requests at a time"}
+
+
+class Admissions:
+    """For all keys of one process."""
+
+    def __init__(
+        self,
+        ring: KeyRing,
+        limiter: Limiter,
+        spending: Spending,
+        tokens: TokenCounter,
+        price: Price,
+        free: frozenset[str],
+        metrics: Metrics,
+    ) -> None:
+        """`free` are the upstreams that cost nothing."""
+        self.ring, self.limiter, self.spending, self.tokens = ring, limiter, spending, tokens
+        self.price, self.free, self.metrics = price, free, metrics
+        self.usual: LRU[int] = LRU(_KEYS_REMEMBERED)
+        """Output tokens, by key and model."""
+
+    async def start(self) -> None:
+        """Read the keys; count from now on."""
+        await self.ring.start()
+        await self.limiter.start()
+        await self.spending.start()
+
+    async def stop(self) -> None:
+        """Hand on what is left."""
+        await self.ring.stop()
+        await self.limiter.stop()
+        await self.spending.stop()
+
+    def of(self, client: str, exchange_id: str, upstream: Resilient) -> Admission | None:
+        """For one request of a client; None where it has no key."""
+        key = self.ring.key(client)
+        return Admission(self, key, exchange_id, upstream) if key is not None else None
+
+
+def make_admissions(
+    settings: Settings, database: Database, clients: Clients, tokens: TokenCounter, price: Price, metrics: Metrics
+) -> Admissions | None:
+    """As the settings have it; None where clients have no keys."""
+    if not settings.keyed:
+        return None
+    counter: Counter = DatabaseAccounts(database)
+    if settings.limits.url:
+        from proxy.limits.valkey import ValkeyAccounts
+
+        counter = ValkeyAccounts(settings.limits.url)
+    limiter = Limiter(counter, settings.limits, metrics)
+    ring = KeyRing(clients, settings.teams, DatabaseKeys(database) if settings.store.keys else None)
+    free = frozenset(name for name, upstream in settings.upstreams.items() if isinstance(upstream, LocalSettings))
+    return Admissions(ring, limiter, Spending(DatabaseKeyDays(database)), tokens, price, free, metrics)
+
+
+class Admission:
+    """Of one request."""
+
+    def __init__(self, every: Admissions, key: KeySettings, exchange_id: str, upstream: Resilient) -> None:
+        self._every, self._key, self._id, self._upstream = every, key, exchange_id, upstream
+        self._lease: Lease | None = None
+        self._refused = False
+        self.asked = False
+        """Whether an upstream was asked."""
+        self._model, self._input_tokens = "", 0
+        self.usage: Usage | None = None
+        """Of an answer that no dialect read, where it says so."""
+        self.headers: RawHeaders = []
+        """What the response says of it."""
+
+    @property
+    def reads(self) -> bool:
+        """Whether a body that no dialect reads has to be looked at."""
+        return bool(self._key.models) or bool(self._every.ring.subjects(self._key))
+
+    @property
+    def counts(self) -> bool:
+        """Whether somebody counts it."""
+        return self._lease is not None
+
+    async def admit(self, request: Request, body: bytes, dialect: Dialect) -> None:
+        """A request of a dialect."""
+        if self._key.models:  # another reader must find the same model in it
+            await run_in_thread_if_large(len(body), check_keys, body, dialect.conversation_field)
+        self._check_model(request.model)
+        subjects = self._every.ring.subjects(self._key)
+        if not subjects:
+            return
+        counts = any(subject.limits.tpm is not None or subject.limits.in_usd for subject in subjects)
+        output = 0
+        if counts:
+            info = self._every.tokens.model(self._upstream.upstream.catalogue_name(request.model))
+            use = await self._every.tokens.count_request(request.messages, request.tools, request.wants, info)
+            self._input_tokens = use.used_tokens
+            output = self._output(request, info.max_output_tokens)
+        await self._reserve(subjects, output, dialect)
+
+    async def admit_body(self, body: bytes, dialect: Dialect) -> None:
+        """A body that no dialect reads, as of embeddings."""
+        fields = await run_in_thread_if_large(len(body), object_in, body)
+        model = fields.get("model") if fields is not None else None
+        if self._key.models and body:
+            if not isinstance(model, str):
+                raise InvalidRequest("the key is for some models only, and this body names none that can be read", param="model")
+            await run_in_thread_if_large(len(body), check_keys, body, "input")
+        self._check_model(model if isinstance(model, str) else "")
+        if subjects := self._every.ring.subjects(self._key):
+            self._input_tokens = len(body) // _BYTES_A_TOKEN
+            await self._reserve(subjects, self._every.usual.get((self._key.name, self._model)) or 0, dialect)
+
+    def _check_model(self, model: str) -> None:
+        self._model = model
+        if model and self._key.models and not any(fnmatchcase(model, pattern) for pattern in self._key.models):
+            raise PolicyNotAllowed(f"the key {self._key.name!r} may not use the model {model[:100]!r}", param="model")
+
+    def _output(self, request: Request, most: int | None) -> int:
+        """Tokens of the answer, as far as anybody knows."""
+        asked, usual = request.wants.max_output_tokens, self._every.usual.get((self._key.name, request.model))
+        first = asked or min(most or _FIRST_OUTPUT_TOKENS, _FIRST_OUTPUT_TOKENS)
+        expected = first if usual is None else min(asked, usual) if asked else usual
+        return expected * max(1, request.wants.choices)
+
+    async def _reserve(self, subjects: tuple[Subject, ...], output: int, dialect: Dialect) -> None:
+        amount = self._amount(subjects, output)
+        anthropic = isinstance(dialect, MessagesDialect)
+        try:
+            self._lease = await self._every.limiter.reserve(self._id, subjects, amount)
+        except Refused as refused:
+            self._refused = True
+            self._every.metrics.key(self._key.team, self._key.name).refused(refused.standing.refused or "")
+            raise self._refusal(subjects, refused, amount, anthropic=anthropic) from None
+        if self._lease.decision is None:
+            self.headers = [UNCOUNTED]
+        else:
+            headers = limit_headers(subjects, self._lease.decision, anthropic=anthropic)
+            self.headers = [(name.encode("ascii"), value.encode("ascii")) for name, value in headers]
+
+    def _amount(self, subjects: Sequence[Subject], output: int) -> Amount:
+        """What to reserve. Raises `PolicyNotAllowed` where it cannot be priced, and a limit of money refuses what nobody can count."""
+        priced = [subject for subject in subjects if subject.limits.in_usd] if self._upstream.name not in self._every.free else []
+        tokens = _cut(self._input_tokens, output, [s.limits.tpm for s in subjects])
+        if not priced:
+            return Amount(tokens)
+        input_usd, usd = (self._usd(Usage(self._input_tokens, out)) for out in (0, output))
+        if input_usd is None or usd is None:
+            if any(self._every.limiter.settings.closed(subject.limits) for subject in priced):
+                message = f"no price is known for the model {self._model[:100]!r}, and this key has a limit in USD (limits.on_error)"
+                raise PolicyNotAllowed(message, param="model")
+            return Amount(tokens)
+        most = [value for s in priced for value in (s.limits.usd_per_day, s.limits.usd_per_month)]
+        return Amount(tokens, _cut(micro(input_usd), micro(usd) - micro(input_usd), [None if one is None else micro(one) for one in most]))
+
+    def _usd(self, usage: Usage, upstream: str = "") -> float | None:
+        return self._every.price(upstream or self._upstream.name, self._model, usage)
+
+    def _refusal(self, subjects: Sequence[Subject], refused: Refused, amount: Amount, *, anthropic: bool) -> RateLimited:
+        subject, standing, name = refused.subject, refused.standing, refused.standing.refused or "rpm"
+        limit = getattr(subject.limits, name)
+        what = f"{limit} {_PER[name]}" if name in _PER else f"{limit:g} USD a {name.rpartition('_')[2]}"
+        hopeless = name == "tpm" and amount.tokens > limit
+        message = f"Rate limit reached for the {subject.kind} {subject.name!r}: {what}"
+        message += f"; this request alone takes {amount.tokens}" if hopeless else f"; try again in {max(1, round(standing.wait_s))} s"
+        headers = limit_headers(subjects, refused.decision, anthropic=anthropic)
+        return RateLimited(message, param=name, headers=(*retry_headers(standing.wait_s, hopeless=hopeless), *headers))
+
+    def end(self, finished: Finished, replies: Sequence[Reply]) -> None:
+        """It is over."""
+        usage, known = self._taken(finished, replies)
+        model = finished.exchange.original.model if finished.exchange is not None else finished.model or self._model
+        self._model = model or self._model
+        usd = finished.usd if finished.usd is not None else self._usd(usage, finished.upstream) if usage.prompt_tokens or known else 0.0
+        if self._lease is not None:
+            reserved = self._lease.reserved
+            tokens = usage.prompt_tokens + usage.completion_tokens
+            self._every.limiter.settle(self._lease, Amount(tokens, micro(usd or 0.0)) if known else reserved)
+        if finished.status == 401 or finished.method == "OPTIONS":
+            return
+        figures = self._every.metrics.key(self._key.team, self._key.name)
+        figures.took(usage, usd or 0.0, refused=self._refused)
+        sums = int(not self._refused), int(self._refused), usage.prompt_tokens, usage.completion_tokens, micro(usd or 0.0)
+        self._every.spending.add(self._key.name, self._key.team, self._model, sums)
+
+    def _taken(self, finished: Finished, replies: Sequence[Reply]) -> tuple[Usage, bool]:
+        """What it took, and whether that is known: else it is what was reserved."""
+        exchange = finished.exchange
+        answered = any(200 <= reply.status < 300 for reply in replies)
+        if not answered:  # an upstream's error costs nothing; who left before an answer came may have to pay for it
+            return Usage(0, 0), not (self.asked and not replies and finished.error is None)
+        if exchange is None:
+            usage = finished.usage or self.usage
+            return (usage, True) if usage is not None else (Usage(self._input_tokens, 0), False)
+        if exchange.attempts.several and (usage := exchange.attempts.usage()) is not None:
+            return usage, True
+        answer = exchange.upstream_answer if exchange.upstream_answer is not None else exchange.answer
+        if answer is None:
+            return Usage(self._input_tokens, 0), False
+        found = self._of_answer(finished, exchange, answer)
+        self._learn(exchange, found, answer)
+        return found, True
+
+    def _of_answer(self, finished: Finished, exchange: Exchange, answer: Answer) -> Usage:
+        """As the upstream says it; what came is counted where it says nothing, or did not come to its end."""
+        whole = answer.choices and all(choice.finish_reason is not None for choice in answer.choices)
+        if whole and answer.usage is not None:
+            return answer.usage
+        info = self._every.tokens.model(exchange.model)
+        texts = [text for c in answer.choices for text in (c.text, c.refusal, c.reasoning, *c.inputs, *(t.arguments for t in c.tool_calls))]
+        output = sum(self._every.tokens.count_text(t, info) if len(t) <= _COUNTED_CHARS else len(t) // _BYTES_A_TOKEN for t in texts if t)
+        output += _ON_ITS_WAY_TOKENS if finished.status == CLIENT_CLOSED_REQUEST and not whole else 0
+        before = answer.usage or Usage(self._input_tokens or (exchange.facts.context.used_tokens if exchange.facts.context else 0), 0)
+        return Usage(before.prompt_tokens, max(before.completion_tokens, output), before.cached_tokens)
+
+    def _learn(self, exchange: Exchange, usage: Usage, answer: Answer) -> None:
+        """What answers of this key and model usually take, each choice."""
+        by, output = (self._key.name, exchange.original.model), usage.completion_tokens // max(1, len(answer.choices))
+        self._every.usual.put(by, max(output, int((self._every.usual.get(by) or 0) * _FADES)))
+
+
+def _cut(needed: int, expected: int, limits: Sequence[int | None]) -> int:
+    """`needed` and what is `expected` beside it, which is cut where both alone would pass a limit."""
+    return max(needed, min([needed + expected, *(limit for limit in limits if limit is not None)]))
+
+
+def without_upstreams(headers: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """An upstream's headers, without what they tell of the operator's own limits."""
+    return [(name, value) for name, value in headers if not name.startswith(UPSTREAMS)]

@@ -1,0 +1,269 @@
+"""Limits of client keys, through a running proxy: what is let through, what is refused in which words, what is counted afterwards."""
+
+import asyncio
+from hashlib import sha256
+from typing import Any
+
+import pytest
+
+from proxy.app import App
+from proxy.ports.limits import CounterAway, Standing, Subject
+from proxy.testing import completion, reply, stream, streamed
+from tests.conftest import CHAT, Start
+
+ANN = "gw-ann"
+BEARER = {"authorization": f"Bearer {ANN}"}
+MESSAGES = {"model": "claude-sonnet-4-5", "max_tokens": 50, "messages": [{"role": "user", "content": "Hi"}]}
+RESPONSES = {"model": "gpt-4o", "input": "Hi"}
+USAGE = {"prompt_tokens": 9, "completion_tokens": 2, "total_tokens": 11}
+
+
+def keys(limits: str = "{}", more: str = "", teams: str = "") -> str:
+    return f"keys: [{{name: ann, sha256: {sha256(ANN.encode()).hexdigest()}, limits: {limits}{more}}}]\n{teams}"
+
+
+async def standing(app: App, name: str = "ann", kind: str = "key") -> Standing:
+    """The account, once nothing is open or waits to be settled."""
+    assert app.admissions is not None
+    limiter = app.admissions.limiter
+    async with asyncio.timeout(10):
+        while True:
+            found = (await limiter.counter.look([Subject(kind, name)]))[0]
+            if not found.open and not limiter._waiting:
+                return found
+            await asyncio.sleep(0.005)
+
+
+async def test_requests_past_the_limit_are_refused_and_reach_nobody(start: Start) -> None:
+    async with start(reply(completion()), config=keys("{rpm: 3}")) as proxy:
+        answers = [await proxy.post(**BEARER) for _ in range(5)]
+    assert [200, 200, 200, 429, 429] == [answer.status for answer in answers]
+    assert 3 == len(proxy.upstream.calls)
+    refused = answers[-1]
+    assert ("rate_limited", "rate_limit_error", "rpm") == tuple(refused.json["error"][name] for name in ("code", "type", "param"))
+    assert "3 requests a minute" in refused.json["error"]["message"]
+    assert 55 <= int(refused.headers["retry-after"]) <= 60
+    assert ["2", "1", "0"] == [answer.headers["x-ratelimit-remaining-requests"] for answer in answers[:3]]
+    assert {"3"} == {answer.headers["x-ratelimit-limit-requests"] for answer in answers}
+    assert refused.headers["x-ratelimit-reset-requests"].endswith("s")
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "key_header"),
+    [
+        ("/v1/messages", MESSAGES, "x-api-key"),
+        ("/v1/responses", RESPONSES, "authorization"),
+        ("/v1/chat/completions", CHAT, "authorization"),
+    ],
+)
+async def test_a_refusal_speaks_the_clients_api(path: str, body: Any, key_header: str, start: Start) -> None:
+    headers = {key_header: ANN if key_header == "x-api-key" else f"Bearer {ANN}"}
+    async with start(reply({}), config=keys("{rpm: 1, tpm: 100000}")) as proxy:
+        first, refused = await proxy.post(body, path, **headers), await proxy.post(body, path, **headers)
+    assert (200, 429) == (first.status, refused.status)
+    assert "retry-after" in refused.headers
+    if path == "/v1/messages":
+        assert ("error", "rate_limit_error") == (refused.json["type"], refused.json["error"]["type"])
+        for answer in (first, refused):
+            assert "1" == answer.headers["anthropic-ratelimit-requests-limit"]
+            assert answer.headers["anthropic-ratelimit-tokens-reset"].endswith("Z")
+    else:
+        assert "rate_limited" == refused.json["error"]["code"]
+        assert "100000" == refused.headers["x-ratelimit-limit-tokens"]
+
+
+async def test_an_upstream_does_not_tell_of_the_operators_own_limits(start: Start) -> None:
+    told = {"content-type": "application/json", "x-ratelimit-remaining-requests": "4999", "anthropic-ratelimit-requests-limit": "7"}
+    async with start(reply(completion(), headers=told), config=keys("{rpm: 3}")) as proxy:
+        limited = await proxy.post(**BEARER)
+    async with start(reply(completion(), headers=told), config=keys()) as proxy:
+        free = await proxy.post(**BEARER)
+    assert ("2", None) == tuple(limited.headers.get(n) for n in ("x-ratelimit-remaining-requests", "anthropic-ratelimit-requests-limit"))
+    assert "4999" == free.headers["x-ratelimit-remaining-requests"]
+
+
+async def test_tokens_are_reserved_and_then_corrected_by_the_upstreams_figures(start: Start) -> None:
+    async with start(reply(completion(usage=USAGE)), config=keys("{tpm: 1000}")) as proxy:
+        first = await proxy.post({**CHAT, "max_tokens": 500}, **BEARER)
+        assert 480 <= int(first.headers["x-ratelimit-remaining-tokens"]) < 500
+        assert 11 == (await standing(proxy.app)).tokens
+        second = await proxy.post({**CHAT, "max_tokens": 500}, **BEARER)
+    assert 970 < int(second.headers["x-ratelimit-remaining-tokens"]) < 989  # what its answers usually take is known by now
+
+
+async def test_a_request_that_alone_passes_the_limit_by_its_estimate_goes_through(start: Start) -> None:
+    async with start(reply(completion(usage=USAGE)), config=keys("{tpm: 100}")) as proxy:
+        answers = [(await proxy.post({**CHAT, "max_tokens": 32_000}, **BEARER)).status for _ in range(2)]
+        long = await proxy.post({**CHAT, "messages": [{"role": "user", "content": "word " * 500}]}, **BEARER)
+    assert ([200, 200], 429) == (answers, long.status)
+    assert "this request alone takes" in long.json["error"]["message"]
+    assert "false" == long.headers["x-should-retry"]
+
+
+async def test_money_is_counted_by_the_list_of_prices_and_holds(start: Start) -> None:
+    usage = {"prompt_tokens": 1000, "completion_tokens": 1000, "total_tokens": 2000}  # gpt-4o: 0.0125 USD
+    async with start(reply(completion(usage=usage)), config=keys("{usd_per_day: 0.05}")) as proxy:
+        found = []
+        for _ in range(8):
+            found.append(await proxy.post(**BEARER))
+            await standing(proxy.app)
+        spent = (await standing(proxy.app)).day_micro_usd
+    assert [200] * 4 + [429] * 4 == [answer.status for answer in found]
+    assert 50_000 == spent
+    assert "0.05 USD a day" in found[-1].json["error"]["message"]
+    assert "false" == found[-1].headers["x-should-retry"]
+    assert int(found[-1].headers["retry-after"]) <= 86_400
+
+
+async def test_a_model_without_a_price_is_refused_where_money_is_limited(start: Start) -> None:
+    body = {**CHAT, "model": "nobodys-model"}
+    async with start(config=keys("{usd_per_day: 1}")) as proxy:
+        refused = await proxy.post(body, **BEARER)
+    async with start(config=keys("{usd_per_day: 1}") + "limits: {on_error: {usd_per_day: open}}\n") as proxy:
+        passed = await proxy.post(body, **BEARER)
+    assert ((403, "model"), 200) == ((refused.status, refused.json["error"]["param"]), passed.status)
+
+
+async def test_so_many_at_a_time_and_a_place_is_free_when_an_answer_has_ended(start: Start) -> None:
+    more = asyncio.Event()
+    pieces = streamed(["One ", "two."])
+    async with start(stream(pieces, wait={1: more}), reply(completion()), config=keys("{concurrent: 1}")) as proxy:
+        async with proxy.open({**CHAT, "stream": True}, **BEARER) as first:
+            await first.content.readany()
+            assert 429 == (await proxy.post(**BEARER)).status
+            more.set()
+            await first.read()
+        assert [200] * 5 == [(await proxy.post(**BEARER)).status for _ in range(5)]  # at once: no answer's end is refused its next question
+
+
+async def test_a_client_that_leaves_gives_its_place_back_and_pays_for_what_came(start: Start) -> None:
+    words = streamed([f"word{i} " for i in range(50)])
+    async with start(stream(words, wait={40: asyncio.Event()}), config=keys("{concurrent: 1, tpm: 10000}")) as proxy:
+        async with proxy.open({**CHAT, "stream": True, "max_tokens": 5000}, **BEARER) as first:
+            await first.content.readuntil(b"word30")
+            first.close()
+        found = await standing(proxy.app)
+    assert 0 == found.open
+    assert 60 < found.tokens < 200
+
+
+async def test_a_stream_that_breaks_off_is_settled_by_what_came(start: Start) -> None:
+    words = streamed([f"word{i} " for i in range(50)])[:20]
+    async with start(stream(words, broken=True), config=keys("{tpm: 10000}")) as proxy:
+        await proxy.post({**CHAT, "stream": True, "max_tokens": 5000}, **BEARER)
+        found = await standing(proxy.app)
+    assert 30 < found.tokens < 100
+
+
+async def test_a_stream_without_figures_is_counted(start: Start) -> None:
+    async with start(stream(streamed(["One ", "two ", "three."])), config=keys("{tpm: 10000}")) as proxy:
+        await proxy.post({**CHAT, "stream": True, "max_tokens": 5000}, **BEARER)
+        found = await standing(proxy.app)
+    assert 10 < found.tokens < 20
+
+
+@pytest.mark.parametrize("status", [400, 429, 500])
+async def test_an_upstreams_error_costs_no_tokens(status: int, start: Start) -> None:
+    async with start(reply({"error": {"message": "no"}}, status), config=keys("{tpm: 10000, rpm: 10}")) as proxy:
+        assert status == (await proxy.post(**BEARER)).status
+        found = await standing(proxy.app)
+    assert (1, 0) == (found.requests, found.tokens)
+
+
+async def test_a_teams_limit_counts_for_all_of_its_keys(start: Start) -> None:
+    bob = f"{{name: bob, sha256: {sha256(b'gw-bob').hexdigest()}, team: red}}"
+    config = keys("{rpm: 10}", ", team: red", "teams: {red: {rpm: 3}}\n").replace("]\n", f", {bob}]\n", 1)
+    async with start(config=config) as proxy:
+        found = [(await proxy.post(**({"authorization": "Bearer gw-bob"} if i % 2 else BEARER))) for i in range(5)]
+        assert (3, 2) == ((await standing(proxy.app, "red", "team")).requests, (await standing(proxy.app)).requests)
+    assert [200, 200, 200, 429, 429] == [answer.status for answer in found]
+    assert "team 'red'" in found[-1].json["error"]["message"]
+
+
+async def test_a_key_is_for_some_models(start: Start) -> None:
+    async with start(config=keys(more=", models: ['gpt-4o*']")) as proxy:
+        allowed, other = await proxy.post(**BEARER), await proxy.post({**CHAT, "model": "o3"}, **BEARER)
+        embedded = await proxy.post({"model": "text-embedding-3-small", "input": "x"}, "/v1/embeddings", **BEARER)
+        twice = await proxy.post(b'{"model": "gpt-4o", "model": "o3", "messages": [{"role": "user", "content": "Hi"}]}', **BEARER)
+    assert [200, 403, 403, 400] == [answer.status for answer in (allowed, other, embedded, twice)]
+    assert 1 == len(proxy.upstream.calls)
+
+
+async def test_a_key_expires(start: Start) -> None:
+    async with start(config=keys(more=", expires: 2020-01-01")) as proxy:
+        assert 401 == (await proxy.post(**BEARER)).status
+
+
+async def test_what_passes_through_is_counted_too(start: Start) -> None:
+    answer = {"object": "list", "data": [], "usage": {"prompt_tokens": 700, "total_tokens": 700}}
+    async with start(reply(answer), config=keys("{rpm: 2, tpm: 10000}")) as proxy:
+        found = [await proxy.post({"model": "text-embedding-3-small", "input": "x"}, "/v1/embeddings", **BEARER) for _ in range(3)]
+        listed = await proxy.get("/v1/models", **BEARER)
+        assert 1400 == (await standing(proxy.app)).tokens
+    assert ([200, 200, 429], 200) == ([one.status for one in found], listed.status)
+
+
+class Away:
+    """A counter that nobody reaches."""
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+    async def settle(self, settlements: Any) -> None:
+        raise CounterAway("not today")
+
+    reserve = renew = look = settle
+
+    async def reserve(self, *_: Any) -> Any:  # noqa: F811
+        raise CounterAway("not today")
+
+
+@pytest.mark.parametrize(
+    ("limits", "on_error", "status"),
+    [
+        ("{rpm: 5}", "", 200),
+        ("{usd_per_day: 5}", "", 503),
+        ("{rpm: 5}", "{rpm: closed}", 503),
+        ("{usd_per_day: 5}", "{usd_per_day: open}", 200),
+    ],
+)
+async def test_a_counter_that_is_away_lets_through_or_refuses_and_says_so(
+    limits: str, on_error: str, status: int, start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    more = f"limits: {{on_error: {on_error}}}\n" if on_error else ""
+    async with start(config=keys(limits) + more) as proxy:
+        assert proxy.app.admissions is not None
+        proxy.app.admissions.limiter.counter = Away()
+        answer = await proxy.post(**BEARER)
+        counted = proxy.app.metrics.as_json()["counters"]
+        proxy.app.admissions.limiter._waiting.clear()
+    assert status == answer.status
+    assert ("open;counter-away" if status == 200 else "closed;counter-away") == answer.headers["x-groundwire-limits"]
+    assert 1 == counted["limits.uncounted_count" if status == 200 else "limits.closed_count"]  # type: ignore[index]
+    assert "not today" in caplog.text
+    if status == 503:
+        assert "1" == answer.headers["retry-after"]
+
+
+async def test_what_keys_take_is_in_the_metrics(start: Start) -> None:
+    async with start(reply(completion(usage=USAGE)), config=keys("{rpm: 1}", ", team: red")) as proxy:
+        await proxy.post(**BEARER)
+        await proxy.post(**BEARER)
+        text = (await proxy.get("/metrics")).body.decode()
+    for line in (
+        'groundwire_key_exchanges_total{key="ann",team="red"} 1.0',
+        'groundwire_key_tokens_total{key="ann",kind="prompt",team="red"} 9.0',
+        'groundwire_limit_refusals_total{key="ann",limit="rpm",team="red"} 1.0',
+    ):
+        assert line in text
+
+
+async def test_without_limits_nobody_is_asked(start: Start) -> None:
+    async with start(config=keys()) as proxy:
+        assert proxy.app.admissions is not None
+        proxy.app.admissions.limiter.counter = Away()
+        answer = await proxy.post(**BEARER)
+    assert (200, None) == (answer.status, answer.headers.get("x-groundwire-limits"))
+    async with start() as proxy:
+        assert proxy.app.admissions is None

@@ -1,0 +1,113 @@
+"""Accounts and keys in the store, on both databases: exact over processes, settled once, nothing lost by what happens at once."""
+
+import asyncio
+
+import pytest
+
+from proxy.config.keys import KeySettings, LimitName, Limits
+from proxy.errors import StoreUnavailable
+from proxy.ports.limits import Amount, CounterAway, Settlement, Subject
+from proxy.store.accounts import DatabaseAccounts
+from proxy.store.database import Database
+from proxy.store.keys import DatabaseKeyDays, DatabaseKeys
+from tests.store.conftest import opened
+
+
+def subjects(key: Limits, team: Limits) -> tuple[Subject, ...]:
+    return Subject("key", "ann", key, "red"), Subject("team", "red", team, "red")
+
+
+@pytest.mark.parametrize(
+    ("limits", "name"),
+    [(Limits(rpm=10), "rpm"), (Limits(tpm=100), "tpm"), (Limits(concurrent=10), "concurrent"), (Limits(usd_per_day=0.0001), "usd_per_day")],
+)
+async def test_many_at_once_over_several_processes_get_exactly_the_limit(limits: Limits, name: LimitName, url: str) -> None:
+    both = subjects(Limits(rpm=1000), limits)
+    async with opened(url) as first, opened(url) as second:
+        counters = [DatabaseAccounts(first), DatabaseAccounts(second)]
+        found = await asyncio.gather(*(counters[i % 2].reserve(f"x{i}", both, Amount(10, 10)) for i in range(30)))
+        key, team = await counters[0].look(both)
+    assert 10 == sum(decision.granted for decision in found)
+    assert {(None, None), (None, name)} == {tuple(one.refused for one in decision.standings) for decision in found}
+    assert (10, 10, 100, 100) == (key.requests, team.requests, key.tokens, team.day_micro_usd)
+
+
+async def test_a_request_is_settled_once_and_reserved_once(database: Database) -> None:
+    accounts, both = DatabaseAccounts(database), subjects(Limits(rpm=5), Limits(usd_per_month=1))
+    for _ in range(3):
+        decision = await accounts.reserve("x", both, Amount(100, 5000))
+    assert (True, 1) == (decision.granted, decision.standings[0].requests)
+    settlement = Settlement("x", both, decision.at, Amount(100, 5000), Amount(7, 300))
+    for _ in range(3):
+        await accounts.settle([settlement, settlement])
+    assert [(7, 300, 0)] * 2 == [(one.tokens, one.month_micro_usd, one.open) for one in await accounts.look(both)]
+
+
+async def test_open_requests_are_renewed(database: Database) -> None:
+    now = 1_800_000_000.0
+    accounts, both = DatabaseAccounts(database, clock=lambda: now), subjects(Limits(concurrent=1), Limits())
+    await accounts.reserve("x", both, Amount())
+    await accounts.renew([("x", both), ("unknown", both)])
+    assert [1, 1] == [one.open for one in await accounts.look(both)]
+
+
+async def test_a_store_that_is_away_is_said(database: Database) -> None:
+    await database.stop()
+    for work in (DatabaseAccounts(database).reserve("x", subjects(Limits(), Limits()), Amount()), DatabaseAccounts(database).look(())):
+        with pytest.raises(CounterAway):
+            await work
+    with pytest.raises(StoreUnavailable):
+        await DatabaseKeys(database).changes()
+
+
+# ---- keys ----
+
+
+def key(name: str, sha256: str = "a" * 64) -> KeySettings:
+    return KeySettings(name=name, sha256=sha256, team="red", limits=Limits(rpm=5))
+
+
+async def test_every_change_of_a_key_is_seen(database: Database) -> None:
+    keys, seen = DatabaseKeys(database), set()
+    for change in (
+        keys.changes(),
+        keys.add(key("ann")),
+        keys.set_limits("ann", Limits(tpm=7)),
+        keys.rotate("ann", "b" * 64, 60.0),
+        keys.revoke("ann"),
+        keys.set_team("red", Limits(rpm=1)),
+        keys.set_team("red", Limits(rpm=2)),
+    ):
+        await change
+        seen.add(await keys.changes())
+    assert 7 == len(seen)
+    found = await keys.all()
+    (ann,) = found.keys
+    assert ("revoked", "b" * 64, Limits(tpm=7), {"red": Limits(rpm=2)}) == (ann.status, ann.key.sha256, ann.key.limits, found.teams)
+    assert {("a" * 64, 0.0), ("b" * 64, 0.0)} == {(sha256, until) for sha256, (_, until) in ann.hashes().items()}
+
+
+async def test_a_name_is_taken_once_and_a_revoked_key_does_not_come_back(database: Database) -> None:
+    keys = DatabaseKeys(database)
+    assert [True, False] == [await keys.add(key("ann")), await keys.add(key("ann", "b" * 64))]
+    assert await keys.revoke("ann")
+    assert [None, None, None] == [await keys.revoke("ann"), await keys.rotate("ann", "c" * 64, 0), await keys.set_limits("ann", Limits())]
+    assert not await keys.add(key("ann"))
+
+
+async def test_spending_is_added_up_by_what_it_is_asked_for(url: str) -> None:
+    one = ("2026-01-31", "ann", "red", "gpt-4o")
+    async with opened(url) as first, opened(url) as second:
+        stores = DatabaseKeyDays(first), DatabaseKeyDays(second)
+        await asyncio.gather(*(stores[i % 2].add({one: (1, 0, 10, 2, 500)}) for i in range(20)))
+        await stores[0].add(
+            {("2026-02-01", "bob", "red", "o3"): (1, 3, 1, 1, 2_000_000), ("2025-12-01", "ann", "red", "o3"): (9, 0, 0, 0, 0)}
+        )
+        by_client = await stores[1].spending(("client",), "2026-01-01")
+        by_team_and_day = await stores[1].spending(("team", "day"), "2026-01-01")
+        of_ann = await stores[1].spending(("model",), "2026-01-01", client="ann")
+        await stores[0].forget("2026-01-01")
+        assert 2 == len(await stores[1].spending(("day",), "2000-01-01"))
+    assert [("bob", 1, 3, 2.0), ("ann", 20, 0, 0.01)] == [(row.client, row.requests, row.refused, row.usd) for row in by_client]
+    assert [("2026-02-01", "red", ""), ("2026-01-31", "red", "")] == [(row.day, row.team, row.model) for row in by_team_and_day]
+    assert [("gpt-4o", 200, 40)] == [(row.model, row.prompt_tokens, row.completion_tokens) for row in of_ann]
