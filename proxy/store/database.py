@@ -21,6 +21,7 @@ from sqlalchemy.pool import AsyncAdaptedQueuePool
 from sqlalchemy.util import greenlet_spawn
 
 from proxy.errors import StoreUnavailable
+from proxy.language.lru import LRU
 from proxy.store import drivers
 from proxy.store.drivers import AsyncConnection, AsyncEngine, create_async_engine, store_url, without_password
 from proxy.store.schema import HEAD, current_revision, upgrade
@@ -42,6 +43,7 @@ _BROKEN = (sa_errors.OperationalError, sa_errors.InterfaceError, sqlite3.Operati
 """SQLAlchemy's errors, and the driver's own where `fetch` and `write` go to it."""
 
 
+_JUST_NOW_S, _RUNS = 2.0, 4096
 _READ_ONLY = "25006"
 """PostgreSQL's word for a server that takes no writes: another of the URL's hosts may, since this one is none any more that does."""
 
@@ -76,6 +78,7 @@ class Database:
         self._opening: asyncio.Task[None] | None = None
         self._probing: asyncio.Task[None] | None = None
         self._writers = asyncio.Lock()
+        self._without: LRU[tuple[float, set[str]]] = LRU(_RUNS)
         self._compiled: dict[Callable[[Database], Any], str] = {}
         self._rolling_back: set[asyncio.Future[None]] = set()
 
@@ -184,6 +187,26 @@ class Database:
         """
         async with self._converting(self.timeout_s, alone=True) as engine, engine.connect() as connection:
             return await fetch(connection, query, values)
+
+    def among(self, name: str, values: Sequence[str]) -> tuple[str, dict[str, Any]]:
+        """SQL for a column that has one of these values, and its parameters. With PostgreSQL the same words for any number of them, as it
+        prepares each statement with a trip of its own.
+        """
+        if not self.is_sqlite:
+            return f"= ANY(CAST(:{name} AS TEXT[]))", {name: list(values)}
+        return f"IN ({', '.join(f':{name}{n}' for n in range(len(values)))})", {f"{name}{n}": value for n, value in enumerate(values)}
+
+    def note_without(self, tables: Sequence[str], client: str, run_id: str) -> None:
+        """A statement that was made anyway has seen that these tables have nothing of the run: a look just now need not be made again."""
+        if tables:
+            self._without.put((client, run_id), (time.monotonic() + _JUST_NOW_S, set(tables)))
+
+    def is_without(self, table: str, client: str, run_id: str) -> bool:
+        """Whether `table` was without the run just now. Each is told once: what is put afterwards is found by the next look."""
+        until, tables = self._without.get((client, run_id)) or (0.0, set[str]())
+        without = table in tables and time.monotonic() < until
+        tables.discard(table)
+        return without
 
     @asynccontextmanager
     async def _converting(self, limit_s: float, *, alone: bool = False) -> AsyncIterator[AsyncEngine]:
