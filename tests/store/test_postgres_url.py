@@ -62,7 +62,9 @@ def test_several_hosts_and_tls_reach_the_driver(monkeypatch: pytest.MonkeyPatch,
     authority.write_text("")
     made: list[dict[str, object]] = []
     monkeypatch.setattr(drivers, "create_async_engine", lambda _, **options: made.append(options["connect_args"]))
-    url = drivers.store_url(f"postgresql://ann:s%40c@a:1,b:2/gw?sslmode=verify-full&sslrootcert={authority}&application_name=team&pool_size=9")
+    url = drivers.store_url(
+        f"postgresql://ann:s%40c@a:1,b:2/gw?sslmode=verify-full&sslrootcert={authority}&application_name=team&pool_size=9"
+    )
     drivers.postgres_engine(url, timeout_s=5.0, used_by="requests", pooler=False)
     connect = made[0]["async_creator_fn"]
     assert connect.keywords["server_settings"] == {"application_name": "team requests"}  # type: ignore[attr-defined]
