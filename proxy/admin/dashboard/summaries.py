@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from proxy.exchange import QUIET
-from proxy.store.records import NOTHING, Record
+from proxy.store.records import NOTHING, PENDING, Record
 
 WORDS: dict[str, dict[str, str]] = tomllib.loads(Path(__file__).with_name("words.toml").read_text("utf-8"))
 REASONS = WORDS["reasons"]
@@ -63,6 +63,7 @@ SIGNS = {
     "upstream_error": "↯",
     "skipped": "–",
     "pending": "…",
+    "interrupted": "⊘",
 }
 """By verdict; so in ``static/format.js``."""
 _POINT = ("id", "at", "route", "run", "share", "tokens", "window")
@@ -97,7 +98,7 @@ def summary(record: Record) -> RecordSummary:
         ms=round(record.duration_ms, 2),
         own_ms=None if record.overhead_ms is None else round(record.overhead_ms, 2),
         client=record.client,
-        why=why(record.reason, record.would),
+        why=why("" if record.outcome == PENDING else record.reason, record.would),
         usd=record.cost_usd,
         question=record.question,
         said=record.answer,
