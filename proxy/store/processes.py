@@ -62,6 +62,10 @@ class Processes:
         self._database, self.name, self._about, self._clock = database, name, msgspec.json.encode(about), clock
         self._memory = Memory(database, KIND)
         self._task: asyncio.Task[None] | None = None
+        self.about, self.alive = about, 1
+        """What it says of itself, and how many live of those that this store serves."""
+        self.drift: Sequence[str] = ()
+        """In what of that they differ: a policy or a release that has not come everywhere."""
         self.problem = ""
         """What is wrong with this machine's clock; "" where it is right."""
 
@@ -85,6 +89,7 @@ class Processes:
         while True:
             try:
                 await self.beat()
+                await self.compare()
                 await self.close_abandoned()
             except StoreUnavailable as error:
                 log.debug("process %s cannot say that it lives: %s", self.name, error)
@@ -101,10 +106,19 @@ class Processes:
             asked = self._clock()
             found = float((await connection.execute(said)).scalar_one())
             ahead_s = (asked + self._clock()) / 2 - found
-        self._compare(ahead_s)
+        self._check_clock(ahead_s)
         return found
 
-    def _compare(self, ahead_s: float) -> None:
+    async def compare(self) -> None:
+        """See who lives, and whether all are alike. Raises `StoreUnavailable`."""
+        living = await self.living()
+        told = [one.about for one in living] or [self.about]
+        drift = tuple(name for name in sorted({*self.about}) if any(one.get(name) != self.about[name] for one in told))
+        if drift and drift != self.drift:
+            log.warning("%d processes of this store differ in %s", len(living), " and ".join(drift))
+        self.alive, self.drift = max(1, len(living)), drift
+
+    def _check_clock(self, ahead_s: float) -> None:
         wrong = abs(ahead_s) > MAX_SKEW_S
         if wrong and not self.problem:
             log.warning("this machine's clock is %+.0f s from the store's: its records stand at wrong times until it is set right", ahead_s)
