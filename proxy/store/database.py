@@ -105,6 +105,18 @@ class Database:
             self.problem = f"no answer within {self.timeout_s:g} s"
             log.warning("store %s: %s; trying on in the background", self.name, self.problem)
 
+    async def migrate(self) -> str:
+        """Bring the tables to this release, and close; the revision that they have then. Raises `StoreUnavailable`."""
+        try:
+            await self._open()
+        except StoreUnavailable:
+            raise
+        except Exception as error:
+            raise StoreUnavailable(self._words(error)) from error
+        finally:
+            await self._dispose()
+        return HEAD
+
     async def stop(self) -> None:
         """Close every connection."""
         tasks = [task for task in (self._opening, self._probing) if task is not None]
