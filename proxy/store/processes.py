@@ -15,6 +15,7 @@ import random
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -35,6 +36,7 @@ ENDED = "process_ended"
 """The reason of an exchange that was interrupted."""
 BEAT_S, SILENT_S = 10.0, 45.0
 """Between two signs of life, and after so long without one a process is gone."""
+_END_S = 2.0
 MAX_SKEW_S = 30.0
 """Between a machine's clock and the database's."""
 
@@ -62,6 +64,7 @@ class Processes:
         self._database, self.name, self._about, self._clock = database, name, msgspec.json.encode(about), clock
         self._memory = Memory(database, KIND)
         self._task: asyncio.Task[None] | None = None
+        self._stopping = asyncio.Event()
         self.about, self.alive = about, 1
         """What it says of itself, and how many live of those that this store serves."""
         self.drift: Sequence[str] = ()
@@ -75,7 +78,9 @@ class Processes:
 
     async def stop(self) -> None:
         """It ends, and leaves nothing open."""
-        if self._task is not None:
+        self._stopping.set()
+        if self._task is not None:  # what it asks now is answered: a connection that is cut off is none that can be used again
+            await asyncio.wait((self._task,), timeout=_END_S)
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
@@ -86,7 +91,7 @@ class Processes:
             log.debug("process %s leaves its row: %s", self.name, error)
 
     async def _run(self) -> None:
-        while True:
+        while not self._stopping.is_set():
             try:
                 await self.beat()
                 await self.compare()
@@ -95,7 +100,8 @@ class Processes:
                 log.debug("process %s cannot say that it lives: %s", self.name, error)
             except Exception:
                 log.exception("process %s could not say that it lives", self.name)
-            await asyncio.sleep(BEAT_S * random.uniform(0.8, 1.2))
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), BEAT_S * random.uniform(0.8, 1.2))
 
     async def beat(self) -> float:
         """Say that it lives; what the database's clock says. Raises `StoreUnavailable`."""
