@@ -190,7 +190,8 @@ class Database:
                 self._roll_back(borrowed)
                 raise
             finally:
-                await greenlet_spawn(borrowed.close)
+                # One whose pool was given up meanwhile would be closed by nobody.
+                await greenlet_spawn(borrowed.close if engine is self._engine else borrowed.invalidate)
 
     async def read(self, query: TextClause, values: Mapping[str, Any]) -> Sequence[Sequence[Any]]:
         """The rows of one SELECT that stands alone. Raises as `transaction` does, which takes several times as long for a short one.
