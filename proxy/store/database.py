@@ -190,8 +190,7 @@ class Database:
                 self._roll_back(borrowed)
                 raise
             finally:
-                # One whose pool was given up meanwhile would be closed by nobody.
-                await greenlet_spawn(borrowed.close if engine is self._engine else borrowed.invalidate)
+                await greenlet_spawn(borrowed.close)
 
     async def read(self, query: TextClause, values: Mapping[str, Any]) -> Sequence[Sequence[Any]]:
         """The rows of one SELECT that stands alone. Raises as `transaction` does, which takes several times as long for a short one.
@@ -334,6 +333,8 @@ class Database:
         # SQLite must give up on a lock before we give up on SQLite.
         busy_timeout_ms = int(self.timeout_s * 800)
         event.listen(engine.sync_engine, "connect", lambda connection, _: drivers.set_up_connection(connection, busy_timeout_ms))
+        # What is in use while the engine is given up comes back to a pool that nobody closes any more.
+        event.listen(engine.sync_engine, "checkin", lambda _, record: record.invalidate() if engine is not self._engine else None)
         event.listen(engine.sync_engine, "invalidate", lambda connection, *_: self._roll_back(connection))
         return engine
 
