@@ -183,6 +183,7 @@ class App:
         counter = self.admissions.limiter.counter if self.admissions is not None else None
         keys = KeyParts(settings.keys, settings.teams, prefixes, settings.store.keys, counter)
         more: dict[str, Any] = {"access": access, "exchanges": services.recorder.open, "ledger": self.ledger, "keys": keys}
+        more |= {"runs": self.runs}
         self._admin = make_admin(replace(parts, bodies=settings.store.bodies, **more))
         self.rollups = RollupBuilder(self._admin.state.figures)
         self._warming: dict[str, asyncio.Task[Any]] = {}
@@ -293,6 +294,8 @@ class App:
         for stage in used:
             self.metrics.declare(stage.counters)
         self.metrics.watch("groundwire_store_available", lambda: float(self.database.available))
+        self.metrics.watch("groundwire_processes", lambda: float(self.processes.alive))
+        self.metrics.watch("groundwire_drift", lambda: float(bool(self.processes.drift)))
         self.metrics.watch("groundwire_records_waiting", lambda: float(len(self.records_writer)))
 
     async def _warm_after(self, counter: asyncio.Task[bool]) -> None:
@@ -327,6 +330,10 @@ class App:
         if self.verifiers.problem:
             found["verifier"] = self.verifiers.problem
         return found
+
+    def runs(self) -> dict[str, Any]:
+        """Which release and policies this process has, and in what the other processes of its store differ."""
+        return {**self.processes.about, **({"drift": self.processes.drift} if self.processes.drift else {})}
 
     async def store_problem(self) -> str:
         """Why the store takes nothing now; "" where it does. Requests are answered all the same."""

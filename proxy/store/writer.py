@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -65,6 +66,8 @@ class RecordWriter:
         """Without a row yet, and nobody writes them."""
         self._starts, self._begun = asyncio.Event(), asyncio.Event()
         """Set when there are some, and when those that wait now have their rows."""
+        self._slow_from = math.inf
+        """When those that are written now will have taken too long."""
         self._starter: asyncio.Task[None] | None = None
         self._dropping = False
         self.problem = ""
@@ -77,11 +80,15 @@ class RecordWriter:
 
     async def stop(self, deadline_s: float = 5.0) -> None:
         """Write what waits, for at most `deadline_s` seconds; what then remains is counted as lost."""
-        tasks = [task for task in (self._task, self._starter) if task is not None]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        self._task = self._starter = None
+        if self._starter is not None:  # what it writes now is written: a connection that is cut off is none that can be used again
+            starter, self._starter = self._starter, None
+            self._starts.set()
+            await asyncio.wait((starter,), timeout=deadline_s)
+            starter.cancel()
+        if self._task:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
         try:
             async with asyncio.timeout(deadline_s):
                 while len(self):
@@ -103,10 +110,11 @@ class RecordWriter:
         if self._starter is None or not self._database.available or len(self._beginning) >= self._max_rows:
             return None
         self._beginning[record.id] = record
+        loop = asyncio.get_running_loop()
         if len(self._beginning) == 1:
             self._starts.set()
-            asyncio.get_running_loop().call_later(_BEGUN_WITHIN_S, self._begun.set)
-        return self._begun
+            loop.call_later(_BEGUN_WITHIN_S, self._begun.set)
+        return self._begun if loop.time() < self._slow_from else None
 
     def submit(self, record: Record) -> None:
         """Queue `record`; never waits, never raises. Full: it is dropped and counted in `records.lost`."""
@@ -151,17 +159,18 @@ class RecordWriter:
 
     async def _start_rows(self) -> None:
         """What fails here is made up for by the exchange's record."""
-        while True:
-            await self._starts.wait()
+        while await self._starts.wait() and self._starter is not None:
             self._starts.clear()
             rows, self._beginning = list(self._beginning.values()), {}
             begun, self._begun = self._begun, asyncio.Event()
+            self._slow_from = asyncio.get_running_loop().time() + _BEGUN_WITHIN_S
             try:
                 await self._database.put(self._database.compiled(_starting), _Rows(rows))
             except StoreUnavailable as error:
                 log.debug("%d exchanges begin without a row: %s", len(rows), error)
             except Exception:  # a bug of ours must not stop all later ones
                 log.exception("the rows of %d exchanges could not be begun", len(rows))
+            self._slow_from = math.inf
             begun.set()
 
     async def _flush_patiently(self) -> None:

@@ -20,7 +20,7 @@ from typing import Any
 from msgspec import Struct
 
 from proxy.exchange import QUIET
-from proxy.store.records import NOTHING, Record, Records
+from proxy.store.records import NOTHING, PENDING, Record, Records
 
 WORDS: dict[str, dict[str, str]] = tomllib.loads(Path(__file__).with_name("words.toml").read_text("utf-8"))
 REASONS = WORDS["reasons"]
@@ -72,6 +72,7 @@ SIGNS = {
     "upstream_error": "↯",
     "skipped": "–",
     "pending": "…",
+    "interrupted": "⊘",
 }
 """By verdict; so in ``static/format.js``."""
 _POINT = ("id", "at", "route", "run", "share", "tokens", "window")
@@ -106,7 +107,7 @@ def summary(record: Record) -> RecordSummary:
         ms=round(record.duration_ms, 2),
         own_ms=None if record.overhead_ms is None else round(record.overhead_ms, 2),
         client=record.client,
-        why=why(record.reason, record.would),
+        why=why("" if record.outcome == PENDING else record.reason, record.would),
         usd=record.cost_usd,
         question=record.question,
         said=record.answer,
