@@ -26,7 +26,7 @@ PARTS = (
     ("metrics", ("/proxy/observe/metrics/", "/prometheus_client/")),
     ("log", ("/proxy/observe/logs.py", "/proxy/observe/finished.py", "/logging/__init__.py")),
     ("record", ("/proxy/observe/", "/proxy/store/", "/sqlalchemy/", "/aiosqlite/", "/greenlet/", "/concurrent/futures/")),
-    ("server (uvicorn)", ("/uvicorn/", "/proxy/wire/http/bounds.py", "/proxy/wire/http/whole.py", "/httptools/")),
+    ("server (uvicorn)", ("/uvicorn/", "/proxy/wire/http/bounds.py", "/httptools/")),
     ("bodies", ("/proxy/wire/chat/", "/proxy/wire/bodies.py", "/proxy/exchange/", "/proxy/language/")),
     ("path", ("/proxy/", "/benchmarks/floor.py")),
     ("client and stub of the benchmark", ("/benchmarks/",)),

@@ -228,10 +228,9 @@ async def run(
     kills: int = 1,
     every: int = 60,
     enough: int = 10**9,
-    leaves: float = 0.1,
     seed: int = 1,
 ) -> Outcome:
-    """Ask for more than the keys may have, of both nodes, with `kills` of workers, one after `every` answers; a tenth of the streams has its
+    """Ask for more than the keys may have, of both nodes, with `kills` of workers, one after `every` answers; every tenth has its
     client leave. Ends when each key was refused so often that it is `enough`, and all were killed, at the latest after `seconds`."""
     source, found = random.Random(seed), Outcome(limits)
     provider = Provider(random.Random(seed), await prompt_tokens())

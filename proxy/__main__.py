@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 DEFAULT_CONFIG = "config.yaml"
 BUNDLED = Path(__file__).parent / "bundled"
 """Where a wheel carries config.yaml and policies/; a checkout has them at its top."""
-
-
 INTERRUPTED, UNREAD = 128 + 2, 128 + 13
 """Exit statuses, as a shell gives them to a command that SIGINT or SIGPIPE ended."""
 
@@ -43,7 +41,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        _discard_output()
+        # The interpreter's own flush at its end goes nowhere; https://docs.python.org/3/library/signal.html#note-on-sigpipe
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
         return UNREAD
 
 
@@ -59,13 +60,6 @@ def _run(argv: Sequence[str] | None) -> int:
     finally:
         if sys.stdout is not None:
             sys.stdout.flush()  # here, where a broken pipe can still be caught
-
-
-def _discard_output() -> None:
-    """Let the interpreter's own flush at its end go nowhere; https://docs.python.org/3/library/signal.html#note-on-sigpipe."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -161,22 +155,18 @@ def _watching_commands(commands: argparse._SubParsersAction[argparse.ArgumentPar
     tail.add_argument("--run", metavar="ID", dest="of_run", help="only exchanges of this run")
     tail.add_argument("--verdict", help="only those that ended so: pass, warn, block, error or skipped")
     tail.add_argument("--client", metavar="NAME", help="only this client's: its key's name, or hash as records show it")
+    tail.add_argument("--url", help="the server's address (default: from server: of the configuration)")
     tail.set_defaults(run=_tail)
     report = commands.add_parser(
         "report", help="print a period's figures", description=_REPORT, epilog=_REPORT_EXAMPLES, formatter_class=described
     )
     report.add_argument("--since", default="1d", metavar="WHEN", help="30m, 6h, 1d, 2w ago, or an ISO date or time (default: 1d)")
     report.add_argument("--until", metavar="WHEN", help="the same; not part of the period (default: now)")
+    report.add_argument("--url", help="ask the running server at this address")
     report.set_defaults(run=_report)
     for parser in (tail, report):
         parser.add_argument("--route", metavar="PREFIX", help="only this route; / for the one without a prefix")
         parser.add_argument("--json", action="store_true", help="JSON, one record a line" if parser is tail else "JSON")
-        where = (
-            "the server's address (default: from server: of the configuration)"
-            if parser is tail
-            else "ask the running server at this address"
-        )
-        parser.add_argument("--url", help=where)
         parser.add_argument("--config", type=Path, help=f"configuration file (default: ./{DEFAULT_CONFIG}, else the built-in one)")
 
 
@@ -227,21 +217,15 @@ def _knowledge_commands(commands: argparse._SubParsersAction[argparse.ArgumentPa
     for parser in (build, check):
         parser.add_argument("folder", type=Path, help="Markdown, text, JSON Lines and CSV files")
         parser.add_argument("--config", type=Path, help="its embeddings: and grounding: are used")
+        parser.set_defaults(run=_knowledge)
     check.add_argument("claim", help="one sentence")
-    build.set_defaults(run=_knowledge_build)
-    check.set_defaults(run=_knowledge_check)
 
 
-def _knowledge_build(arguments: argparse.Namespace) -> int:
-    from proxy.cli.knowledge import build_folder
+def _knowledge(arguments: argparse.Namespace) -> int:
+    from proxy.cli.knowledge import build_folder, check_claim
 
-    return build_folder(arguments.folder, load_settings(config_path(arguments.config)))
-
-
-def _knowledge_check(arguments: argparse.Namespace) -> int:
-    from proxy.cli.knowledge import check_claim
-
-    return check_claim(arguments.folder, arguments.claim, load_settings(config_path(arguments.config)))
+    settings = load_settings(config_path(arguments.config))
+    return check_claim(arguments.folder, arguments.claim, settings) if "claim" in arguments else build_folder(arguments.folder, settings)
 
 
 def _judge_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

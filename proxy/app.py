@@ -1,6 +1,6 @@
 """The composition root: settings + parts -> one ASGI application.
 
-The request path is plain ASGI (`proxy.server.endpoint`); only the operator's surface is a Starlette application. Nothing here starts before
+The request path is plain ASGI (`proxy.server.handler`); only the operator's surface is a Starlette application. Nothing here starts before
 the server's lifespan does, and the order of its end is the reverse of its start: no new exchanges, records flushed, store closed.
 """
 
@@ -10,29 +10,24 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from proxy.admin.api import AdminParts, make_admin
 from proxy.admin.keys import KeyParts
 from proxy.admin.verdicts import client_access
-from proxy.config.access import Clients, PathRules
+from proxy.config.access import Clients
 from proxy.config.settings import (
     BuiltinSettings,
     LocalSettings,
-    RouteSettings,
     Settings,
     UpstreamSettings,
     forwarding,
     load_settings,
-    spends,
 )
 from proxy.errors import ConfigError, NotFound, StoreUnavailable
-from proxy.grounding.judging.judges import make_judge
 from proxy.models.knowledge.bases import FolderKnowledgeBases
 from proxy.models.making import DeferredModels, make_embedder, make_models, make_verifiers
 from proxy.models.tokens.counter import TiktokenCounter
@@ -41,22 +36,19 @@ from proxy.observe.finished import LogLine, clipped
 from proxy.observe.metrics import Metrics
 from proxy.observe.recording import Recorder, prices_of
 from proxy.observe.tracing import make_tracing
-from proxy.pipeline import Pipeline, never
-from proxy.policy.loading import Policy, RoutePolicies, load_policies
-from proxy.policy.shadow import ShadowPipeline, Uncounted
+from proxy.policy.loading import load_policies
 from proxy.ports import Ports, Verifiers
-from proxy.ports.deadline import with_deadline
 from proxy.ports.stage import Stage
 from proxy.ports.upstream import Upstream
 from proxy.server.admission import make_admissions
-from proxy.server.background import Afterwards
+from proxy.server.completion import Completion
 from proxy.server.continuations import Continuations
-from proxy.server.endpoint import Endpoint
+from proxy.server.cross_origin import is_api, readable_by
 from proxy.server.handler import new_id
 from proxy.server.interpreter import calm_collector, drain_on_hangup, one_thread_a_product, open_sockets, share_interpreter, share_memory
 from proxy.server.owners import Owners
-from proxy.server.pages import is_api, readable_by
-from proxy.server.routes import ActivePolicy, Route, Services, make_ledger
+from proxy.server.passthrough import Passthrough
+from proxy.server.routes import Afterwards, Services, make_ledger, make_routes
 from proxy.server.start_page import GENERATED_KEY_VARIABLE
 from proxy.stages.registry import STAGES
 from proxy.store.clashes import DatabaseClashes
@@ -70,17 +62,15 @@ from proxy.store.records import Records
 from proxy.store.retention import Retention
 from proxy.store.tool_outcomes import DatabaseToolOutcomes
 from proxy.store.writer import RecordWriter
+from proxy.upstreams.asking import UpstreamChat, UpstreamDecisions
 from proxy.upstreams.builtin import BuiltinUpstream
-from proxy.upstreams.chat_model import UpstreamChat
-from proxy.upstreams.decision_model import UpstreamDecisions
 from proxy.upstreams.making import decision_apis, make_resilient, make_upstream, model_settings
 from proxy.upstreams.resilience import Resilient
-from proxy.upstreams.translating import translated_paths
 from proxy.wire.chat.completions import ChatDialect
 from proxy.wire.dialect import Dialects, TokenCount
-from proxy.wire.http.asgi import Receive, Responder, Scope, Send
+from proxy.wire.http.asgi import Departures, Receive, Responder, Scope, Send, whole_writer
 from proxy.wire.http.bounds import STATE
-from proxy.wire.http.headers import ResponseHeaders, plain_headers, sent_path
+from proxy.wire.http.headers import ResponseHeaders, plain_headers, sent_path, tail
 from proxy.wire.http.peers import TrustedProxies
 from proxy.wire.messages.dialect import MessagesCount, MessagesDialect
 from proxy.wire.responses.dialect import ResponsesDialect
@@ -142,7 +132,7 @@ class App:
         )
         self.ports = ports
         """What stages get, but for the judge, which is a policy's."""
-        self.routes = self._make_routes(ports, policies)
+        self.routes = make_routes(settings, policies, self.upstreams, ports, self._reading_since)
         self._watch()
         self.afterwards = Afterwards(self.metrics)
         self.tracing = make_tracing(settings)
@@ -150,7 +140,7 @@ class App:
         prices = prices_of(named, self.tokens.model)
         clients = Clients(settings.keys, stored=settings.store.keys)
         self.admissions = make_admissions(settings, self.database, clients, self.tokens, prices, self.metrics)
-        services = Services(
+        self._services = services = Services(
             server=settings.server,
             ledger=self.ledger,
             clients=clients,
@@ -169,7 +159,7 @@ class App:
             tracing=self.tracing,
             admissions=self.admissions,
         )
-        self._endpoint = Endpoint(services)
+        self._departures = Departures()
         self._for_pages = readable_by(settings.cors.origins, self._http) if settings.cors.origins else None
         admin_key = settings.server.admin_key or os.environ.get(GENERATED_KEY_VARIABLE, "")
         prefixes = tuple(route.prefix for route in settings.routes)
@@ -211,7 +201,10 @@ class App:
         path = sent_path(scope)
         for route in self.routes:
             if path.startswith(route.prefix) and path.startswith("/v1/", len(route.prefix)):
-                await self._endpoint(route, path, scope, receive, send)
+                behind, responder = tail(scope, path, route.prefix), Responder(receive, send, self._departures, whole_writer(scope))
+                dialect = DIALECTS.of(behind.partition("?")[0]) if scope["method"] == "POST" else None
+                made = Passthrough if dialect is None else Completion
+                await made(self._services, route, scope, receive, responder, behind, dialect).serve()
                 return
         if "/v1/" in scope["path"] and not path.startswith("/groundwire/"):
             known = ", ".join(f"{route.prefix}/v1" for route in self.routes)
@@ -362,45 +355,6 @@ class App:
         if isinstance(settings, BuiltinSettings):
             return BuiltinUpstream(name, settings, self._verifiers, self.tokens, self.settings.server.max_body_bytes)
         return make_upstream(name, settings)
-
-    def _make_routes(self, ports: Ports, policies: Mapping[str, RoutePolicies]) -> list[Route]:
-        active: dict[tuple[int, bool], ActivePolicy] = {}
-        uncounted = msgspec.structs.replace(ports, counters=Uncounted())
-
-        def activate(policy: Policy, route: RouteSettings) -> ActivePolicy:
-            enforced = policy.enforce and route.enforce
-            key = id(policy), enforced
-            if key not in active:
-                given = ports if enforced else uncounted
-                given = msgspec.structs.replace(given, judge=make_judge(policy.judge, given, policy.name))
-                stages = [spec.stage(spec.options, with_deadline(given, spec.options.timeout_ms)) for spec in policy.stages]
-                later = policy.load_models == "at_first_use"
-                pipeline = (Pipeline if enforced else ShadowPipeline)(
-                    stages, policy.retrieval_tools, reading_since=self._reading_since if later else never
-                )
-                active[key] = ActivePolicy(
-                    policy.label,
-                    policy.delivery,
-                    pipeline,
-                    refuses=enforced and policy.refuses,
-                    judges=enforced and policy.judges,
-                    load_models=policy.load_models,
-                    unknown=policy.unknown,
-                )
-            return active[key]
-
-        routes = []
-        for route in sorted(self.settings.routes, key=lambda r: len(r.prefix), reverse=True):
-            found = policies[route.prefix]
-            allowed = {name: activate(policy, route) for name, policy in found.allowed.items()}
-            own = not self.settings.keyed and not self.settings.server.allow_anonymous and spends(self.settings, route.upstream)
-            rules = PathRules(route.passthrough)
-            upstream, default = self.upstreams[route.upstream], activate(found.default, route)
-            chain = (route.upstream, *self.settings.upstreams[route.upstream].fallback)
-            asked_in = {name: translated_paths(self.settings.upstreams[name].spoken) for name in chain}
-            ids = route.upstream not in forwarding(self.settings)
-            routes.append(Route(route.prefix, upstream, default, allowed, route.allow_skip, rules, asked_in, ids, own))
-        return routes
 
 
 def preload(settings: Settings) -> None:

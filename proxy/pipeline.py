@@ -160,8 +160,8 @@ class Pipeline:
             exchange.passages = (*exchange.original.passages, *found)
         if self._request:
             await self._run_all(self._request, "request", exchange)
-        if self._own and not can_answer_tools(exchange):
-            self._withhold(exchange)
+        if self._own and not can_answer_tools(exchange) and (own := self.own_tools(exchange)):
+            exchange.tools = [tool for tool in exchange.tools if tool_name(tool) not in own]
         if exchange.answer is None:
             if self._beside:
                 self._background[exchange.id] = _Background(partial(self._run_all, self._beside, "request", exchange, whole=True))
@@ -191,12 +191,6 @@ class Pipeline:
         """Before each call of the upstream, on what is sent. Raises `ProxyError`."""
         if self._forward:
             await self._run_all(self._forward, "forward", exchange)
-
-    def _withhold(self, exchange: Exchange) -> None:
-        """Take out own tools that a stage has offered where no call of them can be answered."""
-        own = self.own_tools(exchange)
-        if own:
-            exchange.tools = [tool for tool in exchange.tools if tool_name(tool) not in own]
 
     async def answer(self, exchange: Exchange) -> None:
         """After the model. A stage that asks for another answer (`exchange.retry`) is the last to see this one. Raises `PolicyBlocked`."""

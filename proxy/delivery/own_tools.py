@@ -2,7 +2,7 @@
 
 In: the upstream's first reply, in an exchange that offers tools which a stage answers (`Stage.answers`). When the model calls one, the
 proxy runs it, adds the turn to `exchange.messages`, has the stages' `on_forward` judge the longer prompt, and calls the upstream again.
-Out: a `Reply` like any other, so that hold, gate and tap need not know. What is of the API's form is a `CallFilter`'s business.
+Out: a `Reply` like any other, so that hold, gate and tap need not know. What is of the API's form is an `OwnToolFilter`'s business.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from proxy.exchange import Exchange, Message, Verdict
 from proxy.pipeline import Pipeline
 from proxy.ports.upstream import Reply, WrappedReply, is_event_stream, limit, read_whole
-from proxy.wire.dialect import Dialect, OwnToolTurn
+from proxy.wire.dialect import Dialect
+from proxy.wire.own_tools import OwnToolTurn
 
 MAX_ROUNDS = 4
 """How often an exchange's calls are answered; then the upstream is asked once more, without the proxy's own tools."""
@@ -41,7 +42,7 @@ class Rounds(WrappedReply):
         """`send` makes the next call; `whole` keeps an answer until it has ended; `max_bytes` limits each answer."""
         super().__init__(first)
         self._exchange, self._pipeline, self._dialect, self._send = exchange, pipeline, dialect, send
-        self._filter = dialect.call_filter(exchange, whole=whole)
+        self._filter = dialect.own_tool_filter(exchange, whole=whole)
         self._max_bytes = max_bytes
         self._round = self.attempts = 0
         self._own: frozenset[str] = frozenset()

@@ -50,6 +50,10 @@ class Usage(Struct, frozen=True):
     completion_tokens: int
     cached_tokens: int = 0
     """The part of the prompt that the provider read from its cache."""
+    written_tokens: int = 0
+    """What it put into its cache."""
+    reasoning_tokens: int = 0
+    """The part of the completion that is thoughts."""
 
 
 class Answer(Struct, frozen=True):
@@ -58,8 +62,6 @@ class Answer(Struct, frozen=True):
     choices: tuple[Choice, ...]
     model: str = ""
     usage: Usage | None = None
-    logprobs: Mapping[int, tuple[tuple[str, float], ...]] = field(default_factory=dict)
-    """By choice index, where the upstream gave them: each token of its text with the token's log probability."""
     unread: str = ""
     """Where text stands in it that is not read as part of it: no check has seen that."""
     id: str = ""

@@ -182,7 +182,7 @@ class Completion(Struct, frozen=True):
 
 
 class ChatModel(Protocol):
-    """Asks a configured upstream a question of the proxy's own; implemented in `proxy.upstreams.chat_model`."""
+    """Asks a configured upstream a question of the proxy's own; implemented in `proxy.upstreams.asking`."""
 
     async def answer(
         self, upstream: str, model: str, messages: Sequence[Message], *, params: Mapping[str, Any] | None = None, timeout_s: float = 30.0

@@ -56,7 +56,7 @@ class Decision(Struct, frozen=True):
 
 
 class DecisionModel(Protocol):
-    """Asks a configured upstream that speaks one of the shapes; implemented in `proxy.upstreams.decision_model`."""
+    """Asks a configured upstream that speaks one of the shapes; implemented in `proxy.upstreams.asking`."""
 
     async def decide(self, upstream: str, model: str, state: str, questions: Sequence[Question], *, timeout_s: float = 4.0) -> Decision:
         """Answers to `questions`, whose names differ, over `state`, in as many calls side by side as the upstream's limits ask for.

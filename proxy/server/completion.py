@@ -31,7 +31,7 @@ from proxy.wire.dialect import Dialect
 from proxy.wire.http import asgi
 from proxy.wire.http.asgi import KeepAlive
 from proxy.wire.http.headers import ClientHeaders, RequestHints, following, returned_headers
-from proxy.wire.responses.owned import may_name, named_in
+from proxy.wire.responses.items import may_name, named_in
 
 log = logging.getLogger("groundwire.endpoint")
 
@@ -100,6 +100,8 @@ class Completion(Handler):
     async def _continued(self, request: Request) -> tuple[Request, Verdict | None]:
         """The request with what it only names of its conversation."""
         self._keeps = request.keeps
+        if request.with_items is None and request.with_history is None and not request.unseen_items:
+            return request, None
         return await self._s.continuations.joined(request, self._client)
 
     async def _parse(self, dialect: Dialect, body: bytes) -> Request:
@@ -278,7 +280,7 @@ class Completion(Handler):
                 self._s.metrics.count("context.length_exceeded_upstream_count")
         if self.responder.early:
             assert self.exchange is not None
-            stream, told = self._spoken.stream(), self._spoken.call_filter(self.exchange, whole=False).failed(reply.status, body)
+            stream, told = self._spoken.stream(), self._spoken.own_tool_filter(self.exchange, whole=False).failed(reply.status, body)
             stream.feed(told)
             await self.responder.end(told + stream.end())
             return

@@ -2,15 +2,18 @@
 
 Nothing is granted by default. A page's preflight carries no key and is passed on; what the upstream then allows is repeated on errors of
 the proxy's own for that route, which a page could not read otherwise. With ``cors:`` in config.yaml the proxy answers pages itself
-(`proxy.server.pages`). Specification: https://fetch.spec.whatwg.org/#http-cors-protocol
+(`readable_by`, Starlette's middleware). Specification: https://fetch.spec.whatwg.org/#http-cors-protocol
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from starlette.middleware.cors import CORSMiddleware
 
 from proxy.ports.upstream import Reply, header_of
-from proxy.wire.http.asgi import RawHeaders, Scope
+from proxy.wire.http.asgi import RawHeaders, Receive, Scope, Send, whole_writer
 
 MAX_GRANTS = 1024
 _ALLOWS = "access-control-allow-origin"
@@ -48,3 +51,23 @@ def origin_of(scope: Scope) -> str:
 def is_preflight(scope: Scope) -> bool:
     """Whether a browser asks if a page may make a request."""
     return scope["method"] == "OPTIONS" and any(name == b"access-control-request-method" for name, _ in scope["headers"])
+
+
+Serve = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+def is_api(scope: Scope) -> bool:
+    """Whether a request is for a route, and not for the operator's pages and paths."""
+    return "/v1/" in scope["path"] and not scope["path"].startswith("/groundwire/")
+
+
+def readable_by(origins: Sequence[str], serve: Serve) -> Serve:
+    """`serve` for clients of any kind, with what lets pages of these `origins` read its answers."""
+    inner: Any = serve
+    pages = CORSMiddleware(inner, origins, allow_methods=("GET", "POST", "DELETE"), allow_headers=("*",), expose_headers=("*",))
+
+    async def in_pieces(scope: Scope, receive: Receive, send: Any) -> None:
+        whole_writer(scope)  # taken out: what is written past `send` would lack the headers
+        await pages(scope, receive, send)
+
+    return in_pieces

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import re
@@ -11,9 +12,12 @@ from collections.abc import Awaitable, Mapping
 
 from proxy.config.access import ANONYMOUS, normal
 from proxy.errors import (
+    INTERRUPTIONS,
     ContextLengthExceeded,
+    InternalError,
     InvalidApiKey,
     InvalidRequest,
+    Overloaded,
     PolicyBlocked,
     PolicyNotAllowed,
     ProxyError,
@@ -34,7 +38,7 @@ from proxy.server.routes import ActivePolicy, Route, Services
 from proxy.wire.decisions.asked import Billing
 from proxy.wire.dialect import Dialect
 from proxy.wire.http import asgi
-from proxy.wire.http.asgi import KeepAlive, RawHeaders, Receive, Responder, Scope
+from proxy.wire.http.asgi import ClientGone, KeepAlive, RawHeaders, Receive, Responder, Scope
 from proxy.wire.http.encodings import decoded
 from proxy.wire.http.headers import PREFIX, ClientHeaders, RequestHints, client_headers, parse_hints, plain_headers
 from proxy.wire.http.peers import foreign_name, not_from_here
@@ -109,8 +113,31 @@ class Handler(ABC):
         """Of a stream, since its upstream was asked."""
         self._trace = services.tracing.begin(scope["headers"]) if services.tracing is not None else None
 
-    async def run(self) -> None:
-        """Serve it. Raises `ProxyError`, `ClientGone`."""
+    async def serve(self) -> None:
+        """From end to end: the only place where a request's errors become responses."""
+        try:
+            await self._run()
+        except ClientGone:
+            self._left()
+        except asyncio.CancelledError:
+            if self.responder.client_gone:
+                self._left()
+            else:
+                await self._failed(Overloaded("the server is stopping and has waited long enough for this answer"))
+        except ProxyError as error:
+            await self._failed(error)
+        except INTERRUPTIONS:
+            raise
+        except BaseException:
+            log.exception("%s: unexpected failure", self.id)
+            await self._failed(InternalError("an internal error; the server's log has the details under this request's id"))
+        finally:
+            if not self.responder.ended:
+                self.responder.unwatch()
+            await self._finish()
+
+    async def _run(self) -> None:
+        """Raises `ProxyError`, `ClientGone`."""
         path = self.path.partition("?")[0]
         if self._dialect is None:  # a dialect's own path is the one that it was found by
             normal(path)
@@ -233,7 +260,7 @@ class Handler(ABC):
             return self._policy.pipeline.verdict(self.exchange)
         return "skipped" if self._error is None or self._error.status < 500 else self._error.outcome
 
-    def left(self) -> None:
+    def _left(self) -> None:
         """The client has left."""
         if self.exchange is not None:
             self._policy.pipeline.abandon(self.exchange)
@@ -241,7 +268,7 @@ class Handler(ABC):
             self.responder.status = CLIENT_CLOSED_REQUEST
             self._s.metrics.count("client.gone_count")
 
-    async def failed(self, error: ProxyError) -> None:
+    async def _failed(self, error: ProxyError) -> None:
         """Answer with the error, if nothing has been sent yet."""
         self._error = error
         if self.exchange is not None and isinstance(error, UpstreamUnreachable | UpstreamTimeout | ContextLengthExceeded):
@@ -268,12 +295,12 @@ class Handler(ABC):
         stream = self._spoken.stream()
         return stream.blocked([0]) + stream.end() if isinstance(error, PolicyBlocked) else stream.failed(error)
 
-    async def finish(self) -> None:
+    async def _finish(self) -> None:
         """Give the connection back and leave a record."""
         if self._alive is not None:
             self._alive.close()
         try:
-            await self._finish()
+            await self._conclude()
         finally:
             self.room.release()
             self._s.recorder.open.remove(self.id)
@@ -282,7 +309,7 @@ class Handler(ABC):
             if (error := self._error) is not None:  # its traceback's frames know this handler: the collector stops all to free a large body
                 error.__traceback__ = error.__context__ = error.__cause__ = None
 
-    async def _finish(self) -> None:
+    async def _conclude(self) -> None:
         exchange, pipeline = self.exchange, self._policy.pipeline
         if exchange is not None:
             if self._keeps:

@@ -19,7 +19,7 @@ from proxy.language.lru import LRU
 from proxy.ledger import Ledger, Party
 from proxy.ports.upstream import Reply, is_event_stream
 from proxy.store.conversations import DatabaseOwners
-from proxy.wire.responses.owned import ids_of_body, ids_of_event
+from proxy.wire.responses.items import ids_of_body, ids_of_event
 from proxy.wire.sse import EventSplitter
 
 log = logging.getLogger("groundwire.endpoint")

@@ -22,7 +22,7 @@ from proxy.wire.decisions.asked import billed, billing_of
 from proxy.wire.dialect import TokenCount
 from proxy.wire.http import asgi
 from proxy.wire.http.headers import NOT_RETURNED_RAW, ClientHeaders, RequestHints, has_body, returned_headers
-from proxy.wire.responses.owned import named_in
+from proxy.wire.responses.items import named_in
 
 log = logging.getLogger("groundwire.endpoint")
 

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from proxy.config.access import Clients, PathRules
-from proxy.config.settings import Api, ServerSettings
+from proxy.config.settings import Api, RouteSettings, ServerSettings, Settings, forwarding, spends
+from proxy.grounding.judging.judges import make_judge
 from proxy.ledger import Ledger
 from proxy.observe.metrics import Metrics
 from proxy.observe.recording import Recorder
-from proxy.pipeline import Pipeline
-from proxy.policy.loading import Delivery, LoadModels, Unknown
-from proxy.ports import TokenCounter
+from proxy.pipeline import Pipeline, never
+from proxy.policy.loading import Delivery, LoadModels, Policy, RoutePolicies, Unknown
+from proxy.policy.shadow import ShadowPipeline, Uncounted
+from proxy.ports import Counters, Ports, TokenCounter
+from proxy.ports.deadline import with_deadline
 from proxy.server.admission import Admissions
-from proxy.server.background import Afterwards
 from proxy.server.continuations import Continuations
 from proxy.server.cross_origin import Grants
 from proxy.server.owners import Owners
 from proxy.store.conversations import DatabaseLineages
 from proxy.upstreams.resilience import Resilient
+from proxy.upstreams.translating import translated_paths
 from proxy.wire.dialect import Dialects, TokenCount
 from proxy.wire.http.headers import ResponseHeaders
 from proxy.wire.http.peers import TrustedProxies
@@ -68,6 +74,41 @@ class Route:
         object.__setattr__(self, "translated", frozenset(path for paths in self.asked_in.values() for path in paths))
 
 
+PLACES = 64
+"""Most exchanges that are learned from at once, in one process."""
+DRAIN_S = 2.0
+"""How long a server that stops waits for them."""
+
+
+class Afterwards:
+    """Runs work for when an answer has left, as learning from it, off every client's path; what does not fit is dropped and counted.
+
+    The work must not raise.
+    """
+
+    def __init__(self, counters: Counters, *, places: int = PLACES) -> None:
+        self._counters, self._places = counters, places
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def submit(self, work: Callable[[], Coroutine[Any, Any, None]]) -> bool:
+        """Start it; False where there is no place left."""
+        if len(self._tasks) >= self._places:
+            self._counters.count("context.learning_dropped_count")
+            return False
+        task = asyncio.get_running_loop().create_task(work())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return True
+
+    async def stop(self, drain_s: float = DRAIN_S) -> None:
+        """Wait for what runs, for a while, then cancel it."""
+        if self._tasks:
+            _, late = await asyncio.wait(self._tasks, timeout=drain_s)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+
+
 @dataclass(slots=True, frozen=True)
 class Services:
     """What every exchange uses."""
@@ -106,3 +147,49 @@ def make_ledger(server: ServerSettings, proxies: TrustedProxies | None, metrics:
         no_address=proxies.trusts if proxies else None,
         count=metrics.count,
     )
+
+
+def make_routes(
+    settings: Settings,
+    policies: Mapping[str, RoutePolicies],
+    upstreams: Mapping[str, Resilient],
+    ports: Ports,
+    reading_since: Callable[[float], bool],
+) -> list[Route]:
+    """As ``routes:`` has them, the longest prefix first; `reading_since` is for pipelines whose models are read at their first use."""
+    active: dict[tuple[int, bool], ActivePolicy] = {}
+    uncounted = msgspec.structs.replace(ports, counters=Uncounted())
+
+    def activate(policy: Policy, route: RouteSettings) -> ActivePolicy:
+        enforced = policy.enforce and route.enforce
+        key = id(policy), enforced
+        if key not in active:
+            given = ports if enforced else uncounted
+            given = msgspec.structs.replace(given, judge=make_judge(policy.judge, given, policy.name))
+            stages = [spec.stage(spec.options, with_deadline(given, spec.options.timeout_ms)) for spec in policy.stages]
+            later = policy.load_models == "at_first_use"
+            made = Pipeline if enforced else ShadowPipeline
+            pipeline = made(stages, policy.retrieval_tools, reading_since=reading_since if later else never)
+            active[key] = ActivePolicy(
+                policy.label,
+                policy.delivery,
+                pipeline,
+                refuses=enforced and policy.refuses,
+                judges=enforced and policy.judges,
+                load_models=policy.load_models,
+                unknown=policy.unknown,
+            )
+        return active[key]
+
+    routes = []
+    forwards = forwarding(settings)
+    for route in sorted(settings.routes, key=lambda r: len(r.prefix), reverse=True):
+        found = policies[route.prefix]
+        allowed = {name: activate(policy, route) for name, policy in found.allowed.items()}
+        own = not settings.keyed and not settings.server.allow_anonymous and spends(settings, route.upstream)
+        upstream, default = upstreams[route.upstream], activate(found.default, route)
+        chain = (route.upstream, *settings.upstreams[route.upstream].fallback)
+        asked_in = {name: translated_paths(settings.upstreams[name].spoken) for name in chain}
+        ids = route.upstream not in forwards
+        routes.append(Route(route.prefix, upstream, default, allowed, route.allow_skip, PathRules(route.passthrough), asked_in, ids, own))
+    return routes

@@ -18,9 +18,8 @@ from proxy.config.upstreams import DecisionApi, decision_api
 from proxy.ledger import Ledger
 from proxy.ports import Counters, TokenCounter, UpstreamFigures
 from proxy.ports.upstream import Upstream
-from proxy.upstreams.anthropic import AnthropicUpstream
 from proxy.upstreams.builtin import MAX_STATEMENTS
-from proxy.upstreams.openai import OpenAIUpstream
+from proxy.upstreams.openai import AnthropicUpstream, OpenAIUpstream
 from proxy.upstreams.resilience import Resilient, Slots
 from proxy.upstreams.translating import Translating, is_openai
 

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import groundwire_http1 as http1
 
 from proxy import __version__
-from proxy.config.settings import OpenAISettings
+from proxy.config.settings import AnthropicSettings, OpenAISettings
 from proxy.config.upstreams import MODEL, PATHS, decision_api
 from proxy.errors import ConfigError, ProxyError, UpstreamTimeout, UpstreamUnreachable
 from proxy.ports.upstream import Call, Headers, Reply, header_of
@@ -251,3 +251,30 @@ class _OpenAIReply:
                 connection.release()
             else:
                 connection.abort()
+
+
+VERSION = "2023-06-01"
+_CHAT = "/chat/"
+
+
+class AnthropicUpstream(OpenAIUpstream):
+    """Anthropic's API, or a server that speaks it: the same HTTP with another key header.
+
+    The operator's key goes as ``x-api-key``; to the paths that Anthropic has in OpenAI's form (``/chat/completions``) as ``Authorization``.
+    A client that sends no ``anthropic-version``, as one of another API does, gets the one that this was written for.
+    """
+
+    def __init__(self, name: str, settings: AnthropicSettings) -> None:
+        super().__init__(name, settings)
+        own = settings.api_key if settings.api_key != "forward" else ""
+        self._key = own
+        self._own_headers = [(key, value) for key, value in self._own_headers if key != "authorization" or not own]
+
+    def _headers(self, call: Call) -> list[tuple[str, str]]:
+        headers = super()._headers(call)
+        chat = call.path.startswith(_CHAT)
+        if self._key:
+            headers.append(("authorization", f"Bearer {self._key}") if chat else ("x-api-key", self._key))
+        if not chat and not any(name == "anthropic-version" for name, _ in headers):
+            headers.append(("anthropic-version", VERSION))
+        return headers

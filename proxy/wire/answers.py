@@ -14,6 +14,7 @@ from functools import reduce
 from itertools import accumulate
 from typing import Any
 
+from proxy.exchange import Usage
 from proxy.language.text import SentenceSplitter
 from proxy.wire.bodies import is_number
 
@@ -35,6 +36,37 @@ def end_of(reason: object) -> str | None:
     if not isinstance(reason, str) or not reason or reason.isspace():
         return None
     return _KNOWN.get(reason) or _KNOWN.get(reason.lower().removeprefix("finish_reason_"), reason)
+
+
+_USAGE: Mapping[str, tuple[str, str, tuple[str, ...], tuple[str, ...]]] = {
+    "chat": (
+        "prompt_tokens",
+        "completion_tokens",
+        ("prompt_tokens_details.cached_tokens", "prompt_cache_hit_tokens"),  # the second is DeepSeek's
+        ("prompt_tokens_details.cache_write_tokens", "cache_creation_input_tokens"),
+    ),
+    "responses": ("input_tokens", "output_tokens", ("input_tokens_details.cached_tokens",), ("input_tokens_details.cache_write_tokens",)),
+    "messages": ("input_tokens", "output_tokens", ("cache_read_input_tokens",), ("cache_creation_input_tokens",)),
+}
+"""Where each API tells what the prompt and the completion took, and what of the prompt was read from a cache, or put there."""
+_THOUGHT = ("completion_tokens_details.reasoning_tokens", "output_tokens_details.reasoning_tokens", "output_tokens_details.thinking_tokens")
+
+
+def usage_in(api: str, value: object) -> Usage | None:
+    """The usage that an object of the API tells; None for null, and for what is none. Messages counts what a cache knows apart."""
+    if not isinstance(value, Mapping):
+        return None
+    prompt, completion, read, wrote = _USAGE[api]
+    cached, written, thought = (next((n for path in paths if (n := number(value, path))), 0) for paths in (read, wrote, _THOUGHT))
+    beside = cached + written if api == "messages" else 0
+    return Usage(number(value, prompt) + beside, number(value, completion), cached, written, thought)
+
+
+def number(given: object, path: str) -> int:
+    """A figure in an object, or in one of its objects; 0 for what is none."""
+    for name in path.split("."):
+        given = given.get(name) if isinstance(given, Mapping) else None
+    return given if isinstance(given, int) else 0
 
 
 def summed(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -17,7 +17,7 @@ import msgspec
 import orjson
 
 from proxy.errors import InvalidRequest
-from proxy.exchange import Evidence, Exchange, tool_name
+from proxy.exchange import Evidence
 from proxy.language.times import seconds_of
 from proxy.offloop import LARGE
 
@@ -185,30 +185,10 @@ def dumped(value: object) -> msgspec.Raw:
     return msgspec.Raw(orjson.dumps(value))
 
 
-def splice_fields(raw: dict[str, msgspec.Raw], before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
-    """Bring a body's fields from `before` to `after`; one that is still the same object stays in its own bytes."""
-    for key in [key for key in raw if key in before and key not in after]:
-        del raw[key]
-    for key, value in after.items():
-        if key not in before or value is not before[key]:
-            raw[key] = dumped(value)
-
-
 def spliced(raw: msgspec.Raw, old: Sequence[object], new: Sequence[Any], write: Callable[[Any], object] = lambda item: item) -> msgspec.Raw:
     """`new` as a JSON array: an item that is one of `old`, which `raw` says, in its own bytes; another as `write` makes it."""
     bytes_of = {id(item): piece for item, piece in zip(old, raw_items(raw), strict=True)}
     return as_raw([bytes_of.get(id(item)) or dumped(write(item)) for item in new])
-
-
-def withhold(exchange: Exchange, own: Collection[str], none: Mapping[str, Any]) -> None:
-    """Take the tools `own` out of the request; where there are no others, leave them and add the parameters `none`, which forbid calls: the
-    APIs want to see the tools of earlier calls.
-    """
-    others = [tool for tool in exchange.tools if tool_name(tool) not in own]
-    if others:
-        exchange.tools = others
-    else:
-        exchange.params = {**exchange.params, **none}
 
 
 def passages_of(extension: object) -> tuple[Evidence, ...]:
@@ -238,11 +218,6 @@ def _passage(item: object, i: int) -> Evidence:
     if timestamp is not None and time is None:
         raise InvalidRequest(f"{where}.timestamp: expected seconds since the epoch or an ISO 8601 time, got {timestamp!r:.60}", param=where)
     return Evidence(item["content"], source=source or "", score=score, timestamp=time, fields=fields or {})
-
-
-def same(new: Sequence[object], old: Sequence[object]) -> bool:
-    """Whether both hold the same objects."""
-    return new is old or (len(new) == len(old) and all(a is b for a, b in zip(new, old, strict=True)))
 
 
 def kind_of(value: object) -> str:

@@ -17,10 +17,12 @@ from msgspec import DecodeError, Struct
 
 from proxy.config.settings import Api
 from proxy.errors import ProxyError
-from proxy.exchange import Answer, Exchange, Message, Request, ToolCall
+from proxy.exchange import Answer, Exchange, Request
 from proxy.wire import sse
-from proxy.wire.answers import added_up, summed
-from proxy.wire.bodies import EXTENSION, dumped, raw_fields, withhold
+from proxy.wire.answers import added_up
+from proxy.wire.bodies import EXTENSION, dumped, raw_fields
+from proxy.wire.own_tools import OwnToolFilter
+from proxy.wire.requests import RequestRendering, withhold
 from proxy.wire.shapes import Reading
 from proxy.wire.upstream_errors import failure_in
 
@@ -164,106 +166,7 @@ class Recogniser(Protocol):
         """The API's own error with what is recognised of it; `proxy.wire.shapes.ABSENT` where it is none."""
 
 
-class OwnToolTurn(Struct, frozen=True):
-    """What one upstream answer came to, where the model may call tools that the proxy answers itself."""
-
-    calls: tuple[ToolCall, ...]
-    """Calls of the proxy's own tools, each with an id."""
-    mixed: bool
-    """Whether it calls tools of the client's, too."""
-    whole: bool
-    """Whether it has ended of itself: nothing broke off, no limit cut it."""
-
-
-class CallFilter(Protocol):
-    """Takes the calls of the proxy's own tools out of an exchange's upstream answers, so that its client sees a single answer.
-
-    In the upstream's own bytes, but for what held such a call, what counts anew without it, and the usage, which is that of all answers.
-    With `whole`, nothing of an answer leaves before it has ended; then an answer that only calls own tools leaves nothing at all.
-    """
-
-    _whole: bool
-    _answers: int
-    """How many have come."""
-    _own: frozenset[str]
-    _splitter: sse.EventSplitter
-    _failed: bool
-    _body: bytes | None
-    _usage: dict[str, Any] | None
-    """Of this answer."""
-    _before: dict[str, Any] | None
-    """Usage of the earlier answers."""
-
-    def __init__(self, *, whole: bool) -> None:
-        self._whole = whole
-        self._answers = 0
-        self._before = self._usage = None
-        self.begin(())
-
-    def begin(self, own: Collection[str]) -> None:
-        """The next answer is about to come; the client must not see calls of the tools `own`."""
-        if self._usage is not None:
-            self._before = summed(self._before, self._usage)
-        self._own, self._splitter = frozenset(own), sse.EventSplitter()
-        self._answers += 1
-        self._usage, self._body, self._failed = None, None, False
-        self._reset()
-
-    def _reset(self) -> None:
-        """Forget what is known of the answer before."""
-
-    def feed(self, chunk: bytes) -> bytes:
-        """What may leave of the events that `chunk` completes."""
-        return b"".join([self._take(event) for event in self._splitter.feed(chunk)])
-
-    def finish(self) -> bytes:
-        """The stream is over: what still may leave, but for the end of an answer with own calls (`close`)."""
-        event = self._splitter.finish()
-        return b"" if event is None else self._take(event)
-
-    def _take(self, event: sse.Event) -> bytes:
-        """What may leave once an event has come."""
-
-    def read(self, body: bytes) -> None:
-        """An answer that is one body. Raises `ValueError` when it is not this API's."""
-
-    @property
-    def turn(self) -> OwnToolTurn:
-        """What the answer came to, after `finish` or `read`."""
-
-    def messages(self, calls: Sequence[ToolCall], results: Sequence[str]) -> list[Message]:
-        """The answer and the results of its `calls`, as the next request carries them."""
-
-    def close(self) -> bytes:
-        """No further answer comes: the rest of this one."""
-        return self._stripped(self._body) if self._body is not None else self._rest()
-
-    def _rest(self) -> bytes:
-        """Of a stream, what has not left."""
-
-    def _stripped(self, body: bytes) -> bytes:
-        before, usage = self._before, self._usage
-        if not self._has_own and (before is None or usage is None):
-            return body
-        raw = raw_fields(body)
-        if self._has_own:
-            self._strip(raw)
-        if before is not None and usage is not None:
-            raw["usage"] = dumped(summed(before, usage))
-        return msgspec.json.encode(raw)
-
-    @property
-    def _has_own(self) -> bool:
-        """Whether it calls any."""
-
-    def _strip(self, raw: dict[str, msgspec.Raw]) -> None:
-        """Take them out of a body's fields."""
-
-    def failed(self, status: int, body: bytes) -> bytes:
-        """An upstream's error answer as the event that tells a client after bytes have left."""
-
-
-class Dialect(Protocol):
+class Dialect(RequestRendering, Protocol):
     """One API; what is not overridden is OpenAI's."""
 
     path: str
@@ -272,6 +175,8 @@ class Dialect(Protocol):
     """The field of a body that the conversation stands in."""
     key_headers: tuple[str, ...] = ("authorization",)
     """Where a client's key stands: the first of these that it sends says who it is."""
+    own_tools: type[OwnToolFilter]
+    """Takes calls of the proxy's own tools out of its answers."""
     client_header: str = ""
     """A header that only clients of this API send, also to paths that are nobody's own; "" where there is none."""
 
@@ -285,9 +190,6 @@ class Dialect(Protocol):
 
     def parse_request(self, body: bytes) -> Request:
         """With `wants` and `read_wants`, by which stages know the parameters. Raises `InvalidRequest` with the field in ``param``."""
-
-    def render_request(self, exchange: Exchange) -> bytes:
-        """The body to send upstream: the client's own bytes wherever no stage changed anything."""
 
     def parse_answer(self, body: bytes) -> Answer:
         """Raises `ValueError` when the body is not this API's."""
@@ -340,8 +242,12 @@ class Dialect(Protocol):
     def recogniser(self, exchange: Exchange, body: bytes) -> Recogniser:
         """For one answer to the exchange's request as `body` asked for it."""
 
-    def call_filter(self, exchange: Exchange, *, whole: bool) -> CallFilter:
-        """For an exchange in which the proxy's own tools are offered; with `whole`, no answer leaves before it has ended."""
+    def own_tool_filter(self, exchange: Exchange, *, whole: bool) -> OwnToolFilter:
+        """For an exchange in which the proxy's own tools are offered; with `whole`, no answer leaves before it has ended. Nor does one for
+        which a form was asked: text before a call would not be JSON with the text after it.
+        """
+        stored = exchange.original.params.get("store") is not False
+        return self.own_tools(whole=whole or exchange.wants.form != "text", stored=stored)
 
     def refuse_calls(self, exchange: Exchange, own: Collection[str]) -> None:
         """Change the request so that the model cannot call the tools `own` any more."""

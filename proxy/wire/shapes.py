@@ -17,6 +17,8 @@ from urllib.parse import urlsplit
 
 import orjson
 
+from proxy.exchange import Exchange, tool_name
+
 ABSENT, SILENT = object(), object()
 _NAMED = 64
 """Paths of one answer that are told apart; further ones count together."""
@@ -24,6 +26,8 @@ _MAX_URL = 2048
 _MAX_SEARCHED = 50_000_000
 """Characters that are searched through for what one answer quotes of its request: a twentieth of a second."""
 OTHERS = "others"
+_TYPES = ("function", "custom", "namespace")
+"""Of tools that the client calls."""
 
 
 class Asked:
@@ -69,6 +73,24 @@ class Asked:
             return True
         self._left -= len(self._text)
         return self._left >= 0 and text in self._text
+
+
+def asked_of(exchange: Exchange, body: bytes, *, any_tool: bool = False) -> Asked:
+    """What an exchange's request, sent as `body`, asked for; with `any_tool`, the provider knows of tools that are not in it."""
+    params = exchange.original.params
+    tools = [tool for tool in (*exchange.original.tools, *exchange.tools) if isinstance(tool, Mapping)]
+    inner = [one for tool in tools if tool.get("type") == "namespace" for one in tool.get("tools") or () if isinstance(one, Mapping)]
+    named = [(one.get("type", "function"), tool_name(one) or str(one.get("name") or "")) for one in (*tools, *inner)]
+    kinds = [str(tool["type"]) for tool in tools if tool.get("type") not in (None, *_TYPES)]
+    n = params.get("n")
+    return Asked(
+        body,
+        choices=n if isinstance(n, int) and n > 0 else 1,
+        functions=[name for kind, name in named if kind not in ("custom", "namespace") and name],
+        customs=[name for kind, name in named if kind == "custom" and name],
+        kinds=kinds + ["mcp"] * bool(params.get("mcp_servers")) + ["code_execution"] * bool(params.get("container")),
+        any_tool=any_tool or "tool_search" in kinds,
+    )
 
 
 def strings(value: object) -> Iterator[str]:

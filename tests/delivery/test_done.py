@@ -9,7 +9,7 @@ import pytest
 
 from proxy.exchange import Answer, Choice, Exchange, Verdict
 from proxy.ports.stage import Stage
-from proxy.server.background import Afterwards
+from proxy.server.routes import Afterwards
 from proxy.stages.registry import STAGES
 from proxy.testing import CountedNames, completion, reply, stream, streamed
 from tests.conftest import CHAT, Start

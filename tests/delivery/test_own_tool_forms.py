@@ -128,7 +128,7 @@ def scripts() -> list[tuple[str, bytes, bytes]]:
 @pytest.mark.parametrize("whole", [True, False])
 def test_the_same_stream_however_the_upstream_cuts_its_bytes(first: bytes, second: bytes, whole: bool) -> None:
     def left(size: int) -> bytes:
-        calls, out = ChatDialect().call_filter(make_exchange(), whole=whole), b""
+        calls, out = ChatDialect().own_tool_filter(make_exchange(), whole=whole), b""
         for answer in (first, second) if second else (first,):
             calls.begin({FIND})
             out += b"".join(calls.feed(answer[i : i + size]) for i in range(0, len(answer), size)) + calls.finish()
@@ -158,7 +158,7 @@ def test_no_own_call_leaves_and_everything_else_does(own: list[bool], words: lis
     calls = [called(FIND if mine else "book", f'{{"q":{i}}}', f"call_{i}") for i, mine in enumerate(own)]
     body = b"".join(one_event(calls, words) if at_once else call_events(*calls, words=words))
     cuts = sorted(data.draw(st.lists(st.integers(0, len(body)), max_size=8)))
-    reader = ChatDialect().call_filter(make_exchange(), whole=whole)
+    reader = ChatDialect().own_tool_filter(make_exchange(), whole=whole)
     reader.begin({FIND})
     pieces = [body[a:b] for a, b in zip([0, *cuts], [*cuts, len(body)], strict=True)]
     choice = read(b"".join([*(reader.feed(piece) for piece in pieces), reader.finish(), reader.close()]))

@@ -19,7 +19,7 @@ from proxy.exchange.judgements import ClaimPair, Support
 from proxy.ports.decisions import Question
 from proxy.server.start_page import start_page
 from proxy.testing import ScriptedUpstream, ScriptedVerifiers, hang, reply, serving
-from proxy.upstreams.decision_model import UpstreamDecisions
+from proxy.upstreams.asking import UpstreamDecisions
 from proxy.upstreams.making import decision_apis
 from tests.conftest import EMPTY_TAP, Start
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import uvicorn
 
-from proxy.server import workers
+from proxy.server import startup
 from proxy.testing import ScriptedUpstream, completion, reply
 from tests.processes import PATIENCE_S, Process, free_port, served
 from tests.test_workers import all_up, ask
@@ -89,7 +89,7 @@ def test_a_process_with_several_threads_is_not_forked() -> None:
     beside = threading.Thread(target=over.wait)
     beside.start()
     try:
-        made = workers._process(uvicorn.Config("app"), lambda sockets: None, [])
+        made = startup._process(uvicorn.Config("app"), lambda sockets: None, [])
     finally:
         over.set()
         beside.join()

@@ -3,7 +3,7 @@ import pytest
 from proxy.config.settings import AnthropicSettings
 from proxy.ports.upstream import Call
 from proxy.testing import ScriptedUpstream, reply
-from proxy.upstreams.anthropic import VERSION, AnthropicUpstream
+from proxy.upstreams.openai import VERSION, AnthropicUpstream
 from tests.messages import message
 
 CLIENTS = [("x-api-key", "sk-client"), ("authorization", "Bearer sk-client"), ("anthropic-beta", "b-1")]

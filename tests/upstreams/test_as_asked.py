@@ -94,7 +94,8 @@ async def test_several_choices_and_their_log_probabilities_are_not_lost(start: S
         events = (await proxy.post(STREAM)).body
     reader = ChatDialect().stream()
     reader.feed(events)
-    assert (["One.", "Two."], {0, 1}) == ([choice.text for choice in reader.answer.choices], set(reader.answer.logprobs))
+    assert ["One.", "Two."] == [choice.text for choice in reader.answer.choices]
+    assert 2 == events.count(b'"logprob":-0.1')
     async with start(stream([events])) as proxy:
         whole = (await proxy.post()).json
     assert ["One.", "Two."] == [choice["message"]["content"] for choice in whole["choices"]]

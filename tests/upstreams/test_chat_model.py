@@ -12,7 +12,7 @@ from proxy.app import App
 from proxy.config.settings import OpenAISettings, Retries, load_settings
 from proxy.errors import ConfigError, NotFound, UpstreamRefused, UpstreamTimeout, UpstreamUnreachable
 from proxy.testing import CountedNames, ScriptedReply, ScriptedUpstream, completion, hang, reply
-from proxy.upstreams.chat_model import UpstreamChat
+from proxy.upstreams.asking import UpstreamChat
 from proxy.upstreams.openai import OpenAIUpstream
 from proxy.upstreams.resilience import Resilient, Slots
 
@@ -81,7 +81,7 @@ async def test_a_slow_upstream_is_given_up_and_its_place_is_free_again() -> None
 
 
 async def test_an_endless_answer_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("proxy.upstreams.own_calls._MAX_ANSWER_BYTES", 1000)
+    monkeypatch.setattr("proxy.upstreams.asking._MAX_ANSWER_BYTES", 1000)
     async with asking(reply(completion("x" * 2000))) as (chat, _):
         with pytest.raises(UpstreamUnreachable, match="more than 1000 bytes"):
             await chat.complete("judge", "small", ASKED)

@@ -15,7 +15,7 @@ from proxy.ports import ModelInfo
 from proxy.ports.decisions import Answer, Decision, Question
 from proxy.testing import CountedNames, ScriptedReply, ScriptedUpstream, WordCounter, hang, reply
 from proxy.testing.decisions import cut_off, enveloped, judging, refusing, renamed, with_probabilities
-from proxy.upstreams.decision_model import UpstreamDecisions
+from proxy.upstreams.asking import UpstreamDecisions
 from proxy.upstreams.openai import OpenAIUpstream
 from proxy.upstreams.resilience import Resilient, Slots
 

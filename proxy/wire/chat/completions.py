@@ -15,15 +15,19 @@ import orjson
 
 from proxy.exchange import Answer, Choice, Exchange, Message, Request, Tool
 from proxy.wire import bodies
-from proxy.wire.chat.arguments import with_arguments
+from proxy.wire.answers import usage_in
 from proxy.wire.chat.forms import own_answer, own_body, own_events
 from proxy.wire.chat.message import ChoiceParts, unread
 from proxy.wire.chat.output_requirements import output_requirements_of
-from proxy.wire.chat.own_calls import ChatCallFilter
-from proxy.wire.chat.shapes import ChatShapes, asked_of
-from proxy.wire.chat.stream import ChatStream, usage
-from proxy.wire.chat.usual_answer import usual_answer
+from proxy.wire.chat.own_tools import ChatFilter
+from proxy.wire.chat.shapes import ChatShapes
+from proxy.wire.chat.stream import ChatStream
 from proxy.wire.dialect import Changes, Dialect
+from proxy.wire.requests import Wire, request_of, withhold
+from proxy.wire.shapes import asked_of
+
+_READ = ("model", "messages", "tools", "stream", "functions", bodies.EXTENSION)
+"""Fields that are no parameters."""
 
 
 class ChatDialect(Dialect):
@@ -31,72 +35,33 @@ class ChatDialect(Dialect):
 
     path = "/chat/completions"
     conversation_field = "messages"
+    own_tools = ChatFilter
 
     def parse_request(self, body: bytes) -> Request:
         """Raises `InvalidRequest`: not JSON, not an object, or a field of the wrong type."""
         fields = bodies.load(body)
         model = bodies.model_of(fields)
         messages, hints = _messages(fields)
-        tools = _tools(fields)
-        stream = bodies.flag(fields, "stream")
-        params = {k: v for k, v in fields.items() if k not in ("model", "messages", "tools", "stream", "functions", bodies.EXTENSION)}
-        extension = fields.get(bodies.EXTENSION)
-        legacy = "functions" in fields and fields["functions"] is not None and fields.get("tools") is None
-        return Request(
-            model=model,
-            messages=messages,
-            tools=tools,
-            params=params,
-            stream=stream,
-            wants=output_requirements_of(params),
-            read_wants=output_requirements_of,
-            passages=bodies.passages_of(extension) if extension is not None else (),
-            has_context="context" in (extension or {}),
-            message_hints=hints,
-            wire=_Wire(body, legacy=legacy, extended=bodies.EXTENSION in fields),
-            size=len(body),
-        )
+        wire = _Wire(body, fields)
+        return request_of(fields, wire, model, messages, _tools(fields), _READ, output_requirements_of, hints)
 
-    def render_request(self, exchange: Exchange) -> bytes:
-        """The client's body when nothing changed; otherwise its pieces with the changed ones written anew."""
+    def _set_messages(self, raw: dict[str, msgspec.Raw], exchange: Exchange) -> None:
         request = exchange.original
-        wire: _Wire = request.wire
-        same_messages = bodies.same(exchange.messages, request.messages)
-        same_tools = bodies.same(exchange.tools, request.tools)
-        same_params = exchange.params is request.params
-        if same_messages and same_tools and same_params and not wire.extended and not request.message_hints:
-            return wire.body
-        raw = bodies.raw_fields(wire.body)
-        raw.pop(bodies.EXTENSION, None)
-        if not same_messages or request.message_hints:
-            sent = [None if i in request.message_hints else message for i, message in enumerate(request.messages)]
-            raw["messages"] = bodies.spliced(raw["messages"], sent, exchange.messages)
-        if not same_tools:
-            self._set_tools(raw, wire, request, exchange.tools)
-        if not same_params:
-            bodies.splice_fields(raw, request.params, exchange.params)
-        return msgspec.json.encode(raw)
+        sent = [None if i in request.message_hints else message for i, message in enumerate(request.messages)]
+        raw["messages"] = bodies.spliced(raw["messages"], sent, exchange.messages)
 
-    @staticmethod
-    def _set_tools(raw: dict[str, msgspec.Raw], wire: _Wire, request: Request, tools: Sequence[Tool]) -> None:
-        key = "functions" if wire.legacy else "tools"
-        if not tools:  # providers refuse an empty list, and a choice among no tools
-            for name in (key, "tool_choice", "function_call", "parallel_tool_calls"):
-                raw.pop(name, None)
-        elif wire.legacy:
-            raw[key] = bodies.dumped([tool["function"] for tool in tools])
+    def _set_tools(self, raw: dict[str, msgspec.Raw], request: Request, tools: Sequence[Tool]) -> None:
+        if tools and request.wire.legacy:
+            raw["functions"] = bodies.dumped([tool["function"] for tool in tools])
         else:
-            raw[key] = bodies.spliced(raw[key] if request.tools else msgspec.Raw(b"[]"), request.tools, tools)
+            super()._set_tools(raw, request, tools)
 
     def parse_answer(self, body: bytes) -> Answer:
         """Raises `ValueError` when the body is not a chat completion."""
-        if (usual := usual_answer(body)) is not None:
-            return usual
         fields = orjson.loads(body)
         if not isinstance(fields, dict) or not isinstance(fields.get("choices"), list):
             raise ValueError("not a chat completion")
         choices: list[Choice] = []
-        logprobs: dict[int, tuple[tuple[str, float], ...]] = {}
         missed = ""
         for position, raw in enumerate(fields["choices"]):
             missed = missed or unread(raw, streamed=False)
@@ -104,17 +69,20 @@ class ChatDialect(Dialect):
                 (parts := ChoiceParts()).absorb(raw, whole=True)
                 index = given if isinstance(given := raw.get("index"), int) else position
                 choices.append(parts.choice(index))
-                if parts.logprobs:
-                    logprobs[index] = tuple(parts.logprobs)
         model = fields.get("model")
-        return Answer(tuple(choices), model if isinstance(model, str) else "", usage(fields.get("usage")), logprobs, missed)
+        return Answer(tuple(choices), model if isinstance(model, str) else "", usage_in("chat", fields.get("usage")), missed)
 
     def _change(self, raw: dict[str, msgspec.Raw], changes: Changes) -> None:
         said = {"content": changes.texts, "refusal": changes.refusals}
-        choices = [
-            with_arguments(_saying(c, {name: texts[i] for name, texts in said.items() if i in texts}), changes.arguments.get(i, {}))
-            for i, c in _indexed(bodies.raw_items(raw["choices"]))
-        ]
+        choices = bodies.raw_items(raw["choices"])
+        for position, piece in enumerate(choices):
+            choice = bodies.exact(bytes(piece))
+            if not isinstance(choice, dict):
+                continue
+            index = found if isinstance(found := choice.get("index"), int) else position
+            texts, arguments = {name: new[index] for name, new in said.items() if index in new}, changes.arguments.get(index, {})
+            if texts or arguments:
+                choices[position] = bodies.dumped(_changed(choice, texts, arguments))
         raw["choices"] = bodies.as_raw(choices)
 
     def own_answer(self, exchange: Exchange) -> Answer:
@@ -131,29 +99,24 @@ class ChatDialect(Dialect):
 
     def recogniser(self, exchange: Exchange, body: bytes) -> ChatShapes:
         """What was asked for is in the `body` as it was sent."""
-        return ChatShapes(asked_of(exchange.original, body, (*exchange.original.tools, *exchange.tools)))
-
-    def call_filter(self, exchange: Exchange, *, whole: bool) -> ChatCallFilter:
-        """Where a form was asked for, an answer leaves whole too: text before a call would not be JSON with the text after it."""
-        return ChatCallFilter(whole=whole or exchange.wants.form != "text")
+        return ChatShapes(asked_of(exchange, body))
 
     def refuse_calls(self, exchange: Exchange, own: Collection[str]) -> None:
         """Take the tools `own` out, or forbid all calls."""
         wire: _Wire = exchange.original.wire
-        bodies.withhold(exchange, own, {"function_call" if wire.legacy else "tool_choice": "none"})
+        withhold(exchange, own, {"function_call" if wire.legacy else "tool_choice": "none"})
 
     def stream(self, *, separate: bool = False) -> ChatStream:
         """A reader for one streamed answer."""
         return ChatStream(separate=separate)
 
 
-class _Wire:
-    """What the dialect remembers of a request's bytes."""
+class _Wire(Wire):
+    """Also whether the tools are in the legacy form."""
 
-    __slots__ = ("body", "extended", "legacy")
-
-    def __init__(self, body: bytes, *, legacy: bool, extended: bool) -> None:
-        self.body, self.legacy, self.extended = body, legacy, extended
+    def __init__(self, body: bytes, fields: Mapping[str, Any]) -> None:
+        super().__init__(body, fields)
+        self.legacy = fields.get("functions") is not None and fields.get("tools") is None
 
 
 def _messages(fields: dict[str, Any]) -> tuple[tuple[Message, ...], dict[int, Mapping[str, Any]]]:
@@ -185,25 +148,15 @@ def _tools(fields: dict[str, Any]) -> tuple[Tool, ...]:
     return tuple(items) if name == "tools" else tuple({"type": "function", "function": item} for item in items)
 
 
-def _indexed(choices: list[msgspec.Raw]) -> list[tuple[int, msgspec.Raw]]:
-    """Each raw choice with its own ``index``, or its position; -1 for what is no choice."""
-    found = []
-    for position, raw in enumerate(choices):
-        choice = orjson.loads(bytes(raw))
-        index = choice.get("index") if isinstance(choice, dict) else -1
-        found.append((index if isinstance(index, int) else position, raw))
-    return found
-
-
-def _saying(raw: msgspec.Raw, texts: Mapping[str, str]) -> msgspec.Raw:
-    """A choice whose message has these `texts`, by field; one without a message gets one."""
-    choice = bodies.raw_fields(raw) if texts else {}
-    if not choice:
-        return raw
-    given = bytes(choice.get("message", b""))
-    message = bodies.raw_fields(given) if given.startswith(b"{") else {"role": msgspec.Raw(b'"assistant"')}
-    message |= {name: bodies.dumped(text) for name, text in texts.items()}
-    choice["message"] = bodies.as_raw(message)
-    if "logprobs" in choice:  # they belong to the words that were replaced
-        choice["logprobs"] = msgspec.Raw(b"null")
-    return bodies.as_raw(choice)
+def _changed(choice: dict[str, Any], texts: Mapping[str, str], arguments: Mapping[int, str]) -> dict[str, Any]:
+    """A choice whose message, which it may lack, says these `texts`, by field; the legacy ``function_call`` stands behind other calls."""
+    given = choice.get("message")
+    message: dict[str, Any] = {**(given if isinstance(given, dict) else {"role": "assistant"}), **texts}
+    calls = message["tool_calls"] if isinstance(message.get("tool_calls"), list) else []
+    places = [i for i, call in enumerate(calls) if isinstance(call, dict)]
+    for index, new in arguments.items():
+        holder: dict[str, Any] = calls[places[index]] if index < len(places) else message
+        name = "function" if index < len(places) else "function_call"
+        holder[name] = {**holder[name], "arguments": new}
+    logprobs = {"logprobs": None} if texts and "logprobs" in choice else {}  # they belong to the words that were replaced
+    return {**choice, "message": message, **logprobs}

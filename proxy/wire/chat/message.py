@@ -1,4 +1,4 @@
-"""A choice, and its message, out of deltas or as it came whole; and the messages that go on with it when its calls have been answered.
+"""A choice, and its message, out of deltas or as it came whole.
 
 Providers want back what they sent beside the call (reasoning, a signature), so unknown fields are kept. Deltas come in many dialects:
 a name in pieces or again with every delta, an index that is missing or the same for every call, a whole call in one delta.
@@ -6,12 +6,12 @@ a name in pieces or again with every delta, an index that is missing or the same
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
 
-from proxy.exchange import Choice, Message, ToolCall
+from proxy.exchange import Choice, ToolCall
 from proxy.language.text import text_of
 from proxy.wire.answers import end_of
 
@@ -19,7 +19,7 @@ from proxy.wire.answers import end_of
 class CallParts:
     """One tool call, growing."""
 
-    __slots__ = ("arguments", "fields", "id", "index", "inputs", "legacy", "name", "new_index", "own")
+    __slots__ = ("arguments", "fields", "id", "index", "inputs", "legacy", "name")
 
     def __init__(self, index: int, *, legacy: bool = False) -> None:
         self.index, self.legacy = index, legacy
@@ -29,10 +29,6 @@ class CallParts:
         """What a custom tool is given."""
         self.fields: dict[str, Any] = {}
         """Whatever else the provider says of it."""
-        self.own: bool | None = None
-        """Whether it calls a tool of the proxy's own; None while its name may still turn out to be either."""
-        self.new_index = index
-        """Its place among the calls that the client sees."""
 
     def absorb(self, delta: Mapping[str, Any]) -> None:
         """Add a delta."""
@@ -55,15 +51,6 @@ class CallParts:
             return bool(self.arguments) and isinstance(orjson.loads("".join(self.arguments)), dict)
         except orjson.JSONDecodeError:
             return False
-
-    def decide(self, own: frozenset[str], *, final: bool = False) -> None:
-        """Tell whose tool it is, as soon as its name says so."""
-        if self.own is not None:
-            return
-        if self.name in own:
-            self.own = True
-        elif final or self.arguments or not any(name.startswith(self.name) for name in own):
-            self.own = False
 
 
 class Calls:
@@ -109,18 +96,15 @@ class Calls:
 class ChoiceParts:
     """What a choice says, growing."""
 
-    __slots__ = ("calls", "finish_reason", "logprobs", "reasoning", "refusal", "text")
+    __slots__ = ("calls", "finish_reason", "reasoning", "refusal", "text")
 
     def __init__(self) -> None:
         self.text, self.refusal, self.reasoning = list[str](), list[str](), list[str]()
-        self.logprobs: list[tuple[str, float]] = []
         self.calls = Calls()
         self.finish_reason: str | None = None
 
     def absorb(self, choice: Mapping[str, Any], *, whole: bool = False) -> str:
         """Add its part in a chunk, or a `whole` one; returns the answer text in it."""
-        if choice.get("logprobs"):
-            self.logprobs += token_logprobs(choice["logprobs"])
         self.finish_reason = end_of(choice.get("finish_reason")) or self.finish_reason
         delta = choice.get("message" if whole else "delta")
         if not isinstance(delta, dict):
@@ -202,46 +186,6 @@ def said_in(fields: Mapping[str, Any], name: str) -> str:
 def joined_name(known: str, piece: str) -> str:
     """A tool's name with one more piece of it; providers that say it again, or say all of it so far, add nothing."""
     return piece if piece.startswith(known) else known + piece
-
-
-def tool_calls(calls: Sequence[CallParts], answer: int) -> tuple[ToolCall, ...]:
-    """The calls of an exchange's answer number `answer`, each with an id of its own: providers may leave it out, but want results to
-    name one.
-    """
-    taken: set[str] = set()
-    found = []
-    for position, call in enumerate(calls):
-        made = f"gw{answer:03d}{position:04d}"  # nine letters or digits: Mistral's form
-        identity = call.id if call.id and call.id not in taken else made
-        taken.add(identity)
-        found.append(ToolCall(identity, call.name, "".join(call.arguments), position))
-    return tuple(found)
-
-
-def continued(message: MessageParts, calls: Sequence[ToolCall], results: Sequence[str]) -> list[Message]:
-    """The assistant's turn and the results of its calls, as the next request carries them."""
-    turn: dict[str, Any] = {"role": "assistant", "content": None, **message.fields}
-    if message.calls.parts[0].legacy:
-        turn["function_call"] = {"name": calls[0].name, "arguments": _legible(calls[0])}
-        return [turn, {"role": "function", "name": calls[0].name, "content": results[0]}]
-    turn["tool_calls"] = [
-        {"type": "function", **part.fields, "id": call.id, "function": {"name": call.name, "arguments": _legible(call)}}
-        for part, call in zip(message.calls.parts, calls, strict=True)
-    ]
-    return [turn, *({"role": "tool", "tool_call_id": c.id, "content": r} for c, r in zip(calls, results, strict=True))]
-
-
-def token_logprobs(logprobs: object) -> list[tuple[str, float]]:
-    """Each token of an answer's text with its log probability, from a choice's ``logprobs``; those that are not so are left out."""
-    content = logprobs.get("content") if isinstance(logprobs, dict) else None
-    entries = [entry for entry in content if isinstance(entry, dict)] if isinstance(content, list) else []
-    pairs = [(entry.get("token"), entry.get("logprob")) for entry in entries]
-    return [(token, float(value)) for token, value in pairs if isinstance(token, str) and isinstance(value, int | float)]
-
-
-def _legible(call: ToolCall) -> str:
-    """The arguments, or an empty object: providers refuse a conversation with arguments that are not JSON."""
-    return call.arguments if call.arguments.strip() and call.parsed is not None else "{}"
 
 
 def _joined(values: list[Any]) -> Any:

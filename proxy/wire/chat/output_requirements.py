@@ -63,6 +63,22 @@ def output_requirements_of(params: Mapping[str, Any]) -> OutputRequirements:
     )
 
 
+def with_format(params: Mapping[str, Any], limit: str, form: Mapping[str, Any], *, constrained: bool = False) -> OutputRequirements:
+    """For the APIs that have one object for the form, a name for the ``limit``, and chat's ways to choose tools."""
+    kind = str(form.get("type", "text"))
+    is_json = kind.startswith("json")
+    return OutputRequirements(
+        form="json" if is_json else "constrained" if constrained or kind != "text" else "text",
+        schema=form.get("schema") if is_json else None,
+        shown_schema=form if kind == "json_schema" and "name" in form else None,
+        calls=_calls(params),
+        chosen_tools=frozenset(_chosen(params)),
+        max_output_tokens=_whole(params.get(limit)),
+        stream_usage=True,
+        sampling={name: params[name] for name in ("temperature", "top_p") if is_number(params.get(name))},
+    )
+
+
 def _schemas(params: Mapping[str, Any], form: Mapping[str, Any]) -> Iterator[Any]:
     """The schema of every demand for JSON: None for any object, true for any value."""
     kind = str(form.get("type"))

@@ -6,7 +6,7 @@ when its text is cut or replaced, or the arguments of a call in it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -15,9 +15,8 @@ from msgspec.structs import replace
 from proxy.errors import ProxyError
 from proxy.exchange import Answer, Usage
 from proxy.wire import sse
-from proxy.wire.answers import added_up, end_of
-from proxy.wire.chat.arguments import rewritten
-from proxy.wire.chat.message import ChoiceParts, choices_of, delta_of, delta_text, index_of, unread
+from proxy.wire.answers import added_up, end_of, usage_in
+from proxy.wire.chat.message import CallParts, Calls, ChoiceParts, call_entries, choices_of, delta_of, delta_text, index_of, unread
 from proxy.wire.dialect import AnswerStream, Changes, StreamPiece
 from proxy.wire.upstream_errors import error_event
 
@@ -45,8 +44,7 @@ class ChatStream(AnswerStream):
         """Everything so far, put together."""
         choices = tuple(parts.choice(index) for index, parts in sorted(self._choices.items()))
         model = self._head.get("model")
-        logprobs = {index: tuple(parts.logprobs) for index, parts in self._choices.items() if parts.logprobs}
-        return Answer(choices, model if isinstance(model, str) else "", self._usage, logprobs)
+        return Answer(choices, model if isinstance(model, str) else "", self._usage)
 
     def _pieces(self, event: sse.Event) -> list[StreamPiece]:
         if event.data is None:
@@ -80,7 +78,7 @@ class ChatStream(AnswerStream):
         if not self._head:
             self._head = {k: chunk[k] for k in ("id", "object", "created", "model", "system_fingerprint") if k in chunk}
         if isinstance(chunk.get("usage"), dict):
-            self.usage, self._usage = chunk["usage"], usage(chunk["usage"])
+            self.usage, self._usage = chunk["usage"], usage_in("chat", chunk["usage"])
         given = chunk.get("choices")
         choices = choices_of(chunk)
         if given and not choices:
@@ -205,11 +203,52 @@ def _parts(choice: dict[str, Any]) -> list[dict[str, Any]]:
     return parts
 
 
-def usage(value: object) -> Usage | None:
-    """OpenAI's usage object; None for null, and for what is not one."""
-    if not isinstance(value, dict):
-        return None
-    details = value.get("prompt_tokens_details")
-    cached = details.get("cached_tokens") if isinstance(details, dict) else 0
-    prompt, completion = value.get("prompt_tokens"), value.get("completion_tokens")
-    return Usage(*[n if isinstance(n, int) else 0 for n in (prompt, completion, cached or 0)])
+# ---- other arguments for the calls of an answer that has come whole ----
+
+
+def rewritten(pieces: Sequence[StreamPiece], changed: Mapping[int, Mapping[int, str]]) -> list[StreamPiece]:
+    """A stream's `pieces`, of which the calls of each choice have these arguments, by their index; the others stay as they are."""
+    growing: dict[int, Calls] = {}
+    by_piece = [
+        [call for one in choices_of(piece.payload or {}) for call in growing.setdefault(index_of(one), Calls()).absorb(delta_of(one))]
+        for piece in pieces
+    ]
+    left: dict[int, str] = {}
+    for choice, arguments in changed.items():
+        ranked = sorted(growing[choice].parts, key=lambda call: call.index)  # as `ChatStream` counts them
+        left |= {id(call): arguments[i] for i, call in enumerate(ranked) if i in arguments}
+    return [
+        _piece(piece, iter(calls), left) if any(id(call) in left for call in calls) else piece
+        for piece, calls in zip(pieces, by_piece, strict=True)
+    ]
+
+
+def _piece(piece: StreamPiece, owners: Iterator[CallParts], left: dict[int, str]) -> StreamPiece:
+    """`piece` with new arguments for those of its entries whose calls are in `left`; what has been said there becomes ""."""
+    choices = [
+        {**choice, "delta": _rewritten_delta(choice["delta"], owners, left)} if delta_of(choice) else choice
+        for choice in choices_of(piece.payload or {})
+    ]
+    payload = {**(piece.payload or {}), "choices": choices}
+    if payload == piece.payload:
+        return piece
+    return replace(piece, raw=sse.encode(orjson.dumps(payload)), payload=payload)
+
+
+def _rewritten_delta(delta: Mapping[str, Any], owners: Iterator[CallParts], left: dict[int, str]) -> dict[str, Any]:
+    made = dict(delta)
+    functions: dict[int, Any] = {}
+    for entry, legacy in call_entries(delta):
+        call = next(owners)
+        function = entry.get("function")
+        if id(call) in left and isinstance(function, dict) and function.get("arguments"):
+            function = {**function, "arguments": left[id(call)]}
+            left[id(call)] = ""
+        if legacy:
+            made["function_call"] = function
+        elif "function" in entry:
+            functions[id(entry)] = function
+    if functions:
+        listed = delta["tool_calls"]
+        made["tool_calls"] = [{**entry, "function": functions[id(entry)]} if id(entry) in functions else entry for entry in listed]
+    return made

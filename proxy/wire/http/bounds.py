@@ -20,7 +20,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from uvicorn.server import ServerState
 
 from proxy.ledger import NOBODY, Ledger, Party, Share
-from proxy.wire.http import whole
+from proxy.wire.http.asgi import offer_whole
 
 log = logging.getLogger("groundwire.http")
 
@@ -186,7 +186,7 @@ class BoundedProtocol(HttpToolsProtocol):
             super().on_message_complete()
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
-        whole.offer(cycle)
+        offer_whole(cycle)
         if cycle.scope["http_version"] == "1.0":
             until_closed(cycle)
         super()._start_asgi_task(cycle, app)

@@ -24,15 +24,6 @@ from proxy.wire.dialect import StreamPiece
 from proxy.wire.messages import events
 from proxy.wire.messages.requests import THINKING, input_of
 
-FINISHES: Mapping[str, str] = {
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "tool_use": "tool_calls",
-    "max_tokens": "length",
-    "model_context_window_exceeded": "length",
-    "refusal": "content_filter",
-}
-"""``stop_reason`` in the words of the chat API; others stay as they are."""
 PARTED = "\n\n"
 """Between two texts that do not follow each other."""
 PROVIDERS_CALLS = ("server_tool_use", "mcp_tool_use")
@@ -62,17 +53,6 @@ def unread(block: Mapping[str, Any]) -> str:
     words = ((name, value) for name, value in block.items() if isinstance(value, str) and name != "type")
     says = any(bool(value) if name in _SPOKEN else " " in value.strip() for name, value in words)
     return f"content.{kind[:60]}" if says else ""
-
-
-def usage_of(value: object) -> Usage | None:
-    """The API's usage object, whose ``input_tokens`` are those that no cache knows; None for what is none."""
-    if not isinstance(value, Mapping):
-        return None
-    new, written, cached, said = (
-        number if isinstance(number := value.get(name), int) else 0
-        for name in ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
-    )
-    return Usage(new + written + cached, said, cached)
 
 
 def changed_blocks(sent: Sequence[msgspec.Raw], text: str | None, arguments: Mapping[int, str]) -> list[msgspec.Raw]:

@@ -2,26 +2,33 @@
 
 Reference: https://docs.anthropic.com/en/api/messages. Parsing checks only what Groundwire itself needs and leaves the rest for the provider
 to judge, so that fields, blocks and events newer than this folder pass.
+
+An item whose chat messages are all there, and the very objects they were, leaves as it came; of another, each block that was not touched.
+What the proxy adds never stands before what the client has the provider cache: text behind a block with ``cache_control`` becomes a block
+behind it, and rules for the system prompt go behind the last message of the user where messages are cached, too. No breakpoint is added.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
 import orjson
 
 from proxy.errors import ProxyError
-from proxy.exchange import Answer, Exchange, Request
-from proxy.wire.bodies import as_raw, raw_items, withhold
+from proxy.exchange import Answer, Exchange, Message, Request, Tool
+from proxy.wire.bodies import as_raw, raw_items
 from proxy.wire.dialect import Changes, Dialect
-from proxy.wire.messages import answers, events, prompts
+from proxy.wire.messages import answers, events
 from proxy.wire.messages.events import payloads_of
-from proxy.wire.messages.own_calls import MessagesCallFilter
-from proxy.wire.messages.requests import read_request
-from proxy.wire.messages.shapes import MessagesShapes, asked_of
+from proxy.wire.messages.items import Conversation, Item
+from proxy.wire.messages.own_tools import MessagesFilter
+from proxy.wire.messages.requests import THINKING, MessagesWire, read_request
+from proxy.wire.messages.shapes import MessagesShapes
 from proxy.wire.messages.stream import MessagesStream
+from proxy.wire.requests import withhold
+from proxy.wire.shapes import asked_of
 from proxy.wire.upstream_errors import messages_code, messages_envelope
 
 
@@ -30,6 +37,7 @@ class MessagesDialect(Dialect):
 
     path = "/messages"
     conversation_field = "messages"
+    own_tools = MessagesFilter
     key_headers: tuple[str, ...] = ("x-api-key", "authorization")
     client_header: str = "anthropic-version"
 
@@ -45,9 +53,28 @@ class MessagesDialect(Dialect):
         """Raises `InvalidRequest`: not JSON, not an object, or a field of the wrong type."""
         return read_request(body)
 
-    def render_request(self, exchange: Exchange) -> bytes:
-        """The client's body when nothing changed; otherwise its pieces with the changed ones written anew."""
-        return prompts.render(exchange)
+    def _set_messages(self, raw: dict[str, msgspec.Raw], exchange: Exchange) -> None:
+        _set_messages(raw, exchange.original.wire, exchange.original.messages, exchange.messages)
+
+    def _set_tools(self, raw: dict[str, msgspec.Raw], request: Request, tools: Sequence[Tool]) -> None:
+        """A breakpoint of the cache whose tool was left out passes to the last tool that stays."""
+        sent = raw_items(raw["tools"]) if request.tools else []
+        super()._set_tools(raw, request, tools)
+        there = {id(tool) for tool in tools}
+        marks = (_mark(piece) for tool, piece in zip(request.tools, sent, strict=True) if id(tool) not in there)
+        lost = [mark for mark in marks if mark is not None]
+        if tools and lost and _mark((left := raw_items(raw["tools"]))[-1]) is None:
+            left[-1] = as_raw({**orjson.loads(bytes(left[-1])), "cache_control": lost[-1]})
+            raw["tools"] = as_raw(left)
+
+    def _described(self, tool: Tool, *, known: bool) -> Mapping[str, Any]:
+        """A function tool in the API's form."""
+        function = tool.get("function")
+        if not isinstance(function, Mapping):
+            return tool
+        described = {"name": function.get("name"), "description": function.get("description")}
+        schema = function.get("parameters") or {"type": "object", "properties": {}}
+        return {key: value for key, value in described.items() if value is not None} | {"input_schema": schema}
 
     def parse_answer(self, body: bytes) -> Answer:
         """Raises `ValueError` when the body is no message."""
@@ -76,11 +103,7 @@ class MessagesDialect(Dialect):
 
     def recogniser(self, exchange: Exchange, body: bytes) -> MessagesShapes:
         """What was asked for is in the `body` as it was sent."""
-        return MessagesShapes(asked_of(exchange.original, body, (*exchange.original.tools, *exchange.tools)))
-
-    def call_filter(self, exchange: Exchange, *, whole: bool) -> MessagesCallFilter:
-        """Where a form was asked for, an answer leaves whole too: text before a call would not be JSON with the text after it."""
-        return MessagesCallFilter(whole=whole or exchange.wants.form != "text")
+        return MessagesShapes(asked_of(exchange, body))
 
     def refuse_calls(self, exchange: Exchange, own: Collection[str]) -> None:
         """Take the tools `own` out, or forbid all calls."""
@@ -112,3 +135,69 @@ class MessagesCount:
     def render(self, tokens: int) -> bytes:
         """The answer."""
         return orjson.dumps({"input_tokens": tokens})
+
+
+# ---- what goes upstream ----
+
+_EARLIER = "[Earlier messages are not shown.]"
+"""The user's, where an answer of the assistant's has become the first message: the API wants the user to begin."""
+
+
+def _mark(tool: msgspec.Raw) -> Any:
+    return orjson.loads(bytes(tool)).get("cache_control") if b"cache_control" in bytes(tool) else None
+
+
+def _set_messages(fields: dict[str, msgspec.Raw], wire: MessagesWire, before: Sequence[Message], after: Sequence[Message]) -> None:
+    conversation = Conversation(wire, fields, before, after)
+    items, rules = conversation.items, conversation.rules
+    if items and items[0].role == "assistant" and _first_role(wire) == "user":
+        items.insert(0, Item("user", [as_raw({"type": "text", "text": _EARLIER})]))
+    spoken = next((item for item in reversed(items) if item.role == "user"), None)
+    if conversation.system is None:
+        fields.pop("system", None)
+    else:
+        fields["system"] = conversation.system
+    if rules and wire.cached_messages and spoken is not None:
+        spoken.added += [as_raw({"type": "text", "text": rule}) for rule in rules]
+    elif rules:
+        fields["system"] = _with_rules(fields.get("system"), rules)
+    _pin(fields, items)
+    fields["messages"] = as_raw([item.encoded() for item in items])
+    if "thinking" in fields and _lacks_thinking(items, wire):
+        del fields["thinking"]
+
+
+def _first_role(wire: MessagesWire) -> str:
+    return str(wire.groups[0][0].get("role") if wire.groups[0][0].get("role") != "tool" else "user")
+
+
+def _with_rules(system: msgspec.Raw | None, rules: Sequence[str]) -> msgspec.Raw:
+    """``system`` with rules behind it: as text where it is one, else as blocks of their own."""
+    given = orjson.loads(bytes(system)) if system is not None else ""
+    if isinstance(given, str):
+        return as_raw("\n\n".join([text for text in (given, *rules) if text]))
+    return as_raw([*raw_items(system or b"[]"), *({"type": "text", "text": rule} for rule in rules)])
+
+
+def _pin(fields: dict[str, msgspec.Raw], items: Sequence[Item]) -> None:
+    """Where the provider is to cache all there is (``cache_control`` of the body), it caches what the client sent, not what was added."""
+    mark = orjson.loads(bytes(fields.get("cache_control", b"null")))
+    if not mark or not items or not items[-1].added:
+        return
+    last = items[-1].with_blocks()
+    block = orjson.loads(bytes(last.blocks[-1])) if last.blocks else {}
+    if block.get("type") in (None, *THINKING) or (block.get("type") == "text" and not block.get("text")):
+        return
+    if "cache_control" not in block:
+        last.blocks[-1] = as_raw({**block, "cache_control": mark})
+    del fields["cache_control"]
+
+
+def _lacks_thinking(items: Sequence[Item], wire: MessagesWire) -> bool:
+    """Whether the tools' turn that the model is to go on with has none of its thoughts, as one that a stage made: the API then refuses to
+    have it think.
+    """
+    if not wire.fields.get("thinking") or (wire.fields["thinking"] or {}).get("type") == "disabled":
+        return False
+    last = next((item for item in reversed(items) if item.role == "assistant"), None)
+    return last is not None and last.made and any(b'"tool_use"' in bytes(block) for block in last.blocks)

@@ -16,7 +16,7 @@ import orjson
 from proxy.exchange import Message
 from proxy.language.text import text_of
 from proxy.wire.bodies import EXTENSION, as_raw, raw_fields, raw_items
-from proxy.wire.messages.requests import SYSTEM, THINKING, Place, Wire, block_of, input_of
+from proxy.wire.messages.requests import SYSTEM, THINKING, MessagesWire, Place, block_of, input_of
 
 _SYSTEM_ROLES = ("system", "developer")
 _CHAT_FIELDS = ("role", "content", "tool_calls", "tool_call_id", "name", "refusal", "function_call")
@@ -63,7 +63,7 @@ class Item:
 class Conversation:
     """The items, the system prompt, and rules that the proxy adds to it, of the messages that are sent."""
 
-    def __init__(self, wire: Wire, fields: Mapping[str, msgspec.Raw], before: Sequence[Message], after: Sequence[Message]) -> None:
+    def __init__(self, wire: MessagesWire, fields: Mapping[str, msgspec.Raw], before: Sequence[Message], after: Sequence[Message]) -> None:
         self._wire, self._fields, self._before, self._after = wire, fields, before, after
         self._position = {id(message): i for i, message in enumerate(before)}
         self._there = {id(message) for message in after}

@@ -2,22 +2,24 @@
 
 One item of ``messages`` becomes one chat message or several: the results of tools in a user's message are a message each, what stands
 before, between or behind them another. ``system`` is the first message. A single block of text is the same as that text, as the API says.
-Thinking is in no chat message: stages neither read nor change it, and clients leave old thoughts out. The memory (`Wire`) knows each
-message and part by the identity of its object: what no stage replaced is found again there, and leaves in its own bytes
-(`proxy.wire.messages.prompts`).
+Thinking is in no chat message: stages neither read nor change it, and clients leave old thoughts out. The memory (`MessagesWire`) knows
+each message and part by the identity of its object: what no stage replaced is found again there, and leaves in its own bytes
+(`proxy.wire.messages.items`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import orjson
 
 from proxy.exchange import Message, Request, Tool
 from proxy.exchange.output_requirements import OutputRequirements
 from proxy.wire import bodies
+from proxy.wire.chat.output_requirements import with_format
+from proxy.wire.requests import Wire, request_of
 
 SYSTEM = -1
 """The item that ``system`` is."""
@@ -33,11 +35,12 @@ Spoken = tuple[dict[str, Any], Place]
 """A content part, and where its block stands."""
 
 
-class Wire:
-    """What the dialect remembers of a request's bytes."""
+class MessagesWire(Wire):
+    """Also where each message and part came from."""
 
     def __init__(self, body: bytes, fields: Mapping[str, Any]) -> None:
-        self.body, self.fields, self.extended = body, fields, bodies.EXTENSION in fields
+        super().__init__(body, fields)
+        self.fields = fields
         self.items: dict[int, int] = {}
         """The item of each chat message, by the message's identity."""
         self.groups: dict[int, list[Message]] = {}
@@ -54,7 +57,6 @@ class Wire:
         """The chat message that is the result of each call, by the call's id."""
         self.hinted: set[int] = set()
         """Items with a ``groundwire`` field."""
-        self.prefilled = False
         self._cached: bool | None = None
 
     @property
@@ -69,36 +71,21 @@ class Wire:
 def read_request(body: bytes) -> Request:
     """Raises `InvalidRequest`: not JSON, not an object, or a field of the wrong type."""
     fields = bodies.load(body)
-    model, stream = bodies.model_of(fields), bodies.flag(fields, "stream")
-    wire = Wire(body, fields)
+    model = bodies.model_of(fields)
+    wire = MessagesWire(body, fields)
     reader = _Reader(wire)
     reader.system(fields.get("system"))
     for i, item in enumerate(bodies.messages_of(fields)):
         reader.item(i, item)
-    wire.prefilled = reader.messages[-1].get("role") == "assistant"
-    params = {key: value for key, value in fields.items() if key not in _READ}
-    read_wants = partial(output_requirements_of, prefilled=wire.prefilled)
-    extension = fields.get(bodies.EXTENSION)
-    return Request(
-        model=model,
-        messages=tuple(reader.messages),
-        tools=tuple(_tool(item) for item in bodies.objects_at(fields.get("tools"), "tools")),
-        params=params,
-        stream=stream,
-        wants=read_wants(params),
-        read_wants=read_wants,
-        passages=bodies.passages_of(extension),
-        has_context="context" in (extension or {}),
-        message_hints=reader.hints,
-        wire=wire,
-        size=len(body),
-    )
+    tools = [_tool(item) for item in bodies.objects_at(fields.get("tools"), "tools")]
+    read_wants = partial(output_requirements_of, prefilled=reader.messages[-1].get("role") == "assistant")
+    return request_of(fields, wire, model, reader.messages, tools, _READ, read_wants, reader.hints)
 
 
 class _Reader:
     """Reads items into chat messages."""
 
-    def __init__(self, wire: Wire) -> None:
+    def __init__(self, wire: MessagesWire) -> None:
         self._wire = wire
         self.messages: list[Message] = []
         self.hints: dict[int, Mapping[str, Any]] = {}
@@ -317,22 +304,7 @@ def _source(url: str) -> dict[str, Any]:
     return {"type": "base64", "media_type": head.removeprefix("data:"), "data": data}
 
 
-_SAMPLING = ("temperature", "top_p")
-_CALLS: Mapping[str, Literal["auto", "none", "required"]] = {"any": "required", "tool": "required", "none": "none"}
-
-
 def output_requirements_of(params: Mapping[str, Any], *, prefilled: bool = False) -> OutputRequirements:
     """Read from them; `prefilled` is whether the conversation ends with the answer's beginning."""
     form = bodies.object_of(bodies.object_of(params.get("output_config")).get("format")) or bodies.object_of(params.get("output_format"))
-    choice = bodies.object_of(params.get("tool_choice"))
-    json = str(form.get("type")).startswith("json")
-    name, limit = choice.get("name"), params.get("max_tokens")
-    return OutputRequirements(
-        form="json" if json else "constrained" if form or prefilled else "text",
-        schema=form.get("schema") if json else None,
-        calls=_CALLS.get(str(choice.get("type")), "auto"),
-        chosen_tools=frozenset((name,)) if isinstance(name, str) and choice.get("type") == "tool" else frozenset(),
-        max_output_tokens=limit if isinstance(limit, int) and not isinstance(limit, bool) and limit > 0 else None,
-        stream_usage=True,
-        sampling={key: params[key] for key in _SAMPLING if bodies.is_number(params.get(key))},
-    )
+    return with_format(params, "max_tokens", form, constrained=prefilled)

@@ -13,22 +13,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from proxy.config.settings import Api
-from proxy.exchange import Request, tool_name
 from proxy.wire.messages.answers import PARTED
 from proxy.wire.shapes import ABSENT, Asked, Fields, Reading, Shape, either, emptied, glues, listed, table, tagged, titled
-
-
-def asked_of(request: Request, body: bytes, tools: object) -> Asked:
-    """What a request, sent as `body` with these `tools`, asked for."""
-    offered = [tool for tool in tools if isinstance(tool, Mapping)] if isinstance(tools, list | tuple) else []
-    return Asked(
-        body,
-        functions=[name for tool in offered if (name := tool_name(tool) or str(tool.get("name") or ""))],
-        kinds=[str(tool["type"]) for tool in offered if tool.get("type") not in (None, "function", "custom")]
-        + ["mcp"] * bool(request.params.get("mcp_servers"))
-        + ["code_execution"] * bool(request.params.get("container")),
-    )
-
 
 _SOURCE = table(word="type", quoted="cited_text")
 _DOCUMENT = table(_SOURCE, number="document_index", quoted="document_title", word="file_id")

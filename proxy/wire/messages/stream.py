@@ -17,10 +17,10 @@ from msgspec.structs import replace
 from proxy.errors import ProxyError
 from proxy.exchange import Answer, Choice, ToolCall
 from proxy.wire import sse
-from proxy.wire.answers import added_up
+from proxy.wire.answers import added_up, end_of, usage_in
 from proxy.wire.dialect import AnswerStream, Changes, StreamPiece
 from proxy.wire.messages import events
-from proxy.wire.messages.answers import FINISHES, PARTED, PROVIDERS_CALLS, unread, usage_of, with_arguments, with_texts
+from proxy.wire.messages.answers import PARTED, PROVIDERS_CALLS, unread, with_arguments, with_texts
 from proxy.wire.messages.requests import THINKING
 from proxy.wire.shapes import strings
 from proxy.wire.upstream_errors import error_event, messages_envelope
@@ -100,10 +100,10 @@ class MessagesStream(AnswerStream):
             text="".join((PARTED if block.apart else "") + block.text for block in blocks if block.kind == "text"),
             reasoning="".join(block.text for block in blocks if block.kind in THINKING),
             tool_calls=tuple(ToolCall(block.id, block.name, block.text or "{}", i) for i, block in enumerate(uses)),
-            finish_reason=FINISHES.get(self._reason, self._reason) if self._reason is not None else None,
+            finish_reason=end_of(self._reason),
             inputs=tuple(text for block in blocks if block.kind in PROVIDERS_CALLS for text in _texts_in(block.text) if text),
         )
-        return Answer((choice,) if self._blocks or self._reason is not None else (), self._model, usage_of(self.usage))
+        return Answer((choice,) if self._blocks or self._reason is not None else (), self._model, usage_in("messages", self.usage))
 
     def _pieces(self, event: sse.Event) -> Iterable[StreamPiece]:
         return (self._piece(event),)

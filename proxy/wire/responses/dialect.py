@@ -7,29 +7,31 @@ the object it was goes out in the bytes it came in.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 import orjson
 from msgspec.structs import replace
 
 from proxy.errors import ProxyError
-from proxy.exchange import Answer, Exchange, Request, Tool, tool_name
+from proxy.exchange import Answer, Exchange, Request, Tool
 from proxy.exchange.histories import CONVERSATION, RESPONSE, History
 from proxy.exchange.output_requirements import OutputRequirements
 from proxy.wire import bodies
 from proxy.wire.chat.forms import own_answer
+from proxy.wire.chat.output_requirements import with_format
 from proxy.wire.dialect import Changes, Dialect
+from proxy.wire.requests import Wire, request_of
 from proxy.wire.responses.events import to_events
 from proxy.wire.responses.items import Origin, Reading, read
 from proxy.wire.responses.output import change, own_id, own_response
-from proxy.wire.responses.own_calls import ResponsesCallFilter
+from proxy.wire.responses.own_tools import ResponsesFilter
 from proxy.wire.responses.recognising import ResponsesShapes
 from proxy.wire.responses.rendering import OUTPUT_ITEMS, Rendering
-from proxy.wire.responses.shapes import asked_of
 from proxy.wire.responses.stream import ResponsesStream
+from proxy.wire.shapes import asked_of
 
 _READ = ("model", "input", "instructions", "tools", "stream", bodies.EXTENSION)
 """Fields that are no parameters."""
@@ -42,6 +44,7 @@ class ResponsesDialect(Dialect):
 
     path = "/responses"
     conversation_field = "input"
+    own_tools = ResponsesFilter
 
     def error(self, error: ProxyError) -> bytes:
         """OpenAI's envelope."""
@@ -54,27 +57,25 @@ class ResponsesDialect(Dialect):
         """Raises `InvalidRequest`: not JSON, not an object, or a field of the wrong type."""
         return _request(body, bodies.load(body), {})
 
-    def render_request(self, exchange: Exchange) -> bytes:
-        """The client's body when nothing changed; otherwise its pieces with the changed ones written anew."""
-        request = exchange.original
-        wire: _Wire = request.wire
-        same_messages = bodies.same(exchange.messages, request.messages) and not request.message_hints
-        same_tools, same_params = bodies.same(exchange.tools, request.tools), exchange.params is request.params
-        if same_messages and same_tools and same_params and not wire.extended and wire.goes_on_from is None:
-            return wire.body
-        raw = bodies.raw_fields(wire.body)
-        raw.pop(bodies.EXTENSION, None)
+    def _same_messages(self, exchange: Exchange) -> bool:
+        return exchange.original.wire.goes_on_from is None and super()._same_messages(exchange)
+
+    def _set_messages(self, raw: dict[str, msgspec.Raw], exchange: Exchange) -> None:
+        wire: _Wire = exchange.original.wire
         if wire.goes_on_from:
             raw["previous_response_id"] = bodies.dumped(wire.goes_on_from)
         elif wire.goes_on_from == "":
             raw.pop("previous_response_id", None)
-        if not same_messages or wire.goes_on_from is not None:
-            _set_input(raw, wire.reading, exchange)
-        if not same_tools:
-            _set_tools(raw, request, exchange.tools)
-        if not same_params:
-            bodies.splice_fields(raw, request.params, exchange.params)
-        return msgspec.json.encode(raw)
+        _set_input(raw, wire.reading, exchange)
+
+    def _described(self, tool: Tool, *, known: bool) -> Mapping[str, Any]:
+        """A tool of chat's form in this API's, where a function is strict unless it says otherwise."""
+        kind = tool.get("type")
+        described = tool.get(kind) if kind in ("function", "custom") else None
+        if not isinstance(described, Mapping):
+            return tool
+        default = {"strict": False} if kind == "function" and not known else {}
+        return {"type": kind, **default, **described}
 
     def parse_answer(self, body: bytes) -> Answer:
         """Raises `ValueError` when the body is not a response."""
@@ -98,48 +99,36 @@ class ResponsesDialect(Dialect):
 
     def recogniser(self, exchange: Exchange, body: bytes) -> ResponsesShapes:
         """What was asked for is in the `body` as it was sent."""
-        return ResponsesShapes(asked_of(exchange.original, body, (*exchange.original.tools, *exchange.tools)))
-
-    def call_filter(self, exchange: Exchange, *, whole: bool) -> ResponsesCallFilter:
-        """Where a form was asked for, an answer leaves whole too: text before a call would not be JSON with the text after it."""
-        stored = exchange.original.params.get("store") is not False
-        return ResponsesCallFilter(whole=whole or exchange.wants.form != "text", stored=stored)
+        return ResponsesShapes(asked_of(exchange, body, any_tool=exchange.original.params.get("prompt") is not None))
 
     def stream(self, *, separate: bool = False) -> ResponsesStream:
         """A reader for one streamed answer; every event does one thing."""
         return ResponsesStream()
 
 
-class _Wire:
-    """What the dialect remembers of a request's bytes."""
+class _Wire(Wire):
+    """Also the items that the messages came from."""
 
-    __slots__ = ("body", "extended", "goes_on_from", "reading")
-
-    def __init__(self, body: bytes, reading: Reading, *, extended: bool, goes_on_from: str | None = None) -> None:
-        self.body, self.reading, self.extended = body, reading, extended
-        self.goes_on_from = goes_on_from
-        """The last response that the provider knows, "" for none, where that is not the one that the client names; else None."""
+    def __init__(self, body: bytes, fields: Mapping[str, Any], reading: Reading, goes_on_from: str | None = None) -> None:
+        super().__init__(body, fields)
+        self.fields, self.reading, self.goes_on_from = fields, reading, goes_on_from
+        """`goes_on_from` is the last response that the provider knows, "" for none, where that is not the one that the client names."""
 
 
 def _request(body: bytes, fields: dict[str, Any], known: Mapping[str, Mapping[str, Any]]) -> Request:
     """A body as a request, with what is `known` of the items that it only names."""
     model = _model(fields)
     reading = read(fields.get("instructions"), fields.get("input"), known)
-    stream = bodies.flag(fields, "stream")
-    params = {name: value for name, value in fields.items() if name not in _READ}
-    wire = _Wire(body, reading, extended=bodies.EXTENSION in fields)
-    request = Request(
-        model=model,
-        messages=tuple(reading.messages),
-        tools=tuple(_chat_tool(tool) for tool in bodies.objects_at(fields.get("tools"), "tools")),
-        params=params,
-        stream=stream,
-        wants=output_requirements_of(params),
-        read_wants=output_requirements_of,
-        passages=bodies.passages_of(fields.get(bodies.EXTENSION)),
-        has_context="context" in (fields.get(bodies.EXTENSION) or {}),
-        message_hints=reading.hints,
-        wire=wire,
+    tools = [_chat_tool(tool) for tool in bodies.objects_at(fields.get("tools"), "tools")]
+    request = request_of(
+        fields,
+        _Wire(body, fields, reading),
+        model,
+        reading.messages,
+        tools,
+        _READ,
+        output_requirements_of,
+        reading.hints,
         brings=len(reading.messages) - isinstance(fields.get("instructions"), str),
         goes_on_from=_named_history(fields),
         unseen_items=reading.unseen,
@@ -147,7 +136,6 @@ def _request(body: bytes, fields: dict[str, Any], known: Mapping[str, Mapping[st
         with_items=partial(_request, body, fields) if reading.references and not known else None,
         known_items=known,
         keeps=fields.get("store") is not False,
-        size=len(body),
     )
     return request if not request.goes_on_from else replace(request, with_history=partial(_with_history, request))
 
@@ -183,7 +171,7 @@ def _with_history(request: Request, history: History) -> Request:
         server_side_history=tuple(held),
         held_whole=history.whole,
         message_hints=reading.hints,
-        wire=_Wire(wire.body, reading, extended=wire.extended, goes_on_from=last),
+        wire=_Wire(wire.body, wire.fields, reading, last),
     )
 
 
@@ -200,26 +188,6 @@ def _chat_tool(tool: dict[str, Any]) -> Tool:
     if kind not in ("function", "custom"):
         return tool
     return {"type": kind, kind: {name: value for name, value in tool.items() if name != "type"}}
-
-
-def _flat_tool(tool: Tool, *, known: bool) -> dict[str, Any]:
-    """A tool of chat's form in this API's, where a function is strict unless it says otherwise."""
-    kind = tool.get("type")
-    described = tool.get(kind) if kind in ("function", "custom") else None
-    if not isinstance(described, Mapping):
-        return dict(tool)
-    default = {"strict": False} if kind == "function" and not known else {}
-    return {"type": kind, **default, **described}
-
-
-def _set_tools(raw: dict[str, msgspec.Raw], request: Request, tools: Sequence[Tool]) -> None:
-    if not tools:  # providers refuse a choice among no tools
-        for name in ("tools", "tool_choice", "parallel_tool_calls"):
-            raw.pop(name, None)
-        return
-    names = {tool_name(tool) for tool in request.tools}
-    given = raw["tools"] if request.tools else msgspec.Raw(b"[]")
-    raw["tools"] = bodies.spliced(given, request.tools, tools, lambda tool: _flat_tool(tool, known=tool_name(tool) in names))
 
 
 def _set_input(raw: dict[str, msgspec.Raw], reading: Reading, exchange: Exchange) -> None:
@@ -255,36 +223,6 @@ def _response(body: bytes) -> dict[str, Any]:
     return found
 
 
-_SAMPLING = ("temperature", "top_p")
-
-
 def output_requirements_of(params: Mapping[str, Any]) -> OutputRequirements:
     """Read from them."""
-    form = bodies.object_of(bodies.object_of(params.get("text")).get("format"))
-    kind = str(form.get("type", "text"))
-    limit = params.get("max_output_tokens")
-    return OutputRequirements(
-        form="text" if kind == "text" else "json" if kind.startswith("json") else "constrained",
-        schema=form.get("schema"),
-        shown_schema=form if kind == "json_schema" else None,
-        calls=_calls(params.get("tool_choice")),
-        chosen_tools=frozenset(_chosen(params.get("tool_choice"))),
-        max_output_tokens=limit if isinstance(limit, int) and not isinstance(limit, bool) and limit > 0 else None,
-        stream_usage=True,
-        sampling={name: params[name] for name in _SAMPLING if bodies.is_number(params.get(name))},
-    )
-
-
-def _calls(choice: object) -> Literal["auto", "none", "required"]:
-    """An object forces a call, unless it lists the tools that are allowed and says otherwise."""
-    if isinstance(choice, Mapping):
-        choice = choice.get("mode") if choice.get("type") == "allowed_tools" else "required"
-    return "none" if choice == "none" else "required" if choice == "required" else "auto"
-
-
-def _chosen(choice: object) -> Iterator[str]:
-    if isinstance(choice, Mapping):
-        listed = choice.get("tools")
-        for entry in (choice, *(listed if isinstance(listed, list) else ())):
-            if isinstance(entry, Mapping) and entry.get("type") in ("function", "custom") and isinstance(entry.get("name"), str):
-                yield entry["name"]
+    return with_format(params, "max_output_tokens", bodies.object_of(bodies.object_of(params.get("text")).get("format")))

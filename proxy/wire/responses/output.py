@@ -8,7 +8,7 @@ Reference: https://platform.openai.com/docs/api-reference/responses/object
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate
 from typing import Any
@@ -91,16 +91,6 @@ def finish_reason(response: Mapping[str, Any], calls: bool) -> str | None:
     return "tool_calls" if calls else "stop"
 
 
-def usage(value: object) -> Usage | None:
-    """The response's usage; None for null, and for what is not one."""
-    if not isinstance(value, dict):
-        return None
-    details = value.get("input_tokens_details")
-    cached = details.get("cached_tokens") if isinstance(details, dict) else 0
-    numbers = (value.get("input_tokens"), value.get("output_tokens"), cached or 0)
-    return Usage(*(n if isinstance(n, int) else 0 for n in numbers))
-
-
 def is_read(part: object) -> bool:
     """Whether what a part of a message says is read, or it says nothing."""
     if not isinstance(part, dict):
@@ -155,15 +145,6 @@ def changed_part(part: Any, text: str | None, refusal: str | None = None) -> Any
     return new
 
 
-def token_logprobs(part: object) -> Iterator[tuple[str, float]]:
-    """Each token of a part, or of a delta, with its log probability, where there are any."""
-    listed = part.get("logprobs") if isinstance(part, dict) else None
-    for entry in listed if isinstance(listed, list) else ():
-        token, value = (entry.get("token"), entry.get("logprob")) if isinstance(entry, dict) else (None, None)
-        if isinstance(token, str) and isinstance(value, int | float):
-            yield token, float(value)
-
-
 def moved(annotation: Any, old: str, new: str) -> Any:
     """An annotation of `old`, whose offsets count its characters, as one of `new`; None where its words may have been changed.
 
@@ -212,7 +193,7 @@ def own_response(exchange: Exchange, answer: Answer) -> dict[str, Any]:
     """The response."""
     fields = orjson.loads(exchange.original.wire.body)  # a stage knows some by other names
     asked = {**exchange.original.params, **{name: fields[name] for name in ("tools", "instructions") if name in fields}}
-    choice, usage = answer.choices[0], answer.usage or Usage(0, 0)
+    choice = answer.choices[0]
     text = {"type": "output_text", "text": choice.text, "annotations": [], "logprobs": []}
     part: dict[str, Any] = {"type": "refusal", "refusal": choice.refusal} if choice.refusal else text
     message = {"id": f"msg_{exchange.id}", "type": "message", "status": "completed", "role": "assistant", "content": [part]}
@@ -227,13 +208,18 @@ def own_response(exchange: Exchange, answer: Answer) -> dict[str, Any]:
         "model": answer.model,
         "output": [message],
         **{name: asked[name] if asked.get(name) is not None else value for name, value in ECHOED.items()},
-        "usage": {
-            "input_tokens": usage.prompt_tokens,
-            "input_tokens_details": {"cached_tokens": usage.cached_tokens, "cache_write_tokens": 0},
-            "output_tokens": usage.completion_tokens,
-            "output_tokens_details": {"reasoning_tokens": 0},
-            "total_tokens": usage.prompt_tokens + usage.completion_tokens,
-        },
+        "usage": usage_object(answer.usage or Usage(0, 0)),
+    }
+
+
+def usage_object(usage: Usage) -> dict[str, Any]:
+    """As a response tells it."""
+    return {
+        "input_tokens": usage.prompt_tokens,
+        "input_tokens_details": {"cached_tokens": usage.cached_tokens, "cache_write_tokens": usage.written_tokens},
+        "output_tokens": usage.completion_tokens,
+        "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
+        "total_tokens": usage.prompt_tokens + usage.completion_tokens,
     }
 
 

@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from proxy.config.settings import Api
+from proxy.wire.chat.shapes import tells
 from proxy.wire.responses import events
 from proxy.wire.responses.events import Place
 from proxy.wire.responses.output import GAP
 from proxy.wire.responses.shapes import ERROR, EVENT, NEEDS, RESPONSE
 from proxy.wire.shapes import ABSENT, Asked, Fields, Reading, glues
-from proxy.wire.token_shapes import tells
 
 _FAILED = ("failed", "cancelled")
 _CALLS = {"function_call": "function", "custom_tool_call": "custom"}

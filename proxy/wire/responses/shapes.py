@@ -9,36 +9,10 @@ Reference: https://platform.openai.com/docs/api-reference/responses/object, …/
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
-from proxy.exchange import Request, tool_name
+from proxy.wire.chat.shapes import TOKENS
 from proxy.wire.responses import events
-from proxy.wire.shapes import Asked, Fields, Named, Shape, among, either, emptied, figures, listed, table, tagged, titled
-from proxy.wire.token_shapes import TOKENS
-
-
-def asked_of(request: Request, body: bytes, tools: object) -> Asked:
-    """What a request, sent as `body` with these `tools`, asked for. A stored prompt brings tools that only the provider knows."""
-    offered = [tool for tool in tools if isinstance(tool, Mapping)] if isinstance(tools, list | tuple) else []
-    return Asked(
-        body,
-        functions=[name for tool in offered if tool.get("type") != "custom" and (name := tool_name(tool))] + _inner(offered, "function"),
-        customs=[tool_name(tool) for tool in offered if tool.get("type") == "custom"] + _inner(offered, "custom"),
-        kinds=[str(tool.get("type")) for tool in offered if tool.get("type") not in ("function", "custom")],
-        any_tool=request.params.get("prompt") is not None or any(tool.get("type") == "tool_search" for tool in offered),
-    )
-
-
-def _inner(tools: list[Mapping[str, Any]], kind: str) -> list[str]:
-    """The names of tools that stand in a namespace."""
-    found = []
-    for tool in tools:
-        listed_in = tool.get("tools") if tool.get("type") == "namespace" else None
-        for one in listed_in if isinstance(listed_in, list) else ():
-            if isinstance(one, Mapping) and one.get("type", "function") == kind and isinstance(one.get("name"), str):
-                found.append(one["name"])
-    return found
-
+from proxy.wire.shapes import Fields, Named, Shape, among, either, emptied, figures, listed, table, tagged, titled
 
 _SPAN = table(word="type", number="start_index end_index index")
 ANNOTATION = tagged(

@@ -17,12 +17,13 @@ from msgspec.structs import replace
 from proxy.errors import ProxyError
 from proxy.exchange import Answer, Choice, ToolCall
 from proxy.wire import sse
+from proxy.wire.answers import usage_in
 from proxy.wire.dialect import AnswerStream, Changes, StreamPiece
 from proxy.wire.responses import events
 from proxy.wire.responses.beside import Beside
 from proxy.wire.responses.events import Place, event_of, index_of, place_of, response_of
 from proxy.wire.responses.leaving import GAP_MARK, TOLD_MARK, Leaving
-from proxy.wire.responses.output import GAP, finish_reason, is_read, items_of, joined, parted, token_logprobs, usage
+from proxy.wire.responses.output import GAP, finish_reason, is_read, items_of, joined, parted
 from proxy.wire.upstream_errors import error_event
 
 _CLIENTS_CALLS = ("response.function_call_arguments.", "response.custom_tool_call_input.")
@@ -39,7 +40,6 @@ class ResponsesStream(AnswerStream):
         self._texts: dict[Place, list[str]] = {}
         self._refusals: dict[Place, list[str]] = {}
         self._beside = Beside()
-        self._logprobs: list[tuple[str, float]] = []
         self._calls: dict[int, dict[str, Any]] = {}
         """Functions that are called, by their items' positions."""
         self._items: dict[int, Any] = {}
@@ -77,8 +77,7 @@ class ResponsesStream(AnswerStream):
         refusals = {place: "".join(parts) for place, parts in self._refusals.items()}
         finish = finish_reason(self._end, bool(calls)) if self._end is not None else None
         choice = Choice(0, joined(texts), joined(refusals), self._beside.reasoning, calls, finish, self._beside.inputs)
-        logprobs = {0: tuple(self._logprobs)} if self._logprobs else {}
-        return Answer((choice,), self._model, usage(self.usage), logprobs, id=self._id, items=items_of(list(self._items.values())))
+        return Answer((choice,), self._model, usage_in("responses", self.usage), id=self._id, items=items_of(list(self._items.values())))
 
     def _call(self, position: int, item: Mapping[str, Any], index: int) -> ToolCall:
         given = item.get("arguments") or self._beside.arguments(position)
@@ -151,7 +150,6 @@ class ResponsesStream(AnswerStream):
             self._miss(f"output[{place[0]}].content[{place[1]}] goes on behind its end")
         yield from self._gap(place, text, event)
         self._texts.setdefault(place, []).append(text)
-        self._logprobs += token_logprobs(event)
         yield StreamPiece(raw, 0, text, divisible=not event.get("logprobs"), waits=not text, payload=event)
 
     def _gap(self, place: Place, text: str, event: Mapping[str, Any]) -> Iterator[StreamPiece]:
@@ -223,7 +221,6 @@ class ResponsesStream(AnswerStream):
         rest = text[len(known) :]
         if not refusal:
             yield from self._gap(place, rest, event)
-            self._logprobs += token_logprobs(part) if not known else ()
         growing.setdefault(place, []).append(rest)
         payload = {**self._delta(place, event), "delta": rest, TOLD_MARK: True}
         if refusal:

@@ -10,11 +10,12 @@ from typing import Any
 
 import orjson
 
+from proxy.exchange import Usage
 from proxy.wire import sse
-from proxy.wire.answers import end_of
+from proxy.wire.answers import end_of, number, usage_in
 from proxy.wire.chat.message import Calls, call_entries
 from proxy.wire.translation import pieces
-from proxy.wire.translation.pieces import listed, made_call_id, number, prefixed, words
+from proxy.wire.translation.pieces import listed, made_call_id, prefixed, words
 from proxy.wire.upstream_errors import TYPES, Failure, failure_of, instead_of_answer
 
 _PARTED = "\n\n"
@@ -43,7 +44,8 @@ class ChatReader:
                 delta = choice.get("delta")
                 yield from self._delta(delta if isinstance(delta, Mapping) else {})
                 yield from _end(choice)
-        yield from used(chunk.get("usage"))
+        if (usage := usage_in("chat", chunk.get("usage"))) is not None:
+            yield usage
         if chunk.get("error"):
             yield failed(chunk)
 
@@ -83,18 +85,6 @@ def text_in(content: object) -> str:
     return words(content) or "".join(words(part.get("text")) for part in listed(content))
 
 
-def used(usage: object) -> Iterator[pieces.Piece]:
-    """The usage that a chunk, or a completion, reports."""
-    if isinstance(usage, Mapping):
-        yield pieces.TokenUsage(
-            number(usage, "prompt_tokens"),
-            number(usage, "completion_tokens"),
-            number(usage, "prompt_tokens_details", "cached_tokens") or number(usage, "prompt_cache_hit_tokens"),  # DeepSeek's
-            number(usage, "prompt_tokens_details", "cache_write_tokens") or number(usage, "cache_creation_input_tokens"),
-            reasoning=number(usage, "completion_tokens_details", "reasoning_tokens"),
-        )
-
-
 def failed(found: object) -> pieces.StreamError:
     """An error in parsed JSON, whatever its form."""
     failure = failure_of(found) or Failure("")
@@ -131,7 +121,7 @@ class ChatWriter:
             return self._more("reasoning_content", apart + piece.text)
         if isinstance(piece, pieces.CallStart | pieces.CallDelta):
             return self._call(piece)
-        if isinstance(piece, pieces.TokenUsage):
+        if isinstance(piece, Usage):
             self._usage = _usage(piece)
         elif isinstance(piece, pieces.Finish):
             self._reason = "tool_calls" if self._calls and piece.reason == "stop" else piece.reason
@@ -186,13 +176,14 @@ def _called(call: pieces.CallStart, given: str) -> dict[str, Any]:
     return {"id": call.id, "type": kind, kind: {"name": call.name, name: given}}
 
 
-def _usage(used: pieces.TokenUsage) -> dict[str, Any]:
+def _usage(used: Usage) -> dict[str, Any]:
+    written = {"cache_write_tokens": used.written_tokens} if used.written_tokens else {}
     return {
-        "prompt_tokens": used.input,
-        "completion_tokens": used.output,
-        "total_tokens": used.input + used.output,
-        "prompt_tokens_details": {"cached_tokens": used.cached, **({"cache_write_tokens": used.written} if used.written else {})},
-        "completion_tokens_details": {"reasoning_tokens": used.reasoning},
+        "prompt_tokens": used.prompt_tokens,
+        "completion_tokens": used.completion_tokens,
+        "total_tokens": used.prompt_tokens + used.completion_tokens,
+        "prompt_tokens_details": {"cached_tokens": used.cached_tokens, **written},
+        "completion_tokens_details": {"reasoning_tokens": used.reasoning_tokens},
     }
 
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import orjson
-
 from proxy.wire.translation import fields, neutral
 from proxy.wire.translation.neutral import (
     fitting,
@@ -239,8 +237,3 @@ def _write_tool(tool: neutral.Tool) -> dict[str, Any]:
         return {"type": "custom", "custom": dict(tool.custom)}
     said = {"description": tool.description, "parameters": tool.parameters, "strict": tool.strict or None}
     return {"type": "function", "function": {"name": tool.name} | {name: value for name, value in said.items() if value is not None}}
-
-
-def encode(body: Mapping[str, Any]) -> bytes:
-    """As bytes."""
-    return orjson.dumps(body)

@@ -10,14 +10,15 @@ from typing import Any
 
 import orjson
 
-from proxy.wire.answers import end_of
+from proxy.exchange import Usage
+from proxy.wire.answers import end_of, number, usage_in
 from proxy.wire.bodies import exact
 from proxy.wire.messages import events
 from proxy.wire.messages.shapes import BLOCKS
 from proxy.wire.translation import pieces
 from proxy.wire.translation.chat_answers import failed
 from proxy.wire.translation.neutral import sealed
-from proxy.wire.translation.pieces import known, number, prefixed, words
+from proxy.wire.translation.pieces import known, prefixed, words
 
 _REASONS: Mapping[str, str] = {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use", "content_filter": "refusal"}
 
@@ -95,11 +96,7 @@ class MessagesReader:
         given = delta if isinstance(delta, Mapping) else {}
         if (reason := end_of(given.get("stop_reason"))) is not None:
             yield pieces.Finish(reason, words(given.get("stop_sequence")) or None)
-        read, written = number(self._usage, "cache_read_input_tokens"), number(self._usage, "cache_creation_input_tokens")
-        thought = number(self._usage, "output_tokens_details", "thinking_tokens")
-        yield pieces.TokenUsage(
-            number(self._usage, "input_tokens") + read + written, number(self._usage, "output_tokens"), read, written, thought
-        )
+        yield usage_in("messages", self._usage) or Usage(0, 0)
 
 
 class MessagesWriter:
@@ -118,7 +115,7 @@ class MessagesWriter:
         """Whether there are any."""
         self._finished = pieces.Finish("stop")
         self._refused = False
-        self._usage = pieces.TokenUsage(0, 0)
+        self._usage = Usage(0, 0)
 
     def feed(self, piece: pieces.Piece) -> bytes:
         """The events for a piece."""
@@ -127,7 +124,7 @@ class MessagesWriter:
     def _payloads(self, piece: pieces.Piece) -> Iterator[dict[str, Any]]:
         if isinstance(piece, pieces.AnswerStart):
             head = {"id": prefixed(piece.id, "msg_"), "type": "message", "role": "assistant", "model": piece.model}
-            usage = _usage(pieces.TokenUsage(self._asked_tokens, 0))
+            usage = _usage(Usage(self._asked_tokens, 0))
             self._message = {**head, "content": [], "stop_reason": None, "stop_sequence": None, "usage": usage}
             yield {"type": "message_start", "message": self._message}
         elif isinstance(piece, pieces.TextDelta | pieces.RefusalDelta):
@@ -144,7 +141,7 @@ class MessagesWriter:
             yield from self._call(piece)
         elif isinstance(piece, pieces.Finish):
             self._finished = piece
-        elif isinstance(piece, pieces.TokenUsage):
+        elif isinstance(piece, Usage):
             self._usage = piece
         elif isinstance(piece, pieces.StreamError):
             yield {"type": "error", "error": {"type": _error_type(piece.code), "message": piece.message}}
@@ -235,12 +232,12 @@ def _input(given: str) -> Any:
     return found if isinstance(found, dict) else {"input": found}
 
 
-def _usage(used: pieces.TokenUsage) -> dict[str, Any]:
+def _usage(used: Usage) -> dict[str, Any]:
     return {
-        "input_tokens": max(0, used.input - used.cached - used.written),
-        "cache_creation_input_tokens": used.written,
-        "cache_read_input_tokens": used.cached,
-        "output_tokens": used.output,
+        "input_tokens": max(0, used.prompt_tokens - used.cached_tokens - used.written_tokens),
+        "cache_creation_input_tokens": used.written_tokens,
+        "cache_read_input_tokens": used.cached_tokens,
+        "output_tokens": used.completion_tokens,
     }
 
 

@@ -12,6 +12,7 @@ import orjson
 from msgspec import Struct
 from msgspec.structs import replace
 
+from proxy.exchange import Usage
 from proxy.wire.sse import Event
 
 
@@ -80,18 +81,6 @@ class Finish(Struct, frozen=True):
     """The stop sequence that ended it, where it is told."""
 
 
-class TokenUsage(Struct, frozen=True):
-    """Tokens."""
-
-    input: int
-    """All of the prompt, cached or not."""
-    output: int
-    cached: int = 0
-    written: int = 0
-    """Of the prompt, what the provider put into its cache."""
-    reasoning: int = 0
-
-
 class StreamError(Struct, frozen=True):
     """The server ended the answer with an error."""
 
@@ -104,7 +93,7 @@ class AnswerEnd(Struct, frozen=True):
 
 
 _Deltas = TextDelta | RefusalDelta | ThinkingDelta | CallDelta
-Piece = AnswerStart | _Deltas | Signature | CallStart | Finish | TokenUsage | StreamError | AnswerEnd
+Piece = AnswerStart | _Deltas | Signature | CallStart | Finish | Usage | StreamError | AnswerEnd
 
 
 class AnswerReader(Protocol):
@@ -142,7 +131,7 @@ class InTurn:
         if isinstance(piece, Finish | StreamError | AnswerEnd):
             yield from self._rest()
             yield piece
-        elif isinstance(piece, AnswerStart | TokenUsage):
+        elif isinstance(piece, AnswerStart | Usage):
             yield piece
         elif isinstance(piece, CallDelta) and piece.key == self._call:
             self._end.add(piece.text)
@@ -213,13 +202,6 @@ class _ObjectEnd:
             self._depth, self._begun = self._depth + 1, True
         elif char in "}]":
             self._depth -= 1
-
-
-def number(given: object, *path: str) -> int:
-    """A figure in an object of objects; 0 for what is none."""
-    for name in path:
-        given = given.get(name) if isinstance(given, Mapping) else None
-    return given if isinstance(given, int) else 0
 
 
 def words(given: object) -> str:

@@ -1,4 +1,4 @@
-"""Responses' answers: read into pieces.
+"""Responses' answers: read into pieces, and written from them, densely numbered and in the API's order.
 
 Reference: https://platform.openai.com/docs/api-reference/responses/object and …/responses-streaming
 """
@@ -8,14 +8,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import orjson
+
+from proxy.exchange import Usage
+from proxy.wire.answers import GOOD, number, usage_in
 from proxy.wire.responses import events
-from proxy.wire.responses.output import finish_reason
+from proxy.wire.responses.output import ECHOED, finish_reason, usage_object
 from proxy.wire.responses.shapes import ITEMS
 from proxy.wire.translation import pieces
 from proxy.wire.translation.chat_answers import failed
-from proxy.wire.translation.pieces import known, listed, number, words
+from proxy.wire.translation.neutral import sealed
+from proxy.wire.translation.pieces import known, listed, words
+from proxy.wire.translation.responses_requests import spaces_of
 
 _CALLS: Mapping[str, str] = {"function_call": "arguments", "custom_tool_call": "input"}
+Payload = dict[str, Any]
+_INCOMPLETE: Mapping[str, str] = {"length": "max_output_tokens", "content_filter": "content_filter"}
+_SUMMARY = "response.reasoning_summary_"
 _CALL_DELTAS = (events.ARGUMENTS, "response.custom_tool_call_input.delta")
 
 
@@ -114,12 +123,220 @@ class ResponsesReader:
             yield failed(response)
             return
         yield pieces.Finish(finish_reason(response, bool(self._given)) or "stop")
-        if isinstance(usage := response.get("usage"), Mapping):
-            yield pieces.TokenUsage(
-                number(usage, "input_tokens"),
-                number(usage, "output_tokens"),
-                number(usage, "input_tokens_details", "cached_tokens"),
-                number(usage, "input_tokens_details", "cache_write_tokens"),
-                number(usage, "output_tokens_details", "reasoning_tokens"),
-            )
+        if (usage := usage_in("responses", response.get("usage"))) is not None:
+            yield usage
         yield pieces.AnswerEnd()
+
+
+class ResponsesWriter:
+    """Implements `proxy.wire.translation.pieces.AnswerWriter`."""
+
+    def __init__(self, created: int, asked: Mapping[str, Any], identity: str) -> None:
+        """`created` in seconds since the epoch; `asked` are the fields of the client's request, of which the response repeats some.
+        `identity` names the response: a client goes on from it by that alone, so nobody else may guess it, and no server repeat it.
+        """
+        self._created, self._asked, self._id = created, asked, f"resp_{identity}"
+        self._spaces = spaces_of(asked.get("tools"))
+        self._number = 0
+        self._head: Payload = {}
+        self._output: list[Payload] = []
+        self._is_open = False
+        """Whether the last item has not ended."""
+        self._said: list[str] = []
+        """What its last part, or its call, says so far."""
+        self._finished = pieces.Finish("stop")
+        self._usage: Usage | None = None
+        self._response: Payload = {}
+
+    def feed(self, piece: pieces.Piece) -> bytes:
+        """The events for a piece."""
+        return b"".join(self._encoded(payload) for payload in self._payloads(piece))
+
+    def _encoded(self, payload: Payload) -> bytes:
+        number, self._number = self._number, self._number + 1
+        return events.encode({**payload, "sequence_number": number}, named=True)
+
+    def _payloads(self, piece: pieces.Piece) -> Iterator[Payload]:
+        if isinstance(piece, pieces.AnswerStart):
+            self._begin(piece)
+            for kind in events.BEGINS[:2]:
+                yield {"type": kind, "response": self._told("in_progress")}
+        elif isinstance(piece, pieces.TextDelta | pieces.RefusalDelta):
+            if piece.text:
+                yield from self._message(piece)
+        elif isinstance(piece, pieces.ThinkingDelta):
+            if piece.text:
+                yield from self._thought(piece)
+        elif isinstance(piece, pieces.Signature):
+            yield from self._seal(piece)
+        elif isinstance(piece, pieces.CallStart | pieces.CallDelta):
+            yield from self._call(piece)
+        elif isinstance(piece, pieces.Finish):
+            self._finished = piece
+        elif isinstance(piece, Usage):
+            self._usage = piece
+        elif isinstance(piece, pieces.StreamError):
+            self._settle()
+            yield {"type": "error", "code": piece.code, "message": piece.message, "param": None}
+            error = {"code": piece.code, "message": piece.message}
+            yield {"type": "response.failed", "response": {**self._told("failed"), "error": error}}
+        elif isinstance(piece, pieces.AnswerEnd):
+            yield from self._close()
+            status = "completed" if self._finished.reason in GOOD else "incomplete"
+            self._response = self._told(status)
+            yield {"type": f"response.{status}", "response": self._response}
+
+    def _begin(self, piece: pieces.AnswerStart) -> None:
+        echoed = {name: self._asked[name] if self._asked.get(name) is not None else value for name, value in ECHOED.items()}
+        self._head = {"id": self._id, "object": "response", "created_at": self._created, "model": piece.model, **echoed}
+
+    def _told(self, status: str) -> Payload:
+        reason = _INCOMPLETE.get(self._finished.reason, self._finished.reason) if status == "incomplete" else None
+        usage = usage_object(self._usage) if self._usage is not None and status in ("completed", "incomplete") else None
+        return {
+            **self._head,
+            "status": status,
+            "background": False,
+            "error": None,
+            "incomplete_details": {"reason": reason} if reason else None,
+            "output": list(self._output) if status != "in_progress" else [],
+            "usage": usage,
+        }
+
+    # ---- items ----
+
+    def _start(self, prefix: str, item: Payload) -> Payload:
+        index = len(self._output)
+        made = {"id": f"{prefix}_{str(self._head.get('id', '')).removeprefix('resp_')}_{index}", **item, "status": "in_progress"}
+        self._output.append(made)
+        self._is_open, self._said = True, []
+        return {"type": events.ITEM, "output_index": index, "item": _copy(made)}
+
+    def _at(self, index: int, **more: int) -> Payload:
+        return {"item_id": self._output[index]["id"], "output_index": index, **more}
+
+    def _last(self, kind: str) -> int | None:
+        """The last item, where it is of this type and has not ended."""
+        index = len(self._output) - 1
+        return index if self._is_open and self._output[index]["type"] == kind else None
+
+    def _message(self, piece: pieces.TextDelta | pieces.RefusalDelta) -> Iterator[Payload]:
+        refuses = isinstance(piece, pieces.RefusalDelta)
+        kind, name = ("refusal", "refusal") if refuses else ("output_text", "text")
+        more: Payload = {} if refuses else {"annotations": [], "logprobs": []}
+        index = self._last("message")
+        if index is None or (isinstance(piece, pieces.TextDelta) and piece.apart):
+            yield from self._close()
+            yield self._start("msg", {"type": "message", "role": "assistant", "content": []})
+            index = len(self._output) - 1
+        content = self._output[index]["content"]
+        if not content or content[-1]["type"] != kind:
+            yield from self._part_done(index)
+            content.append({"type": kind, name: "", **more})
+            self._said = []
+            yield {"type": events.PART, **self._at(index, content_index=len(content) - 1), "part": dict(content[-1])}
+        self._said.append(piece.text)
+        listed: Payload = {} if refuses else {"logprobs": []}
+        at = self._at(index, content_index=len(content) - 1)
+        yield {"type": events.REFUSAL if refuses else events.TEXT, **at, "delta": piece.text, **listed}
+
+    def _settle(self) -> None:
+        """Put what the last part says so far into it."""
+        item = self._output[-1] if self._output and self._is_open else {}
+        parts = item.get("content") or item.get("summary")
+        if parts:
+            parts[-1]["refusal" if parts[-1]["type"] == "refusal" else "text"] = "".join(self._said)
+
+    def _part_done(self, index: int) -> Iterator[Payload]:
+        content = self._output[index]["content"]
+        if not content:
+            return
+        self._settle()
+        at, part = self._at(index, content_index=len(content) - 1), dict(content[-1])
+        if part["type"] == "refusal":
+            yield {"type": events.REFUSAL_DONE, **at, "refusal": part["refusal"]}
+        else:
+            yield {"type": events.TEXT_DONE, **at, "text": part["text"], "logprobs": []}
+        yield {"type": events.PART_DONE, **at, "part": part}
+
+    def _thought(self, piece: pieces.ThinkingDelta) -> Iterator[Payload]:
+        index = self._last("reasoning")
+        if index is None:
+            yield from self._close()
+            yield self._start("rs", {"type": "reasoning", "summary": []})
+            index = len(self._output) - 1
+        summary = self._output[index]["summary"]
+        if piece.apart or not summary:
+            yield from self._summary_done(index)
+            summary.append({"type": "summary_text", "text": ""})
+            self._said = []
+            at = self._at(index, summary_index=len(summary) - 1)
+            yield {"type": _SUMMARY + "part.added", **at, "part": dict(summary[-1])}
+        self._said.append(piece.text)
+        yield {"type": _SUMMARY + "text.delta", **self._at(index, summary_index=len(summary) - 1), "delta": piece.text}
+
+    def _summary_done(self, index: int) -> Iterator[Payload]:
+        summary = self._output[index]["summary"]
+        if summary:
+            self._settle()
+            at = self._at(index, summary_index=len(summary) - 1)
+            yield {"type": _SUMMARY + "text.done", **at, "text": summary[-1]["text"]}
+            yield {"type": _SUMMARY + "part.done", **at, "part": dict(summary[-1])}
+
+    def _seal(self, piece: pieces.Signature) -> Iterator[Payload]:
+        index = self._last("reasoning")
+        if index is None or piece.kind == "redacted":
+            yield from self._close()
+            yield self._start("rs", {"type": "reasoning", "summary": []})
+            index = len(self._output) - 1
+        self._output[index]["encrypted_content"] = piece.data if piece.kind == "responses" else sealed(piece.kind, piece.data)
+        yield from self._close()
+
+    def _call(self, piece: pieces.CallStart | pieces.CallDelta) -> Iterator[Payload]:
+        if isinstance(piece, pieces.CallStart):
+            yield from self._close()
+            kind, name = ("custom_tool_call", "input") if piece.custom else ("function_call", "arguments")
+            space, tool = self._spaces.get(piece.name, ("", piece.name))
+            named = {"namespace": space, "name": tool} if space else {"name": tool}
+            yield self._start("ctc" if piece.custom else "fc", {"type": kind, "call_id": piece.id, **named, name: ""})
+        else:
+            index = len(self._output) - 1
+            kind, name = _given(self._output[index])
+            self._said.append(piece.text)
+            yield {"type": f"{kind}.delta", **self._at(index), "delta": piece.text}
+
+    def _close(self) -> Iterator[Payload]:
+        """End the last item."""
+        if not self._is_open:
+            return
+        index = len(self._output) - 1
+        item = self._output[index]
+        if item["type"] == "message":
+            yield from self._part_done(index)
+        elif item["type"] == "reasoning":
+            yield from self._summary_done(index)
+            item.setdefault("encrypted_content", sealed("chat", ""))
+        else:
+            kind, name = _given(item)
+            item[name] = "".join(self._said) or ("{}" if name == "arguments" else "")
+            named = {"name": item["name"]} if name == "arguments" else {}
+            yield {"type": f"{kind}.done", **self._at(index), **named, name: item[name]}
+        item["status"] = "incomplete" if self._finished.reason == "length" else "completed"
+        self._is_open = False
+        yield {"type": events.ITEM_DONE, "output_index": index, "item": _copy(item)}
+
+    def whole(self) -> bytes:
+        """The response."""
+        return orjson.dumps(self._response)
+
+
+def _given(item: Mapping[str, Any]) -> tuple[str, str]:
+    """The beginning of the names of a call's events, and the field of what it is given."""
+    if item["type"] == "function_call":
+        return "response.function_call_arguments", "arguments"
+    return "response.custom_tool_call_input", "input"
+
+
+def _copy(item: Payload) -> Payload:
+    """As it is now: the lists in it grow."""
+    return {name: [dict(one) for one in value] if isinstance(value, list) else value for name, value in item.items()}

@@ -37,8 +37,7 @@ from proxy.wire.translation.pieces import (
     StreamError,
     payload_of,
 )
-from proxy.wire.translation.responses_answers import ResponsesReader
-from proxy.wire.translation.responses_writing import ResponsesWriter
+from proxy.wire.translation.responses_answers import ResponsesReader, ResponsesWriter
 from proxy.wire.upstream_errors import envelope, failure_in, is_own
 
 APIS: tuple[Api, ...] = get_args(Api)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
-from proxy.wire.http import whole
+from proxy.wire.http import asgi
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -89,7 +89,7 @@ def test_the_bytes_and_the_state_are_those_of_two_messages_to_uvicorn(
 
     async def both() -> None:
         here, there = _cycle(method, keep_alive=keep_alive), _cycle(method, keep_alive=keep_alive)
-        if whole.write(here[0], status, headers, body):
+        if asgi.write_whole(here[0], status, headers, body):
             await _ordinary(there[0], status, headers, body)
             assert _state(*here) == _state(*there)
         else:
@@ -100,7 +100,7 @@ def test_the_bytes_and_the_state_are_those_of_two_messages_to_uvicorn(
 
 async def test_an_ordinary_answer_leaves_with_one_write() -> None:
     cycle, transport, done = _cycle()
-    assert whole.write(cycle, 200, [(b"content-type", b"text/plain"), (b"content-length", b"2")], b"hi")
+    assert asgi.write_whole(cycle, 200, [(b"content-type", b"text/plain"), (b"content-length", b"2")], b"hi")
     assert transport.written == [b"HTTP/1.1 200 OK\r\nserver: here\r\ncontent-type: text/plain\r\ncontent-length: 2\r\n\r\nhi"]
     assert done == [True]
 
@@ -119,32 +119,32 @@ async def test_an_ordinary_answer_leaves_with_one_write() -> None:
 )
 async def test_a_header_that_is_none_or_changes_the_connection_is_left_to_uvicorn(name: bytes, value: bytes) -> None:
     cycle, transport, _ = _cycle()
-    assert not whole.write(cycle, 200, [(name, value), (b"content-length", b"0")], b"")
+    assert not asgi.write_whole(cycle, 200, [(name, value), (b"content-length", b"0")], b"")
     assert transport.written == []
 
 
 async def test_nothing_is_written_while_the_client_does_not_read() -> None:
     cycle, transport, _ = _cycle()
     cycle.flow.pause_writing()
-    assert not whole.write(cycle, 200, [(b"content-length", b"0")], b"")
+    assert not asgi.write_whole(cycle, 200, [(b"content-length", b"0")], b"")
     assert transport.written == []
 
 
 async def test_nothing_is_written_to_a_client_that_has_left() -> None:
     cycle, transport, _ = _cycle()
     cycle.disconnected = True
-    assert not whole.write(cycle, 200, [(b"content-length", b"0")], b"")
+    assert not asgi.write_whole(cycle, 200, [(b"content-length", b"0")], b"")
     assert transport.written == []
 
 
 async def test_a_request_that_took_the_offer_does_not_wait_for_the_garbage_collector() -> None:
     cycle, *_ = _cycle()
-    whole.offer(cycle)
+    asgi.offer_whole(cycle)
     gone: list[bool] = []
     weakref.finalize(cycle, gone.append, True)
     gc.disable()
     try:
-        assert whole.offered(cycle.scope) is not None  # type: ignore[arg-type]
+        assert asgi.whole_writer(cycle.scope) is not None  # type: ignore[arg-type]
         del cycle, _
         assert gone == [True]
     finally:
@@ -152,5 +152,5 @@ async def test_a_request_that_took_the_offer_does_not_wait_for_the_garbage_colle
 
 
 async def test_other_servers_offer_nothing() -> None:
-    assert whole.offered({"type": "http"}) is None
-    assert whole.offered({"type": "http", "extensions": {"http.response.trailers": {}}}) is None
+    assert asgi.whole_writer({"type": "http"}) is None
+    assert asgi.whole_writer({"type": "http", "extensions": {"http.response.trailers": {}}}) is None

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from proxy.errors import InvalidRequest
 from proxy.wire.messages.dialect import MessagesDialect
-from proxy.wire.messages.own_calls import MessagesCallFilter
+from proxy.wire.messages.own_tools import MessagesFilter
 from proxy.wire.messages.stream import MessagesStream
 from tests.messages import ASK, event, exchange_of
 
@@ -88,7 +88,7 @@ def test_an_answer_is_read_or_is_none(answer: Any) -> None:
 @given(st.lists(st.tuples(TYPES, OBJECT).map(lambda made: {**made[1], "type": made[0]}), max_size=6))
 def test_a_stream_of_anything_is_read_to_its_end(made: list[dict[str, Any]]) -> None:
     events = [event(payload) for payload in made]
-    stream, calls = MessagesStream(), MessagesCallFilter(whole=False)
+    stream, calls = MessagesStream(), MessagesFilter(whole=False)
     calls.begin({"x"})
     pieces = [piece for raw in events for piece in stream.feed(raw)] + stream.finish()
     out = b"".join([*(calls.feed(raw) for raw in events), calls.finish(), calls.close()])

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.wire.messages.own_calls import MessagesCallFilter
+from proxy.wire.messages.own_tools import MessagesFilter
 from tests.messages import THINKING, message, payloads, read, streamed, text, use
 
 OWN = "groundwire_find_tools"
@@ -16,9 +16,9 @@ MINE = use(OWN, {"q": "boat"}, "toolu_0")
 BLOCKS = st.lists(st.sampled_from([THINKING, text("Let me look."), use(), use("b", {}, "t2"), MINE]), min_size=1, max_size=5)
 
 
-def filtering(*answers: list[bytes], whole: bool = False) -> tuple[MessagesCallFilter, bytes]:
+def filtering(*answers: list[bytes], whole: bool = False) -> tuple[MessagesFilter, bytes]:
     """The filter after these answers, and what the client has got, without the close."""
-    calls, out = MessagesCallFilter(whole=whole), b""
+    calls, out = MessagesFilter(whole=whole), b""
     for chunks in answers:
         calls.begin({OWN})
         out += b"".join([calls.feed(chunk) for chunk in chunks]) + calls.finish()
@@ -67,7 +67,7 @@ def test_the_turn_is_what_the_next_request_carries() -> None:
 
 
 def test_a_body_leaves_without_own_calls_and_with_the_usage_of_all() -> None:
-    calls = MessagesCallFilter(whole=False)
+    calls = MessagesFilter(whole=False)
     for blocks in ((THINKING, MINE), (text("There."), use(), MINE)):
         calls.begin({OWN})
         calls.read(json.dumps(message(*blocks)).encode())
