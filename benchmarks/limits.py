@@ -30,7 +30,7 @@ from typing import Any
 import aiohttp
 from msgspec import Struct, field, to_builtins
 
-from proxy.config.keys import Limits
+from proxy.config.keys import LIMITS, Limits
 from proxy.limits.valkey import ValkeyAccounts
 from proxy.models.tokens.counter import TiktokenCounter
 from proxy.ports.limits import Counter as Accounts
@@ -129,7 +129,7 @@ def write_config(folder: Path, base_url: str, limits: dict[str, Limits], valkey_
         "upstreams": {"main": {"kind": "openai", "base_url": base_url, "api_key": "sk-x", "retries": {"attempts": 0}}},
         "routes": [{"prefix": "", "upstream": "main", "policy": "policy.yaml"}],
         "keys": keys,
-        **({"limits": {"url": valkey_url}} if valkey_url else {}),
+        "limits": {"url": valkey_url, "on_error": dict.fromkeys(LIMITS, "closed")},
     }
     path = folder / "config.yaml"
     path.write_text(json.dumps(config), "utf-8")
