@@ -31,11 +31,11 @@ import aiohttp
 from msgspec import Struct, field, to_builtins
 
 from proxy.config.keys import LIMITS, Limits
+from proxy.limits.accounts import DatabaseAccounts
+from proxy.limits.counter import Counter as Accounts
+from proxy.limits.counter import Standing, Subject
 from proxy.limits.valkey import ValkeyAccounts
 from proxy.models.tokens.counter import TiktokenCounter
-from proxy.ports.limits import Counter as Accounts
-from proxy.ports.limits import Standing, Subject
-from proxy.store.accounts import DatabaseAccounts
 from proxy.store.database import Database
 from proxy.testing import ReceivedCall, ScriptedUpstream, chunk
 from proxy.wire.chat.output_requirements import output_requirements_of

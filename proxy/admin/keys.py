@@ -20,10 +20,10 @@ from proxy.config.access import new_key
 from proxy.config.keys import NO_LIMITS, KeySettings, Limits, key_problems
 from proxy.errors import Conflict, InvalidRequest, NotFound
 from proxy.limits.account import day_of
+from proxy.limits.counter import Counter, CounterAway, Standing
+from proxy.limits.keys import DatabaseKeyDays, DatabaseKeys, SpendingRow, StoredKey
 from proxy.limits.limiter import subjects_of
-from proxy.ports.limits import Counter, CounterAway, Standing
 from proxy.store.database import Database
-from proxy.store.keys import DatabaseKeyDays, DatabaseKeys, SpendingRow, StoredKey
 
 SHOWN_DAYS = 30
 Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._@-]{1,100}$")]

@@ -1,4 +1,4 @@
-"""Client keys, their teams and limits, as config.yaml has them; what the store has of them takes the same forms (`proxy.store.keys`)."""
+"""Client keys, their teams and limits, as config.yaml has them; what the store has of them takes the same forms (`proxy.limits.keys`)."""
 
 from __future__ import annotations
 

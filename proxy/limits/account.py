@@ -1,6 +1,6 @@
 """One key's or team's account: what it has taken in the last minute, this day and this month, and which of its requests are open.
 
-Plain state and plain rules, without a clock or a store: `proxy.store.accounts` keeps it in a row, ``limits.lua`` says the same to Valkey,
+Plain state and plain rules, without a clock or a store: `proxy.limits.accounts` keeps it in a row, ``limits.lua`` says the same to Valkey,
 and a property test holds the two together. A minute is a window of 60 buckets of a second, so that what was taken is free again exactly 60
 seconds later (no burst of twice the limit at a minute's border, as fixed windows and token buckets let through). A day and a month hold
 what was spent with what is reserved: a process that is killed leaves its reservations there, as nobody knows what its requests took.
@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from msgspec import Struct, field
 
 from proxy.config.keys import LimitName, Limits
-from proxy.ports.limits import LEASE_S, WINDOW_S, Amount, Settlement, Standing
+from proxy.limits.counter import LEASE_S, WINDOW_S, Amount, Settlement, Standing
 
 REMEMBERED_S = 3600.0
 """So long after its last renewal a lease can still be settled."""

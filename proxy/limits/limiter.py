@@ -16,8 +16,8 @@ from msgspec import Struct
 
 from proxy.config.keys import Limits, LimitSettings
 from proxy.errors import Overloaded
+from proxy.limits.counter import RENEW_S, Amount, Counter, CounterAway, Decision, Settlement, Subject
 from proxy.ports import Counters
-from proxy.ports.limits import RENEW_S, Amount, Counter, CounterAway, Decision, Settlement, Subject
 
 log = logging.getLogger("groundwire.limits")
 

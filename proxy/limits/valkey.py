@@ -1,7 +1,7 @@
 """Valkey, or Redis, counts over all nodes: a script (``limits.lua``) is one decision, without a lock and in one trip.
 
-Implements `proxy.ports.limits.Counter`. A script runs alone on the server, and its clock is the server's, so that nodes whose clocks differ
-agree. Accounts of one team share a hash tag: a cluster keeps them on one of its servers. https://valkey.io/topics/eval-intro/
+Implements `proxy.limits.counter.Counter`. A script runs alone on the server, and its clock is the server's, so that nodes whose clocks
+differ agree. Accounts of one team share a hash tag: a cluster keeps them on one of its servers. https://valkey.io/topics/eval-intro/
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import msgspec
 
 from proxy.config.keys import LIMITS, Limits
 from proxy.limits.account import BUSY_S, REMEMBERED_S, longest, micro, next_day, next_month
-from proxy.ports.limits import LEASE_S, WINDOW_S, Amount, CounterAway, Decision, Settlement, Standing, Subject
+from proxy.limits.counter import LEASE_S, WINDOW_S, Amount, CounterAway, Decision, Settlement, Standing, Subject
 
 if TYPE_CHECKING:
     from valkey.asyncio import Valkey

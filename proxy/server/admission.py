@@ -18,8 +18,11 @@ from proxy.errors import InvalidRequest, PolicyNotAllowed, RateLimited
 from proxy.exchange import Answer, Exchange, Request, Usage
 from proxy.language.lru import LRU
 from proxy.limits.account import micro
+from proxy.limits.accounts import DatabaseAccounts
+from proxy.limits.counter import Amount, Counter, Subject
 from proxy.limits.headers import UPSTREAMS, limit_headers, retry_headers
 from proxy.limits.keyring import KeyRing
+from proxy.limits.keys import DatabaseKeyDays, DatabaseKeys
 from proxy.limits.limiter import Lease, Limiter, Refused
 from proxy.limits.spending import Spending
 from proxy.observe.finished import CLIENT_CLOSED_REQUEST, Finished
@@ -27,11 +30,8 @@ from proxy.observe.metrics import Metrics
 from proxy.observe.recording import Price
 from proxy.offloop import run_in_thread_if_large
 from proxy.ports import TokenCounter
-from proxy.ports.limits import Amount, Counter, Subject
 from proxy.ports.upstream import Reply
-from proxy.store.accounts import DatabaseAccounts
 from proxy.store.database import Database
-from proxy.store.keys import DatabaseKeyDays, DatabaseKeys
 from proxy.upstreams.resilience import Resilient
 from proxy.wire.bodies import check_keys, object_in
 from proxy.wire.dialect import Dialect

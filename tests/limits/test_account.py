@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from proxy.config.keys import Limits
 from proxy.limits.account import Account, next_day, next_month
-from proxy.ports.limits import LEASE_S, Amount, Settlement, Standing, Subject
+from proxy.limits.counter import LEASE_S, Amount, Settlement, Standing, Subject
 
 NOON, NOTHING = 1_800_000_000.0, Amount()
 KEY = (Subject("key", "ann"),)

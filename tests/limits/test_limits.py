@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from proxy.app import App
-from proxy.ports.limits import CounterAway, Standing, Subject
+from proxy.limits.counter import CounterAway, Standing, Subject
 from proxy.testing import completion, reply, stream, streamed
 from tests.conftest import CHAT, Start
 

@@ -10,8 +10,8 @@ import pytest
 
 from benchmarks.limits import Outcome, ask, nodes, run, write_config
 from proxy.config.keys import KeySettings, Limits
+from proxy.limits.keys import DatabaseKeys
 from proxy.store.database import Database
-from proxy.store.keys import DatabaseKeys
 from tests.limits.valkey import Server
 
 pytestmark = pytest.mark.process

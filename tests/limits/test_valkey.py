@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from proxy.config.keys import LimitName, Limits
 from proxy.limits import valkey
 from proxy.limits.account import Account
+from proxy.limits.counter import Amount, CounterAway, Decision, Settlement, Standing, Subject
 from proxy.limits.valkey import ValkeyAccounts
-from proxy.ports.limits import Amount, CounterAway, Decision, Settlement, Standing, Subject
 from tests.limits.valkey import Server
 
 pytestmark = pytest.mark.process

@@ -6,10 +6,10 @@ import pytest
 
 from proxy.config.keys import KeySettings, LimitName, Limits
 from proxy.errors import StoreUnavailable
-from proxy.ports.limits import Amount, CounterAway, Settlement, Subject
-from proxy.store.accounts import DatabaseAccounts
+from proxy.limits.accounts import DatabaseAccounts
+from proxy.limits.counter import Amount, CounterAway, Settlement, Subject
+from proxy.limits.keys import DatabaseKeyDays, DatabaseKeys
 from proxy.store.database import Database
-from proxy.store.keys import DatabaseKeyDays, DatabaseKeys
 from tests.store.conftest import opened
 
 

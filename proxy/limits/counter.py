@@ -1,6 +1,6 @@
 """Who counts what keys and teams take: one decision before a request, one correction after it, over all processes.
 
-Implemented in `proxy.store.accounts` (the store, for one machine or few requests) and `proxy.limits.valkey` (Valkey or Redis, over nodes).
+Implemented in `proxy.limits.accounts` (the store, for one machine or few requests) and `proxy.limits.valkey` (Valkey or Redis, over nodes).
 """
 
 from __future__ import annotations

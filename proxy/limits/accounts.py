@@ -1,4 +1,4 @@
-"""Accounts of keys and teams in the store, a row each: implements `proxy.ports.limits.Counter` without another server.
+"""Accounts of keys and teams in the store, a row each: implements `proxy.limits.counter.Counter` without another server.
 
 A decision is one transaction that locks the rows it is about, so that processes agree: on SQLite some 0.5 ms, on PostgreSQL about a
 thousand a second of one key. The clock is PostgreSQL's where there is one, so that nodes agree on what a minute is.
@@ -15,7 +15,7 @@ from sqlalchemy import select, text
 
 from proxy.errors import StoreUnavailable
 from proxy.limits.account import Account
-from proxy.ports.limits import Amount, CounterAway, Decision, Settlement, Standing, Subject
+from proxy.limits.counter import Amount, CounterAway, Decision, Settlement, Standing, Subject
 from proxy.store.database import Database
 from proxy.store.drivers import AsyncConnection
 from proxy.store.key_tables import limit_accounts as table
