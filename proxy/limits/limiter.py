@@ -24,8 +24,10 @@ log = logging.getLogger("groundwire.limits")
 _AWAY_S = 1.0
 """So long a counter that did not answer is not asked again."""
 _PATIENCE_S = (0.05, 0.15, 0.3)
-"""Where every place is taken: between an answer's last byte and its settlement a few milliseconds pass, and a client that sends one request
-after the other must not be refused for that."""
+"""Where every place is taken, or something waits to be settled: between an answer's last byte and its settlement a few milliseconds pass,
+and a client that sends one request after the other must not be refused for that."""
+_TOGETHER_S = 0.005
+"""What ends within so long is settled together."""
 _MAX_WAITING = 100_000
 _FLUSH_S = 2.0
 """For what still waits when the process ends."""
@@ -103,7 +105,9 @@ class Limiter:
             except CounterAway:
                 self._away_until = self._clock() + _AWAY_S
                 raise
-            if pause_s is None or {one.refused for one in decision.standings} - {None} != {"concurrent"}:
+            refused = {one.refused for one in decision.standings} - {None}
+            soon = refused == {"concurrent"} or (self._waiting and "rpm" not in refused)
+            if pause_s is None or not refused or not soon:
                 break
             await asyncio.sleep(pause_s)
         return decision
@@ -134,6 +138,7 @@ class Limiter:
     async def _settle_all(self) -> None:
         while True:
             await self._news.wait()
+            await asyncio.sleep(_TOGETHER_S)
             self._news.clear()
             try:
                 await self._settle_waiting()
