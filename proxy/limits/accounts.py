@@ -16,8 +16,8 @@ import msgspec
 from sqlalchemy import TextClause, text
 
 from proxy.errors import StoreUnavailable
-from proxy.limits.account import Account
-from proxy.limits.counter import Amount, CounterAway, Decision, Settlement, Standing, Subject
+from proxy.limits.account import Account, decide
+from proxy.limits.counter import Ask, CounterAway, Decision, Settlement, Standing, Subject
 from proxy.store.database import Database, fetch, write
 from proxy.store.drivers import AsyncConnection
 from proxy.store.key_tables import limit_accounts as table
@@ -55,18 +55,10 @@ class DatabaseAccounts:
     async def stop(self) -> None:
         """The store closes itself."""
 
-    async def reserve(self, lease: str, subjects: Sequence[Subject], amount: Amount) -> Decision:
+    async def reserve(self, lease: str, subjects: Sequence[Subject], ask: Ask) -> Decision:
         """Implements `Counter`."""
         async with self._accounts(subject.id for subject in subjects) as (now, accounts):
-            own = [accounts[clean(subject.id)] for subject in subjects]
-            if all(lease in account.leases for account in own):  # the answer to its first try was lost
-                return Decision(now, tuple(account.standing(now) for account in own))
-            asked = Decision(now, tuple(a.standing(now, s.limits, amount) for a, s in zip(own, subjects, strict=True)))
-            if not asked.granted:
-                return asked
-            for account in own:
-                account.reserve(now, lease, amount)
-            return Decision(now, tuple(account.standing(now) for account in own))
+            return decide([accounts[clean(subject.id)] for subject in subjects], now, lease, subjects, ask)
 
     async def settle(self, settlements: Sequence[Settlement]) -> None:
         """Implements `Counter`."""

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from proxy.config.keys import Limits, LimitSettings
 from proxy.errors import Overloaded
-from proxy.limits.counter import RENEW_S, Amount, Counter, CounterAway, Decision, Settlement, Subject
+from proxy.limits.counter import NOTHING, RENEW_S, Amount, Ask, Counter, CounterAway, Decision, Settlement, Subject
 from proxy.ports import Counters
 
 log = logging.getLogger("groundwire.limits")
@@ -83,11 +83,15 @@ class Limiter:
             log.warning("%d requests could not be settled: what was reserved for them counts as spent: %s", len(self._waiting), error)
         await self.counter.stop()
 
-    async def reserve(self, lease_id: str, subjects: tuple[Subject, ...], amount: Amount) -> Lease:
+    async def reserve(self, lease_id: str, subjects: tuple[Subject, ...], ask: Ask) -> Lease:
         """Raises `Refused`, and `Overloaded` where the counter is away and one of the limits is closed then."""
-        lease = Lease(lease_id, subjects, amount)
+        lease = Lease(lease_id, subjects, ask.full)
         try:
-            lease.decision = await self._decided(lease)
+            lease.decision = await self._decided(lease, ask)
+            lease.reserved = ask.least if lease.decision.reduced else ask.full
+        except asyncio.CancelledError:  # it may be reserved all the same
+            self._settle(lease, NOTHING)
+            raise
         except CounterAway as error:
             self._without_counter(lease, error)
         if lease.decision is not None and not lease.decision.granted:
@@ -95,13 +99,13 @@ class Limiter:
         self._open[lease_id] = lease
         return lease
 
-    async def _decided(self, lease: Lease) -> Decision:
+    async def _decided(self, lease: Lease, ask: Ask) -> Decision:
         """Raises `CounterAway`."""
         if self._clock() < self._away_until:
             raise CounterAway("the counter did not answer a moment ago")
         for pause_s in (*_PATIENCE_S, None):
             try:
-                decision = await self.counter.reserve(lease.id, lease.subjects, lease.reserved)
+                decision = await self.counter.reserve(lease.id, lease.subjects, ask)
             except CounterAway:
                 self._away_until = self._clock() + _AWAY_S
                 raise
@@ -119,7 +123,7 @@ class Limiter:
         what = "refused" if closed else "let through uncounted"
         log.warning("limits of %s: %s: a request is %s (limits.on_error)", " and ".join(s.id for s in lease.subjects), error, what)
         if closed:
-            self._settle(lease, Amount())  # its answer may only have been lost
+            self._settle(lease, NOTHING)  # its answer may only have been lost
             message = "what this key has taken cannot be counted now, and its limits refuse what nobody counts; try again in a moment"
             raise Overloaded(message, headers=(("retry-after", "1"), ("x-groundwire-limits", "closed;counter-away")))
 
