@@ -11,7 +11,7 @@ PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install serve demo test test-slow test-clients test-browser test-torch fuzz coverage check bench bench-speed bench-embeddings bench-relevance bench-tools bench-compression bench-distraction bench-grounding bench-knowledge bench-validation bench-poisoning bench-clash bench-actions-answers bench-claims bench-reflection bench-harmless bench-promise audit sbom lock docs site shots clean
+.PHONY: help install serve demo test test-slow test-clients test-cluster test-browser test-torch fuzz coverage check bench bench-speed bench-embeddings bench-relevance bench-tools bench-compression bench-distraction bench-grounding bench-knowledge bench-validation bench-poisoning bench-clash bench-actions-answers bench-claims bench-reflection bench-harmless bench-promise audit sbom lock docs site shots clean
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t16
@@ -36,17 +36,17 @@ demo: $(VENV)/.serves  ## install and take the guided tour: five prepared exchan
 	@$(BIN)/groundwire demo --port $(PORT)
 
 test: $(VENV)/.installed  ## the tests that need neither a key nor a minute: all of the logic
-	$(PYTEST) -m "not slow and not process and not postgres and not cost and not scale and not clients and not browser"
+	$(PYTEST) -m "not slow and not process and not postgres and not cost and not scale and not clients and not browser and not cluster"
 
 SLOW ?= slow or process or postgres or cost or scale
 
 test-slow: $(VENV)/.installed  ## the others: processes, PostgreSQL, real models, litellm, scenarios in APIs but chat, the cost of hostile input (but the clients')
 	@$(BIN)/groundwire fetch-model
-	$(PYTEST) -m "($(SLOW)) and not clients and not browser" $(TESTS)
+	$(PYTEST) -m "($(SLOW)) and not clients and not browser and not cluster" $(TESTS)
 
 coverage: $(VENV)/.installed  ## lines and branches of proxy/ that the tests of test and test-slow reach, with CI's examples
 	@$(BIN)/groundwire fetch-model
-	HYPOTHESIS_PROFILE=ci $(BIN)/coverage run -m pytest -n $(JOBS) --dist worksteal -m "not cost and not scale and not clients and not browser"
+	HYPOTHESIS_PROFILE=ci $(BIN)/coverage run -m pytest -n $(JOBS) --dist worksteal -m "not cost and not scale and not clients and not browser and not cluster"
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 
@@ -61,6 +61,14 @@ $(VENV)/.clients: requirements/clients.txt tests/clients/node/package-lock.json
 	else echo "no npm here: the tests of node clients, Codex and Claude Code will be skipped"; fi
 	touch $@
 
+# Seeds of faults that one run meets, and minutes of the soak beside them; `python -m tests.cluster` takes more.
+SEEDS ?= 1
+SOAK ?= 1
+
+test-cluster: $(VENV)/.installed  ## two nodes of two workers behind HAProxy, on PostgreSQL behind PgBouncer: scenarios, faults, a short soak
+	$(BIN)/python -m pytest -m cluster tests/cluster -rs -s
+	$(BIN)/python -m tests.cluster --seeds $(SEEDS) --soak $(SOAK)
+
 test-browser: $(VENV)/.installed tests/browser/node/node_modules/.package-lock.json  ## the dashboard in Chromium (the system's), with screenshots
 	$(BIN)/python -m pytest -m browser tests/browser -rs -s
 
@@ -69,8 +77,7 @@ tests/browser/node/node_modules/.package-lock.json: tests/browser/node/package-l
 	else echo "no npm here: the tests in a browser will be skipped"; fi
 
 test-torch: $(VENV)/.torch  ## the models of the extra sentence-transformers, with one that a package carries and tiny ones
-	$(VENV)-torch/bin/python -m pytest --noconftest -p no:cacheprovider -m slow \
-		tests/models/test_embedding_sentence_transformers.py tests/models/test_grounding_sentence_transformers.py
+	$(VENV)-torch/bin/python -m pytest --noconftest -p no:cacheprovider -m slow tests/models/test_embedding_sentence_transformers.py
 
 # torch comes as whichever build the index or a local wheel offers, so it alone is pinned by version and not by hash.
 TORCH ?= torch==2.13.0

@@ -86,12 +86,12 @@ PACKS: Sequence[Pack] = (
     ),
     *each("clash", CLASHES + "deciding", _declared=None, _made=None, _something_new=False),
     *each("clash", CLASHES + "reading", is_staged=False),
-    *each("corrections", REFLECTION + "corrections", _override=None, _rejected=None, ASIDE=NEVER, TASK=NEVER, _HIDDEN=NEVER),
+    *each("corrections", REFLECTION + "corrections", _override=None, _rejected=None, TASK=NEVER, _HIDDEN=NEVER),
     *each("results", REFLECTION + "result_text", _SHELL=NEVER, _HTTP_ERROR=NEVER, _BUILD=NEVER, _HTTP_LINE=NEVER),
     *each("results", REFLECTION + "result_text", _thrown=None, _traced=None, _LABEL=NEVER, _EXCEPTION_LINE=NEVER),
-    *each("results", REFLECTION + "results", _process=None, _flagged=None, _envelope=None, _detailed=None, _unwrapped=None),
+    *each("results", REFLECTION + "results", _process=None, _is_envelope=False, _is_validation=False),
     *each("answers", VALUES + "recomputing", calculation=None, follows=False),
-    *each("answers", VALUES + "swaps", swaps=[]),
+    *each("answers", VALUES + "slots", swaps=[]),
     *(
         Pack("instructions", f"{signal.category}: {signal.pattern.pattern[:60]}", INSTRUCTIONS + "phrases", {"_signals": but(SIGNALS, i)})
         for i, signal in enumerate(SIGNALS)

@@ -18,10 +18,11 @@ import argparse
 import asyncio
 import json
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import get_args
+from types import SimpleNamespace
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +33,7 @@ from benchmarks.grounding_metrics import auroc, estimate, precision_at_recall, r
 from benchmarks.harmless_data import Conversation
 from benchmarks.harmless_replay import POLICIES, replay
 from benchmarks.load.report import print_table
+from proxy.exchange.judgements import support
 from proxy.stages.claims.options import Sensitivity
 
 ROWS = Path(__file__).parent / "data" / "claims.jsonl"
@@ -92,8 +94,13 @@ async def judge(given: Sequence[Row], policy: str, sensitivity: Sensitivity) -> 
         every = [claim for verdict in outcome.detail["verdicts"] if verdict["stage"] == "claims" for claim in verdict["detail"]["claims"]]
         claims = [claim for claim in every if claim["label"] != "not_checkable"]
         label = max((claim["label"] for claim in claims), key=LABELS.index, default=LABELS[-1])
-        found.append(Judged(row, label, min((claim["score"] for claim in claims), default=1.0)))
+        found.append(Judged(row, label, min(map(support_of, claims), default=1.0)))
     return found
+
+
+def support_of(claim: Mapping[str, Any]) -> float:
+    """Of a claim as the record has it: where a rule decided, or nothing was found, it has no score."""
+    return support(SimpleNamespace(label=claim["label"], score=claim.get("score"), decided_by=claim.get("decided_by", "")))
 
 
 def figures(found: Sequence[Judged]) -> dict[str, Floats]:

@@ -36,7 +36,7 @@ from proxy.grounding.clashes import deciding
 from proxy.grounding.clashes.kinds import Pair, StatementClash, StatementKind
 from proxy.grounding.clashes.reading import as_statement
 from proxy.grounding.evidence.retrieval import FUNCTION_WORDS, terms
-from proxy.language.negation import is_negated
+from proxy.language.text import is_negated
 from proxy.ports.judge import Judge
 from proxy.stages.clash import ClashOptions
 from proxy.stages.clash.context import Context, PlacedStatement

@@ -32,7 +32,7 @@ from benchmarks.long_chats import SHARES, facts_in, long_chats
 from proxy.context.conversation import blocks_of, problems
 from proxy.context.summaries import SummariserOptions
 from proxy.exchange import ContextUse, Exchange
-from proxy.exchange.output_requirements import OutputRequirements
+from proxy.exchange.answers import OutputRequirements
 from proxy.language.text import split_sentences, text_of
 from proxy.models.tokens.counter import TiktokenCounter
 from proxy.ports import Ports

@@ -52,8 +52,7 @@ from benchmarks.load.statistics import percentile
 from proxy.models.embedding.embedder import BatchingEmbedder, unit
 from proxy.models.embedding.use import UseEncoder
 from proxy.models.knowledge.building import build
-from proxy.models.knowledge.files import current_of, read_array
-from proxy.models.knowledge.index import CANDIDATES, make_index, nearest, open_generation, probe, write_index
+from proxy.models.knowledge.index import CANDIDATES, KnowledgeIndex, StoredVectors, make_index, nearest, open_index, probe
 
 RESULTS = Path(__file__).parent / "results" / "knowledge.json"
 SEED, DIMENSIONS, K = 7, 512, 5
@@ -158,9 +157,7 @@ async def _build(folder: Path, embedder: Any, threads: int) -> dict[str, Any]:
 
 
 def _disk(folder: Path) -> dict[str, Any]:
-    generation = current_of(folder)
-    assert generation is not None
-    sizes = {path.name: round(path.stat().st_size / 2**20, 1) for path in sorted(generation.iterdir())}
+    sizes = {path.suffix: round(path.stat().st_size / 2**20, 1) for path in sorted((folder / ".index").iterdir())}
     return {
         "source_mb": round((folder / "facts.csv").stat().st_size / 2**20, 1),
         "disk_mb": round(sum(sizes.values()), 1),
@@ -172,21 +169,26 @@ def _memory(folder: Path) -> dict[str, float]:
     """Of a fresh process that opens the index and makes one search: its own memory, and pages of mapped files that others may share."""
     script = (
         "import sys, json, numpy as np; from pathlib import Path\n"
-        "from proxy.models.knowledge.files import current_of\nfrom proxy.models.knowledge.index import open_generation\n"
+        "from proxy.models.knowledge.index import open_index\n"
         "def rss(): return {l.split(':')[0]: int(l.split()[1]) / 1024 for l in open('/proc/self/status') if l.startswith('Rss')}\n"
-        "before = rss(); index, m = open_generation(current_of(Path(sys.argv[1])))\n"
-        "index.search(['The mayor of Kalomi Rentas is Ulvorber'], np.eye(1, m.dimensions, dtype=np.float32), 5); after = rss()\n"
+        "before = rss(); index = open_index(Path(sys.argv[1]))\n"
+        "vectors = np.eye(1, index.manifest.dimensions, dtype=np.float32)\n"
+        "index.search(['The mayor of Kalomi Rentas is Ulvorber'], vectors, 5); after = rss()\n"
         "print(json.dumps({k: round(after[k] - before[k], 1) for k in after}))"
     )
     found = json.loads(subprocess.run([sys.executable, "-c", script, str(folder)], check=True, capture_output=True).stdout)
     return {"own_memory_mb": found["RssAnon"], "mapped_mb": found["RssFile"]}
 
 
+def _opened(folder: Path) -> KnowledgeIndex:
+    index = open_index(folder)
+    assert index is not None
+    return index
+
+
 async def _search(folder: Path, embedder: Any, questions: Sequence[tuple[str, str]]) -> dict[str, Any]:
     """Words and vectors together, a question at a time; the question's vector is there already."""
-    generation = current_of(folder)
-    assert generation is not None
-    index, _ = open_generation(generation)
+    index = _opened(folder)
     vectors = await embedder.embed([text for text, _ in questions])
     took, hits = [], 0
     for (text, statement), vector in zip(questions, vectors, strict=True):
@@ -204,9 +206,7 @@ async def _search(folder: Path, embedder: Any, questions: Sequence[tuple[str, st
 
 async def _indexes(folder: Path, embedder: Any, questions: Sequence[tuple[str, str]], kinds: Sequence[str], threads: int) -> dict[str, Any]:
     """Vector indexes of several kinds over the same vectors: time to make, size, recall of the five nearest after exact re-ranking."""
-    generation = current_of(folder)
-    assert generation is not None
-    stored = read_array(generation, "vectors")
+    stored = _opened(folder).vectors
     asked = (await embedder.embed([text for text, _ in questions]))[:500]
     truth = _exact(stored, asked)
     found: dict[str, Any] = {}
@@ -215,7 +215,7 @@ async def _indexes(folder: Path, embedder: Any, questions: Sequence[tuple[str, s
         index = probe(make_index(stored, kind, threads))
         made = time.perf_counter() - started
         path = folder / "candidate.faiss"
-        write_index(index, path)
+        faiss.write_index(index, str(path))
         took, recalls = [], []
         for vector, nearest_five in zip(asked, truth, strict=True):
             started = time.perf_counter()
@@ -235,7 +235,7 @@ async def _indexes(folder: Path, embedder: Any, questions: Sequence[tuple[str, s
     return found
 
 
-def _exact(stored: NDArray[np.float16], asked: Floats) -> list[set[int]]:
+def _exact(stored: StoredVectors, asked: Floats) -> list[set[int]]:
     """The rows of the five nearest of all, block by block."""
     faiss.omp_set_num_threads(1)
     scores = np.full((len(asked), K), -np.inf, np.float32)

@@ -230,8 +230,10 @@ async def run(
     enough: int = 10**9,
     seed: int = 1,
 ) -> Outcome:
-    """Ask for more than the keys may have, of both nodes, with `kills` of workers, one after `every` answers; every tenth has its
-    client leave. Ends when each key was refused so often that it is `enough`, and all were killed, at the latest after `seconds`."""
+    """Ask for more than the keys may have, of both nodes, with `kills` of workers, one after `every` answers; a tenth of the
+    streams has its client leave. Ends when each key was refused so often that it is `enough`, and all were killed, at the
+    latest after `seconds`.
+    """
     source, found = random.Random(seed), Outcome(limits)
     provider = Provider(random.Random(seed), await prompt_tokens())
     async with ScriptedUpstream(provider.answer) as upstream, nodes(write_config(folder, upstream.base_url, limits, valkey_url), 2) as both:

@@ -40,7 +40,7 @@ from benchmarks.reflection_ways import CLEAN, HARMLESS, KINDS, WAYS, make_task
 from benchmarks.reflection_world import STEP_LIMIT, Agent, Reply, Run
 from proxy.app import App
 from proxy.config.settings import load_settings
-from proxy.exchange.output_requirements import OutputRequirements
+from proxy.exchange.answers import OutputRequirements
 from proxy.models.tokens.counter import TiktokenCounter
 from proxy.stages.reflection.wording import OPENING
 from proxy.testing import ReceivedCall, ScriptedUpstream, reply, serving

@@ -24,7 +24,7 @@ from benchmarks.reflection_store import BASELINE_RECORDS, RUN, TOOLS, Filled, fi
 from proxy.exchange import Exchange
 from proxy.models.tokens.counter import TiktokenCounter
 from proxy.stages.reflection import Reflection
-from proxy.stages.reflection.options import ReflectionOptions
+from proxy.stages.reflection.stage import ReflectionOptions
 from proxy.testing import make_exchange, make_ports
 
 RESULTS = Path(__file__).parent / "results" / "reflection_stage.json"

@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 
 from benchmarks import relevance_data as data
 from proxy.exchange import Evidence
-from proxy.language.word_overlap import Vocabulary, content_words, words
+from proxy.language.words import Vocabulary, content_words, words
 from proxy.models.embedding.embedder import BatchingEmbedder
 from proxy.models.embedding.use import UseEncoder
 from proxy.stages.relevance import Relevance, RelevanceOptions

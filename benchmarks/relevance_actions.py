@@ -22,7 +22,7 @@ from benchmarks import relevance_data as data
 from benchmarks.poisoning import share, shown
 from benchmarks.relevance import other_language
 from proxy.exchange import Evidence
-from proxy.language.word_overlap import words
+from proxy.language.words import words
 from proxy.models.embedding.embedder import BatchingEmbedder
 from proxy.models.embedding.use import UseEncoder
 from proxy.stages.relevance import Relevance, RelevanceOptions

@@ -25,7 +25,7 @@ from typing import Any
 from msgspec import Struct
 
 from benchmarks.poisoning import OneBase, forwarded, share, shown
-from proxy.exchange.fact_checks import FactVerdict
+from proxy.exchange.judgements import FactVerdict
 from proxy.grounding.knowledge.checking import KnowledgeChecker
 from proxy.grounding.knowledge.reading import make_fact, read_folder
 from proxy.models.embedding.embedder import BatchingEmbedder

@@ -24,7 +24,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from proxy.exchange.output_requirements import OutputRequirements
+from proxy.exchange.answers import OutputRequirements
 from proxy.models.tokens.catalogue import bundled_folder
 from proxy.models.tokens.counter import TiktokenCounter
 from proxy.models.tokens.encodings import ESTIMATE, Encodings

@@ -36,7 +36,7 @@ from proxy.grounding.claims.content import read_content
 from proxy.grounding.knowledge.checking import KnowledgeChecker
 from proxy.grounding.knowledge.reading import make_fact
 from proxy.language.text import split_sentences
-from proxy.language.word_overlap import content_words
+from proxy.language.words import content_words
 from proxy.models.embedding.embedder import BatchingEmbedder
 from proxy.models.embedding.use import UseEncoder
 from proxy.models.knowledge.bases import KnowledgeSnapshot

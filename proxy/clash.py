@@ -33,7 +33,7 @@ from proxy.stages.clash.options import ClashOptions, Part
 from proxy.stages.clash.resolution import resolve_clash as resolve_clash
 
 Messages = Sequence[str | Mapping[str, Any]]
-"""Chat messages, with a ``timestamp`` (`proxy.language.times`) and a ``source`` where they are known, or a user's sentences; in order."""
+"""Chat messages, with a ``timestamp`` (`proxy.language.dates`) and a ``source`` where they are known, or a user's sentences; in order."""
 
 
 def detect_clash(

@@ -25,7 +25,7 @@ from typing import Any, Protocol
 
 from proxy.errors import UpstreamUnreachable
 from proxy.exchange import Exchange, Message, Prompt, Request
-from proxy.exchange.fact_checks import FactVerdict as FactVerdict
+from proxy.exchange.judgements import FactVerdict as FactVerdict
 from proxy.grounding.claims.content import read_content
 from proxy.grounding.judging.judges import UpstreamJudge
 from proxy.grounding.judging.options import JudgeOptions
@@ -36,8 +36,7 @@ from proxy.models.knowledge.bases import FolderKnowledge, check_folder
 from proxy.ports import Completion, Embedder, Verifier
 from proxy.ports.judge import JudgeSession
 from proxy.stages.validation.content import Candidate, content_of, existing_base, parse_json
-from proxy.stages.validation.options import MIN_CONTRADICTION
-from proxy.stages.validation.quality import MAX_AGE_S, completeness, freshness
+from proxy.stages.validation.quality import MAX_AGE_S, MIN_CONTRADICTION, completeness, freshness
 from proxy.stages.validation.quality import Metric as Metric
 from proxy.stages.validation.quality import Quality as Quality
 from proxy.stages.validation.quality import QualityThresholds as QualityThresholds
@@ -48,7 +47,7 @@ from proxy.stages.validation.validator import MAX_CLAIMS, ChecksFacts, Models, a
 class FactChecker:
     """Checks claims against a folder of facts: VALID, INVALID, SUSPICIOUS or UNKNOWN, or ERROR where the check could not run.
 
-    `proxy.exchange.fact_checks` says what each means. A folder that changes, or is built again, is taken over within a second or two.
+    `proxy.exchange.judgements` says what each means. A folder that changes, or is built again, is taken over within a second or two.
     """
 
     def __init__(

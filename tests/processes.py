@@ -94,10 +94,10 @@ async def command(*arguments: str, cwd: Path, **environment: str) -> AsyncIterat
 
 @asynccontextmanager
 async def served(
-    folder: Path, base_url: str, *arguments: str, port: int = 0, server: str = "{}", policy: str = EMPTY_TAP
+    folder: Path, base_url: str, *arguments: str, port: int = 0, server: str = "{}", policy: str = EMPTY_TAP, store: str = ""
 ) -> AsyncIterator[Process]:
     """``serve`` with one route to `base_url`, up and answering."""
-    config = write_config(folder, base_url, server, policy)
+    config = write_config(folder, base_url, server, policy, store)
     async with command("serve", "--config", str(config), "--port", str(port), *arguments, cwd=folder) as process:
         up = re.search(r"up at (http://[^\s\"]+)", await process.line("Groundwire is up at"))
         assert up
@@ -105,13 +105,13 @@ async def served(
         yield process
 
 
-def write_config(folder: Path, base_url: str, server: str = "{}", policy: str = EMPTY_TAP) -> Path:
-    """config.yaml with an empty policy, or another, and the store ``store.db`` beside it."""
+def write_config(folder: Path, base_url: str, server: str = "{}", policy: str = EMPTY_TAP, store: str = "") -> Path:
+    """config.yaml with an empty policy, or another, and the store ``store.db`` beside it, or the one whose URL is given."""
     (folder / "policy.yaml").write_text(policy, encoding="utf-8")
     path = folder / "config.yaml"
     path.write_text(
         f"server: {server}\n"
-        f"store: {{url: 'sqlite+aiosqlite:///{folder}/store.db'}}\n"
+        f"store: {{url: '{store or f'sqlite+aiosqlite:///{folder}/store.db'}'}}\n"
         f"upstreams: {{main: {{kind: openai, base_url: '{base_url}', api_key: sk-upstream-secret, retries: {{attempts: 0}}}}}}\n"
         "routes:\n"
         "  - {prefix: /rag, upstream: main, policy: policy.yaml}\n"

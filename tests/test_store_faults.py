@@ -131,15 +131,15 @@ async def test_a_store_that_takes_no_records_is_away_though_it_can_be_reached(st
             # As on a full disk, all but the insert works. In a thread: the proxy's own writers may be in mid-transaction.
             await asyncio.to_thread(other.execute, "ALTER TABLE records RENAME TO elsewhere")
             await proxy.post()
-            told = await until(lambda: _not_ready(proxy))
+            told = await until(lambda: _not_ready(proxy, "wait to be written"))
             await asyncio.to_thread(other.execute, "ALTER TABLE elsewhere RENAME TO records")
         assert await until(lambda: _is_ready(proxy))
     assert "wait to be written" in told["store"]["problem"]
 
 
-async def _not_ready(proxy: Running) -> Any:
+async def _not_ready(proxy: Running, problem: str = "") -> Any:
     found = await proxy.get("/ready?store=1")
-    return found.json if found.status == 503 else None
+    return found.json if found.status == 503 and problem in found.json["store"]["problem"] else None
 
 
 async def _is_ready(proxy: Running) -> bool:

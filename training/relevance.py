@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from benchmarks import relevance_data as data
 from proxy.context.question import find_question
 from proxy.grounding import relevance_scoring as scoring
-from proxy.language.word_overlap import Vocabulary, content_words
+from proxy.language.words import Vocabulary, content_words
 from proxy.models.embedding.embedder import BatchingEmbedder
 from proxy.models.embedding.use import UseEncoder
 

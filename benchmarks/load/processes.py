@@ -87,7 +87,7 @@ class Server:
 
     def cpu_s(self) -> float:
         """CPU seconds of the process and its children, user and system, since they started."""
-        ticks = sum(_cpu_ticks(pid) for pid in _tree(self.process.pid))
+        ticks = sum(_cpu_ticks(pid) for pid in tree(self.process.pid))
         return ticks / os.sysconf("SC_CLK_TCK")
 
     def scheduled_s(self) -> float:
@@ -97,7 +97,7 @@ class Server:
 
     def pss_mb(self) -> float:
         """Proportional set size of process and children in MB: shared pages counted once over all who share them."""
-        return sum(_pss_kb(pid) for pid in _tree(self.process.pid)) / 1024
+        return sum(_pss_kb(pid) for pid in tree(self.process.pid)) / 1024
 
     def pause(self) -> None:
         self._signal(signal.SIGSTOP)
@@ -121,7 +121,7 @@ class Server:
         print(f"could not end {self.name} (pid {self.process.pid})", file=sys.stderr)
 
 
-def _tree(root: int) -> list[int]:
+def tree(root: int) -> list[int]:
     """`root` and all its descendants."""
     parents: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():

@@ -17,9 +17,8 @@ from msgspec import Meta
 
 from proxy.exchange import Exchange, Facts, Found, Verdict
 from proxy.language.text import text_of
-from proxy.ports.headers import StageHeader
 from proxy.ports.panels import RecordedVerdict, StagePanel
-from proxy.ports.stage import Action, Stage, StageOptions
+from proxy.ports.stage import Action, Stage, StageHeader, StageOptions
 
 LINK = re.compile(r"https?://[^\s<>()\[\]\"']{1,2000}")
 

@@ -157,7 +157,6 @@ def make_admin(parts: AdminParts) -> Starlette:
 
     async def stop() -> None:
         verdicts.end_waits()
-        await dashboard.feed.stop()
         await figures.stop()
 
     admin = Starlette(routes=routes, exception_handlers=dict.fromkeys((ProxyError, HTTPException, 500), _answer_error))

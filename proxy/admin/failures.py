@@ -17,8 +17,7 @@ from proxy.admin.answers import body_of, json_answer, listing, objects, require
 from proxy.admin.decisions import Name, check_person
 from proxy.errors import InvalidRequest
 from proxy.ports import Counters, FailureRecord
-from proxy.ports.failure_kinds import SEVERITIES, SIGNAL_TYPES, STATUSES, Status
-from proxy.ports.failures import POLICY
+from proxy.ports.failures import POLICY, SEVERITIES, SIGNAL_TYPES, STATUSES, Status
 from proxy.store.failures import FILTERS, DatabaseFailures, FailureRevision
 from proxy.store.listing import MAX_REASON_CHARS
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from proxy.ports.panels import Bucket, StagePanel, ranked, ratio
 from proxy.ports.stage import Stage
-from proxy.stages.compression.panel import CompressionPanel
+from proxy.stages.compression.stage import CompressionPanel
 from proxy.stages.poisoning.report import PoisoningPanel
 from proxy.stages.tool_rag.panel import ToolRagPanel
 from proxy.store.database import Database

@@ -1,17 +1,19 @@
 """``GET /groundwire/v1/verdicts/{id}?wait_ms=``: what was found of one exchange, for the client whose it was, or the operator.
 
 A streamed answer leaves before its checks are done, and its headers with it: a client asks here for what they could not tell yet. An
-exchange of this process wakes whoever waits for its record; one of another worker is looked for in the store, at growing pauses.
+exchange of this process wakes whoever waits for its record; one of another worker has a row in the store from its start on, which is looked
+at again at growing pauses.
 """
 
 from __future__ import annotations
 
 import asyncio
-import re
-import time
+import signal
+import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from types import FrameType
 
 import msgspec
 from msgspec import Struct
@@ -20,14 +22,11 @@ from starlette.responses import Response
 
 from proxy.admin.answers import json_answer
 from proxy.admin.auth import AdminAuth
-from proxy.admin.dashboard.events import when_told_to_stop
 from proxy.admin.verdict_answers import ExchangeVerdict, pending, verdict_of
 from proxy.config.access import Clients
-from proxy.config.settings import Settings
 from proxy.errors import InvalidApiKey, InvalidRequest, NotFound
-from proxy.observe.metrics import counts
 from proxy.observe.recording import OpenExchanges
-from proxy.store.records import Record, Records
+from proxy.store.records import PENDING, Record, Records
 from proxy.wire.dialect import Dialect
 from proxy.wire.http.headers import ResponseHeaders, client_headers
 from proxy.wire.http.peers import not_from_here
@@ -37,10 +36,6 @@ MAX_WAITING, MAX_WAITING_OF_ONE = 256, 32
 """Requests that wait at once in one process, and of those one client's; beyond, a request is answered with what is known now."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
 """Between two looks at the store for another worker's exchange; each is twice the one before."""
-_AHEAD_S, _RECORDED_WITHIN_S = 60.0, 60.0
-"""By so much another node's clock may be fast; so long checks and record take behind an answer's last byte."""
-_ID = re.compile(r"gw_([0-9a-f]{14})[0-9a-f]{14}")
-"""`proxy.server.handler.new_id`: microseconds since the epoch, and random bits."""
 
 
 class ClientAccess(Struct, frozen=True):
@@ -51,15 +46,11 @@ class ClientAccess(Struct, frozen=True):
     """Of each API, the headers that a key may stand in, the one that counts most first."""
     own_machine_routes: frozenset[str] = frozenset()
     """Routes that only this machine's own programs may use."""
-    elsewhere_s: float = 0.0
-    """How long an exchange may last that another process serves; 0 where this one is alone with its store."""
 
 
-def client_access(settings: Settings, clients: Clients, dialects: Iterable[Dialect], own_machine_routes: Iterable[str]) -> ClientAccess:
-    """As the `settings` have it."""
-    alone = settings.server.workers == 1 and counts.folder() is None and settings.store.url.startswith("sqlite")
-    lasts_s = max(upstream.timeouts.total_s for upstream in settings.upstreams.values()) + _RECORDED_WITHIN_S
-    return ClientAccess(clients, [dialect.key_headers for dialect in dialects], frozenset(own_machine_routes), 0.0 if alone else lasts_s)
+def client_access(clients: Clients, dialects: Iterable[Dialect], own_machine_routes: Iterable[str]) -> ClientAccess:
+    """Of a server with these."""
+    return ClientAccess(clients, [dialect.key_headers for dialect in dialects], frozenset(own_machine_routes))
 
 
 class _Asker(Struct, frozen=True):
@@ -102,7 +93,7 @@ class VerdictsApi:
         """200 with the verdict, 202 while the checks run. Raises `NotFound` for what is not the asker's."""
         if self._stopping is None:
             self._stopping = False
-            when_told_to_stop(self.end_waits)
+            call_before_stop(self.end_waits)
         asker, wait_s, record_id = self._asker(request), _wait_s(request), request.path_params["id"]
         record = await self._look(record_id, asker)
         if record is None and wait_s > 0:
@@ -139,16 +130,9 @@ class VerdictsApi:
         running = self._exchanges.get(record_id)
         record = None if running is not None else await self._records.get(record_id, bodies=False)
         owned = running or record
-        if owned is None and self._may_run_elsewhere(record_id):
-            return None
         if owned is None or not asker.may_see(owned.client, owned.route, self._access):
             raise NotFound("there is no verdict of this id for this key; it may be past its retention")
-        return record
-
-    def _may_run_elsewhere(self, record_id: str) -> bool:
-        """Whether another process of the same store may be serving it: what it serves nobody but itself knows."""
-        named = _ID.fullmatch(record_id)
-        return named is not None and -_AHEAD_S < time.time() - int(named[1], 16) / 1e6 < self._access.elsewhere_s
+        return None if record is not None and record.outcome == PENDING else record
 
     async def _wait_for(self, record_id: str, asker: _Asker, wait_s: float, wait: _Wait, request: Request) -> Record | None:
         """The record, as soon as it is there; None when the time is over, or nobody waits any more."""
@@ -202,3 +186,28 @@ def _answer(verdict: ExchangeVerdict, status: int) -> Response:
     if status == 202:
         answer.headers["retry-after"] = "1"
     return answer
+
+
+def call_before_stop(call: Callable[[], None]) -> None:
+    """Call `call` on the running loop at SIGTERM or SIGINT, before whoever handles it now; nothing where nobody does.
+
+    uvicorn waits for open responses before it ends the application's lifespan; the only sign that it gives before is the signal itself.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        before = signal.getsignal(number)
+        if callable(before) and before is not signal.default_int_handler:
+            signal.signal(number, _wrap(loop, call, before))
+
+
+def _wrap(
+    loop: asyncio.AbstractEventLoop, call: Callable[[], None], before: Callable[[int, FrameType | None], object]
+) -> Callable[[int, FrameType | None], None]:
+    def handle(number: int, frame: FrameType | None) -> None:
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(call)
+        before(number, frame)
+
+    return handle

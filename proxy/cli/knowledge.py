@@ -14,7 +14,7 @@ from pathlib import Path
 
 from proxy.config.settings import Settings
 from proxy.errors import ConfigError, ModelUnavailable
-from proxy.exchange.fact_checks import FactVerdict
+from proxy.exchange.judgements import FactVerdict
 from proxy.grounding.knowledge.checking import KnowledgeChecker
 from proxy.grounding.knowledge.reading import READERS, FileProblem
 from proxy.models.knowledge.bases import FolderKnowledgeBases
@@ -88,9 +88,9 @@ def described(verdict: FactVerdict) -> list[str]:
     return [f"{name}: {value}" if name else value for name, value in lines if value]
 
 
-def _show_progress(done: int, facts: int) -> None:
-    if done // _EVERY != max(0, done - 1024) // _EVERY or (done == facts and facts >= _EVERY):
-        print(f"{done:,} of {facts:,} facts have their vector", file=sys.stderr)
+def _show_progress(done: int) -> None:
+    if done // _EVERY != max(0, done - 1024) // _EVERY:
+        print(f"{done:,} facts have their vector", file=sys.stderr)
 
 
 def _show_problems(problems: Sequence[FileProblem]) -> int:

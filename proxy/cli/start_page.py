@@ -1,19 +1,12 @@
-"""The start page of ``groundwire serve`` on a terminal; into a pipe, a file or a JSON log the same goes as log lines.
-
-And a line that moves while something takes its time (`Waiting`): what is being done, and for how many seconds. The cursor waits at its
-beginning, so that whatever is written meanwhile (a log line) takes its place.
-"""
+"""The start page of ``groundwire serve`` on a terminal; into a pipe, a file or a JSON log the same goes as log lines."""
 
 from __future__ import annotations
 
 import sys
 import textwrap
-import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import TracebackType
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 import proxy
 from proxy.observe.logs import writes_json
@@ -23,52 +16,10 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 
-_EVERY_S = 0.5
-_CLEAR = "\x1b[K"
-
-
-class Waiting:
-    """``with Waiting("Groundwire starts"):`` says so until the block ends, or until `over`."""
-
-    def __init__(self, what: str, stream: IO[str] | None = None, every_s: float = _EVERY_S) -> None:
-        """Standard error without `stream`."""
-        self._what, self._stream, self._every_s = what, sys.stderr if stream is None else stream, every_s
-        self._began, self._ended = time.monotonic(), threading.Event()
-        self._lock = threading.Lock()
-        self._thread: threading.Thread | None = None
-
-    def __enter__(self) -> Waiting:
-        if self._stream.isatty():
-            from proxy.cli.terminal import NARROWEST, cut  # with rich, which a service never needs
-
-            self._what = cut(self._what, NARROWEST * 2 - 8)
-            self._write()
-            self._thread = threading.Thread(target=self._move, name="waiting", daemon=True)
-            self._thread.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.over()
-
-    def over(self) -> None:
-        """Take the line away; nothing where it has gone."""
-        with self._lock:
-            if self._thread is not None and not self._ended.is_set():
-                self._stream.write(f"\r{_CLEAR}")
-                self._stream.flush()
-            self._ended.set()
-        if self._thread is not None:
-            self._thread.join()
-
-    def _move(self) -> None:
-        while not self._ended.wait(self._every_s):
-            with self._lock:
-                if not self._ended.is_set():
-                    self._write()
-
-    def _write(self) -> None:
-        self._stream.write(f"\r{self._what} {time.monotonic() - self._began:.0f} s{_CLEAR}\r")
-        self._stream.flush()
+def ask_for_patience(what: str) -> None:
+    """Say on a terminal what takes its time."""
+    if sys.stderr.isatty():
+        print(f"{what} ...", file=sys.stderr, flush=True)
 
 
 _DOCS = Path(proxy.__file__).parents[1] / "README.md"

@@ -9,6 +9,7 @@ than an exchange can last. Times are the server's alone, so that its clock and t
 from __future__ import annotations
 
 import json
+import math
 import select
 import sys
 import time
@@ -16,13 +17,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from msgspec import Struct
+from rich.cells import cell_len
+from rich.text import Text
 
 from proxy.cli.admin_client import AdminClient, ServerAway, ServerRefused, admin_key, server_url
-from proxy.cli.tail_lines import line
-from proxy.cli.terminal import Terminal, harmless
+from proxy.cli.terminal import Terminal, cut, harmless
 from proxy.config.settings import Settings
 from proxy.errors import ConfigError
-from proxy.exchange import OUTCOMES
+from proxy.exchange import OUTCOMES, CompressionResult, ContextUse, Facts
+from proxy.store.records import RecordDetail, read
 
 BACK_S = 2100.0
 """How far a deep look goes: longer than an upstream's `total_s`, with the stages' time. What lasts longer is not told."""
@@ -244,3 +247,148 @@ def tail(settings: Callable[[], Settings], *, url: str | None, filters: TailFilt
         _say(str(error))
         return 2
     return 0
+
+
+# ---- a line ----
+
+_LOOKS = {
+    "pass": ("✓", "+", "green"),
+    "unsure": ("~", "~", "cyan"),
+    "unchecked": ("○", "o", "dim"),
+    "warn": ("!", "!", "yellow"),
+    "block": ("✗", "x", "bold red"),
+    "error": ("?", "?", "bold magenta"),
+    "upstream_error": ("↯", "^", "bold magenta"),
+    "skipped": ("·", "-", "dim"),
+}
+"""A verdict's sign, its sign in ASCII, and its style."""
+_SHORT = {"upstream_error": "upstream"}
+_NAME_COLUMNS, _LEAST_NAME_COLUMNS = 40, 12
+"""Of a route, a policy or a model, at most; on a narrow screen."""
+_MOST_CODES = 20
+_MOST_NUMBER = 10**15
+"""Beyond this, no server has counted it."""
+
+
+def line(record: Record, terminal: Terminal) -> Text:
+    """The record on one line, what counts most first; a screen shows as much of it as it has columns.
+
+    Nothing in a record is trusted: a field of a wrong type is left out, a name is made harmless.
+    """
+    names = _NAME_COLUMNS if terminal.columns is None else max(_LEAST_NAME_COLUMNS, terminal.columns // 5)
+    found = [piece for piece in pieces(record, symbols=terminal.can_write("✓✗·…"), name_columns=names) if piece[0]]
+    shown = Text(" ").join(Text(text.ljust(len(text) + least - cell_len(text)), style) for text, style, least in found)
+    shown.rstrip()
+    if terminal.columns is not None:
+        shown.truncate(terminal.columns, overflow="ellipsis")
+    return shown
+
+
+def pieces(record: Record, *, symbols: bool = True, name_columns: int = _NAME_COLUMNS) -> list[tuple[str, str, int]]:
+    """Text, style and least columns of all that a line can tell; what this record lacks is empty."""
+    detail = read(record.get("detail"), RecordDetail)
+    facts = detail.facts or Facts()
+    verdict, status = _text(record, "outcome") or "?", _whole(record, "status")
+    bad_status = "bold red" if status is None or status >= 500 else "yellow" if status >= 400 else ""
+    model = _text(record, "model", name_columns) or _text(record, "path", name_columns)
+    policy, run, own = _text(record, "policy", _NAME_COLUMNS), _text(record, "run_id", 64), detail.overhead_ms
+    sign, plain_sign, style = _LOOKS.get(verdict, (" ", " ", ""))
+    return [
+        (clock_time(_number(record, "created_at") or 0.0), "dim", 0),
+        (f"{sign if symbols else plain_sign} {cut(_SHORT.get(verdict, verdict), 9)}", style, 9),
+        (str(status) if status is not None else "---", bad_status, 0),
+        (_text(record, "route", name_columns) or "/", "", 6),
+        (model, "", 11),
+        (milliseconds(_number(record, "duration_ms")), "", 0),
+        (",".join(warnings(detail)), "yellow", 0),
+        (tokens(record, facts.context), "", 0),
+        *((text, "", 0) for text in _findings(facts)),
+        (_text(record, "id", 64), "dim", 0),
+        (f"+{milliseconds(own)}" if own is not None else "", "dim", 0),
+        (policy, "dim", 0),
+        (f"run={run}" if run else "", "dim", 0),
+    ]
+
+
+def _findings(facts: Facts) -> Iterator[str]:
+    """What the stages have measured and done."""
+    for name, score in (("q", facts.quality), ("faith", facts.faithfulness), ("rel", facts.relevance)):
+        yield f"{name}={score:.2f}" if score is not None else ""
+    yield f"cites={facts.citations[0]}/{facts.citations[1]}" if facts.citations and facts.citations[1] else ""
+    yield compression(facts.compression)
+    yield f"tools={facts.tools.offered}->{facts.tools.kept}" if facts.tools and facts.tools.offered else ""
+    yield f"clashes={facts.clashes}" if facts.clashes else ""
+
+
+def clock_time(at: float, now: float | None = None) -> str:
+    """``14:03:07``, local; with ``11-20`` before it where that was not today."""
+    try:
+        given, today = time.localtime(at), time.localtime(now)
+        return time.strftime("%H:%M:%S" if given[:3] == today[:3] else "%m-%d %H:%M:%S", given)
+    except (OverflowError, ValueError, OSError):
+        return "--:--:--"
+
+
+def tokens(record: Mapping[str, Any], use: ContextUse | None) -> str:
+    """Of the prompt, as it went upstream, with the window and the share of it: ``1.2k/128k 1%``."""
+    if use is not None and use.window_tokens and use.used_tokens < _MOST_NUMBER:
+        return f"{thousands(use.used_tokens)}/{thousands(use.window_tokens)} {use.share:.0%}"
+    sent = use.used_tokens if use is not None else _whole(record, "prompt_tokens")
+    return f"{thousands(sent)} tok" if sent is not None else ""
+
+
+def thousands(number: int) -> str:
+    """``950``, ``1.2k``, ``128k``, ``1.0M``."""
+    if abs(number) >= _MOST_NUMBER:
+        return "…"
+    for unit, size in (("M", 1_000_000), ("k", 1000)):
+        if abs(number) >= size:
+            scaled = number / size
+            return f"{scaled:.1f}{unit}" if scaled < 10 and number % size else f"{scaled:.0f}{unit}"
+    return str(number)
+
+
+def milliseconds(ms: float | None) -> str:
+    """``0.4ms``, ``42ms``, ``4.2s``."""
+    if ms is None:
+        return ""
+    if ms >= 999.5:
+        return f"{ms / 1000:.1f}s" if ms < 99_950 else f"{ms / 1000:.0f}s"
+    return f"{ms:.0f}ms" if ms >= 9.95 else f"{ms:.1f}ms"
+
+
+def compression(done: CompressionResult | None) -> str:
+    """``8.2k->4.9k``; empty where nothing was compressed."""
+    if done is None or not done.strategies:
+        return ""
+    return f"compressed {thousands(done.before_tokens)}->{thousands(done.after_tokens)}"
+
+
+def warnings(detail: RecordDetail) -> list[str]:
+    """The error that ended it, then the codes of all verdicts that are not a pass, each once."""
+    ended = [detail.error.param or detail.error.code] if detail.error is not None else []
+    codes = [_shown(code) for code in (*ended, *detail.warnings)]
+    return [code for code in dict.fromkeys(codes) if code][:_MOST_CODES]
+
+
+def _text(mapping: Mapping[str, Any], name: str, most: int = 80) -> str:
+    found = mapping.get(name)
+    return _shown(found, most) if isinstance(found, str) else ""
+
+
+def _shown(text: str, most: int = 80) -> str:
+    return cut(harmless(text.strip(), most), most)
+
+
+def _number(mapping: Mapping[str, Any], name: str) -> float | None:
+    found = mapping.get(name)
+    return (
+        float(found)
+        if isinstance(found, int | float) and not isinstance(found, bool) and abs(found) < 1e15 and math.isfinite(found)
+        else None
+    )
+
+
+def _whole(mapping: Mapping[str, Any], name: str) -> int | None:
+    found = _number(mapping, name)
+    return int(found) if found is not None else None

@@ -207,8 +207,11 @@ def _in_struct(value: dict[str, Any], kind: type[Struct], at: str, lax: bool) ->
     tag = kind.__struct_config__.tag_field
     known = [tag, *fields] if tag else list(fields)
     meant = set()
+    removed: Mapping[str, str] = getattr(kind, "removed", {})
     for key in value:
-        if key not in known:
+        if key not in known and key in removed:
+            yield Problem(f"{at}.{key}".removeprefix("."), f"there is no such key any more: {removed[key]}")
+        elif key not in known:
             guess = suggested(str(key), [name for name in known if name not in value])
             meant.add(guess)
             yield Problem(at, _unknown_key(str(key), guess, known, fields), str(key), guess)

@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta, Struct
 
@@ -22,20 +22,20 @@ Positive = Annotated[int, Meta(gt=0)]
 class Section(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Any mapping of config.yaml."""
 
+    removed: ClassVar[Mapping[str, str]] = {}
+    """Keys that it had, each with what to write instead."""
+
 
 class EmbeddingSettings(Section, frozen=True, kw_only=True):
     """``embeddings:``, the model that compares texts; loaded only if a policy has a stage that does."""
 
+    removed = {"max_chars": "texts are cut at 4,000 characters", "cache_mb": "vectors have 64 MB"}
     kind: Literal["builtin", "sentence-transformers"] = "builtin"
     """``builtin`` needs no download and no torch."""
     model: str = ""
     """For ``sentence-transformers``: a name on the Hugging Face hub, or a folder (a relative one starts at config.yaml)."""
-    max_chars: Positive = 4000
-    """Longer texts are cut there."""
-    cache_mb: Positive = 64
-    """For vectors of texts seen before: about 27,000 with the built-in model."""
     disk_mb: Count = 128
-    """The same for vectors of tools and passages, kept over a restart in the cache folder: about 50,000. 0 keeps nothing on the disk."""
+    """For vectors of tools and passages, kept over a restart in the cache folder: about 50,000. 0 keeps nothing on the disk."""
     threads: Count = 0
     """Texts that are embedded at a time, a thread for each; 0 for two, or one on a machine with a single core. For
     ``sentence-transformers``: threads of one matrix product, 0 for one."""
@@ -44,17 +44,15 @@ class EmbeddingSettings(Section, frozen=True, kw_only=True):
 class GroundingSettings(Section, frozen=True, kw_only=True):
     """``grounding:``, the verifiers that run in this process; loaded only if a policy has a stage that verifies claims."""
 
+    removed = {
+        "large": "a policy's judge: is asked about what the built-in verifier is unsure of",
+        "cache_size": "20,000 judgements are remembered",
+        "max_waiting": "512 claims may wait",
+    }
     model: str = ""
     """A folder in the built-in verifier's format (`proxy.models.verifier.onnx`) in its place; a relative one starts at config.yaml."""
-    large: str = ""
-    """A folder in the same format with a larger model, which is asked about what the built-in one is unsure of, while there is time."""
     threads: Count = 0
-    """Claims that each verifier judges at a time, a thread for each (sentence-transformers: threads of one); 0 for two, or one on a
-    machine with a single core."""
-    cache_size: Count = 20_000
-    """Judgements of each verifier that are remembered, 200 to 300 bytes each."""
-    max_waiting: Positive = 512
-    """Claims that may wait for each verifier; past it a check fails at once: about 8 s of work for the built-in one on two cores."""
+    """Claims that each verifier judges at a time, a thread for each ; 0 for two, or one on a machine with a single core."""
 
 
 def check_models(embeddings: EmbeddingSettings, file: str) -> None:
@@ -147,6 +145,7 @@ class LoggingSettings(Section, frozen=True, kw_only=True):
 class TracingSettings(Section, frozen=True, kw_only=True):
     """``tracing:``; without it no spans are made and nothing of OpenTelemetry is imported."""
 
+    removed = {"timeout_s": "a batch has 10 s"}
     enabled: bool = True
     """False makes no spans, and keeps the section."""
     endpoint: str = ""
@@ -157,8 +156,6 @@ class TracingSettings(Section, frozen=True, kw_only=True):
     """Empty for ``OTEL_SERVICE_NAME``, or else ``groundwire``."""
     sample: Annotated[float, Meta(ge=0, le=1)] = 1.0
     """Share of the exchanges that get spans. A client that sends a ``traceparent`` has decided for its own."""
-    timeout_s: Annotated[float, Meta(gt=0)] = 10.0
-    """For one batch of spans, with its retries; what cannot be delivered in that time is dropped."""
 
 
 def check_tracing(tracing: TracingSettings | None, file: str, environ: Mapping[str, str]) -> None:

@@ -49,14 +49,13 @@ DECISION_PATHS = frozenset(PATHS.values())
 class DecisionsSettings(Section, frozen=True, kw_only=True):
     """``upstreams.*.decisions``; what is left out is as the host of ``base_url`` has it, or else as most servers do."""
 
+    removed = {"max_options": "how many options a question may have goes by the host of base_url"}
     shape: Shape | None = None
     """``openai``, ``systemone``, which most servers of open models speak, or ``gemini``."""
     path: Annotated[str, Meta(pattern=r"^(/[A-Za-z0-9._~@{}-]+)*$")] = ""
     """Behind ``base_url``, as ``/systemone``; ``{model}`` in it stands for the model's name."""
     max_questions: Positive | None = None
     """Of one call; more are asked in several, side by side."""
-    max_options: Positive | None = None
-    """Of one question; one with more has no answer."""
     usd_per_million_tokens: Annotated[float, Meta(ge=0)] | None = None
     """Of input, where neither the list of prices nor the answer names it; output costs nothing at any provider that is known."""
 

@@ -36,8 +36,8 @@ _MATCHES = 10
 """Most places that one search shows."""
 _COUNTED = 1000
 """Matches up to which a search counts."""
-_WORDS, _PLACES = 12, 5000
-"""Of a query that stands nowhere as a whole: its words that are looked for, and how often each."""
+_WORDS = 12
+"""Of a query that stands nowhere as a whole: its words that are looked for."""
 _AROUND_CHARS = 150
 _REFERENCE = re.compile(rf"\[archived ([^\[\]]*?), (\d+(?:\.\d)?[kMG]?B): {READ_ARCHIVE} (sp_[0-9a-f]{{12,32}})\]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -180,12 +180,13 @@ _Span = tuple[int, int]
 
 
 def _search(text: str, parts: Sequence[str], query: str, page: int) -> str:
-    """The places that match from `page` on: the whole query, or else where most of its words stand together."""
+    """The places that match from `page` on: the whole query, or else that of its words which stands there least often."""
     starts = [0, *accumulate(len(part) for part in parts[:-1])]
     folded, wanted = _folded(text), _folded(query)
     spans, kind = _occurrences(folded, wanted, starts[page - 1]), "matches of"
     if not spans:
-        spans, kind = _together(folded, list(dict.fromkeys(wanted.split()))[:_WORDS], starts[page - 1]), "places with words of"
+        each_word = (_occurrences(folded, word, starts[page - 1]) for word in wanted.split()[:_WORDS])
+        spans, kind = min(filter(None, each_word), key=len, default=[]), "matches of the rarest word of"
     extent = f"from page {page} of {len(parts)}"
     if not spans:
         return f"[no match of {query!r}, {extent}] Try a single word or another spelling, or read the pages."
@@ -214,44 +215,14 @@ def _folded(text: str) -> str:
     return lower if len(lower) == len(text) else "".join(low if len(low := char.lower()) == 1 else char for char in text)
 
 
-def _occurrences(folded: str, wanted: str, start: int, most: int = _COUNTED) -> list[_Span]:
-    """Where `wanted` stands, at most `most` times."""
+def _occurrences(folded: str, wanted: str, start: int) -> list[_Span]:
+    """Where `wanted` stands, at most `_COUNTED` times."""
     found: list[_Span] = []
     at = folded.find(wanted, start)
-    while at >= 0 and len(found) < most:
+    while at >= 0 and len(found) < _COUNTED:
         found.append((at, at + len(wanted)))
         at = folded.find(wanted, at + len(wanted))
     return found
-
-
-def _together(folded: str, words: Sequence[str], start: int) -> list[_Span]:
-    """Where most of `words`, and at least half of them, stand within `_AROUND_CHARS`: the closest `_MATCHES` places, in their order."""
-    places = sorted((at, end, word) for word in words for at, end in _occurrences(folded, word, start, _PLACES))
-    groups = [_group(places, i) for i in range(len(places))]
-    most = max((count for count, _ in groups), default=0)
-    if most * 2 < len(words):
-        return []
-    chosen: list[_Span] = []
-    for at, end in sorted((span for count, span in groups if count == most), key=lambda span: (span[1] - span[0], span)):
-        if all(end <= left or right <= at for left, right in chosen):
-            chosen.append((at, end))
-        if len(chosen) == _MATCHES:
-            break
-    return sorted(chosen)
-
-
-def _group(places: Sequence[tuple[int, int, str]], i: int) -> tuple[int, _Span]:
-    """How many different words begin within `_AROUND_CHARS` from place i on, and from where to where they reach."""
-    first, end, word = places[i]
-    seen = {word}
-    for j in range(i + 1, len(places)):
-        at, to, word = places[j]
-        if at > first + _AROUND_CHARS:
-            break
-        if word not in seen:
-            seen.add(word)
-            end = max(end, to)
-    return len(seen), (first, end)
 
 
 _DIGITS = re.compile(r"[0-9a-f]{4,32}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from proxy.language.wordings import wordings
+from proxy.language.patterns import wordings
 
 
 class Texts(Struct, frozen=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from proxy.language.detection import language
-from proxy.language.wordings import wordings
+from proxy.language.patterns import wordings
 
 NO_ANSWER = wordings(__file__, str)
 

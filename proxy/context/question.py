@@ -22,9 +22,8 @@ from proxy.context.passages.blocks import INTRODUCTION, marked_blocks
 from proxy.exchange import Message
 from proxy.language.detection import language
 from proxy.language.patterns import LazyPattern
-from proxy.language.stop_words import INSTRUCTION_OBJECTS, INSTRUCTIONS, OPENERS, POINTERS, THANKS
 from proxy.language.text import split_sentences, text_of
-from proxy.language.word_overlap import content_words, words
+from proxy.language.words import INSTRUCTION_OBJECTS, INSTRUCTIONS, OPENERS, POINTERS, THANKS, content_words, words
 
 MAX_CHARS = 2000
 """Of a question; the end of a longer message counts, as that is where the question mostly stands."""

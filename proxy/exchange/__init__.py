@@ -21,6 +21,7 @@ from msgspec.structs import replace
 
 from proxy.exchange.answers import Answer as Answer
 from proxy.exchange.answers import Choice as Choice
+from proxy.exchange.answers import OutputRequirements
 from proxy.exchange.answers import Sentence as Sentence
 from proxy.exchange.answers import ToolCall as ToolCall
 from proxy.exchange.answers import Usage as Usage
@@ -31,7 +32,6 @@ from proxy.exchange.facts import Facts as Facts
 from proxy.exchange.facts import JudgeUse as JudgeUse
 from proxy.exchange.facts import ToolSelection as ToolSelection
 from proxy.exchange.histories import History
-from proxy.exchange.output_requirements import OutputRequirements
 from proxy.exchange.verdicts import OUTCOMES as OUTCOMES
 from proxy.exchange.verdicts import QUIET as QUIET
 from proxy.exchange.verdicts import Found as Found
@@ -44,8 +44,7 @@ from proxy.exchange.verdicts import worst_outcome
 from proxy.offloop import Allowance
 
 if TYPE_CHECKING:
-    from proxy.exchange.fact_checks import FactVerdict
-    from proxy.exchange.judgements import Claim, Judgement
+    from proxy.exchange.judgements import Claim, FactVerdict, Judgement
 
 T = TypeVar("T")
 CHECKS_CPU_S = 2.0

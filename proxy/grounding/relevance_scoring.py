@@ -22,7 +22,7 @@ from msgspec import Struct
 from proxy.grounding import relevance_coefficients as coefficients
 from proxy.language.detection import language
 from proxy.language.text import split_sentences
-from proxy.language.word_overlap import Vocabulary, content_words
+from proxy.language.words import Vocabulary, content_words
 from proxy.offloop import each
 
 if TYPE_CHECKING:

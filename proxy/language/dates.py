@@ -1,12 +1,16 @@
 """Dates and times of day in a text, in six languages; numeric ones in both orders where both are possible.
 
-In: a text. Out: its dates with their place. Used by `proxy.language.quantities`, which reads the numbers that are left.
+In: a text. Out: its dates with their place. Used by `proxy.language.quantities`, which reads the numbers that are left. `seconds_of`
+reads a moment as clients, tools and documents write it, and is the only parser of such.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 
 from msgspec import Struct
@@ -34,7 +38,7 @@ class Date(Struct, frozen=True):
     """``before`` or ``after`` it, where the text says so."""
 
 
-_MONTHS: dict[str, int] = {
+MONTHS: dict[str, int] = {
     word: n
     for n, words in enumerate(
         (
@@ -55,7 +59,7 @@ _MONTHS: dict[str, int] = {
     )
     for word in words.split()
 }
-_MONTH = "|".join(sorted(_MONTHS, key=len, reverse=True))
+_MONTH = "|".join(sorted(MONTHS, key=len, reverse=True))
 _YEAR = r"(?:1\d|20)\d\d"
 _DATE = LazyPattern(
     rf"(?<!\w)(?:(?<![./-])(?P<iso>{_YEAR}-[01]?\d-[0-3]?\d)(?!\d)"
@@ -120,7 +124,7 @@ def _readings(match: re.Match[str]) -> tuple[Reading, ...]:
         years = (y,) if y > 99 else (2000 + y, 1900 + y)
         return _possible(*((y, m, d) for y in years for m, d in ((b, a), (a, b))))
     year = match["year"] or match["year2"] or match["year3"]
-    month = _MONTHS[(match["month"] or match["month2"] or match["month3"]).lower()]
+    month = MONTHS[(match["month"] or match["month2"] or match["month3"]).lower()]
     day = match["day"] or match["day2"]
     return _possible((int(year) if year else None, month, int(day) if day else None))
 
@@ -244,3 +248,55 @@ _RELATIVE = LazyPattern(_TEXTS.RELATIVE)
 def tells_days_by_others(text: str) -> bool:
     """Whether `text` names a day by its distance from another."""
     return _RELATIVE.search(text.casefold()) is not None
+
+
+# ---- moments ----
+
+
+_MILLISECONDS = 1e11
+"""Numbers above are milliseconds: as seconds they would lie in the year 5138."""
+
+
+def seconds_of(value: object, *, earliest: float = -math.inf) -> float | None:
+    """Seconds since the epoch. A number is seconds, or milliseconds where it is as large as they are; a text is ISO 8601 (UTC without an
+    offset), or as mail and HTTP have it (RFC 2822), or such a number.
+
+    None for what is no time, or a number below `earliest`, which may then be something else.
+    """
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int | float):
+        return _of_number(value, earliest)
+    if isinstance(value, datetime):
+        return _of_moment(value)
+    return _of_text(value.strip(), earliest) if isinstance(value, str) else None
+
+
+def _of_number(value: float, earliest: float) -> float | None:
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    if not math.isfinite(number) or number < earliest:
+        return None
+    return number / 1000 if number > _MILLISECONDS else number
+
+
+def _of_moment(moment: datetime) -> float | None:
+    try:
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    except (OverflowError, OSError, ValueError):
+        return None
+
+
+def _of_text(text: str, earliest: float) -> float | None:
+    if text.replace(".", "", 1).isdecimal() and len(text) > 8:  # "20240501" is a date
+        return _of_number(float(text), earliest)
+    try:
+        return _of_moment(datetime.fromisoformat(text))
+    except ValueError:
+        pass
+    try:
+        return _of_moment(parsedate_to_datetime(text))
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None

@@ -7,12 +7,13 @@ and in German, where every noun is capitalised, only what an ordinary noun canno
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Collection, Sequence
 from functools import lru_cache
 from itertools import pairwise
 
 from msgspec import Struct
+
+from proxy.language.text import fold
 
 WORD = re.compile(r"\w+(?:['’.]\w+)*\.?(?<=\w)")
 _LINKS = frozenset("of the de la le les des du del der den dem van von und and & y et los las di da e zu zur am upon for".split())  # noqa: SIM905
@@ -49,14 +50,6 @@ class Name(Struct, frozen=True):
     end: int
 
 
-def folded(text: str) -> str:
-    """Lower case without diacritics: "Zürich" and "Zurich" are one."""
-    if text.isascii():
-        return text.lower()
-    decomposed = unicodedata.normalize("NFKD", text.casefold())
-    return "".join(c for c in decomposed if not unicodedata.combining(c))
-
-
 def bare(word: str) -> str:
     """A folded word without its possessive: "curie's" is "curie", "l'angleterre" is "angleterre"."""
     if word.isalnum():
@@ -69,7 +62,7 @@ def bare(word: str) -> str:
     return word.replace(".", "")
 
 
-_NOT_NAMES = frozenset(bare(folded(word)) for word in _UNNAMED.split())
+_NOT_NAMES = frozenset(bare(fold(word)) for word in _UNNAMED.split())
 
 
 def read_names(text: str, language: str = "en", *, every_capital: bool = False) -> list[Name]:
@@ -84,7 +77,7 @@ def read_names(text: str, language: str = "en", *, every_capital: bool = False) 
             _close(found, run, text, language, every_capital)
             run, links = [], []
         word = match[0]
-        if word[0].isupper() and bare(folded(word)) not in _NOT_NAMES:
+        if word[0].isupper() and bare(fold(word)) not in _NOT_NAMES:
             run = [*run, *links, match] if run else [match]
             links = []
         elif run and word.lower() in _LINKS and len(links) < 2:
@@ -109,7 +102,7 @@ def _close(found: list[Name], run: Sequence[re.Match[str]], text: str, language:
     if not every_capital and not _is_name(run, words, text, language):
         return
     start, end = run[0].start(), run[-1].end()
-    kept = tuple(w for word in words if (w := bare(folded(word))) and w not in _LINKS)
+    kept = tuple(w for word in words if (w := bare(fold(word))) and w not in _LINKS)
     if kept:
         found.append(Name(text[start:end], kept, start, end))
 
@@ -157,7 +150,7 @@ class NameWords(Struct, frozen=True):
 def name_words(text: str) -> NameWords:
     """`text` made ready for `missing_name`."""
     raw = WORD.findall(text)
-    words = [bare(folded(word)) for word in raw]
+    words = [bare(fold(word)) for word in raw]
     parts = frozenset(words)
     followers: dict[str, set[str]] = {}
     for (a, b), written in zip(pairwise(words), raw[1:], strict=True):
@@ -232,3 +225,28 @@ def _is_acronym(name: Name, evidence: NameWords) -> bool:
         return len(word) >= 2 and name.text.replace(".", "").isupper() and word in evidence.initials
     initials = "".join(word[0] for word in name.words)
     return len(initials) >= 2 and initials in evidence.words
+
+
+# ---- names of tools ----
+
+_MARKED = re.compile(r"mcp(__|--|[_-])(?P<server>.+?)\1(?P<name>.+)|(?P<id>\w+?)0mcp0(?P<of_id>.+)", re.ASCII)
+_SPACED = re.compile(r"(?P<server>.+?)(?:__|[./:])(?!v?[0-9]+$)(?P<name>.+)", re.ASCII)
+"""What follows is no version, as in ``send.v2``."""
+
+
+def split_tool_name(name: str) -> tuple[str, str]:
+    """The server's name, "" where the tool's name has none, and the rest.
+
+    Clients of several tool servers put the server in front: ``mcp__server__tool`` (Claude Code, Codex), ``mcp_server_tool`` (Gemini CLI, VS
+    Code), ``mcp--server--tool`` (Roo Code), ``<id>0mcp0tool`` (Cline), ``server__tool`` (goose), ``server.tool``, ``server/tool``.
+    """
+    if found := _MARKED.fullmatch(name):
+        return found["server"] or found["id"], found["name"] or found["of_id"]
+    if found := _SPACED.fullmatch(name):
+        return found["server"], found["name"]
+    return "", name
+
+
+def is_marked_as_server(name: str) -> bool:
+    """Whether the name says itself that a tool server adds the tool (``mcp``)."""
+    return _MARKED.fullmatch(name) is not None

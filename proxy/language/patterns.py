@@ -1,4 +1,7 @@
-"""Regular expressions that are compiled at their first use: the large ones take milliseconds each, and most servers judge no claims.
+"""Words in several languages, which stand in TOML files beside the module that needs them: expressions that read what others say
+(``phrases.toml``), and what the proxy says itself (``NAME.words.toml``).
+
+Regular expressions are compiled at their first use: the large ones take milliseconds each, and most servers judge no claims.
 
 A long text is searched in steps, with a `check` before each: an expression has the interpreter for itself until it is done, and some
 read 3 characters a microsecond. No match may be longer than `LONGEST_CHARS`.
@@ -13,7 +16,9 @@ from collections.abc import Callable, Iterator
 from functools import cache, cached_property
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeVar
+
+import msgspec
 
 from proxy.offloop import check
 
@@ -102,3 +107,25 @@ class LazyPattern:
     def split(self, text: str) -> list[str]:
         """As `re.Pattern.split`."""
         return self._compiled.split(text)
+
+
+# ---- wordings ----
+
+T = TypeVar("T")
+
+
+class Wordings(dict[str, T]):
+    """By language; every other language is said in English."""
+
+    def __missing__(self, language: str) -> T:
+        return self["en"]
+
+
+def wordings(module: str, kind: type[T]) -> Wordings[T]:
+    """What the module whose ``__file__`` is `module` says: its ``NAME.words.toml``, a table for each language as ISO 639-1 names it.
+
+    A wording is a text or, where there are several, a struct; its parts in braces are filled in by the module. Raises
+    `msgspec.ValidationError` where one lacks a part.
+    """
+    read = tomllib.loads(Path(module).with_suffix(".words.toml").read_text(encoding="utf-8"))
+    return Wordings({language: msgspec.convert(said, kind) for language, said in read.items()})

@@ -8,6 +8,7 @@ bounded; a run of digits longer than any number that means something is passed o
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -26,7 +27,6 @@ from proxy.language.number_words import (
     word_value,
 )
 from proxy.language.patterns import LazyPattern, phrases
-from proxy.language.units import CURRENCY_SIGNS, UNITS, Unit, unit_of
 from proxy.offloop import each
 
 _TEXTS = phrases(Path(__file__).parent)
@@ -53,6 +53,39 @@ _ORDINAL_END = re.compile(r"(?:st|nd|rd|th|º|ª|er|re|ème|e|ter|te|ten)\b")
 _ABOUT = LazyPattern(_TEXTS.ABOUT, re.I)
 _LOWER = LazyPattern(_TEXTS.LOWER, re.I)
 _UPPER = LazyPattern(_TEXTS.UPPER, re.I)
+
+
+# ---- units ----
+
+
+class Unit(Struct, frozen=True):
+    """One unit: ``value * factor + offset`` is the same in the dimension's base unit."""
+
+    dimension: str
+    factor: float = 1.0
+    offset: float = 0.0
+
+
+UNITS: dict[str, Unit] = {
+    word.replace("_", " "): Unit(dimension, float(factor))
+    for dimension, rows in tomllib.loads(Path(__file__).with_name("units.toml").read_text(encoding="utf-8")).items()
+    for factor, words in rows.items()
+    for word in words.split()
+}
+UNITS |= dict.fromkeys(("°C", "degrees celsius", "grad celsius", "grados celsius", "degrés celsius"), Unit("temperature"))
+UNITS |= dict.fromkeys(("°F", "degrees fahrenheit", "grad fahrenheit"), Unit("temperature", 5 / 9, -160 / 9))
+MONEY = frozenset(("USD", "EUR", "GBP", "JPY", "CHF", "INR"))
+CURRENCY_SIGNS = {"$": "USD", "€": "EUR", "£": "GBP", "¥": "JPY", "₹": "INR"}
+
+
+def unit_of(word: str) -> Unit | None:
+    """The unit that is written `word`: symbols by their exact case, words by any."""
+    if (unit := UNITS.get(word)) is not None:
+        return unit
+    return UNITS.get(word.lower()) if len(word) > 2 else None
+
+
+# ---- numbers ----
 
 
 class Quantity(Struct, frozen=True):

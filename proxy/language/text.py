@@ -1,4 +1,4 @@
-"""Sentences, and the text of a message: pure, language-aware functions.
+"""Sentences, whether one is negated, and the text of a message: pure, language-aware functions.
 
 `SentenceSplitter` cuts text that is still growing, for the gate: what it returns, joined, is what went in.
 """
@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
@@ -268,3 +269,43 @@ def whole_characters(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text
+
+
+def fold(text: str) -> str:
+    """Lower case without diacritics: "Zürich" and "Zurich" are one."""
+    text = text.casefold()
+    if text.isascii():
+        return text
+    bare = "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
+    return unicodedata.normalize("NFC", bare)  # Korean syllables were taken apart too
+
+
+# ---- negation ----
+
+
+_NEGATING = {
+    "en": r"\b(?:not|never|no|none|nobody|nothing|neither|nor|cannot|without|nowhere)\b|n['’]t\b",
+    "de": r"\b(?:nicht|nichts|nie|niemals|niemand\w{0,2}|ohne|weder|kein\w{0,2}|nirgends)\b",
+    "es": r"\b(?:no|nunca|jamás|nadie|nada|tampoco|sin|ningún|ningun[oa]s?)\b",
+    "fr": r"\b(?:pas|jamais|aucune?|rien|sans|ni|nullement)\b",
+    "it": r"\b(?:non|mai|nessun[oa]?|niente|nulla|senza|né|neppure|nemmeno)\b",
+    "pt": r"\b(?:não|nunca|jamais|ninguém|nada|sem|nem|nenhum(?:a|as)?|nenhuns)\b",
+}
+_NEGATIONS = {language: re.compile(words, re.I) for language, words in _NEGATING.items()}
+_NOT_NEGATING = re.compile(
+    r"\b(?:not only|no longer than|no (?:more|less|fewer) than|no\. ?\d|not (?:just|least)|nicht nur|nicht zuletzt|"
+    r"nichts anderes|no s[oó]lo|"
+    r"no solamente|pas seulement|pas moins|non seulement|sans doute|sin embargo|without doubt)\b",
+    re.I,
+)
+
+
+def is_negated(sentence: str, language: str = "en") -> bool:
+    """Whether an odd number of negations stands in `sentence`."""
+    pattern = _NEGATIONS.get(language, _NEGATIONS["en"])
+    return len(pattern.findall(_NOT_NEGATING.sub(" ", sentence))) % 2 == 1
+
+
+def without_negation(sentence: str, language: str = "en") -> str:
+    """`sentence` without the words that negate it, to be compared with what it denies."""
+    return _NEGATIONS.get(language, _NEGATIONS["en"]).sub(" ", sentence)

@@ -18,7 +18,7 @@ from proxy.config.sections import cache_folder
 from proxy.config.settings import Settings
 from proxy.errors import ModelUnavailable
 from proxy.exchange import Tool
-from proxy.models.verifier.verifier import LARGE, LocalVerifiers, PairModel
+from proxy.models.verifier.verifier import LocalVerifiers, PairModel
 from proxy.ports import ToolOutcomes, ToolRanking
 
 if TYPE_CHECKING:
@@ -50,33 +50,30 @@ def make_embedder(settings: Settings) -> BatchingEmbedder:
     if given.kind == "sentence-transformers":
         encoder = SentenceTransformersEncoder(str(folder) if folder.is_dir() else given.model, given.threads or 1)
     vector_file = VectorFile(cache_folder() / "vectors", encoder.version, given.disk_mb * 1024 * 1024) if given.disk_mb else None
-    return BatchingEmbedder(encoder, max_chars=given.max_chars, cache_mb=given.cache_mb, vector_file=vector_file)
+    return BatchingEmbedder(encoder, vector_file=vector_file)
 
 
 def make_verifiers(settings: Settings) -> LocalVerifiers:
     """The verifiers that ``grounding:`` describes; nothing is loaded yet."""
-    given = settings.grounding
-    return LocalVerifiers(
-        lambda name: make_pair_model(settings, name),
-        cache_size=given.cache_size,
-        max_waiting=given.max_waiting,
-        large=bool(given.large),
-    )
+    return LocalVerifiers(lambda name: make_pair_model(settings, name))
 
 
 def make_pair_model(settings: Settings, name: str) -> PairModel:
-    """The verifier's model called `name`, or the built-in one for ""; called in its thread, where it may take its time to import."""
+    """The verifier's model in the folder `name`, or the built-in one for ""; called in its thread, where it may take its time to import.
+
+    Raises `ModelUnavailable`.
+    """
     from proxy.models.embedding.use import available_cores
     from proxy.models.verifier.onnx import FOLDER, OnnxVerifier
-    from proxy.models.verifier.sentence_transformers import TransformersVerifier
 
     given = settings.grounding
     threads = given.threads or min(2, available_cores())
-    if name in ("", LARGE):
-        own = given.large if name == LARGE else given.model
-        return OnnxVerifier(Path(settings.folder) / own if own else FOLDER, threads)
-    folder = Path(settings.folder) / name
-    return TransformersVerifier(str(folder) if folder.is_dir() else name, threads)
+    own = name or given.model
+    folder = Path(settings.folder) / own if own else FOLDER
+    if name and not folder.is_dir():
+        advice = "a model of a hub is asked through an upstream: judge: {upstream: …, model: …, kind: decisions}"
+        raise ModelUnavailable(f"judge.model names no folder with a verifier ({name}); {advice}")
+    return OnnxVerifier(folder, threads, decides=bool(name))
 
 
 class DeferredModels:

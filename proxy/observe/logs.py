@@ -15,8 +15,8 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from functools import lru_cache
 from typing import IO, Any
 
@@ -47,7 +47,6 @@ _ONE_WRITE_BYTES = 4096
 """What a pipe takes in one piece (POSIX's ``PIPE_BUF`` on Linux), so that lines of several processes do not mix."""
 
 exchanges = logging.getLogger("groundwire.exchange")
-_own = logging.getLogger("groundwire")
 _encode = msgspec.json.Encoder().encode
 
 
@@ -91,31 +90,10 @@ def _settings(given: LoggingSettings, environ: Mapping[str, str]) -> LoggingSett
 
 
 def exchange(line: LogLine) -> None:
-    """Write the line of an exchange that is over, at once where it failed: then it is a warning; else `LineHandler.hold` may."""
-    if line.failed:
-        if exchanges.isEnabledFor(logging.WARNING):
-            exchanges.handle(_record(logging.WARNING, line))
-    elif exchanges.isEnabledFor(logging.INFO):
-        handler = _only_handler()
-        if handler is None or not handler.hold(line):
-            exchanges.handle(_record(logging.INFO, line))
-
-
-def _only_handler() -> LineHandler | None:
-    """Who would get an exchange's record, if it is a handler of ours alone, and nobody else looks at it on its way."""
-    handlers = logging.root.handlers
-    if len(handlers) != 1 or exchanges.handlers or exchanges.filters or _own.handlers or not (exchanges.propagate and _own.propagate):
-        return None
-    handler = handlers[0]
-    return handler if isinstance(handler, LineHandler) and not handler.filters and handler.level <= logging.INFO else None
-
-
-def _record(level: int, line: LogLine, at: float | None = None) -> logging.LogRecord:
-    """An exchange's record, for handlers that are not ours, and where it failed."""
-    found = logging.LogRecord(exchanges.name, level, __file__, 0, _Message(line), None, None)
-    if at is not None:
-        found.created, found.msecs = at, int(at % 1 * 1000) + 0.0
-    return found
+    """Write the line of an exchange that is over: a warning, and at once, where it failed; else `LineHandler` lets it wait a moment."""
+    level = logging.WARNING if line.failed else logging.INFO
+    if exchanges.isEnabledFor(level):
+        exchanges.handle(logging.LogRecord(exchanges.name, level, __file__, 0, _Message(line), None, None))
 
 
 class _Message:
@@ -177,10 +155,6 @@ class ConsoleFormatter(logging.Formatter):
             text += "".join(f"\n  | {one_line(line)}" for line in trace.splitlines())
         return text
 
-    def exchange(self, at: float, level: str, line: LogLine) -> str:
-        """What `format` makes of an exchange's record."""
-        return self._line(at, (at - int(at)) * 1000, level, exchanges.name, _said(line))
-
     def _line(self, at: float, milliseconds: float, level: str, logger: str, message: str) -> str:
         second = int(at)
         if second != self._second:
@@ -198,7 +172,8 @@ class JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """One record."""
         if isinstance(record.msg, _Message):
-            return self.exchange(record.created, record.levelname, record.msg.line)
+            head = orjson.dumps(self._head(record.created, record.levelname, record.name))
+            return _ascii(head[:-1] + b',"event":"exchange",' + _encoded(record.msg.line)[1:])
         fields = {**self._head(record.created, record.levelname, record.name), "message": _message(record)}
         if trace := _traceback(self, record):
             fields["exception"] = trace
@@ -206,11 +181,6 @@ class JsonFormatter(logging.Formatter):
             return _ascii(orjson.dumps(fields))
         except orjson.JSONEncodeError:  # half of a surrogate pair
             return json.dumps(fields)
-
-    def exchange(self, at: float, level: str, line: LogLine) -> str:
-        """What `format` makes of an exchange's record."""
-        head = orjson.dumps(self._head(at, level, exchanges.name))
-        return _ascii(head[:-1] + b',"event":"exchange",' + _encoded(line)[1:])
 
     def _head(self, at: float, level: str, logger: str) -> dict[str, str | int]:
         return {"time": self._time(at), "level": level.lower(), "logger": logger, "pid": self._pid}
@@ -254,76 +224,51 @@ def _traceback(formatter: logging.Formatter, record: logging.LogRecord) -> str:
 class LineHandler(logging.StreamHandler[IO[str]]):
     """Writes each line whole with one call of the system, so that nothing of another process comes between its parts.
 
-    An exchange's line waits for those of others: many formatted and written together cost a third of as many single ones. Any other
-    record, which may be about what goes wrong, is written at once and behind those that wait.
+    An exchange's line waits for those of others, to be written with them. Any other record, which may be about what goes wrong, is written
+    at once and behind those that wait.
     """
 
     def __init__(self, stream: IO[str]) -> None:
         super().__init__(stream)
-        self._held: list[tuple[float, LogLine]] = []
+        self._waiting: list[bytes] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         """The one on which a timer runs."""
 
-    def hold(self, line: LogLine) -> bool:
-        """Write the line within `HOLD_S`, where an event loop runs; whether it is so."""
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write it, within `HOLD_S` where an event loop runs and it is of an exchange that went well; what cannot be written is lost."""
+        try:
+            self._waiting.append(self.format(record).encode("utf-8", "backslashreplace") + b"\n")
+        except Exception:
+            self.handleError(record)
+        may_wait = record.levelno <= logging.INFO and isinstance(record.msg, _Message) and len(self._waiting) < HELD_LINES
+        if not may_wait or not self._set_timer():
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what waits."""
+        with self.lock or nullcontext():
+            lines, self._waiting, together = self._waiting, [], b""
+            for line in lines:
+                if len(together) + len(line) > _ONE_WRITE_BYTES:
+                    self._put(together)
+                    together = b""
+                together += line
+            self._put(together)
+
+    def _set_timer(self) -> bool:
+        """Whether what waits will be written soon."""
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
             return False
-        with self._locked:
-            held = self._held
-            held.append((time.time(), line))
-            if len(held) >= HELD_LINES:
-                self.flush()
-            elif self._loop is not loop:
-                self._loop = loop
-                loop.call_later(HOLD_S, self._timed)
+        if self._loop is not loop:
+            self._loop = loop
+            loop.call_later(HOLD_S, self._timed)
         return True
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Write it; what cannot be written is lost, as there is no one to tell."""
-        self._write([*self._taken(), *self._formatted(record)])
-
-    def flush(self) -> None:
-        """Write what waits."""
-        with self._locked:
-            self._write(self._taken())
 
     def _timed(self) -> None:
         self._loop = None
         self.flush()
-
-    @property
-    def _locked(self) -> AbstractContextManager[object]:
-        return self.lock or nullcontext()
-
-    def _taken(self) -> Iterator[str]:
-        """The lines that wait; without records, which nobody but a foreign formatter would look at."""
-        held, self._held = self._held, []
-        form, level = self.formatter, logging.getLevelName(logging.INFO)
-        for at, line in held:
-            if isinstance(form, ConsoleFormatter | JsonFormatter):
-                yield form.exchange(at, level, line)
-            else:
-                yield from self._formatted(_record(logging.INFO, line, at))
-
-    def _formatted(self, record: logging.LogRecord) -> tuple[str, ...]:
-        """Its line; none where it cannot be made."""
-        try:
-            return (self.format(record),)
-        except Exception:
-            self.handleError(record)
-            return ()
-
-    def _write(self, lines: Iterable[str]) -> None:
-        waiting = b""
-        for text in lines:
-            line = text.encode("utf-8", "backslashreplace") + b"\n"
-            if len(waiting) + len(line) > _ONE_WRITE_BYTES:
-                self._put(waiting)
-                waiting = b""
-            waiting += line
-        self._put(waiting)
 
     def _put(self, lines: bytes) -> None:
         try:

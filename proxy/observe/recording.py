@@ -27,7 +27,18 @@ from proxy.observe.metrics import Metrics
 from proxy.offloop import run_in_thread_if_large
 from proxy.ports import ModelInfo
 from proxy.store.masking import mask, mask_text
-from proxy.store.records import NOTHING, Record, RecordAttempt, RecordDetail, RecordError, RecordTexts, RecordUsage, RecordVerdict, plain
+from proxy.store.records import (
+    NOTHING,
+    PENDING,
+    Record,
+    RecordAttempt,
+    RecordDetail,
+    RecordError,
+    RecordTexts,
+    RecordUsage,
+    RecordVerdict,
+    plain,
+)
 from proxy.store.writer import RecordWriter
 
 
@@ -186,12 +197,25 @@ D = TypeVar("D", bound=RecordDetail)
 class Recorder:
     """Writes records and the metrics of every exchange."""
 
-    def __init__(self, writer: RecordWriter, metrics: Metrics, *, bodies: bool, price: Price | None = None) -> None:
-        self._writer, self._metrics, self._price = writer, metrics, price
+    def __init__(self, writer: RecordWriter, metrics: Metrics, *, bodies: bool, price: Price | None = None, process: str = "") -> None:
+        """`process` names this one, for the rows of exchanges that go on."""
+        self._writer, self._metrics, self._price, self._process = writer, metrics, price, process
         self.bodies = bodies
         """Whether texts are kept."""
         self.open = OpenExchanges()
         """What is still to be recorded."""
+
+    def begin(self, record_id: str, received_at: float, exchange: Exchange | None, **known: str) -> asyncio.Event | None:
+        """An exchange has a row from now on, with what is known of it; what it returns is as of `RecordWriter.begin`."""
+        if exchange is None:
+            names = {"policy": "", "model": ""}
+        else:
+            names = {"policy": exchange.policy, "model": exchange.original.model, "run_id": exchange.run_id, "step_id": exchange.step_id}
+        stream = exchange is not None and exchange.original.stream
+        outcome, process = PENDING, self._process
+        return self._writer.begin(
+            Record(id=record_id, created_at=received_at, status=0, outcome=outcome, reason=process, stream=stream, **names, **known)  # type: ignore[arg-type]
+        )
 
     async def record(self, finished: Finished) -> None:
         """Take one."""

@@ -30,15 +30,21 @@ def judge_of(raw: Mapping[str, Any], file: str) -> JudgeOptions | None:
 
 def gone(options: Any, known: type[StageOptions], file: str, path: str) -> Iterator[ConfigError]:
     """What a stage's options say that it had, and what they still say of a judge of its own, each with what to write instead."""
+    for name, instead in known.removed.items():
+        if _has(options, *name.split(".")):
+            yield ConfigError(file, f"{path}.{name}", f"there is no such option any more: {instead}")
     for name in options if isinstance(options, Mapping) else ():
-        if name in known.__struct_fields__:
+        if name in known.__struct_fields__ or name in known.removed:
             continue
-        if name in known.removed:
-            yield ConfigError(file, f"{path}.{name}", f"there is no such option any more: {known.removed[name]}")
-        elif name == "verifiers":
+        if name == "verifiers":
             yield ConfigError(file, f"{path}.{name}", f"a stage has no verifiers of its own any more: {_instead(options[name])}")
         elif name in _GONE:
             yield ConfigError(file, f"{path}.{name}", f"a stage has no judge of its own any more: {_GONE[name]}")
+
+
+def _has(options: Any, name: str, *inner: str) -> bool:
+    """Whether options set a name, or one inside of it."""
+    return isinstance(options, Mapping) and name in options and (not inner or _has(options[name], *inner))
 
 
 def _instead(verifiers: Any) -> str:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from msgspec import Struct
 
 from proxy.exchange import ContextUse, Message, Tool
+from proxy.exchange.answers import OutputRequirements
 from proxy.exchange.judgements import ClaimPair, Support
-from proxy.exchange.output_requirements import OutputRequirements
 from proxy.ports import failures as failure_records
 from proxy.ports.decisions import DecisionModel as DecisionModel
 from proxy.ports.facts import Fact as Fact
@@ -329,7 +329,7 @@ class Verifiers(Protocol):
     """Where a stage gets a verifier that runs in this process; made once, loaded at its first use."""
 
     def get(self, model: str = "") -> Verifier:
-        """The built-in one, or a sentence-transformers cross-encoder or token classifier by its name or folder."""
+        """The built-in one, or the one in a folder."""
 
 
 class KnowledgeBase(Protocol):

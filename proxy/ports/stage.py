@@ -10,16 +10,16 @@ Stages, models and the store do not import each other: a stage gets what it need
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal
 
 from msgspec import Meta, Struct
 
-from proxy.exchange import CHECKS_CPU_S, OUTCOMES, Exchange, Request, Sentence, ToolCall, Verdict, tool_name
+from proxy.exchange import CHECKS_CPU_S, OUTCOMES, Exchange, Facts, Found, Request, Sentence, ToolCall, Verdict, tool_name
+from proxy.language.detection import load
 from proxy.language.text import replaced, split_sentences
 from proxy.offloop import LARGE, Allowance
 from proxy.ports import Ports
-from proxy.ports.headers import StageHeader
 from proxy.ports.panels import StagePanel
 
 Share = Annotated[float, Meta(ge=0, le=1)]
@@ -31,7 +31,7 @@ class StageOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """What every stage can be told. A stage's own options extend it, each with a `Meta(description=…)`."""
 
     removed: ClassVar[Mapping[str, str]] = {}
-    """Options that a stage had, each with what to write instead: a policy that has one is refused with it."""
+    """Options that a stage had (``name``, or ``name.inner``), each with what to write instead: a policy that has one is refused with it."""
     enabled: Annotated[bool, Meta(description="false leaves the stage out")] = True
     on_error: Annotated[
         Literal["open", "closed"],
@@ -148,9 +148,10 @@ class Stage(Generic[OptionsT]):
         return exchange.work.part(self.options.cpu_ms / 1000 * share)
 
     def warm(self) -> None:
-        """Read and compile what the first request would wait for. Called in a thread when the server starts, which does not wait for it;
-        it may have been called before, for another policy.
+        """Read and compile what the first request would wait for: of every stage, the model that tells languages. Called in a thread when
+        the server starts, which does not wait for it; it may have been called before, for another policy.
         """
+        load()
 
     @classmethod
     def blocks_answers(cls, options: OptionsT) -> bool:
@@ -308,3 +309,24 @@ class SentenceStage(Stage[OptionsT]):
             if verdict is not None:
                 found.append(verdict)
         return "".join(said)
+
+
+class StageHeader(Struct, frozen=True):
+    """One header."""
+
+    name: str
+    """Without the prefix: small letters, digits and hyphens."""
+    meaning: str
+    """For docs/reference/headers.md."""
+    value: Callable[[Facts, Sequence[Found]], str | None]
+    """Of the facts and verdicts so far, also those of a record; None leaves it out. It is encoded and cut as headers need it."""
+
+
+def score_text(value: float | None) -> str | None:
+    """0.00 to 1.00; None for nothing."""
+    return None if value is None else f"{value:.2f}"
+
+
+def count_text(value: int | None) -> str | None:
+    """A whole number; None for nothing."""
+    return None if value is None else str(value)

@@ -81,6 +81,28 @@ class Reply(Protocol):
         """Give the connection up; before the body has ended this cancels the call."""
 
 
+class BodyReply:
+    """A reply whose body is there."""
+
+    __slots__ = ("_body", "attempts", "headers", "status", "upstream")
+
+    def __init__(self, upstream: str, status: int, headers: Headers, body: bytes, attempts: int = 1) -> None:
+        self.upstream, self.status, self.headers, self.attempts, self._body = upstream, status, headers, attempts, body
+
+    async def read(self) -> bytes:
+        """The whole body; the next time nothing."""
+        body, self._body = self._body, b""
+        return body
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """The same."""
+        yield await self.read()
+
+    async def close(self) -> None:
+        """There is no connection to give up."""
+        self._body = b""
+
+
 class WrappedReply:
     """A reply around another: its body is what `chunks` makes of the other's."""
 
@@ -94,7 +116,7 @@ class WrappedReply:
 
     def chunks(self) -> AsyncIterator[bytes]:
         """The body in pieces."""
-        raise NotImplementedError
+        return self._reply.chunks()
 
     async def close(self) -> None:
         """Give the connection up."""

@@ -72,6 +72,7 @@ class Completion(Handler):
         if pipeline.stages or self._translates:
             request, found = await self._continued(request)
         self.exchange = exchange = self._make_exchange(request, hints, hints.run_id or await self._run_of(request))
+        self._begin_record()
         if pipeline.stages:
             await self._begin(exchange, found)
         if exchange.answer is not None:

@@ -156,6 +156,13 @@ class Handler(ABC):
         self._policy = self._choose_policy(hints)
         await self._serve(path, headers, hints)
 
+    def _begin_record(self) -> None:
+        """It is about to be served: from the answer's first byte on it has a row, whatever becomes of this process."""
+        route, path = self.route, self.path.partition("?")[0]
+        known = {"client": self._client, "route": route.prefix, "upstream": route.upstream.name, "path": path}
+        begun = self._s.recorder.begin(self.id, self.received_at, self.exchange, **known)
+        self.responder.before = begun
+
     async def decoded(self, body: bytes, encoding: str) -> bytes:
         """A compressed body, which takes its room as it is read. Raises `UnsupportedEncoding`, `RequestTooLarge`, `Overloaded`."""
         found = await run_in_thread_if_large(LARGE, decoded, body, encoding, self._s.server.max_body_bytes)

@@ -17,7 +17,7 @@ import orjson
 from proxy.errors import NotFound, Overloaded, StoreUnavailable
 from proxy.language.lru import LRU
 from proxy.ledger import Ledger, Party
-from proxy.ports.upstream import Reply, is_event_stream
+from proxy.ports.upstream import Reply, WrappedReply, is_event_stream
 from proxy.store.conversations import DatabaseOwners
 from proxy.wire.responses.items import ids_of_body, ids_of_event
 from proxy.wire.sse import EventSplitter
@@ -123,25 +123,18 @@ def _parts(path: str) -> tuple[str, str]:
     return "", ""
 
 
-class OwnedReply:
+class OwnedReply(WrappedReply):
     """A provider's response, whose ids are kept as the client's before its last bytes leave."""
 
     def __init__(self, reply: Reply, owners: Owners, upstream: str, client: str) -> None:
         """`upstream` is the one that the route names, whichever has answered."""
-        self._reply, self._owners, self._upstream, self._client = reply, owners, upstream, client
-        self.status, self.headers, self.upstream, self.attempts = reply.status, reply.headers, reply.upstream, reply.attempts
-
-    async def read(self) -> bytes:
-        """The whole body."""
-        body = await self._reply.read()
-        if not is_event_stream(self.headers):
-            await self._add(ids_of(body))
-        return body
+        super().__init__(reply)
+        self._owners, self._named, self._client = owners, upstream, client
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """As they come; of a body that is no stream, all of it at once."""
         if not is_event_stream(self.headers):
-            body = b"".join([chunk async for chunk in self._reply.chunks()])
+            body = await self._reply.read()
             await self._add(ids_of(body))
             yield body
             return
@@ -153,13 +146,9 @@ class OwnedReply:
                     first = False
             yield chunk
 
-    async def close(self) -> None:
-        """Give the connection back."""
-        await self._reply.close()
-
     async def _add(self, ids: Sequence[str]) -> None:
         if ids:
-            await self._owners.add(self._upstream, ids, self._client)
+            await self._owners.add(self._named, ids, self._client)
 
 
 def ids_of(body: bytes) -> list[str]:

@@ -70,6 +70,7 @@ class Passthrough(Handler):
 
     async def _serve(self, path: str, headers: ClientHeaders, hints: RequestHints) -> None:
         self._check_passes(path)
+        self._begin_record()
         self._encoding = headers.encoding
         await self._pass_through(headers.forwarded)
 

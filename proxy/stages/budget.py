@@ -16,8 +16,7 @@ from proxy.context.compaction.parts import use_of
 from proxy.errors import ContextLengthExceeded
 from proxy.exchange import CompressionResult, ContextUse, Exchange, Facts, Found, Outcome, Verdict
 from proxy.ports import ModelInfo
-from proxy.ports.headers import StageHeader
-from proxy.ports.stage import Action, Share, Stage, StageOptions
+from proxy.ports.stage import Action, Share, Stage, StageHeader, StageOptions
 
 Tokens = Annotated[int, Meta(gt=0)]
 
@@ -25,7 +24,7 @@ Tokens = Annotated[int, Meta(gt=0)]
 class Allocations(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Most tokens each component should take; one that is not named has no limit of its own.
 
-    ``user_preferences`` are memories of the user (`proxy.context.memories`), in whatever message they stand.
+    ``user_preferences`` are memories of the user (`proxy.context.pieces`), in whatever message they stand.
     """
 
     system_instructions: Tokens | None = None

@@ -22,8 +22,7 @@ from proxy.grounding.quality import refresh
 from proxy.language.json.strings import strings_of
 from proxy.language.text import text_of
 from proxy.offloop import SENTENCES, run_in_thread_if_large
-from proxy.ports.headers import StageHeader
-from proxy.ports.stage import Action, Share, Stage, StageOptions
+from proxy.ports.stage import Action, Share, Stage, StageHeader, StageOptions
 
 REASON = "insufficient confidence in claim accuracy"
 REJECTED = "insufficient_confidence"

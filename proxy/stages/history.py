@@ -17,9 +17,19 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct, field
 
 from proxy.context.archive import READ_ARCHIVE, answer_from_archive, offer_archive
-from proxy.context.compaction.conversation import CompactedPrompt, recall, send, store
 from proxy.context.compaction.notes import SUMMARY_TOKENS_HELP, RunNote, RunNotes
-from proxy.context.compaction.parts import Part, foldable_runs, messages_of, prompt_use, recent_messages_start, token_counter
+from proxy.context.compaction.parts import (
+    CompactedPrompt,
+    Part,
+    foldable_runs,
+    messages_of,
+    prompt_use,
+    recall,
+    recent_messages_start,
+    send,
+    store,
+    token_counter,
+)
 from proxy.context.conversation import last_user
 from proxy.context.summaries.summariser import Summariser, SummariserOptions
 from proxy.errors import StoreUnavailable
@@ -27,9 +37,8 @@ from proxy.exchange import Exchange, Facts, Outcome, ToolCall, Verdict
 from proxy.exchange.facts import Distraction
 from proxy.language.amounts import number
 from proxy.ports import Ports
-from proxy.ports.headers import StageHeader
 from proxy.ports.panels import Bucket, Panel, RecordedVerdict, StagePanel, most_common, over_time, raise_count, said
-from proxy.ports.stage import Positive, Stage, StageOptions
+from proxy.ports.stage import Positive, Stage, StageHeader, StageOptions
 
 Action = Literal["note", "warn", "summarize", "sliding_window"]
 Severity = Literal["MEDIUM", "HIGH"]
@@ -45,6 +54,7 @@ _FAR_TOO_MANY = 1.5
 class HistoryOptions(StageOptions, frozen=True, kw_only=True):
     """``history:``"""
 
+    removed = {"summariser.timeout_s": "leave it out: deadline_ms is the longest wait for a summary, and nothing goes on behind it"}
     max_messages: Annotated[
         Positive, Meta(description="messages, without system messages, from which a history distracts; above twice as many severely")
     ] = 20
@@ -175,7 +185,7 @@ class History(Stage[HistoryOptions]):
         options = self.options
         if options.action == "note":
             return None
-        known = await recall(exchange, self.ports, late=options.summariser is not None)
+        known = await recall(exchange, self.ports)
         length = await self._length(exchange, known.parts)
         done, result = known, "none"
         if self._severity(length) and options.action != "warn":
@@ -199,10 +209,6 @@ class History(Stage[HistoryOptions]):
     async def on_tool_call(self, exchange: Exchange, call: ToolCall) -> str:
         """Read the archive."""
         return await answer_from_archive(self.ports.scratchpad, exchange, call)
-
-    async def stop(self) -> None:
-        """End what summarises in the background."""
-        await self._summariser.stop()
 
     async def _shorten(self, exchange: Exchange, known: CompactedPrompt) -> tuple[CompactedPrompt, str]:
         """The conversation shortened, and what was done: the action, or why nothing."""
@@ -229,9 +235,7 @@ class History(Stage[HistoryOptions]):
         if (await prompt_use(exchange, self.ports, done.parts)).used_tokens >= before.used_tokens:
             return known, "failed-kept-original"
         self.ports.counters.count(f"context.history_{options.action}_count")
-        shortened = await store(exchange, self.ports, done.parts, known)
-        await notes.sent(shortened)
-        return shortened, options.action
+        return await store(exchange, self.ports, done.parts, known), options.action
 
     async def _send(self, exchange: Exchange, done: CompactedPrompt) -> None:
         given = exchange.messages

@@ -17,7 +17,6 @@ from msgspec import Meta
 from proxy.exchange import Evidence, Exchange, Verdict
 from proxy.grounding.evidence.gathering import question_of
 from proxy.grounding.knowledge.checking import KnowledgeChecker
-from proxy.language.detection import load
 from proxy.ports import Ports
 from proxy.ports.facts import FactHit
 from proxy.ports.stage import Positive, Share, Stage, StageOptions
@@ -55,10 +54,6 @@ class Knowledge(Stage[KnowledgeOptions]):
         super().__init__(options, ports)
         self._verifier = ports.verifiers.get(ports.judge.local_model)
         self._base = ports.knowledge.get(options.folder)
-
-    def warm(self) -> None:
-        """Read the model that tells languages."""
-        load()
 
     @classmethod
     def folders(cls, options: KnowledgeOptions) -> Mapping[str, str]:

@@ -7,14 +7,14 @@ changes it and adds a row to the audit trail; a stage that gives the version it 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, get_args
 
-from sqlalchemy import RowMapping, select, update
+from sqlalchemy import RowMapping, select, text, update
 
 from proxy.ports.review import POLICY, ClashRecord, ClashStatus
 from proxy.store.database import Database
-from proxy.store.listing import MAX_REASON_CHARS, Listed, add_decisions, decided_before, mark_seen, packed, page, policy_name, unpacked
+from proxy.store.listing import MAX_REASON_CHARS, Listed, add_decisions, decided_before, mark_seen, packed, policy_name, unpacked
 from proxy.store.tables import clashes as table
 from proxy.store.tables import clean, key_of
 
@@ -24,6 +24,9 @@ PER_RUN = 2000
 FILTERS = ("status", "run_id", "client", "policy", "type", "topic", "strategy")
 _STATEMENTS = ("older", "newer", "options", "detail")
 _COLUMNS = [*(table.c[name] for name in ClashRecord.__struct_fields__ if name not in _STATEMENTS), table.c.statements]
+
+_NAMES = [column.name for column in _COLUMNS]
+_OF_RUN = text(f"SELECT {', '.join(_NAMES)} FROM clashes WHERE run_key = :run ORDER BY created_at DESC, id DESC LIMIT :most")  # noqa: S608
 
 
 def record_id(client: str, run_id: str, policy: str, pair_hash: str) -> str:
@@ -55,11 +58,11 @@ class DatabaseClashes(Listed[ClashRecord]):
 
     async def find(self, *, client: str, run_id: str, policy: str) -> list[ClashRecord]:
         """The run's clashes, in the order in which they were put. Raises `StoreUnavailable`."""
-        run = key_of(client, run_id, policy_name(policy))
-        now = self._clock()
-        async with self._database.transaction() as connection:
-            rows, _ = await page(connection, select(*_COLUMNS).where(table.c.run_key == run), table, self._per_run, None)
-            if any(row["seen_at"] < now - _ASKED_EVERY_S for row in rows):
+        run, now = key_of(client, run_id, policy_name(policy)), self._clock()
+        found = await self._database.read(_OF_RUN, {"run": run, "most": self._per_run})
+        rows = [dict(zip(_NAMES, row, strict=True)) for row in found]
+        if any(row["seen_at"] < now - _ASKED_EVERY_S for row in rows):
+            async with self._database.writing() as connection:
                 await mark_seen(connection, table, table.c.run_key == run, now)
         return [self._made(row) for row in reversed(rows)]
 
@@ -103,8 +106,8 @@ class DatabaseClashes(Listed[ClashRecord]):
         async with self._database.transaction() as connection:
             return await self._read(connection, record_id)
 
-    def _made(self, row: RowMapping) -> ClashRecord:
-        fields = {name: row[name] for name in ClashRecord.__struct_fields__ if name in row}
+    def _made(self, row: RowMapping | Mapping[str, Any]) -> ClashRecord:
+        fields = {name: row[name] for name in ClashRecord.__struct_fields__ if name in row} | {"critical": bool(row["critical"])}
         statements = unpacked(row["statements"])
         merged = bytes(row["merged"]).decode("utf-8", "surrogatepass")
         return ClashRecord(**fields | statements | {"options": tuple(statements["options"]), "merged": merged})

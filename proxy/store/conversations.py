@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import orjson
-from sqlalchemy import delete, literal, literal_column, select
+from sqlalchemy import and_, delete, literal, literal_column, select
 
 from proxy.context.lineage import Beginnings, branch_of
 from proxy.errors import StoreUnavailable
@@ -61,32 +61,40 @@ class DatabaseLineages:
             if not continued_by:
                 return run
             again = branch_of(run, end)  # it has gone on from here already: this is another conversation, or the same taken up anew
-            return again if await self._change(end, client, route, continued_by, content=again.encode(), link="") else None
-        if not continued_by:
-            if not await self._change(last, client, route, "", link=end):
-                return None
-        elif continued_by not in beginnings.hashes:
+            key, before = self._memory.key(client, route, end), table.c.link == continued_by
+            return again if await self._memory.change(key, before, content=again.encode(), link="") else None
+        if continued_by and continued_by not in beginnings.hashes:
             run = branch_of(run, end)
-        return run if await self._add(end, run, client, route) else None
+        return await self._add(end, run, client, route, after="" if continued_by else last)
 
     async def _begun(self, beginnings: Beginnings, client: str, route: str) -> str | None:
         """The run of a conversation of which nothing is known. Met in the middle it has had the opening's name until now, and goes on with
         it as if it had been noted from its opening on: another that opens alike finds it taken.
         """
         end, run = beginnings.hashes[0], beginnings.opening
-        if not beginnings.is_opening:
-            if beginnings.whole:
-                if not await self._add(beginnings.hashes[-1], run, client, route, link=end):
-                    return None
-            else:
-                run = branch_of(run, end)
-        return run if await self._add(end, run, client, route) else None
+        after = "" if beginnings.is_opening or not beginnings.whole else beginnings.hashes[-1]
+        if not beginnings.is_opening and not beginnings.whole:
+            run = branch_of(run, end)
+        return await self._add(end, run, client, route, after=after)
 
-    async def _add(self, beginning: str, run: str, client: str, route: str, *, link: str = "") -> bool:
-        return await self._memory.add([self._memory.row(self._memory.key(client, route, beginning), client, run.encode(), link)]) == 1
-
-    async def _change(self, beginning: str, client: str, route: str, before: str, **values: Any) -> bool:
-        return await self._memory.change(self._memory.key(client, route, beginning), table.c.link == before, **values)
+    async def _add(self, end: str, run: str, client: str, route: str, *, after: str = "") -> str | None:
+        """Note that `end` is the run's, and that the beginning `after` goes on with it unless it has gone on already, in one statement;
+        the run, or None where another worker was first.
+        """
+        row = self._memory.row
+        key, before = self._memory.key(client, route, end), self._memory.key(client, route, after) if after else ""
+        rows = [row(key, client, run.encode()), *([row(before, client, run.encode(), end)] if after else [])]
+        insert = self._memory.database.insert(table).values(rows)
+        goes_on = and_(table.c.link == "", insert.excluded.link != "")
+        changed = {column: insert.excluded[column] for column in ("link", "used_at")}
+        noted = insert.on_conflict_do_update(index_elements=["id"], set_=changed, where=goes_on).returning(table.c.id)
+        async with self._memory.database.writing(alone=True) as connection:
+            done = set((await connection.execute(noted)).scalars())
+        if key in done and after and before not in done:  # it went on otherwise meanwhile: not noted, until that is known
+            async with self._memory.database.writing(alone=True) as connection:
+                await connection.execute(delete(table).where(table.c.id == key, table.c.link == ""))
+            return None
+        return run if key in done else None
 
 
 class DatabaseHistories:

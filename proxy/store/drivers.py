@@ -1,17 +1,21 @@
 """What SQLite and PostgreSQL need of us: their URLs, an engine without SQLAlchemy's ORM, SQLite's file and its connections.
 
 A URL comes in from `proxy.config.settings` and goes out to `proxy.store.database`; its password is never part of a message. SQLite's WAL
-lets several workers read while one writes; https://sqlite.org/wal.html.
+lets several workers read while one writes; https://sqlite.org/wal.html. PostgreSQL's URL is libpq's: several hosts, TLS, and what else
+`_POSTGRES_OPTIONS` lists; https://www.postgresql.org/docs/current/libpq-connect.html#LIBPQ-CONNSTRING-URIS.
 """
 
 from __future__ import annotations
 
 import importlib
 import os
+import re
 import sqlite3
 import sys
 import time
+import uuid
 from contextlib import suppress
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
@@ -50,10 +54,26 @@ _DRIVERS = {
     "postgresql+asyncpg": "postgresql+asyncpg",
 }
 _EXPECTED = "expected sqlite+aiosqlite:///FILE or postgresql+asyncpg://USER:PASSWORD@HOST/DATABASE"
+_HOSTS = re.compile(r"(postgres[a-z+]*://(?:[^@/?]*@)?)([^/?@]*,[^/?@]*)(/[^?]*)\??(.*)", re.DOTALL)
+"""A URL that names several hosts, as libpq takes them; SQLAlchemy has them in the query."""
+_POSTGRES_OPTIONS: dict[str, str] = {
+    "host": r".+",
+    "sslmode": r"disable|allow|prefer|require|verify-ca|verify-full",
+    **dict.fromkeys(("sslrootcert", "sslcert", "sslkey", "sslcrl"), r".+"),
+    "target_session_attrs": r"any|read-write|read-only|primary|standby|prefer-standby",
+    "application_name": r"[ -~]{1,48}",
+    "pool_size": r"[1-9][0-9]{0,2}",
+}
+"""What PostgreSQL's URL may have behind its question mark, and of what form."""
+_OWN_OPTIONS = ("application_name", "pool_size")
+POOL_SIZE = 15
+"""Connections of a worker's requests to PostgreSQL, at most."""
 
 
 def store_url(text: str, source: str = "config.yaml") -> URL:
     """The URL with its asynchronous driver. `source` is the file named in a refusal. Raises `ConfigError`."""
+    if several := _HOSTS.fullmatch(text):
+        text = f"{several[1]}{several[3]}?host={several[2]}{several[4] and '&' + several[4]}"
     try:
         url = make_url(text)
     except (ArgumentError, ValueError):  # not chained: the library's message quotes the whole URL, password and all
@@ -69,9 +89,45 @@ def store_url(text: str, source: str = "config.yaml") -> URL:
         raise ConfigError(
             source, "store.url", f"a SQLite URL has three slashes before a relative path, four before an absolute; {_EXPECTED}"
         )
-    if driver.startswith("postgresql") and not url.database:
-        raise ConfigError(source, "store.url", f"names no database; {_EXPECTED}")
+    if driver.startswith("postgresql"):
+        _check_postgres(url, source)
     return url.set(drivername=driver)
+
+
+def _check_postgres(url: URL, source: str) -> None:
+    """Raises `ConfigError` for what a connection would be refused with, or would silently be without."""
+    if not url.database:
+        raise ConfigError(source, "store.url", f"names no database; {_EXPECTED}")
+    for name, value in url.query.items():
+        form = _POSTGRES_OPTIONS.get(name)
+        if form is None:
+            raise ConfigError(source, "store.url", f"unknown option {name!r}; known: {', '.join(_POSTGRES_OPTIONS)}")
+        if not isinstance(value, str) or not re.fullmatch(form, value):
+            raise ConfigError(source, "store.url", f"{name}: expected {form if '|' in form else 'one value'}, not {str(value)[:60]!r}")
+        if name.startswith("ssl") and name != "sslmode" and not os.access(value, os.R_OK):
+            raise ConfigError(source, "store.url", f"{name}: the file {value} cannot be read")
+
+
+def postgres_engine(url: URL, *, timeout_s: float, used_by: str, pooler: bool, **options: Any) -> AsyncEngine:
+    """For PostgreSQL. Behind a `pooler` that lends a connection for a transaction alone, a statement is prepared within its transaction,
+    under a name that no other client has; else it is prepared once for a connection.
+    """
+    import asyncpg  # type: ignore[import-untyped]
+
+    settings = {"application_name": f"{url.query.get('application_name', 'groundwire')} {used_by}", **options.pop("server_settings", {})}
+    dsn = url.difference_update_query(_OWN_OPTIONS).set(drivername="postgresql").render_as_string(hide_password=False)
+    arguments: dict[str, Any] = {"async_creator_fn": partial(asyncpg.connect, dsn, timeout=timeout_s, server_settings=settings)}
+    if pooler:
+        arguments |= {"prepared_statement_cache_size": 0, "statement_cache_size": 0}
+        arguments["prepared_statement_name_func"] = lambda: f"groundwire_{uuid.uuid4().hex}"
+    return create_async_engine("postgresql+asyncpg://", hide_parameters=True, connect_args=arguments, **options)
+
+
+def pool_sizes(url: URL, used_by: str) -> dict[str, int]:
+    """Connections that stay, and further ones; pages and reports have a third of those that requests have."""
+    most = int(str(url.query.get("pool_size", POOL_SIZE)))
+    most = most if used_by == "requests" else max(1, most // 3)
+    return {"pool_size": max(1, most // 3), "max_overflow": most - max(1, most // 3)}
 
 
 def without_password(message: str, url: URL) -> str:

@@ -4,7 +4,7 @@ A row of ``failures`` holds the latest revision of a record as JSON, beside the 
 joins cheap, and says which of two records of one moment was met first. A record's id is made of its client, run and fingerprint, and an
 event's of the record's id, its kind and its cause. Each event leaves one row in ``failure_revisions``, which is never changed: with the
 revision that it made, or empty where it changed nothing (or was about a failure that the run did not know). So an event that comes again,
-from another worker or after a restart, finds its row and does nothing, whatever has happened since. `proxy.ports.failure_lifecycle` says
+from another worker or after a restart, finds its row and does nothing, whatever has happened since. `proxy.ports.failures` says
 what an event makes of a record.
 
 Workers write one after the other: SQLite has one writer, and on PostgreSQL a lock of the run keeps two workers from making a
@@ -25,9 +25,7 @@ from msgspec.structs import replace
 from sqlalchemy import RowMapping, TextClause, bindparam, func, select, text, update
 
 from proxy.ports import FailureEvent, FailureRecord
-from proxy.ports.failure_kinds import Failure, Status
-from proxy.ports.failure_lifecycle import LATER, advance, first
-from proxy.ports.failures import EventKind
+from proxy.ports.failures import LATER, EventKind, Failure, Status, advance, first
 from proxy.store.database import fetch
 from proxy.store.drivers import AsyncConnection
 from proxy.store.listing import MAX_REASON_CHARS, Listed, packed, page, policy_name, unpacked

@@ -65,7 +65,7 @@ class DatabaseScratchpad(Listed[ScratchpadItem]):
             used_at=now,
             content=content,
         )
-        async with self._database.writing() as connection:
+        async with self._database.writing(alone=True) as connection:
             await connection.execute(insert.on_conflict_do_update(index_elements=["id"], set_={"used_at": insert.excluded.used_at}))
         return key
 
@@ -153,7 +153,7 @@ class Memory:
         now = self.clock()
         stale = [row.id for row in rows if row.used_at < now - USED_EVERY_S]
         for start in range(0, len(stale), KEYS_A_QUERY):
-            async with self.database.writing(reads=False) as connection:
+            async with self.database.writing(alone=True) as connection:
                 some = table.c.id.in_(stale[start : start + KEYS_A_QUERY])
                 await connection.execute(update(table).where(some).values(used_at=now))
         return bool(stale)
@@ -167,13 +167,13 @@ class Memory:
     async def add(self, rows: Sequence[Mapping[str, Any]]) -> int:
         """Keep those whose keys are free; how many were. Raises `StoreUnavailable`."""
         insert = self.database.insert(table).values(list(rows)).on_conflict_do_nothing(index_elements=["id"])
-        async with self.database.writing(reads=False) as connection:
+        async with self.database.writing(alone=True) as connection:
             return int((await connection.execute(insert)).rowcount)
 
     async def change(self, key: str, condition: ColumnElement[bool], **values: Any) -> bool:
         """Change the row if it still is as the condition says; whether it was. Raises `StoreUnavailable`."""
         statement = update(table).where(table.c.id == key, condition).values(**values, used_at=self.clock())
-        async with self.database.writing(reads=False) as connection:
+        async with self.database.writing(alone=True) as connection:
             return bool((await connection.execute(statement)).rowcount == 1)
 
     async def load(self, key: str) -> tuple[bytes | None, int]:
@@ -200,7 +200,7 @@ class DatabaseSpending:
         row = self._memory.row(self._memory.key(name, str(day)), "", number=round(usd * 1e6))
         insert = self._memory.database.insert(table).values(row)
         counted = insert.on_conflict_do_update(index_elements=["id"], set_={"number": table.c.number + insert.excluded.number})
-        async with self._memory.database.writing() as connection:
+        async with self._memory.database.writing(alone=True) as connection:
             return int(await connection.scalar(counted.returning(table.c.number)) or 0) / 1e6
 
 
@@ -255,7 +255,7 @@ class DatabaseCompactions:
         ids = sorted(reference_ids(row.content.decode("utf-8", "surrogatepass")))
         for start in range(0, len(ids), KEYS_A_QUERY):
             named = func.substr(scratchpad.c.id, 1, ID_CHARS).in_(ids[start : start + KEYS_A_QUERY])
-            async with self._memory.database.writing(reads=False) as connection:
+            async with self._memory.database.writing(alone=True) as connection:
                 mine = scratchpad.c.client == row.client
                 await connection.execute(update(scratchpad).where(mine, named).values(used_at=self._memory.clock()))
 

@@ -52,7 +52,8 @@ class ReadOnlyDatabase(Database):
     async def _open(self) -> None:
         if self.is_sqlite:
             self._find_file()
-        self._engine = self._make_engine()
+        await self._connect()
+        assert self._engine is not None
         async with asyncio.timeout(self.timeout_s), self._engine.connect() as connection:
             current = await connection.run_sync(current_revision)
         if current is None:
@@ -79,15 +80,15 @@ class ReadOnlyDatabase(Database):
             return ()
         return found.st_size, found.st_mtime_ns
 
-    def _make_engine(self) -> AsyncEngine:
+    def _make_engine(self, *, pooler: bool) -> AsyncEngine:
         if not self.is_sqlite:
-            settings = {"default_transaction_read_only": "on", "application_name": "groundwire report"}
-            connect = {"timeout": self.timeout_s, "server_settings": settings}
-            return create_async_engine(self._url, hide_parameters=True, poolclass=NullPool, connect_args=connect)
+            # Not as a setting at the connection's start: a pooler takes none.
+            options: dict[str, Any] = {"poolclass": NullPool, "execution_options": {"postgresql_readonly": True}}
+            return drivers.postgres_engine(self._url, timeout_s=self.timeout_s, used_by="report", pooler=pooler, **options)
         import aiosqlite
 
-        options = "mode=ro&immutable=1" if self._immutable else "mode=ro"
-        uri = f"file:{quote(str(Path(self._path or '').absolute()))}?{options}"
+        mode = "mode=ro&immutable=1" if self._immutable else "mode=ro"
+        uri = f"file:{quote(str(Path(self._path or '').absolute()))}?{mode}"
 
         def connect_file() -> Any:
             return aiosqlite.connect(uri, uri=True, timeout=self.timeout_s)

@@ -25,7 +25,7 @@ from sqlalchemy import BigInteger, ColumnElement, Integer, and_, case, cast, fun
 from proxy.exchange import Facts
 from proxy.ports.panels import Bucket, StagePanel, raise_count
 from proxy.store.database import Database
-from proxy.store.records import RecordDetail, decode
+from proxy.store.records import PENDING, RecordDetail, decode
 from proxy.store.tables import clean, records
 
 _FIRST_MS, _WIDTH = 0.05, 1.05
@@ -115,9 +115,10 @@ class RecordSums:
         self._database, self.panels, self._at_once, self._route = database, panels, at_once, route
 
     def within(self, since: float, until: float) -> list[ColumnElement[bool]]:
-        """What exchanges count that came in this time."""
+        """What exchanges count that came in this time: those that are over."""
         c = records.c
-        return [c.created_at >= since, c.created_at < until, *([c.route == clean(self._route)] if self._route is not None else [])]
+        over = c.outcome != PENDING
+        return [c.created_at >= since, c.created_at < until, over, *([c.route == clean(self._route)] if self._route is not None else [])]
 
     async def add(self, made: Mapping[float, Bucket], grid: Grid, since: float, until: float, most_details: int) -> int:
         """Add what happened from `since` to `until` (exclusive) to the buckets of `grid` in `made`; returns how many details were read.

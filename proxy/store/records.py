@@ -143,6 +143,8 @@ def _fitting(value: Any, kind: Any) -> Any:
 
 
 MAX_LIST = 1000
+PENDING, INTERRUPTED = "pending", "interrupted"
+"""Outcomes of an exchange that goes on, and of one whose process ended before it did."""
 NOTHING = "nothing"
 MAX_REASON_CHARS = 64
 _ROW_BYTES = 650
@@ -170,7 +172,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     status: int
     """HTTP status of the answer."""
     outcome: str
-    """The verdict, as in ``x-groundwire-verdict``."""
+    """The verdict, as in ``x-groundwire-verdict``; or `PENDING`, and then `reason` names the process that serves it, or `INTERRUPTED`."""
     stream: bool = False
     duration_ms: float = 0.0
     """From the request's first byte to the answer's last."""
@@ -321,8 +323,9 @@ class Records:
         return from_row(row) if row is not None else None
 
     async def ids(self, since: float, limit: int) -> list[str]:
-        """Ids of the newest exchanges whose request came at `since` or later, newest first. Raises `StoreUnavailable`."""
-        query = select(table.c.id).where(table.c.created_at >= since).order_by(table.c.created_at.desc(), table.c.id.desc()).limit(limit)
+        """Ids of the newest exchanges that are over and whose request came at `since` or later, newest first. Raises `StoreUnavailable`."""
+        over = select(table.c.id).where(table.c.created_at >= since, table.c.outcome != PENDING)
+        query = over.order_by(table.c.created_at.desc(), table.c.id.desc()).limit(limit)
         async with self._database.transaction() as connection:
             return list((await connection.execute(query)).scalars())
 

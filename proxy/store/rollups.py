@@ -1,10 +1,11 @@
 """What exchanges add up to, kept by minute, hour and day: figures of a month come from some dozen rows instead of millions of records.
 
 A row is a copy of what `proxy.store.record_sums` would find, and nothing else is true of it: whoever writes or deletes records calls
-`touch` in the same transaction, which raises the `version` of the minutes, hours and days that they are in. A row counts while `built`,
-the version that its content was made of, is its version; every other is made anew in the background (`proxy.store.figures`), and
-its time is read from the records until then. So a late record, a batch that is written twice, retention and any number of workers need
-no other care, and what is shown is never older than what is stored.
+`touch` in the same transaction, which adds their minutes to ``rollup_changes``, where no writer waits for another. `fold` takes them from
+there, and raises the `version` of the minutes, hours and days that they are in. A row counts while `built`, the version that its content
+was made of, is its version, and no change of its time waits to be folded; every other is made anew in the background
+(`proxy.store.figures`), and its time is read from the records until then. So a late record, a batch that is written twice, retention and
+any number of workers need no other care, and what is shown is never older than what is stored.
 
 Where there is no row, there was no record: but only from `complete_from` on, a day after the table was first used, as records of
 before were written by releases that did not know it. Times before that have rows since somebody looked for records in them (`mark_past`),
@@ -19,12 +20,13 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct, field
-from sqlalchemy import ColumnElement, and_, delete, func, literal_column, or_, select, update
+from sqlalchemy import ColumnElement, and_, bindparam, delete, func, literal_column, or_, select, update
 
 from proxy.ports.panels import Bucket, StagePanel
 from proxy.store.database import Database, write
 from proxy.store.drivers import AsyncConnection
 from proxy.store.tables import key_of, records
+from proxy.store.tables import rollup_changes as changes
 from proxy.store.tables import rollup_marks as marks
 from proxy.store.tables import rollups as table
 
@@ -32,6 +34,8 @@ MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86_400
 LEVELS_S = (DAY_S, HOUR_S, MINUTE_S)
 _REVISION = 2
 """Of what a row's content means; another one is made anew."""
+_FOLDED = 5000
+"""Changes that are folded at once."""
 _NEVER = -math.inf
 _COUNTED_ANEW = ("quarantined", "quarantine", "clashes", "clash_strategies", "clashes_open", "failures", "feedback")
 """What people decide and say: it has tables of its own, and changes later."""
@@ -94,21 +98,24 @@ def unpacked(row: Row, panels: Sequence[type[StagePanel]]) -> Bucket:
     return bucket
 
 
-def times_of(times: Iterable[float]) -> list[tuple[int, int]]:
-    """Seconds and start of the rows that these times are in, in the one order in which everybody takes their locks."""
-    minutes = {at // MINUTE_S for at in times}  # the longer rows hold whole ones
-    return sorted({(seconds, int(at * MINUTE_S // seconds) * seconds) for at in minutes for seconds in LEVELS_S})
+def times_of(minutes: Iterable[int]) -> list[tuple[int, int]]:
+    """Seconds and start of the rows that these minutes are in, in the one order in which everybody takes their locks."""
+    return sorted({(seconds, start // seconds * seconds) for start in minutes for seconds in LEVELS_S})
 
 
 async def touch(database: Database, connection: AsyncConnection, times: Iterable[float]) -> None:
-    """Say that records of these times were written or deleted, in the transaction that did so and as the last that it does."""
-    if rows := [tuple(row.values()) for row in _empty(times_of(times))]:
-        await write(connection, database.compiled(_raising), rows)
+    """Say that records of these times were written or deleted, in the transaction that did so."""
+    if minutes := sorted({int(at // MINUTE_S) * MINUTE_S for at in times}):
+        await write(connection, database.compiled(_changing), [(minute,) for minute in minutes])
 
 
 def _empty(times: Iterable[tuple[int, int]]) -> list[dict[str, Any]]:
     """New rows, their columns in the table's order."""
     return [{"seconds": s, "start": at, "version": 1, "built": 0, "wait_until": 0.0, "panels": "", "content": b"{}"} for s, at in times]
+
+
+def _changing(database: Database) -> Any:
+    return database.insert(changes).values(minute=bindparam("minute"))
 
 
 def _raising(database: Database) -> Any:
@@ -136,14 +143,35 @@ class Rollups:
 
     async def between(self, seconds: int, since: int, until: int) -> list[Row]:
         """Rows of that length, the oldest first, good or not. Raises `StoreUnavailable`."""
-        query = select(*_COLUMNS).where(table.c.seconds == seconds, table.c.start >= since, table.c.start < until).order_by(table.c.start)
-        async with self._database.transaction() as connection:
-            return [Row(*found) for found in (await connection.execute(query)).all()]
+        query = select(*_COLUMNS).where(table.c.seconds == seconds, table.c.start >= since, table.c.start < until)
+        waiting = select(changes.c.minute).where(changes.c.minute >= since, changes.c.minute < until).distinct()
+        async with self._database.transaction() as connection:  # changes first: one that is folded meanwhile shows in its row
+            changed = {minute // seconds * seconds for minute in (await connection.execute(waiting)).scalars()}
+            rows = {row.start: Row(*row) for row in (await connection.execute(query)).all()}
+        for start in changed:
+            rows[start] = Row(seconds, start, 1, 0, "", b"{}")
+        return [rows[start] for start in sorted(rows)]
 
     # ---- making them ----
 
+    async def fold(self) -> None:
+        """Take what changed into account: the rows concerned are to be made anew. Raises `StoreUnavailable`."""
+        some = select(changes.c.id).order_by(changes.c.id).limit(_FOLDED).with_for_update(skip_locked=True).cte("some")
+        taken = delete(changes).where(changes.c.id.in_(select(some.c.id))).returning(changes.c.minute)
+        async with self._database.transaction() as connection:
+            if (await connection.execute(select(changes.c.id).limit(1))).first() is None:
+                return
+        number = _FOLDED
+        while number == _FOLDED:
+            async with self._database.writing() as connection:
+                minutes = list((await connection.execute(taken)).scalars())
+                if rows := [tuple(row.values()) for row in _empty(times_of(minutes))]:
+                    await write(connection, self._database.compiled(_raising), rows)
+            number = len(minutes)
+
     async def due(self, seconds: int, now: float, settled_s: float, lacking: Sequence[str], limit: int) -> list[Due]:
         """Rows to be made, the newest first: those that are not good, and those that hold what `lacking` lists, as `panels_kept` has it."""
+        await self.fold()
         c = table.c
         wanted: ColumnElement[bool] = c.built != c.version
         if lacking:
@@ -179,7 +207,8 @@ class Rollups:
         """
         async with self._database.writing() as connection:
             found = (await connection.execute(select(*_COLUMNS).where(_is(due)).with_for_update())).first()
-            if found is None or found.version != due.version:
+            changed = select(changes.c.id).where(changes.c.minute >= due.start, changes.c.minute < due.start + due.seconds).limit(1)
+            if found is None or found.version != due.version or (await connection.execute(changed)).first() is not None:
                 return False
             old = Row(*found)
             others = {k: sums for k, sums in _decode(old.content).panels.items() if k not in self._keys} if old.is_good else {}
@@ -194,6 +223,7 @@ class Rollups:
 
     async def forget(self, before: float) -> None:
         """Delete rows of times that have no records any more: those that ended a day before the first one, and before this time."""
+        await self.fold()  # what was deleted just now would give them a row again
         async with self._database.writing() as connection:
             oldest = await connection.scalar(select(func.min(records.c.created_at)))
             end = min(before, oldest - DAY_S) if oldest is not None else before

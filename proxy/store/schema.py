@@ -14,12 +14,14 @@ from sqlalchemy.schema import CreateColumn
 from proxy.store import key_tables  # noqa: F401 - adds its tables to the metadata
 from proxy.store.tables import metadata
 
-HEAD = "0013"
+HEAD = "0014"
 """To be raised with each change of `proxy.store.tables`; the test of revisions keeps a schema of each one that stores may have."""
 _VERSION = "alembic_version"
 """The table that has a store's revision, by the name that Alembic gave it, which brought stores up before."""
 _PARTIAL = {
     "rollups_due": "rollups (seconds, start) WHERE built <> version",
+    "records_pending": "records (created_at) WHERE outcome = 'pending'",
+    "memory_processes": "memory (used_at) WHERE kind = 'process'",
     "memory_histories": "memory (client, used_at) WHERE kind = 'history'",
 }
 """Indexes of some rows: to say so in `proxy.store.tables` imports the modules of all of PostgreSQL's drivers."""

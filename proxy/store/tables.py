@@ -225,6 +225,13 @@ rollups = Table(
     *_bytes("content"),
 )
 
+rollup_changes = Table(
+    "rollup_changes",
+    metadata,
+    Column("id", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=True),
+    *_numbers("minute"),
+)
+
 rollup_marks = Table(
     "rollup_marks",
     metadata,

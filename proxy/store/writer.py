@@ -1,5 +1,9 @@
 """Takes records off the request's path: a queue that `submit` fills in under a microsecond, and a task that writes it in batches.
 
+An exchange has a row from its start on: `begin` takes a first one, which goes to the database at once, together with those that came while
+the ones before were written, and no byte of an answer leaves before. So whoever has seen an exchange's id finds
+it, whatever becomes of the process that served it. Its record takes the row's place.
+
 A batch goes to the database every quarter of a second, or sooner once 500 records wait. While the store is locked or gone the
 batch is kept and tried again; when the queue is full the newest records are dropped and counted. Encoding and masking happen in a
 thread, with SQLite the driver's own, as it takes the rows. They are tuples: with SQLAlchemy Core's dictionaries a record costs about a
@@ -14,16 +18,20 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from sqlalchemy import literal_column
+
 from proxy.errors import StoreUnavailable
 from proxy.ports import Counters
 from proxy.store.database import Database, StoreRejected, write
-from proxy.store.records import Record, careful_row, details_of, to_row
+from proxy.store.records import INTERRUPTED, PENDING, Record, careful_row, details_of, to_row
 from proxy.store.rollups import touch
 from proxy.store.tables import records as table
 
 log = logging.getLogger(__name__)
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
+_BEGUN_WITHIN_S = 0.25
+"""So long an answer waits for its row at most; a store that takes longer is waited for by none."""
 _AT_ONCE = 50
 """Records that a thread encodes before it lets the event loop's have the interpreter."""
 
@@ -53,6 +61,11 @@ class RecordWriter:
         self._some, self._full = asyncio.Event(), asyncio.Event()
         self._lock = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
+        self._beginning: dict[str, Record] = {}
+        """Without a row yet, and nobody writes them."""
+        self._starts, self._begun = asyncio.Event(), asyncio.Event()
+        """Set when there are some, and when those that wait now have their rows."""
+        self._starter: asyncio.Task[None] | None = None
         self._dropping = False
         self.problem = ""
         """Why records wait that should be written; "" while all is well. A full disk lets `Database.ping` pass."""
@@ -60,13 +73,15 @@ class RecordWriter:
     def start(self) -> None:
         """Begin to write. Needs a running event loop; the database need not be available."""
         self._task = asyncio.create_task(self._run(), name="record-writer")
+        self._starter = asyncio.create_task(self._start_rows(), name="record-starter")
 
     async def stop(self, deadline_s: float = 5.0) -> None:
         """Write what waits, for at most `deadline_s` seconds; what then remains is counted as lost."""
-        if self._task:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-            self._task = None
+        tasks = [task for task in (self._task, self._starter) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._task = self._starter = None
         try:
             async with asyncio.timeout(deadline_s):
                 while len(self):
@@ -81,9 +96,22 @@ class RecordWriter:
         """Records that are not in the database yet."""
         return len(self._waiting) + len(self._writing)
 
+    def begin(self, record: Record) -> asyncio.Event | None:
+        """Queue the row of an exchange that begins; never waits, never raises. What it returns is set when the row is there, or does not
+        come soon: no client waits for a store that is slow, and none at all for one that is away.
+        """
+        if self._starter is None or not self._database.available or len(self._beginning) >= self._max_rows:
+            return None
+        self._beginning[record.id] = record
+        if len(self._beginning) == 1:
+            self._starts.set()
+            asyncio.get_running_loop().call_later(_BEGUN_WITHIN_S, self._begun.set)
+        return self._begun
+
     def submit(self, record: Record) -> None:
         """Queue `record`; never waits, never raises. Full: it is dropped and counted in `records.lost`."""
         waiting = self._waiting
+        self._beginning.pop(record.id, None)
         if len(waiting) + len(self._writing) >= self._max_rows or self._body_bytes > self._max_bytes:
             self._drop()
             return
@@ -120,6 +148,21 @@ class RecordWriter:
             except TimeoutError:
                 pass
             await self._flush_patiently()
+
+    async def _start_rows(self) -> None:
+        """What fails here is made up for by the exchange's record."""
+        while True:
+            await self._starts.wait()
+            self._starts.clear()
+            rows, self._beginning = list(self._beginning.values()), {}
+            begun, self._begun = self._begun, asyncio.Event()
+            try:
+                await self._database.put(self._database.compiled(_starting), _Rows(rows))
+            except StoreUnavailable as error:
+                log.debug("%d exchanges begin without a row: %s", len(rows), error)
+            except Exception:  # a bug of ours must not stop all later ones
+                log.exception("the rows of %d exchanges could not be begun", len(rows))
+            begun.set()
 
     async def _flush_patiently(self) -> None:
         pause_s, failing = _FIRST_PAUSE_S, False
@@ -204,9 +247,17 @@ class RecordWriter:
             log.warning("the queue of records is full (%d): new ones are dropped", len(self))
 
 
-def _inserting(database: Database) -> Any:
-    """A batch whose commit was cut off may be there already: the same id twice is not an error."""
+def _starting(database: Database) -> Any:
+    """A record that is there already stays."""
     return database.insert(table).on_conflict_do_nothing()
+
+
+def _inserting(database: Database) -> Any:
+    """In the place of the exchange's first row. A batch whose commit was cut off may be there already: the same id twice is no error."""
+    insert = database.insert(table)
+    changed = {column.name: insert.excluded[column.name] for column in table.columns if column.name != "id"}
+    unfinished = table.c.outcome.in_((literal_column(f"'{PENDING}'"), literal_column(f"'{INTERRUPTED}'")))
+    return insert.on_conflict_do_update(index_elements=["id"], set_=changed, where=unfinished)
 
 
 class _Rows:

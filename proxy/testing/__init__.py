@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from proxy.exchange import ContextUse, Exchange, Message, Prompt, Tool
 from proxy.exchange import Request as ChatRequest
+from proxy.exchange.answers import OutputRequirements
 from proxy.exchange.judgements import ClaimPair, Support
-from proxy.exchange.output_requirements import OutputRequirements
 from proxy.ports import Completion, ModelInfo, Ports, ToolRanking
 from proxy.testing.decisions import ScriptedDecisions as ScriptedDecisions
 from proxy.testing.failures import MemoryFailures as MemoryFailures

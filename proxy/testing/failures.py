@@ -6,8 +6,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 
 from proxy.ports import FailureEvent, FailureRecord
-from proxy.ports.failure_lifecycle import LATER, advance, first
-from proxy.ports.failures import EventKind
+from proxy.ports.failures import LATER, EventKind, advance, first
 
 
 class MemoryFailures:

@@ -13,12 +13,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from typing import Any
 
 import orjson
-from msgspec import Struct
 
 from proxy.config.settings import Api
 from proxy.errors import ProxyError, UpstreamUnreachable
 from proxy.offloop import run_in_thread_if_large
-from proxy.ports.upstream import Call, Headers, Reply, WrappedReply, is_event_stream, limit, read_whole
+from proxy.ports.upstream import BodyReply, Call, Headers, Reply, WrappedReply, is_event_stream, limit, read_whole
 from proxy.wire.bodies import exact
 from proxy.wire.chat import forms as chat_forms
 from proxy.wire.messages import events as messages_forms
@@ -60,7 +59,8 @@ async def as_asked(sending: Awaitable[Reply], api: Api, call: Call, max_bytes: i
             return await _AsAsked(reply, api, call, max_bytes).open()
         body = await read_whole(reply, max_bytes)
         if body[:1] == b"{" and not events and not _may_fail(api, body):  # what most answers are
-            return _Whole(body, reply, reply.status, reply.headers, reply.upstream, reply.attempts)
+            await reply.close()
+            return BodyReply(reply.upstream, reply.status, reply.headers, body, reply.attempts)
         return await _AsAsked(reply, api, call, max_bytes).take(body)
     except BaseException as error:
         await reply.close()
@@ -69,31 +69,6 @@ async def as_asked(sending: Awaitable[Reply], api: Api, call: Call, max_bytes: i
         if isinstance(error, UpstreamUnreachable):
             error.repeatable = False  # the server has answered once
         raise
-
-
-class _Whole(Struct):
-    """Implements `proxy.ports.upstream.Reply`: an answer that was read, and leaves as it came."""
-
-    body: bytes
-    reply: Reply
-    status: int
-    headers: Headers
-    upstream: str
-    attempts: int
-
-    async def read(self) -> bytes:
-        """The whole body; the next time nothing."""
-        body, self.body = self.body, b""
-        return body
-
-    async def chunks(self) -> AsyncIterator[bytes]:
-        """The same."""
-        yield await self.read()
-
-    async def close(self) -> None:
-        """Give the connection up."""
-        self.body = b""
-        await self.reply.close()
 
 
 class _AsAsked(WrappedReply):

@@ -7,7 +7,7 @@ cannot be served now gets a 503.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 
 from proxy.config.settings import BuiltinSettings
 from proxy.errors import ContextLengthExceeded, InvalidRequest, ModelUnavailable, NotFound, Overloaded, ProxyError
@@ -16,7 +16,7 @@ from proxy.grounding.judging.decisions import decide, statements
 from proxy.offloop import LARGE, Allowance, OverBudget, allowed, run_in_thread_if_large
 from proxy.ports import TokenCounter, Verifiers
 from proxy.ports.decisions import Decision
-from proxy.ports.upstream import Call, Headers, header_of
+from proxy.ports.upstream import BodyReply, Call, Reply, header_of
 from proxy.wire.decisions.served import OpenAIServed, Served, ServedCall, SystemOneServed
 from proxy.wire.http.encodings import decoded
 
@@ -44,20 +44,23 @@ class BuiltinUpstream:
     async def stop(self) -> None:
         """There is nothing to close."""
 
-    async def send(self, call: Call) -> BuiltinReply:
+    async def send(self, call: Call) -> Reply:
         """Answer it. Raises `Overloaded`."""
         served = _SHAPES.get(call.path.partition("?")[0]) if call.method == "POST" else None
         if served is None:
             missing = NotFound(
                 f"the built-in judge serves POST /v1/decisions and POST /v1/systemone, not {call.method} /v1{call.path[:200]}"
             )
-            return BuiltinReply(self.name, *_SHAPES["/decisions"].error(missing))
+            return self._reply(*_SHAPES["/decisions"].error(missing))
         try:
-            return BuiltinReply(self.name, 200, await self._answered(served, await self._body(call)))
+            return self._reply(200, await self._answered(served, await self._body(call)))
         except ProxyError as error:
             if error.status >= 500:
                 raise
-            return BuiltinReply(self.name, *served.error(error))
+            return self._reply(*served.error(error))
+
+    def _reply(self, status: int, body: bytes) -> Reply:
+        return BodyReply(self.name, status, _JSON, body)
 
     async def _body(self, call: Call) -> bytes:
         body = call.body if isinstance(call.body, bytes) else b"".join([piece async for piece in call.body])
@@ -93,24 +96,3 @@ class BuiltinUpstream:
                 f"state and questions have {tokens} tokens, of at most {window}: send less of the state", param="state"
             )
         return tokens
-
-
-class BuiltinReply:
-    """Its answer. Implements `proxy.ports.upstream.Reply`."""
-
-    __slots__ = ("_body", "attempts", "headers", "status", "upstream")
-
-    def __init__(self, upstream: str, status: int, body: bytes) -> None:
-        self.upstream, self.status, self._body, self.attempts = upstream, status, body, 1
-        self.headers: Headers = _JSON
-
-    async def read(self) -> bytes:
-        """The whole body."""
-        return self._body
-
-    async def chunks(self) -> AsyncIterator[bytes]:
-        """The same."""
-        yield self._body
-
-    async def close(self) -> None:
-        """There is nothing to give up."""

@@ -16,7 +16,6 @@ import os
 import secrets
 import sys
 from collections import deque
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ import msgspec
 
 from proxy.config.settings import EmbeddedSettings, OpenAISettings
 from proxy.errors import ConfigError, NotFound, UpstreamUnreachable
-from proxy.ports.upstream import Call, Headers, Reply
+from proxy.ports.upstream import BodyReply, Call, Headers, Reply, WrappedReply
 from proxy.upstreams import embedded_server
 from proxy.upstreams.gguf import default_model_path, find_model
 from proxy.upstreams.openai import OpenAIUpstream
@@ -79,18 +78,20 @@ class EmbeddedUpstream:
         """Make the call. Raises `UpstreamUnreachable`, `UpstreamTimeout`."""
         if call.path.partition("?")[0] not in _PATHS:
             missing = NotFound(f"the embedded model does not serve {call.method} /v1{call.path}")
-            return _EmbeddedReply(self.name, 404, _JSON, msgspec.json.encode(missing.envelope()))
+            return BodyReply(self.name, 404, _JSON, msgspec.json.encode(missing.envelope()))
         inner = await self._running()
         headers = [item for item in call.headers if item[0] in _SENT_HEADERS]
         reply = await inner.send(msgspec.structs.replace(call, headers=headers))
         if reply.status < 400:
-            return _EmbeddedReply(self.name, reply.status, [h for h in reply.headers if h[0] in _RETURNED_HEADERS], reply)
+            answer = WrappedReply(reply)
+            answer.headers = [header for header in reply.headers if header[0] in _RETURNED_HEADERS]
+            return answer
         try:
             body = await reply.read()
         finally:
             await reply.close()
         status, body = envelope_from(reply.status, body)
-        return _EmbeddedReply(self.name, status, _JSON, body)
+        return BodyReply(self.name, status, _JSON, body)
 
     async def _running(self) -> OpenAIUpstream:
         if self._inner is not None and self._child is not None and self._child.alive:
@@ -253,27 +254,3 @@ def envelope_from(status: int, body: bytes) -> tuple[int, bytes]:
                 f"{error['n_prompt_tokens']} tokens. Please reduce the length of the messages."
             )
     return status, msgspec.json.encode({"error": {"message": message, "type": kind, "param": param, "code": code}})
-
-
-class _EmbeddedReply:
-    """Implements `proxy.ports.upstream.Reply`: a body of our own, or llama.cpp's as it comes."""
-
-    __slots__ = ("_body", "attempts", "headers", "status", "upstream")
-
-    def __init__(self, upstream: str, status: int, headers: Headers, body: bytes | Reply) -> None:
-        self.upstream, self.status, self.headers, self.attempts = upstream, status, headers, 1
-        self._body = body
-
-    async def read(self) -> bytes:
-        return self._body if isinstance(self._body, bytes) else await self._body.read()
-
-    async def chunks(self) -> AsyncIterator[bytes]:
-        if isinstance(self._body, bytes):
-            yield self._body
-            return
-        async for chunk in self._body.chunks():
-            yield chunk
-
-    async def close(self) -> None:
-        if not isinstance(self._body, bytes):
-            await self._body.close()

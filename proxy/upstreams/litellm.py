@@ -24,7 +24,7 @@ import msgspec
 
 from proxy.config.settings import LiteLLMSettings
 from proxy.errors import ConfigError, InvalidApiKey, InvalidRequest, NotFound, ProxyError, UpstreamTimeout, UpstreamUnreachable
-from proxy.ports.upstream import Call, Headers, Reply
+from proxy.ports.upstream import BodyReply, Call, Headers, Reply
 from proxy.upstreams.litellm_answers import clean_answer, clean_chunk, error_reply, event, scrubber, without_secrets
 
 log = logging.getLogger(__name__)
@@ -114,7 +114,7 @@ class LiteLLMUpstream:
         return await self._ask(function, arguments, scrubber([key, *self._secrets]))
 
     def _plain(self, status: int, content: Any, headers: Headers = ()) -> Reply:
-        return _LiteLLMReply(self.name, status, (*_JSON, *headers), msgspec.json.encode(content))
+        return BodyReply(self.name, status, (*_JSON, *headers), msgspec.json.encode(content))
 
     def _models(self, wanted: str) -> Any:
         listed = [{"id": model, "object": "model", "created": 0, "owned_by": self.name} for model in self._settings.models]
@@ -212,7 +212,7 @@ class LiteLLMUpstream:
             return self._plain(200, clean_answer(answer.model_dump()))
         options = arguments.get("stream_options")
         usage = isinstance(options, Mapping) and options.get("include_usage") is True
-        return _LiteLLMReply(self.name, 200, _EVENTS, self._events(answer, first, usage, scrub), answer)
+        return _EventsReply(self.name, self._events(answer, first, usage, scrub), answer)
 
     async def _events(self, answer: Any, first: Any, usage: bool, scrub: Callable[[str], str]) -> AsyncIterator[bytes]:
         piece, loop = first, asyncio.get_running_loop()
@@ -264,28 +264,24 @@ def _import_litellm() -> Any:
     return litellm
 
 
-class _LiteLLMReply:
-    """Implements `proxy.ports.upstream.Reply`: a whole body, or events as they are translated."""
+class _EventsReply(BodyReply):
+    """Events as they are translated from litellm's `source`."""
 
-    __slots__ = ("_body", "_source", "attempts", "headers", "status", "upstream")
+    __slots__ = ("_events", "_source")
 
-    def __init__(self, upstream: str, status: int, headers: Headers, body: bytes | AsyncIterator[bytes], source: Any = None) -> None:
-        self.upstream, self.status, self.headers, self.attempts = upstream, status, headers, 1
-        self._body, self._source = body, source
+    def __init__(self, upstream: str, events: AsyncIterator[bytes], source: Any) -> None:
+        super().__init__(upstream, 200, _EVENTS, b"")
+        self._events, self._source = events, source
 
     async def read(self) -> bytes:
-        return b"".join([chunk async for chunk in self.chunks()])
+        return b"".join([event async for event in self._events])
 
-    async def chunks(self) -> AsyncIterator[bytes]:
-        if isinstance(self._body, bytes):
-            yield self._body
-            return
-        async for chunk in self._body:
-            yield chunk
+    def chunks(self) -> AsyncIterator[bytes]:
+        return self._events
 
     async def close(self) -> None:
         """Drop the stream; before its end this cancels the provider's call."""
-        for stream in (self._body, self._source):
+        for stream in (self._events, self._source):
             close = getattr(stream, "aclose", None)
             if close is None:
                 continue

@@ -1,5 +1,6 @@
-"""Why an answer ends, in chat's words, whatever its server calls it: one table for all APIs.
+"""What answers of all APIs have in common: why one ends, the texts that it tells, its usage, and a changed text over its parts.
 
+Why an answer ends is told in chat's words, whatever its server calls it.
 ``stop``, ``length``, ``tool_calls`` and ``content_filter`` have many spellings (vLLM, TGI, Gemini, Mistral, Cohere, Bedrock, GLM, DeepSeek,
 Ollama); an end that is not known is told as what it is, and never as a good one. ``""``, which Ollama and others send with each chunk,
 is no end.
@@ -67,6 +68,43 @@ def number(given: object, path: str) -> int:
     for name in path.split("."):
         given = given.get(name) if isinstance(given, Mapping) else None
     return given if isinstance(given, int) else 0
+
+
+class Tellings:
+    """The texts of an answer by their places. Each comes in pieces, or whole, or both, and may be told more than once; where it is told as
+    something else than before, both are read, since a client may show either.
+    """
+
+    def __init__(self) -> None:
+        self._pieces: dict[Any, list[str]] = {}
+        self._whole: dict[Any, str] = {}
+
+    def __contains__(self, place: object) -> bool:
+        return place in self._pieces
+
+    def add(self, place: Any, piece: str) -> None:
+        """Some more of a text."""
+        self._pieces.setdefault(place, []).append(piece)
+
+    def tell(self, place: Any, text: object) -> None:
+        """All of it; nothing where that is no text."""
+        if isinstance(text, str) and text:
+            known = self._whole.get(place) or self.text(place)
+            if text != known:
+                self.add(place, text.removeprefix(known))
+            self._whole[place] = text
+
+    def text(self, place: Any) -> str:
+        """What has come of it."""
+        return "".join(self._pieces.get(place, ()))
+
+    def has_text(self, place: Any) -> bool:
+        """Whether anything has."""
+        return any(self._pieces.get(place, ()))
+
+    def texts(self) -> dict[Any, str]:
+        """All of them, in the order in which they began."""
+        return {place: "".join(pieces) for place, pieces in self._pieces.items()}
 
 
 def summed(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ import orjson
 
 from proxy.errors import InvalidRequest
 from proxy.exchange import Evidence
-from proxy.language.times import seconds_of
+from proxy.language.dates import seconds_of
 from proxy.offloop import LARGE
 
 EXTENSION = "groundwire"

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import msgspec
 
 from proxy.exchange import Exchange, Message, Request, Tool, tool_name
-from proxy.exchange.output_requirements import OutputRequirements
+from proxy.exchange.answers import OutputRequirements
 from proxy.wire.bodies import EXTENSION, dumped, flag, passages_of, raw_fields, spliced
 
 _ABOUT_TOOLS = ("tools", "functions", "tool_choice", "function_call", "parallel_tool_calls")

@@ -15,7 +15,7 @@ from proxy.admin.dashboard.panels import report
 from proxy.admin.dashboard.rendering import STATIC, Cut, send_in_parts
 from proxy.errors import StoreUnavailable
 from proxy.ports import FailureEvent
-from proxy.ports.failure_kinds import Failure
+from proxy.ports.failures import Failure
 from proxy.ports.review import ClashRecord, QuarantineItem
 from proxy.store.clashes import DatabaseClashes
 from proxy.store.failures import DatabaseFailures

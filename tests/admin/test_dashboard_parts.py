@@ -24,7 +24,7 @@ from proxy.errors import InvalidRequest, StoreUnavailable
 from proxy.exchange import Facts, JudgeUse
 from proxy.language.amounts import milliseconds, number, share
 from proxy.ports.panels import Bucket
-from proxy.stages.claims.panel import QualityPanel
+from proxy.stages.claims.reporting import QualityPanel
 from proxy.stages.history import HistoryPanel
 from proxy.stages.poisoning.report import PoisoningPanel
 from proxy.stages.registry import STAGES

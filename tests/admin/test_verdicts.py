@@ -347,7 +347,7 @@ async def test_one_that_another_process_serves_is_waited_for(start: Start, monke
         old = await other.get(f"{PATH}{new_id(time.time() - 86400)}?wait_ms=30000")
     assert [202, 200, 404] == [one_.status for one_ in (now, later, foreign)]
     assert ["supported"] == [claim["label"] for claim in later.json["claims"]]
-    assert [202, 404] == [unknown.status, old.status]
+    assert [404, 404] == [unknown.status, old.status]
 
 
 async def test_a_store_that_is_away_is_said(start: Start) -> None:

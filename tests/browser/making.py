@@ -11,7 +11,7 @@ from typing import Any
 from proxy.admin.api import AdminParts, make_admin
 from proxy.app import App
 from proxy.ports import FailureEvent
-from proxy.ports.failure_kinds import Failure
+from proxy.ports.failures import Failure
 from proxy.ports.review import ClashRecord, QuarantineItem
 from proxy.store.clashes import DatabaseClashes
 from proxy.store.database import Database

@@ -6,7 +6,7 @@ import pytest
 
 from proxy.__main__ import main
 from proxy.cli.knowledge import described
-from proxy.exchange.fact_checks import FactVerdict
+from proxy.exchange.judgements import FactVerdict
 from tests.processes import write_config
 
 Captured = pytest.CaptureFixture[str]

@@ -19,14 +19,13 @@ from hypothesis import strategies as st
 
 from proxy.__main__ import main
 from proxy.admin.reports import Period, figures_of, make_report, panels_of
-from proxy.cli.report import moment, period
-from proxy.cli.report_table import change, length, write
+from proxy.cli.report import change, length, moment, period, write
 from proxy.cli.terminal import Terminal
 from proxy.errors import ConfigError
 from proxy.ports.panels import Bucket
 from proxy.ports.review import ClashRecord, QuarantineItem
-from proxy.stages.claims.panel import QualityPanel
-from proxy.stages.compression.panel import CompressionPanel
+from proxy.stages.claims.reporting import QualityPanel
+from proxy.stages.compression.stage import CompressionPanel
 from proxy.stages.poisoning.report import PoisoningPanel
 from proxy.stages.registry import STAGES
 from proxy.stages.tool_rag.panel import ToolRagPanel
@@ -258,19 +257,22 @@ def test_a_table_has_each_figure_beside_the_one_before(berlin: None) -> None:
         "before: the 24 h until then; from the store",
         "",
         "                                               now      before      change",
-        "Exchanges                                        4           2       +100%",
-        "  pass                                           3           2        +50%",
-        "  block                                          1           0         new",
-        "  status 400                                     1           0         new",
+        "Exchanges",
+        "  total                                          4           2       +100%",
+        "  verdicts pass                                  3           2        +50%",
+        "  verdicts block                                 1           0         new",
+        "  statuses 400                                   1           0         new",
         "Cost",
-        "  exchanges without a known price                4           2       +100%",
-        "Answers, mean of those judged",
-        "  quality                                     0.90        0.80       +0.10",
-        "Time",
-        "  added by the proxy, p50                  9.95 ms     9.95 ms           =",
-        "  added by the proxy, p95                  9.95 ms     9.95 ms           =",
-        "Blocked, by reason",
-        "  poisoned_context                               1           0         new",
+        "  unpriced                                       4           2       +100%",
+        "Quality",
+        "  quality count                                  3           2        +50%",
+        "  quality mean                                0.90        0.80       +0.10",
+        "Blocked",
+        "  total                                          1           0         new",
+        "  reasons poisoned_context                       1           0         new",
+        "Latency ms",
+        "  own p50                                  9.95 ms     9.95 ms           =",
+        "  own p95                                  9.95 ms     9.95 ms           =",
     ] == table(made(now, before))
 
 
@@ -296,8 +298,9 @@ def test_a_table_fits_eighty_columns_and_a_pipe_is_as_wide_whatever_the_screen(m
 def test_only_the_ten_most_common_are_listed() -> None:
     now = figures(exchanges=1, warnings={f"code_{n:02d}": 1 for n in range(15)})
     lines = table(made(now))
-    at = lines.index("Warnings (the first 10 of 15)")
+    at = lines.index("Warnings")
     assert [f"code_{n:02d}" for n in range(10)] == [line.split()[0] for line in lines[at + 1 : at + 11]]
+    assert "  and 5 more" == lines[at + 11]
 
 
 @pytest.mark.parametrize(

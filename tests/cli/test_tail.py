@@ -20,8 +20,20 @@ from rich.cells import cell_len
 from proxy.__main__ import main
 from proxy.cli import tail as tail_command
 from proxy.cli.admin_client import AdminClient, ServerAway, ServerRefused
-from proxy.cli.tail import ALL, BACK_S, Follower, RecordList, Tail, TailFilters, json_line
-from proxy.cli.tail_lines import clock_time, line, milliseconds, pieces, thousands
+from proxy.cli.tail import (
+    ALL,
+    BACK_S,
+    Follower,
+    RecordList,
+    Tail,
+    TailFilters,
+    clock_time,
+    json_line,
+    line,
+    milliseconds,
+    pieces,
+    thousands,
+)
 from proxy.cli.terminal import Terminal, cut, harmless
 from proxy.testing import ScriptedUpstream, completion, reply
 from tests.conftest import Start
@@ -94,9 +106,9 @@ def into_a_pipe(record: dict[str, Any]) -> str:
 def test_into_a_pipe_a_line_has_all_there_is_and_no_colour() -> None:
     found = into_a_pipe(RECORD)
     assert (
-        f"{clock_time(1_700_000_000.0)} ! warn    200 /rag   gpt-4o-mini 4.9k/8.2k 60% 812ms +3.2ms q=0.91 faith=0.80 rel=0.71 cites=3/4 "
-        "compressed 8.2k->4.9k tools=45->4 clashes=1 context_usage_high,claims_unsupported rag@0123abcd run=run-7 "
-        "gw_0660cf64f83f789a7bc0b4e649be"
+        f"{clock_time(1_700_000_000.0)} ! warn    200 /rag   gpt-4o-mini 812ms context_usage_high,claims_unsupported 4.9k/8.2k 60% q=0.91 "
+        "faith=0.80 rel=0.71 cites=3/4 compressed 8.2k->4.9k tools=45->4 clashes=1 gw_0660cf64f83f789a7bc0b4e649be +3.2ms rag@0123abcd "
+        "run=run-7"
     ) == found
 
 
@@ -120,7 +132,7 @@ def test_colour_is_only_for_a_terminal_that_wants_it() -> None:
 
 def test_each_verdict_can_be_told_without_colour() -> None:
     verdicts = ["pass", "unchecked", "warn", "block", "error", "upstream_error", "skipped"]
-    symbols = [pieces(RECORD | {"outcome": verdict})[1].text for verdict in verdicts]
+    symbols = [pieces(RECORD | {"outcome": verdict})[1][0] for verdict in verdicts]
     assert ["✓ pass", "○ unchecked", "! warn", "✗ block", "? error", "↯ upstream", "· skipped"] == symbols
 
 

@@ -134,9 +134,9 @@ def test_a_search_shows_each_place_with_its_page_and_offset() -> None:
     assert 2 == len(found)
 
 
-def test_words_that_stand_apart_are_found_where_they_are_closest() -> None:
+def test_of_words_that_stand_apart_the_rarest_is_found() -> None:
     found = read(JSON.encode(), "application/json", search="delivered HAT217 noah").splitlines()
-    assert found[0].startswith("[1 places with words of 'delivered HAT217 noah'")
+    assert found[0].startswith("[1 matches of the rarest word of 'delivered HAT217 noah'")
     assert '"noah_muller_217", "amount": 759.5, "status": "delivered"' in found[1]
 
 

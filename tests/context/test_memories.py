@@ -2,7 +2,7 @@
 
 import pytest
 
-from proxy.context.memories import PREFERENCES, memories_in, with_preferences
+from proxy.context.pieces import PREFERENCES, memories_in, with_preferences
 from proxy.exchange import ContextUse
 from proxy.testing import make_exchange
 from tests.cost import below

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from proxy.policy.loading import load_policy
-from proxy.ports.failure_kinds import SEVERITIES, SIGNAL_TYPES, STATUSES
-from proxy.stages.reflection.options import ReflectionOptions
+from proxy.ports.failures import SEVERITIES, SIGNAL_TYPES, STATUSES
+from proxy.stages.reflection.stage import ReflectionOptions
 from tests.conftest import Start
 
 AGENT = Path(__file__).parents[2] / "policies" / "agent.yaml"

@@ -14,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 from pytest_bdd import given, parsers, scenarios, then, when
 
-from proxy.exchange.output_requirements import OutputRequirements
+from proxy.exchange.answers import OutputRequirements
 from proxy.models.embedding.embedder import BatchingEmbedder
 from proxy.models.embedding.use import UseEncoder
 from proxy.models.tokens.counter import TiktokenCounter

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.grounding import relevance_scoring as scoring
-from proxy.language.word_overlap import Vocabulary, content_words, fold, words
+from proxy.language.words import Vocabulary, content_words, fold, words
 
 
 def coverage(question: str, passage: str) -> float:

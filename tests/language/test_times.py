@@ -2,7 +2,7 @@
 
 import pytest
 
-from proxy.language.times import seconds_of
+from proxy.language.dates import seconds_of
 from tests.conftest import CHAT, Start
 
 

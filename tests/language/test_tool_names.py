@@ -2,7 +2,7 @@
 
 import pytest
 
-from proxy.language.tool_names import is_marked_as_server, split_tool_name
+from proxy.language.names import is_marked_as_server, split_tool_name
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from proxy.language.wordings import wordings
+from proxy.language.patterns import wordings
 
 FILES = sorted((Path(__file__).parents[2] / "proxy").rglob("*.words.toml"))
 OF_FAILURES = Path(__file__).parents[2] / "proxy" / "stages" / "reflection" / "wording.words.toml"

@@ -143,15 +143,13 @@ def refused(tmp_path: Path, embeddings: str) -> str:
 
 
 def test_defaults(tmp_path: Path) -> None:
-    assert (
-        EmbeddingSettings(kind="builtin", model="", max_chars=4000, cache_mb=64, disk_mb=128, threads=0) == load(tmp_path, "{}").embeddings
-    )
+    assert EmbeddingSettings(kind="builtin", model="", disk_mb=128, threads=0) == load(tmp_path, "{}").embeddings
 
 
 def test_what_is_refused(tmp_path: Path) -> None:
     assert "embeddings: unknown key 'modell'; did you mean 'model'?" == refused(tmp_path, "{modell: x}")
     assert "embeddings.kind" in refused(tmp_path, "{kind: torch}")
-    assert "embeddings.max_chars" in refused(tmp_path, "{max_chars: 0}")
+    assert "embeddings.cache_mb: there is no such key any more: vectors have 64 MB" == refused(tmp_path, "{cache_mb: 1}")
     assert "embeddings.model: is for kind: sentence-transformers" == refused(tmp_path, "{model: x}")
 
 
@@ -159,15 +157,6 @@ def test_what_is_refused(tmp_path: Path) -> None:
 def test_a_missing_extra_is_refused_with_the_command(tmp_path: Path) -> None:
     expected = "embeddings.kind: is not installed: pip install 'groundwire[sentence-transformers]'"
     assert expected == refused(tmp_path, "{kind: sentence-transformers, model: x}")
-
-
-async def test_settings_reach_the_embedder(tmp_path: Path) -> None:
-    settings = load(tmp_path, "{max_chars: 5, cache_mb: 1}")
-    embedder = make_embedder(settings)
-    found = await embedder.embed(["abcdefg", "abcde"])
-    assert (found[0] == found[1]).all()
-    assert "use-multilingual-3" == embedder.name
-    embedder.stop()
 
 
 async def test_vectors_are_kept_in_the_cache_folder_unless_no_room_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from proxy.exchange.output_requirements import OutputRequirements
+from proxy.exchange.answers import OutputRequirements
 from proxy.models.tokens import media as files
 from proxy.models.tokens.counter import TiktokenCounter
 

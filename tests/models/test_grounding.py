@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from proxy.errors import ModelUnavailable
-from proxy.exchange.judgements import ClaimPair, Support
-from proxy.models.verifier.verifier import LARGE, BatchingVerifier, LocalVerifiers
+from proxy.exchange.judgements import Support
+from proxy.models.verifier.verifier import BatchingVerifier, LocalVerifiers
 from proxy.ports import Verifier, Verifiers
 from tests.models.counting import CountingModel, answer, pair, settled
 
@@ -155,27 +155,6 @@ async def test_each_model_is_made_once_at_its_first_use() -> None:
     await port.get("other").verify([pair("a")])
     await source.load(["", "other"])
     assert ["other", ""] == made
-    source.stop()
-
-
-async def test_a_large_model_is_asked_about_what_the_built_in_one_is_unsure_of() -> None:
-    class Saying(CountingModel):
-        def judge(self, pairs: list[ClaimPair]) -> list[Support | None]:
-            self._take([each.claim for each in pairs])
-            return [Support(0.9 if self.name == LARGE or each.claim == "sure" else 0.5) for each in pairs]
-
-    models: dict[str, Saying] = {}
-
-    def make(name: str) -> Saying:
-        models[name] = Saying()
-        models[name].name = name or "small"
-        return models[name]
-
-    source = LocalVerifiers(make, large=True)
-    await source.load()
-    found = await source.get().verify([pair("sure"), pair("open")])
-    assert [Support(0.9, by="small"), Support(0.9, by=LARGE)] == found
-    assert ["open"] == models[LARGE].seen
     source.stop()
 
 

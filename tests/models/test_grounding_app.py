@@ -10,13 +10,11 @@ import pytest
 
 from proxy.config.sections import GroundingSettings
 from proxy.config.settings import Settings, load_settings
-from proxy.errors import ConfigError
+from proxy.errors import ConfigError, ModelUnavailable
 from proxy.exchange import Exchange, Verdict
 from proxy.exchange.judgements import ClaimPair
 from proxy.models.making import make_pair_model
 from proxy.models.verifier.onnx import FOLDER, OnnxVerifier
-from proxy.models.verifier.sentence_transformers import TransformersVerifier
-from proxy.models.verifier.verifier import LARGE
 from proxy.ports.stage import Stage
 from tests.conftest import Start
 from tests.models import tiny_verifier
@@ -80,17 +78,6 @@ async def test_a_policy_that_only_some_requests_ask_for_loads_it_with_the_first(
         assert "tiny@7" == proxy.app.verifiers.get().name
 
 
-async def test_a_larger_model_is_asked_about_what_the_small_one_is_unsure_of(start: Start, tmp_path: Path) -> None:
-    small = tiny_verifier.make(tmp_path / "small", name="small")
-    large = tiny_verifier.make(tmp_path / "large", name="large", languages={"en": {"temperature": 0.1}})
-    async with start(policy=POLICY, stages=[Verifies], config=f"grounding: {{model: '{small}', large: '{large}'}}\n") as proxy:
-        for task in proxy.app._loading:
-            await task
-        assert "cascade(small@7, large@7)" == proxy.app.verifiers.get().name
-        found = await proxy.app.verifiers.get().verify([ClaimPair("yes yes", "yes yes"), ClaimPair("yes maybe", "-")])
-    assert ["small@7", "large@7"] == [support.by for support in found if support is not None]
-
-
 @pytest.mark.process
 def test_a_policy_that_verifies_imports_nothing_heavy_before_the_server_starts(tmp_path: Path) -> None:
     config = write_config(tmp_path, "http://127.0.0.1:9/v1")
@@ -118,11 +105,11 @@ def load(tmp_path: Path, grounding: str) -> Settings:
 
 
 def test_defaults(tmp_path: Path) -> None:
-    assert GroundingSettings(model="", large="", threads=0, cache_size=20_000, max_waiting=512) == load(tmp_path, "{}").grounding
+    assert GroundingSettings(model="", threads=0) == load(tmp_path, "{}").grounding
 
 
 @pytest.mark.parametrize(
-    ("text", "path"), [("{thread: 1}", "grounding"), ("{threads: -1}", "grounding.threads"), ("{max_waiting: 0}", "grounding.max_waiting")]
+    ("text", "path"), [("{thread: 1}", "grounding"), ("{threads: -1}", "grounding.threads"), ("{large: x}", "grounding.large")]
 )
 def test_what_is_refused(tmp_path: Path, text: str, path: str) -> None:
     with pytest.raises(ConfigError) as caught:
@@ -130,24 +117,18 @@ def test_what_is_refused(tmp_path: Path, text: str, path: str) -> None:
     assert path == caught.value.path
 
 
-def test_models_are_found_by_name_and_by_folder(tmp_path: Path) -> None:
+def test_models_are_found_by_folder(tmp_path: Path) -> None:
     settings = load(tmp_path, "{}")
     (tmp_path / "nli").mkdir()
-    builtin, folder, hub = (make_pair_model(settings, name) for name in ("", "nli", "cross-encoder/nli-deberta-v3-small"))
+    builtin, own = (make_pair_model(settings, name) for name in ("", "nli"))
     assert isinstance(builtin, OnnxVerifier)
-    assert FOLDER == builtin._folder
-    assert isinstance(folder, TransformersVerifier)
-    assert folder.name.startswith("nli@")
-    assert "cross-encoder/nli-deberta-v3-small" == hub.name
+    assert isinstance(own, OnnxVerifier)
+    assert (FOLDER, tmp_path / "nli", False, True) == (builtin._folder, own._folder, builtin._decides, own._decides)
+    with pytest.raises(ModelUnavailable, match="a model of a hub is asked through an upstream"):
+        make_pair_model(settings, "cross-encoder/nli-deberta-v3-small")
 
 
 def test_another_folder_takes_the_built_in_one_s_place_and_is_relative_to_the_config_file(tmp_path: Path) -> None:
     model = make_pair_model(load(tmp_path, "{model: verifier, threads: 3}"), "")
     assert isinstance(model, OnnxVerifier)
     assert (tmp_path / "verifier", 3) == (model._folder, model.lanes)
-
-
-def test_a_larger_model_is_relative_to_the_config_file_too(tmp_path: Path) -> None:
-    model = make_pair_model(load(tmp_path, "{large: judge}"), LARGE)
-    assert isinstance(model, OnnxVerifier)
-    assert tmp_path / "judge" == model._folder

@@ -1,11 +1,9 @@
 """The verifier in the package: there, whole, small enough, and right on what is plain."""
 
-import numpy as np
-import onnxruntime
 import pytest
 
 from proxy.exchange.judgements import ClaimPair
-from proxy.models.verifier.onnx import FOLDER, OnnxVerifier, for_first_token, session_options
+from proxy.models.verifier.onnx import FOLDER, OnnxVerifier
 
 TOWER = {
     "en": "The Eiffel Tower is a wrought-iron tower in Paris, France. It was completed in 1889 and is 330 metres tall.",
@@ -51,19 +49,3 @@ def test_a_language_it_was_not_trained_on_is_not_judged(verifier: OnnxVerifier) 
 def test_the_same_pair_has_the_same_answer_whatever_else_is_judged(verifier: OnnxVerifier) -> None:
     pair, other = ClaimPair("It is 330 metres tall.", TOWER["en"]), ClaimPair("It is red. " * 40, TOWER["fr"])
     assert verifier.judge([pair]) == verifier.judge([other, pair])[1:]
-
-
-def test_it_answers_the_same_with_its_last_layer_for_the_first_token_alone(verifier: OnnxVerifier) -> None:
-    whole = onnxruntime.InferenceSession(str(FOLDER / "model.onnx"), session_options(onnxruntime), providers=["CPUExecutionProvider"])
-    fed = [verifier.feed(ClaimPair("It was completed in 1899.", text, language)) for language, text in TOWER.items()]
-    found = [(verifier.run(feed), whole.run(None, feed)[0][0]) for feed in fed]
-    apart = max(float(np.abs(one - other).max()) for one, other in found)
-    assert 0 < apart < 0.01
-
-
-def test_a_graph_of_another_shape_stays_as_it_is() -> None:
-    shipped = (FOLDER / "model.onnx").read_bytes()
-    changed = for_first_token(shipped)
-    assert changed is not None
-    with_distances = shipped.replace(b"\x0a\x04mask", b"\x0a\x04bias")
-    assert [None] * 3 == [for_first_token(model) for model in (changed, with_distances, b"no model")]

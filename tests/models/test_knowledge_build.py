@@ -1,23 +1,22 @@
 """Building the index on disk: incremental, atomic, versioned."""
 
-import ast
 import shutil
+import sqlite3
 import subprocess
 import sys
 import threading
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from proxy.errors import ConfigError
-from proxy.models.knowledge.building import build, build_in_memory, first_facts
-from proxy.models.knowledge.files import current_of, manifest_of, read_array, writing
-from proxy.models.knowledge.index import open_current, open_generation
+from proxy.models.knowledge.bases import FILE
+from proxy.models.knowledge.building import build, build_in_memory, facts_in, writing
+from proxy.models.knowledge.index import KnowledgeIndex, open_index
 from proxy.testing import HashEmbedder
 
 
@@ -39,16 +38,20 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def opened(folder: Path) -> KnowledgeIndex:
+    found = open_index(folder)
+    assert found is not None
+    return found
+
+
 def statements(folder: Path) -> list[str]:
-    generation = current_of(folder)
-    assert generation is not None
-    index, _ = open_generation(generation)
-    return [index.facts[row].statement for row in range(len(index))]
+    index = opened(folder)
+    return [index.fact(row).statement for row in range(len(index))]
 
 
 async def test_a_build_can_be_opened_and_searched(folder: Path) -> None:
     built = await build(folder, HashEmbedder())
-    index, manifest = open_generation(built.generation)
+    index, manifest = (found := opened(folder)), found.manifest
     [[hit]] = index.search(["Wie viel wiegt die Lampe?"], await HashEmbedder().embed(["Wie viel wiegt die Lampe?"]), 1)
     assert ("Die Lampe wiegt 620 g.", "b.md#lampe") == (hit.fact.statement, hit.fact.source)
     assert (3, 3, "hash-64", built.version) == (built.facts, built.embedded, manifest.embedder, index.version)
@@ -56,9 +59,8 @@ async def test_a_build_can_be_opened_and_searched(folder: Path) -> None:
 
 
 async def test_built_and_in_memory_say_the_same(folder: Path) -> None:
-    built, _ = open_generation((await build(folder, HashEmbedder())).generation)
-    facts, _ = first_facts(folder, 100)
-    in_memory = await build_in_memory(facts, HashEmbedder())
+    await build(folder, HashEmbedder())
+    built, in_memory = opened(folder), await build_in_memory(list(facts_in(folder, [])), HashEmbedder())
     vectors = await HashEmbedder().embed(["hot water"])
     assert in_memory.version == built.version
     assert in_memory.search(["hot water"], vectors, 3) == built.search(["hot water"], vectors, 3)
@@ -90,13 +92,19 @@ async def test_deleted_facts_go(folder: Path) -> None:
 async def test_an_update_gives_the_index_that_a_first_build_gives(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     await build(folder, HashEmbedder())
     (folder / "c.jsonl").write_text('{"statement": "Ice is cold."}\n')
-    updated = (await build(folder, HashEmbedder())).generation
+    await build(folder, HashEmbedder())
     fresh = tmp_path_factory.mktemp("fresh")
     for name in ("a.csv", "b.md", "c.jsonl"):
         shutil.copyfile(folder / name, fresh / name)
-    first = (await build(fresh, HashEmbedder())).generation
-    files = sorted(path.name for path in first.iterdir() if path.name != "manifest.json")
-    assert [(first / name).read_bytes() for name in files] == [(updated / name).read_bytes() for name in files]
+    await build(fresh, HashEmbedder())
+    assert contents(fresh) == contents(folder)
+
+
+def contents(folder: Path) -> tuple[list[str], bytes]:
+    """The tables but for the manifest, which has times, and the vector index."""
+    with closing(sqlite3.connect(folder / ".index" / FILE)) as file:
+        lines = [line for line in file.iterdump() if "manifest" not in line]
+    return lines, (folder / ".index" / opened(folder).manifest.faiss).read_bytes()
 
 
 async def test_the_same_contents_have_the_same_version(folder: Path) -> None:
@@ -115,7 +123,7 @@ async def test_another_embedder_embeds_everything_again(folder: Path) -> None:
 
 async def test_an_empty_folder_has_an_index_of_nothing(tmp_path: Path) -> None:
     built = await build(tmp_path, HashEmbedder())
-    index, _ = open_generation(built.generation)
+    index = opened(tmp_path)
     assert (0, 0, None) == (built.facts, len(index), index.exact("Water is wet."))
 
 
@@ -140,13 +148,25 @@ async def test_a_build_that_breaks_off_leaves_the_one_before(folder: Path) -> No
     assert "Ice is cold." in statements(folder)
 
 
-async def test_unfinished_and_old_generations_are_cleared_away_but_the_last_one_stays(folder: Path) -> None:
-    generations = [(await build(folder, HashEmbedder())).generation]
-    (folder / ".index" / ".partial-9").mkdir()
+async def test_unfinished_and_old_indexes_are_cleared_away_but_the_last_one_stays(folder: Path) -> None:
+    names = []
     for number in range(3):
         (folder / f"more{number}.csv").write_text(f"statement\nFact number {number}.\n")
-        generations.append((await build(folder, HashEmbedder())).generation)
-    assert {generations[-1].name, generations[-2].name} == {path.name for path in (folder / ".index").iterdir() if path.is_dir()}
+        await build(folder, HashEmbedder())
+        names.append(opened(folder).manifest.faiss)
+        (folder / ".index" / f"{FILE}.new").write_bytes(b"of a build that was killed")
+    await build(folder, HashEmbedder())
+    assert {"lock", FILE, names[-1], opened(folder).manifest.faiss} == {path.name for path in (folder / ".index").iterdir()}
+
+
+async def test_what_an_earlier_release_built_is_refused_with_the_command_to_run_which_takes_it_away(folder: Path) -> None:
+    (folder / ".index" / "0123456789abcdef").mkdir(parents=True)
+    (folder / ".index" / "current").write_text("0123456789abcdef")
+    with pytest.raises(ConfigError, match=f"another release built it: run groundwire knowledge build {folder}"):
+        open_index(folder)
+    await build(folder, HashEmbedder())
+    assert 3 == len(statements(folder))
+    assert ["current", "0123456789abcdef"] == [name for name in ("current", "0123456789abcdef") if not (folder / ".index" / name).exists()]
 
 
 async def test_a_second_build_at_the_same_time_is_refused(folder: Path) -> None:
@@ -157,7 +177,7 @@ async def test_a_second_build_at_the_same_time_is_refused(folder: Path) -> None:
 
 @pytest.mark.process
 async def test_a_lock_goes_with_its_process(folder: Path) -> None:
-    script = f"from pathlib import Path\nfrom proxy.models.knowledge.files import writing\nimport os\nwith writing(Path({str(folder)!r})): os._exit(1)"
+    script = f"from pathlib import Path\nfrom proxy.models.knowledge.building import writing\nimport os\nwith writing(Path({str(folder)!r})): os._exit(1)"
     assert 1 == subprocess.run([sys.executable, "-c", script], check=False).returncode
     assert 3 == (await build(folder, HashEmbedder())).facts
 
@@ -177,11 +197,7 @@ async def test_a_reader_sees_one_build_or_the_next_and_nothing_between(folder: P
     def read() -> None:
         while not stop.is_set():
             try:
-                opened = open_current(folder)
-                assert opened is not None
-                index, manifest = opened
-                [hits] = index.search(["build says line"], vector, 50)
-                assert index.version == manifest.version
+                [hits] = opened(folder).search(["build says line"], vector, 50)
                 seen.add(frozenset(hit.fact.statement for hit in hits))
             except Exception as error:
                 failures.append(error)
@@ -201,36 +217,20 @@ async def test_a_reader_sees_one_build_or_the_next_and_nothing_between(folder: P
     assert seen
 
 
-async def test_opening_it_compiles_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`ast.parse` in two threads at a time is a SystemError before Python 3.12, and a base is opened beside others."""
-    await build(folder, HashEmbedder())
-    monkeypatch.setattr(ast, "parse", None)
-    assert open_current(folder) is not None
-
-
-@given(
-    dtype=st.sampled_from([np.float16, np.uint8, np.int32, np.int64, np.uint64]),
-    shape=st.lists(st.integers(0, 4), max_size=3).map(tuple),
-)
-def test_an_array_is_read_as_numpy_wrote_it(dtype: type[Any], shape: tuple[int, ...], tmp_path_factory: pytest.TempPathFactory) -> None:
-    folder = tmp_path_factory.mktemp("array")
-    written = np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(dtype)
-    np.save(folder / "a.npy", written)
-    found = read_array(folder, "a")
-    assert (written.dtype, written.shape, written.tolist()) == (found.dtype, found.shape, found.tolist())
-
-
-@pytest.mark.parametrize("written", [np.array(["text"]), np.array([None]), np.zeros((2, 3), order="F"), np.array([1], ">i8")], ids=repr)
-def test_an_array_that_a_build_does_not_write_is_refused(written: Any, tmp_path: Path) -> None:
-    np.save(tmp_path / "a.npy", written)
-    with pytest.raises(ValueError, match="is no array"):
-        read_array(tmp_path, "a")
-
-
 @pytest.mark.parametrize(("damage", "said"), [("{", "cannot be read"), ('{"format": 0}', "another release built it")])
 async def test_a_manifest_that_cannot_be_used_is_refused_with_the_command_to_run(folder: Path, damage: str, said: str) -> None:
-    built = await build(folder, HashEmbedder())
-    (built.generation / "manifest.json").write_text(damage)
+    await build(folder, HashEmbedder())
+    with closing(sqlite3.connect(folder / ".index" / FILE)) as file:
+        file.execute("UPDATE manifest SET value = ?", (damage,))
+        file.commit()
     with pytest.raises(ConfigError, match=f"{said}.*run groundwire knowledge build {folder}"):
-        manifest_of(built.generation)
+        open_index(folder)
+    assert 3 == (await build(folder, HashEmbedder())).embedded
+
+
+async def test_a_torn_file_is_refused_with_the_command_to_run(folder: Path) -> None:
+    await build(folder, HashEmbedder())
+    (folder / ".index" / FILE).write_bytes(b"torn" * 1000)
+    with pytest.raises(ConfigError, match=f"cannot be read.*run groundwire knowledge build {folder}"):
+        open_index(folder)
     assert 3 == (await build(folder, HashEmbedder())).embedded

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from proxy.grounding.knowledge.reading import make_fact
 from proxy.models.knowledge.building import build_in_memory
-from proxy.models.knowledge.index import KnowledgeIndex, WordsBuilder, kind_for, make_index, nearest, probe
+from proxy.models.knowledge.index import KnowledgeIndex, kind_for, make_index, nearest, probe
 from proxy.ports.facts import Fact
 from proxy.testing import HashEmbedder
 
@@ -108,11 +108,8 @@ async def test_a_search_returns_the_best_of_all_facts(statements: list[str], tex
 
 
 @given(st.lists(sentences, max_size=40), sentences)
-def test_coverage_is_the_share_of_the_terms_that_a_fact_has(statements: Sequence[str], text: str) -> None:
-    builder = WordsBuilder()
-    for statement in statements:
-        builder.add(statement)
-    rows, shares = builder.build().coverage(text)
+async def test_coverage_is_the_share_of_the_terms_that_a_fact_has(statements: Sequence[str], text: str) -> None:
+    rows, shares = (await indexed(*statements)).coverage(text)
     sharing = [i for i, statement in enumerate(statements) if set(statement.split()) & set(text.split())]
     assert sharing == rows.tolist()
     whole = {i for i in sharing if set(text.split()) <= set(statements[i].split())}

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from proxy.config.settings import ModelSettings
 from proxy.exchange import ContextUse
-from proxy.exchange.output_requirements import OutputRequirements
+from proxy.exchange.answers import OutputRequirements
 from proxy.models.tokens.counter import TiktokenCounter
 from proxy.models.tokens.encodings import ESTIMATE, Encodings, pieces
 from proxy.wire.chat.output_requirements import output_requirements_of
@@ -124,7 +124,7 @@ def test_configured_models_win_over_the_bundled_list() -> None:
 def test_counting_does_not_import_litellm() -> None:
     program = (
         "import asyncio, sys; from proxy.models.tokens.counter import TiktokenCounter as T; c = T({});"
-        "from proxy.exchange.output_requirements import OutputRequirements;"
+        "from proxy.exchange.answers import OutputRequirements;"
         "asyncio.run(c.count_request([{'role': 'user', 'content': 'x'}], [], OutputRequirements(), c.model('gpt-4')));"
         "sys.exit(any(name.partition('.')[0] in ('litellm', 'requests') for name in sys.modules))"
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -142,9 +141,9 @@ async def test_a_model_whose_weights_are_not_known_keeps_nothing(start: Start, f
 
 
 async def test_no_text_is_on_the_disk_and_nobody_else_may_read_it(start: Start, folder: Path) -> None:
-    file = await filled(start, folder, "the patient's name is Ada")
+    await filled(start, folder, "the patient's name is Ada")
     assert b"Ada" not in b"".join(each.read_bytes() for each in folder.iterdir())
-    assert (0o700, 0o600) == (folder.stat().st_mode & 0o777, file.stat().st_mode & 0o777)
+    assert 0o700 == folder.stat().st_mode & 0o777
 
 
 # ---- what goes wrong ----
@@ -162,31 +161,6 @@ async def test_a_torn_file_is_begun_anew(torn: Callable[[bytes], bytes], start: 
         assert (500, 2) == (await again.embed(texts, keep=True)).shape
         again.stop()
     assert [] == encoder.seen
-
-
-async def test_a_vector_that_was_changed_is_not_there(start: Start, folder: Path) -> None:
-    file = await filled(start, folder)
-    with sqlite3.connect(file) as connection:
-        connection.execute("UPDATE vectors SET row = zeroblob(12) WHERE key = ?", [key_of("b")])
-    connection.close()
-    again, encoder = start()
-    await again.embed(["aaa", "b"], keep=True)
-    assert ["b"] == encoder.seen
-
-
-async def test_somebody_elses_file_is_left_alone_and_said(start: Start, folder: Path, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("INFO", "groundwire.embedding")
-    file = await filled(start, folder)
-    file.unlink()
-    with sqlite3.connect(file) as connection:
-        connection.execute("CREATE TABLE theirs (a)")
-    connection.close()
-    before = file.read_bytes()
-    again, encoder = start()
-    await again.embed(["aaa"], keep=True)
-    again.stop()
-    assert (["aaa"], before) == (encoder.seen, file.read_bytes())
-    assert f"{file.name} is not a file of Groundwire's; move it away" in caplog.text
 
 
 async def test_on_a_full_disk_nothing_is_kept_and_everything_is_answered(start: Start, folder: Path) -> None:

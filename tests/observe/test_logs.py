@@ -27,7 +27,7 @@ from proxy.errors import ConfigError
 from proxy.exchange import Exchange, Verdict
 from proxy.observe import logs
 from proxy.observe.finished import LogLine
-from proxy.observe.logs import ConsoleFormatter, JsonFormatter, LineHandler, _Message, _record, _settings
+from proxy.observe.logs import ConsoleFormatter, JsonFormatter, LineHandler, _Message, _settings
 from proxy.ports.stage import Stage
 from proxy.stages.registry import STAGES
 from proxy.testing import ScriptedUpstream, completion, hang, raw, reply, stream, streamed
@@ -221,13 +221,6 @@ def test_a_name_cannot_end_a_line(formatter: logging.Formatter, name: str, other
     text = formatter.format(record(_Message(LogLine(id="gw_1", run=name, model=other, warnings=(name, other)))))
     assert text.isprintable()
     assert [text] == text.splitlines()
-
-
-@given(name=HOSTILE, at=st.floats(0, 2**33))
-@pytest.mark.parametrize("formatter", FORMATTERS)
-def test_a_line_that_waited_is_the_one_that_its_record_makes(formatter: ConsoleFormatter | JsonFormatter, name: str, at: float) -> None:
-    line = LogLine(id=name, status=200, model=name, warnings=(name,), duration_ms=at)
-    assert formatter.format(_record(logging.INFO, line, at)) == formatter.exchange(at, "INFO", line)
 
 
 @given(name=st.text(max_size=60))

@@ -85,6 +85,12 @@ def test_an_option_that_is_gone_is_refused_with_what_to_write(tmp_path: Path, op
     assert said.startswith(f"stages[0].clash.{name}: there is no such option any more: leave it out, {instead}")
 
 
+@pytest.mark.parametrize("stage", ["compression", "history"])
+def test_an_option_inside_of_another_that_is_gone_is_refused_too(tmp_path: Path, stage: str) -> None:
+    said = refused(tmp_path, f"stages: [budget, {{{stage}: {{summariser: {{upstream: o, model: m, timeout_s: 60}}}}}}]")
+    assert said.startswith(f"stages[1].{stage}.summariser.timeout_s: there is no such option any more: leave it out")
+
+
 def test_relevance_has_no_model_of_its_own_either(tmp_path: Path) -> None:
     said = refused(tmp_path, "stages: [relevance: {mode: llm, llm: {upstream: o, model: m}}]")
     assert said.startswith("stages[0].relevance.llm: a stage has no judge of its own any more: write judge: {upstream")

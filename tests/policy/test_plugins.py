@@ -18,7 +18,7 @@ from tests.conftest import CHAT, Start
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "stage"
 DECLARING = """
-from proxy.ports.headers import StageHeader
+from proxy.ports.stage import StageHeader
 from proxy.ports.panels import StagePanel
 from proxy.ports.stage import Stage
 class Clashes(StagePanel):

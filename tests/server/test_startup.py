@@ -52,15 +52,13 @@ _BECOME_READY = """
 import asyncio, sys
 from proxy.app import App
 from proxy.cli.start_page import announcer
-from proxy.cli.start_page import Waiting
 from proxy.config.settings import load_settings
 from proxy.server.startup import Starting
 
 async def main():
     settings = load_settings(sys.argv[1])
     app = App(settings)
-    with Waiting("starting"):
-        Starting(settings, settings.server, sys.argv[1], announcer())
+    Starting(settings, settings.server, sys.argv[1], announcer())
     await app.start()
     while app.missing():
         await asyncio.sleep(0.01)

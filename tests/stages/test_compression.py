@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from proxy.context.archive import references_in
-from proxy.context.summaries import SummariserOptions, summary_text
+from proxy.context.summaries import summary_text
 from proxy.errors import StoreUnavailable
 from proxy.exchange import CompressionResult as Report
 from proxy.exchange import Exchange, Message, Verdict
@@ -301,36 +300,6 @@ async def test_a_summary_by_the_configured_upstream_is_named_in_the_record() -> 
     assert 1 == len(chat.asked)
     assert verdict is not None
     assert verdict.detail["strategies"][1]["summaries"][0]["made_by"] in ("llm", "llm-repaired", "extractive")
-
-
-class Slow:
-    """A chat model that answers when it is told to."""
-
-    def __init__(self, answer: str) -> None:
-        self.answer, self.go = answer, asyncio.Event()
-
-    async def complete(self, *args: Any, **named: Any) -> str:
-        await self.go.wait()
-        return self.answer
-
-
-async def test_a_summary_that_comes_too_late_is_the_next_turns() -> None:
-    chat = Slow("The customer prefers a window seat.")
-    ports: Any = make_ports(chat=chat)
-    options = {"summariser": SummariserOptions(upstream="small", model="mini", deadline_ms=1)}
-    stage = Compression(CompressionOptions(**options), ports)
-    found = []
-    for _ in range(2):
-        exchange = make_exchange(turns(15, 225))
-        await Budget(BudgetOptions(reserve_output_tokens=0), ports).on_request(exchange)
-        await stage.on_request(exchange)
-        found.append(exchange.messages[1]["content"])
-        chat.go.set()
-        while len(ports.compactions.kept) < 2:
-            await asyncio.sleep(0)
-    assert ["prefers" in text and len(text) < 600 for text in found] == [False, True]
-    assert found[0].rpartition("[archived")[2] == found[1].rpartition("[archived")[2]
-    await stage.stop()
 
 
 async def test_compression_counts_what_it_freed() -> None:

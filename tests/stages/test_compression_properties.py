@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from proxy.context.archive import references_in
 from proxy.context.conversation import last_user, problems
 from proxy.exchange import Exchange, Message
-from proxy.exchange.output_requirements import OutputRequirements
+from proxy.exchange.answers import OutputRequirements
 from proxy.ports import Ports
 from proxy.stages.budget import Budget, BudgetOptions
 from proxy.stages.compression import Compression, CompressionOptions

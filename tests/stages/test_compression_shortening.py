@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.exchange import Tool
-from proxy.exchange.output_requirements import OutputRequirements
+from proxy.exchange.answers import OutputRequirements
 from proxy.models.tokens.counter import TiktokenCounter
 from proxy.stages.compression.allocations import fitting_tools, shorten_tool
 

@@ -174,7 +174,7 @@ async def test_what_validation_has_asked_about_new_content_is_not_asked_again() 
 
 
 async def test_a_text_with_too_many_statements_is_an_error_each_time_but_judged_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("proxy.stages.poisoning.checking.MAX_CLAIMS", 2)
+    monkeypatch.setattr("proxy.stages.poisoning.stage.MAX_CLAIMS", 2)
     knowledge = MemoryKnowledge(*FACTS)
     stage = made(ports_with(knowledge=knowledge))
     for _ in range(2):
@@ -184,7 +184,7 @@ async def test_a_text_with_too_many_statements_is_an_error_each_time_but_judged_
 
 
 async def test_what_was_found_of_a_text_with_too_many_statements_is_acted_upon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("proxy.stages.poisoning.checking.MAX_CLAIMS", 2)
+    monkeypatch.setattr("proxy.stages.poisoning.stage.MAX_CLAIMS", 2)
     exchange = await run(made(), history(f"{UNKNOWN} {LONDON} Plums contain sugar."))
     assert f"{UNKNOWN} Plums contain sugar." == texts(exchange)[1]
     assert ["poisoned_context", "poisoning_unchecked"] == [one.code for one in exchange.verdicts]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from proxy.errors import ConfigError, PolicyBlocked, StoreUnavailable
 from proxy.exchange import Answer, Choice, Exchange, ToolCall, Unanswered
 from proxy.stages.reflection import Reflection
-from proxy.stages.reflection.options import ReflectionOptions
+from proxy.stages.reflection.stage import ReflectionOptions
 from proxy.stages.reflection.wording import CLOSING, OPENING, with_block
 from proxy.testing import CountedNames, MemoryFailures, make_exchange, make_ports
 from tests.conftest import Start

@@ -9,7 +9,7 @@ import pytest
 from proxy.context.no_answer import NO_ANSWER
 from proxy.errors import ModelUnavailable
 from proxy.exchange import Evidence, Exchange, Message, Verdict
-from proxy.language.word_overlap import content_words
+from proxy.language.words import content_words
 from proxy.pipeline import Pipeline
 from proxy.ports import Ports
 from proxy.ports.judge import AskAbout

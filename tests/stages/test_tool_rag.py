@@ -162,23 +162,6 @@ async def test_what_was_called_chosen_or_always_stays_is_there_too() -> None:
     assert names(exchange) == [FIND, "search_flights", "delete_mail", "book_files", "search_events", "book_events", "delete_events"]
 
 
-async def test_a_tool_that_a_kept_one_names_comes_along() -> None:
-    tools = [*TOOLS, tool("pay_invoice", "With the id that list_invoices gives."), tool("list_invoices")]
-    exchange = asking("pay invoice", tools)
-    await stage().on_request(exchange)
-    assert names(exchange) == [FIND, "pay_invoice", "list_invoices"]
-
-
-async def test_when_none_is_relevant_companions_count_among_the_best() -> None:
-    tools = [*TOOLS, tool("pay_invoice", "With the id that list_bills gives."), tool("list_bills")]
-    exchange = asking("invoice flights", tools)
-    await stage(top_k=4, min_relevance=0.9).on_request(exchange)
-    assert names(exchange) == [FIND, "search_flights", "book_flights", "delete_flights", "pay_invoice"]
-    exchange = asking("invoice", tools)
-    await stage(top_k=2, min_relevance=0.9).on_request(exchange)
-    assert names(exchange) == [FIND, "pay_invoice", "list_bills"]
-
-
 async def test_tools_that_cannot_be_ranked_keep_their_place() -> None:
     odd = [{"type": "web_search"}, {"type": "function", "function": {}}]
     exchange = asking(tools=[odd[0], *TOOLS, odd[1]])

@@ -11,7 +11,6 @@ from proxy.stages.tool_rag.selection import (
     called_names,
     catalogue_of,
     clipped,
-    companions,
     confusion_risk,
     grown,
     kin,
@@ -155,35 +154,6 @@ def test_the_best_are_the_most_relevant_first_and_of_equals_the_first() -> None:
     catalogue = catalogue_of([tool(name) for name in "abcd"])
     assert list(best(catalogue, (0.7, 0.9, 0.7, 0.6), 3, 0.7)) == ["b", "a", "c"]
     assert list(best(catalogue, (0.7, 0.9, 0.7, 0.6), 2, 0.7)) == ["b", "a"]
-
-
-@pytest.mark.parametrize("description", ["Takes the id that search_flights gives.", "See `search_flights`.", "x (search_flights)."])
-def test_a_tool_that_another_one_names_comes_along(description: str) -> None:
-    catalogue = catalogue_of([tool("book", description), tool("search_flights"), tool("other_one")])
-    assert companions(catalogue, ["book"]) == ["search_flights"]
-
-
-def test_a_companion_may_be_named_deep_in_the_parameters() -> None:
-    schema = {
-        "type": "object",
-        "properties": {"trip": {"type": "array", "items": {"properties": {"id": {"description": "from listTrips"}}}}},
-    }
-    catalogue = catalogue_of([{"type": "function", "function": {"name": "book", "parameters": schema}}, tool("listTrips")])
-    assert companions(catalogue, ["book"]) == ["listTrips"]
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [("search", "Run a search first."), ("check-in", "For check-in."), ("find_a", "find_ab and xfind_a"), ("Weather", "Weather report")],
-)
-def test_a_word_that_only_looks_like_a_name_brings_no_companion(name: str, text: str) -> None:
-    assert companions(catalogue_of([tool("book", text), tool(name)]), ["book"]) == []
-
-
-def test_companions_go_one_level_deep_and_are_bounded() -> None:
-    chain = catalogue_of([tool("a_0", "uses a_1"), tool("a_1", "uses a_2"), tool("a_2")])
-    many = catalogue_of([tool("a_0", " ".join(f"b_{i}" for i in range(50))), *(tool(f"b_{i}") for i in range(50))])
-    assert (companions(chain, ["a_0"]), len(companions(many, ["a_0"]))) == (["a_1"], 5)
 
 
 FLIGHTS = catalogue_of(

@@ -61,33 +61,24 @@ def server() -> Iterator[str]:
     raise NoServer("; ".join(problems) or "no PostgreSQL: install the dev dependencies or Debian's postgresql")
 
 
-def _start(folder: Path, root: Path) -> tuple[subprocess.Popen[bytes], int]:
+def initialised(folder: Path, root: Path) -> dict[str, Any]:
+    """Make a cluster's files in ``root/data`` with `folder`'s ``initdb``; arguments for `subprocess` under which its server may run.
+
+    Its superuser is ``tester`` with the password ``pass word``. Raises `NoServer`.
+    """
     as_user = _unprivileged(root)
-    data, password = root / "data", root / "password"
+    password = root / "password"
     password.write_text("pass word\n")
     password.chmod(0o644)
-    made = subprocess.run(
-        [
-            folder / "initdb",
-            "-D",
-            data,
-            "-U",
-            "tester",
-            "-A",
-            "scram-sha-256",
-            f"--pwfile={password}",
-            "--no-sync",
-            "--no-locale",
-            "-E",
-            "UTF8",
-        ],
-        capture_output=True,
-        cwd=root,
-        check=False,
-        **as_user,
-    )
+    options = ["-U", "tester", "-A", "scram-sha-256", f"--pwfile={password}", "--no-sync", "--no-locale", "-E", "UTF8"]
+    made = subprocess.run([folder / "initdb", "-D", root / "data", *options], capture_output=True, cwd=root, check=False, **as_user)
     if made.returncode:
         raise NoServer(made.stderr.decode(errors="replace").strip()[-300:])
+    return as_user
+
+
+def _start(folder: Path, root: Path) -> tuple[subprocess.Popen[bytes], int]:
+    as_user, data = initialised(folder, root), root / "data"
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from proxy.errors import StoreUnavailable
 from proxy.ports import FailureEvent, FailureRecord
-from proxy.ports.failure_kinds import Failure
+from proxy.ports.failures import Failure
 from proxy.store.database import Database, StoreRejected
 from proxy.store.failures import DatabaseFailures, failure_id
 from tests.stages.reflection.kept import known

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from proxy.exchange import Facts
 from proxy.ports.panels import Bucket, RecordedVerdict, StagePanel
 from proxy.ports.review import ClashRecord, QuarantineItem
-from proxy.stages.claims.panel import QualityPanel
-from proxy.stages.compression.panel import CompressionPanel
+from proxy.stages.claims.reporting import QualityPanel
+from proxy.stages.compression.stage import CompressionPanel
 from proxy.stages.history import HistoryPanel
 from proxy.stages.poisoning.report import PoisoningPanel
 from proxy.stages.tool_rag.panel import ToolRagPanel

@@ -13,7 +13,7 @@ from sqlalchemy import delete, select
 
 from proxy.exchange import Facts
 from proxy.ports.panels import Bucket, RecordedVerdict, StagePanel
-from proxy.stages.claims.panel import QualityPanel
+from proxy.stages.claims.reporting import QualityPanel
 from proxy.stages.history import HistoryPanel
 from proxy.store.database import Database
 from proxy.store.figures import DatabaseFigures, RollupBuilder, total
@@ -21,7 +21,7 @@ from proxy.store.record_sums import MOST_WRONG, percentile
 from proxy.store.records import Record
 from proxy.store.retention import Retention
 from proxy.store.rollups import DAY_S, HOUR_S, MINUTE_S, Due, Rollups, touch
-from proxy.store.tables import rollup_marks, rollups
+from proxy.store.tables import rollup_changes, rollup_marks, rollups
 from proxy.store.writer import RecordWriter
 from tests.store.conftest import CountingCounters, make_record
 from tests.stores import opened
@@ -48,6 +48,7 @@ async def numbers(database: Database, since: float, until: float, bucket_s: int)
 
 async def kept(database: Database) -> dict[tuple[int, int], bool]:
     """Which rows there are, and whether they are good."""
+    await Rollups(database).fold()
     query = select(rollups.c.seconds, rollups.c.start, rollups.c.built == rollups.c.version)
     async with database.transaction() as connection:
         return {(seconds, start): bool(good) for seconds, start, good in (await connection.execute(query)).all()}
@@ -207,6 +208,7 @@ async def test_what_changes_while_it_is_added_up_is_not_stored(database: Databas
 async def test_of_two_workers_one_makes_a_row(database: Database) -> None:
     await store(database, make_record(1, created_at=DAY + 10.0))
     rows, due = Rollups(database, PANELS), Due(MINUTE_S, DAY, 1)
+    await rows.fold()
     assert [False, True] == sorted(await asyncio.gather(rows.claim(due, NOW, 60.0), rows.claim(due, NOW, 60.0)))
     assert await rows.claim(due, NOW + 61.0, 60.0)  # the first has died
 
@@ -243,6 +245,7 @@ async def old_store(database: Database, *made: Record) -> None:
     """As an earlier release has left it."""
     await store(database, *made)
     async with database.transaction() as connection:
+        await connection.execute(delete(rollup_changes))
         await connection.execute(delete(rollups))
         await connection.execute(delete(rollup_marks))
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import proxy
-from proxy.exchange.output_requirements import OutputRequirements
+from proxy.exchange.answers import OutputRequirements
 from proxy.testing import make_exchange
 from proxy.wire.chat.completions import ChatDialect
 from proxy.wire.chat.output_requirements import output_requirements_of

@@ -27,7 +27,7 @@ class Base:
     measure_minutes: float
     curve_rows: dict[tuple[str, str], int] | None
     """Rows of the learning curve by view and language, of the written documents alone; None: all of them, and the held-out sources."""
-    languages: tuple[str, ...] = ("en", "de", "es", "fr")
+    languages: tuple[str, ...] = ("en", "de", "es", "fr", "it", "pt")
     """What it is calibrated for, and may judge."""
     start_share: float = 0.0
     """Of the weights that are exported: the rest are the trained ones. Written rows are learnt at the cost of sources that are held out;

@@ -160,7 +160,7 @@ def prefers_html(accept: str) -> bool:
 def local(path: str) -> str:
     """`path` if it is one of our pages, else the first."""
     inside = path == _START or path.startswith(("/dashboard/", "/dashboard?"))
-    harmless = not any(c in path for c in "\\\r\n") and not path.startswith(("/dashboard/sign", "/dashboard/events"))
+    harmless = not any(c in path for c in "\\\r\n") and not path.startswith(("/dashboard/sign", "/dashboard/news"))
     return path if inside and harmless else _START
 
 

@@ -20,7 +20,7 @@ from msgspec import Struct
 from proxy.admin.dashboard.summaries import WORDS, in_words
 from proxy.language.amounts import NONE, dollars, many, milliseconds, number, score, share
 from proxy.ports.panels import Bucket, Panel, Series, StagePanel, Unit, most_common, said
-from proxy.stages.claims.panel import QualityPanel
+from proxy.stages.claims.reporting import QualityPanel
 from proxy.store.figures import total
 from proxy.store.record_sums import percentile
 from proxy.store.records import NOTHING

@@ -20,7 +20,7 @@ from proxy.admin.dashboard.rendering import Visitor, check_choice, page, with_qu
 from proxy.admin.decisions import ClashesApi, DecisionBody, QuarantineApi, ResolutionBody
 from proxy.admin.failures import FailuresApi, FeedbackBody, StatusBody
 from proxy.errors import InvalidRequest, ProxyError
-from proxy.ports.failure_kinds import SIGNAL_TYPES, STATUSES
+from proxy.ports.failures import SIGNAL_TYPES, STATUSES
 from proxy.ports.review import ClashRecord, ClashStatus, QuarantineItem, QuarantineStatus
 
 PER_PAGE, FAILURES_PER_PAGE = 10, 20

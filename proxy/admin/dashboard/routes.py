@@ -6,16 +6,17 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from proxy.admin.answers import require
+from proxy.admin.answers import number_in, require
 from proxy.admin.auth import AdminAuth
 from proxy.admin.dashboard import exchanges, overview
 from proxy.admin.dashboard.entrance import Entrance, fields_of, form_of
-from proxy.admin.dashboard.events import Feed, when_told_to_stop
 from proxy.admin.dashboard.keys import KeysPage
+from proxy.admin.dashboard.news import News
 from proxy.admin.dashboard.panels import FigureSource, Period
 from proxy.admin.dashboard.record import record_page
 from proxy.admin.dashboard.rendering import STATIC, Visitor, check_choice, page, record_path, render_in_thread, send_in_parts, with_query
@@ -24,7 +25,7 @@ from proxy.admin.dashboard.summaries import summary
 from proxy.admin.decisions import ClashesApi, FeedbackApi, FeedbackBody, QuarantineApi
 from proxy.admin.failures import FailuresApi
 from proxy.admin.keys import KeyBook
-from proxy.errors import NotFound
+from proxy.errors import NotFound, StoreUnavailable
 from proxy.store.exchange_search import ExchangePage, ExchangeSearch, place_of
 
 if TYPE_CHECKING:
@@ -55,8 +56,7 @@ class Dashboard:
         self._entrance = Entrance(auth, self._waiting)
         self._quarantine, self._clashes = quarantine_queue(quarantine, self._entrance), clash_queue(clashes, self._entrance)
         self._failures, self._keys = FailureQueue(failures, self._entrance), KeysPage(keys, self._entrance)
-        self.feed = Feed(parts.records, self._waiting)
-        self._listening = False
+        self._news = News(parts.records, self._waiting)
 
     def routes(self) -> list[Route]:
         """For the application."""
@@ -66,7 +66,7 @@ class Dashboard:
             Route(f"{pages}/static/{{version}}/{{name}}", STATIC.serve),
             Route(f"{pages}/sign-in", enter.sign_in, methods=["GET", "POST"]),
             Route(f"{pages}/sign-out", enter.page(enter.sign_out), methods=["POST"]),
-            Route(f"{pages}/events", self._events),
+            Route(f"{pages}/news", self._tell_news),
             Route(f"{pages}/figures", enter.page(self._figures_json)),
             Route(f"{pages}/exchanges", enter.page(self._exchanges)),
             Route(f"{pages}/exchanges/export", enter.page(self._export)),
@@ -149,16 +149,15 @@ class Dashboard:
 
     # ---- news ----
 
-    async def _events(self, request: Request) -> Response:
+    async def _tell_news(self, request: Request) -> Response:
         self._auth.check(request)
-        if not self._listening:
-            self._listening = True
-            when_told_to_stop(self.feed.close)
-        after = request.headers.get("last-event-id") or request.query_params.get("after", "")
-        headers = {"cache-control": "no-store", "x-accel-buffering": "no", "x-content-type-options": "nosniff"}
-        if request.method == "HEAD":
-            return Response(media_type="text/event-stream", headers=headers)
-        return StreamingResponse(self.feed.listen(after), media_type="text/event-stream", headers=headers)
+        at = number_in(request.query_params, "at") or 0.0
+        try:
+            status, found = 200, await self._news.since(at, request.query_params.get("after", ""))
+        except StoreUnavailable as error:
+            status, found = 503, {"problem": str(error)}
+        headers = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
+        return Response(msgspec.json.encode(found), status, headers, media_type="application/json")
 
     def _first_call(self, request: Request) -> str:
         """A command that makes the first exchange."""

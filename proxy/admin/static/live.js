@@ -1,10 +1,10 @@
 // @ts-check
-/** What is new: exchanges into the chart and the list, counts into the navigation. Listens only while the page is seen. */
+/** What is new: exchanges into the chart and the list, counts into the navigation. Asked for only while the page is seen. */
 
 import {drawRow} from './rows.js';
 import {localise} from './format.js';
 
-const AGAIN_MS = 5000, FIGURES_MS = 10000;
+const AGAIN_MS = 2000, FIGURES_MS = 10000;
 /** @typedef {import('./rows.js').Summary} Summary */
 
 /** @param {{add(points: any[]): void} | null} usage */
@@ -13,45 +13,40 @@ export function listen(usage) {
   const figures = followFigures();
   if (!address) return;
   const list = followList();
-  let last = after ?? '';
-  /** @type {EventSource | null} */
-  let source = null;
-  let timer = 0;
+  let last = after ?? '', at = 0, timer = 0;
 
-  const open = () => {
+  const look = async () => {
     clearTimeout(timer);
-    if (source || document.hidden) return;
-    source = new EventSource(`${address}?after=${encodeURIComponent(last)}`);
-    source.onopen = () => state('live', 'Live');
-    source.onerror = () => {
-      close();
+    if (document.hidden) return;
+    try {
+      const answer = await fetch(`${address}?at=${at}&after=${encodeURIComponent(last)}`, {headers: {accept: 'application/json'}});
+      const told = await answer.json();
+      if (answer.ok) tell(told);
+      else state('away', told.problem ? 'The store is away' : 'No news: load the page again');
+    } catch {
       state('away', 'No connection, trying again');
-      timer = setTimeout(open, AGAIN_MS);
-    };
-    source.addEventListener('exchanges', event => {
-      const told = JSON.parse(event.data);
-      if (event.lastEventId > last) last = event.lastEventId;
-      state('live', 'Live');
-      usage?.add(told.exchanges);
-      list(told.exchanges, told.number);
-      if (told.exchanges.length) figures.changed();
-    });
-    source.addEventListener('counts', event => counts(JSON.parse(event.data)));
-    source.addEventListener('problem', () => state('away', 'The store is away'));
+    }
+    timer = setTimeout(look, AGAIN_MS);
   };
-  const close = () => {
-    source?.close();
-    source = null;
+  /** @param {{at: number, number: number, exchanges: Summary[], waiting: Record<string, number>}} told */
+  const tell = told => {
+    state('live', 'Live');
+    at = told.at;
+    counts(told.waiting);
+    const added = list(told.exchanges, told.number);
+    if (!added.length) return;
+    if (told.exchanges[0].id > last) last = told.exchanges[0].id;
+    usage?.add(added);
+    figures.changed();
   };
   document.addEventListener('visibilitychange', () => {
-    if (!document.hidden) return open();
+    if (!document.hidden) return look();
     clearTimeout(timer);
-    close();
     return state('idle', 'Paused');
   });
-  addEventListener('pagehide', close);
-  addEventListener('pageshow', open);
-  open();
+  addEventListener('pagehide', () => clearTimeout(timer));
+  addEventListener('pageshow', event => { if (event.persisted) look(); });
+  look();
 }
 
 /** @param {string} name @param {string} words */
@@ -74,7 +69,7 @@ function counts(told) {
 }
 
 /** The overview's rows, or the line that says how many exchanges a list does not show yet.
- * @returns {(exchanges: Summary[], number: number) => void} */
+ * @returns {(exchanges: Summary[], number: number) => Summary[]} those that were not known */
 function followList() {
   const rows = document.getElementById('live-rows'), line = /** @type {HTMLElement | null} */ (document.querySelector('a.fresh'));
   /** @type {Set<string>} */
@@ -86,7 +81,7 @@ function followList() {
   return (exchanges, number) => {
     const added = exchanges.filter(one => !known.has(one.id));
     for (const one of added) known.add(one.id);
-    missed += added.length + Math.max(0, number - exchanges.length);
+    missed += added.length + (added.length ? Math.max(0, number - exchanges.length) : 0);
     if (rows) {
       fresh.push(...added);
       fill(rows, fresh);
@@ -94,6 +89,7 @@ function followList() {
       line.textContent = missed === 1 ? '1 new exchange: show it' : `${missed.toLocaleString('en-US')} new exchanges: show them`;
       line.hidden = false;
     }
+    return added;
   };
 }
 

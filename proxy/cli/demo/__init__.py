@@ -19,7 +19,6 @@ from msgspec import Struct
 from rich.text import Text
 
 from proxy.app import App
-from proxy.cli.start_page import Waiting
 from proxy.cli.terminal import Terminal, harmless
 from proxy.config.settings import ServerSettings, Settings, load_settings
 from proxy.server.preflight import check_port
@@ -174,8 +173,7 @@ async def _tour(policies: Path, port: int, shown: Shows, columns: int, *, stay: 
     shown.line(Text("The server starts and reads its models ...", "dim"))
     with tempfile.TemporaryDirectory(prefix="groundwire-demo-") as folder:
         async with AsyncExitStack() as stack:
-            with Waiting("reading"):
-                url, upstream = await stack.enter_async_context(touring(Path(folder), policies, port))
+            url, upstream = await stack.enter_async_context(touring(Path(folder), policies, port))
             for number, one in enumerate(exchanges(), 1):
                 told = await exchanged(url, upstream, one)
                 for line in lines(number, one, told, url, columns):

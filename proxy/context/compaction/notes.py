@@ -7,20 +7,16 @@ those that an earlier summary already stood for included: one reference is enoug
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from proxy.context.archive import reference, reference_ids
-from proxy.context.compaction.conversation import CompactedPrompt, keep
 from proxy.context.compaction.parts import Part, Run, messages_of, replace_run, token_counter
 from proxy.context.conversation import last_user, transcript
 from proxy.context.summaries import extractive
 from proxy.context.summaries.lines import is_summary, summary_message, summary_text
 from proxy.context.summaries.summariser import Summariser, Summary
-from proxy.errors import StoreUnavailable
 from proxy.exchange import Exchange, Message
 from proxy.language.detection import language
 from proxy.language.text import text_of
@@ -56,17 +52,13 @@ class FoldedPrompt(Struct, frozen=True):
 
 
 class RunNotes:
-    """Writes the messages that stand for runs of one exchange's prompt, and stores the compaction once more where an LLM's summary comes
-    after its deadline: for the turns that follow."""
+    """Writes the messages that stand for runs of one exchange's prompt."""
 
     def __init__(self, exchange: Exchange, ports: Ports, summariser: Summariser) -> None:
         self._exchange, self._ports, self._summariser = exchange, ports, summariser
         self._tokens, self._model = token_counter(exchange, ports), ports.tokens.model(exchange.model)
         asked = last_user(exchange.conversation)
         self._query = text_of(exchange.conversation[asked].get("content")) if asked is not None else ""
-        self._sent = CompactedPrompt(())
-        self._came: list[tuple[Message, Message]] = []
-        """What was sent, and the better one that came late."""
 
     async def fold(self, parts: Sequence[Part], runs: Sequence[Run], write: Callable[[Sequence[Part]], Awaitable[RunNote]]) -> FoldedPrompt:
         """Replace each run by what `write` makes of its parts, unless that is no shorter. Raises `StoreUnavailable`."""
@@ -103,7 +95,6 @@ class RunNotes:
         """
         line, spoken = await self._archived(inside), await self._language()
         messages = [message for part in inside for message in _readable(part, self._exchange.conversation)]
-        used: asyncio.Future[Part] = asyncio.get_running_loop().create_future()
 
         def noted(text: str) -> Part:
             return _part(inside, f"{text}\n{line}" if text else line, spoken)
@@ -111,37 +102,14 @@ class RunNotes:
         most = most_summary_tokens(self._exchange, *await self.own_and_earlier_tokens(inside), max_tokens)
         count, left_tokens = await self._around(noted, most)
 
-        async def on_late(better: Summary) -> None:
-            self._came.append(((await used).message, noted(better.text).message))
-            await self._store_late()
-
-        try:
-            client = self._exchange.client
-            summary = await self._summariser.summarise(messages, self._query, left_tokens, count, client, on_late=on_late)
-            used.set_result(noted(summary.text))
-        finally:
-            used.cancel()  # where it has no result: nothing was sent that a late one could replace
-        return RunNote(used.result(), summary)
+        summary = await self._summariser.summarise(messages, self._query, left_tokens, count)
+        return RunNote(noted(summary.text), summary)
 
     async def own_and_earlier_tokens(self, parts: Sequence[Part]) -> tuple[int, int]:
         """Tokens of messages, and of earlier summaries among them."""
         framing = await self._tokens([])
         earlier = [part.message for part in parts if part.note]
         return await self._tokens([part.message for part in parts if not part.note]) - framing, await self._tokens(earlier) - framing
-
-    async def sent(self, done: CompactedPrompt) -> None:
-        """What was sent in the end; late summaries replace what they should."""
-        self._sent = done
-        await self._store_late()
-
-    async def _store_late(self) -> None:
-        parts = [replace(part, message=self._better(part)) for part in self._sent.parts]
-        if any(new.message is not old.message for new, old in zip(parts, self._sent.parts, strict=True)):
-            with contextlib.suppress(StoreUnavailable):  # later turns then go on with what was sent
-                await keep(self._exchange, self._ports, parts, least=self._sent.length, late=True)
-
-    def _better(self, part: Part) -> Message:
-        return next((better for used, better in self._came if part.made and used == part.message), part.message)
 
     async def _around(self, noted: Callable[[str], Part], max_tokens: int) -> tuple[Callable[[str], int], int]:
         """What counts a summary's text by what it adds to its message, and how much of `max_tokens` is left for it."""

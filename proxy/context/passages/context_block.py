@@ -9,8 +9,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from proxy.context.faithful_texts import TEXTS
-from proxy.language.patterns import LazyPattern
-from proxy.language.wordings import wordings
+from proxy.language.patterns import LazyPattern, wordings
 
 
 class PassageBlock(Struct, frozen=True):

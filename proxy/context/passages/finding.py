@@ -21,8 +21,8 @@ from msgspec.structs import replace
 from proxy.context.conversation import named_calls
 from proxy.context.passages.blocks import find_blocks
 from proxy.exchange import Evidence, Message
+from proxy.language.dates import seconds_of
 from proxy.language.text import text_of
-from proxy.language.times import seconds_of
 from proxy.offloop import each
 
 RETRIEVAL_TOOLS = tuple(

@@ -14,22 +14,24 @@ from typing import Literal
 from msgspec import Struct
 
 from proxy.context.summaries.facts import (
-    MONTHS,
-    NUMBER_WORDS,
     KeptFact,
     capitalised,
     content_stems,
     fold,
     has_negation,
-    is_german,
     is_name_in_german,
     literals,
     stem,
 )
 from proxy.context.summaries.lines import clean_line, source_texts
 from proxy.exchange import Message
+from proxy.language.dates import MONTHS
+from proxy.language.detection import language
+from proxy.language.number_words import may_count, word_value
 from proxy.language.text import split_sentences
 
+LANGUAGES = ("en", "de", "es", "fr")
+"""In whose words numbers are read."""
 WORDS_KEPT = 0.5
 """Share of a required line's words that one line of the summary must have; a paraphrase seldom has more than three quarters."""
 _OPEN_CALL = re.compile(r"\(open call ([^)]{1,128})\)$")
@@ -75,7 +77,8 @@ class SummarySource:
         self.stems = {stem(word) for word in _WORD.findall(folded)}
         self._identifiers = {fact.text.lower() for text in texts for fact in literals(text) if fact.kind == "identifier"}
         self._numbers = {value for found in _numbers_in(self._text) for value in readings(found)}
-        self._numbers |= {str(NUMBER_WORDS[word]) for word in _WORD.findall(folded) if word in NUMBER_WORDS}
+        values = (word_value(word, code) for word in set(_WORD.findall(self._text)) if may_count(word) for code in LANGUAGES)
+        self._numbers |= {f"{value:g}" for value in values if value is not None}
         self._times = {time for match in _TIME.finditer(self._text) for time in _times(match)}
         self._months = {int(found) for found in re.findall(r"\d{4}-(\d{2})-\d{2}", self._text)}
 
@@ -92,9 +95,8 @@ class SummarySource:
 
     def names(self, word: str) -> bool:
         """Whether a word of a name stands in the conversation, or a month in one of its dates."""
-        folded = fold(word)
-        parts = _WORD.findall(folded)
-        return MONTHS.get(folded, -1) in self._months or all(stem(p) in self.stems or stem(p) in _HEADINGS for p in parts)
+        parts = _WORD.findall(fold(word))
+        return MONTHS.get(word.lower(), -1) in self._months or all(stem(p) in self.stems or stem(p) in _HEADINGS for p in parts)
 
     def _stands(self, text: str) -> bool:
         return re.search(rf"(?<!\w){re.escape(text)}(?!\w)", self._text) is not None
@@ -128,19 +130,9 @@ def repair(summary: str, problems: Sequence[SummaryProblem], *, max_tokens: int,
 
 
 def readings(number: str) -> frozenset[str]:
-    """The values that written digits may mean: ``1.000`` is one and a thousand, ``1,234.50`` is 1234.5, ``1.2.3`` is a version."""
+    """The values that written digits may mean: ``1.000`` is one and a thousand, ``1,234.50`` is 1234.5 among others."""
     text = re.sub("['’\u00a0\u202f ]", "", number)
-    marks = [c for c in text if c in ".,"]
-    if not marks:
-        return frozenset((_plain(text),))
-    bare = text.replace(marks[0], "")
-    if len(set(marks)) == 2 and marks[0] != marks[-1]:
-        return frozenset((_plain(bare.replace(marks[-1], ".")),))
-    groups = re.split("[.,]", text)
-    thousands = all(len(group) == 3 for group in groups[1:]) and len(groups[0]) <= 3
-    if len(marks) == 1:
-        return frozenset((_plain(text.replace(",", ".")),)) | ({_plain(bare)} if thousands else frozenset())
-    return frozenset((_plain(bare) if thousands else text,))
+    return frozenset(map(_plain, (text.replace(",", ""), text.replace(".", "").replace(",", "."))))
 
 
 def _unsupported(sentence: str, source: SummarySource) -> Iterator[SummaryProblem]:
@@ -151,7 +143,7 @@ def _unsupported(sentence: str, source: SummarySource) -> Iterator[SummaryProble
     actor = _ACTOR.match(said)
     if actor is not None and not source.names(actor[1]):
         yield SummaryProblem("name", actor[1], sentence)
-    german = is_german(said)
+    german = language(said) == "de"
     for name, at_start in capitalised(said):
         words = name.split(" ")
         unknown = [word for word in words if word[0].isupper() and not _DIGITS.search(word) and not source.names(word)]

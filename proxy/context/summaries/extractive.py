@@ -33,13 +33,13 @@ from proxy.context.summaries.facts import (
     as_text,
     content_stems,
     fold,
-    is_german,
     literals,
     names,
     open_call_lines,
 )
 from proxy.context.summaries.lines import SpokenLine, lines_of
 from proxy.exchange import Message
+from proxy.language.detection import language
 
 REQUIRED_SHARE = 0.4
 """Of a summary's budget, for the lines that an LLM's summary must hold; the rest is for its own words."""
@@ -188,7 +188,7 @@ def summarise(
     `important_only` nothing but what the task hangs on.
     """
     lines = lines_of(messages)
-    german = is_german(" ".join(line.text for line in lines if line.kind in ("user", "assistant", "summary")))
+    german = language(" ".join(line.text for line in lines if line.kind in ("user", "assistant", "summary"))) == "de"
     asked = set(content_stems(fold(query))) | {fact.text.lower() for fact in literals(query)}
     seen = [item for line in lines if _says(item := _see(line, german), asked)]
     if important_only:

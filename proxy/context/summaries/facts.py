@@ -19,10 +19,7 @@ from proxy.context.conversation import named_calls
 from proxy.context.summaries.lines import SpokenLine, label_of
 from proxy.exchange import Message
 from proxy.language.patterns import LazyPattern
-from proxy.language.stop_words import SUMMARY_FUNCTION_WORDS
-
-GERMAN_MARKS = frozenset("der die das und nicht ist ich ein eine wir mit auf fur den dem zu von sie auch werden wird haben bitte".split())  # noqa: SIM905
-OTHER_MARKS = frozenset("the and is to of you i for with el los que y en por le les et est pour que vous je".split())  # noqa: SIM905
+from proxy.language.words import SUMMARY_FUNCTION_WORDS
 
 NEGATION = LazyPattern(
     r"\b(?:not|no|never|none|nothing|neither|nor|without|cannot|cant|dont|\w{2,8}n['’]t|nicht|kein\w{0,3}|nie|niemals|ohne|weder|nichts"
@@ -85,29 +82,6 @@ TASK = LazyPattern(
     r" vergessen|als nachstes|frist|pendientes?|recuerd\w{0,3}|recordar\w{0,3}|hay que|ten(?:go|emos) que|falta|proximo paso|il faut"
     r"|a faire|rappel\w{0,3}|n['’]oubli\w{0,3}|reste a|prochaine etape|(?:je|on) doi[st]|en attente)\b"
 )
-
-
-def _numbered(table: str, first: int) -> dict[str, int]:
-    """The words of each number, from `first` on; a stroke parts numbers."""
-    return {word: number for number, words in enumerate(table.split("/"), first) for word in words.split()}
-
-
-MONTHS = _numbered(
-    """
-    january januar janner enero janvier jan / february februar febrero fevrier feb / march marz marzo mars mar / april abril avril apr /
-    may mai mayo / june juni junio juin jun / july juli julio juillet jul / august agosto aout aug / september septiembre septembre sep
-    sept / october oktober octubre octobre oct okt / november noviembre novembre nov / december dezember diciembre decembre dec dez
-    """,
-    1,
-)
-NUMBER_WORDS = _numbered(
-    """
-    zero null cero / one eins ein eine einen uno una un une / two zwei dos deux both / three drei tres trois / four vier cuatro quatre /
-    five funf cinco cinq / six sechs seis / seven sieben siete sept / eight acht ocho huit / nine neun nueve neuf / ten zehn diez dix /
-    eleven elf once onze / twelve zwolf doce douze
-    """,
-    0,
-)
 _WORD = LazyPattern(r"[^\W_]+")
 _WIDE = LazyPattern(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _SUFFIXES = ("ations", "ation", "ings", "ing", "ied", "ies", "ers", "er", "ed", "es", "en", "s", "e")
@@ -142,12 +116,6 @@ def content_stems(folded: str) -> list[str]:
         elif word not in SUMMARY_FUNCTION_WORDS and (len(word) > 1 or word.isdigit()):
             found.append(stem(word) if not word.isdigit() else word)
     return found
-
-
-def is_german(text: str) -> bool:
-    """Whether nouns are capitalised in `text`: more of German's small words than of the others'."""
-    words = _WORD.findall(fold(text[:4000]))
-    return sum(word in GERMAN_MARKS for word in words) > sum(word in OTHER_MARKS for word in words)
 
 
 FactKind = Literal["identifier", "date", "time", "number"]

@@ -17,8 +17,8 @@ from msgspec import Struct
 
 from proxy.context.conversation import called_names, named_calls
 from proxy.exchange import Message
+from proxy.language.patterns import wordings
 from proxy.language.text import split_sentences, text_of
-from proxy.language.wordings import wordings
 
 TAG = "conversation_summary"
 _INTROS = wordings(__file__, str)

@@ -2,21 +2,18 @@
 
 The conversation is foreign text and may hold instructions: it goes to the LLM as strings of one JSON object, which they cannot end, and the
 model is told that they are data. An LLM's summary is checked against what it covers before it is used; one that fails is repaired, or the
-extractive one is used, and `Summary.problems` says why. What comes after the deadline is checked too, and handed to who asked.
+extractive one is used, and `Summary.problems` says why.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
-import logging
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-import orjson
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
@@ -81,11 +78,8 @@ def _clipped(text: str) -> str:
     return f"{text[:half]} […{len(text) - 2 * half} characters left out…] {text[-half:]}"
 
 
-MAX_BACKGROUND = 16
-"""Calls that go on after their deadline, in one process; past it they are cancelled instead."""
 _SETTINGS_REFUSED = frozenset((400, 404, 415, 422, 501))
 """Statuses with which servers refuse a ``temperature`` that they do not know."""
-_log = logging.getLogger(__name__)
 
 
 class SummariserOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -93,10 +87,7 @@ class SummariserOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     upstream: Annotated[str, Meta(min_length=1, description="an upstream of config.yaml with a key of its own")]
     model: Annotated[str, Meta(min_length=1, description="model name, as that upstream knows it")]
-    deadline_ms: Annotated[float, Meta(gt=0, description="longest wait in the request's path; past it the extractive summary is used")] = (
-        1000
-    )
-    timeout_s: Annotated[float, Meta(gt=0, description="longest wait for a summary in the background, retries included")] = 60.0
+    deadline_ms: Annotated[float, Meta(gt=0, description="longest wait for it; past it the extractive summary is used")] = 10_000
     params: Annotated[Mapping[str, Any], Meta(description="further fields of the call, as max_tokens")] = {}
 
 
@@ -109,7 +100,7 @@ class Summary(Struct, frozen=True):
     problems: tuple[str, ...] = ()
     """Why it is not the LLM's own: ``deadline``, ``failed: …``, ``empty``, ``too-long``, ``missing: …``, ``number: …``, …"""
     ms: float = 0.0
-    """What it took, in milliseconds; for a late one, from the asking."""
+    """What it took, in milliseconds."""
 
 
 class _Task(Struct, frozen=True):
@@ -121,82 +112,29 @@ class _Task(Struct, frozen=True):
     count: Callable[[str], int]
 
 
-_WAITING_SHARE = 0.95
-"""Of the deadline; the rest is for what the stage does with the summary."""
-OnLate = Callable[[Summary], Awaitable[None]]
-"""Called with an LLM's summary that passed the check after its deadline."""
-
-
 class Summariser:
-    """Summaries for one stage; `options` None is the extractive one alone. Ends with `stop`."""
+    """Summaries for one stage; `options` None is the extractive one alone."""
 
-    def __init__(self, chat: ChatModel, options: SummariserOptions | None, *, max_background: int = MAX_BACKGROUND) -> None:
-        self._chat, self._options, self._places = chat, options, max_background
-        self._background: dict[tuple[str, str], asyncio.Task[Summary]] = {}
+    def __init__(self, chat: ChatModel, options: SummariserOptions | None) -> None:
+        self._chat, self._options = chat, options
         self._temperature = True
 
-    async def summarise(
-        self,
-        messages: Sequence[Message],
-        query: str,
-        max_tokens: int,
-        count: Callable[[str], int],
-        client: str,
-        *,
-        on_late: OnLate | None = None,
-    ) -> Summary:
-        """A summary of `messages` of at most `max_tokens` by `count`, which may be called in another thread.
-
-        The same is not asked twice while it runs.
-        """
+    async def summarise(self, messages: Sequence[Message], query: str, max_tokens: int, count: Callable[[str], int]) -> Summary:
+        """A summary of `messages` of at most `max_tokens` by `count`, which may be called in another thread."""
         started = time.perf_counter()
         task = _Task(messages, query, max_tokens, count)
-        if self._options is None or max_tokens <= 0:
-            return _timed(await asyncio.to_thread(_extractive, task), started)
-        key = (client, _key(task))
-        asked = self._background.get(key) or asyncio.create_task(self._ask(task, started))
-        try:
-            fallback = await asyncio.to_thread(_extractive, task)
-            left = self._options.deadline_ms / 1000 * _WAITING_SHARE - (time.perf_counter() - started)
-            done, _ = await asyncio.wait({asked}, timeout=max(0.0, left))
-        except BaseException:
-            if self._background.get(key) is not asked:
-                asked.cancel()
-            raise
-        found = asked.result() if done else Summary("", "extractive", (self._later(key, asked, on_late),))
-        return _timed(found if found.text else replace(fallback, problems=found.problems), started)
+        found = Summary("", "extractive")
+        if self._options is not None and max_tokens > 0:
+            try:
+                async with asyncio.timeout(self._options.deadline_ms / 1000):
+                    found = await self._ask(task)
+            except TimeoutError:
+                found = Summary("", "extractive", ("deadline",))
+        if not found.text:
+            found = Summary(await asyncio.to_thread(_extractive, task), "extractive", found.problems)
+        return replace(found, ms=(time.perf_counter() - started) * 1000)
 
-    async def stop(self) -> None:
-        """End what still runs in the background."""
-        tasks = list(self._background.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-    def _later(self, key: tuple[str, str], asked: asyncio.Task[Summary], on_late: OnLate | None) -> str:
-        """Let the call go on, if there is a place; says what became of it."""
-        running = self._background.get(key)
-        if running is None and len(self._background) < self._places:
-            self._background[key] = asyncio.create_task(self._keep(key, asked, on_late))
-            return "deadline"
-        if running is not asked:
-            asked.cancel()
-        return "deadline" if running else "deadline, cancelled: too many in the background"
-
-    async def _keep(self, key: tuple[str, str], asked: asyncio.Task[Summary], on_late: OnLate | None) -> Summary:
-        try:
-            found = await asked
-            if found.text and on_late is not None:
-                await on_late(found)
-        except Exception:
-            _log.exception("a summary in the background failed")
-            return Summary("", "extractive", ("failed",))
-        else:
-            return found
-        finally:
-            del self._background[key]
-
-    async def _ask(self, task: _Task, started: float) -> Summary:
+    async def _ask(self, task: _Task) -> Summary:
         """The LLM's, checked; without text where it cannot be used, with the reasons."""
         required = await asyncio.to_thread(required_lines, task.messages, task.max_tokens, task.count)
         try:
@@ -205,20 +143,25 @@ class Summariser:
             return Summary("", "extractive", (f"failed: {error.code}: {error.message[:200]}",))
         if not answer:
             return Summary("", "extractive", ("empty",))
-        return _timed(await asyncio.to_thread(accept, answer, task.messages, required, task.query, task.max_tokens, task.count), started)
+        return await asyncio.to_thread(accept, answer, task.messages, required, task.query, task.max_tokens, task.count)
 
     async def _complete(self, messages: Sequence[Message]) -> str:
         """At temperature 0, until the upstream turns out to refuse it."""
         options = self._options
         assert options is not None
+
+        async def ask(**params: Any) -> str:
+            return await self._chat.complete(
+                options.upstream, options.model, messages, params={**params, **options.params}, timeout_s=options.deadline_ms / 1000
+            )
+
         if self._temperature:
             try:
-                params = {"temperature": 0, **options.params}
-                return await self._chat.complete(options.upstream, options.model, messages, params=params, timeout_s=options.timeout_s)
+                return await ask(temperature=0)
             except UpstreamRefused as error:
                 if error.upstream_status not in _SETTINGS_REFUSED:
                     raise
-        answer = await self._chat.complete(options.upstream, options.model, messages, params=options.params, timeout_s=options.timeout_s)
+        answer = await ask()
         self._temperature = False
         return answer
 
@@ -242,19 +185,9 @@ def accept(
     return Summary(repaired, "llm-repaired", tuple(reasons))
 
 
-def _extractive(task: _Task) -> Summary:
-    text = extractive.summarise(task.messages, query=task.query, max_tokens=task.max_tokens, count=task.count)
-    return Summary(text, "extractive")
+def _extractive(task: _Task) -> str:
+    return extractive.summarise(task.messages, query=task.query, max_tokens=task.max_tokens, count=task.count)
 
 
 def _said(problems: Sequence[SummaryProblem]) -> list[str]:
     return [f"{problem.kind}: {problem.text[:120]}" for problem in problems]
-
-
-def _timed(summary: Summary, started: float) -> Summary:
-    return replace(summary, ms=(time.perf_counter() - started) * 1000)
-
-
-def _key(task: _Task) -> str:
-    data = orjson.dumps([list(task.messages), task.max_tokens], option=orjson.OPT_NON_STR_KEYS, default=str)
-    return hashlib.blake2b(data, digest_size=16).hexdigest()

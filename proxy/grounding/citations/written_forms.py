@@ -18,9 +18,8 @@ from msgspec import Struct
 
 from proxy.context.faithful import extract_citations
 from proxy.language.detection import language
-from proxy.language.names import folded
 from proxy.language.patterns import LazyPattern, phrases
-from proxy.language.text import split_sentences
+from proxy.language.text import fold, split_sentences
 
 _TEXTS = phrases(Path(__file__).parent)
 
@@ -198,4 +197,4 @@ def _plain(text: str) -> str:
 
 
 def _words(text: str) -> list[str]:
-    return _WORD.findall(folded(text).replace("’", "'").replace("_", " "))
+    return _WORD.findall(fold(text).replace("’", "'").replace("_", " "))

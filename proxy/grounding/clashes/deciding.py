@@ -21,8 +21,8 @@ from proxy.grounding.clashes.reading import is_one_of_several
 from proxy.grounding.clashes.values import PRODUCT_PLACES, REPLY_LANGUAGE, contradict, values_in, whole
 from proxy.grounding.evidence.retrieval import FUNCTION_WORDS, terms
 from proxy.language.detection import language
-from proxy.language.names import folded
 from proxy.language.number_words import LANGUAGES
+from proxy.language.text import fold
 
 CONTRADICTED = 0.93
 """Probability that each of two statements contradicts the other, from which they clash: with the built-in verifier none of the 2,833 pairs
@@ -254,7 +254,7 @@ def _something_new(older: Statement, newer: Statement, said: Sequence[Conversati
 
 
 def _words(text: str) -> Iterable[str]:
-    return (word for found in _LONG_WORD.findall(text) if (word := folded(found)) not in FUNCTION_WORDS and word not in _SMALL_WORDS)
+    return (word for found in _LONG_WORD.findall(text) if (word := fold(found)) not in FUNCTION_WORDS and word not in _SMALL_WORDS)
 
 
 def _is_what_it_means(older: Statement, newer: Statement, said: Sequence[ConversationText]) -> bool:

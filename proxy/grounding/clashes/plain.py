@@ -18,8 +18,8 @@ from typing import Any
 from proxy.grounding.clashes import values
 from proxy.grounding.clashes.kinds import Declaration
 from proxy.grounding.clashes.values import LEXICON, REPLY_LANGUAGE, values_in, words_of
-from proxy.language.names import folded
 from proxy.language.patterns import LazyPattern
+from proxy.language.text import fold
 
 MAX_CHARS = 160
 """A longer sentence says more than one thing."""
@@ -135,9 +135,9 @@ def _read(sentence: str, start: int, end: int, language: str | Callable[[], str]
         value = values.value_of(attribute, groups["v"], language if isinstance(language, str) else language())
         if value is None:
             continue
-        scope = folded(groups.get("who", "") or groups.get("scope", "")).strip()
+        scope = fold(groups.get("who", "") or groups.get("scope", "")).strip()
         attribute, value, scope = _sorted_in(attribute, value, scope)
-        before = values.place(folded(groups["frm"])) if "frm" in groups else ""
+        before = values.place(fold(groups["frm"])) if "frm" in groups else ""
         change = change or "new" in groups
         negated, of_task = "no" in groups, "task" in groups
         return Declaration(attribute, value, start, end, scope=scope, negated=negated, change=change, before=before, of_task=of_task)

@@ -22,9 +22,9 @@ from proxy.grounding.clashes.kinds import Declaration, Origin, Statement, Statem
 from proxy.grounding.clashes.plain import WISHES, declared, is_change, may_declare
 from proxy.grounding.evidence.asserted import is_question, is_request
 from proxy.language.detection import language
-from proxy.language.names import folded
+from proxy.language.json.strings import JsonNode, nodes_of
 from proxy.language.patterns import LazyPattern
-from proxy.language.text import split_sentences
+from proxy.language.text import fold, split_sentences
 
 MAX_STATEMENTS = 400
 """Of one piece: a pasted book is not read to its end."""
@@ -152,13 +152,11 @@ _SEVERAL = LazyPattern(
 )
 """Several of a kind, or one for a time."""
 _ADDRESS = re.compile(r"\S{1,64}@\S{1,80}")
-_TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},:]|-?\d[\d.eE+-]*|true|false|null')
 _IDENTITY = re.compile(r"(?:^|_)(?:id|name|title|key|code|number|no|nr|email|sku|iban|isbn|symbol|ticker|poi|event|location)$", re.I)
 _UNSTABLE = re.compile(
     r"(?:^|_)(?:timestamp|time|updated|created|at|date|request_id|trace_id|page|offset|limit|cursor|took|latency\w*|score|distance|rank)(?:$|_)",
     re.I,
 )
-_COLON = re.compile(r"\s*:")
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
@@ -340,36 +338,25 @@ def _fields(i: int, piece: TextPiece) -> Iterator[Statement]:
         json.loads(text)
     except (ValueError, RecursionError):
         return
-    for record in _records(text):
-        identity = next((key for key, (start, end) in record.items() if _IDENTITY.search(key) and _scalar(text[start:end])), None)
-        entity = f"{identity}={_scalar(text[slice(*record[identity])])}" if identity is not None else ""
-        for key, (start, end) in record.items() if entity else ():
-            value = _scalar(text[start:end])
+    for record in (record for node in nodes_of(text) or () for record in _records(node)):
+        identity = next((key for key, one in record.items() if _IDENTITY.search(key) and _scalar(one)), None)
+        entity = f"{identity}={_scalar(record[identity])}" if identity is not None else ""
+        for key, one in record.items() if entity else ():
+            value, length = _scalar(one), one.end - one.start
             if key != identity and value not in ("null", "", "-") and len(value) <= _MAX_VALUE_CHARS and not _UNSTABLE.search(key):
-                says = (Declaration(f"field:{key}", value, 0, end - start, scope=entity),)
+                says = (Declaration(f"field:{key}", value, 0, length, scope=entity),)
                 digest = statement_hash(f"{entity}\0{key}\0{value}", piece.origin)
-                yield _statement(piece, i, text[start:end], start, "fact", "en", says, digest=digest)
+                yield _statement(piece, i, text[one.start : one.end], one.start, "fact", "en", says, digest=digest)
 
 
-def _records(text: str) -> Iterator[dict[str, tuple[int, int]]]:
-    """Of each object of valid JSON the places of its scalars, by their keys: inner objects come before those that hold them."""
-    levels: list[dict[str, tuple[int, int]] | None] = []
-    key = ""
-    for match in _TOKEN.finditer(text):
-        mark, level = match[0], levels[-1] if levels else None
-        if mark in "{[":
-            levels.append({} if mark == "{" else None)
-        elif mark in "}]":
-            if (record := levels.pop()) is not None:
-                yield record
-        elif level is None or mark in ":,":
-            continue
-        elif _COLON.match(text, match.end()) is not None:
-            key = _CAMEL.sub("_", str(json.loads(mark))).lower()
-        else:
-            level[key] = match.span()
+def _records(node: JsonNode) -> Iterator[dict[str, JsonNode]]:
+    """Of each object its plain values by their keys: inner objects come before those that hold them."""
+    for _, _, child in node.children:
+        yield from _records(child)
+    if node.kind == "object":
+        plain = ((key, child) for key, _, child in node.children if child.kind in ("string", "plain"))
+        yield {_CAMEL.sub("_", str(key)).lower(): child for key, child in plain}
 
 
-def _scalar(literal: str) -> str:
-    value = json.loads(literal)
-    return " ".join(folded(value).split()) if isinstance(value, str) else literal
+def _scalar(node: JsonNode) -> str:
+    return " ".join(fold(node.text).split()) if node.kind == "string" else node.text

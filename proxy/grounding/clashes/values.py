@@ -16,11 +16,10 @@ from typing import Any
 
 from proxy.grounding.clashes.kinds import Declaration
 from proxy.language.dates import read_dates
-from proxy.language.names import folded
 from proxy.language.number_words import LANGUAGES, word_value
 from proxy.language.patterns import LazyPattern
-from proxy.language.quantities import read_quantities
-from proxy.language.units import MONEY
+from proxy.language.quantities import MONEY, read_quantities
+from proxy.language.text import fold
 
 LEXICON: dict[str, Any] = tomllib.loads(Path(__file__).with_name("lexicon.toml").read_text(encoding="utf-8"))
 """Lists of words, each by its name."""
@@ -81,10 +80,10 @@ def _level(words: str) -> str:
 def _name(text: str, language: str) -> str | None:
     """A name: each word with a capital letter, or a small word that names have."""
     words = text.replace(",", " ").split()
-    known = is_known_place(folded(text))
+    known = is_known_place(fold(text))
     if not known and not all(word[0].isupper() or (i and word in _LINKS) for i, word in enumerate(words)):
         return None
-    plain = " ".join(folded(text).strip(" .,'").split())
+    plain = " ".join(fold(text).strip(" .,'").split())
     return None if plain in _NO_NAMES else plain
 
 
@@ -118,7 +117,7 @@ def _count(text: str, language: str) -> str | None:
 
 def _how_many(text: str, language: str) -> str | None:
     """How many there are, none among them."""
-    word = folded(text)
+    word = fold(text)
     if word in words_of(LEXICON["none"]):
         return "0"
     return "1" if word in LEXICON["one"].split() else _count(text, language)
@@ -126,7 +125,7 @@ def _how_many(text: str, language: str) -> str | None:
 
 def _workplace(text: str, language: str) -> str | None:
     """A known place, since much else that somebody works in has a capital letter; also in "unser Londoner Büro"."""
-    name = folded(text).strip()
+    name = fold(text).strip()
     found = next(
         (
             one
@@ -147,13 +146,13 @@ def _money(text: str, language: str) -> str | None:
 
 
 def _food(text: str, language: str) -> str | None:
-    word = re.sub(r"^(?:eine[mnr]? |einen )", "", _ARTICLE.sub("", folded(text)))
+    word = re.sub(r"^(?:eine[mnr]? |einen )", "", _ARTICLE.sub("", fold(text)))
     return word if word.endswith("ss") else word.removesuffix("s") or None
 
 
 def _kind(text: str, language: str) -> str | None:
     """One name for a word of a closed list, whatever the language."""
-    plain = folded(text)
+    plain = fold(text)
     if plain == "pescado":
         return "fish"
     return next((kind for kind, stems in LEXICON["kinds"].items() if plain.startswith(tuple(stems.split()))), None)
@@ -185,8 +184,8 @@ _READERS: dict[str, Callable[[str, str], str | None]] = {
 
 def thing(word: str) -> str:
     """What is counted, whatever the language and the number."""
-    plain = folded(word)
-    return next((name for name, words in LEXICON["things"].items() if plain in map(folded, words.split())), plain)
+    plain = fold(word)
+    return next((name for name, words in LEXICON["things"].items() if plain in map(fold, words.split())), plain)
 
 
 def product(text: str) -> tuple[str, str]:

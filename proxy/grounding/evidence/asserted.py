@@ -18,8 +18,7 @@ from msgspec.structs import replace
 from proxy.grounding.claims.checkable import has_verb, reason_of
 from proxy.grounding.evidence.structured import EvidencePiece, is_heading
 from proxy.language.patterns import LazyPattern, phrases
-from proxy.language.stop_words import INSTRUCTION_OBJECTS, INSTRUCTIONS, THANKS
-from proxy.language.word_overlap import content_words
+from proxy.language.words import INSTRUCTION_OBJECTS, INSTRUCTIONS, THANKS, content_words
 
 _WORDS = phrases(Path(__file__).parent)
 Author = Literal["user", "system"]

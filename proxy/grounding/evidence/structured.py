@@ -15,6 +15,8 @@ from itertools import pairwise
 import orjson
 from msgspec import Struct
 
+from proxy.language.json.strings import JsonNode, nodes_of
+
 _RULE = re.compile(r"[ \t]{0,8}\|?[ \t]{0,8}:?-{2,200}:?[ \t]{0,8}(?:\|[ \t]{0,8}:?-{1,200}:?[ \t]{0,8}){0,200}\|?[ \t]{0,8}")
 _CELL = {
     mark: re.compile(rf'"(?:[^"]|"")*"|[^{re.escape(mark)}"][^{re.escape(mark)}]*|(?={re.escape(mark)})|$') for mark in (",", ";", "\t")
@@ -234,7 +236,6 @@ def _break(text: str, start: int, end: int) -> int:
 # ---- JSON ----
 
 
-_SIGN = re.compile(r'[ \t\r\n]*("[^"\\]*(?:\\.[^"\\]*)*"|-?\d[\d.eE+-]*|true|false|null|[\[\]{},:])', re.S)
 _ESCAPE = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.", re.S)
 _WORDS = re.compile(r"(?<=[a-zà-ÿ0-9])(?=[A-Z])|[_-]+")
 LONG_STRING_CHARS = 160
@@ -255,14 +256,13 @@ class _Member(Struct, frozen=True):
 
 def cut_json(text: str, inner: Cut, apart: Sequence[str] = ()) -> list[EvidencePiece] | None:
     """The pieces of a text that is JSON; None for any other. Strings in `apart` are left out; `inner` cuts long strings."""
-    if text.lstrip()[:1] not in ("{", "[") or not _valid(text):
+    nodes = nodes_of(text) if text.lstrip()[:1] in ("{", "[") and _valid(text) else None
+    if nodes is None:
         return None
-    reader = _Reader(text, inner, apart)
-    try:
-        reader.read()
-    except RecursionError:
-        return None
-    return sorted(reader.found, key=lambda piece: piece.start)
+    cutter = _JsonCutter(text, inner, apart)
+    for node in nodes:
+        cutter.value(node, "")
+    return sorted(cutter.found, key=lambda piece: piece.start)
 
 
 def _valid(text: str) -> bool:
@@ -278,88 +278,58 @@ def _valid(text: str) -> bool:
         return False
 
 
-class _Reader:
-    """Goes through the signs of a text that is known to be valid."""
+class _JsonCutter:
+    """Collects the pieces of values."""
 
     def __init__(self, text: str, inner: Cut, apart: Sequence[str]) -> None:
         self._text, self._inner = text, inner
         self._apart = frozenset(other.strip() for other in apart)
-        self._at = 0
         self.found: list[EvidencePiece] = []
 
-    def read(self) -> None:
-        while (sign := self._next()) is not None:
-            plain = self._value(sign, "")
-            if plain is not None and plain.strip():
-                self.found += _of_members("", [_Member(plain, *self._last, 0)])
+    def value(self, node: JsonNode, name: str) -> str:
+        """What a plain value says; "" for one that is in `found` already, or says nothing."""
+        if node.kind == "object":
+            members = [
+                _Member(f"{key}: {said}", start, child.end, run)
+                for key, start, child, said, run in self._children(node, lambda raw: _WORDS.sub(" ", str(raw)), name)
+            ]
+            self.found += _of_members(name, members)
+            return ""
+        if node.kind == "list":
+            return self._list(node, name)
+        return self._string(node) if node.kind == "string" else node.text
 
-    def _next(self) -> str | None:
-        match = _SIGN.match(self._text, self._at)
-        if match is None:
-            return None
-        self._at = match.end()
-        self._last = match.span(1)
-        return match[1]
+    def _children(self, node: JsonNode, key_of: Callable[[str | int], str], name: str) -> list[tuple[str, int, JsonNode, str, int]]:
+        """Those that say something, each with its key, where it begins, what it says, and the run that it is of."""
+        said, run = list[tuple[str, int, JsonNode, str, int]](), 0
+        for raw, start, child in node.children:
+            key, before = key_of(raw), len(self.found)
+            text = self.value(child, key or name)
+            run += len(self.found) > before
+            if text.strip():
+                said.append((key, start, child, text, run))
+        return said
 
-    def _value(self, sign: str, name: str) -> str | None:
-        """What a plain value says; None for one that is in `found` already."""
-        if sign == "{":
-            self._object(name)
-            return None
-        if sign == "[":
-            return self._list(name)
-        return self._string(sign) if sign[0] == '"' else sign
-
-    def _string(self, literal: str) -> str | None:
-        value = orjson.loads(literal.encode("utf-8", "replace"))
-        start, end = self._last
+    def _string(self, node: JsonNode) -> str:
+        value = node.text
         if value.strip() in self._apart:
-            return None
+            return ""
         if len(value) <= LONG_STRING_CHARS and "\n" not in value.strip() and value.lstrip()[:1] not in ("{", "["):
-            return str(value)
-        place = places(literal)
+            return value
+        place = places(self._text[node.start : node.end])
         for piece in self._inner(value):
-            self.found.append(EvidencePiece(piece.shown, start + place(piece.start), start + place(piece.end), prose=False))
-        self._last = start, end
-        return None
+            self.found.append(EvidencePiece(piece.shown, node.start + place(piece.start), node.start + place(piece.end), prose=False))
+        return ""
 
-    def _object(self, name: str) -> None:
-        members: list[_Member] = []
-        run = 0
-        while (sign := self._next()) not in ("}", None):
-            if sign == ",":
-                continue
-            start = self._last[0]
-            key = _WORDS.sub(" ", str(orjson.loads((sign or '""').encode("utf-8", "replace"))))
-            self._next()
-            before = len(self.found)
-            said = self._value(self._next() or "null", key or name)
-            run += len(self.found) > before
-            if said is not None and said.strip():
-                members.append(_Member(f"{key}: {said}", start, self._at, run))
-        self.found += _of_members(name, members)
-
-    def _list(self, name: str) -> str | None:
+    def _list(self, node: JsonNode, name: str) -> str:
         """A list of plain values is one value; the others' plain values stand alone."""
-        start = self._last[0]
-        values: list[_Member] = []
-        first, nested, run = len(self.found), False, 0
-        while (sign := self._next()) not in ("]", None):
-            if sign == ",":
-                continue
-            begin = self._last[0]
-            nested |= sign in ("{", "[")
-            before = len(self.found)
-            said = self._value(sign or "null", name)
-            run += len(self.found) > before
-            if said is not None and said.strip():
-                values.append(_Member(said, begin, self._at, run))
-        plain = not nested and len(self.found) == first and sum(len(value.text) + 2 for value in values) <= MAX_PIECE_CHARS // 2
-        if plain and name:
-            self._last = start, self._at
-            return ", ".join(value.text for value in values) or None
+        first = len(self.found)
+        values = [_Member(said, start, child.end, run) for _, start, child, said, run in self._children(node, lambda _: "", name)]
+        nested = any(child.kind in ("object", "list") for _, _, child in node.children)
+        if name and not nested and len(self.found) == first and sum(len(value.text) + 2 for value in values) <= MAX_PIECE_CHARS // 2:
+            return ", ".join(value.text for value in values)
         self.found += _of_members("", _of_list(name, values))
-        return None
+        return ""
 
 
 def _of_list(name: str, values: Sequence[_Member]) -> list[_Member]:

@@ -17,9 +17,9 @@ from proxy.exchange.judgements import UNKNOWN_LANGUAGE, Claim, DecidedBy, Label,
 from proxy.grounding.evidence.gathering import EvidenceBase, Selection
 from proxy.grounding.records.deciding import decide
 from proxy.grounding.values.arithmetic import is_derived
-from proxy.grounding.values.consistency import differences, instead
+from proxy.grounding.values.consistency import differences
 from proxy.grounding.values.recomputing import calculation, follows
-from proxy.grounding.values.slots import Slot, slot, swaps
+from proxy.grounding.values.slots import Slot, instead, slot, swaps
 from proxy.grounding.values.stated import missing_names, unsaid_numbers
 from proxy.language.quantities import read_quantities
 from proxy.offloop import check
@@ -47,8 +47,6 @@ CONFIRMS = 0.1
 worked out or of something else. Measured: `benchmarks.actions_answers`."""
 TELLS = 0.5
 """The same where the value's place is clear and nothing else need be."""
-SLACK = 1
-"""Words of a claim that name nothing, beyond those up to which cells contradict it, up to which they make a model's "supported" unsure."""
 NEAREST = 6
 """Sentences of the evidence that a claim's values are compared with."""
 TOO_MANY = "too_many_values"
@@ -120,7 +118,7 @@ class OpenClaim(Struct):
 def by_records(one: OpenClaim, base: EvidenceBase) -> ClaimDecision | None:
     """What the cells of the evidence's tables say to a claim; None where they say nothing that decides it."""
     found = decide(one.claim.text, base.records, one.language)
-    if found is None or found.place is None:
+    if found is None:
         return None
     place = found.place
     position = base.position_of(place.text, place.table.rows[found.row].start)
@@ -213,7 +211,7 @@ def conclude(one: OpenClaim, base: EvidenceBase, thresholds: ClaimThresholds, si
         return decision
     if one.differs is not None and one.differs.placed and gain >= TELLS:
         return _contradicted(one, base, one.differs)  # also where the verifier was taken in by the words
-    return _doubted(one, base) or decision if decision.label == "supported" else decision
+    return decision
 
 
 def _left(one: OpenClaim, base: EvidenceBase, thresholds: ClaimThresholds, similarity: float, gain: float) -> ClaimDecision:
@@ -224,14 +222,6 @@ def _left(one: OpenClaim, base: EvidenceBase, thresholds: ClaimThresholds, simil
     if one.differs is not None and gain >= CONFIRMS and _is_plain(one.differs, one.support, similarity):
         return _contradicted(one, base, one.differs)
     return _worked_out(one, base) or ClaimDecision(_opinion(one.support, thresholds), "model")
-
-
-def _doubted(one: OpenClaim, base: EvidenceBase) -> ClaimDecision | None:
-    """A model's "supported" is none where a cell of what the claim seems to speak of has another value."""
-    found = decide(one.claim.text, base.records, one.language, slack=SLACK)
-    if found is None or found.supported:
-        return None
-    return ClaimDecision("unsure", "model", reason=f"{found.kind} {found.claim} (evidence may have: {found.evidence})")
 
 
 def _contradicted(one: OpenClaim, base: EvidenceBase, found: Slot) -> ClaimDecision:

@@ -28,8 +28,8 @@ class JudgeOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     model: Annotated[
         str,
         Meta(
-            description="model name, as that upstream knows it; of builtin a sentence-transformers model by its name or folder, and "
-            "nothing for the built-in one"
+            description="model name, as that upstream knows it; of builtin a folder in the built-in verifier's format, and nothing for "
+            "the built-in one"
         ),
     ] = ""
     ask: Annotated[

@@ -1,7 +1,7 @@
 """A claim and a knowledge base -> a verdict: found word by word, or retrieved, and judged by the verifier fact by fact.
 
 `KnowledgeChecker` guards what enters a context (poisoning, validation) and grounds answers (claims); the statuses are explained in
-`proxy.exchange.fact_checks`. Each claim is judged by itself, so that its verdict is the same whatever is asked beside it; all pairs of a
+`proxy.exchange.judgements`. Each claim is judged by itself, so that its verdict is the same whatever is asked beside it; all pairs of a
 call go to the verifier together. A check that cannot run is an ``ERROR``, never VALID.
 """
 
@@ -17,8 +17,18 @@ from msgspec.structs import replace
 
 from proxy.errors import ModelUnavailable
 from proxy.exchange import Evidence
-from proxy.exchange.fact_checks import KNOWLEDGE_BASE, FactVerdict, Status
-from proxy.exchange.judgements import UNKNOWN_LANGUAGE, Claim, ClaimPair, EvidenceSpan, Judgement, Label, Support
+from proxy.exchange.judgements import (
+    KNOWLEDGE_BASE,
+    UNKNOWN_LANGUAGE,
+    Claim,
+    ClaimPair,
+    EvidenceSpan,
+    FactVerdict,
+    Judgement,
+    Label,
+    Status,
+    Support,
+)
 from proxy.grounding.evidence.gathering import EvidenceBase
 from proxy.grounding.judging.grounder import Grounder
 from proxy.grounding.knowledge.conflicts import MAX_FACTS, FactMatter, exchanges_of, in_the_facts_words, matter_of, shown, subject_names
@@ -301,19 +311,13 @@ def _speaks_against(one: AskedFact, min_support: float, min_contradiction: float
 
 
 def _undecided(now: Sequence[AskedFact]) -> FactVerdict:
-    """Doubtful is only what conflicts with a fact in its own language; what the facts merely do not say is not known."""
-    if (differing := _best([one for one in now if _may_differ(one)])) is not None:
+    """Doubtful is only what conflicts with a fact in nearly the same words; what the facts merely do not say is not known."""
+    if (differing := _best([one for one in now if one.matter.conflict is not None and one.matter.conflict.plain])) is not None:
         return _verdict("SUSPICIOUS", differing, "values_differ")
     if any(one.matter.same_matter and one.matter.settles and max(_support(one), _contradiction(one)) >= DOUBT for one in now):
         return FactVerdict("UNKNOWN", reason="unsure")
     about = any(one.matter.same_subject for one in now)
     return FactVerdict("UNKNOWN", reason="other_matter" if about else "no_fact")
-
-
-def _may_differ(one: AskedFact) -> bool:
-    """Whether a fact in the claim's language has another value, and the words or the verifier say that it is in its place."""
-    conflict = one.matter.conflict
-    return conflict is not None and one.matter.one_language and (conflict.plain or _contradiction(one) >= DOUBT)
 
 
 def _best(asked: Sequence[AskedFact]) -> AskedFact | None:

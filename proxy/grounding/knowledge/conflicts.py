@@ -7,8 +7,7 @@ fact has another value of the same kind in the same place of the same statement,
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from difflib import SequenceMatcher
 
 from msgspec import Struct
@@ -16,16 +15,13 @@ from msgspec import Struct
 from proxy.exchange.judgements import Support
 from proxy.grounding.evidence.retrieval import FUNCTION_WORDS, read_evidence, terms
 from proxy.grounding.knowledge.reading import JOINT, names_subject
-from proxy.grounding.values.consistency import Difference, differences, says_nothing, words_in_place
-from proxy.grounding.values.slots import SPELLED_ALIKE, Slot, may_differ, others_in_place, slot
-from proxy.grounding.values.stated import Kind, StatedValues, Value
-from proxy.language import stop_words
-from proxy.language.dates import date_agrees
+from proxy.grounding.values.consistency import Difference, differences, says_nothing
+from proxy.grounding.values.slots import SPELLED_ALIKE, may_differ, others_in_place, slot
+from proxy.grounding.values.stated import Kind, StatedValues
 from proxy.language.detection import language as language_of
 from proxy.language.names import missing_name, name_words, read_names
-from proxy.language.patterns import LazyPattern
-from proxy.language.quantities import Quantities, Quantity, agrees, read_quantities
-from proxy.language.units import MONEY
+from proxy.language.quantities import Quantity, agrees, read_quantities
+from proxy.language.words import FUNCTION_WORDS as STOP_WORDS
 from proxy.ports.facts import FactHit
 
 ALIGNED = 0.5
@@ -40,8 +36,6 @@ trouve dresse
 """
 LOCATIVE = frozenset(terms(_BEING_SOMEWHERE))
 """What says of a place no more than "is in" does."""
-
-_PLACED = re.compile(r"\b(?:in|im|ins|aus|nach|an|am|ans|bei|zum?|vom?)(?: d(?:er|ie|as|en|em))? $", re.I)
 
 
 class Conflict(Struct, frozen=True):
@@ -67,62 +61,27 @@ class Conflict(Struct, frozen=True):
 def conflict_of(
     claim: str, text: str, language: str, found: Sequence[Difference], subject: set[str], *, one_language: bool
 ) -> Conflict | None:
-    """Where `text`, a fact about `subject` (terms), has something else in the place of `claim`; `found` are their differences.
-
-    In two languages only numbers, dates and units can be compared.
+    """Where `text`, a fact about `subject` (terms), has something else in the place of `claim`; `found` are their differences. In two
+    languages no name can be compared.
     """
     negated = next((one for one in found if one.kind == "negation"), None)
     if negated is not None:
         return Conflict("negation", negated.claim, negated.evidence)
-    said, there = set(terms(claim)) - subject, set(terms(text)) - subject
-    for one in (*_slots(claim, text, language, one_language=one_language), *_counterparts(claim, language, found)):
-        if not one_language or says_the_same(said, there, [one]):
-            return one
-    return _exchanged_name(claim, text, language) if one_language else None
-
-
-def _counterparts(claim: str, language: str, found: Sequence[Difference]) -> list[Conflict]:
-    """Values that the fact has otherwise; not a date that the claim has as well, beside its own."""
-    return [
-        Conflict(one.kind, one.claim, one.evidence)
-        for one in found
-        if one.evidence and (one.kind in ("number", "unit") or (one.kind == "date" and not _has_date(claim, one.evidence, language)))
-    ]
-
-
-def _has_date(claim: str, text: str, language: str) -> bool:
-    """Whether the claim tells the date in `text` as well, in part or with more of it."""
-    mine, its = read_quantities(claim, language).dates, read_quantities(text, any_language=True).dates
-    return any(date_agrees(a, b) or date_agrees(b, a) for a in mine for b in its)
-
-
-def _slots(claim: str, text: str, language: str, *, one_language: bool) -> list[Conflict]:
-    one: Slot | None = slot(claim, [text], StatedValues([text]), language)
+    one = slot(claim, [text], StatedValues([text]), language)
     if one is None or not one.placed or (one.aligned < ALIGNED if one_language else one.kind == "name"):
-        return []
+        return None
     plain = one_language and one.aligned >= WELL_ALIGNED and one.mutual >= MUTUAL
-    return [Conflict(one.kind, one.claim, one.evidence, plain)]
+    conflict = Conflict(one.kind, one.claim, one.evidence, plain)
+    same = not one_language or says_the_same(set(terms(claim)) - subject, set(terms(text)) - subject, [conflict])
+    return conflict if same else None
 
 
 def says_the_same(said: set[str], there: set[str], found: Sequence[Conflict]) -> bool:
     """Whether what is said beside the values that differ has a word's stem in common, or is nothing at all on one of the two sides."""
     values = {term for one in found for term in (*terms(one.claim), *terms(one.evidence))}
-    empty = values | stop_words.FUNCTION_WORDS | LOCATIVE
+    empty = values | STOP_WORDS | LOCATIVE
     mine, its = ({term[:STEM_CHARS] for term in words - empty if not term[0].isdigit()} for words in (said, there))
     return not mine or not its or not mine.isdisjoint(its)
-
-
-def _exchanged_name(claim: str, text: str, language: str) -> Conflict | None:
-    """The only words that differ, where both are names: "the Baltic Sea" for "the Black Sea".
-
-    In German, where every noun has a capital, only behind a word of place.
-    """
-    mine, its = words_in_place(claim, text)
-    if not mine[:1].isupper() or not its[:1].isupper() or claim.startswith(mine):
-        return None
-    if language == "de" and _PLACED.search(claim[: claim.find(mine)]) is None:
-        return None
-    return Conflict("name", mine, its)
 
 
 # ---- subjects ----
@@ -233,20 +192,6 @@ NAMED, NAMED_GAIN = 0.75, 0.4
 """The same of a name."""
 
 
-_OPPOSITES = tuple(
-    (LazyPattern(rf"\b(?:{one})", re.I), LazyPattern(rf"\b(?:{other})", re.I))
-    for one, other in (
-        ("open|öffne|geöffnet|abre|abier|ouvr|ouvert", "clos|shut|schließ|geschlossen|cierr|cerra|ferm"),
-        ("start|begin|began|anfang|comien|empie|inici|commenc|début", "end[se]?\\b|ended|finish|ende[tn]?\\b|termin|acab|fini"),
-        ("arriv|ankunft|ankomm|kommt an|lleg", "depart|leave[sd]?\\b|abfahr|fährt ab|sale\\b|salida|départ|part\\b"),
-        ("max|at most|höchst|como máximo|au plus", "min|at least|mindest|al menos|au moins"),
-        ("born|geboren|nac[ií]|née?\\b|naiss", "died|death|gestorben|starb|muri|mort|mouru"),
-        ("buy|bought|kauf|compr|achet", "s[eo]ld|sell|verkauf|vend"),
-    )
-)
-"""The two ends of one thing, in four languages."""
-
-
 class ValueExchange(Struct, frozen=True):
     """One value of a claim, and the fact's in its place."""
 
@@ -257,46 +202,15 @@ class ValueExchange(Struct, frozen=True):
 
 def exchanges_of(claim: str, fact: str, subject: set[str], language: str) -> list[ValueExchange]:
     """The exchanges worth asking about; none of what names the fact's `subject` (terms)."""
-    if _are_opposed(claim, fact):
-        return []
     quantities = read_quantities(claim, language)
-    found, values = [], list[Value]()
+    found = []
     for value in may_differ(claim, quantities, [fact], StatedValues([fact]), language):
         if (isinstance(value.read, Quantity) and _is_allowed(value.read, fact)) or subject & set(terms(value.text)):
             continue
-        values.append(value)
         for other in others_in_place(value, claim, quantities, fact, language, ""):
             if value.kind != "name" or not subject & set(terms(other)):
                 found.append(ValueExchange(Conflict(value.kind, value.text, other), _with(claim, value.start, value.end, other)))
-    return [*_times(claim, fact, values), *_units(claim, fact, quantities), *found][:MAX_EXCHANGES]
-
-
-def _are_opposed(claim: str, fact: str) -> bool:
-    """Whether one speaks of an end and the other of a beginning: when a shop closes says nothing of when it opens."""
-    for one, other in _OPPOSITES:
-        sides = [(one.search(text) is not None, other.search(text) is not None) for text in (claim, fact)]
-        if sides in ([(True, False), (False, True)], [(False, True), (True, False)]):
-            return True
-    return False
-
-
-def _times(claim: str, fact: str, values: Sequence[Value]) -> Iterator[ValueExchange]:
-    """All times of a claim for as many of the fact's: "from 10 to 16", where it is from 8 to 18."""
-    there = read_evidence(fact).quantities.times
-    if len(values) < 2 or len(values) != len(there) or any(value.kind != "time" for value in values):
-        return
-    text = claim
-    for value, other in zip(reversed(values), reversed(there), strict=True):
-        text = _with(text, value.start, value.end, other.text)
-    yield ValueExchange(Conflict("time", values[0].text, there[0].text), text)
-
-
-def _units(claim: str, fact: str, quantities: Quantities) -> Iterator[ValueExchange]:
-    """Amounts of money of the same figure in another currency."""
-    for number in quantities.numbers:
-        for other in read_evidence(fact).quantities.numbers if number.dimension in MONEY else ():
-            if other.dimension in MONEY and other.dimension != number.dimension and set(other.values) & set(number.values):
-                yield ValueExchange(Conflict("unit", number.text, other.text), _with(claim, number.start, number.end, other.text))
+    return found[:MAX_EXCHANGES]
 
 
 def in_the_facts_words(claim: str, fact: str, language: str) -> str:
@@ -336,11 +250,6 @@ def _is_another_writing(number: Quantity, other: Quantity) -> bool:
 
 def _is_allowed(number: Quantity, fact: str) -> bool:
     """Whether the fact has a bound that the number keeps to: 20 °C, where it must be below 24 °C."""
-    return any(_keeps_to(number, bound) for bound in read_evidence(fact).quantities.numbers if bound.relation in ("min", "max"))
-
-
-def _keeps_to(number: Quantity, bound: Quantity) -> bool:
-    if number.relation == bound.relation or number.dimension != bound.dimension:
-        return False
-    mine, limit = number.base_values()[0], bound.base_values()[0]
-    return mine <= limit if bound.relation == "max" else mine >= limit
+    return any(
+        agrees(one, number) for one in read_evidence(fact).quantities.numbers if one.relation in ("min", "max") and not number.relation
+    )

@@ -182,7 +182,7 @@ _COMPARES = re.compile(r"\b(?:than|als|que|di quell|do que|que la|que el)\b")
 
 def compared(clause: Clause) -> Iterator[Finding]:
     """All of it."""
-    for check in (_extremes, _sums, _differences, _orders):
+    for check in (_extremes, _sums, _differences):
         yield from check(clause)
 
 
@@ -345,35 +345,3 @@ def _differences(clause: Clause) -> Iterator[Finding]:
     plain = [pair for pair in pairs if pair[0] in named] or (pairs if len(pairs) == 1 else [])
     if len(plain) == 1 and not clause.says_more(MAX_EXTRA_WEAK) and not q.relation and not q.spelled:
         yield Finding(False, q.text, f"{plain[0][1]:g}", plain[0][2], at, "difference")
-
-
-def _orders(clause: Clause) -> Iterator[Finding]:
-    """One thing before, above or below another: two rows in a column, or two columns in a row."""
-    said = clause.words
-    up, down = [i for i, w in enumerate(said) if w in listed("more")], [i for i, w in enumerate(said) if w in listed("less")]
-    if bool(up) == bool(down) or clause.statement.negated or clause.says_more(MAX_EXTRA_WEAK) or _numbers_of(clause):
-        return
-    mark = (up or down)[0]
-    if not any(w in listed("than") for w in said[mark:]):
-        return
-    for first, second, c, row in _compared(clause, mark):
-        if first != second:
-            right = (first > second) is bool(up)
-            yield Finding(right, said[mark], f"{clause.table.columns[c].name}", row, frozenset((mark,)), "order")
-
-
-def _compared(clause: Clause, mark: int) -> Iterator[tuple[float, float, int, int]]:
-    """The two values, the first that is named first; none where it is not plain which."""
-    spans = sorted((min(span.words), next(iter(rows)), c) for span in clause.bound.spans for c, rows in span.rows.items() if len(rows) == 1)
-    ordered = _measures(clause)[0]
-    if len(spans) == 2 and spans[0][2] == spans[1][2] and spans[0][1] != spans[1][1] and len(ordered) == 1:
-        a, b = order_of(clause.table, spans[0][1], ordered[0]), order_of(clause.table, spans[1][1], ordered[0])
-        if a is not None and b is not None:
-            yield a, b, ordered[0], spans[0][1]
-    elif len(clause.bound.rows) == 1:
-        named = sorted((min(by), c) for c, (score, by) in clause.columns.items() if score >= 1.5 and c in clause.table.numeric)
-        row = next(iter(clause.bound.rows))
-        if len(named) == 2 and named[0][0] < max(named[1][0], mark):
-            a, b = order_of(clause.table, row, named[0][1]), order_of(clause.table, row, named[1][1])
-            if a is not None and b is not None:
-                yield a, b, named[0][1], row

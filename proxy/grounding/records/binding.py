@@ -15,10 +15,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proxy.grounding.records.cells import MAX_VALUE_CHARS, TOKEN, Column, Table, alike, concepts_of, lexicon, listed, read_value, tokens
-from proxy.language.names import folded
-from proxy.language.negation import is_negated
-from proxy.language.quantities import Quantities, read_quantities
-from proxy.language.units import unit_of
+from proxy.language.quantities import Quantities, read_quantities, unit_of
+from proxy.language.text import fold, is_negated
 from proxy.offloop import each
 
 _MAX_WORDS = 80
@@ -54,7 +52,7 @@ class Statement:
     def __init__(self, text: str, language: str) -> None:
         self.text, self.language = text, language
         found = list(TOKEN.finditer(text))[:_MAX_WORDS]
-        self.words = [Word(folded(m[0]), m.start(), m.end(), _is_capital(m[0], i, language)) for i, m in enumerate(found)]
+        self.words = [Word(fold(m[0]), m.start(), m.end(), _is_capital(m[0], i, language)) for i, m in enumerate(found)]
 
     @cached_property
     def quantities(self) -> Quantities:

@@ -16,11 +16,10 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from proxy.grounding.evidence.retrieval import FUNCTION_WORDS
-from proxy.language import stop_words
 from proxy.language.dates import Date
-from proxy.language.names import folded
-from proxy.language.quantities import Quantities, Quantity, read_quantities
-from proxy.language.units import Unit, unit_of
+from proxy.language.quantities import Quantities, Quantity, Unit, read_quantities, unit_of
+from proxy.language.text import fold
+from proxy.language.words import FUNCTION_WORDS as STOP_WORDS
 
 MAX_VALUE_CHARS = 60
 """A longer cell is a text of its own: nothing is looked up in it, but that it says something counts."""
@@ -45,12 +44,12 @@ _NUMBER = re.compile(r"[-−]?\d[\d.,   '’]*")
 
 def words(text: str) -> tuple[str, ...]:
     """The folded words of a text: "memory_gb" and "memoryGb" are two."""
-    return tuple(folded(word) for word in _PARTS.findall(_CAMEL.sub(" ", text).replace("_", " ")))
+    return tuple(fold(word) for word in _PARTS.findall(_CAMEL.sub(" ", text).replace("_", " ")))
 
 
 def tokens(text: str) -> tuple[str, ...]:
     """Its folded words, ids in one piece."""
-    return tuple(folded(word) for word in TOKEN.findall(text))
+    return tuple(fold(word) for word in TOKEN.findall(text))
 
 
 @lru_cache(maxsize=8192)
@@ -268,7 +267,7 @@ def lexicon() -> Lexicon:
             for word in listed.split():
                 states.setdefault(word, set()).add(State(group, which))
     words = {name: frozenset(listed.split()) for name, listed in read["words"].items()}
-    words["skipped"] = (words["skipped"] | FUNCTION_WORDS | stop_words.FUNCTION_WORDS) - {"name", "many", "no", "non"}
+    words["skipped"] = (words["skipped"] | FUNCTION_WORDS | STOP_WORDS) - {"name", "many", "no", "non"}
     return Lexicon(
         {word: frozenset(found) for word, found in concepts.items()}, {word: frozenset(found) for word, found in states.items()}, words
     )
@@ -295,7 +294,7 @@ def states_of(words: tuple[str, ...]) -> frozenset[State]:
 
 def boolean_of(text: str) -> bool | None:
     """What a cell of a column of yes and no says; of "2/3" whether it is all of them."""
-    word = folded(text.strip())
+    word = fold(text.strip())
     done, mark, whole = word.partition("/")
     if mark and done.isdigit() and whole.isdigit():
         return done == whole

@@ -19,9 +19,7 @@ from proxy.grounding.records.reading import read
 from proxy.grounding.values.arithmetic import asked_for
 from proxy.language.dates import Date, date_agrees
 from proxy.language.patterns import LazyPattern, phrases
-from proxy.language.quantities import Quantities, Quantity, agrees, read_quantities
-from proxy.language.text import split_sentences
-from proxy.language.units import unit_of
+from proxy.language.quantities import Quantities, Quantity, agrees, read_quantities, unit_of
 
 _TEXTS = phrases(Path(__file__).parent)
 
@@ -57,14 +55,11 @@ class Clause:
         records: Records,
         mentioned: frozenset[int] = frozenset(),
         whole: Statement | None = None,
-        slack: int = 0,
     ) -> None:
         self.statement, self.bound, self.table, self.records = statement, bound, bound.table, records
         self.whole = whole or statement
         self.mentioned = mentioned | bound.rows
         """Rows that any clause of the statement names."""
-        self.slack = slack
-        """Words that name nothing, which it may have beyond what is plain."""
         self.alone = whole is None
         """Whether the clause is the whole statement."""
         self.satisfied: set[int] = set()
@@ -101,7 +96,7 @@ class Clause:
 
     def says_more(self, most: int, apart: int = 0) -> bool:
         """Whether it has more words that name nothing than so many; than `apart`, where it is a clause among others."""
-        return self.extra > (most if self.alone else apart) + self.slack
+        return self.extra > (most if self.alone else apart)
 
     @cached_property
     def hedged(self) -> bool:
@@ -189,7 +184,6 @@ MAX_CELLS = 8_000
 """Of all tables: the others' are text."""
 MAX_LOOSE_CHARS = 40_000
 MAX_TOKEN_CHARS = 120_000
-MAX_SENTENCES = 1_000
 
 
 class Place(Struct, frozen=True):
@@ -241,11 +235,6 @@ class Records:
     def loose(self) -> Quantities:
         """Its numbers, dates and times."""
         return read_quantities(self.loose_text[:MAX_LOOSE_CHARS], any_language=True)
-
-    @cached_property
-    def sentences(self) -> list[str]:
-        """Its sentences."""
-        return [sentence for sentence in split_sentences(self.loose_text[:MAX_LOOSE_CHARS]) if sentence.strip()][:MAX_SENTENCES]
 
     @cached_property
     def loose_tokens(self) -> frozenset[str]:

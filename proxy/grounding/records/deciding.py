@@ -7,21 +7,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import pairwise
 
 from msgspec import Struct
 
 from proxy.grounding.records.aggregates import aggregates
 from proxy.grounding.records.binding import Bound, Statement, bind
-from proxy.grounding.records.cells import MAX_VALUE_CHARS, TOKEN, Row, State, alike, boolean_of, listed, states_of, tokens, words
+from proxy.grounding.records.cells import MAX_VALUE_CHARS, TOKEN, Row, State, boolean_of, listed, states_of, tokens, words
 from proxy.grounding.records.clause import MAX_EXTRA, MAX_NAMED_ROWS, NAMED, Clause, Finding, Place, Records, is_text, spoken_states
 from proxy.grounding.records.values import values
-from proxy.grounding.values.arithmetic import asked_for
-from proxy.grounding.values.consistency import says_nothing
-from proxy.language.names import folded
-from proxy.language.negation import is_negated
-from proxy.language.quantities import Quantity, agrees, read_quantities
-from proxy.language.units import unit_of
+from proxy.language.text import fold
 from proxy.offloop import each
 
 MAX_CLAIM_CHARS = 600
@@ -45,8 +39,8 @@ class Verdict(Struct, frozen=True):
     """The statement's words for what differs."""
     evidence: str
     """The cell's."""
-    place: Place | None
-    """Where the cell's table stands; None where a sentence is a reason to doubt (`decide` with ``slack``)."""
+    place: Place
+    """Where the cell's table stands."""
     row: int
     kind: str = ""
 
@@ -61,10 +55,8 @@ class Verdict(Struct, frozen=True):
         return self.kind in ("number", "date", "time", "code", "relation", "sum", "difference")
 
 
-def decide(text: str, records: Records, language: str, slack: int = 0) -> Verdict | None:
-    """What the tables of `records` say to the statement `text`; None where they have nothing that decides it. With `slack` as many more of
-    its words may name nothing: then what differs is a reason to doubt, and no more.
-    """
+def decide(text: str, records: Records, language: str) -> Verdict | None:
+    """What the tables of `records` say to the statement `text`; None where they have nothing that decides it."""
     if len(text) > MAX_CLAIM_CHARS or not records.whole or _MARKED.search(text):
         return None
     parts = [Statement(part, language) for part in _clauses(text, language)]
@@ -78,14 +70,12 @@ def decide(text: str, records: Records, language: str, slack: int = 0) -> Verdic
         bound = [bind(statement, place.table) for statement in parts]
         mentioned = frozenset(r for one in bound if one.groups and len(one.rows) <= MAX_NAMED_ROWS for r in one.rows)
         for i, (statement, one) in enumerate(zip(parts, bound, strict=True)):
-            clause = Clause(statement, one, records, mentioned, whole, slack)
+            clause = Clause(statement, one, records, mentioned, whole)
             found = list(_findings(clause, first=not i))
             right |= {(finding.kind, finding.claim.casefold()) for finding in found if finding.right}
             wrong += [Verdict(False, f.claim, f.evidence, place, f.row, f.kind) for f in found if not f.right]
             if whole is None and found and all(f.right for f in found) and clause.says_only(found):
                 sound.append(Verdict(True, found[0].claim, found[0].evidence, place, found[0].row, found[0].kind))
-    if slack and not wrong and not right and whole is None:  # prose is a reason to doubt, and no more
-        wrong += [Verdict(False, f.claim, f.evidence, None, f.row, f.kind) for f in numbers(parts[0], records)]
     against = next((verdict for verdict in wrong if (verdict.kind, verdict.claim.casefold()) not in right), None)
     return against or (sound[0] if sound and not wrong else None)
 
@@ -233,7 +223,7 @@ def _codes(clause: Clause) -> Iterator[Finding]:
             continue
         cells = [(r, c, value) for r, row in clause.rows for c, value in row.values.items() if len(value) <= MAX_ROW_CHARS]
         like = [
-            (r, c, token) for r, c, value in cells for token in TOKEN.findall(value) if _form(token) == form and folded(token) not in said
+            (r, c, token) for r, c, value in cells for token in TOKEN.findall(value) if _form(token) == form and fold(token) not in said
         ]
         named = [one for one in like if clause.score(one[1]) >= 0.8] or like
         if len({token for _, _, token in named}) == 1:
@@ -283,57 +273,3 @@ def _misplaced(clause: Clause, r: int, row: Row) -> Iterator[Finding]:
 
 def _sure(bound: Bound, column: int) -> bool:
     return any(column in span.rows and (span.sure or span.whole) for span in bound.spans)
-
-
-# ---- prose ----
-
-
-MIN_WORDS = 2
-"""Words that a statement must have beside its number."""
-MAX_NUMBERS = 12
-"""A sentence of more is a table that nobody could read."""
-_PART = re.compile(r"[,;:]\s|\s(?:and|und|y|et|e|while|während|mientras|tandis que|mentre|enquanto)\s")
-_APART = re.compile(
-    r"\b(?:not|than|if|unless|except|about|nicht|als|wenn|que|si|pas|non|se|não|before|after|until|by|vor|nach|bis|antes|después|hasta|avant|après|jusqu|prima|dopo|fino|depois|até)\b",
-    re.I,
-)
-
-
-def numbers(statement: Statement, records: Records) -> Iterator[Finding]:
-    """The statement's number where a sentence of the same words has another."""
-    found = [q for q in statement.quantities.numbers if not says_nothing(q, statement.text)]
-    if len(found) != 1 or statement.quantities.dates or statement.quantities.times or _APART.search(statement.text):
-        return
-    q, operations = found[0], asked_for(statement.text)
-    if q.relation or operations.sums or operations.differences or operations.means or operations.ratios:
-        return
-    at = statement.at(q.start, q.end)
-    wanted = [statement.words[i].text for i in statement.content() if i not in at]
-    wanted = [word for word in wanted if word not in listed("fillers") and unit_of(word) is None]
-    counted = statement.words[max(at) + 1].text if at and max(at) + 1 < len(statement.words) else ""
-    if len(wanted) < MIN_WORDS or (not q.dimension and counted not in wanted):
-        return
-    others = [other for sentence in records.sentences if (other := _other(q, counted, wanted, sentence)) is not None]
-    if others and not any(agrees(q, other) for other in others) and len({other.base_values() for other in others}) == 1:
-        yield Finding(False, q.text, others[0].text, -1, frozenset(at), "number")
-
-
-def _other(q: Quantity, counted: str, wanted: list[str], sentence: str) -> Quantity | None:
-    """The number of that unit, or of what is counted, in the part of a sentence of the same words that has most of them."""
-    said = tokens(sentence)
-    if not all(any(alike(word, other) for other in said) for word in wanted) or is_negated(sentence):
-        return None
-    numbers = read_quantities(sentence, any_language=True).numbers
-    if len(numbers) > MAX_NUMBERS or any(set(n.values) & set(q.values) for n in numbers):
-        return None
-    cuts = [0, *(match.end() for match in _PART.finditer(sentence)), len(sentence)]
-    parts = [(a, b) for a, b in pairwise(cuts) if b > a]
-    shares = [sum(any(alike(word, other) for other in tokens(sentence[a:b])) for word in wanted) for a, b in parts]
-    best = [part for part, share in zip(parts, shares, strict=True) if share == max(shares)]
-    if len(best) != 1:
-        return None
-    a, b = best[0]
-    same = [n for n in numbers if a <= n.start < b and n.dimension == q.dimension and not n.relation and not n.spelled]
-    if not q.dimension:
-        same = [n for n in same if alike(counted, next(iter(tokens(sentence[n.end : n.end + 30])), ""))]
-    return same[0] if len(same) == 1 else None

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
 
 from proxy.grounding.evidence.structured import Line
 from proxy.grounding.records.cells import Row, Table
+from proxy.language.json.strings import JsonNode, nodes_of
 from proxy.offloop import each
 
 MAX_ROWS = 600
@@ -23,7 +23,7 @@ _DECODER = json.JSONDecoder()
 
 def read_json(text: str, lines: Sequence[Line], i: int) -> tuple[list[Table], int] | None:
     """JSON that begins with a line, with all lines of JSON that follow it."""
-    values: list[tuple[Any, int, int]] = []
+    found: list[JsonNode] = []
     k = i
     while k < len(lines):
         line, start = lines[k]
@@ -31,101 +31,87 @@ def read_json(text: str, lines: Sequence[Line], i: int) -> tuple[list[Table], in
         if line.lstrip()[:1] not in ("{", "["):
             break
         try:
-            value, end = _DECODER.raw_decode(text, begin)
+            end = _DECODER.raw_decode(text, begin)[1]
         except (ValueError, RecursionError):
             break
-        if not isinstance(value, dict | list) or (isinstance(value, list) and not any(isinstance(one, dict | list) for one in value)):
+        nodes = nodes_of(text, begin, end)
+        if not nodes or (nodes[0].kind == "list" and not _is_nested(nodes[0])):
             break
-        values.append((value, begin, end))
+        found += nodes
         k += 1
-        while k < len(lines) and lines[k][1] < end:
+        while k < len(lines) and (lines[k][1] < end or not lines[k][0].strip()):
             k += 1
-        while k < len(lines) and not lines[k][0].strip():
-            k += 1
-    if not values:
+    if not found:
         return None
-    walker = _Walker(text)
-    whole: Any = [value for value, _, _ in values] if len(values) > 1 else values[0][0]
-    walker.walk(whole, "", "", 0, values[0][1], values[-1][2])
+    walker = _Walker()
+    for node in found:
+        walker.walk(node, "", "", 0)
     tables = walker.tables()
     for table in tables:
-        table.start, table.end = values[0][1], values[-1][2]
+        table.start, table.end = found[0].start, found[-1].end
     return tables, k
 
 
 class _Walker:
-    """Goes through a nested value, and makes a table of the objects of each path."""
+    """Goes through nested values, and makes a table of the objects of each path."""
 
-    def __init__(self, text: str) -> None:
-        self._text, self._at = text, 0
-        self._found: dict[str, list[tuple[dict[str, str], int, int]]] = {}
+    def __init__(self) -> None:
+        self._found: dict[str, list[tuple[dict[str, str], tuple[int, int]]]] = {}
         self._titles: dict[str, str] = {}
 
-    def walk(self, value: Any, path: str, title: str, depth: int, start: int, end: int) -> None:
+    def walk(self, node: JsonNode, path: str, title: str, depth: int) -> None:
         """Objects at `path`, and what is in them."""
         if depth > _MAX_DEPTH:
             return
-        if isinstance(value, list):
-            for one in each(value):
-                if isinstance(one, dict | list):
-                    self.walk(one, path, title, depth + 1, start, end)
-        elif isinstance(value, dict):
-            self._object(value, path, title, depth, start, end)
+        if node.kind == "object":
+            self._object(node, {}, path, title, depth)
+        for _, _, child in each(node.children) if node.kind == "list" else ():
+            self.walk(child, path, title, depth + 1)
 
-    def _object(self, value: dict[Any, Any], path: str, title: str, depth: int, start: int, end: int) -> None:
-        row: dict[str, str] = {}
-        inner: list[tuple[str, Any]] = []
-        self._flatten(value, "", row, inner, depth)
+    def _object(self, node: JsonNode, row: dict[str, str], path: str, title: str, depth: int) -> None:
+        inner: list[tuple[str, JsonNode]] = []
+        self._flatten(node, "", row, inner, depth)
         if row and len(self._found.setdefault(path, [])) <= MAX_ROWS:
-            first = next(iter(row.values()))
-            place = self._text.find(first, max(self._at, start), end) if first else -1
-            place = place if place >= 0 else max(self._at, start)
-            self._at = place
-            self._found[path].append((row, place, min(end, place + len(first))))
+            self._found[path].append((row, (node.children[0][1] if node.children else node.start, node.end)))
             self._titles.setdefault(path, title)
         name = " ".join(list(row.values())[:3]) if len(row) < 12 else ""
         for key, one in inner:
-            if isinstance(one, dict):  # objects by name: the name is a value of theirs
-                for which, member in one.items():
-                    named = {"": str(which), **member} if isinstance(member, dict) else {"": str(which), key: member}
-                    self.walk(named, f"{path}.{key}", f"{title} {key} {name}".strip(), depth + 1, start, end)
-            else:
-                self.walk(one, f"{path}.{key}", f"{title} {key} {name}".strip(), depth + 1, start, end)
+            below = f"{path}.{key}", f"{title} {key} {name}".strip(), depth + 1
+            if one.kind == "list":
+                self.walk(one, *below)
+            else:  # objects by name: the name is a value of theirs
+                for which, _, member in one.children if below[2] <= _MAX_DEPTH else ():
+                    self._object(member, {"": str(which)}, *below)
 
-    def _flatten(self, value: dict[Any, Any], prefix: str, row: dict[str, str], inner: list[tuple[str, Any]], depth: int) -> None:
-        for key, one in each(value.items()):
+    def _flatten(self, node: JsonNode, prefix: str, row: dict[str, str], inner: list[tuple[str, JsonNode]], depth: int) -> None:
+        for key, _, one in each(node.children):
             name = f"{prefix}{key}"
-            if isinstance(one, dict):
+            if one.kind == "object":
                 if _is_by_name(one):
                     inner.append((name, one))
                 elif depth < _MAX_DEPTH:
                     self._flatten(one, f"{name} ", row, inner, depth + 1)
-            elif isinstance(one, list) and any(isinstance(member, dict | list) for member in one):
+            elif one.kind == "list" and _is_nested(one):
                 inner.append((name, one))
             elif len(row) < MAX_COLUMNS:
-                row[name] = ", ".join(map(_shown, one)) if isinstance(one, list) else _shown(one)
+                row[name] = ", ".join(child.text.strip() for _, _, child in one.children) if one.kind == "list" else one.text.strip()
 
     def tables(self) -> list[Table]:
         """A table of each path."""
-        return [
-            table_of([row for row, _, _ in rows], [(a, b) for _, a, b in rows], self._titles[path]) for path, rows in self._found.items()
-        ]
+        return [table_of([row for row, _ in rows], [place for _, place in rows], self._titles[path]) for path, rows in self._found.items()]
 
 
-def _is_by_name(value: dict[Any, Any]) -> bool:
+def _is_nested(node: JsonNode) -> bool:
+    return any(child.kind in ("object", "list") for _, _, child in node.children)
+
+
+def _is_by_name(node: JsonNode) -> bool:
     """Whether an object holds objects of one kind, each under its name."""
-    members = list(value.values())
-    if len(members) < 2:
+    members = [child for _, _, child in node.children]
+    if len(members) < 2 or any(child.kind != "object" or not child.children for child in members):
         return False
-    if all(isinstance(member, dict) and member for member in members):
-        return len(set(members[0]) & set(members[1])) > 0 and any(not isinstance(v, dict | list) for v in members[0].values())
-    return False
-
-
-def _shown(value: Any) -> str:
-    if value is None:
-        return "null"
-    return str(value).lower() if isinstance(value, bool) else str(value).strip()
+    first, second = ({key for key, _, _ in member.children} for member in members[:2])
+    return bool(first & second) and any(child.kind not in ("object", "list") for _, _, child in members[0].children)
 
 
 def table_of(rows: Sequence[dict[str, str]], places: Sequence[tuple[int, int]], title: str, texts: Sequence[str] = ()) -> Table:

@@ -14,14 +14,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proxy.grounding.records.binding import Statement
-from proxy.grounding.records.cells import MAX_VALUE_CHARS, Row, Table, alike, concepts_of, listed, names_any, read_value, tokens, words
-from proxy.grounding.records.clause import MAX_EXTRA, MAX_EXTRA_WEAK, NAMED, Clause, Finding, is_name
-from proxy.grounding.records.reading import STAMP
+from proxy.grounding.records.cells import MAX_VALUE_CHARS, Row, Table, alike, listed, names_any, read_value, tokens, words
+from proxy.grounding.records.clause import MAX_EXTRA, MAX_EXTRA_WEAK, NAMED, Clause, Finding
 from proxy.grounding.values.arithmetic import may_follow
 from proxy.grounding.values.consistency import says_nothing
 from proxy.language.dates import date_agrees
-from proxy.language.quantities import Quantity, agrees
-from proxy.language.units import MONEY, unit_of
+from proxy.language.quantities import Quantity, agrees, unit_of
 from proxy.offloop import each
 
 MAX_ABOUT = 0.1
@@ -121,8 +119,6 @@ def _values(clause: Clause) -> Iterator[_Value]:
 
 def _cell(statement: Statement, table: Table, q: Quantity, row: Row, column: int) -> Quantity | None:
     """The number of a cell that may be meant; of a line its one number of that unit, or of what is counted."""
-    if is_name(table, column):
-        return None
     found = table.number(row, column) or _none(row, column)
     value = row.values.get(column, "")
     if found is not None or table.columns[column].name or len(value) > MAX_LINE_CHARS:
@@ -168,15 +164,10 @@ def _beside(clause: Clause, value: _Value) -> Finding | None:
     if good:
         clause.satisfied.add(good[0])
         return Finding(True, value.text, table.rows[right[good[0]]].values[good[0]], right[good[0]], value.at, value.kind)
-    if value.kind != "number" and not right and not named and clause.bounded:
-        return None
-    if value.kind == "number" and clause.bounded:
-        return None
     if value.loose or value.bound or clause.hedged or not cells or (clause.computed and value.kind == "number"):
         return None
     cells = {c: found for c, found in cells.items() if c not in clause.satisfied and _of_a_size(value, found[0][1])}
-    several = sum(getattr(found[0][1], "dimension", "") == value.dimension != "" for found in cells.values()) > 1
-    if value.kind == "number" and not right and _reachable(clause, value, least_digits=0 if several or value.dimension == "ratio" else 3):
+    if value.kind == "number" and not right and _reachable(clause, value):
         return None
     wrong = _wrong_column(clause, value, [c for c in named if c in cells], cells, right)
     if wrong is None or (len(cells[wrong]) < len(clause.rows) and table.columns[0].name):
@@ -205,39 +196,18 @@ def _wrong_column(
     elsewhere = {
         c
         for c in range(len(table.columns))
-        if table.columns[c].name or len(table.columns) > 2
         for r, row in enumerate(each(table.rows))
         if r not in clause.bound.rows and (cell := value.cell(row, c)) is not None and value.same(cell)
     }
     form = len(table.rows) == 1 and len(clause.records.places) == 1
-    if clause.pronoun and not clause.bound.groups and not (form and all(clause.score(c) >= NAMED for c in named)):
-        return None
-    if value.kind == "time" and not table.columns[0].name:  # when a line was written says nothing of what it is about
-        cells = {c: found for c, found in cells.items() if c in elsewhere or table.columns[c].name != STAMP}
-    also = any(
-        (cell := value.cell(table.rows[r], c)) is not None and value.same(cell)
-        for r in clause.mentioned - clause.bound.rows
-        for c in range(len(table.columns))
-    )
-    if also or any(c not in cells for c in elsewhere):
-        return None
     close = [
         c for c in cells if not right and not elsewhere and _same_kind(table, value, c, cells) and _resembles(value.text, cells[c][0][1])
     ]
-    if len(close) == 1 and not clause.says_more(MAX_EXTRA) and not _reachable(clause, value, least_digits=0):
+    if len(close) == 1 and not clause.says_more(MAX_EXTRA):
         return close[0]
     foreign = value.kind == "number" and _foreign_noun(clause, value, named)
     if foreign or (value.small and not _counts(clause, value, named)):
         return None
-    counted = [c for c in cells if concepts_of(table.columns[c].words) & {"quantity", "stock"}]
-    if (
-        not value.dimension
-        and max(value.at) + 1 in clause.bound.used
-        and len(counted) == 1
-        and not right
-        and not clause.says_more(MAX_EXTRA_WEAK)
-    ):
-        return counted[0]  # "6 torque wrenches"
     least = 0.8 if not clause.says_more(1 if clause.bound.groups else 0) and (clause.bound.groups or form) else NAMED
     plain = [c for c in named if clause.score(c) >= least and _same_kind(table, value, c, cells)]
     if len(plain) == 1 and not clause.says_more(MAX_EXTRA):
@@ -269,8 +239,6 @@ def _same_kind(table: Table, value: _Value, column: int, cells: dict[int, list[t
     dimension = cells[column][0][1].dimension
     if not dimension and not table.columns[column].name:
         return value.dimension == "data"
-    if not dimension and value.dimension in MONEY:
-        return bool(concepts_of(table.columns[column].words) & {"price", "salary", "fee"})
     return bool(dimension == value.dimension)
 
 
@@ -280,14 +248,10 @@ def _counts(clause: Clause, value: _Value, named: Sequence[int]) -> bool:
     return bool(value.dimension) or any(after & clause.columns[c][1] for c in named)
 
 
-def _reachable(clause: Clause, value: _Value, least_digits: int = 3) -> bool:
-    """Whether a number of some length can be worked out of those of its rows."""
+def _reachable(clause: Clause, value: _Value) -> bool:
+    """Whether a number can be worked out of those of its rows."""
     mine = value.number
-    if mine is None:
-        return False
-    if least_digits and not clause.says_more(0) and len(clause.statement.quantities.numbers) == 1:
-        return False
-    if not value.specific or sum(c.isdigit() for c in mine.text.strip("0")) < least_digits:
+    if mine is None or not value.specific:
         return False
     rows = [row for _, row in clause.rows]
     tables = [place.table for place in clause.records.places if place.table is not clause.table]

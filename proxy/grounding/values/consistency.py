@@ -1,15 +1,14 @@
 """What a claim says that its evidence does not: numbers, dates, units, names and negation, compared as such.
 
-In: a claim, the evidence for it (some hundred characters of prose) and the claim's language. Out: `differences` between the two, what the
-evidence has `instead`, and `features` for a small calibrated model beside the neural verifier. It is built to be silent rather than
-wrong: a number that can be rounded, converted or worked out from the evidence is no difference, nor is a name that only may be one.
+In: a claim, the evidence for it (some hundred characters of prose) and the claim's language. Out: `differences` between the two, and
+`features` for a small calibrated model beside the neural verifier. It is built to be silent rather than wrong: a number that can be
+rounded, converted or worked out from the evidence is no difference, nor is a name that only may be one.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from difflib import SequenceMatcher
 from functools import lru_cache
 from itertools import pairwise
 from typing import Literal, Protocol
@@ -19,9 +18,9 @@ from msgspec import Struct
 from proxy.grounding.evidence.retrieval import FUNCTION_WORDS, NUMERAL, EvidenceReading, read_evidence, terms
 from proxy.grounding.values.arithmetic import is_derived
 from proxy.language.dates import Date, date_agrees
-from proxy.language.names import Name, missing_name, name_words, read_names
-from proxy.language.negation import is_negated, without_negation
+from proxy.language.names import Name, missing_name, read_names
 from proxy.language.quantities import Quantities, Quantity, agrees, read_quantities
+from proxy.language.text import is_negated, without_negation
 
 Kind = Literal["number", "date", "unit", "name", "negation"]
 MAX_CHARS = 20_000
@@ -235,76 +234,6 @@ def _negation_difference(claim: str, read: EvidenceReading, language: str) -> It
 
 _SAME_WORDS = 0.8
 _MUCH_LONGER = 1.6
-
-
-# ---- what the evidence has in place of a claim's words ----
-
-
-def instead(claim: str, sentence: str, language: str = "en") -> str:
-    """What `sentence` has in place of the words of `claim`, which it contradicts: name for name, number for number; "" if unclear."""
-    claim, sentence = claim[:MAX_CHARS], sentence[:MAX_CHARS]
-    read = read_evidence(sentence)
-    quantities = read_quantities(claim, language)
-    for date in quantities.dates:
-        if not date_is_said(date, read):
-            other = _date_in_place(claim, date, read)
-            return other.text if other else ""
-    for quantity in quantities.numbers:
-        if not number_is_said(quantity, claim, read):
-            number = _counterpart(claim, quantity, read) or _only_one(quantity, quantities, read)
-            return number.text if number else ""
-    return _name_in_place(claim, sentence, language, read) or words_in_place(claim, sentence)[1]
-
-
-def _only_one(quantity: Quantity, quantities: Quantities, read: EvidenceReading) -> Quantity | None:
-    """The sentence's one number of that dimension that the claim does not have."""
-    others = [o for o in read.quantities.numbers if o.dimension == quantity.dimension and not any(agrees(q, o) for q in quantities.numbers)]
-    return others[0] if len(others) == 1 else None
-
-
-def _name_in_place(claim: str, sentence: str, language: str, read: EvidenceReading) -> str:
-    """The name of the sentence that stands where the claim has one that the sentence lacks."""
-    missing = [n for n in read_names(claim, language, every_capital=True) if missing_name(n, read.names)]
-    if not missing:
-        return ""
-    have = name_words(claim)
-    others = [n for n in read_names(sentence, language, every_capital=True) if missing_name(n, have) and not _opens(sentence, n)]
-    name = missing[0]
-    before = _words_before(claim, name)
-    alike = [o for o in others if before and _words_before(sentence, o)[-1:] == before[-1:]]
-    chosen = alike[:1] or (others if len(others) == 1 else [])
-    return chosen[0].text if chosen and len(chosen[0].text.split()) <= _MAX_INSTEAD_WORDS else ""
-
-
-def _opens(sentence: str, name: Name) -> bool:
-    """Whether a lone capital is only that of the sentence's first word."""
-    return len(name.words) == 1 and not sentence[: name.start].strip(" \"'“„«(")
-
-
-def _words_before(text: str, name: Name) -> list[str]:
-    return [word.lower() for word in _WORD.findall(text[max(0, name.start - _CONTEXT_CHARS) : name.start])][-2:]
-
-
-_MAX_ALIGNED_WORDS = 120
-
-
-def words_in_place(claim: str, sentence: str) -> tuple[str, str]:
-    """The claim's only differing words and those that replace them, where the rest agrees; else two times ""."""
-    a, b = list(_WORD.finditer(claim))[:_MAX_ALIGNED_WORDS], list(_WORD.finditer(sentence))[:_MAX_ALIGNED_WORDS]
-    if not a or not b:
-        return "", ""
-    matcher = SequenceMatcher(None, [_first_term(m[0]) for m in a], [_first_term(m[0]) for m in b], autojunk=False)
-    replaced = [op for op in matcher.get_opcodes() if op[0] == "replace"]
-    if matcher.ratio() < 0.6 or len(replaced) != 1:
-        return "", ""
-    _, a_from, a_to, b_from, b_to = replaced[0]
-    if max(a_to - a_from, b_to - b_from) > _MAX_INSTEAD_WORDS:
-        return "", ""
-    return claim[a[a_from].start() : a[a_to - 1].end()], sentence[b[b_from].start() : b[b_to - 1].end()]
-
-
-def _first_term(word: str) -> str:
-    return " ".join(terms(word))
 
 
 # ---- features ----

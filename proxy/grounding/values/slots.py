@@ -33,11 +33,10 @@ from proxy.grounding.values.stated import (
     unsaid_values,
 )
 from proxy.language.dates import Date, Time
-from proxy.language.names import Name, bare, folded
-from proxy.language.negation import is_negated
+from proxy.language.names import Name, bare
 from proxy.language.patterns import LazyPattern, phrases
-from proxy.language.quantities import Quantities, Quantity, read_quantities
-from proxy.language.units import MONEY
+from proxy.language.quantities import MONEY, Quantities, Quantity, read_quantities
+from proxy.language.text import fold, is_negated
 
 _TEXTS = phrases(Path(__file__).parent)
 
@@ -92,6 +91,12 @@ def slot(claim: str, sentences: Sequence[str], said: StatedValues, language: str
             if other:
                 found.append(Slot(value.kind, value.text, other, position, len(shared) / len(wanted), len(shared) / len(words), placed))
     return max(found, key=lambda s: (s.placed and s.aligned >= ALIGNED, s.aligned, s.placed), default=None)
+
+
+def instead(claim: str, sentence: str, language: str = "en") -> str:
+    """What `sentence` has in place of a value of `claim`, which it contradicts; "" if that is unclear."""
+    found = slot(claim, [sentence], StatedValues([sentence]), language)
+    return found.evidence if found is not None else ""
 
 
 def may_differ(
@@ -185,7 +190,7 @@ def _names(name: Name, claim: str, sentence: str, language: str, asked: str) -> 
     """Names that the claim lacks and that are no other spelling of its own."""
     if not any(word[:1].isupper() and word[1:].islower() for word in TOKEN.findall(name.text)):
         return  # JSON, MiB: a term and nobody's name
-    have = {bare(folded(word)) for word in TOKEN.findall(f"{asked} {claim}")} - set(name.words)
+    have = {bare(fold(word)) for word in TOKEN.findall(f"{asked} {claim}")} - set(name.words)
     for other in names_in(sentence, language, every_capital=True, opening_is_none=True):
         rest = [word for word in other.words if word not in name.words]
         own = [word for word in name.words if word not in other.words]
@@ -297,7 +302,7 @@ def _shape(date: Date) -> set[str]:
 
 def _name_in_place(name: Name, claim: str, sentence: str, language: str, asked: str) -> tuple[str, bool]:
     """A name that the claim lacks, with the same word before or behind it; of what was `asked`, the only one that the question lacks."""
-    have = {bare(folded(word)) for word in TOKEN.findall(f"{asked} {claim}")}
+    have = {bare(fold(word)) for word in TOKEN.findall(f"{asked} {claim}")}
     others = [
         n
         for n in names_in(sentence, language, every_capital=True, opening_is_none=True)

@@ -19,8 +19,9 @@ from proxy.grounding.values.arithmetic import is_derived
 from proxy.grounding.values.consistency import date_is_said, says_nothing
 from proxy.grounding.values.recomputing import date_derived, time_derived, time_in_zone
 from proxy.language.dates import Date, Time, date_agrees, tells_days_by_others
-from proxy.language.names import Name, NameWords, bare, folded, missing_name, name_words, read_names
+from proxy.language.names import Name, NameWords, bare, missing_name, name_words, read_names
 from proxy.language.quantities import Quantities, Quantity, agrees, read_quantities
+from proxy.language.text import fold
 from proxy.offloop import each
 
 Kind = Literal["number", "date", "time", "name"]
@@ -111,7 +112,7 @@ class StatedValues:
     @cached_property
     def month_stems(self) -> frozenset[str]:
         """The months that it names, or writes as numbers."""
-        named = {folded(match[0])[:3] for match in ANY_MONTH.finditer(self.text)}
+        named = {fold(match[0])[:3] for match in ANY_MONTH.finditer(self.text)}
         numbers = {m for date in self.quantities.dates for _, m, _ in date.readings if m is not None}
         return frozenset(named | {stem for m in numbers for stem in _STEMS[m]})
 
@@ -121,9 +122,9 @@ class StatedValues:
         return name_words(self.text)
 
     @cached_property
-    def folded(self) -> str:
+    def fold(self) -> str:
         """Lower case, one space between words, no diacritics."""
-        return " ".join(TOKEN.findall(folded(self.text)))
+        return " ".join(TOKEN.findall(fold(self.text)))
 
 
 class Value(Struct, frozen=True):
@@ -158,7 +159,7 @@ def unsaid_values(claim: str, quantities: Quantities, said: StatedValues, langua
         ):
             yield Value("time", time.text, time.start, time.end, time)
     for month in _months(claim):
-        if folded(month[0])[:3] not in said.month_stems:
+        if fold(month[0])[:3] not in said.month_stems:
             yield Value("date", month[0], *month.span())
     for name in names_in(claim, language, every_capital=bool(asked)):
         if missing_name(name, said.names):
@@ -216,7 +217,7 @@ def names_in(text: str, language: str, *, every_capital: bool = False, opening_i
         for part in _JOINT.split(text[start:end]):
             begin = text.index(part, at)
             at = begin + len(part)
-            words = tuple(w for word in TOKEN.findall(part) if (w := bare(folded(word))))
+            words = tuple(w for word in TOKEN.findall(part) if (w := bare(fold(word))))
             opens = opening_is_none and len(words) == 1 and not text[:begin].strip(" \"'“„«(")
             if words and part[:1].isupper() and not opens:
                 found.setdefault(begin, Name(part, words, begin, at))

@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proxy.exchange import Tool, tool_name
-from proxy.exchange.output_requirements import OutputRequirements
+from proxy.exchange.answers import OutputRequirements
 from proxy.language.json.fingerprint import identifier
 from proxy.language.json.schema_problems import SchemaError
 from proxy.language.json.schemas import CHECK_S, NotChecked, SchemaInvalid, left_out_of, problems_of

@@ -1,22 +1,35 @@
-"""JSON answers: their string values are what is judged, and may be replaced without touching anything else.
+"""JSON texts with the places of their parts: the one reader that knows places.
 
-In: an answer's text. Out: its string values with their paths and spans; or the text with some values replaced, still valid JSON
-(RFC 8259) and every other byte as it was.
+In: a text. Out: its values as `JsonNode`s, to be cut into pieces or read as records; of an answer its string values, which are judged, with
+their paths and spans; or the text with some of these replaced, still valid JSON (RFC 8259) and every other byte as it was.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import Literal
 
 from msgspec import Struct
 
-_TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},:]')
+_TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},:]|[^\s\[\]{},:"]+')
 _START = re.compile(r"\s*(?:\{|\[\s*(?:[\[{\"]|$))")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 MAX_DEPTH = 200
 """Paths grow with the depth: deeper text is not read as JSON."""
+
+
+class JsonNode(Struct):
+    """A value, with its place."""
+
+    kind: Literal["object", "list", "string", "plain"]
+    start: int
+    end: int
+    text: str = ""
+    """What a string says; a number, a boolean or null as it is written."""
+    children: list[tuple[str | int, int, JsonNode]] = []
+    """Of an object its keys with where they begin and their values; of a list the positions."""
 
 
 class JsonString(Struct, frozen=True):
@@ -30,17 +43,37 @@ class JsonString(Struct, frozen=True):
     end: int
 
 
-class _Level:
-    """An open object or array."""
+def nodes_of(text: str, start: int = 0, end: int | None = None) -> list[JsonNode] | None:
+    """The values in a part of `text` that is known to be valid JSON, or lines of it; None where it is too deep."""
+    root = JsonNode("list", start, 0)
+    levels, key = [root], ("", -1)
+    for match in _TOKEN.finditer(text, start, len(text) if end is None else end):
+        piece, level = match[0], levels[-1]
+        if piece in "}]":
+            levels.pop().end = match.end()
+        elif piece in ",:":
+            continue
+        elif level.kind == "object" and key[1] < 0:
+            key = _said(piece), match.start()
+        else:
+            node = _node(piece, *match.span())
+            level.children.append((*key, node) if key[1] >= 0 else (len(level.children), node.start, node))
+            key = "", -1
+            if node.kind in ("object", "list"):
+                levels.append(node)
+                if len(levels) > MAX_DEPTH + 1:
+                    return None
+    return [node for _, _, node in root.children]
 
-    __slots__ = ("array", "index", "key", "prefix")
 
-    def __init__(self, prefix: str, array: bool) -> None:
-        self.prefix, self.array, self.index = prefix, array, 0
-        self.key: str | None = None
+def _node(piece: str, start: int, end: int) -> JsonNode:
+    if piece in "{[":
+        return JsonNode("object" if piece == "{" else "list", start, end)
+    return JsonNode("string", start, end, _said(piece)) if piece[0] == '"' else JsonNode("plain", start, end, piece)
 
-    def path(self) -> str:
-        return path_to(self.prefix, self.index if self.array else self.key or "")
+
+def _said(literal: str) -> str:
+    return str(json.loads(literal)) if "\\" in literal else literal[1:-1]
 
 
 def path_to(prefix: str, token: str | int) -> str:
@@ -65,33 +98,15 @@ def strings_of(text: str) -> list[JsonString] | None:
         json.loads(text, parse_constant=_refuse)
     except (ValueError, RecursionError):
         return None
-    levels: list[_Level] = []
-    found: list[JsonString] = []
-    for match in _TOKEN.finditer(text):
-        if not _take(match, levels, found):
-            return None
-    return found
+    nodes = nodes_of(text)
+    return None if nodes is None else [string for node in nodes for string in _strings(node, "")]
 
 
-def _take(match: re.Match[str], levels: list[_Level], found: list[JsonString]) -> bool:
-    """One token of valid JSON; False where it is too deep."""
-    piece, level = match[0], levels[-1] if levels else None
-    if piece in "{[":
-        levels.append(_Level(level.path() if level else "", piece == "["))
-        return len(levels) <= MAX_DEPTH
-    if level is None:
-        return True
-    if piece in "}]":
-        levels.pop()
-    elif piece == ",":
-        level.index, level.key = level.index + 1, None
-    elif piece != ":":
-        value = json.loads(piece)
-        if level.array or level.key is not None:
-            found.append(JsonString(level.path(), value, *match.span()))
-        else:
-            level.key = value
-    return True
+def _strings(node: JsonNode, path: str) -> Iterator[JsonString]:
+    if node.kind == "string":
+        yield JsonString(path, node.text, node.start, node.end)
+    for token, _, child in node.children:
+        yield from _strings(child, path_to(path, token))
 
 
 def with_values(text: str, values: Mapping[int, str]) -> str:

@@ -3,22 +3,19 @@
 Beneath `BatchingEmbedder`, which keeps there what comes again: catalogues of tools, passages; no question. One SQLite file for each model
 and its weights holds rows of float32 to the last bit, bounded in bytes: those unused for longest go. No text is in it.
 
-It can always be made again, so nothing that goes wrong is anybody's error: on a disk that is full or read-only nothing is kept, a torn
-file is begun anew, one that somebody else made is left alone, and a row whose checksum does not fit is not there.
+It can always be made again, so nothing that goes wrong is anybody's error: on a disk that is full or read-only nothing is kept, and a torn
+file is begun anew.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import sqlite3
-import tempfile
 import time
-import zlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, suppress
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -35,10 +32,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 R = TypeVar("R")
 
-FORMAT = 1
+FORMAT = 2
 """Of the file and of the vectors: raised whenever the same text and weights would give others."""
-_APPLICATION = 0x47574B56
-"""In the file's head: it is one of ours."""
 _PAGE_BYTES = 16_384
 """Seven vectors of 512 dimensions; SQLite's own 4 KB would hold one."""
 _WAIT_S = 0.1
@@ -50,16 +45,15 @@ _AT_ONCE = 500
 _TRIES = 3
 """To open the file: it may be torn, or another worker may be making it."""
 _DAY_S = 86_400
-_SUM_BYTES = 4
-_NEW = (
+_OPENING = (
     f"PRAGMA page_size = {_PAGE_BYTES}",
     "PRAGMA auto_vacuum = INCREMENTAL",
     "PRAGMA journal_mode = WAL",
-    "CREATE TABLE vectors (key BLOB NOT NULL UNIQUE, used INTEGER NOT NULL, row BLOB NOT NULL)",
-    "CREATE INDEX by_use ON vectors (used)",
-    f"PRAGMA application_id = {_APPLICATION}",
+    "PRAGMA synchronous = OFF",
+    "PRAGMA wal_autocheckpoint = 128",
+    "CREATE TABLE IF NOT EXISTS vectors (key BLOB NOT NULL UNIQUE, used INTEGER NOT NULL, row BLOB NOT NULL)",
+    "CREATE INDEX IF NOT EXISTS by_use ON vectors (used)",
 )
-_SETTINGS = ("PRAGMA synchronous = OFF", "PRAGMA wal_autocheckpoint = 128")
 _SELECT = "SELECT key, used, row FROM vectors WHERE key IN "
 _TOUCH = "UPDATE vectors SET used = ? WHERE key IN "
 _DROP = "DELETE FROM vectors WHERE rowid IN (SELECT rowid FROM vectors ORDER BY used, rowid LIMIT ?)"
@@ -122,22 +116,14 @@ class VectorFile:
         if file is None:
             return None
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if not file.exists() or not file.stat().st_size:
-            file.unlink(missing_ok=True)
-            _make(file)
-        made = _connected(file)
+        made = sqlite3.connect(file, timeout=_WAIT_S, isolation_level=None, check_same_thread=False)
         try:
-            ours = made.execute("PRAGMA application_id").fetchone()[0] == _APPLICATION
-            for setting in _SETTINGS if ours else ():
-                made.execute(setting).fetchall()
+            for statement in _OPENING:
+                made.execute(statement).fetchall()
         except sqlite3.Error:
             made.close()
             raise
-        if ours:
-            return made
-        made.close()
-        self._complain(f"{file.name} is not a file of Groundwire's; move it away")
-        return None
+        return made
 
     def _file(self) -> Path | None:
         model = "".join(c if c.isalnum() or c in "-." else "_" for c in self._model())
@@ -148,10 +134,9 @@ class VectorFile:
         today, stale = int(self._clock() // _DAY_S), list[bytes]()
         for some in _parts(keys):
             for key, used, data in connection.execute(_SELECT + _any_of(some), some):
-                if (row := _unpacked(key, data)) is not None:
-                    found[key] = row
-                    if used != today:
-                        stale.append(key)
+                found[key] = np.frombuffer(data, "<f4").astype(np.float32)[None]
+                if used != today:
+                    stale.append(key)
         self._touch(connection, stale, today)
         return found
 
@@ -166,7 +151,8 @@ class VectorFile:
         today = int(self._clock() // _DAY_S)
         connection.execute("BEGIN IMMEDIATE")
         try:
-            connection.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", ((k, today, _packed(k, r)) for k, r in rows.items()))
+            values = [(key, today, row.astype("<f4").tobytes()) for key, row in rows.items()]
+            connection.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", values)
             while _size_bytes(connection) > self._most_bytes and _drop_oldest(connection):
                 pass
             connection.execute("COMMIT")
@@ -194,25 +180,6 @@ class VectorFile:
         self._complained = True
 
 
-def _connected(file: Path) -> sqlite3.Connection:
-    return sqlite3.connect(file, timeout=_WAIT_S, isolation_level=None, check_same_thread=False)
-
-
-def _make(file: Path) -> None:
-    """An empty one, whole from the moment it is there: of workers that make it at once one's is taken, and none sees half a file."""
-    number, name = tempfile.mkstemp(dir=file.parent, prefix="new-")
-    os.close(number)
-    made = Path(name)
-    try:
-        with closing(_connected(made)) as connection:
-            for statement in _NEW:
-                connection.execute(statement).fetchall()
-        with suppress(FileExistsError):
-            os.link(made, file)
-    finally:
-        made.unlink()
-
-
 def _size_bytes(connection: sqlite3.Connection) -> int:
     pages, free = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count"))
     return int((pages - free) * _PAGE_BYTES)
@@ -227,19 +194,6 @@ def _drop_oldest(connection: sqlite3.Connection) -> bool:
 
 def _any_of(keys: Sequence[bytes]) -> str:
     return f"({','.join('?' * len(keys))})"
-
-
-def _packed(key: bytes, row: Rows) -> bytes:
-    data = row.astype("<f4").tobytes()
-    return zlib.crc32(data, zlib.crc32(key)).to_bytes(_SUM_BYTES, "little") + data
-
-
-def _unpacked(key: bytes, data: bytes) -> Rows | None:
-    """``(1, d)``; None for what `_packed` did not make."""
-    told, row = data[:_SUM_BYTES], data[_SUM_BYTES:]
-    if not row or len(row) % 4 or zlib.crc32(row, zlib.crc32(key)) != int.from_bytes(told, "little"):
-        return None
-    return np.frombuffer(row, "<f4").astype(np.float32)[None]
 
 
 def _parts(keys: Iterable[bytes]) -> Iterable[list[bytes]]:

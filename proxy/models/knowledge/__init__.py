@@ -1,2 +1,1 @@
-"""The index over a knowledge base's facts: built (`building`), kept (`files`), searched by words and vectors (`index`), served
-(`bases`)."""
+"""The index over a knowledge base's facts: built (`building`), searched by words and vectors (`index`), served (`bases`)."""

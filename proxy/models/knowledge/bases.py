@@ -1,6 +1,6 @@
 """The knowledge bases of a server: implements `proxy.ports.KnowledgeBase` and `KnowledgeBases` over folders of facts.
 
-A folder with a built index is opened (`proxy.models.knowledge.files`); a small one without is read and embedded when it is first used, or
+A folder with a built index is opened (`proxy.models.knowledge.index`); a small one without is read and embedded when it is first used, or
 at start. Both are looked after: when the index is built again, or the files of a small folder change, the new facts are loaded in the
 background, and who asks meanwhile gets the old ones. What cannot be used any more because another embedder built it, or because a large
 folder has no index, is refused at start with the command to run (`FolderKnowledgeBases.check`).
@@ -14,6 +14,8 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing, suppress
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,12 +24,15 @@ from proxy.ports import Embedder
 from proxy.ports.facts import Fact, FactHit
 
 if TYPE_CHECKING:
+    from proxy.grounding.knowledge.reading import FileProblem
     from proxy.models.knowledge.index import KnowledgeIndex
 
 log = logging.getLogger("groundwire.knowledge")
 
 MAX_UNBUILT_FACTS = 2000
 """More are not embedded at start: about 2 s of the built-in model."""
+FOLDER, FILE = ".index", "facts.sqlite"
+"""Where a folder's index is, and what says that there is one."""
 CHECK_S = 1.0
 """How often a folder is looked at for a change."""
 LARGE_SEARCH = 20_000
@@ -86,12 +91,12 @@ class FolderKnowledge:
     @property
     def version(self) -> str:
         """Implements `proxy.ports.KnowledgeBase`."""
-        return self._held.version
+        return self._ready.version
 
     @property
     def size(self) -> int:
         """Implements `proxy.ports.KnowledgeBase`."""
-        return self._held.size
+        return self._ready.size
 
     @property
     def problem(self) -> str | None:
@@ -100,7 +105,7 @@ class FolderKnowledge:
 
     def exact(self, text: str) -> Fact | None:
         """Implements `proxy.ports.KnowledgeBase`."""
-        return self._held.exact(text)
+        return self._ready.exact(text)
 
     async def search(self, texts: Sequence[str], *, k: int = 5) -> list[list[FactHit]]:
         """Implements `proxy.ports.KnowledgeBase`."""
@@ -112,14 +117,14 @@ class FolderKnowledge:
             self._look()
         if self._snapshot is None and self._loading is not None:
             await asyncio.shield(self._loading)
-        return self._held
+        return self._ready
 
     async def settled(self) -> KnowledgeSnapshot:
         """As `current`, after what is being loaded."""
         await self.current()
         if self._loading is not None:
             await asyncio.shield(self._loading)
-        return self._held
+        return self._ready
 
     async def stop(self) -> None:
         """End what is being loaded."""
@@ -128,7 +133,7 @@ class FolderKnowledge:
             await asyncio.gather(self._loading, return_exceptions=True)
 
     @property
-    def _held(self) -> KnowledgeSnapshot:
+    def _ready(self) -> KnowledgeSnapshot:
         if self._snapshot is None:
             raise ModelUnavailable(f"the knowledge base {self.folder} is not loaded: {self._problem}")
         return self._snapshot
@@ -207,21 +212,22 @@ class FolderKnowledgeBases:
 
 def check_folder(folder: Path, embedder: Callable[[], str]) -> None:
     """Whether a folder can be used at all. Raises `ConfigError`."""
-    from proxy.models.knowledge.files import current_of, manifest_of
+    from proxy.models.knowledge.index import connected, read_manifest
 
-    generation = current_of(folder)
-    if generation is None:
+    file = connected(folder)
+    if file is None:
         small_folder(folder)
         return
-    _check_embedder(folder, manifest_of(generation).embedder, embedder())
+    with closing(file):
+        _check_embedder(folder, read_manifest(file, folder).embedder, embedder())
 
 
 def small_folder(folder: Path) -> list[Fact]:
     """The facts of a folder without an index. Raises `ConfigError` where they are too many."""
-    from proxy.models.knowledge.building import first_facts
-    from proxy.models.knowledge.files import build_command
+    from proxy.models.knowledge.building import facts_in
 
-    facts, problems = first_facts(folder, MAX_UNBUILT_FACTS + 1)
+    problems: list[FileProblem] = []
+    facts = list(islice(facts_in(folder, problems), MAX_UNBUILT_FACTS + 1))
     if len(facts) > MAX_UNBUILT_FACTS:
         problem = f"has more than {MAX_UNBUILT_FACTS:,} facts and no index: {build_command(folder)}"
         raise ConfigError(str(folder), "", problem)
@@ -231,35 +237,45 @@ def small_folder(folder: Path) -> list[Fact]:
 
 
 def open_built(folder: Path, embedder: str) -> KnowledgeIndex | None:
-    """The folder's built index, None where there is none. Raises `ConfigError` for another embedder's, `OSError`, `ValueError`."""
+    """The folder's built index, None where there is none. Raises `ConfigError`, for another embedder's, too."""
     from proxy.grounding.knowledge.reading import files_of
-    from proxy.models.knowledge.files import build_command, stamps_of
-    from proxy.models.knowledge.index import open_current
+    from proxy.models.knowledge.index import open_index
 
-    opened = open_current(folder)
-    if opened is None:
+    index = open_index(folder)
+    if index is None:
         return None
-    index, manifest = opened
-    _check_embedder(folder, manifest.embedder, embedder)
-    if dict(manifest.files) != stamps_of(folder, files_of(folder)):
+    _check_embedder(folder, index.manifest.embedder, embedder)
+    if dict(index.manifest.files) != stamps_of(folder, files_of(folder)):
         log.warning("%s: files have changed since the index was built: %s", folder, build_command(folder))
     return index
 
 
+def build_command(folder: Path) -> str:
+    """What to run."""
+    return f"run groundwire knowledge build {folder}"
+
+
 def _check_embedder(folder: Path, built_with: str, embedder: str) -> None:
     if built_with != embedder:
-        from proxy.models.knowledge.files import build_command
-
         problem = f"was built with the embedding model {built_with}, and config.yaml has {embedder}: {build_command(folder)}"
         raise ConfigError(str(folder), "", problem)
 
 
-def signature_of(folder: Path) -> Signature:
-    """Differs when there is something else to load: another generation, or, where none was built, other files."""
-    from proxy.grounding.knowledge.reading import files_of
-    from proxy.models.knowledge.files import current_of, stamps_of
+def stamps_of(folder: Path, files: Sequence[str]) -> dict[str, tuple[int, int]]:
+    """Size and time of change (nanoseconds) of each file; one that has gone meanwhile is left out."""
+    found = {}
+    for path in files:
+        with suppress(OSError):
+            status = (folder / path).stat()
+            found[path] = (status.st_size, status.st_mtime_ns)
+    return found
 
-    generation = current_of(folder)
-    if generation is not None:
-        return ("built", generation.name)
+
+def signature_of(folder: Path) -> Signature:
+    """Differs when there is something else to load: another build, or, where there was none, other files."""
+    from proxy.grounding.knowledge.reading import files_of
+
+    with suppress(OSError):
+        status = (folder / FOLDER / FILE).stat()
+        return ("built", status.st_ino, status.st_mtime_ns)
     return ("files", *stamps_of(folder, files_of(folder)).items())

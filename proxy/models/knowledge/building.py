@@ -1,58 +1,58 @@
 """A folder of facts -> its index, on disk (``groundwire knowledge build``) or, of a small folder, in memory.
 
 A build reads every file, embeds only the texts that the index before has no vector of, and leaves out what has gone. It writes beside what
-is there and puts itself in its place at the end (`proxy.models.knowledge.files`), so that a server may read all the while.
+is there and puts itself in its place at the end (`proxy.models.knowledge.index`), so that a server may read all the while.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import shutil
+import sqlite3
 import time
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any
 
+import faiss
 import msgspec
 import numpy as np
 from msgspec import Struct
-from numpy.lib.format import open_memmap
-from numpy.typing import NDArray
 
 from proxy.errors import ConfigError
+from proxy.grounding.evidence.retrieval import terms
 from proxy.grounding.knowledge.reading import FileProblem, files_of, read_folder
-from proxy.models.knowledge.files import (
-    FORMAT,
-    Manifest,
-    current_of,
-    finish_generation,
-    manifest_of,
-    read_array,
-    stamps_of,
-    start_generation,
-    writing,
-)
+from proxy.models.knowledge.bases import FILE, FOLDER, stamps_of
 from proxy.models.knowledge.index import (
-    Exact,
     KnowledgeIndex,
-    VersionHash,
-    WordIndex,
-    WordsBuilder,
+    Manifest,
+    connected,
     kind_for,
     make_index,
     name_of,
-    write_index,
+    read_manifest,
+    sayings,
 )
 from proxy.ports import Embedder
-from proxy.ports.facts import Fact, normalised
+from proxy.ports.facts import Fact
 
 BLOCK = 1024
-"""Texts that are embedded at a time."""
-KEY_BYTES = 16
-Progress = Callable[[int, int], None]
-"""Is told how many facts of how many have their vector."""
+"""Facts that are embedded at a time."""
+_TABLES = (
+    "PRAGMA journal_mode = OFF",  # the file counts only when it is whole
+    "PRAGMA synchronous = OFF",
+    "CREATE TABLE manifest (value BLOB NOT NULL)",
+    "CREATE TABLE facts (row INTEGER PRIMARY KEY, fact BLOB NOT NULL, key BLOB NOT NULL, vector BLOB NOT NULL)",
+    "CREATE TABLE said (name INTEGER NOT NULL, row INTEGER NOT NULL)",
+    "CREATE TABLE terms (term TEXT PRIMARY KEY, rows BLOB NOT NULL)",
+)
+_INDEXES = ("CREATE INDEX by_key ON facts (key)", "CREATE INDEX by_name ON said (name)")
+Progress = Callable[[int], None]
+"""Is called with how many facts have their vector."""
 
 
 class Built(Struct, frozen=True):
@@ -66,40 +66,82 @@ class Built(Struct, frozen=True):
     """Vectors of the index before that nothing needs any more."""
     kind: str
     problems: tuple[FileProblem, ...]
-    generation: Path
 
 
-class _Read(Struct):
-    """What is gathered of the facts while they are read."""
+class _Writer:
+    """Takes facts with their vectors, in their order, into an empty file."""
 
-    version: VersionHash
-    words: WordsBuilder
-    offsets: array[int]
-    names: array[int]
-    rows: array[int]
-    keys: bytearray
-    problems: list[FileProblem]
-    count: int = 0
+    def __init__(self, file: sqlite3.Connection, embedder: Embedder) -> None:
+        for statement in _TABLES:
+            file.execute(statement)
+        self._file, self._embedder, self.count = file, embedder, 0
+        self._version = hashlib.blake2b(embedder.name.encode(), digest_size=8)
+        self._ids: dict[str, int] = {}
+        self._terms, self._rows = array("i"), array("i")
 
-    def add(self, fact: Fact) -> None:
-        """The next fact."""
-        self.version.add(fact)
-        self.words.add(fact.text)
-        for said in dict.fromkeys((normalised(fact.statement), normalised(fact.text))):
-            self.names.append(name_of(said))
-            self.rows.append(self.count)
-        self.keys += _key(fact.text)
-        self.count += 1
+    def add(self, facts: Sequence[Fact], vectors: Iterable[bytes]) -> None:
+        """The next facts; `vectors` are float16, little endian."""
+        rows = range(self.count, self.count + len(facts))
+        encoded = [(row, msgspec.json.encode(fact), key_of(fact), v) for row, fact, v in zip(rows, facts, vectors, strict=True)]
+        self._file.executemany("INSERT INTO facts VALUES (?, ?, ?, ?)", encoded)
+        said = [(name_of(text), row) for row, fact in zip(rows, facts, strict=True) for text in dict.fromkeys(sayings(fact))]
+        self._file.executemany("INSERT INTO said VALUES (?, ?)", said)
+        for row, fact in zip(rows, facts, strict=True):
+            self._version.update(fact.id.encode() + fact.source.encode("utf-8", "replace") + b"\0")
+            for term in set(terms(fact.text)):
+                self._terms.append(self._ids.setdefault(term, len(self._ids)))
+                self._rows.append(row)
+        self.count += len(facts)
 
-    def exact(self) -> Exact:
-        """Sorted for the search."""
-        names = np.array(self.names, np.uint64)
-        order = np.argsort(names, kind="stable")
-        return Exact(names[order], np.array(self.rows, np.int32)[order])
+    def finish(self, files: Mapping[str, tuple[int, int]], faiss_name: str = "", threads: int = 1) -> KnowledgeIndex:
+        """With all that a search needs; `faiss_name` is the file that the vector index will stand in."""
+        names, of_term, rows = list(self._ids), np.array(self._terms, np.int32), np.array(self._rows, "<i4")
+        ends = np.cumsum(counts := np.bincount(of_term, minlength=len(names)))
+        by_term = rows[np.argsort(of_term, kind="stable")]
+        postings = ((name, by_term[end - count : end].tobytes()) for name, count, end in zip(names, counts, ends, strict=True))
+        self._file.executemany("INSERT INTO terms VALUES (?, ?)", postings)
+        for statement in _INDEXES:
+            self._file.execute(statement)
+        manifest = Manifest(
+            version=self._version.hexdigest(),
+            embedder=self._embedder.name,
+            dimensions=self._embedder.dimensions,
+            facts=self.count,
+            kind=kind_for(self.count),
+            faiss=faiss_name if self.count else "",
+            files=files,
+        )
+        self._file.execute("INSERT INTO manifest VALUES (?)", (msgspec.json.encode(manifest),))
+        self._file.commit()
+        index = KnowledgeIndex(self._file, manifest, None)
+        index.faiss = make_index(index.vectors, threads=threads) if self.count else None
+        return index
 
 
-def _reading(embedder: str) -> _Read:
-    return _Read(VersionHash(embedder), WordsBuilder(), array("q", [0]), array("Q"), array("i"), bytearray(), [])
+class _Known:
+    """The vectors of the index before, by their text; none where another embedder made them, or they cannot be read."""
+
+    def __init__(self, folder: Path, embedder: str) -> None:
+        self.faiss, self._used, self._file = "", set[bytes](), None
+        with suppress(ConfigError):
+            file = connected(folder)
+            if file is not None and (manifest := read_manifest(file, folder)).embedder == embedder:
+                self._file, self.faiss = file, manifest.faiss
+
+    def get(self, key: bytes) -> bytes | None:
+        """The vector of a text's key."""
+        row = self._file.execute("SELECT vector FROM facts WHERE key = ?", (key,)).fetchone() if self._file is not None else None
+        if row is None:
+            return None
+        self._used.add(key)
+        return bytes(row[0])
+
+    def unused(self) -> int:
+        """How many of them nothing has asked for; the end of it."""
+        if self._file is None:
+            return 0
+        with closing(self._file) as file:
+            return int(file.execute("SELECT count(DISTINCT key) FROM facts").fetchone()[0]) - len(self._used)
 
 
 async def build(folder: Path, embedder: Embedder, *, progress: Progress | None = None, threads: int = 1) -> Built:
@@ -107,142 +149,85 @@ async def build(folder: Path, embedder: Embedder, *, progress: Progress | None =
     files = files_of(folder)
     await embedder.embed([""])  # its name and dimensions are known once it is loaded
     with writing(folder) as where:
-        known = _Known(folder, embedder.name)
-        partial = start_generation(where, str(os.getpid()))
-        stamps = stamps_of(folder, files)
-        read = _reading(embedder.name)
-        with (partial / "facts.jsonl").open("wb") as file:
-            for found in read_folder(folder):
-                if isinstance(found, FileProblem):
-                    read.problems.append(found)
-                else:
-                    read.add(found)
-                    _write_fact(file, found, read.offsets)
-        embedded = await _write_vectors(partial, read, known, embedder, progress)
-        kind = _write_arrays(partial, read, threads)
-        manifest = Manifest(
-            format=FORMAT,
-            version=read.version.value,
-            embedder=embedder.name,
-            dimensions=embedder.dimensions,
-            facts=read.count,
-            kind=kind,
-            files=stamps,
-            made_at=time.time(),
-        )
-        removed = known.size - len(known.used)
-        return Built(manifest.version, read.count, embedded, removed, kind, tuple(read.problems), finish_generation(partial, manifest))
+        stamps, known, problems = stamps_of(folder, files), _Known(folder, embedder.name), list[FileProblem]()
+        new, embedded = where / f"{FILE}.new", 0
+        new.unlink(missing_ok=True)
+        with closing(sqlite3.connect(new)) as file:
+            writer = _Writer(file, embedder)
+            reading = facts_in(folder, problems)
+            while block := list(islice(reading, BLOCK)):
+                embedded += await _add(writer, block, known, embedder)
+                if progress is not None:
+                    progress(writer.count)
+            index = writer.finish(stamps, f"{time.time_ns()}.faiss", threads)
+        removed, made = known.unused(), index.manifest
+        _put_in_place(where, new, index, known.faiss)
+        return Built(made.version, made.facts, embedded, removed, made.kind, tuple(problems))
 
 
 async def build_in_memory(facts: Sequence[Fact], embedder: Embedder) -> KnowledgeIndex:
     """The same index without a file. Raises `ModelUnavailable`."""
-    vectors = (await embedder.embed([fact.text for fact in facts], bulk=True)).astype(np.float16)
-    read = _reading(embedder.name)
-    for fact in facts:
-        read.add(fact)
-    index = make_index(vectors) if len(facts) else None
-    return KnowledgeIndex(read.version.value, tuple(facts), vectors, index, read.words.build(), read.exact())
+    vectors = await embedder.embed([fact.text for fact in facts], bulk=True)
+    writer = _Writer(sqlite3.connect(":memory:", check_same_thread=False), embedder)
+    writer.add(facts, map(_packed, vectors))
+    return writer.finish({})
 
 
-def first_facts(folder: Path, most: int) -> tuple[list[Fact], list[FileProblem]]:
-    """At most `most` facts of a folder, and what is wrong with its files as far as they were read."""
-    facts: list[Fact] = []
-    problems: list[FileProblem] = []
+def facts_in(folder: Path, problems: list[FileProblem]) -> Iterator[Fact]:
+    """The facts of a folder, as they are read; what is wrong with its files is added to the `problems`."""
     for found in read_folder(folder):
         if isinstance(found, FileProblem):
             problems.append(found)
         else:
-            facts.append(found)
-            if len(facts) == most:
-                break
-    return facts, problems
+            yield found
 
 
-class _Known:
-    """The vectors of the index before, by their text."""
-
-    def __init__(self, folder: Path, embedder: str) -> None:
-        self.used: set[int] = set()
-        self.size = 0
-        self._rows: dict[bytes, int] = {}
-        generation = current_of(folder)
-        if generation is None:
-            return
-        try:
-            if manifest_of(generation).embedder != embedder:
-                return
-            keys, self._vectors = read_array(generation, "keys"), read_array(generation, "vectors")
-        except (ConfigError, OSError, ValueError):  # unreadable: everything is embedded anew
-            return
-        data = keys.tobytes()
-        self._rows = {data[i : i + KEY_BYTES]: i // KEY_BYTES for i in range(0, len(data), KEY_BYTES)}
-        self.size = len(self._rows)
-
-    def get(self, key: bytes) -> NDArray[np.float16] | None:
-        """The vector of a text's key."""
-        row = self._rows.get(key)
-        if row is None:
-            return None
-        self.used.add(row)
-        found: NDArray[np.float16] = self._vectors[row]
-        return found
+@contextmanager
+def writing(folder: Path) -> Iterator[Path]:
+    """The folder of indexes while no other build writes. Raises `ConfigError` where one does, or the folder cannot be written."""
+    where = folder / FOLDER
+    try:
+        where.mkdir(exist_ok=True)
+        lock = sqlite3.connect(where / "lock", timeout=0)
+        lock.execute("BEGIN EXCLUSIVE")
+    except (OSError, sqlite3.Error) as error:
+        busy = "locked" in str(error)
+        raise ConfigError(str(where), "", "another build of this folder is running" if busy else f"cannot be written: {error}") from error
+    with closing(lock):
+        yield where  # closing it ends the lock, also when the process dies
 
 
-async def _write_vectors(partial: Path, read: _Read, known: _Known, embedder: Embedder, progress: Progress | None) -> int:
-    """``vectors.npy``, in the facts' order; returns how many were embedded."""
-    shape = (read.count, embedder.dimensions)
-    vectors = open_memmap(partial / "vectors.npy", "w+", np.float16, shape) if read.count else np.zeros(shape, np.float16)
-    embedded = 0
-    for start, texts in _blocks(partial, read):
-        keys = [bytes(read.keys[i * KEY_BYTES : (i + 1) * KEY_BYTES]) for i in range(start, start + len(texts))]
-        open_ = []
-        for i, key in enumerate(keys):
-            if (vector := known.get(key)) is not None:
-                vectors[start + i] = vector
-            else:
-                open_.append(i)
-        if open_:
-            vectors[[start + i for i in open_]] = await embedder.embed([texts[i] for i in open_], bulk=True)
-            embedded += len(open_)
-        if progress is not None:
-            progress(start + len(texts), read.count)
-    if isinstance(vectors, np.memmap):
-        vectors.flush()
-    else:
-        np.save(partial / "vectors.npy", vectors)
-    return embedded
+async def _add(writer: _Writer, facts: Sequence[Fact], known: _Known, embedder: Embedder) -> int:
+    """Write these facts; returns how many were embedded."""
+    vectors = [known.get(key_of(fact)) for fact in facts]
+    missing = [i for i, vector in enumerate(vectors) if vector is None]
+    made = await embedder.embed([facts[i].text for i in missing], bulk=True) if missing else ()
+    for i, vector in zip(missing, made, strict=True):
+        vectors[i] = _packed(vector)
+    writer.add(facts, (vector for vector in vectors if vector is not None))
+    return len(missing)
 
 
-def _blocks(partial: Path, read: _Read) -> Iterator[tuple[int, list[str]]]:
-    """The facts' texts again, from the file that was just written: all of them may be more than memory holds."""
-    decode = msgspec.json.Decoder(Fact).decode
-    with (partial / "facts.jsonl").open("rb") as file:
-        for start in range(0, read.count, BLOCK):
-            yield start, [decode(line).text for line in islice(file, BLOCK)]
+def _put_in_place(where: Path, new: Path, index: KnowledgeIndex, before: str) -> None:
+    """Let it count, and clear away all but the vector index `before`."""
+    name = index.manifest.faiss
+    if name:
+        faiss.write_index(index.faiss, str(where / name))
+    for path in (new, where / name) if name else (new,):
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+    new.replace(where / FILE)
+    for old in where.iterdir():
+        if old.is_dir():  # of a release before
+            shutil.rmtree(old, ignore_errors=True)
+        elif old.name not in (FILE, name, before, "lock"):
+            old.unlink(missing_ok=True)
 
 
-def _write_arrays(partial: Path, read: _Read, threads: int) -> str:
-    """Everything but facts and vectors; returns the kind of the vector index."""
-    words, exact = read.words.build(), read.exact()
-    arrays = {
-        "offsets": np.array(read.offsets, np.int64),
-        **{name: getattr(words, name) for name in WordIndex.__struct_fields__ if name != "size"},
-        "exact_names": exact.names,
-        "exact_rows": exact.rows,
-        "keys": np.frombuffer(bytes(read.keys), np.uint8),
-    }
-    for name, values in arrays.items():
-        np.save(partial / f"{name}.npy", values)
-    if read.count:
-        write_index(make_index(read_array(partial, "vectors"), threads=threads), partial / "vectors.faiss")
-    return kind_for(read.count)
+def key_of(fact: Fact) -> bytes:
+    """The name of a fact's text, by which a later build finds its vector."""
+    return hashlib.blake2b(fact.text.encode("utf-8", "replace"), digest_size=16).digest()
 
 
-def _write_fact(file: BinaryIO, fact: Fact, offsets: array[int]) -> None:
-    line = msgspec.json.encode(fact) + b"\n"
-    file.write(line)
-    offsets.append(offsets[-1] + len(line))
-
-
-def _key(text: str) -> bytes:
-    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=KEY_BYTES).digest()
+def _packed(vector: Any) -> bytes:
+    return np.asarray(vector, "<f2").tobytes()

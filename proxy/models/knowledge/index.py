@@ -1,30 +1,36 @@
-"""An index over facts: made of a folder, in memory or on disk, and searched by words and vectors together.
+"""An index over facts: one SQLite file, in memory or on disk, and a FAISS index beside it, searched by words and vectors together.
+
+    FOLDER/.index/facts.sqlite      the facts with their vectors and terms, and the `Manifest`
+    FOLDER/.index/<name>.faiss      the vector index, which the manifest names
+
+A build writes both under other names and then puts the SQLite file in the place of the one before, in one step: who reads finds the old one
+or the new one, whole. The vector index before stays until the next build, for those who are just opening it.
 
 A text's candidates are the facts nearest to it by vectors and those that share most of its terms; each gets the mean of its cosine and of
 the share of the text's terms that it has. Names and numbers weigh in the one, other wordings and languages in the other.
 
 Vectors: which FAISS index a base gets goes by its size, by measurement (`benchmarks/knowledge.py`): up to `FLAT_FACTS` every vector is
 compared (float32, exact); above, inverted lists over vectors of 8 bits a dimension (`IVF<lists>,SQ8`). What the index brings up is ordered
-again by the exact vectors, which are read from disk (float16, 2 bytes a dimension, memory-mapped), so that compression costs candidates,
-not order. It is made anew from the vectors in every build: that takes seconds where embedding takes minutes, and the same facts give the
-same index whatever was built before.
+again by the exact vectors, which are read from the file (float16), so that compression costs candidates, not order. It is made anew from
+the vectors in every build: that takes seconds where embedding takes minutes, and the same facts give the same index whatever was built
+before.
 
-Words: terms are those of grounding (`proxy.grounding.evidence.retrieval.terms`), named by a hash of 64 bits, in arrays that can be read
-from disk without being loaded. A fact's score for a text is the share of the text's terms that it has, weighted by inverse document
-frequency (Robertson and Spärck Jones 1976), 0 to 1. Function words, and in a large base terms of more than a tenth of its facts, are left
-out unless a text has no others.
+Words: terms are those of grounding (`proxy.grounding.evidence.retrieval.terms`). A fact's score for a text is the share of the text's terms
+that it has, weighted by inverse document frequency (Robertson and Spärck Jones 1976), 0 to 1. Function words, and in a large base terms of
+more than a tenth of its facts, are left out unless a text has no others.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import math
-import mmap
+import sqlite3
 import time
-from array import array
-from collections.abc import Sequence
+import weakref
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import faiss
 import msgspec
@@ -34,142 +40,12 @@ from numpy.typing import NDArray
 
 from proxy.errors import ConfigError
 from proxy.grounding.evidence.retrieval import FUNCTION_WORDS, terms
-from proxy.models.knowledge.files import ARRAYS, Manifest, current_of, manifest_of, read_array
+from proxy.models.knowledge.bases import FILE, FOLDER, build_command
 from proxy.ports.facts import Fact, FactHit, normalised
 
+FORMAT = 2
 CANDIDATES = 32
 """Facts that either search brings up, at least; four for each fact that is asked for."""
-Vectors = NDArray[np.float16]
-
-
-class FactIndex(Protocol):
-    """The facts by row."""
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, row: int, /) -> Fact: ...
-
-
-class Exact(msgspec.Struct, frozen=True):
-    """Facts by the hash of what they say."""
-
-    names: NDArray[np.uint64]
-    """Ascending."""
-    rows: NDArray[np.int32]
-
-    def candidates(self, text: str) -> list[int]:
-        """Rows that may say it, ascending: hashes can collide."""
-        name = np.uint64(name_of(normalised(text)))
-        start, end = np.searchsorted(self.names, name, "left"), np.searchsorted(self.names, name, "right")
-        return sorted(self.rows[start:end].tolist())
-
-
-class KnowledgeIndex:
-    """Facts that can be searched. Never changes."""
-
-    def __init__(self, version: str, facts: FactIndex, vectors: Vectors, index: Any, words: WordIndex, exact: Exact) -> None:
-        """`vectors` is ``(len(facts), d)``, and `index` a FAISS index over it; both are None for no facts."""
-        self.version, self.facts = version, facts
-        self._vectors, self._index, self._words, self._exact = vectors, index, words, exact
-
-    def __len__(self) -> int:
-        return len(self.facts)
-
-    def search(self, texts: Sequence[str], vectors: Floats, k: int) -> list[list[FactHit]]:
-        """For each text, with its vector, at most `k` facts, best first; of equals, the earlier one."""
-        if not len(self) or not texts or k < 1:
-            return [[] for _ in texts]
-        most = max(CANDIDATES, 4 * k)
-        near = nearest(self._index, vectors, most)
-        return [self._ranked(text, vector, rows[rows >= 0], k, most) for text, vector, rows in zip(texts, vectors, near, strict=True)]
-
-    def exact(self, text: str) -> Fact | None:
-        """The fact that says `text` word by word; one that holds now before one that does not."""
-        wanted, now = normalised(text), time.time()
-        if not wanted:
-            return None
-        found = [fact for row in self._exact.candidates(text) if wanted in _said(fact := self.facts[row])]
-        return next((fact for fact in found if fact.holds_at(now)), found[0] if found else None)
-
-    def _ranked(self, text: str, vector: Floats, near: NDArray[np.int64], k: int, most: int) -> list[FactHit]:
-        sharing, shares = self._words.coverage(text)
-        rows = np.union1d(near, best(sharing, shares, most))
-        cosines = np.clip(self._vectors[rows].astype(np.float32) @ vector, 0, 1)
-        scores = ((cosines + value_at(sharing, shares, rows)) / 2).round(6)
-        order = np.lexsort((rows, -scores))[:k]
-        return [FactHit(self.facts[int(rows[i])], float(scores[i])) for i in order]
-
-
-def _said(fact: Fact) -> tuple[str, str]:
-    return normalised(fact.statement), normalised(fact.text)
-
-
-def name_of(text: str) -> int:
-    """A hash of a term, or of a normalised text, of 64 bits: among ten million two share one once in 370,000 times."""
-    return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=8).digest(), "little")
-
-
-class FactsOnDisk:
-    """Facts of ``facts.jsonl``, one read where it is asked for."""
-
-    def __init__(self, generation: Path) -> None:
-        self._offsets = read_array(generation, "offsets")
-        with (generation / "facts.jsonl").open("rb") as file:
-            self._data: mmap.mmap | bytes = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if len(self) else b""
-        self._decode = msgspec.json.Decoder(Fact).decode
-
-    def __len__(self) -> int:
-        return len(self._offsets) - 1
-
-    def __getitem__(self, row: int, /) -> Fact:
-        return self._decode(self._data[int(self._offsets[row]) : int(self._offsets[row + 1])])
-
-
-def open_generation(generation: Path) -> tuple[KnowledgeIndex, Manifest]:
-    """What a build has written; all of it stays on disk, mapped into memory. Raises `ConfigError`, `OSError`, `ValueError`."""
-    manifest = manifest_of(generation)
-    facts = FactsOnDisk(generation)
-    if len(facts) != manifest.facts:
-        raise ValueError(f"{generation}: {len(facts)} facts where the manifest says {manifest.facts}")
-    arrays = {name: read_array(generation, name) for name in ARRAYS if name not in ("offsets", "keys")}
-    index = probe(read_index(generation / "vectors.faiss")) if len(facts) else None
-    words = WordIndex(arrays["names"], arrays["starts"], arrays["rows"], len(facts))
-    exact = Exact(arrays["exact_names"], arrays["exact_rows"])
-    return KnowledgeIndex(manifest.version, facts, read_array(generation, "vectors"), index, words, exact), manifest
-
-
-def open_current(folder: Path) -> tuple[KnowledgeIndex, Manifest] | None:
-    """The generation that counts, None where nothing was built. Raises as `open_generation` does."""
-    generation = current_of(folder)
-    while generation is not None:
-        try:
-            return open_generation(generation)
-        except (ConfigError, OSError, ValueError):
-            named = current_of(folder)
-            if named == generation:
-                raise
-            generation = named  # builds went on meanwhile, and cleared away what was being opened
-    return None
-
-
-class VersionHash:
-    """The version of a knowledge base: its facts in order, with their sources, and the embedder's name."""
-
-    def __init__(self, embedder: str) -> None:
-        self._digest = hashlib.blake2b(embedder.encode(), digest_size=8)
-
-    def add(self, fact: Fact) -> None:
-        """The next fact."""
-        self._digest.update(fact.id.encode() + fact.source.encode("utf-8", "replace") + b"\0")
-
-    @property
-    def value(self) -> str:
-        """16 hexadecimal digits."""
-        return self._digest.hexdigest()
-
-
-Floats = NDArray[np.float32]
-
 FLAT_FACTS = 20_000
 """512 dimensions: 40 MB and a few milliseconds a search."""
 LISTS_PER_ROOT = 2
@@ -181,6 +57,169 @@ TRAINED_PER_LIST = 64
 _TRAINED_ROUNDS = 8
 _BLOCK = 65_536
 SEED = 20240501
+COMMON_SHARE = 0.1
+LARGE = 10_000
+"""Facts from which on common terms are left out."""
+_MAX_TERMS = 64
+"""Of one text: the rarest."""
+_TRIES = 5
+"""To open an index while builds go on."""
+Vectors = NDArray[np.float16]
+Floats = NDArray[np.float32]
+_of_json = msgspec.json.Decoder(Fact).decode
+
+
+class Manifest(Struct, frozen=True, kw_only=True):
+    """What a build was made of."""
+
+    format: int = FORMAT
+    version: str
+    """Hash of all facts, their order and sources, and of the embedder's name."""
+    embedder: str
+    dimensions: int
+    facts: int
+    kind: str
+    """Of the vector index; `faiss` is the name of its file, "" where there is none."""
+    faiss: str = ""
+    files: Mapping[str, tuple[int, int]] = {}
+    """Size and time of change (nanoseconds) of each file that was read, by path."""
+
+
+class StoredVectors:
+    """The vectors of a file by row, as much of an array as reading needs: a slice, or ascending rows."""
+
+    def __init__(self, file: sqlite3.Connection, facts: int, dimensions: int) -> None:
+        self._file, self.shape = file, (facts, dimensions)
+        weakref.finalize(self, file.close)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: slice | NDArray[np.int64]) -> Vectors:
+        if isinstance(rows, slice):
+            found = self._file.execute("SELECT vector FROM facts WHERE row >= ? AND row < ? ORDER BY row", (rows.start, rows.stop))
+        else:
+            these = json.dumps(rows.tolist())
+            found = self._file.execute("SELECT vector FROM facts WHERE row IN (SELECT value FROM json_each(?)) ORDER BY row", (these,))
+        return np.frombuffer(b"".join(data for (data,) in found), "<f2").reshape(-1, self.shape[1])
+
+
+class KnowledgeIndex:
+    """Facts that can be searched. Never changes."""
+
+    def __init__(self, file: sqlite3.Connection, manifest: Manifest, index: Any) -> None:
+        """`index` is a FAISS index over the file's vectors; None for no facts."""
+        self._file, self.manifest, self.faiss = file, manifest, index
+        self.version = manifest.version
+        self.vectors = StoredVectors(file, manifest.facts, manifest.dimensions)
+
+    def __len__(self) -> int:
+        return self.manifest.facts
+
+    def fact(self, row: int) -> Fact:
+        """The fact of a row."""
+        return _of_json(self._file.execute("SELECT fact FROM facts WHERE row = ?", (row,)).fetchone()[0])
+
+    def search(self, texts: Sequence[str], vectors: Floats, k: int) -> list[list[FactHit]]:
+        """For each text, with its vector, at most `k` facts, best first; of equals, the earlier one."""
+        if not len(self) or not texts or k < 1:
+            return [[] for _ in texts]
+        most = max(CANDIDATES, 4 * k)
+        near = nearest(self.faiss, vectors, most)
+        return [self._ranked(text, vector, rows[rows >= 0], k, most) for text, vector, rows in zip(texts, vectors, near, strict=True)]
+
+    def exact(self, text: str) -> Fact | None:
+        """The fact that says `text` word by word; one that holds now before one that does not."""
+        wanted, now = normalised(text), time.time()
+        if not wanted:
+            return None
+        rows = self._file.execute("SELECT row FROM said WHERE name = ? ORDER BY row", (name_of(wanted),)).fetchall()
+        found = [fact for (row,) in rows if wanted in sayings(fact := self.fact(row))]  # hashes can collide
+        return next((fact for fact in found if fact.holds_at(now)), found[0] if found else None)
+
+    def coverage(self, text: str) -> tuple[NDArray[np.int64], Floats]:
+        """The facts that share a term with `text`, ascending, and how much of its terms each has, 0 to 1."""
+        mentioned, size = set(terms(text)), len(self)
+        wanted = sorted(mentioned - FUNCTION_WORDS or mentioned)
+        names = json.dumps(wanted)
+        counts = self._file.execute(
+            "SELECT length(rows) / 4, term FROM terms WHERE term IN (SELECT value FROM json_each(?)) ORDER BY 1, term", (names,)
+        ).fetchall()
+        total = sum(_weight(count, size) for count, _ in counts) + (len(wanted) - len(counts)) * _weight(0, size)
+        chosen = [one for one in counts[:_MAX_TERMS] if size < LARGE or one[0] <= COMMON_SHARE * size] or counts[:1]
+        if not chosen:
+            return np.zeros(0, np.int64), np.zeros(0, np.float32)
+        data = [self._file.execute("SELECT rows FROM terms WHERE term = ?", (term,)).fetchone()[0] for _, term in chosen]
+        weights = np.repeat(np.array([_weight(count, size) for count, _ in chosen], np.float32), [count for count, _ in chosen])
+        distinct, inverse = np.unique(np.frombuffer(b"".join(data), "<i4"), return_inverse=True)
+        shares = np.bincount(inverse, weights, len(distinct)) / (total or 1.0)
+        return distinct.astype(np.int64), np.minimum(1.0, shares).astype(np.float32)
+
+    def _ranked(self, text: str, vector: Floats, near: NDArray[np.int64], k: int, most: int) -> list[FactHit]:
+        sharing, shares = self.coverage(text)
+        rows = np.union1d(near, best(sharing, shares, most))
+        cosines = np.clip(self.vectors[rows].astype(np.float32) @ vector, 0, 1)
+        scores = ((cosines + value_at(sharing, shares, rows)) / 2).round(6)
+        order = np.lexsort((rows, -scores))[:k]
+        return [FactHit(self.fact(int(rows[i])), float(scores[i])) for i in order]
+
+
+def _weight(facts: int, size: int) -> float:
+    return math.log(1 + (size - facts + 0.5) / (facts + 0.5))
+
+
+def sayings(fact: Fact) -> tuple[str, str]:
+    """The texts that say a fact word by word."""
+    return normalised(fact.statement), normalised(fact.text)
+
+
+def name_of(text: str) -> int:
+    """A hash of a normalised text, of 64 bits: among ten million two share one once in 370,000 times."""
+    return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=8).digest(), "little", signed=True)
+
+
+def open_index(folder: Path) -> KnowledgeIndex | None:
+    """What a build of the folder has written; None where nothing was. Raises `ConfigError`."""
+    for attempt in range(_TRIES):
+        file = connected(folder)
+        if file is None:
+            return None
+        try:
+            manifest = read_manifest(file, folder)
+            index = probe(_read_faiss(folder / FOLDER / manifest.faiss)) if manifest.faiss else None
+            return KnowledgeIndex(file, manifest, index)
+        except (RuntimeError, OSError) as error:
+            file.close()
+            if attempt == _TRIES - 1:  # else builds went on meanwhile, and cleared away what was being opened
+                raise ConfigError(str(folder / FOLDER), "", f"cannot be read ({error}): {build_command(folder)}") from error
+    return None
+
+
+def connected(folder: Path) -> sqlite3.Connection | None:
+    """The folder's file, for reading; None where nothing was built. Raises `ConfigError` for what an earlier release built."""
+    path = (folder / FOLDER / FILE).absolute()
+    if path.is_file():
+        return sqlite3.connect(f"{path.as_uri()}?mode=ro&immutable=1", uri=True, check_same_thread=False)
+    if (folder / FOLDER / "current").exists():
+        raise ConfigError(str(path.parent), "", f"another release built it: {build_command(folder)}")
+    return None
+
+
+def read_manifest(file: sqlite3.Connection, folder: Path) -> Manifest:
+    """Raises `ConfigError` where it cannot be read, or another release wrote it."""
+    path = str(folder / FOLDER / FILE)
+    try:
+        raw = msgspec.json.decode(file.execute("SELECT value FROM manifest").fetchone()[0])
+        if raw.get("format") != FORMAT:
+            raise ConfigError(path, "", f"another release built it ({raw.get('format')}, not {FORMAT}): {build_command(folder)}")
+        return msgspec.convert(raw, Manifest)
+    except (sqlite3.Error, TypeError, ValueError) as error:
+        raise ConfigError(path, "", f"cannot be read ({error}): {build_command(folder)}") from error
+
+
+def _read_faiss(path: Path) -> Any:
+    """From a file, which is mapped into memory and not copied: all workers of a server share its pages."""
+    return faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC)
 
 
 def kind_for(facts: int) -> str:
@@ -190,7 +229,7 @@ def kind_for(facts: int) -> str:
     return f"IVF{max(64, 2 ** round(math.log2(LISTS_PER_ROOT * math.sqrt(facts))))},SQ8"
 
 
-def make_index(vectors: NDArray[np.float16] | Floats, kind: str = "", threads: int = 1) -> Any:
+def make_index(vectors: StoredVectors | Vectors | Floats, kind: str = "", threads: int = 1) -> Any:
     """A FAISS index (inner product) over ``(n, d)`` vectors of unit length."""
     faiss.omp_set_num_threads(threads)
     n, dimensions = vectors.shape
@@ -205,7 +244,7 @@ def make_index(vectors: NDArray[np.float16] | Floats, kind: str = "", threads: i
     return index
 
 
-def _train(index: Any, vectors: NDArray[np.float16] | Floats) -> None:
+def _train(index: Any, vectors: StoredVectors | Vectors | Floats) -> None:
     """On a sample that is the same for the same vectors."""
     inverted = faiss.try_extract_index_ivf(index)
     lists = inverted.nlist if inverted is not None else 256
@@ -218,21 +257,11 @@ def _train(index: Any, vectors: NDArray[np.float16] | Floats) -> None:
 
 
 def probe(index: Any) -> Any:
-    """`index`, told how many of its lists to look into."""
+    """`index`, with how many of its lists to look into."""
     inverted = faiss.try_extract_index_ivf(index)
     if inverted is not None:
         inverted.nprobe = round(PROBED_PER_ROOT * math.sqrt(inverted.nlist))
     return index
-
-
-def write_index(index: Any, path: Path) -> None:
-    """To a file."""
-    faiss.write_index(index, str(path))
-
-
-def read_index(path: Path) -> Any:
-    """From a file, which is mapped into memory and not copied: all workers of a server share its pages."""
-    return faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC)
 
 
 def nearest(index: Any, vectors: Floats, most: int) -> NDArray[np.int64]:
@@ -243,85 +272,7 @@ def nearest(index: Any, vectors: Floats, most: int) -> NDArray[np.int64]:
     return found
 
 
-COMMON_SHARE = 0.1
-LARGE = 10_000
-"""Facts from which on common terms are left out."""
-_MAX_TERMS = 64
-"""Of one text: the rarest."""
-
-
-class WordIndex(Struct, frozen=True):
-    """An inverted index."""
-
-    names: NDArray[np.uint64]
-    """``(terms,)``: hashes, ascending."""
-    starts: NDArray[np.int64]
-    """``(terms + 1,)``: the facts of term i are ``rows[starts[i]:starts[i + 1]]``."""
-    rows: NDArray[np.int32]
-    size: int
-    """Facts."""
-
-    def coverage(self, text: str) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """The facts that share a term with `text`, ascending, and how much of its terms each has, 0 to 1."""
-        found, total = self._wanted(text)
-        if not found:
-            return np.zeros(0, np.int64), np.zeros(0, np.float32)
-        rows = np.concatenate([self.rows[start:end] for start, end, _ in found])
-        weights = np.concatenate([np.full(end - start, weight, np.float32) for start, end, weight in found])
-        distinct, inverse = np.unique(rows, return_inverse=True)
-        shares = np.bincount(inverse, weights, len(distinct)) / total
-        return distinct.astype(np.int64), np.minimum(1.0, shares).astype(np.float32)
-
-    def _wanted(self, text: str) -> tuple[list[tuple[int, int, float]], float]:
-        """Where the facts of each term stand, with its weight; and the weight of all terms, of those that no fact has, too."""
-        said = set(terms(text))
-        known = [(self._place(term), term) for term in sorted(said - FUNCTION_WORDS or said)]
-        weighed = [(start, end, self._weight(end - start)) for (start, end), _ in known]
-        total = sum(weight for _, _, weight in weighed)
-        there = sorted((item for item in weighed if item[1] > item[0]), key=lambda item: (item[1] - item[0], item[0]))[:_MAX_TERMS]
-        rare = [item for item in there if self.size < LARGE or item[1] - item[0] <= COMMON_SHARE * self.size]
-        return rare or there[:1], total or 1.0
-
-    def _place(self, term: str) -> tuple[int, int]:
-        name = np.uint64(name_of(term))
-        i = int(np.searchsorted(self.names, name))
-        if i == len(self.names) or self.names[i] != name:
-            return 0, 0
-        return int(self.starts[i]), int(self.starts[i + 1])
-
-    def _weight(self, facts: int) -> float:
-        return math.log(1 + (self.size - facts + 0.5) / (facts + 0.5))
-
-
-class WordsBuilder:
-    """Takes facts one after another."""
-
-    def __init__(self) -> None:
-        self._ids: dict[str, int] = {}
-        self._terms, self._rows = array("i"), array("i")
-        self._size = 0
-
-    def add(self, text: str) -> None:
-        """The next fact's text."""
-        for term in set(terms(text)):
-            self._terms.append(self._ids.setdefault(term, len(self._ids)))
-            self._rows.append(self._size)
-        self._size += 1
-
-    def build(self) -> WordIndex:
-        """The index."""
-        names = np.fromiter(map(name_of, self._ids), np.uint64, len(self._ids))
-        order = np.argsort(names, kind="stable")
-        place = np.empty(len(order), np.int32)
-        place[order] = np.arange(len(order), dtype=np.int32)
-        term_of = place[np.frombuffer(self._terms, np.int32)] if self._terms else np.zeros(0, np.int32)
-        rows = np.frombuffer(self._rows, np.int32) if self._rows else np.zeros(0, np.int32)
-        starts = np.zeros(len(order) + 1, np.int64)
-        np.cumsum(np.bincount(term_of, minlength=len(order)), out=starts[1:])
-        return WordIndex(names[order], starts, rows[np.argsort(term_of, kind="stable")], self._size)
-
-
-def best(rows: NDArray[np.int64], scores: NDArray[np.float32], most: int) -> NDArray[np.int64]:
+def best(rows: NDArray[np.int64], scores: Floats, most: int) -> NDArray[np.int64]:
     """The `most` rows of the highest scores, the earlier of equals first."""
     if len(rows) > most:
         floor = np.partition(scores, len(scores) - most)[len(scores) - most]
@@ -331,11 +282,10 @@ def best(rows: NDArray[np.int64], scores: NDArray[np.float32], most: int) -> NDA
     return order
 
 
-def value_at(rows: NDArray[np.int64], values: NDArray[np.float32], wanted: Sequence[int] | NDArray[np.int64]) -> NDArray[np.float32]:
+def value_at(rows: NDArray[np.int64], values: Floats, wanted: NDArray[np.int64]) -> Floats:
     """The values of the rows `wanted`, 0 for those that are not in `rows` (ascending)."""
-    asked = np.asarray(wanted, np.int64)
     if not len(rows):
-        return np.zeros(len(asked), np.float32)
-    at = np.minimum(np.searchsorted(rows, asked), len(rows) - 1)
-    found: NDArray[np.float32] = np.where(rows[at] == asked, values[at], np.float32(0))
+        return np.zeros(len(wanted), np.float32)
+    at = np.minimum(np.searchsorted(rows, wanted), len(rows) - 1)
+    found: Floats = np.where(rows[at] == wanted, values[at], np.float32(0))
     return found

@@ -20,7 +20,7 @@ from msgspec import UNSET
 
 from proxy.config.settings import ModelSettings
 from proxy.exchange import ContextUse, Message, Tool
-from proxy.exchange.output_requirements import OutputRequirements
+from proxy.exchange.answers import OutputRequirements
 from proxy.models.tokens import media
 from proxy.models.tokens.catalogue import Catalogue
 from proxy.models.tokens.encodings import ESTIMATE, ESTIMATE_BASE, Encodings, TextCount

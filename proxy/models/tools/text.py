@@ -18,8 +18,8 @@ from typing import Any
 from msgspec import Struct
 
 from proxy.exchange import Tool
-from proxy.language.stop_words import FUNCTION_WORDS
-from proxy.language.tool_names import split_tool_name
+from proxy.language.names import split_tool_name
+from proxy.language.words import FUNCTION_WORDS
 
 MAX_DESCRIPTION_CHARS = 200
 """Of a description that is embedded: what a tool is for stands in its first sentence or two. What comes after (arguments, examples,

@@ -111,11 +111,11 @@ class Card(Struct, frozen=True):
 class OnnxVerifier:
     """A `proxy.models.verifier.verifier.PairModel`. The same pair has the same answer, whatever else is judged."""
 
-    def __init__(self, folder: Path = FOLDER, threads: int = 2) -> None:
-        """`threads` pairs are judged at a time, each by one thread."""
+    def __init__(self, folder: Path = FOLDER, threads: int = 2, *, decides: bool = False) -> None:
+        """`threads` pairs are judged at a time, each by one thread; `decides` is of its word (`Support.decides`)."""
         self.name = folder.name
         self.lanes, self.batch = threads, 1
-        self._folder = folder
+        self._folder, self._decides = folder, decides
         self._beside = ThreadPoolExecutor(threads, thread_name_prefix="reading") if threads > 1 else None
         """As nice as the event loop: it holds the interpreter, and the loop would wait for it while others have the core."""
         self._card: Card
@@ -133,9 +133,7 @@ class OnnxVerifier:
         weights, tokenizer = (self._checked(name, card.sha256[name]) for name in FILES)
         try:
             self._tokenizer = Tokenizer.from_file(str(tokenizer))
-            graph = for_first_token(weights.read_bytes()) or str(weights)
-            self._session = onnxruntime.InferenceSession(graph, session_options(onnxruntime), providers=["CPUExecutionProvider"])
-            self._session._model_bytes = None  # it would keep them, 33 MB, to begin anew with another provider
+            self._session = onnxruntime.InferenceSession(str(weights), session_options(onnxruntime), providers=["CPUExecutionProvider"])
         except Exception as error:
             raise ModelUnavailable(f"the verifier in {self._folder} cannot be loaded ({str(error)[:300]}); {self._advice}") from error
         self._tokenizer.no_truncation()
@@ -176,7 +174,8 @@ class OnnxVerifier:
             z = self._combined(z, features, calibration.combination)
         p = softmax(z)
         labels = self._card.labels
-        return Support(float(p[labels.index("supported")]), float(p[labels.index("contradicted")]) if "contradicted" in labels else 0.0)
+        against = float(p[labels.index("contradicted")]) if "contradicted" in labels else 0.0
+        return Support(float(p[labels.index("supported")]), against, self._decides)
 
     def logits(self, pair: ClaimPair) -> Floats:
         """``(labels,)``, as the model gives them: for fitting the calibration."""
@@ -282,54 +281,3 @@ def _features_of(card: Card) -> Any:
                 f"the verifier {card.name}@{card.version} was fitted on other features than this Groundwire makes; export it anew"
             )
     return consistency.features
-
-
-_INT64, _AXIS_IS_INT = 7, 2
-_READER = b"reader"
-_NODES = 1_000_000
-"""Bytes in which all nodes stand; the weights are behind them."""
-
-
-def for_first_token(model: bytes) -> bytes | None:
-    """A graph with its last layer for the first token alone, whose row is all that the head reads: 7% less time for a pair.
-
-    None for one of another shape, with distances between tokens, or with inputs kept in full precision. Exports from the shipped model's
-    version 4 on are so from the start. The graph is changed in place, in Protocol Buffers' encoding, so that no package for it is needed:
-    two names of an input by one of the same length, and behind the end one more node, which the format adds to those before. Over 240 pairs
-    of the development data probabilities are at most 0.0002 apart: activations are brought to 8 bits by that one row.
-    """
-    nodes, layers = bytearray(model[:_NODES]), 0
-    while _text(2, b"layers.%d.residual1" % layers) in nodes:
-        layers += 1
-    last = b"layers.%d." % (layers - 1)
-    whole = b"layers.%d.normed2" % (layers - 2)
-    row = _READER.ljust(len(whole), b".")
-    readers = [_text(1, whole) + _text(1, last + b"q.weight"), _text(1, whole) + _text(1, last + b"out") + _text(2, last + b"residual1")]
-    attended = _text(1, b"mask") + _text(2, last + b"attended")  # and nothing behind the mask
-    if layers < 2 or any(nodes.count(part) != 1 for part in (*readers, attended)):
-        return None
-    for part in readers:
-        at = nodes.index(part)
-        nodes[at : at + len(_text(1, row))] = _text(1, row)
-    return b"".join((nodes, memoryview(model)[_NODES:], _gathered(whole, row)))
-
-
-def _gathered(whole: bytes, row: bytes) -> bytes:
-    """A model's part: the node that takes the first row, and the index that it needs."""
-    axis = _text(1, b"axis") + _number(3, 1) + _number(20, _AXIS_IS_INT)
-    node = _text(1, whole) + _text(1, _READER) + _text(2, row) + _text(3, _READER) + _text(4, b"Gather") + _text(5, axis)
-    index = _number(1, 1) + _number(2, _INT64) + _text(8, _READER) + _text(9, bytes(8))
-    return _text(7, _text(1, node) + _text(5, index))
-
-
-def _text(field: int, content: bytes) -> bytes:
-    """A field of bytes."""
-    return _varint(field << 3 | 2) + _varint(len(content)) + content
-
-
-def _number(field: int, value: int) -> bytes:
-    return _varint(field << 3) + _varint(value)
-
-
-def _varint(value: int) -> bytes:
-    return bytes([value]) if value < 128 else bytes([value & 127 | 128]) + _varint(value >> 7)

@@ -8,23 +8,17 @@ than `max_waiting` are refused at once rather than late.
 
 from __future__ import annotations
 
-import asyncio
-import math
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from itertools import islice
 from typing import Protocol
-
-from msgspec.structs import replace
 
 from proxy.errors import ModelUnavailable
 from proxy.exchange.judgements import ClaimPair, Support
 from proxy.language.lru import LRU, key_of
 from proxy.language.text import whole_characters
 from proxy.models.turns import Queue, SharedTurns, TurnJob
-from proxy.ports import Verifier, knows
-from proxy.ports.deadline import left_s
+from proxy.ports import knows
 
 CACHE_SIZE = 20_000
 """Judgements, 200 to 300 bytes each."""
@@ -34,10 +28,6 @@ SLICE = 64
 """Pairs of one call that wait at a time, so that a long answer neither fills the queue nor stands before everyone else's."""
 NEAR = 1.3
 """Pairs share a turn when the longer is at most so many times as long: padding is work for nothing."""
-UNSURE = (0.2, 0.8)
-"""Between these the small verifier is unsure, and the large one is asked, where there is one."""
-SHARE_OF_TIME = 0.7
-"""Of what is left until the deadline of the check (`proxy.ports.deadline.within`): how long the large one is waited for."""
 MAX_CHARS = 20_000
 """Of a claim or of evidence; far above what any of the models reads."""
 
@@ -91,7 +81,7 @@ class BatchingVerifier(SharedTurns[PairModel, ClaimPair, Judged]):
 
     def _admit(self, waiting: int, items: int) -> None:
         if waiting and waiting + items > self._max_waiting:
-            advice = "give the server more workers or cores, or raise grounding.max_waiting"
+            advice = "give the server more workers or cores"
             raise ModelUnavailable(f"the verifier {self.name} is overloaded: {waiting} claims wait for it already; {advice}")
 
     def _next_turn(self, number: int) -> list[TurnJob[ClaimPair, Judged]]:
@@ -110,65 +100,18 @@ class BatchingVerifier(SharedTurns[PairModel, ClaimPair, Judged]):
         return [(answer,) for answer in answers]
 
 
-class Cascade:
-    """Two verifiers as one: the larger is asked about what the small one is unsure of, or cannot judge. Its word then stands, if it comes
-    in good time and is one; each word says whose it is. A verifier that fails is left out, as long as the other does not.
-    """
-
-    def __init__(self, small: Verifier, large: Verifier) -> None:
-        self._small, self._large = small, large
-
-    @property
-    def name(self) -> str:
-        """Who judges."""
-        return f"cascade({self._small.name}, {self._large.name})"
-
-    def knows(self, language: str) -> bool:
-        """Implements `proxy.ports.KnowsLanguages`."""
-        return knows(self._small, language) or knows(self._large, language)
-
-    async def verify(self, pairs: Sequence[ClaimPair]) -> list[Support | None]:
-        """Implements `proxy.ports.Verifier`."""
-        try:
-            found = [answer and replace(answer, by=self._small.name) for answer in await self._small.verify(pairs)]
-        except ModelUnavailable:
-            return await self._large.verify(pairs)
-        open_ = [i for i, answer in enumerate(found) if answer is None or UNSURE[0] < answer.supported < UNSURE[1]]
-        left = left_s()
-        with suppress(ModelUnavailable, TimeoutError):
-            async with asyncio.timeout(None if math.isinf(left) else left * SHARE_OF_TIME):
-                answers = await self._large.verify([pairs[i] for i in open_]) if open_ else []
-            for i, answer in zip(open_, answers, strict=True):
-                found[i] = found[i] if answer is None else replace(answer, by=self._large.name)
-        return found
-
-
-LARGE = "builtin, large"
-"""Name of the model that is asked about what the built-in one is unsure of."""
-
-
 class LocalVerifiers:
     """Implements `proxy.ports.Verifiers`: one verifier a model, made at its first use."""
 
-    def __init__(
-        self, make: Callable[[str], PairModel], *, cache_size: int = CACHE_SIZE, max_waiting: int = MAX_WAITING, large: bool = False
-    ) -> None:
-        """`make` makes the model of a name ("" for the built-in one, `LARGE` where there is a `large` one) in the verifier's thread."""
-        self._make, self._cache_size, self._max_waiting = make, cache_size, max_waiting
-        self._builtin = ("", LARGE) if large else ("",)
+    def __init__(self, make: Callable[[str], PairModel], *, cache_size: int = CACHE_SIZE) -> None:
+        """`make` makes the model of a name, "" for the built-in one, in the verifier's thread."""
+        self._make, self._cache_size = make, cache_size
         self._made: dict[str, BatchingVerifier] = {}
 
-    def get(self, model: str = "") -> Verifier:
+    def get(self, model: str = "") -> BatchingVerifier:
         """Implements `proxy.ports.Verifiers`. Nothing is imported or loaded yet."""
-        if model or len(self._builtin) == 1:
-            return self._one(model)
-        return Cascade(*(self._one(name) for name in self._builtin))
-
-    def _one(self, model: str) -> BatchingVerifier:
         if model not in self._made:
-            self._made[model] = BatchingVerifier(
-                lambda: self._make(model), model or "builtin", cache_size=self._cache_size, max_waiting=self._max_waiting
-            )
+            self._made[model] = BatchingVerifier(lambda: self._make(model), model or "builtin", cache_size=self._cache_size)
         return self._made[model]
 
     @property
@@ -183,8 +126,7 @@ class LocalVerifiers:
     async def load(self, models: Iterable[str] = ("",)) -> None:
         """Load these models now. A failure is logged there, and shown by `problem`."""
         for model in models:
-            for name in self._builtin if not model else (model,):
-                await self._one(name).load()
+            await self.get(model).load()
 
     def stop(self) -> None:
         """End what runs."""

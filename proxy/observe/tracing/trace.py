@@ -46,6 +46,8 @@ BATCH_SPANS = 128
 """Small, as encoding a batch keeps the event loop from Python's global lock: 128 take about 4 ms."""
 DELAY_MS = 2000
 """Longest time that a span waits for others before it is sent."""
+BATCH_TIMEOUT_S = 10.0
+"""For a batch, with its retries; what cannot be delivered in that time is dropped."""
 STOP_S = 3.0
 """How long a server that stops waits for the last batches."""
 SCHEMA_URL = "https://opentelemetry.io/schemas/1.41.0"
@@ -74,7 +76,7 @@ class Tracing:
             logging.getLogger(name).setLevel(logging.ERROR)
         given = self._settings
         endpoint, headers = endpoint_of(given) or None, dict(given.headers) or None
-        self._exporter = OTLPSpanExporter(endpoint=endpoint, headers=headers, timeout=given.timeout_s)
+        self._exporter = OTLPSpanExporter(endpoint=endpoint, headers=headers, timeout=BATCH_TIMEOUT_S)
         batches = BatchSpanProcessor(
             self._exporter, max_queue_size=QUEUE_SPANS, schedule_delay_millis=DELAY_MS, max_export_batch_size=BATCH_SPANS
         )

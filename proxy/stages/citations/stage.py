@@ -11,8 +11,9 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any, Literal
 
+from msgspec import Meta
 from msgspec.structs import replace
 
 from proxy.context.faithful import detect_context_ignoring
@@ -25,12 +26,10 @@ from proxy.grounding.citations.citing import CitedStatement, without_marks
 from proxy.grounding.evidence.gathering import gather, may_have_context, question_of
 from proxy.grounding.judging.grounder import Grounder
 from proxy.grounding.quality import refresh
-from proxy.language.detection import language, load
+from proxy.language.detection import language
 from proxy.offloop import SENTENCES, Breather, run_in_thread_if_large
 from proxy.ports import Ports
-from proxy.ports.headers import StageHeader
-from proxy.ports.stage import Action, ActionKind, SentenceStage
-from proxy.stages.citations.options import CitationsOptions
+from proxy.ports.stage import Action, ActionKind, SentenceStage, Share, StageHeader, StageOptions
 from proxy.stages.citations.reading import (
     JSON,
     QUOTATION,
@@ -43,6 +42,38 @@ from proxy.stages.citations.reading import (
     reader_of,
     takes_numbers,
 )
+
+
+class CitationsOptions(StageOptions, frozen=True, kw_only=True):
+    """``citations:``"""
+
+    removed = {
+        "min_precision": "action: block with fail_on: unsupported refuses an answer with any citation that does not support its sentence",
+        "min_recall": "require: true asks for a citation in each sentence that states something",
+        "ignored_below": "an answer ignores its passages where less than half of it is supported",
+        "max_citations": "of an answer 60 citations are judged",
+    }
+    action: Annotated[
+        Literal["annotate", "redact", "block"],
+        Meta(
+            description="what becomes of citations that do not hold: annotate (headers and record), redact (their marks go, the text "
+            "stays), block (400 policy_blocked)"
+        ),
+    ] = "annotate"
+    fail_on: Annotated[
+        Literal["invented", "unsupported"],
+        Meta(
+            description="which citations do not hold, so that the answer is warned of or acted upon: those of a passage or source that is "
+            "not there, and quotations of the context that are not in it word for word, or also those that the cited passage does not seem "
+            "to support"
+        ),
+    ] = "invented"
+    require: Annotated[
+        bool, Meta(description="whether a sentence that states something must cite something: else citations_missing; block refuses it")
+    ] = False
+    min_support: Annotated[Share, Meta(description="probability from which a passage counts as supporting a claim")] = 0.5
+    embed: Annotated[bool, Meta(description="find the place in a long passage by similarity too, not by words alone")] = True
+
 
 BLOCKED = "citations_invalid"
 MAX_CITATIONS = 60
@@ -94,10 +125,6 @@ class Citations(SentenceStage[CitationsOptions]):
         self._verifier = ports.verifiers.get(ports.judge.local_model)
         self._cases: dict[str, Case] = {}
         """By exchange id, while it lasts."""
-
-    def warm(self) -> None:
-        """Read the model that tells languages."""
-        load()
 
     @classmethod
     def blocks_answers(cls, options: CitationsOptions) -> bool:

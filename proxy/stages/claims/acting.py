@@ -16,7 +16,7 @@ from proxy.exchange.judgements import Claim, Judgement, faithfulness
 from proxy.grounding.claims.redaction import Span, redacted, redacted_sentence
 from proxy.language.detection import language
 from proxy.language.json.strings import strings_of, with_values
-from proxy.language.wordings import wordings
+from proxy.language.patterns import wordings
 from proxy.ports.stage import Action, ActionKind
 from proxy.stages.claims.judging import JudgedClaim
 from proxy.stages.claims.options import ClaimsOptions

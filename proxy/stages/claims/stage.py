@@ -21,17 +21,15 @@ from proxy.context.no_answer import no_answer
 from proxy.exchange import Answer, Choice, Exchange, Sentence, Verdict
 from proxy.exchange.judgements import Claim, Judgement, faithfulness
 from proxy.grounding.quality import refresh
-from proxy.language.detection import load
 from proxy.language.json.strings import looks_json
 from proxy.offloop import SENTENCES, run_in_thread_if_large
 from proxy.ports import Ports
-from proxy.ports.headers import StageHeader, score_text
-from proxy.ports.stage import Action, SentenceStage
+from proxy.ports.stage import Action, SentenceStage, StageHeader, score_text
 from proxy.stages.claims import acting, reporting
 from proxy.stages.claims.judging import CLAIM, MAX_SAMPLE_CHARS, ClaimCase, ClaimJudge, Ground, JudgedAttempt, JudgedClaim
 from proxy.stages.claims.options import ClaimsOptions
-from proxy.stages.claims.panel import QualityPanel
 from proxy.stages.claims.reading import AnswerStatement, has_bare_values, read_choices, read_refusals
+from proxy.stages.claims.reporting import QualityPanel
 
 
 class Claims(SentenceStage[ClaimsOptions]):
@@ -76,10 +74,6 @@ class Claims(SentenceStage[ClaimsOptions]):
         self._judge = ClaimJudge(options, ports)
         self._cases: dict[str, ClaimCase] = {}
         """By exchange id, while it lasts."""
-
-    def warm(self) -> None:
-        """Read the model that tells languages."""
-        load()
 
     @classmethod
     def blocks_answers(cls, options: ClaimsOptions) -> bool:

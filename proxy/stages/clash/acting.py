@@ -18,9 +18,8 @@ from proxy.context.edits import Edit
 from proxy.exchange import Message
 from proxy.grounding.clashes.kinds import Statement
 from proxy.grounding.clashes.values import values_in
-from proxy.language.patterns import LazyPattern
+from proxy.language.patterns import LazyPattern, wordings
 from proxy.language.text import text_of
-from proxy.language.wordings import wordings
 from proxy.stages.clash.context import PlacedStatement
 from proxy.stages.clash.ledger import LedgerEntry
 from proxy.stages.clash.options import Editing

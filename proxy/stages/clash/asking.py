@@ -18,10 +18,8 @@ from msgspec import Struct
 from proxy.exchange import Exchange, Message
 from proxy.grounding.clashes.kinds import Statement
 from proxy.grounding.clashes.plain import opened
-from proxy.language.names import folded
-from proxy.language.patterns import LazyPattern
-from proxy.language.text import text_of
-from proxy.language.wordings import wordings
+from proxy.language.patterns import LazyPattern, wordings
+from proxy.language.text import fold, text_of
 
 Choice = Literal["older", "newer", "both", "open"]
 """``open``: the reply does not answer."""
@@ -184,7 +182,7 @@ def read_reply(reply: str, about: ClashQuestion) -> Choice:
 
 
 def _words(text: str) -> list[str]:
-    return _WORD.findall(folded(text))
+    return _WORD.findall(fold(text))
 
 
 def _ordinal(word: str) -> int | None:

@@ -18,16 +18,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proxy.context.conversation import called_names, last_user
-from proxy.context.memories import MEMORY_SOURCE, memories_in
 from proxy.context.passages.finding import TIME_KEYS
-from proxy.context.pieces import ContextPiece, PieceKind, pieces_of
+from proxy.context.pieces import MEMORY_SOURCE, ContextPiece, PieceKind, memories_in, pieces_of
 from proxy.exchange import Exchange, Message
 from proxy.grounding.clashes.kinds import Origin, Statement, TextPiece
 from proxy.grounding.clashes.reading import Read, is_staged, read_piece
+from proxy.language.dates import seconds_of
 from proxy.language.json.strings import strings_of
 from proxy.language.lru import LRU, key_of
 from proxy.language.text import text_of
-from proxy.language.times import seconds_of
 from proxy.offloop import each, run_in_thread_if_large
 from proxy.stages.clash.options import Part
 

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from proxy.grounding.clashes.kinds import Resolution, Statement, StatementClash, Strategy
 from proxy.grounding.clashes.values import values_in
-from proxy.language.wordings import wordings
+from proxy.language.patterns import wordings
 from proxy.stages.clash.asking import question, without_lead_in
 
 _OWN = ("user", "memory")

@@ -10,26 +10,23 @@ are read. What a person decides over HTTP counts from the next turn on.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-
-from msgspec.structs import replace
+from collections.abc import Sequence
 
 from proxy.context.conversation import last_user
 from proxy.context.edits import Edit, apply_edits
 from proxy.errors import StoreUnavailable
 from proxy.exchange import Answer, Choice, Exchange, Request, Verdict
 from proxy.grounding.clashes.detector import DetectedClashes
-from proxy.grounding.clashes.kinds import Resolution, StatementClash, TextPiece
+from proxy.grounding.clashes.kinds import Resolution, TextPiece
 from proxy.grounding.clashes.reading import read_statements
-from proxy.language.detection import language, load
+from proxy.language.detection import language
 from proxy.language.lru import LRU, key_of
 from proxy.language.text import text_of
 from proxy.ports import ClashRecord, Ports
-from proxy.ports.headers import StageHeader, count_text
-from proxy.ports.stage import Action, Stage
+from proxy.ports.stage import Action, Stage, StageHeader, count_text
 from proxy.stages.clash.acting import NOTE, Note, edits_of, notes_of, with_notes
 from proxy.stages.clash.asking import Dialogue, dialogue_about, is_task, may_ask
-from proxy.stages.clash.context import Context, ContextStatements, PlacedStatement
+from proxy.stages.clash.context import Context, ContextStatements
 from proxy.stages.clash.finding import MAX_RUNS, Finder
 from proxy.stages.clash.ledger import USER, Ledger, LedgerEntry, record_of
 from proxy.stages.clash.options import ClashOptions
@@ -91,8 +88,8 @@ class Clash(Stage[ClashOptions]):
         """By exchange, until it is over."""
 
     def warm(self) -> None:
-        """Read the model that tells languages, and compile the patterns of statements."""
-        load()
+        """And compile the patterns of statements."""
+        super().warm()
         read_statements(_WARMING)
 
     @classmethod
@@ -129,7 +126,7 @@ class Clash(Stage[ClashOptions]):
         if self.options.edits == "none":
             return await self._report(exchange, stated, until)
         try:
-            records, times = await asyncio.gather(self._records(exchange), self._times(exchange, stated.spoken))
+            records = await self._records(exchange)
         except StoreUnavailable:
             return Verdict(self.name, "error", code=UNCHECKED, detail={"problem": STORE_AWAY, "statements": len(stated.spoken)})
         ledger = Ledger(stated.spoken, records)
@@ -137,7 +134,7 @@ class Clash(Stage[ClashOptions]):
             await self._apply_replies(exchange, ledger)
             pairs = await self._finder.find(exchange, ledger, stated.spoken, until)
             if pairs.clashes:
-                await self._settle(exchange, ledger, pairs, times)
+                await self._settle(exchange, ledger, pairs)
                 await self._apply_replies(exchange, ledger)
         except StoreUnavailable:
             pairs = DetectedClashes(problem=STORE_AWAY)
@@ -152,7 +149,7 @@ class Clash(Stage[ClashOptions]):
             self._reported.put(run, True)
             try:
                 ledger = Ledger(stated.spoken, await self._records(exchange))
-                await self._settle(exchange, ledger, pairs, {})
+                await self._settle(exchange, ledger, pairs)
             except StoreUnavailable:
                 pairs = DetectedClashes(problem=STORE_AWAY)
         return self._carry_out(exchange, ledger, pairs, stated)
@@ -171,16 +168,6 @@ class Clash(Stage[ClashOptions]):
     def release(self, exchange: Exchange) -> None:
         """Let go of its notes."""
         self._notes.pop(exchange.id, None)
-
-    async def _times(self, exchange: Exchange, spoken: Sequence[PlacedStatement]) -> Mapping[str, float]:
-        """When this run first said each statement of which the client tells no time, by key; nothing where the store is away."""
-        names = [one.key for one in spoken if one.statement.timestamp is None]
-        run = f"{exchange.route}\0{exchange.run_id}\0{self.name}"
-        try:
-            times = await self.ports.first_seen.times(run, names, exchange.received_at, client=exchange.client)
-        except StoreUnavailable:
-            return {}
-        return dict(zip(names, times, strict=True))
 
     # ---- deciding ----
 
@@ -205,7 +192,7 @@ class Clash(Stage[ClashOptions]):
             count_answered(self.ports.counters, kept)
         ledger.put(kept)
 
-    async def _settle(self, exchange: Exchange, ledger: Ledger, pairs: DetectedClashes, times: Mapping[str, float]) -> None:
+    async def _settle(self, exchange: Exchange, ledger: Ledger, pairs: DetectedClashes) -> None:
         """Resolve what is new, as far as the policy can. Raises `StoreUnavailable`."""
         now, tongue = exchange.received_at, _language(exchange)
         options = self.options
@@ -218,11 +205,10 @@ class Clash(Stage[ClashOptions]):
             if ledger.gone & {one.key for one in sides}:  # one has lost to a third just now
                 continue
             spoken = tongue or clash.newer.language
-            dated = _dated(clash, sides, times)
             special = options.critical_strategy if not clash.update else None  # what was said as a change is never asked about
-            done = resolve_clash(dated, options.strategy, now=now, critical_strategy=special, language=spoken)
+            done = resolve_clash(clash, options.strategy, now=now, critical_strategy=special, language=spoken)
             if not clash.certain:
-                done = Resolution("keep_existing", (dated.older, dated.newer), (), DOUBTFUL, resolved=False)
+                done = Resolution("keep_existing", (clash.older, clash.newer), (), DOUBTFUL, resolved=False)
             chosen = (special if clash.critical else None) or options.strategy
             strategy = chosen if done.strategy == "keep_existing" else done.strategy
             record = await self.ports.clashes.put(record_of(exchange, clash, sides, done, strategy, spoken))
@@ -281,14 +267,6 @@ class Clash(Stage[ClashOptions]):
                 count_asked(self.ports.counters, entry.record)
                 return True
         return False
-
-
-def _dated(clash: StatementClash, sides: tuple[PlacedStatement, PlacedStatement], times: Mapping[str, float]) -> StatementClash:
-    """The clash with when its statements were first seen, where the client tells no times and one of them came later."""
-    older, newer = (times.get(one.key) for one in sides)
-    if older is None or newer is None or older >= newer:
-        return clash
-    return replace(clash, older=replace(clash.older, timestamp=older), newer=replace(clash.newer, timestamp=newer))
 
 
 def _last_said(exchange: Exchange, stated: ContextStatements) -> tuple[str, list[str]]:

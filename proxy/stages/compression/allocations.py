@@ -18,11 +18,10 @@ from proxy.context.archive import REFERENCE_TOKENS, reference
 from proxy.context.compaction.parts import use_of
 from proxy.context.conversation import last_user
 from proxy.context.edits import Edit, apply_edits
-from proxy.context.memories import PREFERENCES, memories_in
-from proxy.context.pieces import ContextPiece
+from proxy.context.pieces import PREFERENCES, ContextPiece, memories_in
 from proxy.errors import StoreUnavailable
 from proxy.exchange import ContextUse, Evidence, Exchange, Tool
-from proxy.exchange.output_requirements import OutputRequirements
+from proxy.exchange.answers import OutputRequirements
 from proxy.language.text import split_sentences, text_of
 from proxy.ports import Ports
 

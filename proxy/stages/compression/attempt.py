@@ -16,10 +16,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proxy.context.archive import REFERENCE_TOKENS, reference
-from proxy.context.compaction.conversation import UNAVAILABLE
 from proxy.context.compaction.notes import NOTE_TOKENS, SUMMARY_SHARE, FoldedPrompt, RunNote, RunNotes, most_summary_tokens
 from proxy.context.compaction.parts import (
     RESULT_ROLES,
+    UNAVAILABLE,
     Part,
     Run,
     Tokens,
@@ -32,7 +32,7 @@ from proxy.context.compaction.parts import (
 from proxy.context.conversation import blocks_of, called_names, content_bytes, last_user, problems, result_name
 from proxy.errors import StoreUnavailable
 from proxy.exchange import ContextUse, Exchange
-from proxy.language.times import seconds_of
+from proxy.language.dates import seconds_of
 from proxy.ports import Ports
 from proxy.stages.compression.allocations import CompressionGoal
 

@@ -18,6 +18,7 @@ Strategy = Literal["trim", "summarize", "archive"]
 class CompressionOptions(StageOptions, frozen=True, kw_only=True):
     """``compression:``"""
 
+    removed = {"summariser.timeout_s": "leave it out: deadline_ms is the longest wait for a summary, and nothing goes on behind it"}
     at: Annotated[
         Share, Meta(description="share of the window from which a prompt is compressed; earlier where the answer would have no room")
     ] = 0.80

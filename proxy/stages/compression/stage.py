@@ -17,21 +17,54 @@ from typing import Any
 from msgspec import UNSET, UnsetType
 
 from proxy.context.archive import READ_ARCHIVE, answer_from_archive, offer_archive
-from proxy.context.compaction.conversation import CompactedPrompt, recall, send, store
-from proxy.context.compaction.parts import prompt_use
+from proxy.context.compaction.parts import CompactedPrompt, prompt_use, recall, send, store
 from proxy.context.conversation import prefix_hashes
 from proxy.context.summaries.summariser import Summariser
 from proxy.errors import StoreUnavailable
 from proxy.exchange import CompressionResult as Report
 from proxy.exchange import ContextUse, Exchange, Facts, Found, Request, ToolCall, Verdict
+from proxy.language.amounts import NONE, many
 from proxy.offloop import run_in_thread_if_large
 from proxy.ports import Ports
-from proxy.ports.headers import StageHeader
-from proxy.ports.stage import CounterFamily, Stage
+from proxy.ports.panels import Bucket, Panel, RecordedVerdict, StagePanel, over_time, said
+from proxy.ports.stage import CounterFamily, Stage, StageHeader
 from proxy.stages.compression.allocations import AllocationFit, CompressionGoal, exceeded_allocations, fit, goal_of
 from proxy.stages.compression.attempt import KEPT, NOTHING, CompressionRun, message_ages
 from proxy.stages.compression.options import CompressionOptions, CompressionThresholds, advice, thresholds
-from proxy.stages.compression.panel import CompressionPanel
+
+
+class CompressionPanel(StagePanel):
+    """Prompts that were compressed, and their tokens."""
+
+    name = "compression"
+    title = "Compressed prompts"
+    compressions: int = 0
+    compression_tokens_before: int = 0
+    compression_tokens_after: int = 0
+
+    def add(self, facts: Facts, verdicts: Sequence[RecordedVerdict]) -> None:
+        """One exchange."""
+        if facts.compression is not None and facts.compression.strategies:
+            self.compressions += 1
+            self.compression_tokens_before += facts.compression.before_tokens
+            self.compression_tokens_after += facts.compression.after_tokens
+
+    @classmethod
+    def show(cls, whole: Bucket, buckets: Sequence[Bucket], counted: Mapping[str, Any]) -> Panel:
+        """Tokens before to after."""
+        done = whole.of(cls)
+        before, after = done.compression_tokens_before, done.compression_tokens_after
+        freed = f"{many(done.compressions, 'prompt')} compressed, {before - after:,} tokens taken out"
+        return Panel(
+            name=cls.name,
+            title=cls.title,
+            headline=f"{before / after:.1f}×" if after else NONE,
+            meaning="smaller, where compressed",
+            detail=said(freed if done.compressions else ""),
+            series=over_time("compressed", [float(b.of(cls).compressions) for b in buckets]) if done.compressions else (),
+            hint="" if done.compressions else "The stage compression begins where a prompt fills 80% of its window.",
+        )
+
 
 COUNTERS = {
     "context.compression_count": "prompts that were compressed",
@@ -108,7 +141,7 @@ class Compression(Stage[CompressionOptions]):
             exchange.facts.compression = Report(reason="below-threshold")
             return None
         fitted = await fit(exchange, self.ports, allocations) if allocations else AllocationFit()
-        known, ages = await asyncio.gather(recall(exchange, self.ports, late=options.summariser is not None), self._ages(exchange))
+        known, ages = await asyncio.gather(recall(exchange, self.ports), self._ages(exchange))
         given = exchange.original
         same = not known.length and exchange.messages is given.messages and exchange.tools is given.tools
         use = before if same else await prompt_use(exchange, self.ports, known.parts)
@@ -143,10 +176,6 @@ class Compression(Stage[CompressionOptions]):
         """Read the archive."""
         return await answer_from_archive(self.ports.scratchpad, exchange, call)
 
-    async def stop(self) -> None:
-        """End what summarises in the background."""
-        await self._summariser.stop()
-
     def _untouched(self, exchange: Exchange, known: CompactedPrompt, use: ContextUse, fitted: AllocationFit) -> Verdict | None:
         """Nothing is folded: what was decided earlier is repeated, and what passed its allocation by itself was brought back to it."""
         before = exchange.facts.context_before or use
@@ -179,7 +208,6 @@ class Compression(Stage[CompressionOptions]):
         done, after = known, attempt.use
         if attempt.parts is not known.parts:
             done = await store(exchange, self.ports, attempt.parts, known)
-            await attempt.notes.sent(done)
             after = attempt.use if done.parts is attempt.parts else await prompt_use(exchange, self.ports, done.parts)
         await self._send(exchange, done, after)
         self._report(exchange, known, attempt, use, after, fitted)

@@ -9,16 +9,17 @@ the client asks for it itself. JSON answers are left alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from proxy.context.conversation import last_user, named_calls
 from proxy.context.faithful import LANGUAGES, build_context_block, readable, texts, wrap_with_context_faithful_prompt
 from proxy.context.passages import is_retrieval_tool
-from proxy.exchange import Evidence, Exchange, Message, Sentence, Tool, Verdict
-from proxy.language.detection import language, load
+from proxy.exchange import Evidence, Exchange, Message, Sentence, Verdict, tool_name
+from proxy.language.detection import language
 from proxy.language.json.strings import looks_json
 from proxy.language.text import InOrder, text_of, without
 from proxy.offloop import SENTENCES, run_in_thread_if_large
@@ -124,11 +125,6 @@ class Faithful(SentenceStage[FaithfulOptions]):
         self._hidden: dict[str, _Hidden] = {}
         """By exchange id, while it lasts."""
 
-    def warm(self) -> None:
-        """Read the model that tells languages, where it is asked."""
-        if self.options.language == "auto":
-            load()
-
     @classmethod
     def blocks_answers(cls, options: FaithfulOptions) -> bool:
         """Where marks are taken out."""
@@ -231,7 +227,8 @@ def grounds_of(exchange: Exchange, reading_tools: Sequence[str] = ()) -> list[st
     be one that reads.
     """
     patterns = (*exchange.retrieval_tools, *reading_tools)
-    names = [_tool_name(tool) for tool in exchange.original.tools] + _called(exchange.conversation)
+    names = [tool_name(tool) for tool in exchange.original.tools]
+    names += [name for message in exchange.conversation for _, name, _ in named_calls(message)]
     retrieved = bool(exchange.passages) or any(evidence.kind == "passage" for evidence in exchange.evidence)
     found = (("passages", retrieved), ("retrieval_tool", any(is_retrieval_tool(name, patterns) for name in names)))
     return [name for name, holds in found if holds]
@@ -275,7 +272,7 @@ def with_passages(
     wrap: Callable[..., tuple[str, str]] = wrap_with_context_faithful_prompt,
 ) -> Sequence[Message]:
     """`messages` with `passages` in the last user message; themselves when there are none, no user message, or they are there already."""
-    at = next((i for i in range(len(messages) - 1, -1, -1) if messages[i].get("role") == "user"), None)
+    at = last_user(messages)
     if at is None or not readable(passages):
         return messages
     block = build_context_block(passages, len(passages), language=wording)
@@ -302,20 +299,3 @@ def _with_text(message: Message, change: Callable[[str], str]) -> Message:
         return {**message, "content": [{"type": "text", "text": change("")}, *content]}
     at = texts_at[-1]
     return {**message, "content": [*content[:at], {**content[at], "text": change(content[at]["text"])}, *content[at + 1 :]]}
-
-
-def _tool_name(tool: Tool) -> str:
-    function = tool.get("function")
-    name = function.get("name") if isinstance(function, Mapping) else tool.get("name")
-    return name if isinstance(name, str) else ""
-
-
-def _called(messages: Sequence[Message]) -> list[str]:
-    """Names of the tools that assistant messages call."""
-    names: list[str] = []
-    for message in messages:
-        calls = message.get("tool_calls")
-        names += [_tool_name(call) for call in calls if isinstance(call, Mapping)] if isinstance(calls, list) else []
-        if isinstance(message.get("function_call"), Mapping):
-            names.append(str(message["function_call"].get("name") or ""))
-    return names

@@ -32,7 +32,7 @@ AROUND_CHARS = 320
 BEFORE_CHARS, BEHIND_CHARS = 70, 220
 """How far around a reader's name the words that make it an addressee may stand, and how far behind it the order."""
 SURE, DOUBTFUL = 0.5, 0.295
-"""Strengths of orders; by the lower one alone nothing is certain (`proxy.stages.poisoning.certainty.MIN_STRENGTH`)."""
+"""Strengths of orders; by the lower one alone nothing is certain (`proxy.stages.poisoning.injection.MIN_STRENGTH`)."""
 _PART = re.compile(r"\(\?&(\w+)\)")
 _WORD_BEGINS = LazyPattern(r"(?<![^\W_])[^\W_].", re.S)
 _MODEL = "MODEL"

@@ -12,7 +12,7 @@ action that any finding asks for, and which statements it is about. The table:
 | certain instructions from outside (all with `act_on: suspicious`) | `injections` |
 | likely ones, and others | annotate, and note |
 
-A finding that could not be made decides nothing: its piece is an error of the check (`proxy.stages.poisoning.checking`).
+A finding that could not be made decides nothing: its piece is an error of the check (`proxy.stages.poisoning.stage`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Annotated, ClassVar, Literal, get_args
 from msgspec import Meta, Struct
 
 from proxy.context.pieces import PieceKind
-from proxy.exchange.fact_checks import Status
+from proxy.exchange.judgements import Status
 from proxy.ports.stage import Share, StageOptions
 from proxy.stages.poisoning.injection import InjectionFinding
 
@@ -313,7 +313,7 @@ def _of_value(statement: str, kind: str, words: str) -> Kind:
 
 def _replaced(statement: str, evidence: str, language: str) -> Kind:
     """What stands in another's place where no value is missing: a name that the evidence has elsewhere, or other words."""
-    from proxy.grounding.values.consistency import instead
+    from proxy.grounding.values.slots import instead
 
     other = instead(statement, evidence, language)
     name = other[:1].isupper() and (language != "de" or _PLACE.search(statement) is not None)  # German has capitals everywhere

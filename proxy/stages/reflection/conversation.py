@@ -54,6 +54,11 @@ class CalledTool(Struct, frozen=True, dict=True):
         return _key(self.arguments, self.tool)
 
     @property
+    def result_text(self) -> str:
+        """The text of its result."""
+        return self.result.text if self.result is not None else ""
+
+    @property
     def cause(self) -> str:
         """Tells this call from every other of the run."""
         return _cause(self.arguments, self.id, self.tool, self.number)

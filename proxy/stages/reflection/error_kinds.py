@@ -21,7 +21,7 @@ class ToolFailure(Struct, frozen=True):
     """A failure that a tool's result reports."""
 
     code: str
-    """One of ``CODES["tool_error"]`` of `proxy.ports.failure_kinds`, or of a search ``empty_result`` or ``low_relevance``."""
+    """One of ``CODES["tool_error"]`` of `proxy.ports.failures`, or of a search ``empty_result`` or ``low_relevance``."""
     status: int | None = None
     """HTTP status or a process's exit code, where the result reports one."""
     exception: str = ""
@@ -84,7 +84,6 @@ _AFTER_STATUS = (
         r"not[ _]?found|(?:does(?:n't| not)|do not|no longer) exists?|\bno[ _]?such\b|nosuch|\benoent\b|unknown (?!error|reason|exception|"
         r"issue)\w|(?:cannot|can't|could not|couldn't|unable to) (?:find|locate|resolve)|not recognized as",
     ),
-    ("invalid_arguments", r"bad request|unprocessable"),
 )
 _FIRST, _THEN = ([(code, LazyPattern(words, re.I)) for code, words in pairs] for pairs in (_BEFORE_STATUS, _AFTER_STATUS))
 _BY_STATUS = {
@@ -95,14 +94,11 @@ _BY_STATUS = {
     **dict.fromkeys((502, 503, 529), "unavailable"),
     429: "rate_limited",
 }
-_VAGUE_STATUSES = frozenset({400, 422})
-"""Servers send them for much else, so that clear words go before them."""
 _STATUS = LazyPattern(
     r"(?:\bhttp(?:/[\d.]{1,3})?(?: error| status)?(?: code)?|\bstatus(?: code)?|\berror(?: code)?|"
     r"\bcode)\s{0,3}[:=]?\s{0,3}\(?([45]\d\d)\b|^\W{0,4}([45]\d\d)\b[ :-]{1,3}[A-Z]|error '([45]\d\d) ",
     re.I,
 )
-_EXIT = LazyPattern(r"\bexit(?:ed with)?\s(?:code|status)\s?[:=]?\s{0,2}(-?\d{1,5})", re.I)
 EXCEPTION = LazyPattern(
     r"(?<![\w.])((?:[A-Za-z_]\w{0,60}(?:\.|::|\\)){0,8}[A-Z]\w{0,60}?(?:Error|Exception|Timeout|Failure|Fault|Interrupt|Exit|"
     r"ECONN[A-Z]{1,9}))(?![\w.]*\w)"
@@ -128,34 +124,18 @@ _RETRY = LazyPattern(
 _UNITS_S = {"mil": 0.001, "ms": 0.001, "m": 60.0, "h": 3600.0, "s": 1.0}
 
 
-def classify(
-    message: str,
-    *,
-    status: int | None = None,
-    exit_code: int | None = None,
-    exception: str = "",
-    retry_after_s: float | None = None,
-    argument: str = "",
-) -> ToolFailure:
+def classify(message: str, *, status: int | None = None, exit_code: int | None = None, exception: str = "") -> ToolFailure:
     """The failure that `message` tells of. Statuses and clear words go before vague ones; without either it is an exception or an error."""
     text = message[:MAX_MESSAGE_CHARS]
     if status is None and exit_code is None and (found := _STATUS.search(text)):
         status = int(found[1] or found[2] or found[3])
-    if exit_code is None and status is None and (found := _EXIT.search(text)):
-        exit_code = int(found[1]) or None
     exception = identifier(exception) or exception_in(text)
     code = _code(f"{_spaced(exception)}\n{text}", status)
     if code is None and exception and EXCEPTION.fullmatch(exception):
         code = "exception"
     elif code is None:
         code = "error_code" if exception or status is not None or exit_code is not None else "error"
-    return ToolFailure(
-        code,
-        status if status is not None else exit_code,
-        exception,
-        retry_after_s if retry_after_s is not None else retry_after(text),
-        identifier(argument) or argument_in(text),
-    )
+    return ToolFailure(code, status if status is not None else exit_code, exception, retry_after(text), argument_in(text))
 
 
 def names_kind(message: str) -> bool:
@@ -191,22 +171,17 @@ def retry_after(text: str) -> float | None:
     if found is None or (found[2] is None and not found[0].lower().startswith("retry")):
         return None
     unit = (found[2] or "s").lower()
-    return seconds(float(found[1]) * next(scale for name, scale in _UNITS_S.items() if unit.startswith(name)))
-
-
-def seconds(value: float) -> float | None:
-    """`value` as a time to wait; None where it is none."""
-    return value if 0 <= value <= MAX_RETRY_S else None
+    wait_s = float(found[1]) * next(scale for name, scale in _UNITS_S.items() if unit.startswith(name))
+    return wait_s if wait_s <= MAX_RETRY_S else None
 
 
 def _code(text: str, status: int | None) -> str | None:
     for code, pattern in _FIRST:
         if pattern.search(text):
             return code
-    by_status = _BY_STATUS.get(status) if status is not None else None
-    if by_status is not None and status not in _VAGUE_STATUSES:
-        return by_status
-    return next((code for code, pattern in _THEN if pattern.search(text)), by_status)
+    if status in _BY_STATUS:
+        return _BY_STATUS[status]
+    return next((code for code, pattern in _THEN if pattern.search(text)), None)
 
 
 def _spaced(name: str) -> str:

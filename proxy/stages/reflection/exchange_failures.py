@@ -13,12 +13,11 @@ from proxy.context.faithful import admits_ignorance
 from proxy.exchange import QUIET, Exchange, Unanswered
 from proxy.language.json.conformance import check_call, check_response
 from proxy.language.json.fingerprint import fingerprint, identifier
-from proxy.ports.failure_kinds import Failure, SignalType
-from proxy.ports.failures import FailureEvent, FailureRecord
+from proxy.ports.failures import Failure, FailureEvent, FailureRecord, SignalType
 from proxy.stages.reflection.conversation import CalledTool, calls_in, read_turns
 from proxy.stages.reflection.failures import of_response, of_violation, severity_of
 from proxy.stages.reflection.history import FailureHistory
-from proxy.stages.reflection.retrieval import score_of
+from proxy.stages.reflection.results import score_of
 
 _SCHEMA = "schema"
 _BUDGET: Mapping[str, str] = {

@@ -16,15 +16,14 @@ from proxy.exchange import Tool
 from proxy.language.json.conformance import Violation, check_call
 from proxy.language.json.fingerprint import described, fingerprint, identifier
 from proxy.language.lru import by_text
-from proxy.ports.failure_kinds import Failure, Severity, SignalType
+from proxy.ports.failures import Failure, Severity, SignalType
 from proxy.stages.reflection import adjustments
 from proxy.stages.reflection.conversation import AgentTurn, CalledTool
 from proxy.stages.reflection.corrections import Correction, read_correction
 from proxy.stages.reflection.error_kinds import ToolFailure, classify, names_kind
 from proxy.stages.reflection.loops import Loop
 from proxy.stages.reflection.result_text import is_sentence
-from proxy.stages.reflection.results import read_result
-from proxy.stages.reflection.retrieval import RetrievalScore, score_in, threshold_in
+from proxy.stages.reflection.results import RetrievalScore, read_result, score_in, threshold_in
 
 SEVERITIES: Mapping[str, Severity] = {
     **dict.fromkeys(("not_found", "empty_result", "low_relevance", "no_evidence", "same_chunks", "context_high"), "low"),
@@ -83,8 +82,9 @@ def outcomes(calls: Sequence[CalledTool], tools: Sequence[Tool], retrieves: Call
 
 def is_broken(call: CalledTool, tools: Sequence[Tool]) -> bool:
     """Whether a call breaks its schema and its result, a sentence, names a kind of error: neither alone says that it failed."""
-    text = call.result.text if call.result is not None else ""
-    return is_sentence(text) and names_kind(text) and check_call(call.tool, call.arguments, call.id, tools) is not None
+    return (
+        is_sentence(call.result_text) and names_kind(call.result_text) and check_call(call.tool, call.arguments, call.id, tools) is not None
+    )
 
 
 def of_result(call: CalledTool, reading: ToolFailure, tools: Sequence[Tool]) -> Failure:
@@ -227,7 +227,7 @@ def corrections(turns: Sequence[AgentTurn], tools: Sequence[str]) -> list[Failur
 
 def of_correction(correction: Correction, turn: AgentTurn, before: AgentTurn) -> Failure:
     """Of what a user said in `turn` against the turn `before`."""
-    given: dict[str, Any] = {"cap": correction.cap} if correction.cap is not None and correction.cap_of == "results" else {}
+    given: dict[str, Any] = {"cap": correction.cap} if correction.cap is not None else {}
     for name in ("forbidden_tool", "wanted_tool"):
         if value := getattr(correction, name):
             given[name] = identifier(value)

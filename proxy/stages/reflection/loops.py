@@ -24,7 +24,7 @@ from msgspec import Struct
 from proxy.context.passages import is_retrieval_tool
 from proxy.language.json.fingerprint import normalised, normalised_text
 from proxy.stages.reflection.conversation import AgentTurn, CalledTool
-from proxy.stages.reflection.retrieval import chunks_of
+from proxy.stages.reflection.results import chunks_of
 
 STALL_AFTER = 6
 """Steps without anything new."""
@@ -173,7 +173,7 @@ class _Stretch:
         lost = [bool(self._failed) and call.cause in self._failed for call in step]
         again = [self._repeated(call, failed) for call, failed in zip(step, lost, strict=True)]
         fresh = [not failed and self._is_new(call, repeated) for call, failed, repeated in zip(step, lost, again, strict=True)]
-        self._texts.update(_text(call).strip() for call in step)
+        self._texts.update(call.result_text.strip() for call in step)
         self._steps.append((tuple(sorted((call.key, self._actions[call.key].version) for call in step)), step))
         found = self._alternating(lost)
         for call, failed, repeated in zip(step, lost, again, strict=True):
@@ -189,7 +189,7 @@ class _Stretch:
         """Note the call; whether it was done before and the result is the one it had then."""
         action = self._actions.setdefault(call.key, _Action(call))
         before, known = action.text, action.step >= 0
-        action.text = _text(call)
+        action.text = call.result_text
         same = known and _same(before, action.text)
         unchanged = action.changes == self._changes
         if known and not same:
@@ -218,7 +218,7 @@ class _Stretch:
     def _same_retrieval(self, call: CalledTool, repeated: bool) -> Loop | None:
         if not self._retrieval(call.tool) or _waits(call):
             return None
-        query, text = _query(call.parsed), _text(call)
+        query, text = _query(call.parsed), call.result_text
         chunks = chunks_of(text)
         asked = self._queries.setdefault((call.tool, query), _Asked(call)) if query else None
         same_set = self._sets.setdefault((call.tool, chunks), _Asked(call)) if chunks and (query or reads(call.tool)) else None
@@ -256,7 +256,7 @@ class _Stretch:
 
     def _is_new(self, call: CalledTool, repeated: bool) -> bool:
         """Whether the call brought something: of a tool that only reads, a result that no other call brought; of others, any."""
-        return not repeated and not (_text(call).strip() in self._texts and (reads(call.tool) or self._retrieval(call.tool)))
+        return not repeated and not (call.result_text.strip() in self._texts and (reads(call.tool) or self._retrieval(call.tool)))
 
     def _no_progress(self, step: list[CalledTool], fresh: bool) -> Loop | None:
         if fresh:
@@ -281,10 +281,6 @@ def _loop(code: str, tool: str, calls: tuple[CalledTool, ...], count: int) -> Lo
 def _again(code: str, asked: _Asked, call: CalledTool) -> Loop:
     asked.count += 1
     return _loop(code, call.tool, (asked.first, call), asked.count)
-
-
-def _text(call: CalledTool) -> str:
-    return call.result.text if call.result is not None else ""
 
 
 def _same(one: str, other: str) -> bool:
@@ -313,7 +309,7 @@ def _query(arguments: dict[str, Any] | None) -> str:
 
 def _waits(call: CalledTool) -> bool:
     """Whether calling it again is how it is meant: a poll, a scroll, a ping, or a result that says that it is not the last word."""
-    text = _text(call)
+    text = call.result_text
     return is_of(call.tool, PACED | IDLE) or (len(text) <= MAX_STATE_CHARS and _UNFINISHED.search(text) is not None)
 
 

@@ -21,7 +21,6 @@ MAX_PROSE_CHARS = 400
 """After the first line of a message, apart from stack frames and indented lines; a text with more is a document."""
 MAX_OUTPUT_LINES = 15
 """That a program printed before it failed."""
-_ANSI = LazyPattern(r"\x1b\[[0-9;]{0,16}[A-Za-z]")
 _BULLET = r"(?:[^\w\s<\[({'\"/\-#>|*`.]{1,4}\s{0,2})?"
 _LABEL = LazyPattern(
     _BULLET + r"(?:\[(?:error|fatal|fehler|erreur)\]:?\s{1,3}(?=\S)|<(?:\w{1,12}_){0,2}error>\s{0,3}(?=\S)|"
@@ -93,7 +92,6 @@ _SHELL = LazyPattern(
     re.I,
 )
 """What programs write to stderr where the system refuses something: their name, and an error of the operating system."""
-_HINT = LazyPattern(r"(?:Try |Usage:|See |For more|\w{1,30}: (?:Error is not recoverable|exiting))", re.I)
 _BUILD = LazyPattern(
     r"(?:g?make(?:\[\d{1,3}\])?: \*\*\* [^\n]|error: could not compile |(?:npm|pnpm|yarn) (?:ERR!|error) |BUILD FAILED|\[(?:INFO|"
     r"ERROR)\]\s{1,3}BUILD FAILURE|FAILURE: Build failed|ninja: build stopped|collect2: error|compilation terminated\.|"
@@ -106,19 +104,16 @@ _REPORT = LazyPattern(
     r"^\s{0,4}\d{1,6} errors?, \d{1,6} warnings?|^not ok \d|All checks passed)",
     re.M,
 )
-_DIFF = LazyPattern(r"diff --git |--- \S|\+\+\+ \S|@@ -\d|Index: \S|commit [0-9a-f]{7}")
 _LOG_LINE = LazyPattern(
     r"[\[({<]?(?:\d{4}-\d\d-\d\d|\d{4}/\d\d/\d\d|\d\d:\d\d:\d\d|[A-Z][a-z]{2}\s{1,2}\d{1,2}\s\d\d:\d\d|\[?\d\d/[A-Z][a-z]{2}/\d{4})|"
     r"\[?(?:TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|FATAL|FEHLER|CRITICAL)\]?[\s:\[\-]|\d{1,3}(?:\.\d{1,3}){3} - "
 )
-_LISTED = LazyPattern(r"\s{0,8}(?:[-*•#|>+]|\d{1,5}[.):]\s|#\d|\(\d{1,3}\)|[A-Z]{2,8}-\d)")
 
 
 def read_text(text: str) -> ToolFailure | None:
     """The failure that plain text reports; None where it is content."""
     start, whole = text[:HEAD_CHARS], len(text) <= HEAD_CHARS
-    head = _ANSI.sub("", start).strip()
-    tail = head[-TAIL_CHARS:] if whole else _ANSI.sub("", text[-TAIL_CHARS:]).strip()
+    head, tail = start.strip(), text[-TAIL_CHARS:].strip()
     lines = [line for line in head.splitlines() if line.strip()]
     if not lines:
         return None
@@ -130,14 +125,12 @@ def read_text(text: str) -> ToolFailure | None:
     if left == 0 or _REPORT.search(tail) or (whole and _REPORT.search(head)):
         return None
     if any(_BUILD.match(line) for line in ends[-12:]) and not any(line.startswith("```") for line in ends[-12:]):
-        return _built(ends, left)
-    traced = None if not left and (_DIFF.match(first) or _is_log(lines)) else _traced(lines, ends) or _thrown(lines)
+        return ToolFailure("error_code", left)  # what did not come to its end made nothing
+    traced = _traced(lines, ends) or _thrown(lines)
     if traced is not None or left:
-        return traced or classify(_error_line(ends), exit_code=left)
+        return traced or classify(ends[-1], exit_code=left)
     excerpt = len(lines) > 1 and start.lstrip("\r\n")[:3].isspace()  # it begins indented and goes on: a piece of something
-    if not whole or excerpt or _DIFF.match(first) or _is_log(lines):
-        return None
-    return _shell(lines) or _message(first, lines)
+    return (_shell(lines) or _message(first, lines)) if whole and not excerpt else None
 
 
 def is_report(text: str) -> bool:
@@ -157,23 +150,6 @@ def _exit_code(lines: list[str], ends: list[str]) -> int | None:
         if len(line) <= 200 and (found := _EXIT_LINE.fullmatch(line.strip())):
             return int(found[1])
     return None
-
-
-def _built(ends: list[str], left: int | None) -> ToolFailure:
-    """A build that did not come to its end made nothing, unlike tests that fail."""
-    for line in ends[-12:]:
-        if found := re.search(r"\bError (\d{1,4})$|Exit status (\d{1,4})$|\berrno (\d{1,4})$", line):
-            left = left or int(found[1] or found[2] or found[3])
-    coded = left is not None or any("***" in line or "ERR!" in line for line in ends[-12:])
-    return ToolFailure("error_code" if coded else "error", left)
-
-
-def _error_line(ends: list[str]) -> str:
-    """The line beside an exit status that is likeliest to name the reason."""
-    for line in reversed(ends[-6:]):
-        if _SHELL.match(line.strip()) or (_LAST_EXCEPTION.match(line) and EXCEPTION.match(line)) or _LABEL.match(line.strip()):
-            return line
-    return ""
 
 
 def _traced(lines: list[str], ends: list[str]) -> ToolFailure | None:
@@ -196,14 +172,14 @@ def _traced(lines: list[str], ends: list[str]) -> ToolFailure | None:
 def _thrown(lines: list[str]) -> ToolFailure | None:
     """An exception or a panic with its stack frames, as runtimes other than Python print them."""
     at = next((i for i, line in enumerate(lines[:MAX_OUTPUT_LINES]) if _PANIC.match(line)), None)
-    if at is not None and (at == 0 or _is_output(lines[:at])) and (at == 0 or _mostly_frames(lines[at + 1 :])):
+    if at is not None and (at == 0 or _is_output(lines[:at])):
         return ToolFailure("exception", None, classify("\n".join(lines[at : at + 2])).exception or "panic")
     at = 0
     if _CODE_FRAME.match(lines[0].strip()):
         at = next((i for i, line in enumerate(lines[1:10], 1) if _EXCEPTION_LINE.match(line) or line.startswith("Error: ")), 0)
     named = _EXCEPTION_LINE.match(lines[at].strip())
     found = named or (at and lines[at].startswith("Error: "))
-    if not found or not any(_FRAME.match(line) for line in lines[at + 1 : at + 8]) or not _mostly_frames(lines[at + 1 :]):
+    if not found or not any(_FRAME.match(line) for line in lines[at + 1 : at + 8]):
         return None
     cause = next((line for line in lines[at + 1 :] if line.startswith("Caused by:")), "")
     return classify(f"{lines[at].strip()}\n{cause}", exception=named["name"] if named else "Error")
@@ -211,19 +187,18 @@ def _thrown(lines: list[str]) -> ToolFailure | None:
 
 def _shell(lines: list[str]) -> ToolFailure | None:
     """Few lines that are all errors of commands."""
-    said = [line for line in lines if not _HINT.match(line)]
-    if len(lines) > 6 or not said or not all(_SHELL.match(line.strip()) for line in said):
+    if len(lines) > 6 or not all(_SHELL.match(line.strip()) for line in lines):
         return None
-    name, misused, reason = said[0].partition(": error: ")
-    return classify(f"invalid argument: {reason}" if misused and " " not in name else said[0])
+    name, misused, reason = lines[0].partition(": error: ")
+    return classify(f"invalid argument: {reason}" if misused and " " not in name else lines[0])
 
 
 def _message(first: str, lines: list[str]) -> ToolFailure | None:
     """An error message that is the whole result."""
     rest = lines[1:]
-    prose = [line for line in rest if not line[0].isspace() and not _FRAME.match(line) and (line[0] == ">" or not _LISTED.match(line))]
+    prose = [line for line in rest if not line[0].isspace() and not _FRAME.match(line)]
     article = sum(map(len, prose)) > MAX_PROSE_CHARS or sum(line.count(" ") > 9 for line in prose) > 1
-    if len(first) > MAX_MESSAGE_LINE_CHARS or article or _several(lines):
+    if len(first) > MAX_MESSAGE_LINE_CHARS or article:
         return None
     said = "\n".join(lines)
     if found := _LABEL.match(first):
@@ -245,18 +220,3 @@ def _is_output(lines: list[str]) -> bool:
     if len(lines) > MAX_OUTPUT_LINES:
         return False
     return not any(_LOG_LINE.match(line) or line.lstrip().startswith(("```", "#", ">", "|")) or line.count(" ") > 11 for line in lines)
-
-
-def _is_log(lines: list[str]) -> bool:
-    stamped = sum(_LOG_LINE.match(line) is not None for line in lines)
-    return stamped >= 2 and stamped * 2 >= len(lines)
-
-
-def _mostly_frames(lines: list[str]) -> bool:
-    framed = sum(_FRAME.match(line) is not None or line[0].isspace() for line in lines)
-    return len(lines) - framed <= max(2, framed // 4)
-
-
-def _several(lines: list[str]) -> bool:
-    """Lines of one kind, each a message: a list of errors, which is content."""
-    return len(lines) > 1 and sum(_LABEL.match(line) is not None or _EXCEPTION_LINE.match(line) is not None for line in lines[:20]) > 2

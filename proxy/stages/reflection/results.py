@@ -1,4 +1,4 @@
-"""Whether the tool failed, told from its result: a result's text in, a `ToolFailure` or None out. Pure.
+"""Whether the tool failed, told from its result: a result's text in, a `ToolFailure` or None out; and what a search brought. Pure.
 
 Precision goes before recall: normal output that contains the word "error" is no failure. JSON is judged by its top-level fields, other text
 by its form (`result_text`); `error_kinds` then says what kind of failure it is. A tool that ran and reports on its subject has not failed:
@@ -13,27 +13,25 @@ Bounded: the first 4,000 and the last 2,000 characters of text are looked at, JS
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import msgspec
-from msgspec.structs import replace
+from msgspec import Struct
 
+from proxy.context.passages import result_passages
 from proxy.context.passages.empty_results import is_empty_json, is_empty_text
-from proxy.stages.reflection.error_kinds import EXCEPTION, ToolFailure, classify, code_name, seconds
+from proxy.language.json.fingerprint import normalised_text
+from proxy.stages.reflection.error_kinds import EXCEPTION, ToolFailure, classify, code_name
 from proxy.stages.reflection.result_text import MAX_SENTENCE_CHARS, is_report, read_text
 
 MAX_JSON_CHARS = 200_000
-MAX_REPR_CHARS = 4_000
 MAX_FIELDS = 48
 """An envelope has few; an object with more is a record."""
-MAX_DEPTH = 3
 MAX_OTHERS = 2
 """Fields of its own that an envelope may have."""
-_TOKEN = re.compile(r"'((?:[^'\\]|\\.)*+)'|\"((?:[^\"\\]|\\.)*+)\"|\b(None|True|False)\b", re.S)
-_LITERALS = {"None": "null", "True": "true", "False": "false"}
 _NOT_JSON = object()
 # fmt: off
 _ERROR = ("error", "errors", "errormessage", "errormessages", "errormsg", "exception", "fault", "fehler", "erreur", "err")
@@ -47,23 +45,17 @@ _EXIT = ("exitcode", "returncode", "exitstatus", "returnstatus", "rc", "exit")
 _FAILED_WORDS = frozenset(("error", "failed", "failure", "fail", "fehler", "erreur", "fallido"))
 _NO_ERROR = frozenset(("", "none", "no", "null", "false", "ok", "no error", "noerror", "0", "success", "n/a"))
 _ARGUMENT = ("param", "parameter", "field", "argument", "property", "loc", "argumentname")
-_RETRY = {
-    **dict.fromkeys(("retryafter", "retryafterseconds", "retryafters", "retryaftersec", "retryinseconds"), 1.0), "retryafterms": 0.001,
-}
-_WRAPPERS = ("result", "output", "content", "response", "text", "body", "message", "toolresult", "data")
-_BESIDE = (
-    "iserror", "type", "jsonrpc", "id", "path", "timestamp", "requestid", "traceid", "correlationid", "instance", "stack", "stacktrace",
-    "traceback", "documentationurl", "moreinfo", "help", "helpurl", "suggestion", "name", "kind", "domain", "extensions", "tool",
-    "toolname", "method", "state", "warnings", "metadata", "meta", "cause", "structuredcontent", "apiversion", "statustext", "subcode",
-    "errorsubcode", "errortype", "innererror", "retryable", "availabletools", "allowed", "validvalues", "note",
-)
-# fmt: on
-_ENVELOPE = frozenset((*_ERROR, *_MESSAGE, *_FLAGS, *_STATUS, *_EXIT, *_ARGUMENT, *_RETRY, *_BESIDE))
-"""Field names, folded, that say nothing of whether there is content."""
+_WAIT_S = ("retryafter", "retryafterseconds", "retryafters", "retryaftersec", "retryinseconds")
 _DATA = ("data", "result", "results", "items", "rows", "content", "body", "output")
+_ENVELOPE = frozenset((
+    *_ERROR, *_MESSAGE, *_FLAGS, *_STATUS, *_EXIT, *_ARGUMENT, *_WAIT_S, "retryafterms", *_DATA, "iserror", "type", "jsonrpc", "id", "path",
+    "timestamp", "requestid", "traceid", "instance", "stack", "stacktrace", "traceback", "name", "kind", "tool", "method", "metadata",
+    "cause", "statustext", "errortype", "retryable",
+))
+# fmt: on
+"""Field names, folded, that say nothing of what an object is a record of."""
 _VERDICTS = frozenset({"valid", "isvalid", "passed", "healthy", "compliant"})
 """A tool that judges its subject has worked."""
-_RPC_CODES = {-32700: "invalid_arguments", -32600: "invalid_arguments", -32601: "not_found", -32602: "invalid_arguments"}
 Fields = Mapping[str, Any]
 """By folded name."""
 
@@ -71,61 +63,43 @@ Fields = Mapping[str, Any]
 def read_result(text: str, *, retrieval: bool = False) -> ToolFailure | None:
     """The failure that a tool's result reports; None where there is none. `retrieval` tools fail too where they find nothing."""
     value = _parsed(text)
-    found = read_text(text) if value is _NOT_JSON else read_json(value)
+    found = read_text(text) if value is _NOT_JSON else _of_json(value)
     if found is not None and not (retrieval and found.code == "not_found" and found.status is None and is_empty_text(text)):
         return found
     empty = retrieval and (is_empty_text(text) if value is _NOT_JSON else is_empty_json(value))
     return ToolFailure("empty_result") if empty else None
 
 
-def _parsed(text: str) -> object:
-    """JSON, or an object as Python prints it; `_NOT_JSON` where it is neither, or too long."""
-    if len(text) > MAX_JSON_CHARS or text[:64].lstrip()[:1] not in ("{", "[", '"'):
+def _parsed(text: str, most: int = MAX_JSON_CHARS) -> object:
+    """`_NOT_JSON` where it is none, or too long."""
+    if len(text) > most or text[:64].lstrip()[:1] not in ("{", "[", '"'):
         return _NOT_JSON
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError, UnicodeError):
-        pass
-    if len(text) > MAX_REPR_CHARS or not text.lstrip().startswith(("{'", "[{'")):
-        return _NOT_JSON
-    try:
-        return msgspec.json.decode(_TOKEN.sub(_as_json, text))
-    except (msgspec.DecodeError, RecursionError, UnicodeError):
         return _NOT_JSON
 
 
-def _as_json(found: re.Match[str]) -> str:
-    if found[3]:
-        return _LITERALS[found[3]]
-    return json.dumps((found[1] if found[1] is not None else found[2] or "").replace("\\'", "'"))
-
-
-def read_json(value: object, depth: int = 0) -> ToolFailure | None:
-    """The failure that a parsed result reports; None where it is content."""
-    if depth > MAX_DEPTH:
-        return None
+def _of_json(value: object) -> ToolFailure | None:
     if isinstance(value, str):
-        return read_text(value) if depth or len(value) <= MAX_SENTENCE_CHARS else None
-    if isinstance(value, list):
-        return _parts(value, depth)
-    if not isinstance(value, dict) or not value or len(value) > MAX_FIELDS:
+        return read_text(value) if len(value) <= MAX_SENTENCE_CHARS else None
+    if isinstance(value, list) and (texts := list(_part_texts(value))) and len(texts) == len(value) <= MAX_FIELDS:
+        return read_text(texts[0]) if sum(map(len, texts[1:])) <= MAX_SENTENCE_CHARS else None  # the first speaks
+    if not isinstance(value, dict) or not 0 < len(value) <= MAX_FIELDS:
         return None
     fields = {_folded(key): item for key, item in value.items()}
     if set(fields) & _VERDICTS:
         return None
     if any(name in fields for name in _EXIT):
         return _process(fields)
-    return _envelope(fields, depth) if (worked := _flag(fields)) is None else None if worked else _flagged(fields)
+    return _classified(fields) if _is_envelope(fields) else None
 
 
-def _parts(value: list[Any], depth: int) -> ToolFailure | None:
-    """Content parts, of which the first speaks; or a list of a single error. Lists of records are content."""
-    if not value or len(value) > MAX_FIELDS or not all(isinstance(item, dict) for item in value):
-        return None
-    if all(item.get("type") == "text" and isinstance(item.get("text"), str) for item in value):
-        rest = sum(len(item["text"]) for item in value[1:])
-        return read_text(value[0]["text"]) if rest <= MAX_SENTENCE_CHARS else None
-    return read_json(value[0], depth + 1) if len(value) == 1 and set(map(_folded, value[0])) <= _ENVELOPE else None
+def _part_texts(content: object) -> Iterator[str]:
+    """Of content parts, as MCP has them."""
+    for part in content if isinstance(content, list) else ():
+        if isinstance(part, dict) and part.get("type") == "text" and isinstance(part.get("text"), str):
+            yield part["text"]
 
 
 def _process(fields: Fields) -> ToolFailure | None:
@@ -141,84 +115,58 @@ def _process(fields: Fields) -> ToolFailure | None:
     return classify(lines[-1] if lines else "", exit_code=left)
 
 
-def _flag(fields: Fields) -> bool | None:
-    """Whether it worked, where a field says so."""
-    if isinstance(fields.get("iserror"), bool):
-        return not fields["iserror"]
-    return next((fields[name] for name in _FLAGS if isinstance(fields.get(name), bool)), None)
-
-
-def _flagged(fields: Fields) -> ToolFailure | None:
-    error = _error_of(fields)
-    if "iserror" not in fields and error is None and not any(n in fields for n in _MESSAGE) and _others(fields) > MAX_OTHERS:
-        return None
-    return _classified(_content_text(fields) if "iserror" in fields and error is None else _message(fields), fields)
-
-
-def _envelope(fields: Fields, depth: int) -> ToolFailure | None:
+def _is_envelope(fields: Fields) -> bool:
+    """Whether an object says that there is an error, and is no record with fields of its own."""
     error, status, others = _error_of(fields), _http_status(fields), _others(fields)
-    if error is not None:
-        return _with_error(fields, error, status, others)
-    if "error" in fields and fields["error"] in (None, False, "") and (status is None or status < 400):
-        return None
-    said = any(isinstance(fields.get(name), str) and fields[name] for name in _MESSAGE)
-    page = others <= MAX_OTHERS and set(fields) <= _ENVELOPE | {"url", "headers", "body", "content", "finalurl", "contenttype", "elapsedms"}
-    if status is not None and status >= 400 and ((page and ("headers" in fields or "body" in fields)) or (said and others <= 1)):
-        return _classified(_message(fields) if said else "", fields)
-    if said and others <= 1 and str(fields.get("status", fields.get("state", ""))).lower() in _FAILED_WORDS:
-        return _classified(_message(fields), fields)
-    return _detailed(fields, others) or _unwrapped(fields, depth)
+    explains = any(isinstance(fields.get(name), str) and fields[name] for name in _MESSAGE)
+    if isinstance(fields.get("iserror"), bool):
+        return bool(fields["iserror"])
+    flags = [fields[name] for name in _FLAGS if isinstance(fields.get(name), bool)]
+    if flags:
+        return not flags[0] and (error is not None or explains or others <= MAX_OTHERS)
+    failed = status is not None and status >= 400
+    if error is None:
+        says = failed or str(fields.get("status", fields.get("state", ""))).lower() in _FAILED_WORDS
+        return _is_validation(fields) or (says and explains and others <= 1)
+    explained = isinstance(error, dict) and any(_folded(key) in (*_MESSAGE, "code", "type", "status") for key in error)
+    most = MAX_OTHERS if explained or failed else 1
+    beside = not explained and (any(_holds(fields[name]) for name in _DATA if name in fields) or (status is not None and status < 300))
+    return others <= most and not beside
 
 
-def _with_error(fields: Fields, error: Any, status: int | None, others: int) -> ToolFailure | None:
-    """An ``error`` that says something: a failure, if the object is not a record with fields of its own."""
-    listed = isinstance(error, list)
-    if listed and (not _is_reported(error) or _has_data(fields) or others > 1):
-        return None
-    explained = isinstance(error, dict) and any(_folded(k) in (*_MESSAGE, "code", "type", "status") for k in error)
-    most = MAX_OTHERS if explained or listed or (status is not None and status >= 400) else 1
-    if others > most or (not explained and (_has_data(fields) or (status is not None and status < 300))):
-        return None
-    if isinstance(error, dict) and not explained and (others or "id" in fields):
-        return None
-    failure = _classified(_message(fields), fields)
-    by_field = isinstance(error, dict) and not explained and all(isinstance(v, list) for v in error.values())
-    return replace(failure, code="invalid_arguments") if by_field and failure.code == "error" else failure
-
-
-def _detailed(fields: Fields, others: int) -> ToolFailure | None:
+def _is_validation(fields: Fields) -> bool:
     """FastAPI's list of details, or an exception as an object."""
     detail, kind = fields.get("detail"), fields.get("type")
-    if isinstance(detail, list) and detail and not others and all(isinstance(d, dict) and "loc" in d and "msg" in d for d in detail):
-        return replace(_classified(_message(fields), fields), code="invalid_arguments")
-    named = isinstance(kind, str) and EXCEPTION.fullmatch(kind) and "message" in fields and not others
-    return _classified(_message(fields), fields) if named else None
+    listed = isinstance(detail, list) and bool(detail) and all(isinstance(one, dict) and "loc" in one and "msg" in one for one in detail)
+    return listed or (isinstance(kind, str) and EXCEPTION.fullmatch(kind) is not None and "message" in fields and not _others(fields))
 
 
-def _unwrapped(fields: Fields, depth: int) -> ToolFailure | None:
-    """What a wrapper with nothing else in it holds."""
-    if _others(fields, _WRAPPERS):
-        return None
-    wrapped = [fields[name] for name in _WRAPPERS if fields.get(name)]
-    return read_json(wrapped[0], depth + 1) if len(wrapped) == 1 else None
+def _holds(value: object) -> bool:
+    """Whether there is content; in an object of nulls there is none."""
+    return any(one is not None for one in value.values()) if isinstance(value, dict) else bool(value)
 
 
-def _classified(message: str, fields: Fields) -> ToolFailure:
+def _classified(fields: Fields) -> ToolFailure:
     """By the message, and by codes, statuses and names in the envelope and in its error."""
     levels = (_inner(fields), fields)
     status = next((found for level in (fields, *levels) if (found := _http_status(level)) is not None and found >= 400), None)
     name = next(filter(None, map(_code_of, levels)), "")
-    failure = classify(
-        f"{name.replace('_', ' ')} {message}".strip(),
-        status=status,
-        exception=name,
-        retry_after_s=next((wait for level in levels if (wait := _retry(level)) is not None), None),
-        argument=next(filter(None, map(_argument, levels)), ""),
-    )
-    rpc = next((code for level in levels if isinstance(code := level.get("code"), int) and -33_000 < code <= -32_000), None)
-    if rpc is None or failure.code in ("missing_pointer", "permission_denied") or (rpc not in _RPC_CODES and failure.code != "error"):
-        return failure
-    return replace(failure, code=_RPC_CODES.get(rpc, "error_code"))
+    words = [name.replace("_", " "), *_words(fields, levels)]
+    return classify("; ".join(word[:MAX_SENTENCE_CHARS] for word in words if word), status=status, exception=name)
+
+
+def _words(fields: Fields, levels: tuple[Fields, Fields]) -> list[str]:
+    """What the error says, and what it says in fields of their own: what is blamed, and how long to wait."""
+    error = _error_of(fields)
+    given = [error, *(level[name] for level in levels for name in _MESSAGE if name in level)]
+    given += [*(error[:1] if isinstance(error, list) else []), *_part_texts(fields.get("content"))]
+    found = [word for word in given if isinstance(word, str)][:4]
+    for level in levels:
+        blamed = [value[-1] if isinstance(value, list) and value else value for name in _ARGUMENT if (value := level.get(name))]
+        found += [f"invalid argument '{value}'" for value in blamed if isinstance(value, str)]
+        waits = [(level[name], "s") for name in _WAIT_S if name in level] + [(level.get("retryafterms"), "ms")]
+        found += [f"retry after {value} {unit}" for value, unit in waits if isinstance(value, int | float)]
+    return found
 
 
 def _inner(fields: Fields) -> Fields:
@@ -231,48 +179,19 @@ def _inner(fields: Fields) -> Fields:
     return {_folded(k): v for level in (*more, error) for k, v in level.items()}
 
 
-def _message(fields: Fields) -> str:
-    """The words of the error; "" where there are none."""
-    error = _error_of(fields)
-    words = [error, *(level[name] for level in (_inner(fields), fields) for name in _MESSAGE if name in level)]
-    words += error[:1] if isinstance(error, list) else []
-    return "; ".join([word[:MAX_SENTENCE_CHARS] for word in words if isinstance(word, str)][:4])
-
-
-def _content_text(fields: Fields) -> str:
-    """The first text of MCP content, or the message."""
-    content = next((fields[name] for name in ("content", "result", "output", "text") if name in fields), None)
-    parts = content[:8] if isinstance(content, list) else ()
-    texts = [part["text"] for part in parts if isinstance(part, dict) and isinstance(part.get("text"), str) and part["text"]]
-    return texts[0] if texts else content if isinstance(content, str) and content else _message(fields)
-
-
 def _error_of(fields: Fields) -> Any:
     """The error, where a field says that there is one."""
     for name in _ERROR:
         value = fields.get(name)
-        if (
-            value is True
-            or (isinstance(value, str) and value.strip().lower() not in _NO_ERROR)
-            or (isinstance(value, dict | list) and value)
-        ):
+        says = value.strip().lower() not in _NO_ERROR if isinstance(value, str) else value is True or isinstance(value, dict | list)
+        if value and says:
             return value
     return None
 
 
-def _is_reported(errors: list[Any]) -> bool:
-    return all(isinstance(e, str) or (isinstance(e, dict) and any(_folded(k) in _MESSAGE for k in e)) for e in errors[:8])
-
-
-def _has_data(fields: Fields) -> bool:
-    """Whether there is content beside an error; an object of nulls is none."""
-    values = [fields[name] for name in _DATA if name in fields]
-    return any((any(v is not None for v in value.values()) if isinstance(value, dict) else value) for value in values)
-
-
-def _others(fields: Fields, also: tuple[str, ...] = _DATA) -> int:
+def _others(fields: Fields) -> int:
     """How many fields with something in them are no part of an envelope."""
-    return sum(name not in _ENVELOPE and name not in also and value not in (None, "", [], {}) for name, value in fields.items())
+    return sum(name not in _ENVELOPE and value not in (None, "", [], {}) for name, value in fields.items())
 
 
 def _http_status(fields: Fields) -> int | None:
@@ -283,23 +202,6 @@ def _http_status(fields: Fields) -> int | None:
         if isinstance(value, int) and not isinstance(value, bool) and 100 <= value <= 599:
             return value
     return None
-
-
-def _retry(fields: Fields) -> float | None:
-    for name, scale in _RETRY.items():
-        value = fields.get(name)
-        if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e12:
-            return seconds(value * scale)
-    return None
-
-
-def _argument(fields: Fields) -> str:
-    for name in _ARGUMENT:
-        value = fields.get(name)
-        value = value[-1] if name == "loc" and isinstance(value, list) and value else value
-        if isinstance(value, str) and value.isascii() and value.replace("_", "").replace(".", "").replace("-", "").isalnum():
-            return value
-    return ""
 
 
 def _code_of(fields: Fields) -> str:
@@ -316,3 +218,116 @@ def _code_of(fields: Fields) -> str:
 
 def _folded(key: object) -> str:
     return str(key)[:40].replace("_", "").replace("-", "").replace(" ", "").lower()
+
+
+# ---- what a search brought: its chunks, and how well they fit by its own word ----
+#
+# A chunk of a JSON list is named by its own id (`chunk_id`, `id`, and a position in the document if it has one), or by its document and
+# position. Any other passage is named by its text: a document's id alone says nothing about which part of it was returned, and ids that
+# only count the results (1, 2, 3) say nothing at all.
+#
+# The threshold of scores is the retriever's own, where its result or the call names one. Else it is the policy's, which goes for scores
+# that are shares of 1, best first: a distance grows, a BM25 score knows no 1, and reciprocal rank fusion gives its best about 1/61 for each
+# list that has it. Those are left alone.
+
+OWN_IDS = ("chunk_id", "chunkId", "id", "_id")
+DOCUMENT_IDS = ("doc_id", "docId", "document_id", "source", "url", "uri", "path", "file", "filename")
+POSITIONS = ("position", "chunk_index", "chunk", "page", "section", "offset", "start", "part", "line", "start_line")
+MIN_PASSAGE_CHARS = 40
+"""A passage that is shorter and has no id ("OK", "no entry") names nothing."""
+MAX_LISTED_CHARS = 1_000_000
+"""Of a result whose chunks are read."""
+MAX_SCORED_CHARS = 200_000
+"""Of a result; a longer one is not read for scores."""
+MAX_PASSAGE_CHARS = 20_000
+"""A longer result is not taken apart into passages: it is one chunk."""
+MAX_DEPTH = 6
+MAX_CHUNKS = 200
+_SCORES = ("score", "relevance", "relevancescore", "similarity", "similarityscore", "confidence")
+THRESHOLD_KEYS = frozenset(("threshold", "cutoff", *(f"min{name}" for name in _SCORES), *(f"{name}threshold" for name in _SCORES)))
+"""Names of a threshold, in lower case without what stands between words."""
+RANK_FUSION = (1 / 62, 0.05)
+"""Best scores of reciprocal rank fusion with its usual constant of 60, over one to three lists."""
+
+
+class RetrievalScore(Struct, frozen=True):
+    """Of one search."""
+
+    best: float
+    threshold: float | None = None
+    """That its result names."""
+    comparable: bool = True
+    """Whether its scores are shares of 1, best first."""
+
+    def short_of(self, asked: float | None, otherwise: float) -> float | None:
+        """The threshold that the best score does not reach; None where it does. `asked` is the call's, `otherwise` the policy's."""
+        stated = asked if asked is not None else self.threshold
+        threshold = stated if stated is not None else otherwise
+        usable = stated is not None or (self.comparable and not RANK_FUSION[0] <= self.best <= RANK_FUSION[1])
+        return threshold if usable and self.best < threshold else None
+
+
+def score_of(scores: Sequence[float | None], threshold: float | None = None) -> RetrievalScore | None:
+    """Of passages in their order; None where one has no score."""
+    given = [score for score in scores if score is not None]
+    if not given or len(given) < len(scores):
+        return None
+    shares = all(0 <= score <= 1 for score in given)
+    return RetrievalScore(max(given), threshold, shares and given[0] == max(given))
+
+
+def score_in(result: str) -> RetrievalScore | None:
+    """Of a retrieval tool's result; None where its passages have no scores."""
+    if len(result) > MAX_SCORED_CHARS:
+        return None
+    return score_of([passage.score for passage in result_passages(result)], threshold_in(_parsed(result)))
+
+
+def threshold_in(named: object) -> float | None:
+    """The threshold that a call's arguments or a result's own fields name."""
+    for name, value in named.items() if isinstance(named, Mapping) else ():
+        folded = str(name).lower().replace("_", "").replace("-", "")
+        if folded in THRESHOLD_KEYS and isinstance(value, int | float) and not isinstance(value, bool):
+            return float(value)
+    return None
+
+
+def chunks_of(text: str) -> frozenset[str]:
+    """The chunks' names, hexadecimal; none where the result is empty, an error, or too short to tell."""
+    ids = list(islice(_listed(_parsed(text, MAX_LISTED_CHARS), MAX_DEPTH), MAX_CHUNKS + 1))
+    ranks = {f"{n} " for n in range(len(ids) + 1)}
+    if ids and all(ids) and len(ids) <= MAX_CHUNKS and not ranks.issuperset(ids):
+        return frozenset(_hash(name) for name in ids)
+    if len(text) > MAX_PASSAGE_CHARS:
+        return frozenset((_hash(text),))
+    passages = [passage.content for passage in result_passages(text)]
+    return frozenset(_hash(normalised_text(content)) for content in passages if len(content.strip()) >= MIN_PASSAGE_CHARS)
+
+
+def _listed(value: Any, depth: int) -> Iterator[str]:
+    """For each object of the outermost lists the name of its chunk; "" for one that has no id."""
+    if isinstance(value, list):
+        objects = [item for item in value if isinstance(item, Mapping)]
+        yield from (_name(item) for item in objects)
+        if objects and len(objects) < len(value):
+            yield ""
+    elif isinstance(value, Mapping) and depth:
+        for nested in value.values():
+            if isinstance(nested, Mapping | list):
+                yield from _listed(nested, depth - 1)
+
+
+def _name(item: Mapping[str, Any]) -> str:
+    metadata = item.get("metadata")
+    layers = (item, metadata) if isinstance(metadata, Mapping) else (item,)
+    own, document, position = (_first(layers, names) for names in (OWN_IDS, DOCUMENT_IDS, POSITIONS))
+    return f"{own} {position}" if own else f"{document} {position}" if document and position else ""
+
+
+def _first(layers: tuple[Mapping[str, Any], ...], names: tuple[str, ...]) -> str:
+    values = (layer.get(name) for layer in layers for name in names)
+    return next((f"{value}" for value in values if isinstance(value, str | int) and not isinstance(value, bool) and value != ""), "")
+
+
+def _hash(text: str) -> str:
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()

@@ -10,28 +10,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from typing import Annotated, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import asdict
 
 from proxy.context.conversation import last_user
 from proxy.context.passages import is_retrieval_tool
 from proxy.errors import PolicyBlocked, StoreUnavailable
 from proxy.exchange import Answer, Choice, Exchange, Request, Verdict
-from proxy.language.detection import language, load
+from proxy.language.detection import language
 from proxy.language.lru import LRU, key_of
 from proxy.language.text import text_of
 from proxy.offloop import LARGE, run_in_thread_if_large
 from proxy.ports import Ports
-from proxy.ports.failure_kinds import Failure
-from proxy.ports.failures import FailureEvent, FailureRecord
-from proxy.ports.headers import StageHeader, count_text
-from proxy.ports.stage import Action, Stage
+from proxy.ports.failures import Failure, FailureEvent, FailureRecord, SignalType
+from proxy.ports.stage import Action, Positive, Share, Stage, StageHeader, StageOptions, count_text
 from proxy.stages.reflection import exchange_failures, wording
-from proxy.stages.reflection.caps import Cap, cap_answer, caps_of, superseded
-from proxy.stages.reflection.history import FailureHistory, Reading, history_of, read_conversation, warm
-from proxy.stages.reflection.judging import ask_judge
-from proxy.stages.reflection.options import ReflectionOptions
+from proxy.stages.reflection.history import FailureHistory, Reading, ask_judge, history_of, read_conversation, warm
+from proxy.stages.reflection.records import Cap, Escalation, cap_answer, caps_of, escalation, select, superseded
 from proxy.stages.reflection.report import (
     ASKED,
     CAPPED,
@@ -43,7 +40,45 @@ from proxy.stages.reflection.report import (
     detail_of,
     listed,
 )
-from proxy.stages.reflection.selection import Escalation, escalation, select
+
+
+class ReflectionOptions(StageOptions, frozen=True, kw_only=True):
+    """``reflection:``"""
+
+    top_k: Annotated[Positive, Meta(description="failures told in one prompt, at most")] = 5
+    max_tokens: Annotated[int, Meta(ge=0, description="longest block of guidance; 0: failures are recorded and never told")] = 200
+    escalate_after: Annotated[
+        Annotated[int, Meta(ge=2)] | None,
+        Meta(
+            description="the same failure this often in a run without progress: the proxy asks the user, or ends the request with an error "
+            "where an invariant is broken; null: never, the model is told of it"
+        ),
+    ] = None
+    stall_after: Annotated[int, Meta(ge=3, description="steps without anything new that count as a stall")] = 6
+    scope: Annotated[
+        Literal["run", "client"], Meta(description="whose failures are told: the run's own, or those of all runs of the client")
+    ] = "run"
+    min_score: Annotated[
+        Share,
+        Meta(
+            description="a search whose best passage scores below it, as its retriever says from 0 to 1, has failed; a threshold that the "
+            "call or its result names goes before it, and scores that are no shares (BM25, distances, rank fusion) are left alone; 0: none"
+        ),
+    ] = 0.2
+    signals: Annotated[
+        tuple[SignalType, ...],
+        Meta(min_length=1, description="what counts as a failure, of these"),
+    ] = ("tool_error", "upstream_error", "retrieval_failure", "schema_violation", "loop", "human_correction", "budget_pressure")
+    enforce: Annotated[
+        bool,
+        Meta(description="put caps that failures recommend on the arguments of tool calls, with a warning; needs delivery: hold"),
+    ] = False
+
+    def __post_init__(self) -> None:
+        if len(set(self.signals)) != len(self.signals):
+            twice = next(signal for signal in self.signals if self.signals.count(signal) > 1)
+            raise ValueError(f"signals: {twice} stands here twice")
+
 
 CANDIDATES = 24
 """Records that are read for one request, at least; of these the ones that matter are chosen."""
@@ -90,8 +125,8 @@ class Reflection(Stage[ReflectionOptions]):
         """By exchange, where caps are enforced."""
 
     def warm(self) -> None:
-        """Read the model that tells languages, and compile what reads a conversation."""
-        load()
+        """And compile what reads a conversation."""
+        super().warm()
         warm()
 
     @classmethod

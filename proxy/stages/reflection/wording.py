@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from proxy.context.conversation import with_text_after
 from proxy.exchange import Message
-from proxy.language.wordings import wordings
+from proxy.language.patterns import wordings
 from proxy.ports.failures import FailureRecord
 
 MAX_TOKENS = 200

@@ -96,16 +96,12 @@ def rest_of_talk(exchange: Exchange) -> list[str]:
     for passage in exchange.passages:
         if passage.message_index is not None:
             passages.setdefault(passage.message_index, []).append(passage.content)
-    found = []
+    found, last = [], last_user(exchange.conversation)
     for i, message in enumerate(exchange.conversation):
         text = text_of(message.get("content"))
         for passage_text in passages.get(i, ()):
             text = text.replace(passage_text, "\n")
-        asked = message.get("role") == "user" and (i == _last_user(exchange) or text.rstrip().endswith(("?", "？")))
+        asked = message.get("role") == "user" and (i == last or text.rstrip().endswith(("?", "？")))
         if text.strip() and not asked and holds_text(text):
             found.append(text)
     return found
-
-
-def _last_user(exchange: Exchange) -> int:
-    return max((i for i, message in enumerate(exchange.conversation) if message.get("role") == "user"), default=-1)

@@ -24,12 +24,11 @@ from proxy.context.question import Question, find_question
 from proxy.exchange import Answer, Choice, Evidence, Exchange, Outcome, Verdict
 from proxy.grounding import relevance_scoring as scoring
 from proxy.grounding.judging.questions import relevance_question
-from proxy.language.detection import language, load
+from proxy.language.detection import language
 from proxy.language.patterns import LazyPattern
 from proxy.offloop import run_in_thread_if_large
-from proxy.ports.headers import StageHeader, score_text
 from proxy.ports.judge import Builtin, JudgeAnswer, JudgeSession
-from proxy.ports.stage import Action, ActionKind, Share, Stage, StageOptions
+from proxy.ports.stage import Action, ActionKind, Share, Stage, StageHeader, StageOptions, score_text
 from proxy.stages.relevance import retrieval
 
 MEASURED_LANGUAGES = frozenset(("en", "de", "es", "fr"))
@@ -127,10 +126,6 @@ class Relevance(Stage[RelevanceOptions]):
     reports = ("low_relevance",)
     reads_passages = True
     embeds = True
-
-    def warm(self) -> None:
-        """Read the model that tells languages."""
-        load()
 
     @classmethod
     def actions(cls, options: RelevanceOptions) -> tuple[Action, ...]:

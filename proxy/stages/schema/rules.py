@@ -15,7 +15,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from proxy.exchange import Answer, Choice, Tool, ToolCall
-from proxy.exchange.output_requirements import OutputRequirements
+from proxy.exchange.answers import OutputRequirements
 from proxy.language.json.conformance import Unchecked, Violation, examine_call, examine_response, schema_of, tool_named
 from proxy.language.json.repair import Repaired, repair
 from proxy.language.json.schemas import CHECK_S, NotChecked, SchemaInvalid

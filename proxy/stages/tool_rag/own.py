@@ -1,7 +1,7 @@
 """Which of a request's tools are the client's own, and which are added by tool servers. Pure functions over names and texts.
 
 A coding agent's own tools (read, edit, shell) are needed for any task and seldom named in the question, so that a ranking by the
-question misses them. They are known by what the names of tools say (`proxy.language.tool_names`), by the built-in sets of well-known
+question misses them. They are known by what the names of tools say (`proxy.language.names`), by the built-in sets of well-known
 agents (``agents.toml``), and by what the prompt and the conversation name.
 """
 
@@ -17,8 +17,8 @@ from pathlib import Path
 from msgspec import Struct, convert
 
 from proxy.exchange import Message
+from proxy.language.names import is_marked_as_server, split_tool_name
 from proxy.language.text import text_of
-from proxy.language.tool_names import is_marked_as_server, split_tool_name
 from proxy.offloop import each
 from proxy.stages.tool_rag.selection import ToolCatalogue, is_no_ordinary_word, words_like_names, words_of
 

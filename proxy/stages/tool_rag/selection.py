@@ -11,17 +11,53 @@ tools of one key stay or go together. What cannot be ranked is always kept.
 from __future__ import annotations
 
 import re
-from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from itertools import accumulate, islice
-from typing import Any, Literal
+from typing import Annotated, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from proxy.exchange import Message, Tool
 from proxy.language.text import text_of
+from proxy.ports.stage import Positive, Share, StageOptions
+
+
+class ToolRagOptions(StageOptions, frozen=True, kw_only=True):
+    """``tool_rag:``"""
+
+    above: Annotated[int, Meta(ge=0, description="number of tools up to which all of them pass untouched")] = 30
+    above_share: Annotated[
+        Share | None, Meta(description="share of the window from which tool descriptions are selected from, however few tools there are")
+    ] = None
+    top_k: Annotated[
+        Positive,
+        Meta(description="most tools that one request adds by their relevance; up to twice as many where none is likely to be the one"),
+    ] = 5
+    min_relevance: Annotated[
+        Share, Meta(description="probability of being needed from which a tool is kept; a tool too many costs less than one that is missed")
+    ] = 0.02
+    kin: Annotated[
+        int, Meta(ge=0, description="tools of the best ones' objects that come with them, beyond top_k: of search_flights, book_flight")
+    ] = 3
+    when_none: Annotated[
+        Literal["all", "keep", "none"],
+        Meta(
+            description="when no tool is sure to be needed: all stay where their names do not tell those of servers from the client's own "
+            "(a server's: server__tool); the top_k stay; or none but those that reach min_relevance and those that always stay"
+        ),
+    ] = "all"
+    always: Annotated[tuple[str, ...], Meta(description="names of tools that always stay; * and ? stand for any characters")] = ()
+    find_tools: Annotated[bool, Meta(description="offer groundwire_find_tools, by which the model can get at the tools left out")] = True
+    max_find_results: Annotated[Positive, Meta(description="most tools that one search of the model's adds")] = 5
+    max_tools: Annotated[Positive, Meta(description="tools to which a run's set grows before it is chosen afresh")] = 20
+    learn: Annotated[bool, Meta(description="learn from the tools that the model calls, for this client alone")] = True
+
+    def __post_init__(self) -> None:
+        if self.max_tools < self.top_k:
+            raise ValueError("expected max_tools >= top_k")
+
 
 HIGH_RISK_TOOLS = 30
 """Tools above which the risk of confusion is high."""
@@ -29,8 +65,6 @@ HIGH_RISK_SHARE = 0.25
 """Of the window from which on descriptions of tools make it high, too: a rule of thumb."""
 OWN_PREFIX = "groundwire_"
 """Names of tools that the proxy offers."""
-MAX_COMPANIONS = 5
-"""Tools that others name, beyond what was selected, in one request."""
 MAX_REMEMBERED = 512
 """Names of a run, those of tools that are not offered now included."""
 SURE = 0.5
@@ -135,28 +169,6 @@ def likely_enough(relevance: Sequence[float], top_k: int) -> int:
     return min(max(count, top_k), 2 * top_k)
 
 
-def enough_of_servers(relevance: Sequence[float], top_k: int, max_tools: int) -> int:
-    """How many of servers' tools to keep at least where none is sure: half of them, at least twice `top_k`, at most `max_tools`.
-
-    The client's own tools stay anyway, so that few are left to cut. On requests to 30 servers (`benchmarks.tool_data.mcp_servers`,
-    development) two to four at a time, 83 of 92 keep what they need, and 74 without this; tokens saved fall from 86% to 79%.
-    """
-    return 0 if max(relevance, default=1.0) >= SURE else min(max_tools, max(2 * top_k, len(relevance) // 2))
-
-
-def companions(catalogue: ToolCatalogue, keys: Iterable[str]) -> list[str]:
-    """Tools that the descriptions of `keys` name ("use the id from search_flights"), one level deep, at most `MAX_COMPANIONS`.
-
-    A name counts only as a whole word, and only when no ordinary sentence would hold it by chance.
-    """
-    found: dict[str, None] = {}
-    given = list(keys)
-    for key in given:
-        for text in (text for i in catalogue.positions.get(key, ()) for text in _descriptions(catalogue.tools[i])):
-            found.update((word, None) for word in words_like_names(text) if word in catalogue.positions and is_no_ordinary_word(word))
-    return [key for key in found if key not in given][:MAX_COMPANIONS]
-
-
 def kin(catalogue: ToolCatalogue, relevance: Sequence[float], keys: Sequence[str], most: int) -> dict[str, float]:
     """Tools that do something else with the objects of `keys`: ``book_flight`` and ``cancel_flight`` of ``search_flights``.
 
@@ -194,30 +206,6 @@ def _object_of(tool: Tool) -> tuple[str, ...]:
 def _singular(word: str) -> str:
     """``flights`` and ``searches`` as ``flight`` and ``search``; only to compare."""
     return re.sub(r"(?<=[a-z]{3})(?:(?<=ch|sh|ss)es|s)$", "", word) if not word.endswith("ss") else word
-
-
-def filled(catalogue: ToolCatalogue, relevance: Sequence[float], most: int, least: float = -1.0) -> dict[str, float]:
-    """The best keys when none is relevant, each followed by the companions that it is of no use without: `most` in all."""
-    scores = {catalogue.keys[i]: round(float(score), 4) for score, i in zip(relevance, catalogue.rankable, strict=True)}
-    found: dict[str, float] = {}
-    for key in best(catalogue, relevance, most, least):
-        for name in (key, *companions(catalogue, [key])):
-            if len(found) < most:
-                found.setdefault(name, scores.get(name, 0.0))
-    return found
-
-
-def _descriptions(tool: Tool) -> Iterator[str]:
-    """The tool's own description and those of its parameters, nested ones too."""
-    waiting: deque[Any] = deque([tool.get("function")])
-    while waiting:
-        value = waiting.popleft()
-        if isinstance(value, Mapping):
-            if isinstance(text := value.get("description"), str):
-                yield text
-            waiting += value.values()
-        elif isinstance(value, list):
-            waiting += value
 
 
 def grown(

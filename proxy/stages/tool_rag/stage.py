@@ -23,12 +23,11 @@ from msgspec import Struct
 
 from proxy.errors import StoreUnavailable
 from proxy.exchange import Exchange, Facts, Found, Request, Tool, ToolCall, ToolSelection, Verdict
-from proxy.exchange.output_requirements import OutputRequirements
+from proxy.exchange.answers import OutputRequirements
 from proxy.language.text import text_of
 from proxy.offloop import LARGE, run_in_thread_if_large
 from proxy.ports import ToolRanking, ToolRun
-from proxy.ports.headers import StageHeader
-from proxy.ports.stage import Stage, can_answer_tools
+from proxy.ports.stage import Stage, StageHeader, can_answer_tools
 from proxy.stages.tool_rag.find import (
     FIND_TOOLS,
     close_names,
@@ -40,19 +39,16 @@ from proxy.stages.tool_rag.find import (
     search,
     shared_words,
 )
-from proxy.stages.tool_rag.options import ToolRagOptions
 from proxy.stages.tool_rag.own import Ownership, of_servers_in, ownership
 from proxy.stages.tool_rag.panel import COUNTERS, ToolRagPanel
 from proxy.stages.tool_rag.selection import (
     HIGH_RISK_SHARE,
     SURE,
     ToolCatalogue,
+    ToolRagOptions,
     best,
     catalogue_of,
-    companions,
     confusion_risk,
-    enough_of_servers,
-    filled,
     grown,
     kin,
     likely_enough,
@@ -234,19 +230,17 @@ class ToolRag(Stage[ToolRagOptions]):
     def _wanted(
         self, exchange: Exchange, offered: ToolCatalogue, ranking: ToolRanking | None, known: Sequence[str], owned: Ownership
     ) -> _Found:
-        """What should be there now: what must stay, what is relevant of the other tools, and what these name."""
+        """What should be there now: what must stay, and what is relevant of the other tools."""
         kept = owned.own | must_keep(offered, exchange.conversation, exchange.wants.chosen_tools, self.options.always)
         if ranking is None:
-            named = companions(offered, (key for key in offered.positions if key in kept))
-            return _Found(frozenset((*kept, *named)), {}, "indexing", kept)
+            return _Found(frozenset(kept), {}, "indexing", kept)
         catalogue, relevance = without(offered, ranking.relevance, owned.own)
         relevant = self._relevant(exchange, catalogue, relevance, bool(known), owned)
-        named = companions(catalogue, (*relevant, *(key for key in catalogue.positions if key in kept)))
         if not relevant and self._fill(exchange, bool(known or kept), bool(known)):
             most = self.options.top_k if known else likely_enough(relevance, self.options.top_k)
-            relevant = filled(catalogue, relevance, most, self._least(bool(known)))
+            relevant = best(catalogue, relevance, most, self._least(bool(known)))
             relevant |= {} if known else kin(catalogue, relevance, list(relevant)[:_OBJECTS], self.options.kin)
-        return _Found(frozenset((*relevant, *kept, *named)), relevant, "shortlist" if ranking.shortlist else "ok", kept)
+        return _Found(frozenset((*relevant, *kept)), relevant, "shortlist" if ranking.shortlist else "ok", kept)
 
     def _least(self, known: bool) -> float:
         """Relevance of what joins beyond the best: a run that has tools takes on only what is worth a look."""
@@ -263,8 +257,6 @@ class ToolRag(Stage[ToolRagOptions]):
             likely = best(catalogue, relevance, most, self._least(known)) if most > options.top_k else {}
             relevant |= likely
             relevant |= kin(catalogue, relevance, list(relevant)[: _OBJECTS if likely else 1], options.kin)
-        if owned.by_server and not known and options.when_none == "all":
-            relevant |= best(catalogue, relevance, enough_of_servers(relevance, options.top_k, options.max_tools))
         named = of_servers_in(task_of(exchange.conversation)[0], owned.servers)
         return relevant | (best(*without(catalogue, relevance, owned.servers.keys() - named), _OF_SERVER) if named else {})
 

@@ -25,10 +25,9 @@ from proxy.exchange import Evidence, Exchange, Message, tool_name
 from proxy.grounding.clashes.kinds import Origin
 from proxy.grounding.evidence.gathering import EvidenceBase
 from proxy.language.text import text_of
-from proxy.language.word_overlap import content_words
+from proxy.language.words import content_words
 from proxy.offloop import each
-from proxy.stages.validation.options import ValidationOptions, matches
-from proxy.stages.validation.quality import seconds_of, time_in
+from proxy.stages.validation.quality import ValidationOptions, matches, seconds_of, time_in
 
 FEW_WORDS = 8
 """A result with fewer content words ("305.0", "Transfer successful", "[]") says too little for its relevance to be told: of those in

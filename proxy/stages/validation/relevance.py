@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from proxy.context.question import MAX_CHARS, find_question
 from proxy.grounding import relevance_scoring as scoring
 from proxy.language.patterns import LazyPattern
-from proxy.language.word_overlap import content_words
+from proxy.language.words import content_words
 from proxy.offloop import LARGE, run_in_thread_if_large
 from proxy.ports import Embedder
 from proxy.stages.validation.content import Candidate

@@ -18,8 +18,7 @@ from msgspec.structs import replace
 from proxy.context.edits import Edit, whole
 from proxy.exchange import Evidence, Verdict
 from proxy.stages.validation.content import Newcomer, parse_json
-from proxy.stages.validation.options import ACTIONS, Action, ValidationOptions
-from proxy.stages.validation.quality import Quality
+from proxy.stages.validation.quality import ACTIONS, Action, Quality, ValidationOptions
 
 NAME = "validation"
 REJECTED = "context_quality"

@@ -23,14 +23,12 @@ from proxy.context.edits import apply_edits
 from proxy.errors import ModelUnavailable, StoreUnavailable
 from proxy.exchange import Evidence, Exchange, FactCheck, Request, Verdict
 from proxy.grounding.evidence.gathering import EvidenceBase, gather
-from proxy.language.detection import load
 from proxy.language.lru import LRU, key_of
 from proxy.offloop import Breather, run_in_thread_if_large
 from proxy.ports import Ports
 from proxy.ports.stage import Action, ActionKind, Stage
 from proxy.stages.validation.content import Newcomer, context_before, newcomers
-from proxy.stages.validation.options import ValidationOptions
-from proxy.stages.validation.quality import METRICS, Quality, failed, quality_of
+from proxy.stages.validation.quality import METRICS, Quality, ValidationOptions, failed, quality_of
 from proxy.stages.validation.report import (
     CODES,
     COUNTERS,
@@ -74,10 +72,6 @@ class Validation(Stage[ValidationOptions]):
         self._verifier = ports.verifiers.get(ports.judge.local_model)
         self._known: LRU[Quality] = LRU(_REMEMBERED)
         self._archived: LRU[str] = LRU(_REMEMBERED)
-
-    def warm(self) -> None:
-        """Read the model that tells languages."""
-        load()
 
     @classmethod
     def actions(cls, options: ValidationOptions) -> tuple[Action, ...]:

@@ -13,7 +13,7 @@ import orjson
 from msgspec.structs import replace
 
 from proxy.exchange import Answer, Choice, Exchange, Usage
-from proxy.exchange.output_requirements import OutputRequirements
+from proxy.exchange.answers import OutputRequirements
 from proxy.wire import sse
 from proxy.wire.answers import end_of
 from proxy.wire.chat.message import MessageParts

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import orjson
 
-from proxy.exchange.output_requirements import OutputRequirements
+from proxy.exchange.answers import OutputRequirements
 from proxy.wire.bodies import is_number, object_of
 
 _CONSTRAINTS = ("guided_regex", "guided_choice", "guided_grammar", "structural_tag", "grammar", "regex", "ebnf")

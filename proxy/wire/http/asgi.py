@@ -149,6 +149,8 @@ class Responder:
         self.last_sent = 0.0
         """By the event loop's clock; 0 before the first byte."""
         self.status = 0
+        self.before: asyncio.Event | None = None
+        """No byte leaves before it is set."""
 
     def watch(self) -> None:
         """From now on, until the response ends, cancel the current task when the client leaves. The body must have been read."""
@@ -178,6 +180,8 @@ class Responder:
         """Status and headers; nothing where a stream has begun early."""
         if self.started and self.early:
             return
+        if self.before is not None:
+            await self.before.wait()
         self.started, self.status = True, status
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
 
@@ -199,6 +203,8 @@ class Responder:
         if self.early:
             await self.end(body)
             return
+        if self.before is not None:
+            await self.before.wait()
         headers.append((b"content-length", b"%d" % len(body)))
         if self._whole is not None and not self.started and self._whole(status, headers, body):
             self.started = self.ended = True

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from proxy.errors import InvalidRequest, RequestTooLarge
 from proxy.exchange import Facts, Found, warning_codes
-from proxy.ports.headers import StageHeader
+from proxy.ports.stage import StageHeader
 from proxy.ports.upstream import Reply
 from proxy.wire.http.asgi import RawHeaders, Scope
 

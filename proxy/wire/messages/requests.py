@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 
 from proxy.exchange import Message, Request, Tool
-from proxy.exchange.output_requirements import OutputRequirements
+from proxy.exchange.answers import OutputRequirements
 from proxy.wire import bodies
 from proxy.wire.chat.output_requirements import with_format
 from proxy.wire.requests import Wire, request_of

@@ -17,8 +17,8 @@ from msgspec.structs import replace
 
 from proxy.errors import ProxyError
 from proxy.exchange import Answer, Exchange, Request, Tool
+from proxy.exchange.answers import OutputRequirements
 from proxy.exchange.histories import CONVERSATION, RESPONSE, History
-from proxy.exchange.output_requirements import OutputRequirements
 from proxy.wire import bodies
 from proxy.wire.chat.forms import own_answer
 from proxy.wire.chat.output_requirements import with_format

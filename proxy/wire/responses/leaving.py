@@ -6,11 +6,11 @@ text, arguments or annotations that it repeats, are no longer what they were. Ke
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from proxy.errors import ProxyError
-from proxy.wire.answers import added_up
+from proxy.wire.answers import Tellings, added_up
 from proxy.wire.dialect import StreamPiece
 from proxy.wire.responses import events
 from proxy.wire.responses.events import Place, encode, index_of, place_of, response_of
@@ -24,7 +24,7 @@ Event = dict[str, Any]
 class Leaving:
     """Of one stream."""
 
-    def __init__(self, texts: Mapping[Place, Sequence[str]], refusals: Mapping[Place, Sequence[str]]) -> None:
+    def __init__(self, texts: Tellings, refusals: Tellings) -> None:
         """What came of each text and refusal, as `stream` goes on to fill it."""
         self._texts, self._refusals = texts, refusals
         self._sent: dict[str, dict[Place, list[str]]] = {events.TEXT: {}, events.REFUSAL: {}}
@@ -139,7 +139,7 @@ class Leaving:
 
     def _is_changed(self) -> bool:
         """Whether a text has left as another than it came."""
-        return self._judged and any("".join(came) != self._said(events.TEXT, place) for place, came in self._texts.items())
+        return self._judged and any(came != self._said(events.TEXT, place) for place, came in self._texts.texts().items())
 
     def _said_in(self, kind: str, item: Event, position: int) -> dict[Place, str]:
         content = item.get("content")
@@ -169,7 +169,7 @@ class Leaving:
     def _is_late(self, event: Mapping[str, Any]) -> bool:
         """Whether an annotation stands behind a change of its text, and leaves when that is done."""
         place = place_of(event)
-        if place not in self._late and "".join(self._texts.get(place, ())).startswith(self._said(events.TEXT, place) or ""):
+        if place not in self._late and self._texts.text(place).startswith(self._said(events.TEXT, place) or ""):
             self._annotations[place] = self._annotations.get(place, 0) + 1
             return False
         self._late.setdefault(place, []).append(event)
@@ -177,7 +177,7 @@ class Leaving:
 
     def _late_annotations(self, place: Place) -> bytes:
         out = []
-        old = "".join(self._texts.get(place, ()))
+        old = self._texts.text(place)
         for event in self._late.pop(place, ()):
             now = moved(event.get("annotation"), old, self._said(events.TEXT, place) or "")
             if now is not None:

@@ -17,19 +17,21 @@ from msgspec.structs import replace
 from proxy.errors import ProxyError
 from proxy.exchange import Answer, Choice, ToolCall
 from proxy.wire import sse
-from proxy.wire.answers import usage_in
+from proxy.wire.answers import Tellings, usage_in
 from proxy.wire.dialect import AnswerStream, Changes, StreamPiece
 from proxy.wire.responses import events
-from proxy.wire.responses.beside import Beside
 from proxy.wire.responses.events import Place, event_of, index_of, place_of, response_of
 from proxy.wire.responses.leaving import GAP_MARK, TOLD_MARK, Leaving
 from proxy.wire.responses.output import GAP, finish_reason, is_read, items_of, joined, parted
+from proxy.wire.shapes import strings
 from proxy.wire.upstream_errors import error_event
 
 _CLIENTS_CALLS = ("response.function_call_arguments.", "response.custom_tool_call_input.")
 """Beginnings of the types that tell what a call of the client's tools takes."""
 _PLACED = (events.TEXT, events.TEXT_DONE, events.REFUSAL, events.REFUSAL_DONE, events.PART_DONE)
 """Events of a text, or refusal, that name its item's and its part's positions."""
+_NOT_GIVEN = frozenset(("id", "type", "status", "call_id", "created_by", "output", "outputs", "result", "results"))
+"""Fields of a call's item that name it, or say what came of it."""
 
 
 class ResponsesStream(AnswerStream):
@@ -37,9 +39,13 @@ class ResponsesStream(AnswerStream):
 
     def __init__(self) -> None:
         super().__init__()
-        self._texts: dict[Place, list[str]] = {}
-        self._refusals: dict[Place, list[str]] = {}
-        self._beside = Beside()
+        self._texts, self._refusals = Tellings(), Tellings()
+        self._thoughts = Tellings()
+        """By an item's position, one of its fields, and a position in that."""
+        self._given = Tellings()
+        """What calls take, by the positions of their items and the field that says it."""
+        self._inputs: dict[str, None] = {}
+        """Other texts of calls, each once."""
         self._calls: dict[int, dict[str, Any]] = {}
         """Functions that are called, by their items' positions."""
         self._items: dict[int, Any] = {}
@@ -48,6 +54,7 @@ class ResponsesStream(AnswerStream):
         """Places whose text has been told whole."""
         self._last: Place | None = None
         """Whose text came last."""
+        self._has_text = False
         self._model = self._id = ""
         self._end: dict[str, Any] | None = None
         """The response as the last event has it."""
@@ -73,14 +80,15 @@ class ResponsesStream(AnswerStream):
     def answer(self) -> Answer:
         """Everything so far, put together."""
         calls = tuple(self._call(i, item, index) for index, (i, item) in enumerate(sorted(self._calls.items())))
-        texts = {place: "".join(parts) for place, parts in self._texts.items()}
-        refusals = {place: "".join(parts) for place, parts in self._refusals.items()}
         finish = finish_reason(self._end, bool(calls)) if self._end is not None else None
-        choice = Choice(0, joined(texts), joined(refusals), self._beside.reasoning, calls, finish, self._beside.inputs)
+        thoughts = "".join(self._thoughts.texts().values())  # joined with nothing, as clients join them
+        given = (text for (position, _), text in self._given.texts().items() if position not in self._calls)
+        inputs = tuple(dict.fromkeys([*self._inputs, *(text for text in given if text)]))
+        choice = Choice(0, joined(self._texts.texts()), joined(self._refusals.texts()), thoughts, calls, finish, inputs)
         return Answer((choice,), self._model, usage_in("responses", self.usage), id=self._id, items=items_of(list(self._items.values())))
 
     def _call(self, position: int, item: Mapping[str, Any], index: int) -> ToolCall:
-        given = item.get("arguments") or self._beside.arguments(position)
+        given = item.get("arguments") or self._given.text((position, "arguments"))
         return ToolCall(str(item.get("call_id") or ""), str(item.get("name") or ""), given if isinstance(given, str) else "", index)
 
     def _pieces(self, event: sse.Event) -> Iterator[StreamPiece]:
@@ -113,7 +121,7 @@ class ResponsesStream(AnswerStream):
         if kind == events.TEXT:
             yield from self._text(raw, event)
         elif kind == events.REFUSAL:
-            self._refusals.setdefault(place_of(event), []).append(events.said(event))
+            self._refusals.add(place_of(event), events.said(event))
             yield StreamPiece(raw, 0, refusal=True, waits=True, payload=event)
         elif kind in events.BEGINS:
             self._named(response_of(event))
@@ -129,11 +137,13 @@ class ResponsesStream(AnswerStream):
 
     def _other(self, kind: str, raw: bytes, event: dict[str, Any]) -> StreamPiece:
         """What opens or closes something, what a call is given, thoughts, and every type that is not known."""
-        self._beside.event(kind, event)
+        self._read_beside(kind, event)
         if kind in (events.ITEM, events.ITEM_DONE):
             item = event.get("item")
-            if isinstance(item, dict) and item.get("type") == "function_call":
-                self._calls[index_of(event)] = item
+            if isinstance(item, dict):
+                self._read_item(index_of(event), item)
+                if item.get("type") == "function_call":
+                    self._calls[index_of(event)] = item
             if kind == events.ITEM_DONE:
                 self._items[index_of(event)] = item
         elif kind not in (events.TEXT_DONE, events.REFUSAL_DONE, events.PART, events.PART_DONE) and events.is_unread(event):
@@ -144,22 +154,54 @@ class ResponsesStream(AnswerStream):
         acts, called = kind == events.ITEM_DONE and _is_call(event), kind.startswith(_CLIENTS_CALLS)
         return StreamPiece(raw, 0, waits=True, parts=parts, acts=acts, called=called, payload=event)
 
+    def _read_beside(self, kind: str, event: Mapping[str, Any]) -> None:
+        """What stands beside the text: thoughts, and what calls take. Most events say nothing of it."""
+        at, part = index_of(event), event.get("part")
+        part = part if isinstance(part, Mapping) else {}
+        if kind.startswith("response.reasoning"):
+            field, name = ("summary", "summary_index") if "summary" in kind else ("content", "content_index")
+            place = at, field, position if isinstance(position := event.get(name), int) else 0
+            if kind in events.THOUGHTS:
+                self._thoughts.add(place, events.said(event))
+            else:
+                self._thoughts.tell(place, event.get("text", part.get("text")))
+        elif kind == events.PART_DONE and part.get("type") == "reasoning_text":
+            self._thoughts.tell((at, "content", place_of(event)[1]), part.get("text"))
+        elif (found := events.given_in(kind)) is not None:
+            field, whole = found
+            if whole:
+                self._given.tell((at, field), event.get(field))
+            else:
+                self._given.add((at, field), events.said(event))
+
+    def _read_item(self, position: int, item: Mapping[str, Any]) -> None:
+        kind = item.get("type")
+        for field in ("summary", "content") if kind == "reasoning" else ():
+            parts = item.get(field)
+            for i, part in enumerate(parts if isinstance(parts, list) else ()):
+                if isinstance(part, Mapping):
+                    self._thoughts.tell((position, field, i), part.get("text"))
+        if kind not in ("message", "reasoning", "function_call"):
+            given = (value for name, value in item.items() if name not in _NOT_GIVEN)
+            self._inputs |= dict.fromkeys(text for value in given for text in strings(value) if text)
+
     def _text(self, raw: bytes, event: dict[str, Any]) -> Iterator[StreamPiece]:
         place, text = place_of(event), events.said(event)
         if place in self._whole:
             self._miss(f"output[{place[0]}].content[{place[1]}] goes on behind its end")
         yield from self._gap(place, text, event)
-        self._texts.setdefault(place, []).append(text)
+        self._texts.add(place, text)
         yield StreamPiece(raw, 0, text, divisible=not event.get("logprobs"), waits=not text, payload=event)
 
     def _gap(self, place: Place, text: str, event: Mapping[str, Any]) -> Iterator[StreamPiece]:
         """What stands between the texts before and the first word of another one."""
-        if text and self._last not in (None, place) and any(self._texts.get(place, ())):
+        if text and self._last not in (None, place) and self._texts.has_text(place):
             self._miss("texts that come by turns are not read")
         self._last = place if text else self._last
-        if text and not any(self._texts.get(place, ())) and any(any(parts) for parts in self._texts.values()):
+        if text and self._has_text and not self._texts.has_text(place):
             payload = {**self._delta(place, event), GAP_MARK: True}
             yield StreamPiece(b"", 0, GAP, divisible=False, payload=payload)
+        self._has_text = self._has_text or bool(text)
 
     @staticmethod
     def _delta(place: Place, event: Mapping[str, Any]) -> dict[str, Any]:
@@ -171,9 +213,9 @@ class ResponsesStream(AnswerStream):
     def _read_done_event(self, kind: str, event: dict[str, Any]) -> Iterator[StreamPiece]:
         """Text that an event tells, and no delta before it."""
         if kind == events.TEXT_DONE:
-            yield from self._read_done_text(place_of(event), event.get("text"), event, event)
+            yield from self._read_done_text(place_of(event), event.get("text"), event)
         elif kind == events.REFUSAL_DONE:
-            yield from self._read_done_text(place_of(event), event.get("refusal"), event, event, refusal=True)
+            yield from self._read_done_text(place_of(event), event.get("refusal"), event, refusal=True)
         elif kind == events.PART_DONE:
             yield from self._read_done_part(place_of(event), event.get("part"), event)
         elif kind == events.ITEM_DONE:
@@ -201,16 +243,14 @@ class ResponsesStream(AnswerStream):
         if not is_read(part):
             self._not_read(f"output[{place[0]}].content[{place[1]}]")
         elif isinstance(part, dict) and kind == "output_text":
-            yield from self._read_done_text(place, part.get("text"), event, part)
+            yield from self._read_done_text(place, part.get("text"), event)
         elif isinstance(part, dict) and kind == "refusal":
-            yield from self._read_done_text(place, part.get("refusal"), event, part, refusal=True)
+            yield from self._read_done_text(place, part.get("refusal"), event, refusal=True)
 
-    def _read_done_text(
-        self, place: Place, text: object, event: Mapping[str, Any], part: Mapping[str, Any], *, refusal: bool = False
-    ) -> Iterator[StreamPiece]:
+    def _read_done_text(self, place: Place, text: object, event: Mapping[str, Any], *, refusal: bool = False) -> Iterator[StreamPiece]:
         growing = self._refusals if refusal else self._texts
         self._whole.add(place)
-        known = "".join(growing.get(place, ()))
+        known = growing.text(place)
         if not isinstance(text, str | None):
             self._miss(f"output[{place[0]}].content[{place[1]}] ends with what is no text")
         if not isinstance(text, str) or text == known:
@@ -221,7 +261,7 @@ class ResponsesStream(AnswerStream):
         rest = text[len(known) :]
         if not refusal:
             yield from self._gap(place, rest, event)
-        growing.setdefault(place, []).append(rest)
+        growing.add(place, rest)
         payload = {**self._delta(place, event), "delta": rest, TOLD_MARK: True}
         if refusal:
             yield StreamPiece(b"", 0, refusal=True, waits=True, payload={**payload, "type": events.REFUSAL})
@@ -234,7 +274,7 @@ class ResponsesStream(AnswerStream):
         for i, item in enumerate(output if isinstance(output, list) else ()):
             yield from self._read_done_item(i, item, {**event, "item": item})
             if isinstance(item, dict):
-                self._beside.item(i, item)
+                self._read_item(i, item)
                 self._ended_call(i, item)
                 self._items.setdefault(i, item)
         self._end, self.done = response, True
@@ -270,8 +310,7 @@ class ResponsesStream(AnswerStream):
         """The parts of the changed text, or refusal, say what they say now."""
         said: dict[tuple[str, int, int], str] = {}
         for kind, growing, changed in ((events.TEXT, self._texts, changes.texts), (events.REFUSAL, self._refusals, changes.refusals)):
-            came = {place: "".join(parts) for place, parts in growing.items()}
-            said |= {(kind, *place): text for new in changed.values() for place, text in parted(came, new).items()}
+            said |= {(kind, *place): text for new in changed.values() for place, text in parted(growing.texts(), new).items()}
         return list(self._with_words(self._with_arguments(pieces, changes.arguments.get(0, {})), said))
 
     @staticmethod

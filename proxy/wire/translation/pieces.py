@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections import deque
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Protocol
 
@@ -116,92 +115,37 @@ class AnswerWriter(Protocol):
 class InTurn:
     """Puts the pieces of calls one call after another: chat may send those of several by turns, the other APIs do not.
 
-    What comes while a call's arguments are not whole, and is not of that call, waits until they are, or the answer ends.
+    From a call on, what is not of that call waits until the answer ends.
     """
 
     def __init__(self) -> None:
         self._call: int | None = None
         """The call that is being told."""
-        self._end = _ObjectEnd()
-        """Of its arguments."""
-        self._waiting: deque[Piece] = deque()
+        self._waiting: list[Piece] = []
 
     def feed(self, piece: Piece) -> Iterator[Piece]:
         """The pieces whose turn it is."""
         if isinstance(piece, Finish | StreamError | AnswerEnd):
             yield from self._rest()
-            yield piece
-        elif isinstance(piece, AnswerStart | Usage):
-            yield piece
-        elif isinstance(piece, CallDelta) and piece.key == self._call:
-            self._end.add(piece.text)
-            yield piece
-            yield from self._next()
-        else:
+        elif self._call is None:
+            self._call = piece.key if isinstance(piece, CallStart) else None
+        elif not isinstance(piece, AnswerStart | Usage) and not (isinstance(piece, CallDelta) and piece.key == self._call):
             self._waiting.append(piece)
-            yield from self._next()
-
-    def _next(self) -> Iterator[Piece]:
-        """What waits, up to a call that is not whole."""
-        while self._waiting and (self._call is None or self._end.reached):
-            first = self._waiting.popleft()
-            self._call = None
-            if isinstance(first, CallDelta):  # space behind a call that was told
-                continue
-            yield first
-            if isinstance(first, CallStart):
-                self._call, self._end = first.key, _ObjectEnd()
-                yield from self._own(first.key)
-
-    def _own(self, key: int) -> Iterator[Piece]:
-        """What waits of a call that begins to be told."""
-        waiting, self._waiting = self._waiting, deque()
-        for one in waiting:
-            if isinstance(one, CallDelta) and one.key == key:
-                self._end.add(one.text)
-                yield one
-            else:
-                self._waiting.append(one)
+            return
+        yield piece
 
     def _rest(self) -> Iterator[Piece]:
-        """All that waits: nothing more comes."""
-        while self._waiting:
-            self._call = None
-            yield from self._next()
-
-
-class _ObjectEnd:
-    """Whether a JSON object that comes in pieces has ended, so that nothing but space can follow. Looks at each character once."""
-
-    def __init__(self) -> None:
-        self._unread: list[str] = []
-        self._depth = 0
-        self._in_string = self._escaped = self._begun = False
-
-    def add(self, text: str) -> None:
-        """Some more of it."""
-        self._unread.append(text)
-
-    @property
-    def reached(self) -> bool:
-        """Whether it has ended."""
-        for char in "".join(self._unread):
-            self._read(char)
-        self._unread.clear()
-        return self._begun and self._depth == 0
-
-    def _read(self, char: str) -> None:
-        if self._in_string:
-            if self._escaped or char == "\\":
-                self._escaped = not self._escaped
-            elif char == '"':
-                self._in_string = False
-        elif char == '"':
-            self._in_string = True
-        elif char in "{[":
-            self._depth, self._begun = self._depth + 1, True
-        elif char in "}]":
-            self._depth -= 1
+        """All that waits, each call's pieces behind its start."""
+        waiting, self._waiting, self._call = self._waiting, [], None
+        given: dict[int, list[CallDelta]] = {}
+        for piece in waiting:
+            if isinstance(piece, CallDelta):
+                given.setdefault(piece.key, []).append(piece)
+        for piece in waiting:
+            if not isinstance(piece, CallDelta):
+                yield piece
+            if isinstance(piece, CallStart):
+                yield from given.pop(piece.key, ())
 
 
 def words(given: object) -> str:

@@ -2,8 +2,7 @@
 
 from msgspec.structs import replace
 
-from proxy.context.compaction.conversation import CompactedPrompt, recall, store
-from proxy.context.compaction.parts import Part, messages_of, parts_of
+from proxy.context.compaction.parts import CompactedPrompt, Part, messages_of, parts_of, recall, store
 from proxy.testing import make_exchange, make_ports
 from tests.conversations import turns
 

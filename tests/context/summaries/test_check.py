@@ -50,12 +50,20 @@ def test_the_same_fact_in_another_form_passes(said, summary):
     assert [] == kinds(summary, [user(said)])
 
 
-def test_values_that_digits_may_mean():
-    assert {"1", "1000"} == readings("1.000")
-    assert {"1234.5"} == readings("1.234,50") == readings("1,234.50")
-    assert {"1000"} == readings("1'000")
-    assert {"1234567"} == readings("1,234,567")
-    assert {"1.2.3"} == readings("1.2.3")
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ("1.000", "1"),
+        ("1.000", "1000"),
+        ("1.234,50", "1234.5"),
+        ("1,234.50", "1234.5"),
+        ("1'000", "1000"),
+        ("1,234,567", "1234567"),
+        ("1.2.3", "1.2.3"),
+    ],
+)
+def test_values_that_digits_may_mean(written, value):
+    assert value in readings(written)
 
 
 def test_a_required_line_may_be_paraphrased_but_not_left_out():

@@ -12,7 +12,7 @@ from tests.context.summaries.test_check import HONEST
 
 GOOD = f"{HONEST}\nUser: Let's go with HAT099."
 OPTIONS = SummariserOptions(upstream="openai", model="small")
-SLOW = SummariserOptions(upstream="openai", model="small", deadline_ms=1)
+SLOW = SummariserOptions(upstream="openai", model="small", deadline_ms=100)
 
 
 @dataclass
@@ -36,8 +36,8 @@ class HeldChat:
         return self.answer
 
 
-def summarise(summariser, messages=TRIP, max_tokens=80, client="ann", **more):
-    return summariser.summarise(messages, "", max_tokens, words, client, **more)
+def summarise(summariser, messages=TRIP, max_tokens=80):
+    return summariser.summarise(messages, "", max_tokens, words)
 
 
 async def made(answer, messages=TRIP, max_tokens=80):
@@ -106,42 +106,12 @@ async def test_an_answer_that_is_too_long_is_shortened_to_the_budget():
     assert words(found.text) <= 45
 
 
-async def test_past_the_deadline_the_extractive_is_used_and_the_llms_handed_on():
-    chat, late = HeldChat(), []
-    arrived = asyncio.Event()
-
-    async def on_late(summary):
-        late.append(summary)
-        arrived.set()
-
-    summariser = Summariser(chat, SLOW)
-    first = await summarise(summariser, on_late=on_late)
-    assert ("extractive", ("deadline",)) == (first.made_by, first.problems)
-    chat.go.set()
-    await asyncio.wait_for(arrived.wait(), 5)
-    assert [GOOD] == [summary.text for summary in late]
-    assert 1 == chat.asked
-
-
-async def test_the_same_is_not_asked_twice_while_it_runs():
+async def test_past_the_deadline_the_extractive_is_used_and_the_call_ends():
     chat = HeldChat()
-    summariser = Summariser(chat, SLOW)
-    await summarise(summariser)
-    await asyncio.wait_for(chat.began.wait(), 5)
-    again = await summarise(summariser)
-    assert (("deadline",), 1) == (again.problems, chat.asked)
-    await summariser.stop()
-
-
-async def test_background_calls_are_bounded_and_end_at_stop():
-    chat = HeldChat()
-    summariser = Summariser(chat, SLOW, max_background=1)
-    await summarise(summariser)
-    full = await summarise(summariser, [*TRIP, user("One more thing, order W7731.")])
-    assert full.problems[0].startswith("deadline, cancelled")
-    await summariser.stop()
-    await asyncio.sleep(0)
-    assert chat.asked == chat.cancelled
+    found = await summarise(Summariser(chat, SLOW))
+    assert ("extractive", ("deadline",)) == (found.made_by, found.problems)
+    assert "ZFA04Y" in found.text
+    assert (1, 1) == (chat.asked, chat.cancelled)
 
 
 async def test_a_client_that_leaves_cancels_the_call():

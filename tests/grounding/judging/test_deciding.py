@@ -115,11 +115,6 @@ async def test_a_value_that_was_said_of_something_else_is_the_verifiers_to_judge
     assert (label, by) == (found.label, found.decided_by)
 
 
-async def test_a_verifier_s_support_is_none_where_a_sentence_of_the_same_words_has_another_value() -> None:
-    found = await judged("The Garden plan costs 40 euros a month.", Support(0.9, 0.0), PLANS)
-    assert ("unsure", "model") == (found.label, found.decided_by)
-
-
 async def test_a_value_said_of_something_else_is_unsure_where_the_right_one_is_no_better_supported() -> None:
     grounder = Grounder(ScriptedVerifiers(lambda pair: AGAINST), only_certain=True)
     claim = "Subscribers to the Garden plan pay 40 euros a month."

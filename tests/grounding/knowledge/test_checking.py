@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proxy.errors import ModelUnavailable
-from proxy.exchange.fact_checks import FactVerdict
-from proxy.exchange.judgements import Claim, ClaimPair, Support
+from proxy.exchange.judgements import Claim, ClaimPair, FactVerdict, Support
 from proxy.grounding.knowledge.checking import KnowledgeChecker
 from proxy.grounding.knowledge.reading import make_fact
 from proxy.ports.facts import Fact
@@ -146,7 +145,6 @@ async def test_a_verifier_that_has_hardly_a_doubt_needs_no_value_that_differs() 
     ("claim", "fact", "tongue", "differs"),
     [
         ("The Atomium is located in Ghent.", "The Atomium stands in Brussels.", "en", "name Ghent (evidence: Brussels)"),
-        ("The Drava flows into the Baltic Sea.", "The Drava flows into the Black Sea.", "en", "name Baltic (evidence: Black)"),
         ("Das Atomium wurde 1961 eröffnet.", "Das Atomium wurde 1958 eröffnet.", "de", "date 1961 (evidence: 1958)"),
         ("El Atomium se encuentra en Gante.", "El Atomium está situado en Bruselas.", "es", "name Gante (evidence: Bruselas)"),
         ("L'Atomium mesure 90 mètres.", "L'Atomium mesure 102 mètres.", "fr", "number 90 mètres (evidence: 102 mètres)"),

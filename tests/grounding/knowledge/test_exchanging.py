@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.exchange.fact_checks import FactVerdict
-from proxy.exchange.judgements import ClaimPair, Support
+from proxy.exchange.judgements import ClaimPair, FactVerdict, Support
 from proxy.grounding.knowledge.checking import KnowledgeChecker
 from proxy.grounding.knowledge.conflicts import exchanges_of, in_the_facts_words
 from proxy.grounding.knowledge.reading import make_fact
 from proxy.testing import MemoryKnowledge, ScriptedVerifiers
 
 KILN = "The Moor kiln fires about 2.1 million bricks a year."
-HALL = "The Ostra hall is open from 8 am to 6 pm."
 
 
 @pytest.mark.parametrize(
@@ -25,19 +23,11 @@ HALL = "The Ostra hall is open from 8 am to 6 pm."
         ("Der Moor-Ofen brennt rund zwei Millionen Ziegel.", KILN, "de", []),
         ("The vat must be below 14 °C.", "The vat must be below 24 °C.", "en", ["The vat must be below 24 °C."]),
         ("The vat is at 20 °C.", "The vat must be below 24 °C.", "en", []),
-        ("The fee is 90 dollars.", "The fee is 90 euros.", "en", ["The fee is 90 euros."]),
         ("Es hat 1.000,5 kg.", "It weighs 1,000.5 kg.", "de", []),
-        ("Das Bad schließt um 21 Uhr.", "The baths open at 7 am.", "de", []),
-        ("Le cours finit en mars 2024.", "The course starts in May 2023.", "fr", []),
     ],
 )
 def test_a_value_is_exchanged_for_the_facts_where_the_two_do_not_agree(claim: str, fact: str, language: str, expected: list[str]) -> None:
     assert expected == [one.text for one in exchanges_of(claim, fact, set(), language)]
-
-
-def test_two_times_are_exchanged_together() -> None:
-    first = exchanges_of("Die Ostra-Halle ist von 10 bis 16 Uhr offen.", HALL, {"ostra"}, "de")[0]
-    assert "Die Ostra-Halle ist von 8 am bis 6 pm offen." == first.text
 
 
 def test_the_subject_is_never_exchanged() -> None:

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.grounding.values.consistency import FEATURES, Difference, differences, features, instead
+from proxy.grounding.values.consistency import FEATURES, Difference, differences, features
+from proxy.grounding.values.slots import instead
 from tests.cost import below
 
 
@@ -62,7 +63,6 @@ def test_the_counterpart_is_given_where_it_is_clear() -> None:
     [
         ("en", "The Eiffel Tower stands in London.", "The Eiffel Tower is a wrought-iron tower in Paris, France.", "Paris"),
         ("en", "It opened in 1899.", "The tower was opened on 31 March 1889.", "31 March 1889"),
-        ("en", "The cat is black.", "The cat is white.", "white"),
         ("de", "Der Eiffelturm steht in London.", "Der Eiffelturm ist ein Turm in Paris.", "Paris"),
         ("es", "La torre está en Londres.", "La Torre Eiffel está situada en París, Francia.", "París"),
         ("fr", "La tour mesure 200 mètres.", "La tour Eiffel a une hauteur de 330 mètres.", "330 mètres"),

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.exchange.output_requirements import OutputRequirements
+from proxy.exchange.answers import OutputRequirements
 from proxy.language.json.conformance import Unchecked, check_call, check_response, examine_call, examine_response
-from proxy.ports.failure_kinds import CODES
+from proxy.ports.failures import CODES
 from tests.language.json.test_schemas import SEARCH
 
 

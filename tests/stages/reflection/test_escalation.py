@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from proxy.ports.failure_kinds import CODES
-from proxy.ports.failures import FailureRecord
-from proxy.stages.reflection.selection import BROKEN, escalation
+from proxy.ports.failures import CODES, FailureRecord
+from proxy.stages.reflection.records import BROKEN, escalation
 
 
 def record(code: str = "timeout", **changes: Any) -> FailureRecord:

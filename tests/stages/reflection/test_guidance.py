@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.models.tokens.encodings import Encodings
-from proxy.ports.failure_kinds import CODES, AdjustmentType
-from proxy.ports.failures import FailureRecord
+from proxy.ports.failures import CODES, AdjustmentType, FailureRecord
 from proxy.stages.reflection.wording import CLOSING, MAX_TOKENS, OPENING, TONGUES, advised, line_of, named, number, render
 from tests.stages.reflection.test_selection import record
 

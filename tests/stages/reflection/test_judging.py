@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.stages.reflection.history import FailureHistory, Reading, history_of, read_conversation
-from proxy.stages.reflection.judging import MAX_ASKED, ask_judge
+from proxy.stages.reflection.history import MAX_ASKED, FailureHistory, Reading, ask_judge, history_of, read_conversation
 from proxy.testing import ScriptedJudge
 from tests.stages.reflection.talk import NOT_FOUND, TIMED_OUT, TOOLS, Talk
 

@@ -7,9 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from proxy.ports.failure_kinds import SEVERITIES, Failure
-from proxy.ports.failure_lifecycle import advance, first, worse
-from proxy.ports.failures import FailureEvent, FailureRecord
+from proxy.ports.failures import SEVERITIES, Failure, FailureEvent, FailureRecord, advance, first, worse
 
 KINDS = ("occurred", "progress", "injected", "resolved", "superseded", "reopened", "helpful", "harmful")
 

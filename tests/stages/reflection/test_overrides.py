@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.exchange import ToolCall
-from proxy.stages.reflection.caps import Cap, caps_of, enforce
+from proxy.stages.reflection.records import Cap, caps_of, enforce
 from tests.stages.reflection.talk import TOOLS
 from tests.stages.reflection.test_escalation import record
 

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.ports.failure_kinds import CODES, AdjustmentType, SignalType
-from proxy.ports.failures import FailureRecord
+from proxy.ports.failures import CODES, AdjustmentType, FailureRecord, SignalType
 from proxy.stages.reflection.wording import MAX_CHARS, TONGUES, obstacle, question, refusal
 
 LANGUAGES = ("en", "de", "es", "fr")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.ports.failure_kinds import CODES
+from proxy.ports.failures import CODES
 from proxy.stages.reflection.error_kinds import ToolFailure
 from proxy.stages.reflection.results import read_result
 from tests.cost import below
@@ -54,7 +54,6 @@ def code(text: str, *, retrieval: bool = False) -> str | None:
         ("unavailable", "Error: connect ECONNREFUSED 127.0.0.1:80"),
         ("output_too_large", "Error: the output is too large"),
         ("error_code", "gcc -c m.c\nmake: *** [Makefile:3: m.o] Error 1"),
-        ("error", "{'error': 'no printer is selected', 'result': None}"),
     ],
 )
 def test_a_result_that_is_an_error_has_the_errors_code(expected: str, text: str) -> None:

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.ports.failure_kinds import SEVERITIES, STATUSES
-from proxy.ports.failures import FailureRecord
-from proxy.stages.reflection.selection import HARMFUL, Situation, is_relevant, select
+from proxy.ports.failures import SEVERITIES, STATUSES, FailureRecord
+from proxy.stages.reflection.records import HARMFUL, Situation, is_relevant, select
 
 NOW = Situation(("fp_now",), ("search_docs", "get_user", "book"), ("search_docs",))
 

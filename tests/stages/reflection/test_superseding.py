@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.stages.reflection.caps import superseded
+from proxy.stages.reflection.records import superseded
 from tests.stages.reflection.test_escalation import record
 
 

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from proxy.errors import ModelUnavailable
 from proxy.exchange import Evidence
-from proxy.exchange.fact_checks import FactVerdict, Status
-from proxy.exchange.judgements import ClaimPair, Support
+from proxy.exchange.judgements import ClaimPair, FactVerdict, Status, Support
 from proxy.stages.validation.content import MAX_EXISTING_CHARS, Candidate, Content, content_of, existing_base, newest
 from proxy.stages.validation.quality import METRICS, Quality
 from proxy.stages.validation.relevance import readings_of
