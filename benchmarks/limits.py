@@ -125,7 +125,7 @@ def write_config(folder: Path, base_url: str, limits: dict[str, Limits], valkey_
     keys = [{"name": name, "sha256": sha256(name.encode()).hexdigest(), "limits": _given(limits[name])} for name in limits]
     config = {
         "server": {"workers": 2},
-        "store": {"url": f"sqlite+aiosqlite:///{folder}/store.db", "keys": True},
+        "store": {"url": f"sqlite+aiosqlite:///{folder}/store.db", "keys": bool(limits)},
         "upstreams": {"main": {"kind": "openai", "base_url": base_url, "api_key": "sk-x", "retries": {"attempts": 0}}},
         "routes": [{"prefix": "", "upstream": "main", "policy": "policy.yaml"}],
         "keys": keys,
@@ -307,18 +307,23 @@ def table(found: Outcome) -> list[dict[str, Any]]:
     return rows
 
 
+ALL = Limits(rpm=10**8, tpm=10**9, concurrent=10**6, usd_per_day=1e6, usd_per_month=1e6)
+COSTS: tuple[tuple[str, dict[str, Limits]], ...] = (("without keys", {}), ("free", {"free": Limits()}), ("limited", {"limited": ALL}))
+
+
 async def cost(folder: Path, valkey_url: str, requests: int) -> dict[str, float]:
-    """CPU milliseconds that a worker takes for a request, of a key without limits and of one with all of them."""
-    limits = {"free": Limits(), "limited": Limits(rpm=10**8, tpm=10**9, concurrent=10**6, usd_per_day=1e6, usd_per_month=1e6)}
+    """CPU milliseconds that a node takes for a request: without keys, of a key without limits, of one with all of them; in turns."""
     provider = Provider(random.Random(1), await prompt_tokens())
-    found: dict[str, list[float]] = {name: [] for name in limits}
-    async with (
-        ScriptedUpstream(provider.answer) as upstream,
-        nodes(write_config(folder, upstream.base_url, limits, valkey_url), 1) as (node,),
-        aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session,
-    ):
+    found: dict[str, list[float]] = {name: [] for name, _ in COSTS}
+    async with contextlib.AsyncExitStack() as stack:
+        upstream = await stack.enter_async_context(ScriptedUpstream(provider.answer))
+        session = await stack.enter_async_context(aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)))
+        servers: dict[str, Node] = {}
+        for name, limits in COSTS:
+            (own := folder / name.replace(" ", "_")).mkdir()
+            (servers[name],) = await stack.enter_async_context(nodes(write_config(own, upstream.base_url, limits, valkey_url), 1))
         for i in range(7):
-            for name in sorted(limits):
+            for name, node in servers.items():
                 before = node.cpu_s()
                 for _ in range(requests // 50):
                     await asyncio.gather(*(ask(session, node.url, name) for _ in range(50)))
@@ -359,7 +364,7 @@ def main() -> None:
     print(f"two nodes of two workers, {counter}, {options.clients} clients, {found.seconds:.0f} s, {found.killed} workers killed")
     for row in rows:
         print("  ".join(f"{name}={value}" for name, value in row.items()))
-    print(f"CPU of a request: {costs['free']} ms without limits, {costs['limited']} ms with all of them")
+    print("CPU of a request, ms: " + ", ".join(f"{name} {ms}" for name, ms in costs.items()))
     results = json.loads(options.output.read_text("utf-8")) if options.output.is_file() else {}
     shape = {"clients": options.clients, "seconds": round(found.seconds), "killed": found.killed, "seed": options.seed}
     results[counter] = shape | {"keys": rows, "counter": to_builtins(found.standings), "cpu_ms": costs}
