@@ -343,7 +343,7 @@ def main() -> None:
     options = parser.parse_args()
     from tests.limits import valkey
 
-    limits = {"requests": Limits(rpm=1000), "money": Limits(usd_per_day=0.2), "places": Limits(concurrent=20), "tokens": Limits(tpm=20_000)}
+    limits = {"requests": Limits(rpm=400), "money": Limits(usd_per_day=0.08), "places": Limits(concurrent=20), "tokens": Limits(tpm=8_000)}
     with valkey.server() as server, tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
         url = "" if options.store else server.url
         found = asyncio.run(
