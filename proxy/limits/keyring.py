@@ -67,6 +67,9 @@ class KeyRing:
         except StoreUnavailable as error:
             log.debug("keys could not be looked up: %s", error)
             return
+        except Exception:  # as a row that a later release has written: those that are known go on, and so do the looks
+            log.exception("keys could not be read")
+            return
         self._clients.replace({sha256: entry for key in found.keys for sha256, entry in key.hashes().items()})
         self._teams = {**found.teams, **self._own_teams}
         self._seen = changes

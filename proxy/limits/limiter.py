@@ -102,7 +102,7 @@ class Limiter:
     async def _decided(self, lease: Lease, ask: Ask) -> Decision:
         """Raises `CounterAway`."""
         if self._clock() < self._away_until:
-            raise CounterAway("the counter did not answer a moment ago")
+            raise CounterAway("")
         for pause_s in (*_PATIENCE_S, None):
             try:
                 decision = await self.counter.reserve(lease.id, lease.subjects, ask)
@@ -120,8 +120,9 @@ class Limiter:
         """Say that nobody counts. Raises `Overloaded` where that ends the request."""
         closed = any(self.settings.closed(subject.limits) for subject in lease.subjects)
         self._counters.count("limits.closed_count" if closed else "limits.uncounted_count")
-        what = "refused" if closed else "let through uncounted"
-        log.warning("limits of %s: %s: a request is %s (limits.on_error)", " and ".join(s.id for s in lease.subjects), error, what)
+        if str(error):  # once a second, and not for each request
+            what = "refused" if closed else "let through uncounted"
+            log.warning("limits of %s: %s: a request is %s (limits.on_error)", " and ".join(s.id for s in lease.subjects), error, what)
         if closed:
             self._settle(lease, NOTHING)  # its answer may only have been lost
             message = "what this key has taken cannot be counted now, and its limits refuse what nobody counts; try again in a moment"
@@ -146,8 +147,8 @@ class Limiter:
             self._news.clear()
             try:
                 await self._settle_waiting()
-            except CounterAway as error:
-                log.warning("%d requests wait to be settled: %s", len(self._waiting), error)
+            except Exception as error:  # whatever it is, what waits is settled later
+                log.warning("%d requests wait to be settled: %s", len(self._waiting), error, exc_info=not isinstance(error, CounterAway))
                 self._news.set()
                 await asyncio.sleep(_AWAY_S)
 
@@ -164,8 +165,8 @@ class Limiter:
             try:
                 for start in range(0, len(leases), 500):
                     await self.counter.renew(leases[start : start + 500])
-            except CounterAway as error:
-                log.warning("%d open requests could not be renewed: %s", len(leases), error)
+            except Exception as error:  # as above
+                log.warning("%d open requests could not be renewed: %s", len(leases), error, exc_info=not isinstance(error, CounterAway))
 
 
 def subjects_of(key: str, limits: Limits, team: str, of_team: Limits) -> tuple[Subject, ...]:

@@ -197,8 +197,9 @@ async def test_a_key_is_for_some_models(start: Start) -> None:
     async with start(config=keys(more=", models: ['gpt-4o*']")) as proxy:
         allowed, other = await proxy.post(**BEARER), await proxy.post({**CHAT, "model": "o3"}, **BEARER)
         embedded = await proxy.post({"model": "text-embedding-3-small", "input": "x"}, "/v1/embeddings", **BEARER)
+        none = await proxy.post({"input": "Hi"}, "/v1/responses", **BEARER)
         twice = await proxy.post(b'{"model": "gpt-4o", "model": "o3", "messages": [{"role": "user", "content": "Hi"}]}', **BEARER)
-    assert [200, 403, 403, 400] == [answer.status for answer in (allowed, other, embedded, twice)]
+    assert [200, 403, 403, 400, 400] == [answer.status for answer in (allowed, other, embedded, none, twice)]
     assert 1 == len(proxy.upstream.calls)
 
 
