@@ -38,6 +38,8 @@ SECTIONS: tuple[tuple[str, type[Struct]], ...] = (
     ("upstreams.NAME.decisions", DecisionsSettings),
     ("routes, a list", settings.RouteSettings),
     ("keys, a list", settings.KeySettings),
+    ("keys[].limits, and teams.NAME", settings.Limits),
+    ("limits", settings.LimitSettings),
     ("models.NAME", settings.ModelSettings),
     ("embeddings", EmbeddingSettings),
     ("grounding", GroundingSettings),

@@ -20,7 +20,9 @@ from proxy.config.access import Passthrough, check_passthrough
 from proxy.config.conversion import Problems, mend, problems, read_yaml, suggested
 from proxy.config.keys import SHADOW as SHADOW
 from proxy.config.keys import KeySettings as KeySettings
-from proxy.config.keys import Limits, LimitSettings, key_problems, limit_problems
+from proxy.config.keys import Limits as Limits
+from proxy.config.keys import LimitSettings as LimitSettings
+from proxy.config.keys import key_problems, limit_problems
 from proxy.config.sections import CorsSettings as CorsSettings
 from proxy.config.sections import (
     Count,
@@ -60,7 +62,7 @@ class StoreSettings(Section, frozen=True, kw_only=True):
     retention_mb: Positive = 2048
     """The oldest records go when the store has grown past this."""
     keys: bool = False
-    """Whether clients need a key, and the store is asked for keys beside those of ``keys:`` (``groundwire keys`` makes them)."""
+    """Whether clients need a key, and the store is asked for keys beside those of ``keys:``; ``groundwire keys add NAME`` makes one."""
 
 
 class _Upstream(Section, frozen=True, kw_only=True, tag_field="kind"):
