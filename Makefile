@@ -61,8 +61,8 @@ $(VENV)/.clients: requirements/clients.txt tests/clients/node/package-lock.json
 	else echo "no npm here: the tests of node clients, Codex and Claude Code will be skipped"; fi
 	touch $@
 
-# Seeds of faults that one run meets, and minutes of the soak beside them; `python -m tests.cluster` takes more.
-SEEDS ?= 1
+# Runs with a fault (twelve have one of each kind), and minutes of the soak; `python -m tests.cluster` takes more.
+SEEDS ?= 12
 SOAK ?= 1
 
 test-cluster: $(VENV)/.installed  ## two nodes of two workers behind HAProxy, on PostgreSQL behind PgBouncer: scenarios, faults, a short soak

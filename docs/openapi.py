@@ -13,15 +13,13 @@ from typing import Any, get_args
 
 import msgspec
 from msgspec import Struct
-from proxy.admin.verdict_answers import ExchangeVerdict
 
 from docs import openapi_clients
 from proxy import __version__
 from proxy.admin.api import _FILTERS as RECORD_FILTERS
 from proxy.admin.decisions import DecisionBody, FeedbackBody, ResolutionBody, UndoBody
 from proxy.admin.failures import _KNOWN as FAILURES_KNOWN
-from proxy.admin.failures import FeedbackBody as GuidanceBody
-from proxy.admin.failures import StatusBody
+from proxy.admin.failures import GuidanceBody, StatusBody
 from proxy.admin.keys import KeyBody, LimitsBody, RotateBody
 from proxy.admin.verdicts import MAX_WAIT_MS, ExchangeVerdict
 from proxy.cli.explain import attribute_docs

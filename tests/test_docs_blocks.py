@@ -32,6 +32,7 @@ from proxy.app import DIALECTS, App
 from proxy.config.settings import Settings, load_settings
 from proxy.policy.loading import load_policy
 from proxy.testing import ReceivedCall, ScriptedUpstream, completion, reply, serving, stream, streamed
+from tests.cluster import engines
 from tests.docs_blocks import ROOT, Block, blocks, pages
 
 SERVER = "http://127.0.0.1:4000"
@@ -121,14 +122,19 @@ def problem(words: list[str], served: Any) -> str:
         return "" if importlib.util.find_spec(rest[1]) else f"no module {rest[1]}"
     if name == "pip":
         extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
-        wanted = re.fullmatch(r"groundwire(?:\[([a-z-]+)\])?", rest[-1])
-        return "" if wanted and (wanted[1] is None or wanted[1] in extras) else f"no package {rest[-1]}"
+        wanted = re.fullmatch(r"groundwire(?:\[([a-z,-]+)\])?", rest[-1])
+        return "" if wanted and (wanted[1] is None or set(wanted[1].split(",")) <= set(extras)) else f"no package {rest[-1]}"
     if name == "curl":
         address = urlsplit(next(word for word in rest if word.startswith("http")))
         method = "POST" if "-d" in rest else "GET"
         ours = f"{address.scheme}://{address.netloc}" == SERVER
         return "" if ours and served(address.path, method) else f"nobody serves {method} {address.path}"
-    files = {"cp": rest[-2:-1], "pytest": [word for word in rest if "/" in word], "docker": ["Dockerfile"]}.get(name)
+    if name == "apt-get":
+        return next((f"no test has {word}" for word in rest[1:] if word not in ("postgresql", *engines.PACKAGES)), "")
+    if name == "export":
+        return ""
+    named = [word for word in rest if "/" in word]
+    files = {"cp": rest[-2:-1], "pytest": named, "sh": named, "haproxy": named, "docker": [*named, "Dockerfile"]}.get(name)
     return f"no such command: {name}" if files is None else next((f"no {file}" for file in files if not (ROOT / file).exists()), "")
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+import signal
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -98,6 +99,30 @@ async def test_any_worker_tells_a_client_its_verdict(tmp_path: Path) -> None:
     assert [(202, "pending")] * 8 == [(status, json.loads(body)["verdict"]) for status, body in early]
     assert [(200, "unchecked")] * 8 == [(status, json.loads(body)["verdict"]) for status, body in later]
     assert ([404] * 8, [404] * 4) == (foreign, old)
+
+
+async def test_a_server_that_drains_refuses_new_connections(tmp_path: Path) -> None:
+    """A balancer gives them to another one; they waited in the queue of a socket that nobody asked any more."""
+    rest = asyncio.Event()
+    async with (
+        ScriptedUpstream(stream(streamed(["Hello", " again."]), wait={2: rest})) as upstream,
+        served(tmp_path, upstream.base_url, port=free_port(), server="{workers: 2}") as proxy,
+        aiohttp.ClientSession() as session,
+    ):
+        await all_up(proxy)
+        async with session.post(proxy.url + "/v1/chat/completions", json={**CHAT, "stream": True}) as response:
+            proxy.signal(signal.SIGTERM)
+            refused = False
+            async with asyncio.timeout(PATIENCE_S):
+                while not refused:
+                    try:
+                        await asyncio.wait_for(get(proxy.url + "/health"), 1)
+                    except (aiohttp.ClientError, TimeoutError) as error:
+                        refused = isinstance(error, aiohttp.ClientConnectorError)
+            rest.set()
+            body = await response.read()
+        assert 0 == await proxy.ended()
+    assert body.endswith(b"data: [DONE]\n\n")
 
 
 async def test_four_workers_at_once_migrate_an_empty_store_safely(tmp_path: Path) -> None:

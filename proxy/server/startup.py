@@ -194,6 +194,12 @@ class _Supervisor(multiprocess.Multiprocess):
         super().init_processes()
         self._started()
 
+    def terminate_all(self) -> None:
+        """End them. New connections are refused from then on: this process's socket would let them wait for the last stream's end."""
+        for bound in self.sockets:
+            bound.close()
+        super().terminate_all()
+
 
 def _process(config: uvicorn.Config, target: Callable[..., None], sockets: list[socket.socket]) -> BaseProcess:
     """A worker that is not started yet; takes the place of `uvicorn._subprocess.get_subprocess`."""

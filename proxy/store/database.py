@@ -433,8 +433,8 @@ async def write(connection: AsyncConnection, statement: str, rows: Iterable[tupl
         driver = (await connection.get_raw_connection()).driver_connection
         assert driver is not None
         await driver.executemany(statement, rows)
-    else:
-        await connection.exec_driver_sql(statement, list(rows))
+    elif given := list(rows):  # without one, SQLAlchemy would execute the statement without values, which the server refuses
+        await connection.exec_driver_sql(statement, given)
 
 
 async def fetch(connection: AsyncConnection, query: TextClause, values: Mapping[str, Any]) -> Sequence[Sequence[Any]]:

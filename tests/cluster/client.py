@@ -16,7 +16,9 @@ import aiohttp
 from tests.cluster.cluster import KEY
 from tests.cluster.upstream import said
 
-CODES = {"overloaded", "upstream_unreachable", "upstream_timeout", "rate_limited", "internal_error"}
+AWAY = "503 overloaded"
+"""Whose the response before is cannot be looked up, where clients have keys."""
+CODES = {"not_found", "overloaded", "upstream_unreachable", "upstream_timeout", "rate_limited", "internal_error"}
 """Of the proxy's own errors that a fault may bring; any other is wrong."""
 _PAUSE_S = 0.08
 
@@ -60,6 +62,11 @@ class Ledger:
     @property
     def failed(self) -> list[Exchanged]:
         return [one for one in self.exchanges if one.problem]
+
+    def forgotten(self) -> list[Exchanged]:
+        """Turns that did not know the one before, which their client had read whole."""
+        unknown = {"404 not_found", AWAY}
+        return [one for one in self.exchanges if one.previous_ended and ("history_not_seen" in one.warnings or one.problem in unknown)]
 
     def problems(self) -> Counter[str]:
         return Counter(one.problem for one in self.failed)
@@ -107,8 +114,9 @@ class Client:
         self._ledger.exchanges.append(
             Exchanged(kind, began, ended, problem, identity, tuple(filter(None, warnings.split(","))), previous_ended)
         )
-        if kind == "responses" and not problem:
-            self._previous, self._previous_ended = _response_id(payload, streams), ended
+        if kind == "responses":  # a client that was told that a turn is not known begins anew
+            known = not problem and "history_not_seen" not in warnings
+            self._previous, self._previous_ended = (_response_id(payload, streams), ended) if known else ("", 0.0)
 
     def _read(self, status: int, payload: bytes, kind: str, mark: str, streams: bool) -> str:
         """Why the answer is not whole; what is whole and wrong goes into the ledger."""

@@ -54,10 +54,10 @@ class Cluster:
         """A node's processes but its first, their parent."""
         return self.nodes[name].processes[1:]
 
-    async def ready(self, name: str) -> bool:
-        """Whether a node answers, and its store does."""
+    async def ready(self, name: str, query: str = "?store=1") -> bool:
+        """Whether a node answers, and its store does; without the `query` only the first."""
         timeout = aiohttp.ClientTimeout(total=5)
-        async with aiohttp.ClientSession() as session, session.get(f"{self.node_url(name)}/ready?store=1", timeout=timeout) as answer:
+        async with aiohttp.ClientSession() as session, session.get(f"{self.node_url(name)}/ready{query}", timeout=timeout) as answer:
             return answer.status == 200
 
     async def all_up(self) -> None:
@@ -108,6 +108,8 @@ async def cluster(
         for service in (found.bouncer, found.valkey):
             stack.push_async_callback(asyncio.to_thread, service.end)
             service.start()
+        keeping = asyncio.create_task(found.bouncer.keep())  # PgBouncer 1.18 ends itself where a server's connection breaks under a cancel
+        stack.callback(keeping.cancel)
         bouncer_port = int(found.bouncer.environment["PORT"])
         for name in NODES:
             found.store_links[name] = await stack.enter_async_context(Link(bouncer_port))

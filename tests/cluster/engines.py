@@ -1,4 +1,4 @@
-"""The servers that stand around a cluster's nodes: HAProxy, PgBouncer, Valkey or Redis, libfaketime.
+"""The servers that stand around a cluster's nodes: HAProxy, PgBouncer, Valkey or Redis.
 
 What the machine has is taken; what it lacks comes from Debian's packages, unpacked (not installed) into the cache folder.
 """
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from proxy.config.sections import cache_folder
 
-PACKAGES = ("haproxy", "pgbouncer", "redis-server", "libfaketime")
+PACKAGES = ("haproxy", "pgbouncer", "redis-server")
 _FOLDERS = ("usr/sbin", "usr/bin", "usr/local/sbin", "usr/local/bin")
 _FETCH_S = 180.0
 
@@ -56,16 +56,6 @@ def valkey() -> Engine:
         for path in Path(folder).glob("_binaries/*/valkey-server"):
             return Engine(path)
     return engine("valkey-server", "redis-server")
-
-
-def faketime() -> Path:
-    """The library that gives a process another clock. Raises `NoEngine`."""
-    for _ in range(2):
-        for root in (Path("/"), _folder()):
-            for path in root.glob("usr/lib/*-linux-gnu*/faketime/libfaketimeMT.so.1"):
-                return path
-        _fetched()
-    raise NoEngine("no libfaketime in Debian's packages")
 
 
 def _present(names: tuple[str, ...]) -> Engine | None:

@@ -79,6 +79,13 @@ class Service:
             self.kill()
         self.signal(signal.SIGKILL, [process for process in running if Path(f"/proc/{process}").exists()])
 
+    async def keep(self) -> None:
+        """Start it again whenever it has ended, until cancelled: ``restart: unless-stopped``, or systemd's."""
+        while True:
+            await asyncio.sleep(0.2)
+            if self._process is None or self._process.poll() is not None:
+                self.start()
+
     async def up(self, answers: Callable[[], Any]) -> None:
         """Return when `answers`, which may raise, has given something true. Raises `AssertionError` with the log's end where it never does."""
         try:

@@ -215,3 +215,54 @@ async def test_every_service_of_the_deployment_runs(running: Running) -> None:
     assert [] == [
         service.name for service in (cluster.bouncer, cluster.valkey, cluster.postgres, *cluster.nodes.values()) if not service.processes
     ]
+
+
+async def test_a_key_made_at_one_node_works_at_both_and_ends_at_both(running: Running) -> None:
+    """Made and revoked by the operator's API; revoked within 5 s."""
+    cluster = running.cluster
+    async with running.operator.post(
+        f"{cluster.node_url(NODES[0])}/groundwire/v1/keys", json={"name": "second", "limits": {"rpm": 1000}}
+    ) as made:
+        assert made.status in (200, 201), await made.text()
+        key = (await made.json())["key"]
+
+    async def statuses() -> list[int]:
+        found = []
+        for node in NODES:
+            address, headers = f"{cluster.node_url(node)}/v1/chat/completions", {"authorization": f"Bearer {key}"}
+            body = {"model": "gpt-4o", "messages": [{"role": "user", "content": "k Hello."}]}
+            async with running.client.post(address, json=body, headers=headers) as answer:
+                found.append(answer.status)
+        return found
+
+    async def all_are(status: int) -> bool:
+        return await statuses() == [status] * 2
+
+    assert await settle(lambda: all_are(200), 10)
+    async with running.operator.post(f"{cluster.node_url(NODES[1])}/groundwire/v1/keys/second/revoke", json={}) as revoked:
+        assert 200 == revoked.status, await revoked.text()
+    assert await settle(lambda: all_are(401), 8)
+
+
+async def test_a_limit_counts_over_both_nodes(running: Running) -> None:
+    cluster, most = running.cluster, 6
+    async with running.operator.post(
+        f"{cluster.node_url(NODES[0])}/groundwire/v1/keys", json={"name": "limited", "limits": {"rpm": most}}
+    ) as made:
+        assert made.status in (200, 201), await made.text()
+        key = (await made.json())["key"]
+    body, counted = {"model": "gpt-4o", "messages": [{"role": "user", "content": "l Hello."}]}, Counter[int]()
+
+    async def ask(address: str) -> int:
+        headers = {"authorization": f"Bearer {key}"}
+        async with running.client.post(f"{address}/v1/chat/completions", json=body, headers=headers) as answer:
+            counted[answer.status] += 1
+            return answer.status
+
+    async def known() -> bool:
+        return all([await ask(cluster.node_url(node)) != 401 for node in NODES])
+
+    assert await settle(known, 10)
+    for _ in range(2 * most):
+        await ask(cluster.url)
+    assert (most, True) == (counted[200], counted[429] >= most), counted
