@@ -6,8 +6,8 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from proxy.context.lineage import beginnings_of
 
+from proxy.context.conversation import beginnings_of
 from proxy.errors import ConfigError, StoreUnavailable
 from proxy.store import drivers
 from proxy.store.conversations import DatabaseLineages
