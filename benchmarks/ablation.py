@@ -34,7 +34,7 @@ from benchmarks.load.statistics import wilson
 from proxy.grounding.judging.grounder import Grounder
 from proxy.language.text import text_of
 from proxy.models.embedding.embedder import BatchingEmbedder
-from proxy.models.embedding.use import UseEncoder, available_cores
+from proxy.models.embedding.encoders import UseEncoder, available_cores
 from proxy.models.verifier.onnx import FOLDER, OnnxVerifier
 from proxy.models.verifier.verifier import LocalVerifiers
 from proxy.stages.poisoning.injection import InjectionFinding, detect
@@ -90,7 +90,8 @@ PACKS: Sequence[Pack] = (
     *each("results", REFLECTION + "result_text", _SHELL=NEVER, _HTTP_ERROR=NEVER, _BUILD=NEVER, _HTTP_LINE=NEVER),
     *each("results", REFLECTION + "result_text", _thrown=None, _traced=None, _LABEL=NEVER, _EXCEPTION_LINE=NEVER),
     *each("results", REFLECTION + "results", _process=None, _is_envelope=False, _is_validation=False),
-    *each("answers", VALUES + "recomputing", calculation=None, follows=False),
+    *each("answers", VALUES + "arithmetic", calculation=None),
+    *each("answers", VALUES + "stated", follows=False),
     *each("answers", VALUES + "slots", swaps=[]),
     *(
         Pack("instructions", f"{signal.category}: {signal.pattern.pattern[:60]}", INSTRUCTIONS + "phrases", {"_signals": but(SIGNALS, i)})

@@ -28,7 +28,7 @@ from msgspec import Struct
 from benchmarks.tool_data import MCP_TOOLS, OWN
 from benchmarks.tool_families import SHIPPED
 from proxy.models.embedding.embedder import BatchingEmbedder
-from proxy.models.embedding.use import UseEncoder
+from proxy.models.embedding.encoders import UseEncoder
 from proxy.models.tokens.counter import TiktokenCounter
 from proxy.models.tools.ranker import EmbeddingToolRanker
 from proxy.ports import Ports

@@ -12,7 +12,7 @@ from proxy.exchange.judgements import ClaimPair, Support
 from proxy.grounding.clashes.deciding import questions
 from proxy.grounding.clashes.kinds import Pair
 from proxy.models.embedding.embedder import BatchingEmbedder
-from proxy.models.embedding.use import UseEncoder, available_cores
+from proxy.models.embedding.encoders import UseEncoder, available_cores
 from proxy.models.verifier.onnx import FOLDER as MODEL
 from proxy.models.verifier.onnx import OnnxVerifier
 from proxy.models.verifier.verifier import LocalVerifiers

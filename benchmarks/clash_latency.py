@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from proxy.exchange import Evidence, Exchange
 from proxy.models.embedding.embedder import BatchingEmbedder
-from proxy.models.embedding.use import UseEncoder, available_cores
+from proxy.models.embedding.encoders import UseEncoder, available_cores
 from proxy.models.verifier.onnx import FOLDER as MODEL
 from proxy.models.verifier.onnx import OnnxVerifier
 from proxy.models.verifier.verifier import LocalVerifiers

@@ -47,7 +47,7 @@ def megabytes(paths: Sequence[str]) -> float:
 
 
 def use(threads: int) -> Embed:
-    from proxy.models.embedding.use import UseEncoder
+    from proxy.models.embedding.encoders import UseEncoder
 
     encoder = UseEncoder(threads)
     encoder.load()

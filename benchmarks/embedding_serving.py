@@ -14,7 +14,7 @@ from typing import Any
 
 from benchmarks.load.statistics import percentile
 from proxy.models.embedding.embedder import BatchingEmbedder
-from proxy.models.embedding.use import UseEncoder
+from proxy.models.embedding.encoders import UseEncoder
 
 PAUSE_S = 0.002
 

@@ -26,7 +26,7 @@ from proxy.grounding.evidence.gathering import EvidenceBase
 from proxy.grounding.evidence.retrieval import EVIDENCE_CHARS
 from proxy.grounding.judging.grounder import Grounder
 from proxy.models.embedding.embedder import BatchingEmbedder
-from proxy.models.embedding.use import UseEncoder
+from proxy.models.embedding.encoders import UseEncoder
 from proxy.testing import ScriptedVerifiers
 from training.judge.written import FILES, Row, rows
 

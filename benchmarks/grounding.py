@@ -35,7 +35,7 @@ from benchmarks.grounding_data import HELD_OUT, Pair
 from benchmarks.grounding_system import Product, why_not
 from benchmarks.grounding_tables import SHOWN
 from proxy.grounding.claims.claims import claims_of
-from proxy.models.embedding.use import UseEncoder, available_cores
+from proxy.models.embedding.encoders import UseEncoder, available_cores
 from proxy.models.tokens.encodings import Encodings
 
 RESULTS = Path(__file__).parent / "results"

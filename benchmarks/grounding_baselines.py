@@ -109,7 +109,7 @@ def embedding(pairs: Sequence[Pair]) -> Floats:
     """Cosine of the claim with the nearest sentence of the evidence."""
     from benchmarks.grounding_data import evidence
     from proxy.language.text import split_sentences
-    from proxy.models.embedding.use import UseEncoder
+    from proxy.models.embedding.encoders import UseEncoder
 
     said = [[s.strip() for s in split_sentences(evidence(p.claim, p.context)) if s.strip()] or [p.context] for p in pairs]
     texts = sorted({text for pair, sentences in zip(pairs, said, strict=True) for text in (pair.claim, *sentences)})

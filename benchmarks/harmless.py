@@ -29,7 +29,7 @@ from typing import Any
 from benchmarks.harmless_data import SUITES, Conversation, load
 from benchmarks.harmless_replay import Outcome, replay
 from benchmarks.load.statistics import percentile
-from proxy.models.embedding.use import available_cores
+from proxy.models.embedding.encoders import available_cores
 from proxy.models.verifier.onnx import FOLDER, OnnxVerifier
 from proxy.models.verifier.verifier import LocalVerifiers
 

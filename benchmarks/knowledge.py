@@ -50,7 +50,7 @@ from numpy.typing import NDArray
 
 from benchmarks.load.statistics import percentile
 from proxy.models.embedding.embedder import BatchingEmbedder, unit
-from proxy.models.embedding.use import UseEncoder
+from proxy.models.embedding.encoders import UseEncoder
 from proxy.models.knowledge.building import build
 from proxy.models.knowledge.index import CANDIDATES, KnowledgeIndex, StoredVectors, make_index, nearest, open_index, probe
 

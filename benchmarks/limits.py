@@ -30,12 +30,12 @@ from typing import Any
 import aiohttp
 from msgspec import Struct, field, to_builtins
 
-from proxy.config.keys import Limits
+from proxy.config.keys import LIMITS, Limits
+from proxy.limits.accounts import DatabaseAccounts
+from proxy.limits.counter import Counter as Accounts
+from proxy.limits.counter import Standing, Subject
 from proxy.limits.valkey import ValkeyAccounts
 from proxy.models.tokens.counter import TiktokenCounter
-from proxy.ports.limits import Counter as Accounts
-from proxy.ports.limits import Standing, Subject
-from proxy.store.accounts import DatabaseAccounts
 from proxy.store.database import Database
 from proxy.testing import ReceivedCall, ScriptedUpstream, chunk
 from proxy.wire.chat.output_requirements import output_requirements_of
@@ -125,11 +125,11 @@ def write_config(folder: Path, base_url: str, limits: dict[str, Limits], valkey_
     keys = [{"name": name, "sha256": sha256(name.encode()).hexdigest(), "limits": _given(limits[name])} for name in limits]
     config = {
         "server": {"workers": 2},
-        "store": {"url": f"sqlite+aiosqlite:///{folder}/store.db", "keys": True},
+        "store": {"url": f"sqlite+aiosqlite:///{folder}/store.db", "keys": bool(limits)},
         "upstreams": {"main": {"kind": "openai", "base_url": base_url, "api_key": "sk-x", "retries": {"attempts": 0}}},
         "routes": [{"prefix": "", "upstream": "main", "policy": "policy.yaml"}],
         "keys": keys,
-        **({"limits": {"url": valkey_url}} if valkey_url else {}),
+        "limits": {"url": valkey_url, "on_error": dict.fromkeys(LIMITS, "closed")},
     }
     path = folder / "config.yaml"
     path.write_text(json.dumps(config), "utf-8")
@@ -228,7 +228,6 @@ async def run(
     kills: int = 1,
     every: int = 60,
     enough: int = 10**9,
-    leaves: float = 0.1,
     seed: int = 1,
 ) -> Outcome:
     """Ask for more than the keys may have, of both nodes, with `kills` of workers, one after `every` answers; a tenth of the
@@ -308,18 +307,23 @@ def table(found: Outcome) -> list[dict[str, Any]]:
     return rows
 
 
+ALL = Limits(rpm=10**8, tpm=10**9, concurrent=10**6, usd_per_day=1e6, usd_per_month=1e6)
+COSTS: tuple[tuple[str, dict[str, Limits]], ...] = (("without keys", {}), ("free", {"free": Limits()}), ("limited", {"limited": ALL}))
+
+
 async def cost(folder: Path, valkey_url: str, requests: int) -> dict[str, float]:
-    """CPU milliseconds that a worker takes for a request, of a key without limits and of one with all of them."""
-    limits = {"free": Limits(), "limited": Limits(rpm=10**8, tpm=10**9, concurrent=10**6, usd_per_day=1e6, usd_per_month=1e6)}
+    """CPU milliseconds that a node takes for a request: without keys, of a key without limits, of one with all of them; in turns."""
     provider = Provider(random.Random(1), await prompt_tokens())
-    found: dict[str, list[float]] = {name: [] for name in limits}
-    async with (
-        ScriptedUpstream(provider.answer) as upstream,
-        nodes(write_config(folder, upstream.base_url, limits, valkey_url), 1) as (node,),
-        aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session,
-    ):
+    found: dict[str, list[float]] = {name: [] for name, _ in COSTS}
+    async with contextlib.AsyncExitStack() as stack:
+        upstream = await stack.enter_async_context(ScriptedUpstream(provider.answer))
+        session = await stack.enter_async_context(aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)))
+        servers: dict[str, Node] = {}
+        for name, limits in COSTS:
+            (own := folder / name.replace(" ", "_")).mkdir()
+            (servers[name],) = await stack.enter_async_context(nodes(write_config(own, upstream.base_url, limits, valkey_url), 1))
         for i in range(7):
-            for name in sorted(limits):
+            for name, node in servers.items():
                 before = node.cpu_s()
                 for _ in range(requests // 50):
                     await asyncio.gather(*(ask(session, node.url, name) for _ in range(50)))
@@ -339,7 +343,7 @@ def main() -> None:
     options = parser.parse_args()
     from tests.limits import valkey
 
-    limits = {"requests": Limits(rpm=1000), "money": Limits(usd_per_day=0.2), "places": Limits(concurrent=20), "tokens": Limits(tpm=20_000)}
+    limits = {"requests": Limits(rpm=400), "money": Limits(usd_per_day=0.08), "places": Limits(concurrent=20), "tokens": Limits(tpm=8_000)}
     with valkey.server() as server, tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
         url = "" if options.store else server.url
         found = asyncio.run(
@@ -360,7 +364,7 @@ def main() -> None:
     print(f"two nodes of two workers, {counter}, {options.clients} clients, {found.seconds:.0f} s, {found.killed} workers killed")
     for row in rows:
         print("  ".join(f"{name}={value}" for name, value in row.items()))
-    print(f"CPU of a request: {costs['free']} ms without limits, {costs['limited']} ms with all of them")
+    print("CPU of a request, ms: " + ", ".join(f"{name} {ms}" for name, ms in costs.items()))
     results = json.loads(options.output.read_text("utf-8")) if options.output.is_file() else {}
     shape = {"clients": options.clients, "seconds": round(found.seconds), "killed": found.killed, "seed": options.seed}
     results[counter] = shape | {"keys": rows, "counter": to_builtins(found.standings), "cpu_ms": costs}

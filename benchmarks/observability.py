@@ -35,8 +35,8 @@ from proxy.config.sections import TracingSettings
 from proxy.exchange import Answer, Choice, HookMark, Usage, Verdict
 from proxy.observe import logs
 from proxy.observe.finished import Finished, LogLine, log_line
-from proxy.observe.tracing.attributes import ProviderServer, UpstreamCall
-from proxy.observe.tracing.trace import Tracing
+from proxy.observe.trace import Tracing
+from proxy.observe.tracing import ProviderServer, UpstreamCall
 from proxy.ports.upstream import Call
 from proxy.testing import make_exchange
 

@@ -38,7 +38,7 @@ from proxy.grounding.knowledge.reading import make_fact
 from proxy.grounding.values.consistency import differences
 from proxy.language.text import split_sentences, text_of
 from proxy.models.embedding.embedder import BatchingEmbedder
-from proxy.models.embedding.use import UseEncoder, available_cores
+from proxy.models.embedding.encoders import UseEncoder, available_cores
 from proxy.models.knowledge.bases import KnowledgeSnapshot
 from proxy.models.knowledge.building import build_in_memory
 from proxy.models.verifier.onnx import FOLDER, OnnxVerifier

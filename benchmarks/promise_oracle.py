@@ -18,7 +18,7 @@ from benchmarks.promise_data import Pair, Question, differing
 from proxy.ports.decisions import Answer
 from proxy.ports.decisions import Question as Decision
 from proxy.testing import ScriptedReply, completion, reply
-from proxy.testing.decisions import judging
+from proxy.testing.models import judging
 from proxy.testing.upstream import ReceivedCall
 
 Kind = Literal["chat", "decisions"]

@@ -57,7 +57,7 @@ def judged(rows: Sequence[Mapping[str, Any]]) -> list[Judged]:
         records = Records([row["context"]])
         for one in row["statements"]:
             verdict = decide(one["text"], records, row["language"])
-            label = "" if verdict is None or verdict.is_doubt else "supported" if verdict.supported else "contradicted"
+            label = "" if verdict is None else "supported" if verdict.supported else "contradicted"
             named = (row["id"], row["split"], row["language"], row["format"], one["kind"], one["text"])
             found.append(Judged(*named, one["right"], label))
     return found

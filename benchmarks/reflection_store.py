@@ -34,9 +34,9 @@ from msgspec import Struct
 from sqlalchemy import __version__ as sqlalchemy_version
 
 from proxy.language.json.fingerprint import action_key, fingerprint
+from proxy.offloop import calm_collector
 from proxy.ports import FailureEvent
 from proxy.ports.failures import CODES, SEVERITIES, Failure
-from proxy.server.interpreter import calm_collector
 from proxy.store.database import Database
 from proxy.store.failures import DatabaseFailures
 

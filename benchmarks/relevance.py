@@ -36,7 +36,7 @@ from benchmarks import relevance_data as data
 from proxy.exchange import Evidence
 from proxy.language.words import Vocabulary, content_words, words
 from proxy.models.embedding.embedder import BatchingEmbedder
-from proxy.models.embedding.use import UseEncoder
+from proxy.models.embedding.encoders import UseEncoder
 from proxy.stages.relevance import Relevance, RelevanceOptions
 from proxy.testing import make_exchange, make_ports
 

@@ -24,7 +24,7 @@ from benchmarks.relevance import other_language
 from proxy.exchange import Evidence
 from proxy.language.words import words
 from proxy.models.embedding.embedder import BatchingEmbedder
-from proxy.models.embedding.use import UseEncoder
+from proxy.models.embedding.encoders import UseEncoder
 from proxy.stages.relevance import Relevance, RelevanceOptions
 from proxy.testing import make_exchange, make_ports
 

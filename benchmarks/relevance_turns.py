@@ -23,7 +23,7 @@ from typing import Any
 from proxy.context.faithful import build_context_block, texts
 from proxy.exchange import Exchange, Message, Prompt
 from proxy.models.embedding.embedder import BatchingEmbedder
-from proxy.models.embedding.use import UseEncoder
+from proxy.models.embedding.encoders import UseEncoder
 from proxy.pipeline import Pipeline
 from proxy.ports import Ports
 from proxy.stages.relevance import Relevance, RelevanceOptions

@@ -29,7 +29,7 @@ from proxy.exchange.judgements import FactVerdict
 from proxy.grounding.knowledge.checking import KnowledgeChecker
 from proxy.grounding.knowledge.reading import make_fact, read_folder
 from proxy.models.embedding.embedder import BatchingEmbedder
-from proxy.models.embedding.use import UseEncoder, available_cores
+from proxy.models.embedding.encoders import UseEncoder, available_cores
 from proxy.models.knowledge.bases import KnowledgeSnapshot
 from proxy.models.knowledge.building import build_in_memory
 from proxy.models.verifier.onnx import FOLDER, OnnxVerifier

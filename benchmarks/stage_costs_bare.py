@@ -9,7 +9,7 @@ from typing import TypeVar
 from benchmarks.load.statistics import percentile
 from benchmarks.stage_costs_texts import Texts
 from proxy.exchange.judgements import ClaimPair
-from proxy.models.embedding.use import UseEncoder
+from proxy.models.embedding.encoders import UseEncoder
 from proxy.models.verifier.onnx import FOLDER, OnnxVerifier
 
 ROUNDS = 20

@@ -25,9 +25,8 @@ from pathlib import Path
 from typing import Any
 
 from proxy.exchange.answers import OutputRequirements
-from proxy.models.tokens.catalogue import bundled_folder
 from proxy.models.tokens.counter import TiktokenCounter
-from proxy.models.tokens.encodings import ESTIMATE, Encodings
+from proxy.models.tokens.encodings import ESTIMATE, Encodings, bundled_folder
 
 RESULTS = Path(__file__).parent / "results" / "tokens.json"
 COMMON = """

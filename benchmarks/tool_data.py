@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from proxy.models.embedding.use import UseEncoder
+from proxy.models.embedding.encoders import UseEncoder
 from proxy.models.tools.index import Query, ToolIndex, ToolVectors, parts_of, vocabulary_of
-from proxy.models.tools.text import ToolText, clipped, tool_text
+from proxy.models.tools.words import ToolText, clipped, tool_text
 
 DATA = Path(__file__).parents[2] / "shared" / "data" / "tools"
 OWN = Path(__file__).parent / "data" / "tool_queries.jsonl"

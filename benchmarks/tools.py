@@ -46,10 +46,8 @@ from benchmarks.tool_families import FirstSet, families, first_sets
 from proxy.models.tokens.counter import TiktokenCounter
 from proxy.models.tokens.encodings import Encodings
 from proxy.models.tools.index import Query, ToolIndex, probability, shipped
-from proxy.models.tools.lexical import SHORTLIST, new_tools, rough_text, shortlist
-from proxy.models.tools.outcomes import Moves, fit
-from proxy.models.tools.ranker import EmbeddingToolRanker
-from proxy.models.tools.text import terms
+from proxy.models.tools.ranker import EmbeddingToolRanker, Moves, fit
+from proxy.models.tools.words import SHORTLIST, new_tools, rough_text, shortlist, terms
 from proxy.stages.tool_rag.selection import likely_enough
 from proxy.testing import MemoryToolOutcomes
 
@@ -211,7 +209,7 @@ def _latencies(source: str, size: int, rounds: int) -> tuple[float, float]:
 async def latencies(catalogue: Catalogue, size: int, queries: Sequence[str]) -> tuple[float, float]:
     """p50 and p95 in ms of a whole `rank` of a new query over so many tools of a catalogue, indexed."""
     from proxy.models.embedding.embedder import BatchingEmbedder
-    from proxy.models.embedding.use import UseEncoder
+    from proxy.models.embedding.encoders import UseEncoder
 
     tools = list(catalogue.tools)[:size]
     while len(tools) < size:
@@ -345,7 +343,7 @@ class Report:
 
 async def sets_of_families() -> dict[str, list[FirstSet]]:
     from proxy.models.embedding.embedder import BatchingEmbedder
-    from proxy.models.embedding.use import UseEncoder
+    from proxy.models.embedding.encoders import UseEncoder
 
     embedder, tokens = BatchingEmbedder(UseEncoder()), TiktokenCounter({})
     tokens.load()

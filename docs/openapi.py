@@ -19,11 +19,10 @@ from proxy import __version__
 from proxy.admin.api import _FILTERS as RECORD_FILTERS
 from proxy.admin.decisions import DecisionBody, FeedbackBody, ResolutionBody, UndoBody
 from proxy.admin.failures import _KNOWN as FAILURES_KNOWN
-from proxy.admin.failures import FeedbackBody as GuidanceBody
-from proxy.admin.failures import StatusBody
-from proxy.admin.verdict_answers import ExchangeVerdict
-from proxy.admin.verdicts import MAX_WAIT_MS
-from proxy.cli.schema import attribute_docs
+from proxy.admin.failures import GuidanceBody, StatusBody
+from proxy.admin.keys import KeyBody, LimitsBody, RotateBody
+from proxy.admin.verdicts import MAX_WAIT_MS, ExchangeVerdict
+from proxy.cli.explain import attribute_docs
 from proxy.ports.failures import FailureRecord
 from proxy.ports.review import ClashRecord, ClashStatus, QuarantineItem, QuarantineStatus
 from proxy.store import clashes, failures, feedback, quarantine
@@ -136,6 +135,14 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("GET", f"{API}/failures/{{id}}/revisions", "what became of it, the latest first", PAGE, gives="list"),
     Operation("POST", f"{API}/failures/{{id}}/resolve", "set its status", body=StatusBody, gives=FailureRecord),
     Operation("POST", f"{API}/failures/{{id}}/feedback", "count it as helpful or as harmful", body=GuidanceBody, gives=FailureRecord),
+    Operation("GET", f"{API}/keys", "client keys: what each may, how its limits stand, what it spent in 30 days", gives="list"),
+    Operation("POST", f"{API}/keys", "make a key; the answer has its text, as nothing has afterwards", body=KeyBody),
+    Operation("POST", f"{API}/keys/{{name}}/limits", "its limits from now on", body=LimitsBody),
+    Operation("POST", f"{API}/keys/{{name}}/rotate", "another text for it; the one before works for `overlap_s` more", body=RotateBody),
+    Operation("POST", f"{API}/keys/{{name}}/revoke", "end it: within 5 s it works nowhere"),
+    Operation("GET", f"{API}/teams", "teams that have limits", gives="list"),
+    Operation("POST", f"{API}/teams/{{name}}/limits", "a team's limits from now on", body=LimitsBody),
+    Operation("GET", f"{API}/spending", "sums since a day, by some of day, client, team, model", ("by", "since"), gives="list"),
     Operation("GET", f"{API}/tool-outcomes", "what tool calls taught, by client and tool", (*PAGE, "client"), gives="list"),
     Operation("DELETE", f"{API}/tool-outcomes", "forget a client's, all of them without `tool`", ("client", "tool")),
 )

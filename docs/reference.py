@@ -17,11 +17,9 @@ from msgspec import Struct
 import proxy.errors
 from docs import openapi
 from proxy.__main__ import _parser
-from proxy.cli.explain import option_rows, summary
-from proxy.cli.schema import attribute_docs
+from proxy.cli.explain import attribute_docs, option_rows, summary
 from proxy.config import settings
-from proxy.config.sections import EmbeddingSettings, GroundingSettings, LoggingSettings, TracingSettings
-from proxy.config.upstreams import DecisionsSettings
+from proxy.config.sections import DecisionsSettings, EmbeddingSettings, GroundingSettings, LoggingSettings, TracingSettings
 from proxy.observe.metrics.families import DOTTED, FAMILIES, GAUGES, prometheus_name
 from proxy.ports.stage import Stage, StageOptions
 from proxy.stages.registry import STAGES
@@ -40,6 +38,8 @@ SECTIONS: tuple[tuple[str, type[Struct]], ...] = (
     ("upstreams.NAME.decisions", DecisionsSettings),
     ("routes, a list", settings.RouteSettings),
     ("keys, a list", settings.KeySettings),
+    ("keys[].limits, and teams.NAME", settings.Limits),
+    ("limits", settings.LimitSettings),
     ("models.NAME", settings.ModelSettings),
     ("embeddings", EmbeddingSettings),
     ("grounding", GroundingSettings),

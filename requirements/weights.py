@@ -14,7 +14,7 @@ from pathlib import Path
 from requirements.pins import ROOT, Pin
 
 TABLE = "proxy/models/weights.toml"
-NO_NUMBERS = frozenset({".css", ".html", ".js", ".mako", ".md", ".py", ".pyc", ".svg", ".toml", ".txt", ".typed", ".yaml"})
+NO_NUMBERS = frozenset({".css", ".html", ".lua", ".js", ".mako", ".md", ".py", ".pyc", ".svg", ".toml", ".txt", ".typed", ".yaml"})
 """Endings of code, text and styles; whatever else lies in proxy/ may be a weight and has to say what it is."""
 NUMBERS_IN_CODE = "coefficients.py"
 """How such a module's name ends. Written by training scripts: the one kind of module that is a weight."""

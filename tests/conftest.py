@@ -18,7 +18,7 @@ import pytest
 
 from proxy.app import App
 from proxy.config.settings import load_settings
-from proxy.models.embedding.use import UseEncoder
+from proxy.models.embedding.encoders import UseEncoder
 from proxy.ports.stage import Stage
 from proxy.stages.registry import STAGES
 from proxy.testing import ScriptedUpstream, completion, reply, serving

@@ -130,7 +130,7 @@ def test_a_page_that_loads_from_elsewhere_breaks_the_build(tag: str, tmp_path: P
 _REQUIREMENTS = (ROOT / "docs" / "requirements.md").read_text("utf-8")
 _ADDRESSES = {
     "/dashboard",
-    *(f"/groundwire/v1/{name}" for name in ("metrics", "records", "scratchpad", "quarantine", "clashes", "failures")),
+    *(f"/groundwire/v1/{name}" for name in ("metrics", "records", "scratchpad", "quarantine", "clashes", "failures", "keys", "spending")),
 }
 
 

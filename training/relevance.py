@@ -32,7 +32,7 @@ from proxy.context.question import find_question
 from proxy.grounding import relevance_scoring as scoring
 from proxy.language.words import Vocabulary, content_words
 from proxy.models.embedding.embedder import BatchingEmbedder
-from proxy.models.embedding.use import UseEncoder
+from proxy.models.embedding.encoders import UseEncoder
 
 OUT = Path(scoring.__file__).with_name("relevance_coefficients.py")
 PARAPHRASE_WEIGHT = 0.1

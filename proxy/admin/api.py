@@ -19,10 +19,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from proxy import __version__
-from proxy.admin.answers import Handler, download, json_answer, listing, number_in, objects, require
-from proxy.admin.auth import AdminAuth
+from proxy.admin.access import AdminAuth, Handler, download, json_answer, listing, number_in, objects, require
 from proxy.admin.dashboard.entrance import front
-from proxy.admin.dashboard.overview import FailuresOfRun
+from proxy.admin.dashboard.lists import FailuresOfRun
 from proxy.admin.dashboard.panels import FigureSource
 from proxy.admin.dashboard.routes import Dashboard
 from proxy.admin.decisions import ClashesApi, FeedbackApi, QuarantineApi
@@ -79,6 +78,8 @@ class AdminParts:
     """What config.yaml says of client keys."""
     access: ClientAccess = field(default_factory=lambda: ClientAccess(Clients(())))
     """How a client that asks for its own verdict is known."""
+    runs: Callable[[], dict[str, Any]] = dict
+    """Which release and policies this node has, and whether others differ."""
     exchanges: OpenExchanges = field(default_factory=OpenExchanges)
     """Those of this process that have no record yet."""
 
@@ -185,7 +186,7 @@ class Api:
         missing, problem = self._p.ready(), await self._p.store_problem()
         store = {"status": "away", "problem": problem} if problem else {"status": "ok"}
         away = bool(problem) and request.query_params.get("store") == "1"
-        found: dict[str, Any] = {"status": "not ready" if missing or away else "ready", "store": store}
+        found: dict[str, Any] = {"status": "not ready" if missing or away else "ready", "store": store, "runs": self._p.runs()}
         if missing:
             found["missing"] = missing
         answer = json_answer(found, 503 if missing or away else 200)

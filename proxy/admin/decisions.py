@@ -16,7 +16,7 @@ from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from proxy.admin.answers import body_of, download, json_answer, listing, objects, require
+from proxy.admin.access import body_of, download, json_answer, listing, objects, require
 from proxy.errors import Conflict, InvalidRequest, NotFound
 from proxy.ports import Counters
 from proxy.ports.review import POLICY, ClashRecord, ClashStatus, Decision, QuarantineItem, QuarantineStatus, Scope

@@ -13,7 +13,7 @@ from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from proxy.admin.answers import body_of, json_answer, listing, objects, require
+from proxy.admin.access import body_of, json_answer, listing, objects, require
 from proxy.admin.decisions import Name, check_person
 from proxy.errors import InvalidRequest
 from proxy.ports import Counters, FailureRecord
@@ -37,7 +37,7 @@ class StatusBody(Struct, forbid_unknown_fields=True):
     by: Name = "admin"
 
 
-class FeedbackBody(Struct, forbid_unknown_fields=True):
+class GuidanceBody(Struct, forbid_unknown_fields=True):
     """Whether guidance about it helped the agent."""
 
     helpful: bool
@@ -74,7 +74,7 @@ class FailuresApi:
 
     async def feedback(self, request: Request) -> Response:
         """Count it as helpful or as harmful."""
-        return json_answer(await self.count_guidance(request.path_params["id"], await body_of(request, FeedbackBody), _key(request)))
+        return json_answer(await self.count_guidance(request.path_params["id"], await body_of(request, GuidanceBody), _key(request)))
 
     # ---- for the dashboard, too ----
 
@@ -93,7 +93,7 @@ class FailuresApi:
         after = await self._store.resolve(before.id, body.status, by=body.by, reason=body.reason, cause=cause)
         return self._changed("failures.operator_resolved_count", before, after)
 
-    async def count_guidance(self, failure: str, body: FeedbackBody, cause: str = "") -> dict[str, Any]:
+    async def count_guidance(self, failure: str, body: GuidanceBody, cause: str = "") -> dict[str, Any]:
         """Raises `InvalidRequest`, `NotFound`."""
         before = await self._get(failure, body.by)
         after = await self._store.feedback(before.id, body.helpful, by=body.by, reason=body.reason, cause=cause)

@@ -15,18 +15,20 @@ from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from proxy.admin.answers import body_of, json_answer
+from proxy.admin.access import body_of, json_answer
 from proxy.config.access import new_key
 from proxy.config.keys import NO_LIMITS, KeySettings, Limits, key_problems
 from proxy.errors import Conflict, InvalidRequest, NotFound
 from proxy.limits.account import day_of
+from proxy.limits.counter import Counter, CounterAway, Standing
+from proxy.limits.keys import DatabaseKeyDays, DatabaseKeys, SpendingRow, StoredKey
 from proxy.limits.limiter import subjects_of
-from proxy.ports.limits import Counter, CounterAway, Standing
 from proxy.store.database import Database
-from proxy.store.keys import DatabaseKeyDays, DatabaseKeys, SpendingRow, StoredKey
 
 SHOWN_DAYS = 30
 Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._@-]{1,100}$")]
+_LOOKED_AT = 200
+"""Accounts in one question."""
 _BY = ("day", "client", "team", "model")
 
 
@@ -73,7 +75,6 @@ class ListedKey(Struct, frozen=True):
     status: str
     created_at: float | None
     """None for one of config.yaml."""
-    limits_of_team: Limits
     standing: Standing | None
     """None where nobody counts it, or who does is away."""
     spent: SpendingRow
@@ -121,22 +122,30 @@ class KeyBook:
         found = await self._keys.all()
         teams = {**found.teams, **self.parts.teams}
         spent = {row.client: row for row in await self.spending(("client",))}
-        every = [(StoredKey(key=key), False) for key in self.parts.configured] + [(one, True) for one in found.keys]
-        return [await self._listed(one, teams.get(one.key.team, NO_LIMITS), spent, stored=stored) for one, stored in every], teams
+        every = [StoredKey(key=key) for key in self.parts.configured] + [*found.keys]
+        standings = await self._standings([one.key for one in every if one.status == "active"])
+        rows = [
+            ListedKey(one.key, one.status, one.created_at or None, standings.get(one.key.name), spent.get(one.key.name, SpendingRow()))
+            for one in every
+        ]
+        return rows, teams
 
     async def spending(self, by: Sequence[str], since: str | None = None) -> list[SpendingRow]:
         """What was spent since a day, `SHOWN_DAYS` ago unless it says another."""
         return await self._days.spending(by, since or day_of(time.time() - SHOWN_DAYS * 86_400))
 
-    async def _listed(self, one: StoredKey, of_team: Limits, spent: Mapping[str, SpendingRow], *, stored: bool) -> ListedKey:
-        key, standing = one.key, None
-        subjects = subjects_of(key.name, key.limits, key.team, NO_LIMITS)
-        if self.parts.counter is not None and subjects and one.status == "active":
-            try:
-                standing = (await self.parts.counter.look(subjects))[0]
-            except CounterAway:
-                standing = None
-        return ListedKey(key, one.status, one.created_at if stored else None, of_team, standing, spent.get(key.name, SpendingRow()))
+    async def _standings(self, keys: Sequence[KeySettings]) -> dict[str, Standing]:
+        """By name; nothing where nobody counts, or who does is away."""
+        subjects = [subject for key in keys for subject in subjects_of(key.name, key.limits, key.team, NO_LIMITS)]
+        found: dict[str, Standing] = {}
+        try:
+            for start in range(0, len(subjects) if self.parts.counter is not None else 0, _LOOKED_AT):
+                some = subjects[start : start + _LOOKED_AT]
+                assert self.parts.counter is not None
+                found |= zip((one.name for one in some), await self.parts.counter.look(some), strict=True)
+        except CounterAway:
+            return {}
+        return found
 
     def _check_stored(self) -> None:
         if not self.parts.stored:

@@ -5,6 +5,7 @@ And ``groundwire init``: the configuration, policies and schemas that the packag
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import sys
 import textwrap
@@ -12,8 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from proxy.config.conversion import Problems
-from proxy.config.settings import BuiltinSettings, RouteSettings, Settings, read_settings
-from proxy.errors import ConfigError
+from proxy.config.settings import BuiltinSettings, RouteSettings, Settings, load_settings, read_settings
+from proxy.errors import ConfigError, StoreUnavailable
 from proxy.policy.loading import Policy, PolicyReading, RoutePolicies, has_stages, load_policy
 from proxy.policy.precision import below_floor
 from proxy.server.startup import check_exposure
@@ -40,6 +41,18 @@ def write_files(bundled: Path, config: str, folder: Path) -> Iterator[str]:
 
 
 REFUSED = 2
+
+
+def migrate(path: Path) -> int:
+    """Bring the store's tables to this release; 0, or 2 where that cannot be. Raises `ConfigError`."""
+    database = Database(load_settings(path).store.url, source=str(path))
+    try:
+        revision = asyncio.run(database.migrate())
+    except StoreUnavailable as error:
+        print(f"groundwire: the store {database.name} cannot be migrated: {error}", file=sys.stderr)
+        return REFUSED
+    print(f"the store {database.name} has revision {revision}")
+    return 0
 
 
 def check(path: Path) -> int:

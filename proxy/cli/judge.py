@@ -27,8 +27,7 @@ from proxy.exchange.judgements import Claim, support
 from proxy.grounding.evidence.gathering import EvidenceBase
 from proxy.grounding.judging.grounder import Grounder
 from proxy.grounding.judging.judges import make_judge, tempered
-from proxy.grounding.judging.options import JudgeOptions
-from proxy.grounding.judging.questions import SUPPORT, support_question
+from proxy.grounding.judging.questions import SUPPORT, JudgeOptions, support_question
 from proxy.policy.loading import Policy
 from proxy.policy.precision import FLOORS
 from proxy.ports.judge import JudgeAnswer

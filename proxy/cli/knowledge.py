@@ -28,7 +28,7 @@ _EVERY = 10_000
 
 def build_folder(folder: Path, settings: Settings) -> int:
     """Build or update the index; returns 1 where rows were left out, else 0. Raises `ConfigError`."""
-    from proxy.models.embedding.use import available_cores
+    from proxy.models.embedding.encoders import available_cores
     from proxy.models.knowledge.building import Built, build
 
     async def run() -> Built:

@@ -259,10 +259,11 @@ _LOOKS = {
     "block": ("✗", "x", "bold red"),
     "error": ("?", "?", "bold magenta"),
     "upstream_error": ("↯", "^", "bold magenta"),
+    "interrupted": ("⊘", "0", "bold magenta"),
     "skipped": ("·", "-", "dim"),
 }
 """A verdict's sign, its sign in ASCII, and its style."""
-_SHORT = {"upstream_error": "upstream"}
+_SHORT = {"upstream_error": "upstream", "interrupted": "cut off"}
 _NAME_COLUMNS, _LEAST_NAME_COLUMNS = 40, 12
 """Of a route, a policy or a model, at most; on a narrow screen."""
 _MOST_CODES = 20

@@ -1,4 +1,4 @@
-"""Client keys, their teams and limits, as config.yaml has them; what the store has of them takes the same forms (`proxy.store.keys`)."""
+"""Client keys, their teams and limits, as config.yaml has them; what the store has of them takes the same forms (`proxy.limits.keys`)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHADOW = "~shadow"
 
 
 class Limits(Section, frozen=True, kw_only=True):
-    """``limits:`` of a key or a team: what it may take; what is not given has no limit."""
+    """What a key, or a team with all its keys together, may take; what is not given has no limit."""
 
     rpm: Positive | None = None
     """Requests in any 60 seconds."""
@@ -68,7 +68,7 @@ class KeySettings(Section, frozen=True, kw_only=True):
     expires: str = ""
     """ISO 8601 date or time from which on it is refused, UTC without a zone; empty for never."""
     limits: Limits = NO_LIMITS
-    """See ``limits`` of a key."""
+    """See ``keys[].limits``."""
 
     @property
     def until(self) -> float:

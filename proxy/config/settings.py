@@ -20,10 +20,13 @@ from proxy.config.access import Passthrough, check_passthrough
 from proxy.config.conversion import Problems, mend, problems, read_yaml, suggested
 from proxy.config.keys import SHADOW as SHADOW
 from proxy.config.keys import KeySettings as KeySettings
-from proxy.config.keys import Limits, LimitSettings, key_problems, limit_problems
+from proxy.config.keys import Limits as Limits
+from proxy.config.keys import LimitSettings as LimitSettings
+from proxy.config.keys import key_problems, limit_problems
 from proxy.config.sections import CorsSettings as CorsSettings
 from proxy.config.sections import (
     Count,
+    DecisionsSettings,
     EmbeddingSettings,
     GroundingSettings,
     LoggingSettings,
@@ -34,11 +37,10 @@ from proxy.config.sections import (
     check_tracing,
     server_problems,
 )
+from proxy.config.sections import Retries as Retries
 from proxy.config.sections import Seconds as Seconds
 from proxy.config.sections import ServerSettings as ServerSettings
-from proxy.config.upstreams import DecisionsSettings
-from proxy.config.upstreams import Retries as Retries
-from proxy.config.upstreams import Timeouts as Timeouts
+from proxy.config.sections import Timeouts as Timeouts
 from proxy.errors import ConfigError
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(:-([^}]*))?\}")
@@ -60,7 +62,7 @@ class StoreSettings(Section, frozen=True, kw_only=True):
     retention_mb: Positive = 2048
     """The oldest records go when the store has grown past this."""
     keys: bool = False
-    """Whether clients need a key, and the store is asked for keys beside those of ``keys:`` (``groundwire keys`` makes them)."""
+    """Whether clients need a key, and the store is asked for keys beside those of ``keys:``; ``groundwire keys add NAME`` makes one."""
 
 
 class _Upstream(Section, frozen=True, kw_only=True, tag_field="kind"):

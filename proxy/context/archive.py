@@ -40,10 +40,6 @@ _WORDS = 12
 """Of a query that stands nowhere as a whole: its words that are looked for."""
 _AROUND_CHARS = 150
 _REFERENCE = re.compile(rf"\[archived ([^\[\]]*?), (\d+(?:\.\d)?[kMG]?B): {READ_ARCHIVE} (sp_[0-9a-f]{{12,32}})\]")
-_SURROGATE = re.compile("[\ud800-\udfff]")
-_MAX_REPLACED = 0.3
-"""Share of characters that may be no UTF-8 in what is said to be text: a text in another encoding stays legible."""
-_TEXTUAL = re.compile(r"text/|application/(json|xml|yaml|x-yaml|javascript|x-ndjson)|[^;]*\+(json|xml)")
 
 
 class Reference(Struct, frozen=True):
@@ -121,14 +117,12 @@ def read_archive_tool() -> Tool:
 # ---- reading ----
 
 
-def read(content: bytes, media_type: str, page: int | None = None, search: str = "", *, page_bytes: int = PAGE_BYTES) -> str:
+def read(content: bytes, page: int | None = None, search: str = "", *, page_bytes: int = PAGE_BYTES) -> str:
     """A page of `content`, the first if none is named, or the places that match `search`, from `page` on if one is named.
 
-    Content that is not text is described instead.
+    What is no UTF-8 in it (a lone surrogate) is shown as U+FFFD.
     """
-    text = text_of(content, media_type)
-    if text is None:
-        return f"This is not text but {media_type or 'binary data'} of {size_of(len(content))}: it cannot be shown here."
+    text = content.decode("utf-8", "replace")
     parts = pages(text, page_bytes)
     if page is not None and not 1 <= page <= len(parts):
         return f"There is no such page: it has {len(parts)} page{'s' * (len(parts) > 1)} ({size_of(len(content))})."
@@ -136,20 +130,6 @@ def read(content: bytes, media_type: str, page: int | None = None, search: str =
         return _search(text, parts, search.strip()[:_QUERY_CHARS], page or 1)
     number = page or 1
     return f"[page {number} of {len(parts)}]\n{parts[number - 1]}"
-
-
-def text_of(content: bytes, media_type: str) -> str | None:
-    """`content` as text, or None when it is something else. Lone surrogates, and bytes that are no UTF-8, if few, become U+FFFD."""
-    textual = not media_type or _TEXTUAL.match(media_type.lower()) is not None
-    try:
-        text = content.decode("utf-8", "surrogatepass")
-    except UnicodeDecodeError:
-        text = content.decode("utf-8", "replace")
-        if not textual or "\0" in text or text.count("\ufffd") > len(text) * _MAX_REPLACED:
-            return None
-    if not textual and "\0" in text:
-        return None
-    return _SURROGATE.sub("\ufffd", text)
 
 
 def pages(text: str, page_bytes: int = PAGE_BYTES) -> list[str]:
@@ -280,7 +260,7 @@ async def answer_from_archive(scratchpad: Scratchpad, exchange: Exchange, call: 
         return "Error: the archive cannot be read at the moment. Go on without it, or try again later."
     if item is None or not _allowed(item, exchange, known):
         return f"Error: {asked[:40] or prefix}: unknown id.{_listed(known)}"
-    reading = partial(read, item.content, item.media_type, page or None, search, page_bytes=_page_bytes(exchange))
+    reading = partial(read, item.content, page or None, search, page_bytes=_page_bytes(exchange))
     return _fitting(reading() if item.size_bytes < _OFF_LOOP_BYTES else await asyncio.to_thread(reading), exchange)
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from msgspec import Struct
 
+from proxy.language.detection import language
 from proxy.language.patterns import wordings
 
 
@@ -34,6 +37,8 @@ class Texts(Struct, frozen=True):
     """The title of a block of passages."""
     nothing_found: str
     """What a block says that has no passages."""
+    no_answer: str
+    """What the proxy says in a model's stead where the context has no answer."""
 
     def suffix(self, *, cite: bool, rate: bool) -> str:
         """For the end of a system message: the rules, and what else an answer is asked for, numbered on."""
@@ -132,3 +137,15 @@ ADMISSIONS = (
     r"(?:上下文|文档|资料|知识库|段落)[^。！？\n]{0,30}(?:没有|未|不)|(?:我)?不知道|无法(?:回答|确定)",
 )
 """An answer that says it does not know, or that what was asked is not in the context. Lower case, straight apostrophes."""
+
+
+NO_ANSWER = {code: texts.no_answer for code, texts in TEXTS.items()}
+
+
+def no_answer(texts: str | Mapping[str, str], *samples: str) -> str:
+    """`texts`, a policy's own, or the proxy's, in the language of the first of `samples` that tells one."""
+    if isinstance(texts, str):
+        return texts
+    tongue = next((found for sample in samples if (found := language(sample, default=""))), "en")
+    known = {**NO_ANSWER, **texts}
+    return known.get(tongue, known["en"])

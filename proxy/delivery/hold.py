@@ -14,7 +14,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from typing import Protocol
 
 from msgspec.structs import replace
 
@@ -49,7 +48,7 @@ class _Hold:
 
     def __init__(self, d: Delivery) -> None:
         self._d, self._exchange = d, d.exchange
-        self._kept: list[tuple[BufferedAnswer, Reply]] = []
+        self._answers: list[tuple[_Body | _Stream, Reply]] = []
         """As `exchange.attempts`, by position."""
         self._size = self._asked = 0
         self._failed = False
@@ -59,44 +58,44 @@ class _Hold:
     async def run(self) -> None:
         """Read, judge, deliver."""
         d, exchange = self._d, self._exchange
-        held = await read_buffered(d.reply, d.dialect, d.max_bytes)
-        if held.unreadable:
-            d.refuse_unreadable(held.unreadable)
-            d.unreadable(held.unreadable)
-        if held.refused:
+        buffer = await _read(d.reply, d.dialect, d.max_bytes)
+        if buffer.unreadable:
+            d.refuse_unreadable(buffer.unreadable)
+            d.unreadable(buffer.unreadable)
+        if buffer.refused:
             exchange.verdicts.append(Verdict("upstream", "upstream_error", code="upstream_error"))
-        self._take(held)
-        self._failed = held.refused  # no other is asked for: the client is to know of the error
-        if held.answer is not None and not (held.refused and _is_silent(held.answer)):
+        self._take(buffer)
+        self._failed = buffer.refused  # no other is asked for: the client is to know of the error
+        if buffer.answer is not None and not (buffer.refused and _is_silent(buffer.answer)):
             try:
                 await self._judge()
             finally:
                 self._total()
-        held, d.reply = self._kept[-1 if exchange.deliver is None else exchange.deliver]
+        buffer, d.reply = self._answers[-1 if exchange.deliver is None else exchange.deliver]
         inline = d.inline() if exchange.inline else None
-        body = await run_in_thread_if_large(held.size, held.render, exchange.answer, inline, self._others(held))
+        body = await run_in_thread_if_large(buffer.size, buffer.render, exchange.answer, inline, self._others(buffer))
         exchange.timings["after_ms"] = (time.perf_counter() - self._since) * 1000
         await d.leaving()
-        if held.streamed:
+        if buffer.streamed:
             await d.responder.start(d.reply.status, d.headers(d.verdict))
             await d.responder.end(body)
         else:
             await d.responder.whole(d.reply.status, d.headers(d.verdict), body)
 
-    def _take(self, held: BufferedAnswer) -> None:
+    def _take(self, buffer: _Body | _Stream) -> None:
         """A further answer is there."""
         now = time.perf_counter()
         ms, self._since = (now - self._since) * 1000, now
-        self._size += held.size
-        self._kept.append((held, self._d.reply))
-        if held.answer is not None:
-            self._exchange.attempts.present(self._exchange, held.answer, ms)
+        self._size += buffer.size
+        self._answers.append((buffer, self._d.reply))
+        if buffer.answer is not None:
+            self._exchange.attempts.present(self._exchange, buffer.answer, ms)
 
     async def _judge(self) -> None:
         """Run the answer's checks, on as many attempts as they ask for. Raises `PolicyBlocked`."""
         exchange = self._exchange
         while True:
-            exchange.attempts.possible = not self._failed and len(self._kept) < MAX_ATTEMPTS and self._left_s() > 0
+            exchange.attempts.possible = not self._failed and len(self._answers) < MAX_ATTEMPTS and self._left_s() > 0
             try:
                 await self._d.pipeline.answer(exchange)
             finally:
@@ -122,12 +121,12 @@ class _Hold:
             detail = {"error": UpstreamTimeout.code}
         log.warning("%s: another attempt failed: %s", exchange.id, detail)
         self._failed, self._since = True, time.perf_counter()
-        if d.reply is not (before := self._kept[-1][1]):
+        if d.reply is not (before := self._answers[-1][1]):
             await d.reply.close()
             d.reply = before
         exchange.attempts.failed(exchange, Verdict("upstream", "warn", code="retry_failed", detail=detail))
 
-    async def _ask(self) -> BufferedAnswer:
+    async def _ask(self) -> _Body | _Stream:
         """The upstream's next answer. Raises `_Failed`, `ProxyError`."""
         d, exchange = self._d, self._exchange
         await d.reply.close()  # it may hold the only place there is
@@ -138,10 +137,10 @@ class _Hold:
         if not 200 <= d.reply.status < 300:
             code = d.dialect.error_code(await read_whole(d.reply, d.max_bytes))
             raise _Failed({"error": "upstream_" + (code or str(d.reply.status)), "status": d.reply.status})
-        held = await read_buffered(d.reply, d.dialect, d.max_bytes - self._size)
-        if held.refused or held.unreadable:
-            raise _Failed({"error": "upstream_error" if held.refused else "answer_unreadable"})
-        return held
+        buffer = await _read(d.reply, d.dialect, d.max_bytes - self._size)
+        if buffer.refused or buffer.unreadable:
+            raise _Failed({"error": "upstream_error" if buffer.refused else "answer_unreadable"})
+        return buffer
 
     def _processed(self) -> None:
         """Until now it was the proxy's time, not the upstream's."""
@@ -154,9 +153,9 @@ class _Hold:
         """What is left of the exchange's time."""
         return self._d.asked_at + self._d.total_s - time.perf_counter()
 
-    def _others(self, delivered: BufferedAnswer) -> list[Usage]:
+    def _others(self, delivered: _Body | _Stream) -> list[Usage]:
         """The usage of the attempts that are not delivered."""
-        return [usage for held, _ in self._kept if held is not delivered and (usage := held.usage) is not None]
+        return [usage for buffer, _ in self._answers if buffer is not delivered and (usage := buffer.usage) is not None]
 
     def _total(self) -> None:
         """What all attempts together have used is what the answer has cost."""
@@ -176,32 +175,7 @@ Usage = Mapping[str, object]
 """As the upstream wrote it."""
 
 
-class BufferedAnswer(Protocol):
-    """An answer that is whole."""
-
-    answer: Answer | None
-    """None when it is not what the dialect knows."""
-    size: int
-    """Bytes."""
-    streamed: bool
-
-    @property
-    def unreadable(self) -> str:
-        """What of it is not what the dialect knows; "" for nothing."""
-
-    @property
-    def refused(self) -> bool:
-        """Whether the upstream ended it with an error: it is not judged."""
-
-    @property
-    def usage(self) -> Usage | None:
-        """As the upstream reported it."""
-
-    def render(self, after: Answer | None, verdict: Mapping[str, object] | None, others: Sequence[Usage]) -> bytes:
-        """The bytes for the client, with the texts, refusals and arguments of `after`, the usage of the `others` added, and the verdict."""
-
-
-async def read_buffered(reply: Reply, dialect: Dialect, max_bytes: int) -> BufferedAnswer:
+async def _read(reply: Reply, dialect: Dialect, max_bytes: int) -> _Body | _Stream:
     """Read to the end. Raises `UpstreamUnreachable` (also when it is too long to hold, or broke off), `UpstreamTimeout`."""
     if not is_event_stream(reply.headers):
         body = await read_whole(reply, max_bytes)
@@ -218,13 +192,14 @@ async def read_buffered(reply: Reply, dialect: Dialect, max_bytes: int) -> Buffe
 class _Body:
     """One JSON body."""
 
-    streamed = False
-    refused = False
+    streamed = refused = False
 
     def __init__(self, body: bytes, dialect: Dialect) -> None:
         self._body, self._dialect, self.size = body, dialect, len(body)
         self.answer: Answer | None = None
+        """None when it is not what the dialect knows."""
         self.unreadable = ""
+        """What of it is not what the dialect knows; "" for nothing."""
         try:
             self.answer = dialect.parse_answer(body)
         except ValueError as error:
@@ -234,9 +209,11 @@ class _Body:
 
     @property
     def usage(self) -> Usage | None:
+        """As the upstream reported it."""
         return self._dialect.usage_of(self._body) if self.answer is not None else None
 
     def render(self, after: Answer | None, verdict: Mapping[str, object] | None, others: Sequence[Usage]) -> bytes:
+        """The bytes for the client, with the texts, refusals and arguments of `after`, the usage of the `others` added, and the verdict."""
         if self.answer is None or after is None:
             return self._body
         return self._dialect.render_answer(self._body, self.answer, after, verdict, others)
@@ -270,6 +247,7 @@ class _Stream:
 
     @property
     def refused(self) -> bool:
+        """Whether the upstream ended it with an error: it is not judged."""
         return self._reader.error is not None
 
     @property

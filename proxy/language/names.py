@@ -194,11 +194,12 @@ def _has(word: str, evidence: NameWords) -> bool:
 
 def _has_like(word: str, words: Collection[str]) -> bool:
     """Inflections and near spellings: "german" for "germany", "putin" for "putins"."""
-    return any(_alike(word, other) for other in words if other[:_PREFIX_CHARS] == word[:_PREFIX_CHARS])
+    return any(alike(word, other) for other in words if other[:_PREFIX_CHARS] == word[:_PREFIX_CHARS])
 
 
 @lru_cache(maxsize=4096)
-def _alike(word: str, other: str) -> bool:
+def alike(word: str, other: str) -> bool:
+    """Whether two folded words are one in two inflections: they share all but their endings."""
     shared = 0
     for a, b in zip(word, other, strict=False):
         if a != b:

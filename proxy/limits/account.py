@@ -1,6 +1,6 @@
 """One key's or team's account: what it has taken in the last minute, this day and this month, and which of its requests are open.
 
-Plain state and plain rules, without a clock or a store: `proxy.store.accounts` keeps it in a row, ``limits.lua`` says the same to Valkey,
+Plain state and plain rules, without a clock or a store: `proxy.limits.accounts` keeps it in a row, ``limits.lua`` says the same to Valkey,
 and a property test holds the two together. A minute is a window of 60 buckets of a second, so that what was taken is free again exactly 60
 seconds later (no burst of twice the limit at a minute's border, as fixed windows and token buckets let through). A day and a month hold
 what was spent with what is reserved: a process that is killed leaves its reservations there, as nobody knows what its requests took.
@@ -9,13 +9,13 @@ what was spent with what is reserved: a process that is killed leaves its reserv
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from msgspec import Struct, field
 
 from proxy.config.keys import LimitName, Limits
-from proxy.ports.limits import LEASE_S, WINDOW_S, Amount, Settlement, Standing
+from proxy.limits.counter import LEASE_S, WINDOW_S, Amount, Ask, Decision, Settlement, Standing, Subject
 
 REMEMBERED_S = 3600.0
 """So long after its last renewal a lease can still be settled."""
@@ -46,29 +46,40 @@ class Account(Struct, array_like=True):
         if self.month != month:
             self.month, self.month_micro_usd = month, 0
 
-    def standing(self, now: float, limits: Limits | None = None, amount: Amount | None = None) -> Standing:
-        """How it stands after `advance`; with `limits` and an `amount`, whether a request that takes it passes one."""
+    def standing(self, now: float, limits: Limits | None = None, ask: Ask | None = None) -> Standing:
+        """How it stands after `advance`; with `limits` and an `ask`, whether a request that asks for it passes one."""
         requests, tokens = (sum(taken[i] for taken in self.buckets.values()) for i in (0, 1))
         live = sum(1 for until in self.leases.values() if until > now)
-        waits = {} if limits is None or amount is None else self._waits(now, limits, amount, requests, tokens, live)
+        waits, least_fits = ({}, True) if limits is None or ask is None else self._waits(now, limits, ask, requests, tokens, live)
         refused, wait_s = longest(waits)
         reset_s = max(self.buckets) + WINDOW_S - now if self.buckets else 0.0
-        return Standing(refused, wait_s, requests, tokens, reset_s, live, self.day_micro_usd, self.month_micro_usd)
+        reducible = bool(waits) and least_fits and not live
+        return Standing(refused, wait_s, reducible, requests, tokens, reset_s, live, self.day_micro_usd, self.month_micro_usd)
 
-    def _waits(self, now: float, limits: Limits, amount: Amount, requests: int, tokens: int, live: int) -> dict[LimitName, float]:
-        """Seconds until each limit that is passed would not be."""
+    def _waits(self, now: float, limits: Limits, ask: Ask, requests: int, tokens: int, live: int) -> tuple[dict[LimitName, float], bool]:
+        """Seconds until each limit that is passed would not be, and whether the least that is asked for passes none."""
         waits: dict[LimitName, float] = {}
         if limits.concurrent is not None and live >= limits.concurrent:
             waits["concurrent"] = BUSY_S
         if limits.rpm is not None and requests + 1 > limits.rpm:
             waits["rpm"] = self._free_in(now, 0, requests + 1 - limits.rpm)
-        if limits.tpm is not None and tokens + amount.tokens > limits.tpm:
-            waits["tpm"] = self._free_in(now, 1, tokens + amount.tokens - limits.tpm)
-        if limits.usd_per_day is not None and self.day_micro_usd + amount.micro_usd > micro(limits.usd_per_day):
-            waits["usd_per_day"] = next_day(now) - now
-        if limits.usd_per_month is not None and self.month_micro_usd + amount.micro_usd > micro(limits.usd_per_month):
-            waits["usd_per_month"] = next_month(now) - now
-        return waits
+        least_fits = not waits
+        amounts: tuple[tuple[LimitName, float | None, int, int, int], ...] = (
+            ("tpm", limits.tpm, tokens, ask.full.tokens, ask.least.tokens),
+            ("usd_per_day", limits.usd_per_day, self.day_micro_usd, ask.full.micro_usd, ask.least.micro_usd),
+            ("usd_per_month", limits.usd_per_month, self.month_micro_usd, ask.full.micro_usd, ask.least.micro_usd),
+        )
+        for name, limit, taken, full, least in amounts:
+            most = limit if limit is None or name == "tpm" else micro(limit)
+            if most is None or taken + full <= most:
+                continue
+            if taken + least <= most:  # what is open has to end first
+                waits[name] = BUSY_S
+                continue
+            least_fits = False
+            over = int(taken + least - most)
+            waits[name] = self._free_in(now, 1, over) if name == "tpm" else (next_day if name == "usd_per_day" else next_month)(now) - now
+        return waits, least_fits
 
     def _free_in(self, now: float, which: int, wanted: int) -> float:
         """Seconds until so many requests or tokens have left the window; all of it where that is too few."""
@@ -109,6 +120,19 @@ class Account(Struct, array_like=True):
     def _take(self, second: int, requests: int, tokens: int) -> None:
         before = self.buckets.get(second, (0, 0))
         self.buckets[second] = before[0] + requests, before[1] + tokens
+
+
+def decide(accounts: Sequence[Account], now: float, lease: str, subjects: Sequence[Subject], ask: Ask) -> Decision:
+    """On one request, in all accounts or in none."""
+    if all(lease in account.leases for account in accounts):  # the answer to its first try was lost
+        return Decision(now, tuple(account.standing(now) for account in accounts), reduced=True)
+    asked = Decision(now, tuple(a.standing(now, s.limits, ask) for a, s in zip(accounts, subjects, strict=True)))
+    reduced = not asked.granted and all(one.refused is None or one.reducible for one in asked.standings)
+    if not asked.granted and not reduced:
+        return asked
+    for account in accounts:
+        account.reserve(now, lease, ask.least if reduced else ask.full)
+    return Decision(now, tuple(account.standing(now) for account in accounts), reduced)
 
 
 def longest(waits: Mapping[LimitName, float]) -> tuple[LimitName | None, float]:

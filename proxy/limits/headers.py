@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from proxy.ports.limits import Decision, Standing, Subject
+from proxy.limits.counter import Decision, Standing, Subject
 
 UPSTREAMS = ("x-ratelimit-", "anthropic-ratelimit-")
 """How the names of those begin by which an upstream tells of the operator's own account: none of a limited client's business."""

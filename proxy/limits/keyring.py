@@ -10,52 +10,23 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Protocol
 
 from proxy.config.access import Clients
 from proxy.config.keys import NO_LIMITS, KeySettings, Limits
 from proxy.errors import StoreUnavailable
+from proxy.limits.counter import Subject
+from proxy.limits.keys import DatabaseKeys
 from proxy.limits.limiter import subjects_of
-from proxy.ports.limits import Subject
 
 log = logging.getLogger("groundwire.limits")
 
 LOOK_S = 2.0
 
 
-class Key(Protocol):
-    """One of the store's (`proxy.store.keys.StoredKey`)."""
-
-    def hashes(self) -> Mapping[str, tuple[KeySettings, float]]:
-        """By SHA-256, the key and from when on it is refused."""
-
-
-class Found(Protocol):
-    """All that the store has."""
-
-    @property
-    def keys(self) -> tuple[Key, ...]:
-        """The keys."""
-
-    @property
-    def teams(self) -> Mapping[str, Limits]:
-        """The teams."""
-
-
-class Source(Protocol):
-    """The store (`proxy.store.keys.DatabaseKeys`); every method raises `StoreUnavailable`."""
-
-    async def changes(self) -> object:
-        """Another value after every change."""
-
-    async def all(self) -> Found:
-        """What there is."""
-
-
 class KeyRing:
     """Keeps `clients` as the store has them."""
 
-    def __init__(self, clients: Clients, teams: Mapping[str, Limits], source: Source | None) -> None:
+    def __init__(self, clients: Clients, teams: Mapping[str, Limits], source: DatabaseKeys | None) -> None:
         """`teams` are config.yaml's, which come first; without a `source` there are no others."""
         self._clients, self._own_teams, self._source = clients, teams, source
         self._teams = dict(teams)
@@ -95,6 +66,9 @@ class KeyRing:
             found = await self._source.all()
         except StoreUnavailable as error:
             log.debug("keys could not be looked up: %s", error)
+            return
+        except Exception:  # as a row that a later release has written: those that are known go on, and so do the looks
+            log.exception("keys could not be read")
             return
         self._clients.replace({sha256: entry for key in found.keys for sha256, entry in key.hashes().items()})
         self._teams = {**found.teams, **self._own_teams}

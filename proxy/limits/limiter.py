@@ -16,16 +16,18 @@ from msgspec import Struct
 
 from proxy.config.keys import Limits, LimitSettings
 from proxy.errors import Overloaded
+from proxy.limits.counter import NOTHING, RENEW_S, Amount, Ask, Counter, CounterAway, Decision, Settlement, Subject
 from proxy.ports import Counters
-from proxy.ports.limits import RENEW_S, Amount, Counter, CounterAway, Decision, Settlement, Subject
 
 log = logging.getLogger("groundwire.limits")
 
 _AWAY_S = 1.0
 """So long a counter that did not answer is not asked again."""
 _PATIENCE_S = (0.05, 0.15, 0.3)
-"""Where every place is taken: between an answer's last byte and its settlement a few milliseconds pass, and a client that sends one request
-after the other must not be refused for that."""
+"""Where every place is taken, or something waits to be settled: between an answer's last byte and its settlement a few milliseconds pass,
+and a client that sends one request after the other must not be refused for that."""
+_TOGETHER_S = 0.005
+"""What ends within so long is settled together."""
 _MAX_WAITING = 100_000
 _FLUSH_S = 2.0
 """For what still waits when the process ends."""
@@ -81,11 +83,15 @@ class Limiter:
             log.warning("%d requests could not be settled: what was reserved for them counts as spent: %s", len(self._waiting), error)
         await self.counter.stop()
 
-    async def reserve(self, lease_id: str, subjects: tuple[Subject, ...], amount: Amount) -> Lease:
+    async def reserve(self, lease_id: str, subjects: tuple[Subject, ...], ask: Ask) -> Lease:
         """Raises `Refused`, and `Overloaded` where the counter is away and one of the limits is closed then."""
-        lease = Lease(lease_id, subjects, amount)
+        lease = Lease(lease_id, subjects, ask.full)
         try:
-            lease.decision = await self._decided(lease)
+            lease.decision = await self._decided(lease, ask)
+            lease.reserved = ask.least if lease.decision.reduced else ask.full
+        except asyncio.CancelledError:  # it may be reserved all the same
+            self._settle(lease, NOTHING)
+            raise
         except CounterAway as error:
             self._without_counter(lease, error)
         if lease.decision is not None and not lease.decision.granted:
@@ -93,17 +99,19 @@ class Limiter:
         self._open[lease_id] = lease
         return lease
 
-    async def _decided(self, lease: Lease) -> Decision:
+    async def _decided(self, lease: Lease, ask: Ask) -> Decision:
         """Raises `CounterAway`."""
         if self._clock() < self._away_until:
-            raise CounterAway("the counter did not answer a moment ago")
+            raise CounterAway("")
         for pause_s in (*_PATIENCE_S, None):
             try:
-                decision = await self.counter.reserve(lease.id, lease.subjects, lease.reserved)
+                decision = await self.counter.reserve(lease.id, lease.subjects, ask)
             except CounterAway:
                 self._away_until = self._clock() + _AWAY_S
                 raise
-            if pause_s is None or {one.refused for one in decision.standings} - {None} != {"concurrent"}:
+            refused = {one.refused for one in decision.standings} - {None}
+            soon = refused == {"concurrent"} or (self._waiting and "rpm" not in refused)
+            if pause_s is None or not refused or not soon:
                 break
             await asyncio.sleep(pause_s)
         return decision
@@ -112,10 +120,11 @@ class Limiter:
         """Say that nobody counts. Raises `Overloaded` where that ends the request."""
         closed = any(self.settings.closed(subject.limits) for subject in lease.subjects)
         self._counters.count("limits.closed_count" if closed else "limits.uncounted_count")
-        what = "refused" if closed else "let through uncounted"
-        log.warning("limits of %s: %s: a request is %s (limits.on_error)", " and ".join(s.id for s in lease.subjects), error, what)
+        if str(error):  # once a second, and not for each request
+            what = "refused" if closed else "let through uncounted"
+            log.warning("limits of %s: %s: a request is %s (limits.on_error)", " and ".join(s.id for s in lease.subjects), error, what)
         if closed:
-            self._settle(lease, Amount())  # its answer may only have been lost
+            self._settle(lease, NOTHING)  # its answer may only have been lost
             message = "what this key has taken cannot be counted now, and its limits refuse what nobody counts; try again in a moment"
             raise Overloaded(message, headers=(("retry-after", "1"), ("x-groundwire-limits", "closed;counter-away")))
 
@@ -134,11 +143,12 @@ class Limiter:
     async def _settle_all(self) -> None:
         while True:
             await self._news.wait()
+            await asyncio.sleep(_TOGETHER_S)
             self._news.clear()
             try:
                 await self._settle_waiting()
-            except CounterAway as error:
-                log.warning("%d requests wait to be settled: %s", len(self._waiting), error)
+            except Exception as error:  # whatever it is, what waits is settled later
+                log.warning("%d requests wait to be settled: %s", len(self._waiting), error, exc_info=not isinstance(error, CounterAway))
                 self._news.set()
                 await asyncio.sleep(_AWAY_S)
 
@@ -155,8 +165,8 @@ class Limiter:
             try:
                 for start in range(0, len(leases), 500):
                     await self.counter.renew(leases[start : start + 500])
-            except CounterAway as error:
-                log.warning("%d open requests could not be renewed: %s", len(leases), error)
+            except Exception as error:  # as above
+                log.warning("%d open requests could not be renewed: %s", len(leases), error, exc_info=not isinstance(error, CounterAway))
 
 
 def subjects_of(key: str, limits: Limits, team: str, of_team: Limits) -> tuple[Subject, ...]:

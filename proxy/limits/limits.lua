@@ -69,27 +69,37 @@ local function free_in(found, kind, wanted)
   return ask.window
 end
 
--- Seconds until each limit that is passed would not be; -1 for one of a day or a month, which the caller knows.
+-- Seconds until each limit that is passed would not be, -1 where what is open has to end first, -2 where a day or a month has to; and whether
+-- the least that is asked for passes none.
 local function refusals(found, limits)
-  local waits = {}
-  if limits.concurrent and found.open >= limits.concurrent then waits.concurrent = -1 end
-  if limits.rpm and found.requests + 1 > limits.rpm then waits.rpm = free_in(found, 'r', found.requests + 1 - limits.rpm) end
-  if limits.tpm and found.tokens + ask.tokens > limits.tpm then
-    waits.tpm = free_in(found, 't', found.tokens + ask.tokens - limits.tpm)
+  local waits, least_fits = {}, true
+  local function past(name, wait)
+    waits[#waits + 1] = {name, wait}
   end
-  if limits.usd_per_day and found.day + ask.micro_usd > limits.usd_per_day then waits.usd_per_day = -1 end
-  if limits.usd_per_month and found.month + ask.micro_usd > limits.usd_per_month then waits.usd_per_month = -1 end
-  return waits
+  if limits.concurrent and found.open >= limits.concurrent then past('concurrent', -1) end
+  if limits.rpm and found.requests + 1 > limits.rpm then past('rpm', free_in(found, 'r', found.requests + 1 - limits.rpm)) end
+  least_fits = #waits == 0
+  local function amount(name, taken, kind)
+    local most = limits[name]
+    if not most or taken + ask.full[kind] <= most then return end
+    if taken + ask.least[kind] <= most then past(name, -1) return end
+    least_fits = false
+    past(name, kind == 'tokens' and free_in(found, 't', taken + ask.least[kind] - most) or -2)
+  end
+  amount('tpm', found.tokens, 'tokens')
+  amount('usd_per_day', found.day, 'micro_usd')
+  amount('usd_per_month', found.month, 'micro_usd')
+  return waits, #waits > 0 and least_fits and found.open == 0
 end
 
-local function standings(waits)
+local function standings(waits, reduced)
   local out = {}
   for i, key in ipairs(KEYS) do
     local found = account(key)
     local reset = found.newest > 0 and found.newest + ask.window - now or 0
-    out[i] = {found.requests, found.tokens, reset, found.open, found.day, found.month, cjson.encode(waits and waits[i] or {})}
+    out[i] = {found.requests, found.tokens, reset, found.open, found.day, found.month, waits and #waits[i] > 0 and waits[i] or 0}
   end
-  return cjson.encode({string.format('%.6f', now), out})
+  return cjson.encode({string.format('%.6f', now), out, reduced})
 end
 
 local function settle(key, one)
@@ -102,22 +112,25 @@ local function settle(key, one)
 end
 
 if ask.op == 'reserve' then
-  local waits, granted, again = {}, true, true
+  local waits, granted, reduced, again = {}, true, true, true
   for i, key in ipairs(KEYS) do
+    local reducible
     again = again and redis.call('ZSCORE', key .. ':c', ask.lease)
-    waits[i] = refusals(account(key), ask.limits[i])
-    granted = granted and next(waits[i]) == nil
+    waits[i], reducible = refusals(account(key), ask.limits[i])
+    granted = granted and #waits[i] == 0
+    reduced = reduced and (#waits[i] == 0 or reducible)
   end
-  if again then return standings(nil) end
-  if not granted then return standings(waits) end
+  if again then return standings(nil, true) end
+  if not granted and not reduced then return standings(waits, false) end
+  local amount = granted and ask.full or ask.least
   for _, key in ipairs(KEYS) do
-    take(key, second, 1, ask.tokens)
+    take(key, second, 1, amount.tokens)
     redis.call('ZADD', key .. ':c', string.format('%.6f', now + ask.lease_s), ask.lease)
     redis.call('EXPIRE', key .. ':c', ask.remembered * 2)
-    spend(day_key(key, second), ask.micro_usd, 172800)
-    spend(month_key(key, second), ask.micro_usd, 2851200)
+    spend(day_key(key, second), amount.micro_usd, 172800)
+    spend(month_key(key, second), amount.micro_usd, 2851200)
   end
-  return standings(nil)
+  return standings(nil, not granted)
 elseif ask.op == 'settle' then
   for i, key in ipairs(KEYS) do settle(key, ask) end
 elseif ask.op == 'renew' then
@@ -126,5 +139,5 @@ elseif ask.op == 'renew' then
     redis.call('EXPIRE', key .. ':c', ask.remembered * 2)
   end
 else
-  return standings(nil)
+  return standings(nil, false)
 end

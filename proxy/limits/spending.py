@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Protocol
 
 from proxy.errors import StoreUnavailable
 from proxy.limits.account import day_of
+from proxy.limits.keys import DatabaseKeyDays, Taken
 
 log = logging.getLogger("groundwire.limits")
 
@@ -19,37 +19,25 @@ _MAX_ROWS = 10_000
 """Of different days, keys and models that wait while the store is away."""
 _KEPT_S = 400 * 86_400.0
 """A year, and the month that it is compared with."""
-Sums = tuple[int, int, int, int, int]
-"""Requests, refused ones, tokens of prompts and of answers, millionths of a dollar."""
-
-
-class Days(Protocol):
-    """The store (`proxy.store.keys.DatabaseKeyDays`); every method raises `StoreUnavailable`."""
-
-    async def add(self, taken: Mapping[tuple[str, str, str, str], Sums]) -> None:
-        """Add to what is there."""
-
-    async def forget(self, before: str) -> None:
-        """Days before this one go."""
 
 
 class Spending:
     """Of one process."""
 
-    def __init__(self, days: Days, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, days: DatabaseKeyDays, clock: Callable[[], float] = time.time) -> None:
         self._days, self._clock = days, clock
-        self._sums: dict[tuple[str, str, str, str], Sums] = {}
+        self._sums: dict[tuple[str, str, str, str], Taken] = {}
         self._flushing: asyncio.Task[None] | None = None
         self._forgotten = ""
 
-    def add(self, key: str, team: str, model: str, more: Sums) -> None:
+    def add(self, key: str, team: str, model: str, more: Taken) -> None:
         """One request is over."""
         by = day_of(self._clock()), key, team, model
         if by not in self._sums and len(self._sums) >= _MAX_ROWS:
             by = by[0], key, team, ""
         self._add(by, more)
 
-    def _add(self, by: tuple[str, str, str, str], more: Sums) -> None:
+    def _add(self, by: tuple[str, str, str, str], more: Taken) -> None:
         before = self._sums.get(by, (0, 0, 0, 0, 0))
         self._sums[by] = before[0] + more[0], before[1] + more[1], before[2] + more[2], before[3] + more[3], before[4] + more[4]
 

@@ -1,7 +1,7 @@
 """Valkey, or Redis, counts over all nodes: a script (``limits.lua``) is one decision, without a lock and in one trip.
 
-Implements `proxy.ports.limits.Counter`. A script runs alone on the server, and its clock is the server's, so that nodes whose clocks differ
-agree. Accounts of one team share a hash tag: a cluster keeps them on one of its servers. https://valkey.io/topics/eval-intro/
+Implements `proxy.limits.counter.Counter`. A script runs alone on the server, and its clock is the server's, so that nodes whose clocks
+differ agree. Accounts of one team share a hash tag: a cluster keeps them on one of its servers. https://valkey.io/topics/eval-intro/
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec import to_builtins
 
 from proxy.config.keys import LIMITS, Limits
 from proxy.limits.account import BUSY_S, REMEMBERED_S, longest, micro, next_day, next_month
-from proxy.ports.limits import LEASE_S, WINDOW_S, Amount, CounterAway, Decision, Settlement, Standing, Subject
+from proxy.limits.counter import LEASE_S, WINDOW_S, Ask, CounterAway, Decision, Settlement, Standing, Subject
 
 if TYPE_CHECKING:
     from valkey.asyncio import Valkey
@@ -64,10 +65,10 @@ class ValkeyAccounts:
             await self._client.aclose()
             await self._client.connection_pool.disconnect()
 
-    async def reserve(self, lease: str, subjects: Sequence[Subject], amount: Amount) -> Decision:
+    async def reserve(self, lease: str, subjects: Sequence[Subject], ask: Ask) -> Decision:
         """Implements `Counter`."""
-        ask = {"lease": lease, "tokens": amount.tokens, "micro_usd": amount.micro_usd, "limits": [_limits(s.limits) for s in subjects]}
-        return _decision(await self._run("reserve", subjects, ask))
+        amounts = {"full": to_builtins(ask.full), "least": to_builtins(ask.least)}
+        return _decision(await self._run("reserve", subjects, {"lease": lease, **amounts, "limits": [_limits(s.limits) for s in subjects]}))
 
     async def settle(self, settlements: Sequence[Settlement]) -> None:
         """Implements `Counter`."""
@@ -111,13 +112,13 @@ def _limits(limits: Limits) -> dict[str, int]:
 
 
 def _decision(answer: bytes) -> Decision:
-    at, rows = _decode(answer)
+    at, rows, reduced = _decode(answer)
     now = float(at)
-    return Decision(now, tuple(_standing(now, row) for row in rows))
+    return Decision(now, tuple(_standing(now, row) for row in rows), reduced)
 
 
 def _standing(now: float, row: Sequence[Any]) -> Standing:
     requests, tokens, reset_s, open_, day, month, waits = row
-    known = {"concurrent": BUSY_S, "usd_per_day": next_day(now) - now, "usd_per_month": next_month(now) - now}
-    refused, wait_s = longest({name: known.get(name, wait) for name, wait in _decode(waits).items()} if waits != "{}" else {})
-    return Standing(refused, wait_s, int(requests), int(tokens), float(reset_s), int(open_), int(day), int(month))
+    known = {"usd_per_day": next_day(now) - now, "usd_per_month": next_month(now) - now}
+    refused, wait_s = longest({name: BUSY_S if wait == -1 else known.get(name, wait) for name, wait in waits or ()})
+    return Standing(refused, wait_s, False, int(requests), int(tokens), float(reset_s), int(open_), int(day), int(month))

@@ -3,23 +3,28 @@ numpy nor FAISS is imported before.
 
 `proxy.app` calls `load` at start where a route's own policy has a stage that embeds; a policy that only some requests ask for makes them
 with its first request.
+
+And the built-in embedder and verifier outside of a proxy, for the libraries (`proxy.context_quality`, `proxy.clash`): one of each, in one
+event loop, in a thread of its own.
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from proxy.config.sections import cache_folder
 from proxy.config.settings import Settings
 from proxy.errors import ModelUnavailable
 from proxy.exchange import Tool
 from proxy.models.verifier.verifier import LocalVerifiers, PairModel
-from proxy.ports import ToolOutcomes, ToolRanking
+from proxy.ports import Embedder, ToolOutcomes, ToolRanking, Verifier
 
 if TYPE_CHECKING:
     import numpy as np
@@ -40,8 +45,7 @@ def make_models(settings: Settings, outcomes: ToolOutcomes) -> tuple[BatchingEmb
 def make_embedder(settings: Settings) -> BatchingEmbedder:
     """The embedder that ``embeddings:`` describes; its model is loaded by `load`, or by the first text."""
     from proxy.models.embedding.embedder import BatchingEmbedder, Encoder
-    from proxy.models.embedding.sentence_transformers import SentenceTransformersEncoder
-    from proxy.models.embedding.use import UseEncoder
+    from proxy.models.embedding.encoders import SentenceTransformersEncoder, UseEncoder
     from proxy.models.embedding.vector_file import VectorFile
 
     given = settings.embeddings
@@ -63,7 +67,7 @@ def make_pair_model(settings: Settings, name: str) -> PairModel:
 
     Raises `ModelUnavailable`.
     """
-    from proxy.models.embedding.use import available_cores
+    from proxy.models.embedding.encoders import available_cores
     from proxy.models.verifier.onnx import FOLDER, OnnxVerifier
 
     given = settings.grounding
@@ -159,3 +163,43 @@ class DeferredModels:
         if self._making is None or not self._making.done():
             raise ModelUnavailable("the embedding model has not been used yet")
         return self._making.result()[0]
+
+
+T = TypeVar("T")
+
+
+def wait_for(work: Coroutine[Any, Any, T]) -> T:
+    """What `work` comes to, run in the models' event loop while the caller waits."""
+    return asyncio.run_coroutine_threadsafe(work, _loop()).result()
+
+
+async def elsewhere(work: Coroutine[Any, Any, T]) -> T:
+    """The same for a running event loop; cancelling it ends the work."""
+    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, _loop()))
+
+
+@cache
+def _loop() -> asyncio.AbstractEventLoop:
+    """The event loop that the models belong to; its thread ends with the process."""
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="built-in models", daemon=True).start()
+    return loop
+
+
+@cache
+def embedder() -> Embedder:
+    """The built-in one."""
+    from proxy.models.embedding.embedder import BatchingEmbedder
+    from proxy.models.embedding.encoders import UseEncoder
+
+    return BatchingEmbedder(UseEncoder())
+
+
+@cache
+def verifier() -> Verifier:
+    """The built-in one."""
+    from proxy.models.embedding.encoders import available_cores
+    from proxy.models.verifier.onnx import FOLDER, OnnxVerifier
+    from proxy.models.verifier.verifier import BatchingVerifier
+
+    return BatchingVerifier(lambda: OnnxVerifier(FOLDER, min(2, available_cores())), "builtin")

@@ -7,7 +7,7 @@ from typing import Any
 
 from proxy.config.conversion import checked
 from proxy.errors import ConfigError
-from proxy.grounding.judging.options import JudgeOptions, SecondOpinion
+from proxy.grounding.judging.questions import JudgeOptions, SecondOpinion
 from proxy.ports.stage import StageOptions
 
 JUDGE, OLD_NAME = "judge", "second_opinion"

@@ -18,7 +18,7 @@ from proxy.config.conversion import Problems, checked, read_yaml, suggested
 from proxy.config.settings import RouteSettings, Settings, forwarding
 from proxy.context.passages import RETRIEVAL_TOOLS
 from proxy.errors import ConfigError
-from proxy.grounding.judging.options import JudgeOptions
+from proxy.grounding.judging.questions import JudgeOptions
 from proxy.policy import plugins
 from proxy.policy.judge_keys import gone, judge_of
 from proxy.ports.stage import Action, SentenceStage, Stage, StageOptions

@@ -53,7 +53,7 @@ def measured(stage: str, action: Action) -> Precision | None:
     return next((row for row in table() if (row.stage, row.action, row.code) == (stage, action.kind, action.code)), None)
 
 
-def told(stage: str, action: Action) -> str:
+def describe(stage: str, action: Action) -> str:
     """One line: the action, its precision, its interval, on what, and the floor."""
     floor = FLOORS[action.kind]
     if action.exact:
@@ -75,5 +75,5 @@ def below_floor(stage: str, actions: Sequence[Action]) -> list[str]:
         if action.exact or (row is None and action.kind not in ACTING):
             continue
         if row is None or row.precision < FLOORS[action.kind]:
-            found.append(told(stage, action))
+            found.append(describe(stage, action))
     return found

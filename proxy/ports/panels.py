@@ -165,7 +165,7 @@ def most_common(counts: Mapping[str, int]) -> str:
     return ", ".join(named) + (f" and {many(rest, 'more kind')}" if rest > 0 else "")
 
 
-def said(*parts: str) -> tuple[str, ...]:
+def non_empty(*parts: str) -> tuple[str, ...]:
     """Those that say something."""
     return tuple(part for part in parts if part)
 

@@ -2,8 +2,8 @@
 
 In: a request whose client is known. Out: nothing, or `PolicyNotAllowed`, `RateLimited`, `Overloaded`; headers; and at the end, however that
 comes, a settlement and the figures of the key. Input is counted; of output the client's own limit is reserved, or what answers of this key
-and model usually take. A request that alone would pass a limit is let through where nothing else is open: its estimate is cut to the limit.
-Of a stream that broke off, what came is counted.
+and model usually take. Where the first would pass a limit the second has to do, if nothing else is open, cut to the limit itself. Of a
+stream that broke off, what came is counted.
 """
 
 from __future__ import annotations
@@ -18,8 +18,11 @@ from proxy.errors import InvalidRequest, PolicyNotAllowed, RateLimited
 from proxy.exchange import Answer, Exchange, Request, Usage
 from proxy.language.lru import LRU
 from proxy.limits.account import micro
+from proxy.limits.accounts import DatabaseAccounts
+from proxy.limits.counter import Amount, Ask, Counter, Subject
 from proxy.limits.headers import UPSTREAMS, limit_headers, retry_headers
 from proxy.limits.keyring import KeyRing
+from proxy.limits.keys import DatabaseKeyDays, DatabaseKeys
 from proxy.limits.limiter import Lease, Limiter, Refused
 from proxy.limits.spending import Spending
 from proxy.observe.finished import CLIENT_CLOSED_REQUEST, Finished
@@ -27,11 +30,8 @@ from proxy.observe.metrics import Metrics
 from proxy.observe.recording import Price
 from proxy.offloop import run_in_thread_if_large
 from proxy.ports import TokenCounter
-from proxy.ports.limits import Amount, Counter, Subject
 from proxy.ports.upstream import Reply
-from proxy.store.accounts import DatabaseAccounts
 from proxy.store.database import Database
-from proxy.store.keys import DatabaseKeyDays, DatabaseKeys
 from proxy.upstreams.resilience import Resilient
 from proxy.wire.bodies import check_keys, object_in
 from proxy.wire.dialect import Dialect
@@ -141,7 +141,7 @@ class Admission:
         if not subjects:
             return
         counts = any(subject.limits.tpm is not None or subject.limits.in_usd for subject in subjects)
-        output = 0
+        output = 0, 0
         if counts:
             info = self._every.tokens.model(self._upstream.upstream.catalogue_name(request.model))
             use = await self._every.tokens.count_request(request.messages, request.tools, request.wants, info)
@@ -160,49 +160,51 @@ class Admission:
         self._check_model(model if isinstance(model, str) else "")
         if subjects := self._every.ring.subjects(self._key):
             self._input_tokens = len(body) // _BYTES_A_TOKEN
-            await self._reserve(subjects, self._every.usual.get((self._key.name, self._model)) or 0, dialect)
+            usual = self._every.usual.get((self._key.name, self._model)) or 0
+            await self._reserve(subjects, (usual, usual), dialect)
 
     def _check_model(self, model: str) -> None:
         self._model = model
         if model and self._key.models and not any(fnmatchcase(model, pattern) for pattern in self._key.models):
             raise PolicyNotAllowed(f"the key {self._key.name!r} may not use the model {model[:100]!r}", param="model")
 
-    def _output(self, request: Request, most: int | None) -> int:
-        """Tokens of the answer, as far as anybody knows."""
+    def _output(self, request: Request, most: int | None) -> tuple[int, int]:
+        """Tokens of the answer: as many as it may have, and as it probably has."""
         asked, usual = request.wants.max_output_tokens, self._every.usual.get((self._key.name, request.model))
-        first = asked or min(most or _FIRST_OUTPUT_TOKENS, _FIRST_OUTPUT_TOKENS)
-        expected = first if usual is None else min(asked, usual) if asked else usual
-        return expected * max(1, request.wants.choices)
+        expected = min(most or _FIRST_OUTPUT_TOKENS, _FIRST_OUTPUT_TOKENS) if usual is None else usual
+        choices = max(1, request.wants.choices)
+        return (asked or expected) * choices, min(asked or expected, expected) * choices
 
-    async def _reserve(self, subjects: tuple[Subject, ...], output: int, dialect: Dialect) -> None:
-        amount = self._amount(subjects, output)
+    async def _reserve(self, subjects: tuple[Subject, ...], output: tuple[int, int], dialect: Dialect) -> None:
+        ask = self._ask(subjects, output)
         anthropic = isinstance(dialect, MessagesDialect)
         try:
-            self._lease = await self._every.limiter.reserve(self._id, subjects, amount)
+            self._lease = await self._every.limiter.reserve(self._id, subjects, ask)
         except Refused as refused:
             self._refused = True
             self._every.metrics.key(self._key.team, self._key.name).refused(refused.standing.refused or "")
-            raise self._refusal(subjects, refused, amount, anthropic=anthropic) from None
+            raise self._refusal(subjects, refused, ask.least, anthropic=anthropic) from None
         if self._lease.decision is None:
             self.headers = [UNCOUNTED]
         else:
             headers = limit_headers(subjects, self._lease.decision, anthropic=anthropic)
             self.headers = [(name.encode("ascii"), value.encode("ascii")) for name, value in headers]
 
-    def _amount(self, subjects: Sequence[Subject], output: int) -> Amount:
+    def _ask(self, subjects: Sequence[Subject], output: tuple[int, int]) -> Ask:
         """What to reserve. Raises `PolicyNotAllowed` where it cannot be priced, and a limit of money refuses what nobody can count."""
+        full, least = self._input_tokens + output[0], _cut(self._input_tokens, output[1], [s.limits.tpm for s in subjects])
         priced = [subject for subject in subjects if subject.limits.in_usd] if self._upstream.name not in self._every.free else []
-        tokens = _cut(self._input_tokens, output, [s.limits.tpm for s in subjects])
         if not priced:
-            return Amount(tokens)
-        input_usd, usd = (self._usd(Usage(self._input_tokens, out)) for out in (0, output))
-        if input_usd is None or usd is None:
+            return Ask(Amount(full), Amount(least))
+        input_usd, full_usd, least_usd = (self._usd(Usage(self._input_tokens, tokens)) for tokens in (0, *output))
+        if input_usd is None or full_usd is None or least_usd is None:
             if any(self._every.limiter.settings.closed(subject.limits) for subject in priced):
                 message = f"no price is known for the model {self._model[:100]!r}, and this key has a limit in USD (limits.on_error)"
                 raise PolicyNotAllowed(message, param="model")
-            return Amount(tokens)
-        most = [value for s in priced for value in (s.limits.usd_per_day, s.limits.usd_per_month)]
-        return Amount(tokens, _cut(micro(input_usd), micro(usd) - micro(input_usd), [None if one is None else micro(one) for one in most]))
+            return Ask(Amount(full), Amount(least))
+        most = [None if usd is None else micro(usd) for s in priced for usd in (s.limits.usd_per_day, s.limits.usd_per_month)]
+        least_micro_usd = _cut(micro(input_usd), micro(least_usd) - micro(input_usd), most)
+        return Ask(Amount(full, micro(full_usd)), Amount(least, least_micro_usd))
 
     def _usd(self, usage: Usage, upstream: str = "") -> float | None:
         return self._every.price(upstream or self._upstream.name, self._model, usage)
@@ -227,7 +229,7 @@ class Admission:
             reserved = self._lease.reserved
             tokens = usage.prompt_tokens + usage.completion_tokens
             self._every.limiter.settle(self._lease, Amount(tokens, micro(usd or 0.0)) if known else reserved)
-        if finished.status == 401 or finished.method == "OPTIONS":
+        if finished.method != "POST":
             return
         figures = self._every.metrics.key(self._key.team, self._key.name)
         figures.took(usage, usd or 0.0, refused=self._refused)

@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import partial
 
 from proxy.config.settings import SHADOW
-from proxy.context.lineage import beginnings_of, opening_of
+from proxy.context.conversation import beginnings_of, opening_of
 from proxy.delivery import tap as delivery
 from proxy.delivery.gate import deliver_gate
 from proxy.delivery.hold import deliver_hold
@@ -232,7 +232,7 @@ class Completion(Handler):
             keep=partial(self._keep, exchange) if self._keeps else None,
         )
         if self._policy.pipeline.has_background(exchange):
-            await self._told(exchange)
+            await self._wait_for_background(exchange)
         if not 200 <= reply.status < 300:
             await self._pass_error(reply)
         elif not is_event_stream(reply.headers):
@@ -242,7 +242,7 @@ class Completion(Handler):
         else:
             await {"tap": delivery.deliver_tap, "gate": deliver_gate, "hold": deliver_hold}[self._delivery(exchange)](d)
 
-    async def _told(self, exchange: Exchange) -> None:
+    async def _wait_for_background(self, exchange: Exchange) -> None:
         """Wait for the stages that look at the request while the model is asked."""
         started = time.perf_counter()
         with suppress(TimeoutError):

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import structs
 
-from proxy.config.upstreams import DECISION_PATHS
+from proxy.config.sections import DECISION_PATHS
 from proxy.errors import InvalidRequest, ProxyError
 from proxy.exchange import Usage
 from proxy.offloop import run_in_thread_if_large
@@ -19,9 +19,9 @@ from proxy.server.handler import Handler
 from proxy.server.owners import id_in, ids_of, is_collection
 from proxy.wire.bodies import check_keys
 from proxy.wire.decisions.asked import billed, billing_of
-from proxy.wire.dialect import TokenCount
 from proxy.wire.http import asgi
 from proxy.wire.http.headers import NOT_RETURNED_RAW, ClientHeaders, RequestHints, has_body, returned_headers
+from proxy.wire.messages.dialect import MessagesCount
 from proxy.wire.responses.items import named_in
 
 log = logging.getLogger("groundwire.endpoint")
@@ -181,10 +181,10 @@ class Passthrough(Handler):
         headers = [item for item in returned_headers(reply, NOT_RETURNED_RAW) if item[0] != b"content-length"]
         await self.responder.whole(reply.status, headers + self._own_headers("skipped"), answer)
 
-    def _counting(self) -> TokenCount | None:
+    def _counting(self) -> MessagesCount | None:
         return self._s.counts.get(self.path.partition("?")[0]) if self._scope["method"] == "POST" else None
 
-    async def _count(self, count: TokenCount, call: Call) -> None:
+    async def _count(self, count: MessagesCount, call: Call) -> None:
         """The upstream's count of a prompt's tokens, or this proxy's own, which says that it is an estimate."""
         body = await asgi.joined(call.body, self.room) if not isinstance(call.body, bytes) else call.body
         self.responder.watch()

@@ -108,7 +108,7 @@ def check_exposure(settings: Settings, server: ServerSettings, source: str = "co
             source,
             "server.host",
             f"{server.host} is not loopback, and without client keys anyone who reaches it spends the key of {', '.join(paid)}: "
-            "add keys: (groundwire new-key NAME makes one), or server: {allow_anonymous: true}",
+            "add keys: (groundwire new-key NAME makes one) or store: {keys: true}, or server: {allow_anonymous: true}",
         )
 
 

@@ -14,13 +14,13 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
+from proxy.context.conversation import last_user_text
 from proxy.context.faithful import extract_confidence
-from proxy.context.no_answer import no_answer
+from proxy.context.faithful_texts import no_answer
 from proxy.exchange import Choice, Exchange, Outcome, Verdict
 from proxy.exchange.judgements import faithfulness, share_labelled
 from proxy.grounding.quality import refresh
 from proxy.language.json.strings import strings_of
-from proxy.language.text import text_of
 from proxy.offloop import SENTENCES, run_in_thread_if_large
 from proxy.ports.stage import Action, Share, Stage, StageHeader, StageOptions
 
@@ -200,8 +200,7 @@ class Confidence(Stage[ConfidenceOptions]):
         """The no-answer text in the answer's language; None where it would not be the JSON that the answer is."""
         if choice.text.lstrip()[:1] in ("{", "[") and strings_of(choice.text) is not None:
             return None
-        asked = next((text_of(m.get("content")) for m in reversed(exchange.conversation) if m.get("role") == "user"), "")
-        return no_answer(self.options.replacement, choice.text, asked)
+        return no_answer(self.options.replacement, choice.text, last_user_text(exchange.conversation))
 
     # ---- summing up ----
 

@@ -37,7 +37,7 @@ from proxy.exchange import Exchange, Facts, Outcome, ToolCall, Verdict
 from proxy.exchange.facts import Distraction
 from proxy.language.amounts import number
 from proxy.ports import Ports
-from proxy.ports.panels import Bucket, Panel, RecordedVerdict, StagePanel, most_common, over_time, raise_count, said
+from proxy.ports.panels import Bucket, Panel, RecordedVerdict, StagePanel, most_common, non_empty, over_time, raise_count
 from proxy.ports.stage import Positive, Stage, StageHeader, StageOptions
 
 Action = Literal["note", "warn", "summarize", "sliding_window"]
@@ -151,7 +151,9 @@ class HistoryPanel(StagePanel):
             title=cls.title,
             headline=number(alerts),
             meaning="alerts: histories that are too long",
-            detail=said(most_common(found.distractions), "recommended: " + most_common(found.recommended) if found.recommended else ""),
+            detail=non_empty(
+                most_common(found.distractions), "recommended: " + most_common(found.recommended) if found.recommended else ""
+            ),
             series=over_time("alerts", [float(sum(b.of(cls).distractions.values())) for b in buckets]) if alerts else (),
             hint="" if alerts else "The stage history tells when a conversation has outgrown what a model attends to.",
         )

@@ -58,6 +58,8 @@ class DatabaseClashes(Listed[ClashRecord]):
 
     async def find(self, *, client: str, run_id: str, policy: str) -> list[ClashRecord]:
         """The run's clashes, in the order in which they were put. Raises `StoreUnavailable`."""
+        if self._database.is_without("clashes", client, run_id):
+            return []
         run, now = key_of(client, run_id, policy_name(policy)), self._clock()
         found = await self._database.read(_OF_RUN, {"run": run, "most": self._per_run})
         rows = [dict(zip(_NAMES, row, strict=True)) for row in found]

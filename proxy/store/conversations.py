@@ -9,13 +9,13 @@ from typing import Any
 import orjson
 from sqlalchemy import and_, delete, literal, literal_column, select
 
-from proxy.context.lineage import Beginnings, branch_of
+from proxy.context.conversation import Beginnings, branch_of
 from proxy.errors import StoreUnavailable
 from proxy.exchange.histories import CONVERSATION, ITEM, History, PastTurn
 from proxy.offloop import run_in_thread_if_large
 from proxy.store.database import Database
 from proxy.store.memory import KEYS_A_QUERY, Memory, MemoryRow
-from proxy.store.tables import clean, keys_of
+from proxy.store.tables import clashes, clean, keys_of, quarantine
 from proxy.store.tables import memory as table
 
 _TRIES = 8
@@ -87,9 +87,18 @@ class DatabaseLineages:
         insert = self._memory.database.insert(table).values(rows)
         goes_on = and_(table.c.link == "", insert.excluded.link != "")
         changed = {column: insert.excluded[column] for column in ("link", "used_at")}
-        noted = insert.on_conflict_do_update(index_elements=["id"], set_=changed, where=goes_on).returning(table.c.id)
+        about = clean(client)
+        without = [
+            ~select(quarantine.c.id).where(quarantine.c.client == about).exists(),  # a decision of another run may be for all of them
+            ~select(clashes.c.id).where(clashes.c.client == about, clashes.c.run_id == clean(run)).exists(),
+        ]
+        noted = insert.on_conflict_do_update(index_elements=["id"], set_=changed, where=goes_on).returning(table.c.id, *without)
         async with self._memory.database.writing(alone=True) as connection:
-            done = set((await connection.execute(noted)).scalars())
+            found = (await connection.execute(noted)).all()
+        done = {row[0] for row in found}
+        if key in done:
+            names = [name for name, none in zip(("quarantine", "clashes"), found[0][1:], strict=True) if none]
+            self._memory.database.note_without(names, client, run)
         if key in done and after and before not in done:  # it went on otherwise meanwhile: not noted, until that is known
             async with self._memory.database.writing(alone=True) as connection:
                 await connection.execute(delete(table).where(table.c.id == key, table.c.link == ""))

@@ -18,8 +18,10 @@ from typing import Any
 from sqlalchemy import ColumnElement, Double, Table, TextClause, event, literal_column, text
 from sqlalchemy import exc as sa_errors
 from sqlalchemy.pool import AsyncAdaptedQueuePool
+from sqlalchemy.util import greenlet_spawn
 
 from proxy.errors import StoreUnavailable
+from proxy.language.lru import LRU
 from proxy.store import drivers
 from proxy.store.drivers import AsyncConnection, AsyncEngine, create_async_engine, store_url, without_password
 from proxy.store.schema import HEAD, current_revision, upgrade
@@ -41,6 +43,7 @@ _BROKEN = (sa_errors.OperationalError, sa_errors.InterfaceError, sqlite3.Operati
 """SQLAlchemy's errors, and the driver's own where `fetch` and `write` go to it."""
 
 
+_JUST_NOW_S, _RUNS = 2.0, 4096
 _READ_ONLY = "25006"
 """PostgreSQL's word for a server that takes no writes: another of the URL's hosts may, since this one is none any more that does."""
 
@@ -75,6 +78,7 @@ class Database:
         self._opening: asyncio.Task[None] | None = None
         self._probing: asyncio.Task[None] | None = None
         self._writers = asyncio.Lock()
+        self._without: LRU[tuple[float, set[str]]] = LRU(_RUNS)
         self._compiled: dict[Callable[[Database], Any], str] = {}
         self._rolling_back: set[asyncio.Future[None]] = set()
 
@@ -100,6 +104,18 @@ class Database:
         except TimeoutError:
             self.problem = f"no answer within {self.timeout_s:g} s"
             log.warning("store %s: %s; trying on in the background", self.name, self.problem)
+
+    async def migrate(self) -> str:
+        """Bring the tables to this release, and close; the revision that they have then. Raises `StoreUnavailable`."""
+        try:
+            await self._open()
+        except StoreUnavailable:
+            raise
+        except Exception as error:
+            raise StoreUnavailable(self._words(error)) from error
+        finally:
+            await self._dispose()
+        return HEAD
 
     async def stop(self) -> None:
         """Close every connection."""
@@ -165,16 +181,16 @@ class Database:
                 await write(connection, statement, rows)
             return
         async with self._writers, self._converting(self.timeout_s) as engine:
-            pooled = await engine.raw_connection()
+            borrowed = await engine.raw_connection()
             try:
-                driver: Any = pooled.driver_connection
+                driver: Any = borrowed.driver_connection
                 await driver.executemany(statement, rows)
                 await driver.commit()
             except BaseException:
-                self._roll_back(pooled)
+                self._roll_back(borrowed)
                 raise
             finally:
-                pooled.close()
+                await greenlet_spawn(borrowed.close)
 
     async def read(self, query: TextClause, values: Mapping[str, Any]) -> Sequence[Sequence[Any]]:
         """The rows of one SELECT that stands alone. Raises as `transaction` does, which takes several times as long for a short one.
@@ -183,6 +199,26 @@ class Database:
         """
         async with self._converting(self.timeout_s, alone=True) as engine, engine.connect() as connection:
             return await fetch(connection, query, values)
+
+    def among(self, name: str, values: Sequence[str]) -> tuple[str, dict[str, Any]]:
+        """SQL for a column that has one of these values, and its parameters. With PostgreSQL the same words for any number of them, as it
+        prepares each statement with a trip of its own.
+        """
+        if not self.is_sqlite:
+            return f"= ANY(CAST(:{name} AS TEXT[]))", {name: list(values)}
+        return f"IN ({', '.join(f':{name}{n}' for n in range(len(values)))})", {f"{name}{n}": value for n, value in enumerate(values)}
+
+    def note_without(self, tables: Sequence[str], client: str, run_id: str) -> None:
+        """A statement that was made anyway has seen that these tables have nothing of the run: a look just now need not be made again."""
+        if tables:
+            self._without.put((client, run_id), (time.monotonic() + _JUST_NOW_S, set(tables)))
+
+    def is_without(self, table: str, client: str, run_id: str) -> bool:
+        """Whether `table` was without the run just now. Each is told once: what is put afterwards is found by the next look."""
+        until, tables = self._without.get((client, run_id)) or (0.0, set[str]())
+        without = table in tables and time.monotonic() < until
+        tables.discard(table)
+        return without
 
     @asynccontextmanager
     async def _converting(self, limit_s: float, *, alone: bool = False) -> AsyncIterator[AsyncEngine]:
@@ -297,6 +333,8 @@ class Database:
         # SQLite must give up on a lock before we give up on SQLite.
         busy_timeout_ms = int(self.timeout_s * 800)
         event.listen(engine.sync_engine, "connect", lambda connection, _: drivers.set_up_connection(connection, busy_timeout_ms))
+        # What is in use while the engine is given up comes back to a pool that nobody closes any more.
+        event.listen(engine.sync_engine, "checkin", lambda _, record: record.invalidate() if engine is not self._engine else None)
         event.listen(engine.sync_engine, "invalidate", lambda connection, *_: self._roll_back(connection))
         return engine
 

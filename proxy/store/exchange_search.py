@@ -20,7 +20,7 @@ from sqlalchemy import ColumnElement, Select, and_, func, or_, select
 
 from proxy.errors import InvalidRequest
 from proxy.store.database import Database
-from proxy.store.records import NOTHING, Record, from_row
+from proxy.store.records import INTERRUPTED, NOTHING, Record, from_row
 from proxy.store.tables import clean
 from proxy.store.tables import records as table
 
@@ -31,7 +31,7 @@ _FIRST_WINDOW, _LARGEST_WINDOW = 2000, 400_000
 _TEXT_BATCH = 100
 """Exchanges whose bodies are read at once."""
 _LISTED = [column for column in table.columns if column.name not in ("size_bytes", "request_body", "answer_body")]
-_CAUGHT, _FAILED = ("warn", "block"), ("error", "upstream_error")
+_CAUGHT, _FAILED = ("warn", "block"), ("error", "upstream_error", INTERRUPTED)
 
 Place = tuple[float, str]
 """Of an exchange in the order of time: when it came, and its id."""

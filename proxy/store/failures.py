@@ -38,7 +38,7 @@ _LOOKED_UP = ("client", "run_id", "policy", "status", "signal_type", "code", "se
 _REMEMBERED = 4096
 """Ids of each kind: every turn asks for those of the turns before."""
 _ORDERED = "ORDER BY seen DESC, number DESC LIMIT :most"
-_AMONG_IDS = "SELECT number, 0 AS place, last_seen_at AS seen FROM failures WHERE status = 'active' AND id IN "
+_AMONG_IDS = "SELECT number, 0 AS place, last_seen_at AS seen FROM failures WHERE status = 'active' AND id "
 """An id is made of its client and run."""
 _TIMES = ("created_at", "last_seen_at", "updated_at")
 
@@ -138,18 +138,15 @@ def seen_query(ids: int, keys: int) -> TextClause:
 
 
 @lru_cache(maxsize=256)
-def relevant_query(owner: str, fingerprints: int, subjects: int, others: bool) -> TextClause:
+def relevant_query(owner: str, fingerprints: int, ids: str, subjects: int, others: bool) -> TextClause:
     """Active records of one run (`owner` is ``run_key``) or of one client (``client_key``), each once: ``place``, ``number``,
     ``content``.
 
-    Parameters: ``owner``, ``most``, ``s0``, ``s1``, …, and ``f0``, ``f1``, …: of a run the ids, of a client the fingerprints. A
+    Parameters: ``owner``, ``most``, ``s0``, …, and of a client ``f0``, …; `ids` are a run's, as `Database.among` has them. A
     search reads an index and ends after ``most`` entries, so that the cost hardly grows with the number of records.
     """
-    names = [f":f{i}" for i in range(fingerprints)]
-    if owner == "run_key":
-        searches = [_AMONG_IDS + f"({', '.join(names)})"] if names else []
-    else:
-        searches = [f"{_search(owner, 0)} AND fingerprint = {name} {_ORDERED}" for name in names]
+    searches = [f"{_search(owner, 0)} AND fingerprint = :f{i} {_ORDERED}" for i in range(fingerprints)]
+    searches += [_AMONG_IDS + ids] if ids else []
     searches += _about(owner, [f":s{i}" for i in range(subjects)])
     if others:
         searches.append(f"{_search(owner, 2)} {_ORDERED}")
@@ -254,8 +251,9 @@ class DatabaseFailures(Listed[FailureRecord]):
         )
         found: list[tuple[int, int, FailureRecord]] = []
         for number, (matched, about) in enumerate(parts):
-            query = relevant_query(owner[0], len(matched), len(about), number == 0)
-            answer = await self._database.read(query, {"owner": owner[1], "most": limit, **named(f=matched, s=about)})
+            ids, values = self._database.among("f", matched) if run_id is not None and matched else ("", named(f=matched))
+            query = relevant_query(owner[0], len(matched) if run_id is None else 0, ids, len(about), number == 0)
+            answer = await self._database.read(query, {"owner": owner[1], "most": limit, **values, **named(s=about)})
             found += [(place, met, record_of(content)) for place, met, content in answer]
         if number:
             found.sort(key=lambda one: (one[0], -one[2].last_seen_at, -one[1]))

@@ -26,14 +26,14 @@ from copy import deepcopy
 from typing import Any
 
 from msgspec import Struct
-from sqlalchemy import Table, and_, case, func, or_, select
+from sqlalchemy import Table, and_, case, func, literal_column, or_, select
 
 from proxy.errors import StoreUnavailable
 from proxy.ports.panels import Bucket, StagePanel, raise_count
 from proxy.store.database import Database
 from proxy.store.record_sums import AT_ONCE, MAX_CODES, TIMEOUT_S, Grid, RecordSums
 from proxy.store.rollups import LEVELS_S, Due, Rollups, Row, unpacked
-from proxy.store.tables import clashes, clean, failures, feedback, quarantine, records
+from proxy.store.tables import HELD_BACK, TROUBLED, clashes, clean, failures, feedback, quarantine, records
 
 MAX_BUCKETS = 1000
 MAX_DETAILS = 200_000
@@ -128,14 +128,14 @@ class DatabaseFigures:
         c = records.c
         failed = or_(c.outcome.in_(("block", "error", "upstream_error")), c.status >= 500)
         counts = [func.sum(case((which, 1), else_=0)) for which in (failed, and_(c.outcome == "warn", c.status < 500))]
-        query = select(c.run_id, *counts).where(*self._records.within(since, until), c.run_id != "", or_(failed, c.outcome == "warn"))
+        query = select(c.run_id, *counts).where(*self._records.within(since, until), c.run_id != "", literal_column(f"({TROUBLED})"))
         query = query.group_by(c.run_id).order_by(counts[0].desc(), counts[1].desc(), c.run_id).limit(most)
         return [dict(zip(("run_id", "failed", "warned"), row, strict=True)) for row in await self._rows(query)]
 
     async def held_back(self, since: float, until: float, most: int = 10) -> list[dict[str, Any]]:
         """The newest exchanges that a policy in shadow mode would have refused. Raises `StoreUnavailable`."""
         names = ("id", "created_at", "model", "reason")
-        query = select(*(records.c[name] for name in names)).where(*self._records.within(since, until), records.c.would == "block")
+        query = select(*(records.c[name] for name in names)).where(*self._records.within(since, until), literal_column(HELD_BACK))
         rows = await self._rows(query.order_by(records.c.created_at.desc(), records.c.id.desc()).limit(most))
         return [dict(zip(names, row, strict=True)) for row in rows]
 

@@ -1,4 +1,4 @@
-"""The tables of client keys: who they are, what is counted of them, what they have spent (`proxy.store.keys`, `proxy.store.accounts`)."""
+"""The tables of client keys: who they are, what is counted of them, what they have spent (`proxy.limits.keys`, `proxy.limits.accounts`)."""
 
 from __future__ import annotations
 

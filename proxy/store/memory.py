@@ -123,9 +123,8 @@ class MemoryRow(Struct, frozen=True):
 
 
 @lru_cache(maxsize=256)
-def _query(count: int, last: str) -> TextClause:
-    keys = ", ".join(f":k{n}" for n in range(count))
-    return text(f"SELECT {', '.join(MemoryRow.__struct_fields__)} FROM {table.name} WHERE id IN ({keys}){last}")  # noqa: S608 - our own names
+def _query(among: str, last: str) -> TextClause:
+    return text(f"SELECT {', '.join(MemoryRow.__struct_fields__)} FROM {table.name} WHERE id {among}{last}")  # noqa: S608 - our own names
 
 
 class Memory:
@@ -142,8 +141,8 @@ class Memory:
         """The rows that there are of these keys, marked as used; `last` ends each query. Raises `StoreUnavailable`."""
         rows: list[MemoryRow] = []
         for start in range(0, len(keys), KEYS_A_QUERY):
-            some = keys[start : start + KEYS_A_QUERY]
-            rows += [MemoryRow(*row) for row in await self.database.read(_query(len(some), last), {f"k{n}": k for n, k in enumerate(some)})]
+            among, values = self.database.among("k", keys[start : start + KEYS_A_QUERY])
+            rows += [MemoryRow(*row) for row in await self.database.read(_query(among, last), values)]
         if mark:
             await self.mark(rows)
         return rows

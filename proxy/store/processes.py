@@ -15,6 +15,7 @@ import random
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -35,6 +36,7 @@ ENDED = "process_ended"
 """The reason of an exchange that was interrupted."""
 BEAT_S, SILENT_S = 10.0, 45.0
 """Between two signs of life, and after so long without one a process is gone."""
+_END_S = 2.0
 MAX_SKEW_S = 30.0
 """Between a machine's clock and the database's."""
 
@@ -62,6 +64,11 @@ class Processes:
         self._database, self.name, self._about, self._clock = database, name, msgspec.json.encode(about), clock
         self._memory = Memory(database, KIND)
         self._task: asyncio.Task[None] | None = None
+        self._stopping = asyncio.Event()
+        self.about, self.alive = about, 1
+        """What it says of itself, and how many live of those that this store serves."""
+        self.drift: Sequence[str] = ()
+        """In what of that they differ: a policy or a release that has not come everywhere."""
         self.problem = ""
         """What is wrong with this machine's clock; "" where it is right."""
 
@@ -71,7 +78,9 @@ class Processes:
 
     async def stop(self) -> None:
         """It ends, and leaves nothing open."""
-        if self._task is not None:
+        self._stopping.set()
+        if self._task is not None:  # what it asks now is answered: a connection that is cut off is none that can be used again
+            await asyncio.wait((self._task,), timeout=_END_S)
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
@@ -82,15 +91,17 @@ class Processes:
             log.debug("process %s leaves its row: %s", self.name, error)
 
     async def _run(self) -> None:
-        while True:
+        while not self._stopping.is_set():
             try:
                 await self.beat()
+                await self.compare()
                 await self.close_abandoned()
             except StoreUnavailable as error:
                 log.debug("process %s cannot say that it lives: %s", self.name, error)
             except Exception:
                 log.exception("process %s could not say that it lives", self.name)
-            await asyncio.sleep(BEAT_S * random.uniform(0.8, 1.2))
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), BEAT_S * random.uniform(0.8, 1.2))
 
     async def beat(self) -> float:
         """Say that it lives; what the database's clock says. Raises `StoreUnavailable`."""
@@ -101,10 +112,19 @@ class Processes:
             asked = self._clock()
             found = float((await connection.execute(said)).scalar_one())
             ahead_s = (asked + self._clock()) / 2 - found
-        self._compare(ahead_s)
+        self._check_clock(ahead_s)
         return found
 
-    def _compare(self, ahead_s: float) -> None:
+    async def compare(self) -> None:
+        """See who lives, and whether all are alike. Raises `StoreUnavailable`."""
+        living = await self.living()
+        told = [one.about for one in living] or [self.about]
+        drift = tuple(name for name in sorted({*self.about}) if any(one.get(name) != self.about[name] for one in told))
+        if drift and drift != self.drift:
+            log.warning("%d processes of this store differ in %s", len(living), " and ".join(drift))
+        self.alive, self.drift = max(1, len(living)), drift
+
+    def _check_clock(self, ahead_s: float) -> None:
         wrong = abs(ahead_s) > MAX_SKEW_S
         if wrong and not self.problem:
             log.warning("this machine's clock is %+.0f s from the store's: its records stand at wrong times until it is set right", ahead_s)

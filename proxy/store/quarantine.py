@@ -67,7 +67,7 @@ class DatabaseQuarantine(Listed[QuarantineItem]):
         """What is known of these contents, by hash and without the bytes. Raises `StoreUnavailable`."""
         found: dict[str, QuarantineItem] = {}
         wanted = list(dict.fromkeys(hashes))
-        if not await self._holds(wanted, client, run_id, policy_name(policy)):
+        if self._database.is_without("quarantine", client, run_id) or not await self._holds(wanted, client, run_id, policy_name(policy)):
             return found
         async with self._database.transaction() as connection:
             for start in range(0, len(wanted), _HASHES_A_QUERY):
@@ -111,9 +111,9 @@ class DatabaseQuarantine(Listed[QuarantineItem]):
         own, others = keys_of(client, run_id, policy), keys_of(client, policy)
         for start in range(0, len(hashes), _HASHES_A_QUERY):
             some = hashes[start : start + _HASHES_A_QUERY]
-            values = {f"i{n}": f"qr_{own(hash_)}" for n, hash_ in enumerate(some)}
-            values |= {f"c{n}": others(hash_) for n, hash_ in enumerate(some)}
-            if await self._database.read(_known_query(len(some)), values):
+            ids, named = self._database.among("i", [f"qr_{own(hash_)}" for hash_ in some])
+            contents, shared = self._database.among("c", [others(hash_) for hash_ in some])
+            if await self._database.read(_known_query(ids, contents), {**named, **shared}):
                 return True
         return False
 
@@ -151,11 +151,10 @@ class DatabaseQuarantine(Listed[QuarantineItem]):
 
 
 @lru_cache(maxsize=64)
-def _known_query(count: int) -> TextClause:
-    """Whether there is an item of one of `count` ids, or a decision for all of the client's runs on one of as many contents."""
-    ids, contents = (", ".join(f":{name}{n}" for n in range(count)) for name in "ic")
-    items = f"SELECT 1 FROM {table.name} WHERE id IN ({ids})"  # noqa: S608 - no text of anybody's
-    rulings = f"SELECT 1 FROM {trail_table.name} WHERE scope = 'client' AND client_key IN ({contents})"  # noqa: S608
+def _known_query(ids: str, contents: str) -> TextClause:
+    """Whether there is an item among these ids, or a decision for all of the client's runs on one of these contents."""
+    items = f"SELECT 1 FROM {table.name} WHERE id {ids}"  # noqa: S608 - no text of anybody's
+    rulings = f"SELECT 1 FROM {trail_table.name} WHERE scope = 'client' AND client_key {contents}"  # noqa: S608
     return text(f"{items} UNION ALL {rulings} LIMIT 1")
 
 

@@ -351,10 +351,12 @@ class Records:
 
         `after` is the id of the last record already seen, whether or not it still exists; `filters` are columns, `since` (inclusive) and
         `until` (exclusive) are seconds since the epoch; `limit` is held between 1 and 1000. What is still in a worker's queue, a quarter of
-        a second's worth, is not listed. Raises `StoreUnavailable`.
+        a second's worth, is not listed, nor is what goes on, but with the filter ``outcome="pending"``. Raises `StoreUnavailable`.
         """
         limit = min(max(limit, 1), MAX_LIST)
         query: Select[Any] = select(*_LISTED).order_by(table.c.id.desc()).limit(limit + 1)
+        if filters.get("outcome") is None:
+            query = query.where(table.c.outcome != PENDING)
         for name, wanted in filters.items():
             if wanted is not None:
                 query = query.where(table.c[name] == clean(wanted))

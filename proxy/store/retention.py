@@ -1,14 +1,15 @@
 """Deletes what is too old, and the oldest when the store has grown too large, in small batches that let writers in between.
 
-A background task of every worker; several at once delete the same rows, which does no harm. Age counts from a record's
+A background task of every worker, of which one at a time leads: the row `_KEY` of the memory says which, and until when; so it is the same
+on SQLite, on PostgreSQL and behind a pooler, which holds no lock of a session. Age counts from a record's
 `created_at`, from when feedback was given or a tool outcome learned, and from the last use of everything else: scratchpad items,
 clashes, quarantined content that was decided, and what is remembered of runs. A decision stays in the audit trail until it is
 too old and what it decided is gone. A failure goes by its last change, and its revisions after it: they also say which turns were counted
 already.
 
-A clock that jumped ahead would make everything old at once. What passes between two rounds is compared with the time that the machine has
-been up for, and the first round of a process with the newest row, which is not to be too old itself; a clock that is further ahead deletes
-nothing by age until it goes back, or has stayed so for a day.
+All times are the database's. A clock that jumped ahead would make everything old at once: one that is more than a day ahead of the last
+round, or of the newest record before the first, deletes nothing by age until it goes back, or has stayed so for a day. Nor does a round
+whose worker's own clock says another hour than the database's.
 
 Quarantined content that nobody has decided has no age: it goes only when the store is too large and this content takes more than half of
 the room (or nothing else is left to delete), the oldest first, and the log then names every piece.
@@ -18,14 +19,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
+import random
 import time
+import uuid
 from collections.abc import Callable
 
+import msgspec
+from msgspec import Struct
 from sqlalchemy import Column, ColumnElement, Table, delete, func, or_, select, text, true, update
 
 from proxy.errors import StoreUnavailable
 from proxy.store.database import Database
+from proxy.store.memory import Memory
 from proxy.store.rollups import Rollups, touch
 from proxy.store.tables import (
     clashes,
@@ -45,9 +50,19 @@ log = logging.getLogger(__name__)
 
 _DAY_S = 86_400.0
 _JUMP_S = _DAY_S
-"""By so much the clock may be ahead of the time that has passed: of a machine whose sleep nothing counts, too."""
+"""By so much the clock may be ahead of the last round."""
 _DOUBT_S = _DAY_S
 """After so long a time without a correction the clock is believed."""
+_SKEW_S = 3600.0
+"""Between a worker's clock and the database's."""
+_KEY = "retention:lead"
+_LEAD_S, _RENEW_S = 900.0, 60.0
+"""How long a worker leads that says nothing more, and how often it says so."""
+_TIMEOUT_S = 60.0
+"""For a batch, a look for the oldest or at the size: nobody waits for them."""
+_EXACTLY_ROWS = 100_000
+"""Of a table with more rows PostgreSQL's size is estimated."""
+_SAMPLE_ROWS = 5_000
 _BATCH_ROWS = 500
 _BETWEEN_BATCHES_S = 0.02
 _UNDECIDED_ROWS = 100
@@ -57,6 +72,7 @@ _UNDECIDED_SHARE = 0.5
 _SHRINK_TO = 0.9
 """Part of the limit that is left when the size was passed, so that not every round has to delete."""
 _VACUUM_PAGES = 1000
+_LIVE_ROWS = text("SELECT n_live_tup FROM pg_stat_all_tables WHERE relid = to_regclass(:name)")
 _NOBODY_DECIDED = quarantine.c.status == "pending"
 _TABLES: tuple[tuple[Table, Column[float]], ...] = (
     (records, records.c.created_at),
@@ -81,9 +97,15 @@ _DELETABLE: dict[Table, ColumnElement[bool]] = {
 """Which rows of a table may go, where not all of them may."""
 
 
-def uptime_s() -> float:
-    """Seconds that the machine has been up, its sleep included where that is counted (Linux)."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+class _Lead(Struct):
+    """Who leads, and what the clock said in the last round. Seconds since the epoch."""
+
+    holder: str = ""
+    until: float = 0.0
+    believed: float = 0.0
+    """What the clock said when it was believed last."""
+    doubted: float = 0.0
+    """Since when it has not been; 0 where it is."""
 
 
 class Retention:
@@ -96,20 +118,18 @@ class Retention:
         days: float = 30.0,
         max_mb: float = 2048,
         every_s: float = 600.0,
-        clock: Callable[[], float] = time.time,
-        uptime: Callable[[], float] = uptime_s,
+        clock: Callable[[], float] | None = None,
     ) -> None:
-        """`max_mb` is in units of 1,000,000 bytes; `uptime` counts seconds from any moment on, and nobody sets it."""
-        self._database, self._clock, self._uptime = database, clock, uptime
-        self._believed_ahead: float | None = None
-        """How far `clock` may be ahead of `uptime`; None before the first round."""
-        self._doubted_at: float | None = None
+        """`max_mb` is in units of 1,000,000 bytes; `clock` takes the place of the database's."""
+        self._database, self._clock, self._lead = database, clock, Memory(database, "retention")
+        self._name, self._renew_at = uuid.uuid4().hex, 0.0
+        self._problem = ""
         self._days, self._max_bytes, self._every_s = days, max_mb * 1e6, every_s
         self._rollups = Rollups(database)
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin: once now, then every `every_s` seconds."""
+        """Begin: soon, then every `every_s` seconds."""
         self._task = asyncio.create_task(self._run(), name="retention")
 
     async def stop(self) -> None:
@@ -124,50 +144,78 @@ class Retention:
             try:
                 deleted = await self.run_once()
             except StoreUnavailable as error:
-                log.debug("retention waits: %s", error)
+                if str(error) != self._problem:
+                    log.warning("nothing is deleted from the store for now: %s", error)
+                self._problem = str(error)
             except Exception:
                 log.exception("retention failed")
             else:
+                self._problem = ""
                 if deleted:
                     log.info("retention deleted %d rows", deleted)
-            await asyncio.sleep(self._every_s)
+            await asyncio.sleep(self._every_s * random.uniform(0.9, 1.1))
 
     async def run_once(self) -> int:
-        """Delete what is due; returns the number of rows. Raises `StoreUnavailable`."""
-        deleted = 0
-        cutoff = self._clock() - self._days * _DAY_S
-        for table, age in _TABLES if await self._believes(cutoff + self._days * _DAY_S) else ():
-            while count := (await self._delete_oldest(table, age, before=cutoff))[0]:
+        """Delete what is due, where no other worker leads; returns the number of rows. Raises `StoreUnavailable`."""
+        now = await self._now()
+        by_age = await self._leads(now)
+        if by_age is None:
+            return 0
+        deleted, cutoff = 0, now - self._days * _DAY_S
+        for table, age in _TABLES if by_age else ():
+            while (count := (await self._delete_oldest(table, age, before=cutoff))[0]) and await self._still_leads():
                 deleted += count
                 await asyncio.sleep(_BETWEEN_BATCHES_S)
+            deleted += count
         deleted += await self._shrink()
+        await self._leads(now, ends=True)
         if deleted:
             await self._rollups.forget(cutoff)
         if deleted and self._database.is_sqlite:
             await self._give_pages_back()
         return deleted
 
-    async def _believes(self, now: float) -> bool:
+    async def _now(self) -> float:
+        async with self._database.transaction() as connection:
+            now = float((await connection.execute(select(self._database.now))).scalar_one())
+        return self._clock() if self._clock is not None else now
+
+    async def _leads(self, now: float, *, ends: bool = False) -> bool | None:
+        """Whether this worker may delete by age now; None where another one leads, or has done it just now."""
+        content, version = await self._lead.load(_KEY)
+        lead = msgspec.json.decode(content, type=_Lead) if content else _Lead(believed=await self._first_belief(now))
+        if lead.holder != self._name and now < lead.until < now + 2 * _LEAD_S:
+            return None
+        by_age = self._believes(lead, now)
+        lead.holder, lead.until, self._renew_at = self._name, 0.0 if ends else now + _LEAD_S, time.monotonic() + _RENEW_S
+        return by_age if await self._lead.swap(_KEY, msgspec.json.encode(lead), version, "") else None
+
+    def _believes(self, lead: _Lead, now: float) -> bool:
         """Whether it can be so late."""
-        uptime = self._uptime()
-        if self._believed_ahead is None:
-            newest = await self._newest()
-            self._believed_ahead = math.inf if newest is None else newest + self._days * _DAY_S - uptime
-        if now - uptime > self._believed_ahead:
-            if self._doubted_at is None:
-                self._doubted_at = uptime
-                late_h, wait_h = (now - uptime - self._believed_ahead) / 3600, _DOUBT_S / 3600
-                log.warning("the clock is %.0f h further than can be: nothing is deleted by age for the next %.0f h", late_h, wait_h)
-            if uptime - self._doubted_at < _DOUBT_S:
+        skew_s = now - time.time() if self._clock is None else 0.0
+        if abs(skew_s) > _SKEW_S:
+            log.warning("the store's clock is %+.1f h from this machine's: nothing is deleted by age until they agree", skew_s / 3600)
+            return False
+        if now > lead.believed + _JUMP_S:
+            if not lead.doubted <= now or not lead.doubted:
+                lead.doubted = now
+                late_h, wait_h = (now - lead.believed) / 3600, _DOUBT_S / 3600
+                log.warning("the clock is %.0f h further than it was last: nothing is deleted by age for the next %.0f h", late_h, wait_h)
+            if now - lead.doubted < _DOUBT_S:
                 return False
-        self._believed_ahead, self._doubted_at = now - uptime + _JUMP_S, None
+        lead.believed, lead.doubted = now, 0.0
         return True
 
-    async def _newest(self) -> float | None:
-        """When the store was last written to, or used."""
-        async with self._database.transaction() as connection:
+    async def _still_leads(self) -> bool:
+        """Renewed now and then, while there is much to delete."""
+        return time.monotonic() < self._renew_at or await self._leads(await self._now()) is not None
+
+    async def _first_belief(self, now: float) -> float:
+        """What the clock may have said before the first round: what was written or used last is not to be too old itself."""
+        async with self._database.transaction(_TIMEOUT_S) as connection:
             times = [await connection.scalar(select(func.max(age))) for _, age in _TABLES]
-        return max((found for found in times if found is not None), default=None)
+        newest = max((found for found in times if found is not None), default=None)
+        return now if newest is None else newest + self._days * _DAY_S - _JUMP_S
 
     async def size_bytes(self) -> int:
         """What the store takes on disk, without pages that are free."""
@@ -178,7 +226,7 @@ class Retention:
                     for name in ("page_count", "freelist_count", "page_size")
                 ]
                 return (pages - free) * size
-            total = " + ".join(f"pg_total_relation_size('{table.name}')" for table, _ in _TABLES)
+            total = " + ".join(f"pg_total_relation_size('{table.name}')" for table, _ in _TABLES)  # of files, no row is read
             return int((await connection.execute(text(f"SELECT {total}"))).scalar_one())
 
     async def _shrink(self) -> int:
@@ -208,14 +256,22 @@ class Retention:
             return int(await connection.scalar(select(func.coalesce(func.sum(quarantine.c.size_bytes), 0)).where(_NOBODY_DECIDED)) or 0)
 
     async def _rows_bytes(self) -> int:
-        async with self._database.transaction() as connection:
-            totals = [await connection.scalar(select(func.coalesce(func.sum(table.c.size_bytes), 0))) for table, _ in _TABLES]
-        return sum(int(total or 0) for total in totals)
+        """Of PostgreSQL's large tables by a sample: to read every row of millions takes minutes."""
+        total = 0
+        for table, _ in _TABLES:
+            async with self._database.transaction(_TIMEOUT_S) as connection:
+                rows = int(await connection.scalar(_LIVE_ROWS, {"name": table.name}) or 0)
+                if rows <= _EXACTLY_ROWS:
+                    total += int(await connection.scalar(select(func.coalesce(func.sum(table.c.size_bytes), 0))) or 0)
+                    continue
+                sample = table.tablesample(func.system(min(100.0, 100.0 * _SAMPLE_ROWS / rows)))
+                total += int(rows * float(await connection.scalar(select(func.avg(sample.c.size_bytes))) or 0.0))
+        return total
 
     async def _with_oldest(self) -> tuple[Table, Column[float]]:
         """The table with the oldest row."""
         found = []
-        async with self._database.transaction() as connection:
+        async with self._database.transaction(_TIMEOUT_S) as connection:
             for i, (table, age) in enumerate(_TABLES):
                 oldest = await connection.scalar(select(func.min(age)).where(_DELETABLE.get(table, true())))
                 found.append((float("inf") if oldest is None else oldest, i))
@@ -226,12 +282,12 @@ class Retention:
         oldest = select(table.c.id).where(_DELETABLE.get(table, true())).order_by(age).limit(_BATCH_ROWS)
         if before is not None:
             oldest = oldest.where(age < before)
-        async with self._database.transaction() as connection:  # mostly there is nothing, and no need to hold writers up
+        async with self._database.transaction(_TIMEOUT_S) as connection:  # mostly there is nothing, and no need to hold writers up
             if (await connection.execute(oldest.limit(1))).first() is None:
                 return 0, 0
         # The subquery is wrapped once more: PostgreSQL would otherwise be free to run it again for every row.
         chosen = select(oldest.cte("oldest").c.id)
-        async with self._database.writing() as connection:
+        async with self._database.writing(timeout_s=_TIMEOUT_S) as connection:
             gone = (await connection.execute(delete(table).where(table.c.id.in_(chosen)).returning(table.c.size_bytes, age))).all()
             if gone and table is tool_outcomes:  # workers hold a copy, and this tells them to read again
                 await connection.execute(update(memory).where(memory.c.kind == TOOL_OUTCOMES).values(number=memory.c.number + 1))

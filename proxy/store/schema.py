@@ -12,7 +12,7 @@ from sqlalchemy import Connection, inspect, text
 from sqlalchemy.schema import CreateColumn
 
 from proxy.store import key_tables  # noqa: F401 - adds its tables to the metadata
-from proxy.store.tables import metadata
+from proxy.store.tables import HELD_BACK, TROUBLED, metadata
 
 HEAD = "0014"
 """To be raised with each change of `proxy.store.tables`; the test of revisions keeps a schema of each one that stores may have."""
@@ -20,6 +20,8 @@ _VERSION = "alembic_version"
 """The table that has a store's revision, by the name that Alembic gave it, which brought stores up before."""
 _PARTIAL = {
     "rollups_due": "rollups (seconds, start) WHERE built <> version",
+    "records_troubled": f"records (created_at, run_id, outcome, status) WHERE {TROUBLED}",
+    "records_held_back": f"records (created_at, id) WHERE {HELD_BACK}",
     "records_pending": "records (created_at) WHERE outcome = 'pending'",
     "memory_processes": "memory (used_at) WHERE kind = 'process'",
     "memory_histories": "memory (client, used_at) WHERE kind = 'history'",
@@ -49,8 +51,6 @@ def current_revision(connection: Connection) -> str | None:
 def upgrade(connection: Connection) -> None:
     """Add what is missing, in the transaction that the connection is in; the caller commits."""
     metadata.create_all(connection)
-    for name, rows in _PARTIAL.items():
-        connection.execute(text(f"CREATE INDEX IF NOT EXISTS {name} ON {rows}"))
     inspector = inspect(connection)
     tables = set(inspector.get_table_names())
     for table in metadata.sorted_tables:
@@ -65,6 +65,8 @@ def upgrade(connection: Connection) -> None:
                 index.create(connection)
         for name in indexes - {index.name for index in table.indexes} - _PARTIAL.keys():
             connection.execute(text(f"DROP INDEX {name}"))
+    for name, rows in _PARTIAL.items():
+        connection.execute(text(f"CREATE INDEX IF NOT EXISTS {name} ON {rows}"))
     for name in _MOVED.keys() & tables:
         _move(connection, name)
     _mark(connection, new=_VERSION not in tables)

@@ -48,6 +48,10 @@ def _bytes(*names: str) -> Iterator[Column[Any]]:
     return _columns(LargeBinary, *names)
 
 
+TROUBLED = "outcome IN ('warn', 'block', 'error', 'upstream_error') OR status >= 500"
+HELD_BACK = "would = 'block'"
+"""Of records, the few that a report names: each has an index of its own, so that a month of others is not looked through."""
+
 records = Table(
     "records",
     metadata,

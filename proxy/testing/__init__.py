@@ -22,17 +22,17 @@ from proxy.exchange import Request as ChatRequest
 from proxy.exchange.answers import OutputRequirements
 from proxy.exchange.judgements import ClaimPair, Support
 from proxy.ports import Completion, ModelInfo, Ports, ToolRanking
-from proxy.testing.decisions import ScriptedDecisions as ScriptedDecisions
-from proxy.testing.failures import MemoryFailures as MemoryFailures
-from proxy.testing.judges import ScriptedJudge as ScriptedJudge
-from proxy.testing.knowledge import MemoryKnowledge as MemoryKnowledge
-from proxy.testing.review import MemoryClashes as MemoryClashes
-from proxy.testing.review import MemoryQuarantine as MemoryQuarantine
-from proxy.testing.store import MemoryCompactions as MemoryCompactions
-from proxy.testing.store import MemoryFirstSeen as MemoryFirstSeen
-from proxy.testing.store import MemoryScratchpad as MemoryScratchpad
-from proxy.testing.store import MemoryToolOutcomes as MemoryToolOutcomes
-from proxy.testing.store import MemoryToolRuns as MemoryToolRuns
+from proxy.testing.memory import MemoryClashes as MemoryClashes
+from proxy.testing.memory import MemoryCompactions as MemoryCompactions
+from proxy.testing.memory import MemoryFailures as MemoryFailures
+from proxy.testing.memory import MemoryFirstSeen as MemoryFirstSeen
+from proxy.testing.memory import MemoryQuarantine as MemoryQuarantine
+from proxy.testing.memory import MemoryScratchpad as MemoryScratchpad
+from proxy.testing.memory import MemoryToolOutcomes as MemoryToolOutcomes
+from proxy.testing.memory import MemoryToolRuns as MemoryToolRuns
+from proxy.testing.models import MemoryKnowledge as MemoryKnowledge
+from proxy.testing.models import ScriptedDecisions as ScriptedDecisions
+from proxy.testing.models import ScriptedJudge as ScriptedJudge
 from proxy.testing.upstream import MemoryUpstream as MemoryUpstream
 from proxy.testing.upstream import ReceivedCall as ReceivedCall
 from proxy.testing.upstream import ScriptedReply as ScriptedReply

@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 from msgspec import Struct
 
-from proxy.config.upstreams import DecisionApi, Shape, path_for
+from proxy.config.sections import DecisionApi, Shape, path_for
 from proxy.errors import NotFound, ProxyError, UpstreamRefused, UpstreamTimeout, UpstreamUnreachable
 from proxy.exchange import Message
 from proxy.offloop import run_in_thread_if_large

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from proxy.config.sections import DecisionApi, decision_api
 from proxy.config.settings import (
     AnthropicSettings,
     BuiltinSettings,
@@ -14,7 +15,6 @@ from proxy.config.settings import (
     Settings,
     UpstreamSettings,
 )
-from proxy.config.upstreams import DecisionApi, decision_api
 from proxy.ledger import Ledger
 from proxy.ports import Counters, TokenCounter, UpstreamFigures
 from proxy.ports.upstream import Upstream

@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 import groundwire_http1 as http1
 
 from proxy import __version__
+from proxy.config.sections import MODEL, PATHS, decision_api
 from proxy.config.settings import AnthropicSettings, OpenAISettings
-from proxy.config.upstreams import MODEL, PATHS, decision_api
 from proxy.errors import ConfigError, ProxyError, UpstreamTimeout, UpstreamUnreachable
 from proxy.ports.upstream import Call, Headers, Reply, header_of
 from proxy.wire.http.encodings import Decoder, Undecodable

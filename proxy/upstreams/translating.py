@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
+from proxy.config.sections import DECISION_PATHS
 from proxy.config.settings import Api
-from proxy.config.upstreams import DECISION_PATHS
 from proxy.errors import InvalidRequest, NotFound
 from proxy.offloop import run_in_thread_if_large
 from proxy.ports.upstream import Call, Headers, Reply, Upstream, WrappedReply, is_event_stream, read_whole
@@ -61,15 +61,11 @@ class Translating:
         `decides` whether it may have decision models, or nothing else.
         """
         self.inner = upstream
-        self.name = upstream.name
+        self.name, self.catalogue_name = upstream.name, upstream.catalogue_name
         self._speaks = tuple(speaks)
         self._server = Server(upstream.name, self._speaks[0], newest, limit_of, dropped)
         self._max_bytes, self._decides = max_bytes, decides
         self._translated = {path: _APIS[path] for path in translated_paths(self._speaks)}
-
-    def catalogue_name(self, model: str) -> str:
-        """The other's."""
-        return self.inner.catalogue_name(model)
 
     async def start(self) -> None:
         """Raises `ConfigError`."""

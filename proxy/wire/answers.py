@@ -39,35 +39,40 @@ def end_of(reason: object) -> str | None:
     return _KNOWN.get(reason) or _KNOWN.get(reason.lower().removeprefix("finish_reason_"), reason)
 
 
-_USAGE: Mapping[str, tuple[str, str, tuple[str, ...], tuple[str, ...]]] = {
-    "chat": (
-        "prompt_tokens",
-        "completion_tokens",
-        ("prompt_tokens_details.cached_tokens", "prompt_cache_hit_tokens"),  # the second is DeepSeek's
-        ("prompt_tokens_details.cache_write_tokens", "cache_creation_input_tokens"),
+_OPENAI = "{0}_tokens_details.cached_tokens {0}_tokens_details.cache_write_tokens {1}_tokens_details.reasoning_tokens"
+_USAGE: Mapping[str, tuple[str, ...]] = {
+    "chat": ("prompt_tokens", "completion_tokens", *_OPENAI.format("prompt", "completion").split()),
+    "responses": ("input_tokens", "output_tokens", *_OPENAI.format("input", "output").split()),
+    "messages": (
+        "input_tokens",
+        "output_tokens",
+        "cache_read_input_tokens",
+        "cache_creation_input_tokens",
+        "output_tokens_details.thinking_tokens",
     ),
-    "responses": ("input_tokens", "output_tokens", ("input_tokens_details.cached_tokens",), ("input_tokens_details.cache_write_tokens",)),
-    "messages": ("input_tokens", "output_tokens", ("cache_read_input_tokens",), ("cache_creation_input_tokens",)),
 }
-"""Where each API tells what the prompt and the completion took, and what of the prompt was read from a cache, or put there."""
-_THOUGHT = ("completion_tokens_details.reasoning_tokens", "output_tokens_details.reasoning_tokens", "output_tokens_details.thinking_tokens")
+"""Where each API tells of the prompt, the completion, what of the prompt was read from a cache, or put there, and thoughts."""
 
 
 def usage_in(api: str, value: object) -> Usage | None:
     """The usage that an object of the API tells; None for null, and for what is none. Messages counts what a cache knows apart."""
-    if not isinstance(value, Mapping):
+    if not isinstance(value, dict):
         return None
-    prompt, completion, read, wrote = _USAGE[api]
-    cached, written, thought = (next((n for path in paths if (n := number(value, path))), 0) for paths in (read, wrote, _THOUGHT))
-    beside = cached + written if api == "messages" else 0
-    return Usage(number(value, prompt) + beside, number(value, completion), cached, written, thought)
+    prompt, completion, cached, written, thought = [number(value, path) for path in _USAGE[api]]
+    if api == "messages":
+        prompt += cached + written
+    elif api == "chat":  # DeepSeek's, and Anthropic's own server of this API
+        cached, written = cached or number(value, "prompt_cache_hit_tokens"), written or number(value, "cache_creation_input_tokens")
+    return Usage(prompt, completion, cached, written, thought)
 
 
-def number(given: object, path: str) -> int:
+def number(given: Any, path: str) -> int:
     """A figure in an object, or in one of its objects; 0 for what is none."""
-    for name in path.split("."):
-        given = given.get(name) if isinstance(given, Mapping) else None
-    return given if isinstance(given, int) else 0
+    if "." in path:
+        outer, _, path = path.partition(".")
+        given = given.get(outer)
+    found = given.get(path) if isinstance(given, dict) else None
+    return found if isinstance(found, int) else 0
 
 
 class Tellings:
@@ -105,6 +110,16 @@ class Tellings:
     def texts(self) -> dict[Any, str]:
         """All of them, in the order in which they began."""
         return {place: "".join(pieces) for place, pieces in self._pieces.items()}
+
+
+_SPOKEN = ("text", "content", "refusal", "summary", "transcript")
+"""Fields of a part that hold words, though it be one at a time as a stream brings them; others hold names and numbers."""
+
+
+def has_words(part: Mapping[str, Any]) -> bool:
+    """Whether a part of a type that is not read has words that a client would show as the answer's."""
+    texts = [(name, value) for name, value in part.items() if isinstance(value, str) and name != "type"]
+    return any(bool(value) if name in _SPOKEN else " " in value.strip() for name, value in texts)
 
 
 def summed(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from proxy.wire.answers import added_up
 from proxy.wire.bodies import EXTENSION, dumped, raw_fields
 from proxy.wire.own_tools import OwnToolFilter
 from proxy.wire.requests import RequestRendering, withhold
-from proxy.wire.shapes import Reading
+from proxy.wire.shapes import Asked, Reading, Shape
 from proxy.wire.upstream_errors import failure_in
 
 
@@ -145,25 +145,32 @@ class AnswerStream(Protocol):
         """The last events of a stream, with the verdict if one was asked for; `mark` is the end mark as it came, where it may stay so."""
 
 
-class Recogniser(Protocol):
-    """Takes an answer's parsed JSON apart into what this API's answers are made of, before anybody reads it (`proxy.wire.shapes`)."""
+class Recogniser:
+    """Takes an answer's parsed JSON apart into what its API's answers are made of, before anybody reads it."""
 
-    reading: Reading
-    """What was left out."""
-    says: bool
-    """Whether anything of it has words, or calls a tool."""
     api: Api
-    end_mark: bytes
+    end_mark = b""
     """What the last event's data is where that is no JSON."""
+    failure: Shape
+    """Of the API's own error."""
+
+    def __init__(self, asked: Asked) -> None:
+        self.reading = Reading(asked)
+        """What was left out."""
+        self.says = False
+        """Whether anything of it has words, or calls a tool."""
 
     def answer(self, fields: Any) -> Any:
         """A whole answer with what is recognised of it; `proxy.wire.shapes.ABSENT` where it is none."""
+        raise NotImplementedError
 
     def events(self, fields: Any) -> list[dict[str, Any]]:
         """What leaves for an event of a stream."""
+        raise NotImplementedError
 
     def error(self, fields: Any) -> Any:
         """The API's own error with what is recognised of it; `proxy.wire.shapes.ABSENT` where it is none."""
+        return type(self).failure(fields, self.reading)
 
 
 class Dialect(RequestRendering, Protocol):
@@ -256,22 +263,6 @@ class Dialect(RequestRendering, Protocol):
     def stream(self, *, separate: bool = False) -> AnswerStream:
         """A reader for one streamed answer; with `separate`, an event that does several things (several choices, text and an end,
         text and a tool call) becomes a piece for each."""
-
-
-class TokenCount(Protocol):
-    """A path that counts a prompt's tokens, which is passed on, and answered here where the upstream does not know it."""
-
-    path: str
-    """Below ``/v1``."""
-
-    def parse(self, body: bytes) -> Request:
-        """What is to be counted. Raises `InvalidRequest`."""
-
-    def missing(self, status: int, body: bytes) -> bool:
-        """Whether an upstream's answer says that it has no such path."""
-
-    def render(self, tokens: int) -> bytes:
-        """The answer's body."""
 
 
 class Dialects:

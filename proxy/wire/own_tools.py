@@ -129,7 +129,7 @@ class OwnToolFilter(ABC):
 
     def _drain(self) -> bytes:
         out = []
-        while self._undecided and all(item.own is not None for item in self._undecided[0].items):
+        while self._undecided and None not in [item.own for item in self._undecided[0].items]:
             out.append(self._pass(self._undecided.popleft()))
         return b"".join(out)
 
@@ -150,6 +150,8 @@ class OwnToolFilter(ABC):
             event = rest
         if event.kind == "begins":
             return self._begin_with(event)
+        if not self._lead:
+            return self._leave(event)
         lead, self._lead = self._lead, []
         return b"".join([self._leave(one) for one in (*lead, event)])
 

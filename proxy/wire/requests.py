@@ -122,3 +122,46 @@ def withhold(exchange: Exchange, own: Collection[str], none: Mapping[str, Any]) 
         exchange.tools = others
     else:
         exchange.params = {**exchange.params, **none}
+
+
+def counterparts(before: Sequence[Message], after: Sequence[Message]) -> list[int | None]:
+    """For each message to send, the position of the one it is, or was made from: its place says so, or the id of a call."""
+    position = {id(message): i for i, message in enumerate(before)}
+    found = [position.get(id(message)) for message in after]
+    _pair_gaps(before, after, found)
+    taken = {*found}
+    by_call = {(old.get("role"), identity): i for i, old in enumerate(before) if i not in taken for identity in call_ids(old)}
+    for i, message in enumerate(after):
+        if found[i] is None:
+            known = [by_call.get((message.get("role"), identity)) for identity in call_ids(message)]
+            found[i] = next((old for old in known if old not in taken), None)
+            taken.add(found[i])
+    _pair_gaps(before, after, found)
+    return found
+
+
+def _pair_gaps(before: Sequence[Message], after: Sequence[Message], found: list[int | None]) -> None:
+    """Where as many messages of the same roles and calls stand between two that are known, they are those, edited."""
+    start = 0
+    for end in range(len(after) + 1):
+        if end < len(after) and found[end] is None:
+            continue
+        low = found[start - 1] if start else -1
+        high = found[end] if end < len(after) else len(before)
+        as_many = low is not None and high is not None and end > start and high - low - 1 == end - start
+        if as_many and low is not None and all(map(_fits, before[low + 1 : high], after[start:end])):
+            found[start:end] = range(low + 1, low + 1 + end - start)
+        start = end + 1
+
+
+def _fits(old: Message, new: Message) -> bool:
+    """Whether one may have been made from the other."""
+    ids = {*call_ids(new)}
+    return old.get("role") == new.get("role") and (not ids or not ids.isdisjoint(call_ids(old)))
+
+
+def call_ids(message: Message) -> list[Any]:
+    """The ids of the calls that a message makes, or of the one whose result it is."""
+    if message.get("role") == "tool":
+        return [message.get("tool_call_id")]
+    return [call.get("id") for call in message.get("tool_calls") or () if isinstance(call, Mapping)]

@@ -1,7 +1,7 @@
 import pytest
 from starlette.requests import HTTPConnection
 
-from proxy.admin.auth import check_admin_key
+from proxy.admin.access import check_admin_key
 from proxy.errors import InvalidApiKey, PolicyNotAllowed
 
 

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from proxy.admin.dashboard.exchanges import CUTS
-from proxy.admin.dashboard.overview import LATEST
+from proxy.admin.dashboard.lists import EXCHANGES_CUTS, LATEST
 from proxy.admin.dashboard.panels import report
 from proxy.admin.dashboard.rendering import STATIC, Cut, send_in_parts
 from proxy.errors import StoreUnavailable
@@ -153,7 +152,7 @@ async def test_a_search_that_takes_its_time_lets_what_is_above_its_list_go_first
     async with start() as proxy, Browser(proxy) as browser:
         await filled(proxy, number=5)
         whole = (await browser.page(path)).html
-        monkeypatch.setattr("proxy.admin.dashboard.exchanges.CUTS", tuple(replace(one, wait_s=0.0) for one in CUTS))
+        monkeypatch.setattr("proxy.admin.dashboard.lists.EXCHANGES_CUTS", tuple(replace(one, wait_s=0.0) for one in EXCHANGES_CUTS))
         late = (await browser.page(path)).html
     above, looking, below = late.partition('<p class="looking" role="status">Looking through the exchanges …</p>')
     assert (True, True) == (bool(looking), '<form method="get" action="/dashboard/exchanges"' in above)
@@ -634,10 +633,10 @@ async def test_a_page_that_leaves_in_parts_is_the_page_that_leaves_whole(start: 
     async with start() as proxy, Browser(proxy) as browser:
         await filled(proxy, number=5)
         await browser.page()  # the figures are known from here on
-        in_time = (CUTS[0], *(replace(one, wait_s=60.0) for one in CUTS[1:]))
-        monkeypatch.setattr("proxy.admin.dashboard.exchanges.CUTS", in_time)
+        in_time = (EXCHANGES_CUTS[0], *(replace(one, wait_s=60.0) for one in EXCHANGES_CUTS[1:]))
+        monkeypatch.setattr("proxy.admin.dashboard.lists.EXCHANGES_CUTS", in_time)
         parts = (await browser.page(f"/dashboard{path}")).html
-        monkeypatch.setattr("proxy.admin.dashboard.overview.CUTS", ())
-        monkeypatch.setattr("proxy.admin.dashboard.exchanges.CUTS", ())
+        monkeypatch.setattr("proxy.admin.dashboard.lists.OVERVIEW_CUTS", ())
+        monkeypatch.setattr("proxy.admin.dashboard.lists.EXCHANGES_CUTS", ())
         whole = (await browser.page(f"/dashboard{path}")).html
     assert whole == parts

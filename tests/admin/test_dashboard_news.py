@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from proxy.admin.dashboard.news import MAX_AT_ONCE, News
+from proxy.admin.dashboard.summaries import MAX_AT_ONCE, News
 from proxy.admin.verdicts import call_before_stop
 from proxy.errors import StoreUnavailable
 from proxy.store.database import Database

@@ -14,12 +14,12 @@ from jinja2 import UndefinedError
 
 from proxy.admin.dashboard import record as diff
 from proxy.admin.dashboard import rendering
-from proxy.admin.dashboard.exchanges import filters_of, search_filters
+from proxy.admin.dashboard.lists import filters_of, search_filters
 from proxy.admin.dashboard.panels import FigureSource, Period, report
 from proxy.admin.dashboard.record import ShownClaim, claims_of, pieces, record_page, without_overlaps
 from proxy.admin.dashboard.rendering import Visitor, environment, own_address, render
 from proxy.admin.dashboard.summaries import REASONS, codes_alike
-from proxy.admin.verdict_answers import listed_claims
+from proxy.admin.verdicts import listed_claims
 from proxy.errors import InvalidRequest, StoreUnavailable
 from proxy.exchange import Facts, JudgeUse
 from proxy.language.amounts import milliseconds, number, share

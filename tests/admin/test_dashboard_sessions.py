@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.admin.auth import CSRF_HEADER, LIFETIME_S, Sessions
+from proxy.admin.access import CSRF_HEADER, LIFETIME_S, Sessions
 from proxy.admin.dashboard.entrance import local
 from tests.admin.pages import KEY, WITH_KEY, Browser, Page
 from tests.browser import making

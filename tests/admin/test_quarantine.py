@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from proxy.admin.answers import MAX_BODY_BYTES
+from proxy.admin.access import MAX_BODY_BYTES
 from proxy.app import App
 from proxy.config.settings import load_settings
 from proxy.ports import QuarantineItem

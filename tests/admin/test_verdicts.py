@@ -314,7 +314,7 @@ async def test_nothing_is_left_of_an_exchange_that_is_recorded(start: Start) -> 
         await proxy.get("/v1/nothing-here")
         await asked(proxy, got)
         async with asyncio.timeout(5):
-            while len(proxy.app._endpoint._s.recorder.open):
+            while len(proxy.app._services.recorder.open):
                 await asyncio.sleep(0.001)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from proxy.__main__ import main
+from proxy.store.schema import HEAD
 from tests.processes import write_config
 
 Captured = pytest.CaptureFixture[str]
@@ -172,3 +173,13 @@ def test_a_base_url_that_cannot_work_is_refused(tmp_path: Path, capsys: Captured
     (tmp_path / "p.yaml").write_text("name: p\nstages: []\n")
     assert 2 == main(["check", "--config", str(config)])
     assert f"did you mean {meant!r}?" in capsys.readouterr().err
+
+
+def test_a_store_is_brought_to_this_release_without_a_server(tmp_path: Path, capsys: Captured) -> None:
+    config = str(write_config(tmp_path, "http://127.0.0.1:9/v1"))
+    assert [0, 0] == [main(["migrate", "--config", config]) for _ in range(2)]
+    assert 2 == capsys.readouterr().out.count(f"store.db has revision {HEAD}")
+    (tmp_path / "store.db").unlink()
+    (tmp_path / "store.db").mkdir()
+    assert 2 == main(["migrate", "--config", config])
+    assert "cannot be migrated" in capsys.readouterr().err

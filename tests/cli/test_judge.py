@@ -10,7 +10,7 @@ import pytest
 from proxy.cli.judge import JudgedPair, asked, fit, read_pairs, shipped_pairs
 from proxy.config.settings import Settings, load_settings
 from proxy.errors import ConfigError
-from proxy.grounding.judging.options import JudgeOptions
+from proxy.grounding.judging.questions import JudgeOptions
 from proxy.ports.judge import JudgeAnswer
 from proxy.testing import ScriptedUpstream, completion, reply
 

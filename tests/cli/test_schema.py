@@ -10,7 +10,7 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from proxy.__main__ import main
-from proxy.cli.schema import KINDS, schema_text
+from proxy.cli.explain import KINDS, schema_text
 
 ROOT = Path(__file__).parents[2]
 SHIPPED = (ROOT / "config.yaml", *sorted((ROOT / "policies").glob("*.yaml")), *sorted((ROOT / "examples" / "policies").glob("*.yaml")))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from proxy.context.lineage import beginnings_of, opening_of, steady
+from proxy.context.conversation import beginnings_of, opening_of, steady
 
 RULES = "You are a coding agent.\nWork carefully and test what you change."
 

@@ -16,7 +16,7 @@ from pytest_bdd import given, parsers, scenarios, then, when
 
 from proxy.exchange.answers import OutputRequirements
 from proxy.models.embedding.embedder import BatchingEmbedder
-from proxy.models.embedding.use import UseEncoder
+from proxy.models.embedding.encoders import UseEncoder
 from proxy.models.tokens.counter import TiktokenCounter
 from proxy.models.tools.ranker import EmbeddingToolRanker
 from proxy.ports import ToolOutcomes

@@ -86,8 +86,8 @@ class Goldens(Struct):
         async with asyncio.timeout(10):
             while True:
                 async with self.session.get(f"{url}/groundwire/v1/records/{name}") as found:
-                    if found.status == 200:
-                        return await found.json()
+                    if found.status == 200 and (record := await found.json())["outcome"] != "pending":
+                        return record
                 await app.records_writer.flush()
                 await asyncio.sleep(0.002)
 

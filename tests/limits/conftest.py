@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.limits import valkey
+from tests.store.conftest import database, kind, migrated_server, postgres_server, url  # noqa: F401 - stores of both kinds
 
 
 @pytest.fixture(scope="session")

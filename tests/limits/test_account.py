@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.config.keys import Limits
-from proxy.limits.account import Account, next_day, next_month
-from proxy.ports.limits import LEASE_S, Amount, Settlement, Standing, Subject
+from proxy.limits.account import Account, decide, next_day, next_month
+from proxy.limits.counter import LEASE_S, Amount, Ask, Settlement, Standing, Subject
 
 NOON, NOTHING = 1_800_000_000.0, Amount()
 KEY = (Subject("key", "ann"),)
@@ -15,7 +15,7 @@ KEY = (Subject("key", "ann"),)
 def ask(account: Account, now: float, limits: Limits, amount: Amount = NOTHING, lease: str = "") -> Standing:
     """Reserves where it may."""
     account.advance(now)
-    found = account.standing(now, limits, amount)
+    found = account.standing(now, limits, Ask(amount, amount))
     if found.refused is None:
         account.reserve(now, lease or f"{now}", amount)
     return found
@@ -109,3 +109,22 @@ def test_a_month_begins_on_its_first(at: float) -> None:
     account.advance(next_month(at))
     assert before != account.month
     assert account.day.endswith("-01")
+
+
+def test_the_end_of_a_limit_is_used_by_one_request_after_the_other() -> None:
+    account, limits = Account(), Limits(usd_per_day=0.001)
+    subjects, asked = (Subject("key", "ann", limits),), Ask(Amount(0, 800), Amount(0, 100))
+
+    def reserved(lease: str) -> tuple[bool, bool, float]:
+        account.advance(NOON)
+        found = decide([account], NOON, lease, subjects, asked)
+        return found.granted, found.reduced, found.standings[0].wait_s
+
+    assert [(True, False, 0.0), (False, False, 1.0)] == [reserved("a"), reserved("b")]  # as much as it may take is not left beside it
+    settled(account, NOON, "a", NOON, asked.full, Amount(0, 250))
+    assert (True, True, 0.0) == reserved("e")  # nothing is open: what it probably takes is left
+    assert 350 == account.day_micro_usd
+    settled(account, NOON, "e", NOON, asked.least, Amount(0, 700))
+    found = reserved("f")
+    assert (False, False) == found[:2]
+    assert found[2] > 60

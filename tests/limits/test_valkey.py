@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from proxy.config.keys import LimitName, Limits
 from proxy.limits import valkey
-from proxy.limits.account import Account
+from proxy.limits.account import Account, decide
+from proxy.limits.counter import Amount, Ask, CounterAway, Decision, Settlement, Standing, Subject
 from proxy.limits.valkey import ValkeyAccounts
-from proxy.ports.limits import Amount, CounterAway, Decision, Settlement, Standing, Subject
 from tests.limits.valkey import Server
 
 pytestmark = pytest.mark.process
@@ -77,9 +77,13 @@ async def _alike(url: str, key: Limits, team: Limits, steps: list[tuple[str, Amo
                     account.advance(now)
                     account.settle(now, one)
             elif op == "reserve" or lease in granted:
-                decision = await counter.reserve(lease, subjects, amount)
-                expected = _account_decides(accounts, decision.at, subjects, lease, amount)
-                assert all(map(near, decision.standings, expected)), (decision, expected)
+                asked = Ask(amount, Amount(amount.tokens // 3, amount.micro_usd // 3))
+                decision = await counter.reserve(lease, subjects, asked)
+                for account in accounts:
+                    account.advance(decision.at)
+                expected = decide(accounts, decision.at, lease, subjects, asked)
+                assert expected.reduced == decision.reduced
+                assert all(map(near, decision.standings, expected.standings)), (decision, expected)
                 if decision.granted:
                     granted.setdefault(lease, (decision.at, amount))
             found = await counter.look(subjects)
@@ -92,19 +96,6 @@ async def _looked(counter: ValkeyAccounts, subjects: tuple[Subject, ...], accoun
     """The server's clock."""
     answer = await counter._run("look", subjects, {})
     return valkey._decision(answer)
-
-
-def _account_decides(accounts: list[Account], now: float, subjects: tuple[Subject, ...], lease: str, amount: Amount) -> list[Standing]:
-    for account in accounts:
-        account.advance(now)
-    if all(lease in account.leases for account in accounts):
-        return [account.standing(now) for account in accounts]
-    asked = [account.standing(now, subject.limits, amount) for account, subject in zip(accounts, subjects, strict=True)]
-    if any(one.refused for one in asked):
-        return asked
-    for account in accounts:
-        account.reserve(now, lease, amount)
-    return [account.standing(now) for account in accounts]
 
 
 @pytest.mark.parametrize(
@@ -121,7 +112,7 @@ async def test_many_at_once_over_several_clients_get_exactly_the_limit(limits: L
     subject = (Subject("key", f"many-{name}", limits, name),)
     for counter in counters:
         await counter.start()
-    found = await asyncio.gather(*(counters[i % 4].reserve(f"x{i}", subject, Amount(10, 10)) for i in range(400)))
+    found = await asyncio.gather(*(counters[i % 4].reserve(f"x{i}", subject, Ask(Amount(10, 10), Amount(10, 10))) for i in range(400)))
     for counter in counters:
         await counter.stop()
     assert 100 == sum(decision.granted for decision in found)
@@ -131,12 +122,12 @@ async def test_many_at_once_over_several_clients_get_exactly_the_limit(limits: L
 async def test_a_window_ends(counter: ValkeyAccounts, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(valkey._FIXED, "window", 1)
     subject = (Subject("key", "window", Limits(rpm=1), "window"),)
-    first, second = await counter.reserve("a", subject, Amount()), await counter.reserve("b", subject, Amount())
+    first, second = await counter.reserve("a", subject, Ask()), await counter.reserve("b", subject, Ask())
     assert first.granted
     if int(first.at) == int(second.at):
         assert not second.granted
     await asyncio.sleep(1.01)
-    assert (await counter.reserve("c", subject, Amount())).granted
+    assert (await counter.reserve("c", subject, Ask())).granted
 
 
 async def test_a_lease_of_a_killed_process_runs_out_and_a_renewed_one_does_not(
@@ -144,9 +135,9 @@ async def test_a_lease_of_a_killed_process_runs_out_and_a_renewed_one_does_not(
 ) -> None:
     monkeypatch.setitem(valkey._FIXED, "lease_s", 0.3)
     subject = (Subject("key", "lease", Limits(concurrent=2), "lease"),)
-    await counter.reserve("killed", subject, Amount(1, 5))
-    await counter.reserve("alive", subject, Amount(1, 5))
-    assert not (await counter.reserve("next", subject, Amount())).granted
+    await counter.reserve("killed", subject, Ask(Amount(1, 5), Amount(1, 5)))
+    await counter.reserve("alive", subject, Ask(Amount(1, 5), Amount(1, 5)))
+    assert not (await counter.reserve("next", subject, Ask())).granted
     for _ in range(4):
         await asyncio.sleep(0.1)
         await counter.renew([("alive", subject)])
@@ -160,12 +151,12 @@ async def test_a_server_that_is_away_is_said_and_one_that_is_back_counts_on(valk
     try:
         counter, subject = ValkeyAccounts(server.url), (Subject("key", "away", Limits(rpm=9), "away"),)
         await counter.start()
-        assert (await counter.reserve("a", subject, Amount())).granted
+        assert (await counter.reserve("a", subject, Ask())).granted
         server.stop()
         with pytest.raises(CounterAway, match="Valkey"):
-            await counter.reserve("b", subject, Amount())
+            await counter.reserve("b", subject, Ask())
         server.start()
-        assert (await counter.reserve("c", subject, Amount())).granted  # over a new connection, with a script that it does not know yet
+        assert (await counter.reserve("c", subject, Ask())).granted  # over a new connection, with a script that it does not know yet
         await counter.stop()
     finally:
         server.stop()

@@ -15,7 +15,7 @@ from proxy.config.settings import EmbeddingSettings, Settings, load_settings
 from proxy.errors import ConfigError, ModelUnavailable
 from proxy.exchange import Exchange, Verdict
 from proxy.models.embedding.embedder import BatchingEmbedder
-from proxy.models.embedding.use import UseEncoder
+from proxy.models.embedding.encoders import UseEncoder
 from proxy.models.making import DeferredModels, make_embedder, make_models
 from proxy.models.tools.ranker import EmbeddingToolRanker
 from proxy.ports.stage import Stage

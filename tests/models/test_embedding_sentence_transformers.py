@@ -11,7 +11,7 @@ import pytest
 
 from proxy.errors import ModelUnavailable
 from proxy.models.embedding.embedder import BatchingEmbedder
-from proxy.models.embedding.sentence_transformers import SentenceTransformersEncoder
+from proxy.models.embedding.encoders import SentenceTransformersEncoder
 
 INSTALLED = importlib.util.find_spec("sentence_transformers") is not None
 TEXTS = ["How do I get to the station?", "Directions to the train station", "The invoice is wrong.", "", "\ud800 \x00", "word " * 3000]

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from proxy.config.sections import cache_folder
 from proxy.models.embedding.embedder import BatchingEmbedder
-from proxy.models.embedding.use import UseEncoder
+from proxy.models.embedding.encoders import UseEncoder
 
 ODD = [
     "",

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.models.tools.lexical import LexicalIndex
+from proxy.models.tools.words import LexicalIndex
 
 WORDS = st.lists(st.sampled_from("abcdefgh"), max_size=8)
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from proxy.config.settings import ModelSettings
-from proxy.models.tokens.catalogue import PRICE_LIST, Catalogue
 from proxy.models.tokens.counter import TiktokenCounter
+from proxy.models.tokens.encodings import PRICE_LIST, Catalogue
 
 LISTED = {
     "plain": {"max_input_tokens": 1000, "input_cost_per_token": 2e-6, "output_cost_per_token": 8e-6},
@@ -21,7 +21,7 @@ LISTED = {
 @pytest.fixture
 def listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / PRICE_LIST).write_text(json.dumps(LISTED), "utf-8")
-    monkeypatch.setattr("proxy.models.tokens.catalogue.bundled_folder", lambda: tmp_path)
+    monkeypatch.setattr("proxy.models.tokens.encodings.bundled_folder", lambda: tmp_path)
 
 
 def prices(name: str, **models: ModelSettings) -> tuple[float | None, float | None, float | None]:

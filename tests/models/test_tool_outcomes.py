@@ -1,7 +1,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from proxy.models.tools.outcomes import LEAST_NEEDED, MAX_MOVE, fit, packed, unpacked
+from proxy.models.tools.ranker import LEAST_NEEDED, MAX_MOVE, fit, packed, unpacked
 
 
 def unit(*rows: list[float]) -> NDArray[np.float32]:

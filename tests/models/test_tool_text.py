@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from proxy.models.tools.text import MAX_DESCRIPTION_CHARS, MAX_QUERY_CHARS, MAX_SEGMENTS, clipped, segments, spaced, terms, tool_text
+from proxy.models.tools.words import MAX_DESCRIPTION_CHARS, MAX_QUERY_CHARS, MAX_SEGMENTS, clipped, segments, spaced, terms, tool_text
 
 
 def tool(name: object, description: object = "", parameters: object = None) -> dict[str, Any]:

@@ -8,9 +8,8 @@ from numpy.typing import NDArray
 
 from proxy.errors import ModelUnavailable, StoreUnavailable
 from proxy.models.tools.index import FEATURES, Query, ToolIndex, ToolVectors, shipped, vocabulary_of
-from proxy.models.tools.lexical import SHORTLIST, new_tools, rough_text, shortlist
 from proxy.models.tools.ranker import EmbeddingToolRanker
-from proxy.models.tools.text import tool_text
+from proxy.models.tools.words import SHORTLIST, new_tools, rough_text, shortlist, tool_text
 from proxy.ports import ToolOutcome
 from proxy.testing import HashEmbedder, MemoryToolOutcomes
 

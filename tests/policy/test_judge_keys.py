@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from proxy.errors import ConfigError
-from proxy.grounding.judging.options import JudgeOptions
+from proxy.grounding.judging.questions import JudgeOptions
 from proxy.policy.loading import Policy, load_policy
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from proxy.cli.explain import explain_all
 from proxy.policy.loading import load_policy
-from proxy.policy.precision import FLOORS, Precision, below_floor, measured, table, told
+from proxy.policy.precision import FLOORS, Precision, below_floor, describe, measured, table
 from proxy.ports.stage import Action
 
 POLICIES = sorted((Path(__file__).parents[2] / "policies").glob("*.yaml"))
@@ -45,12 +45,12 @@ def test_what_is_below_its_floor_is_told_with_its_interval() -> None:
 def test_an_acting_check_that_nobody_measured_is_told(kind: str, noted: int) -> None:
     action = Action(kind, "new")  # type: ignore[arg-type]
     assert noted == len(below_floor("nobody", [action]))
-    assert ("not measured" in told("nobody", action)) == (kind != "annotate")
+    assert ("not measured" in describe("nobody", action)) == (kind != "annotate")
 
 
 def test_what_is_exact_needs_no_measurement() -> None:
     action = Action("block", "context_length_exceeded", exact=True)
-    assert ([], True) == (below_floor("budget", [action]), "exact" in told("budget", action))
+    assert ([], True) == (below_floor("budget", [action]), "exact" in describe("budget", action))
 
 
 def test_explain_prints_each_action_with_its_precision(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from proxy.errors import ConfigError, ModelUnavailable, PolicyBlocked
 from proxy.exchange import Answer, Choice, Exchange, Sentence, Verdict
 from proxy.exchange.judgements import Claim, Judgement, Support
 from proxy.grounding.judging.judges import UpstreamJudge
-from proxy.grounding.judging.options import JudgeOptions
+from proxy.grounding.judging.questions import JudgeOptions
 from proxy.grounding.judging.readouts import ChatReadout
 from proxy.language.text import split_sentences
 from proxy.pipeline import Pipeline

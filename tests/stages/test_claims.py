@@ -107,14 +107,6 @@ async def test_what_nobody_is_sure_of_is_counted_and_does_not_fail() -> None:
     assert {"literal": 1, "model": 1} == verdict.detail["decided_by"]
 
 
-async def test_the_record_says_whose_word_each_statement_got() -> None:
-    large = "The Eiffel Tower is not made of iron."
-    verifiers = ScriptedVerifiers(lambda pair: Support(0.1, 0.8, by="large@1" if pair.claim == large else "small@1"))
-    verdict = await checked(answering(f"{GOLD} {large}"), ports_with(verifiers))
-    assert {"small@1": 1, "large@1": 1} == verdict.detail["judged_by"]
-    assert ["small@1", "large@1"] == [claim["verifier"] for claim in verdict.detail["claims"]]
-
-
 async def test_a_refusal_quotes_the_claim_without_the_question() -> None:
     exchange = answering("London.", question="Where does the Eiffel Tower stand?")
     verifiers = ScriptedVerifiers(lambda pair: Support(0.96, 0.01) if "Paris" in pair.claim else Support(0.02, 0.97))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proxy.context.no_answer import NO_ANSWER, no_answer
+from proxy.context.faithful_texts import NO_ANSWER, no_answer
 from proxy.exchange import Answer, Choice, Exchange
 from proxy.exchange.judgements import Support
 from proxy.stages.claims.acting import correction

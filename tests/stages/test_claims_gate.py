@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proxy.context.no_answer import NO_ANSWER
+from proxy.context.faithful_texts import NO_ANSWER
 from proxy.errors import ModelUnavailable, Overloaded, PolicyBlocked
 from proxy.exchange import Exchange, Sentence
 from proxy.exchange.judgements import ClaimPair, Support

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from proxy.context.no_answer import NO_ANSWER
+from proxy.context.faithful_texts import NO_ANSWER
 from proxy.exchange import Answer, Choice
 from proxy.stages.claims.reading import declines
 from proxy.testing import ScriptedVerifiers, chunk, completion, reply, stream

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from proxy.context.no_answer import NO_ANSWER
+from proxy.context.faithful_texts import NO_ANSWER
 from proxy.errors import ModelUnavailable
 from proxy.exchange import Evidence, Exchange, Message, Verdict
 from proxy.language.words import content_words

@@ -8,7 +8,7 @@ from benchmarks import relevance_turns
 from proxy.context.faithful import TEXTS, build_context_block, wrap_with_context_faithful_prompt
 from proxy.exchange import Exchange, Message, Verdict
 from proxy.models.embedding.embedder import BatchingEmbedder
-from proxy.models.embedding.use import UseEncoder
+from proxy.models.embedding.encoders import UseEncoder
 from proxy.pipeline import Pipeline
 from proxy.testing import make_ports
 from tests.stages.test_relevance import BREAD, TALL, TOOLS, make_stage

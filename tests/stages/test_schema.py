@@ -229,11 +229,6 @@ async def test_an_unknown_tool_is_answered_with_the_tools_there_are(start: Start
     assert ("unsure", 'there is no tool "serch". Did you mean "search"?') == (got.verdict, result[7:56].strip())
 
 
-async def test_unknown_tools_can_be_let_through(start: Start) -> None:
-    async with start(reply(calling(call("{", "serch"))), policy=policy("unknown_tools: false")) as proxy:
-        assert ("unsure", 1) == ((await proxy.post(TOOLS)).verdict, len(proxy.upstream.calls))
-
-
 async def test_invalid_json_goes_into_the_conversation_only_as_a_quotation(start: Start) -> None:
     async with start(reply(calling(call("{query: }"))), reply(calling(call(GOOD))), policy=policy()) as proxy:
         await proxy.post(TOOLS)
@@ -381,7 +376,7 @@ def test_what_cannot_be_is_refused_when_the_policy_is_loaded(tmp_path: Path, opt
 @pytest.mark.parametrize("delivery", ["tap", "gate", "hold"])
 def test_what_can_be_is_loaded_and_explained(tmp_path: Path, options: str, delivery: str) -> None:
     (tmp_path / "p.yaml").write_text(policy(options, delivery))
-    assert "unknown_tools = true" in explain_all(load_policy(tmp_path / "p.yaml"))
+    assert "on_violation" in explain_all(load_policy(tmp_path / "p.yaml"))
 
 
 # ---- what cannot be judged ----

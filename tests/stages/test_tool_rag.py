@@ -114,14 +114,6 @@ async def test_the_record_says_what_all_tools_would_cost_and_what_was_kept() -> 
     assert verdict.detail["relevance"] == {"search_flights": 1.0}
 
 
-async def test_a_share_of_the_window_selects_among_few_tools_too() -> None:
-    few, window = TOOLS[:5], make_ports(tokens=WordCounter(100))
-    small, large = asking(tools=few), asking(tools=few)
-    await stage(above_share=0.5).on_request(small)
-    await stage(window, above_share=0.5).on_request(large)
-    assert (header(small), header(large)) == ("5->5;below-threshold", "5->1")
-
-
 async def test_the_budgets_window_and_count_are_used_where_it_ran() -> None:
     exchange = asking()
     exchange.facts.context_before = ContextUse(0, 1000, True, {"tool_descriptions": 250})

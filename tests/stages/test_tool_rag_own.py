@@ -186,6 +186,12 @@ async def test_own_tools_take_no_place_of_servers_tools() -> None:
     assert names(exchange) == [*PLAIN, "mcp__github__create_issue"]
 
 
+async def test_where_no_servers_tool_is_sure_half_of_them_stay() -> None:
+    tools = [*map(tool, CLAUDE), *(tool(f"mcp__s__{i}") for i in range(30))]
+    exchange = await sent(stage(make_ports(ranker=Sure())), "refactor the payment module", tools)
+    assert (names(exchange)[:5], len(names(exchange))) == (CLAUDE, 5 + 15)
+
+
 async def test_tools_of_a_server_that_the_user_names_come_first() -> None:
     tools = [*map(tool, CLAUDE), *(tool(f"mcp__jira__{i}") for i in range(8)), *(tool(f"mcp__git__{i}") for i in range(8))]
     exchange = await sent(stage(make_ports(ranker=Sure(*[0.0] * 5, 0.9))), "what does Git say", tools)

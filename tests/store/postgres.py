@@ -79,9 +79,7 @@ def initialised(folder: Path, root: Path) -> dict[str, Any]:
 
 def _start(folder: Path, root: Path) -> tuple[subprocess.Popen[bytes], int]:
     as_user, data = initialised(folder, root), root / "data"
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = _free_port()
     settings = {"listen_addresses": "127.0.0.1", "port": port, "unix_socket_directories": root, "fsync": "off", "autovacuum": "off"}
     options = [piece for name, value in settings.items() for piece in ("-c", f"{name}={value}")]
     process = subprocess.Popen([folder / "postgres", "-D", data, *options], stderr=subprocess.PIPE, cwd=root, **as_user)
@@ -95,6 +93,46 @@ def _start(folder: Path, root: Path) -> tuple[subprocess.Popen[bytes], int]:
     process.wait()
     process.stderr.close()
     raise NoServer("".join(said)[-300:])
+
+
+@contextmanager
+def pooler(address: str) -> Iterator[str]:
+    """Yields ``postgresql://…`` of a PgBouncer before the server at `address`, which lends its two connections for a transaction each.
+
+    Raises `NoServer`.
+    """
+    found = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}{os.pathsep}/usr/sbin")
+    if found is None:
+        raise NoServer("no PgBouncer: install Debian's pgbouncer")
+    root = Path(tempfile.mkdtemp(prefix="gw-pgb-"))
+    as_user, port = _unprivileged(root), _free_port()
+    ini = root / "pgbouncer.ini"
+    ini.write_text(
+        f"[databases]\n* = host=127.0.0.1 port={address.rpartition(':')[2]} user=tester password='pass word'\n"
+        f"[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\nauth_type = any\npool_mode = transaction\n"
+        "default_pool_size = 2\nmax_client_conn = 200\n"
+    )
+    ini.chmod(0o644)
+    process = subprocess.Popen([found, ini], stderr=subprocess.PIPE, cwd=root, **as_user)
+    try:
+        assert process.stderr is not None
+        said = next((line for line in process.stderr if b"process up" in line), None)
+        if said is None:
+            raise NoServer(f"PgBouncer ended with {process.wait()}")
+        threading.Thread(target=_drain, args=(process.stderr,), daemon=True).start()
+        yield f"postgresql://tester:pass%20word@127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait(5)
+        if process.stderr:
+            process.stderr.close()
+        shutil.rmtree(root, ignore_errors=True)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def _drain(stream: Any) -> None:

@@ -237,3 +237,27 @@ def test_a_total_adds_up_and_leaves_its_parts_alone() -> None:
     assert bucket(START, QualityPanel(3, 2.0), exchanges=3, verdicts={"pass": 2, "warn": 1}) == replace(both, seconds=HOUR)
     assert (2 * HOUR, {"pass": 2}, QualityPanel(2, 1.5)) == (both.seconds, one.verdicts, one.of(QualityPanel))
     assert total([]) is None
+
+
+@pytest.mark.parametrize("name", ["troubled_runs", "held_back"])
+async def test_a_months_report_names_the_few_without_looking_through_all(
+    database: Database, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """By the database's own plan."""
+    asked: list[Any] = []
+
+    async def noted(query: Any) -> list[Any]:
+        asked.append(query)
+        return []
+
+    figures = DatabaseFigures(database)
+    monkeypatch.setattr(figures, "_rows", noted)
+    await getattr(figures, name)(0.0, 1e9)
+    assert database._engine is not None
+    query = asked[0].compile(dialect=database._engine.dialect, compile_kwargs={"literal_binds": True})
+    async with database.transaction() as connection:
+        if not database.is_sqlite:
+            await connection.exec_driver_sql("SET LOCAL enable_seqscan = off")  # which a table as small as this one would have
+        explain = "EXPLAIN QUERY PLAN" if database.is_sqlite else "EXPLAIN"
+        plan = str((await connection.exec_driver_sql(f"{explain} {query}")).all())
+    assert {"troubled_runs": "records_troubled", "held_back": "records_held_back"}[name] in plan, plan

@@ -124,3 +124,19 @@ async def _store(database: Database, counters: CountingCounters, *records: objec
     for record in records:
         writer.submit(record)  # type: ignore[arg-type]
     await writer.flush()
+
+
+async def test_what_goes_on_is_listed_only_where_it_is_asked_for(database: Database) -> None:
+    writer = RecordWriter(database, CountingCounters())
+    writer.start()
+    begun = writer.begin(make_record(1, outcome="pending", status=0))
+    assert begun is not None
+    await begun.wait()
+    writer.submit(make_record(2))
+    await writer.flush()
+    records = Records(database)
+    assert ["gw_00000002"] == [one.id for one in (await records.list(10))[0]] == await records.ids(0.0, 10)
+    assert ["gw_00000001"] == [one.id for one in (await records.list(10, outcome="pending"))[0]]
+    writer.submit(make_record(1, outcome="warn"))
+    await writer.stop()
+    assert [("gw_00000002", "pass"), ("gw_00000001", "warn")] == [(one.id, one.outcome) for one in (await records.list(10))[0]]

@@ -1,5 +1,6 @@
 """Retention by age and by size, on both databases."""
 
+import asyncio
 import base64
 import random
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 from proxy.store.database import Database
 from proxy.store.memory import DatabaseScratchpad
 from proxy.store.records import Records
-from proxy.store.retention import Retention
+from proxy.store.retention import _LIVE_ROWS, Retention
 from proxy.store.writer import RecordWriter
 from tests.store.conftest import CountingCounters, make_record, opened
 
@@ -69,3 +70,19 @@ async def test_it_runs_by_itself_and_survives_a_store_that_is_away() -> None:
     retention = Retention(Database("sqlite://"))
     retention.start()
     await retention.stop()
+
+
+@pytest.mark.parametrize("kind", [pytest.param("postgres", marks=pytest.mark.postgres)])
+async def test_how_large_millions_of_rows_are_is_told_by_a_sample(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    await _fill(database, 4000, 700)
+    retention = Retention(database)
+    exact = await retention._rows_bytes()
+    monkeypatch.setattr("proxy.store.retention._EXACTLY_ROWS", 1000)
+    monkeypatch.setattr("proxy.store.retention._SAMPLE_ROWS", 500)
+    async with asyncio.timeout(30):
+        while True:
+            async with database.transaction() as connection:  # the server counts rows with a second's delay
+                if await connection.scalar(_LIVE_ROWS, {"name": "records"}) == 4000:
+                    break
+            await asyncio.sleep(0.1)
+    assert exact == pytest.approx(await retention._rows_bytes(), rel=0.1)

@@ -207,3 +207,47 @@ def test_a_batch_is_encoded_as_its_records_are_one_by_one() -> None:
     clean, unclean = [make_record(number, detail=[number]) for number in range(120)], [make_record(detail=detail) for detail in details]
     for batch in (clean, unclean, unclean[:2], [*clean, *unclean]):
         assert list(map(to_row, batch)) == list(_Rows(batch))
+
+
+async def test_nobody_waits_long_for_a_row_and_nobody_at_all_while_the_store_is_slow(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = asyncio.Event()
+
+    async def slow(*_: object) -> None:
+        await held.wait()
+
+    monkeypatch.setattr(database, "put", slow)
+    monkeypatch.setattr("proxy.store.writer._BEGUN_WITHIN_S", 0.05)
+    writer = RecordWriter(database, CountingCounters())
+    writer.start()
+    begun = writer.begin(make_record(1, outcome="pending"))
+    assert begun is not None
+    async with asyncio.timeout(10):
+        while begun.is_set():
+            await asyncio.sleep(0.005)
+        await begun.wait()
+    assert writer.begin(make_record(2, outcome="pending")) is None
+    held.set()
+    await asyncio.sleep(0.01)
+    assert writer.begin(make_record(3, outcome="pending")) is not None
+    await writer.stop()
+
+
+async def test_an_exchange_that_is_over_at_once_has_one_row(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[object] = []
+
+    async def put(*given: object) -> None:
+        written.append(given)
+
+    monkeypatch.setattr(database, "put", put)
+    writer = RecordWriter(database, CountingCounters())
+    writer.start()
+    begun = writer.begin(make_record(1, outcome="pending"))
+    assert begun is not None
+    assert begun.is_set()
+    writer.submit(make_record(1))
+    await asyncio.sleep(0.05)
+    assert [] == written
+    monkeypatch.undo()
+    await writer.stop()

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
+from proxy.config.sections import DecisionApi, DecisionsSettings, Shape, decision_api
 from proxy.config.settings import OpenAISettings, Retries
-from proxy.config.upstreams import DecisionApi, DecisionsSettings, Shape, decision_api
 from proxy.errors import NotFound, UpstreamRefused, UpstreamTimeout, UpstreamUnreachable
 from proxy.ports import ModelInfo
 from proxy.ports.decisions import Answer, Decision, Question
 from proxy.testing import CountedNames, ScriptedReply, ScriptedUpstream, WordCounter, hang, reply
-from proxy.testing.decisions import cut_off, enveloped, judging, refusing, renamed, with_probabilities
+from proxy.testing.models import cut_off, enveloped, judging, refusing, renamed, with_probabilities
 from proxy.upstreams.asking import UpstreamDecisions
 from proxy.upstreams.openai import OpenAIUpstream
 from proxy.upstreams.resilience import Resilient, Slots

@@ -15,8 +15,7 @@ from starlette.requests import HTTPConnection, Request
 from starlette.responses import RedirectResponse, Response
 
 from proxy import __version__
-from proxy.admin.answers import json_answer, read_body
-from proxy.admin.auth import COOKIE, LIFETIME_S, AdminAuth, check_admin_key
+from proxy.admin.access import COOKIE, LIFETIME_S, AdminAuth, check_admin_key, json_answer, read_body
 from proxy.admin.dashboard.rendering import STATIC, Visitor, page
 from proxy.errors import InvalidApiKey, InvalidRequest, ProxyError, RateLimited, StoreUnavailable
 

@@ -15,7 +15,7 @@ from proxy.admin.dashboard.rendering import Visitor, check_choice, page, with_qu
 from proxy.admin.keys import SHOWN_DAYS, KeyBody, KeyBook, ListedKey
 from proxy.config.keys import LIMITS, Limits
 from proxy.errors import InvalidRequest, ProxyError
-from proxy.store.keys import SpendingRow
+from proxy.limits.keys import SpendingRow
 
 PATH = "/dashboard/keys"
 BY: Mapping[str, tuple[str, ...]] = {"key": ("client", "team"), "team": ("team",), "model": ("model",), "day": ("day",)}

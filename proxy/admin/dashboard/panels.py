@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from proxy.admin.dashboard.summaries import WORDS, in_words
 from proxy.language.amounts import NONE, dollars, many, milliseconds, number, score, share
-from proxy.ports.panels import Bucket, Panel, Series, StagePanel, Unit, most_common, said
+from proxy.ports.panels import Bucket, Panel, Series, StagePanel, Unit, most_common, non_empty
 from proxy.stages.claims.reporting import QualityPanel
 from proxy.store.figures import total
 from proxy.store.record_sums import percentile
@@ -42,7 +42,7 @@ def traffic_panels(whole: Bucket, buckets: Sequence[Bucket]) -> tuple[Panel, ...
 def _panel(name: str, figure: str, meaning: str, detail: Sequence[str], buckets: Sequence[Bucket], lines: Lines, **more: Any) -> Panel:
     """A panel with a line of its chart for each of `lines`; without lines there is nothing to draw."""
     series = tuple(Series(title, tuple(course(bucket) for bucket in buckets)) for title, course in lines.items())
-    return Panel(name=name, title=NAMES[name], headline=figure, meaning=meaning, detail=said(*detail), series=series, **more)
+    return Panel(name=name, title=NAMES[name], headline=figure, meaning=meaning, detail=non_empty(*detail), series=series, **more)
 
 
 def _traffic(whole: Bucket, buckets: Sequence[Bucket]) -> Panel:
@@ -225,8 +225,8 @@ def _range(values: Sequence[float | None], unit: Unit) -> str:
     if not there:
         return "no values"
     last = next(value for value in reversed(values) if value is not None)
-    said = _AMOUNTS[unit]
-    return f"from {said(min(there))} to {said(max(there))}, lately {said(last)}"
+    amount = _AMOUNTS[unit]
+    return f"from {amount(min(there))} to {amount(max(there))}, lately {amount(last)}"
 
 
 class FigureSource:

@@ -20,7 +20,7 @@ from msgspec import Struct
 from proxy.admin.dashboard.rendering import cut, pretty
 from proxy.admin.dashboard.summaries import list_in, mappings_in, outcome_of, why
 from proxy.admin.decisions import LABELS, OUTCOMES
-from proxy.admin.verdict_answers import ListedClaim, ListedClaims, headers_of, listed_claims
+from proxy.admin.verdicts import ListedClaim, ListedClaims, headers_of, listed_claims
 from proxy.exchange import tool_name
 from proxy.language.amounts import dollars, milliseconds, number
 from proxy.language.text import text_of

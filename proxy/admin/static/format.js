@@ -2,7 +2,7 @@
 /** Figures and times in words, as `proxy.language.amounts` writes them for the first load. */
 
 export const NONE = '–';
-export const SIGNS = {pass: '✓', unsure: '~', unchecked: '○', warn: '!', block: '✕', error: '?', upstream_error: '↯', skipped: '–', pending: '…'};
+export const SIGNS = {pass: '✓', unsure: '~', unchecked: '○', warn: '!', block: '✕', error: '?', upstream_error: '↯', skipped: '–', pending: '…', interrupted: '⊘'};
 
 /** @param {number | null | undefined} value */
 export function number(value) {

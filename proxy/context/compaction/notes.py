@@ -13,13 +13,12 @@ from msgspec import Struct
 
 from proxy.context.archive import reference, reference_ids
 from proxy.context.compaction.parts import Part, Run, messages_of, replace_run, token_counter
-from proxy.context.conversation import last_user, transcript
+from proxy.context.conversation import last_user_text, transcript
 from proxy.context.summaries import extractive
 from proxy.context.summaries.lines import is_summary, summary_message, summary_text
 from proxy.context.summaries.summariser import Summariser, Summary
 from proxy.exchange import Exchange, Message
 from proxy.language.detection import language
-from proxy.language.text import text_of
 from proxy.offloop import run_in_thread_if_large
 from proxy.ports import Ports
 
@@ -57,8 +56,7 @@ class RunNotes:
     def __init__(self, exchange: Exchange, ports: Ports, summariser: Summariser) -> None:
         self._exchange, self._ports, self._summariser = exchange, ports, summariser
         self._tokens, self._model = token_counter(exchange, ports), ports.tokens.model(exchange.model)
-        asked = last_user(exchange.conversation)
-        self._query = text_of(exchange.conversation[asked].get("content")) if asked is not None else ""
+        self._query = last_user_text(exchange.conversation)
 
     async def fold(self, parts: Sequence[Part], runs: Sequence[Run], write: Callable[[Sequence[Part]], Awaitable[RunNote]]) -> FoldedPrompt:
         """Replace each run by what `write` makes of its parts, unless that is no shorter. Raises `StoreUnavailable`."""

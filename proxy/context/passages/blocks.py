@@ -17,8 +17,7 @@ from functools import lru_cache
 
 from msgspec.structs import replace
 
-from proxy.context.passages.context_block import PassageBlock, number_in, read_written
-from proxy.context.passages.instruction import passages_start
+from proxy.context.passages.context_block import PassageBlock, number_in, passages_start, read_written
 from proxy.language.patterns import LazyPattern
 
 _COVER = "\0"

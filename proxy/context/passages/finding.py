@@ -14,7 +14,6 @@ from fnmatch import translate
 from functools import lru_cache
 from typing import Any
 
-import orjson
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -22,6 +21,7 @@ from proxy.context.conversation import named_calls
 from proxy.context.passages.blocks import find_blocks
 from proxy.exchange import Evidence, Message
 from proxy.language.dates import seconds_of
+from proxy.language.json.strings import parse_json
 from proxy.language.text import text_of
 from proxy.offloop import each
 
@@ -138,7 +138,7 @@ def result_passages(text: str, source: str = "") -> list[Evidence]:
     """A tool's result as passages; none when it is empty or reports an error. `source` counts where the result names none."""
     if not text.strip() or (len(text) <= MAX_ERROR_CHARS and _FAILED.match(text)):
         return []
-    value = _json(text)
+    value = parse_json(text)
     if value is not None:
         if _is_error(value):
             return []
@@ -161,21 +161,11 @@ def _call_of(message: Message, calls: Mapping[str, _Call]) -> _Call:
 
 
 def _argument(arguments: str) -> str:
-    value = _json(arguments)
+    value = parse_json(arguments)
     return _first(value, ARGUMENT_KEYS) if isinstance(value, Mapping) else ""
 
 
 # ---- JSON results ----
-
-
-def _json(text: str) -> Any:
-    """The object or list that `text` is in JSON; None for anything else."""
-    if text.lstrip()[:1] not in ("{", "["):
-        return None
-    try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return None
 
 
 def _is_error(value: Any) -> bool:

@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from proxy.context.conversation import called_names, named_calls
 from proxy.exchange import Message
+from proxy.language.json.strings import parse_json
 from proxy.language.patterns import wordings
 from proxy.language.text import split_sentences, text_of
 
@@ -93,7 +94,7 @@ def source_texts(messages: Sequence[Message]) -> Iterator[str]:
     for message in messages:
         text = summary_text(message) if is_summary(message) else text_of(message.get("content"))
         yield text
-        if "\\u" in text and (value := _json(text)) is not None:
+        if "\\u" in text and (value := parse_json(text)) is not None:
             yield orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS).decode()
         yield str(message.get("name") or "")
         for call in named_calls(message):
@@ -110,15 +111,15 @@ def _of_message(message: Message, index: int, names: Mapping[str, str]) -> Itera
     label = label_of(message, names)
     text = text_of(message.get("content"))
     if role in ("tool", "function"):
-        value = _json(text)
+        value = parse_json(text)
         results = list(_json_lines(value)) if value is not None else sentences(text)
         yield from (SpokenLine(label, result, "tool", index) for result in results)
         return
     kind: Kind = "assistant" if role == "assistant" else "user"
     yield from (SpokenLine(label, piece, kind, index) for piece in sentences(text))
     for _, name, arguments in named_calls(message):
-        value = _json(arguments)
-        pieces = _grouped(_items(value)) if value else _pieces(clean_line(arguments) or "(no arguments)")
+        value = parse_json(arguments)
+        pieces = _json_lines(value) if value else _pieces(clean_line(arguments) or "(no arguments)")
         yield from (SpokenLine(_label("Assistant called", name), piece, "call", index) for piece in pieces)
 
 
@@ -164,17 +165,6 @@ def _cut(text: str, most: int) -> Iterator[str]:
         yield text
 
 
-def _json(text: str) -> Any:
-    """An object or a list; None where `text` is neither."""
-    if not text.lstrip().startswith(("{", "[")):
-        return None
-    try:
-        value = orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return None
-    return value if isinstance(value, dict | list) else None
-
-
 def _json_lines(value: Any) -> Iterator[str]:
     """The scalars of each object on lines of their own, small objects inside their parent's."""
     yield from islice((line for items in _walk(value, "", 0) for line in _grouped(items)), MAX_JSON_LINES)
@@ -201,19 +191,6 @@ def _walk(value: Any, name: str, depth: int) -> Iterator[list[str]]:
             yield from _walk(item, str(key), depth + 1)
 
 
-def _items(value: Any) -> list[str]:
-    """Of a call's arguments, every object and list inside them inline."""
-    if isinstance(value, list):
-        return [_bracketed(item, 0) for item in value]
-    found: list[str] = []
-    for key, item in value.items():
-        if isinstance(item, list) and len(item) > 1:
-            found += [f"{key}: {_bracketed(item[0], 0)}", *(_bracketed(entry, 0) for entry in item[1:])]
-        else:
-            found.append(f"{key}: {_bracketed(item, 0)}")
-    return found
-
-
 def _grouped(items: Iterable[str]) -> Iterator[str]:
     """Items on as few lines as hold them."""
     held = ""
@@ -232,23 +209,9 @@ def _short(value: Any) -> str | None:
         items = value.values() if isinstance(value, dict) else value
         if any(isinstance(item, dict | list) for item in items):
             return None
-        text = _inline(value)
+        text = ", ".join(f"{key}: {item}" for key, item in value.items()) if isinstance(value, dict) else ", ".join(map(str, value))
         return f"({text})" if len(text) <= _MAX_INLINE_CHARS else None
     return str(value)
-
-
-def _inline(value: Any, depth: int = 0) -> str:
-    if depth > _MAX_DEPTH:
-        return "…"
-    if isinstance(value, dict):
-        return ", ".join(f"{key}: {_bracketed(item, depth)}" for key, item in value.items())
-    if isinstance(value, list):
-        return ", ".join(_bracketed(item, depth) for item in value)
-    return str(value)
-
-
-def _bracketed(value: Any, depth: int) -> str:
-    return f"({_inline(value, depth + 1)})" if isinstance(value, dict | list) else str(value)
 
 
 def _label(role: str, name: object) -> str:

@@ -11,7 +11,7 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
@@ -19,12 +19,24 @@ from msgspec.structs import replace
 
 from proxy.context.conversation import called_names, named_calls
 from proxy.context.summaries import extractive
-from proxy.context.summaries.check import SummaryProblem, check, repair
 from proxy.context.summaries.extractive import required_lines
-from proxy.context.summaries.lines import TAG, is_summary, label_of, summary_message, summary_text
+from proxy.context.summaries.facts import (
+    KeptFact,
+    capitalised,
+    content_stems,
+    fold,
+    has_negation,
+    is_name_in_german,
+    literals,
+    stem,
+)
+from proxy.context.summaries.lines import TAG, clean_line, is_summary, label_of, source_texts, summary_message, summary_text
 from proxy.errors import ProxyError, UpstreamRefused
 from proxy.exchange import Message
-from proxy.language.text import text_of
+from proxy.language.dates import MONTHS
+from proxy.language.detection import language
+from proxy.language.number_words import may_count, word_value
+from proxy.language.text import split_sentences, text_of
 from proxy.ports import ChatModel
 
 MAX_MESSAGE_CHARS = 6000
@@ -191,3 +203,184 @@ def _extractive(task: _Task) -> str:
 
 def _said(problems: Sequence[SummaryProblem]) -> list[str]:
     return [f"{problem.kind}: {problem.text[:120]}" for problem in problems]
+
+
+# ---- whether a summary may stand for what it covers ----
+#
+# Whether a summary may stand for what it covers, and what can be done when it may not. Pure functions.
+#
+# Every number, identifier and name of the summary must occur in the messages, every required line's content in the summary. Numbers are
+# compared by value (1,000 and 1000, 06:00 and 6:00), names by their words' stems; dates must stand as they are. A required line need not
+# stand verbatim: its numbers and identifiers must, half of its words, and its negation.
+
+LANGUAGES = ("en", "de", "es", "fr")
+"""In whose words numbers are read."""
+WORDS_KEPT = 0.5
+"""Share of a required line's words that one line of the summary must have; a paraphrase seldom has more than three quarters."""
+_OPEN_CALL = re.compile(r"\(open call ([^)]{1,128})\)$")
+_ACTS = "agreed wants said prefers asked decided lives likes needs will has confirmed booked chose dislikes paid called plans".split()  # noqa: SIM905
+_ACTOR = re.compile(rf"([^\W\d_][\w'’-]+) (?:{'|'.join(_ACTS)})\b")
+"""A sentence's first word is a name where one of these follows."""
+_HEADING_WORDS = """
+user assistant tool customer agent summary conversation key decision preference outcome open pending task todo next step fact detail
+identifier number date name amount request result status current earlier note
+nutzer benutzer kunde assistent zusammenfassung entscheidung präferenzen vorlieben ergebnis offene aufgaben wichtige nächste schritte
+usuario cliente asistente resumen decisiones preferencias resultado tareas pendientes
+utilisateur client résumé décisions préférences résultats tâches ouvertes
+am pm utc gmt cet est usd eur gbp chf
+"""
+_HEADINGS = frozenset(stem(fold(word)) for word in _HEADING_WORDS.split())
+"""Words with which a model heads its lines, calls the speakers and writes units: they need no source."""
+_REFUSAL = re.compile(r"\b(?:dislike|refus|reject|declin|avoid|against|hate|lehnt|ablehn|vermeid|rechaz|evit|refuse)")
+"""How a summary puts a negation without a negative word."""
+_DIGITS = re.compile(r"\d+(?:[.,'’\u00a0\u202f]\d+)*")
+_SPACED = re.compile(r"(?<![\d.,])\d{1,3}(?: \d{3})+(?![\d.,])")
+_TIME = re.compile(r"(?<![\d:])(\d{1,2}):(\d{2})(?::\d{2})?")
+_WORD = re.compile(r"[^\W\d_]+")
+_SPEAKER = re.compile(r"(?:User|Assistant called|Assistant|Tool)(?: [\w.@-]{1,64})?: ")
+
+
+class SummaryProblem(Struct, frozen=True):
+    """Why a summary is not used as it is."""
+
+    kind: Literal["number", "identifier", "name", "missing"]
+    text: str
+    """What has no source, or the required line that is not there."""
+    sentence: str = ""
+    """The summary's sentence that says it; "" for a missing line."""
+
+
+class SummarySource:
+    """What a conversation says, for looking things up."""
+
+    def __init__(self, messages: Sequence[Message]) -> None:
+        texts = list(source_texts(messages))
+        self._text = "\n".join(texts).lower()
+        folded = fold(self._text)
+        self.stems = {stem(word) for word in _WORD.findall(folded)}
+        self._identifiers = {fact.text.lower() for text in texts for fact in literals(text) if fact.kind == "identifier"}
+        self._numbers = {value for found in _numbers_in(self._text) for value in readings(found)}
+        values = (word_value(word, code) for word in set(_WORD.findall(self._text)) if may_count(word) for code in LANGUAGES)
+        self._numbers |= {f"{value:g}" for value in values if value is not None}
+        self._times = {time for match in _TIME.finditer(self._text) for time in _times(match)}
+        self._months = {int(found) for found in re.findall(r"\d{4}-(\d{2})-\d{2}", self._text)}
+
+    def supports(self, fact: KeptFact) -> bool:
+        """Whether the conversation says it."""
+        text = fact.text.lower()
+        if fact.kind == "identifier":
+            return text in self._identifiers or self._stands(text.lstrip("#"))
+        if fact.kind == "date":
+            return re.search(rf"(?<!\d){re.escape(text)}(?!\d)", self._text) is not None
+        if fact.kind == "time" and (match := _TIME.match(text)):
+            return not self._times.isdisjoint(_times(match))
+        return all(not self._numbers.isdisjoint(readings(number)) for number in _DIGITS.findall(text))
+
+    def names(self, word: str) -> bool:
+        """Whether a word of a name stands in the conversation, or a month in one of its dates."""
+        parts = _WORD.findall(fold(word))
+        return MONTHS.get(word.lower(), -1) in self._months or all(stem(p) in self.stems or stem(p) in _HEADINGS for p in parts)
+
+    def _stands(self, text: str) -> bool:
+        return re.search(rf"(?<!\w){re.escape(text)}(?!\w)", self._text) is not None
+
+
+def check(summary: str, messages: Sequence[Message], required: Sequence[str] = ()) -> list[SummaryProblem]:
+    """What `summary` says without a source in `messages`, then the `required` lines (from `required_lines`) that it lacks."""
+    source = SummarySource(messages)
+    found = [problem for sentence in _sentences(summary) for problem in _unsupported(sentence, source)]
+    return found + missing(summary, required)
+
+
+def missing(summary: str, required: Sequence[str]) -> list[SummaryProblem]:
+    """The required lines whose content is not in `summary`."""
+    lines = [(line, set(content_stems(fold(line)))) for line in summary.splitlines()]
+    own = SummarySource([{"role": "user", "content": summary}])
+    return [SummaryProblem("missing", text) for text in required if not _holds(text, lines, own)]
+
+
+def repair(summary: str, problems: Sequence[SummaryProblem], *, max_tokens: int, count: Callable[[str], int]) -> str | None:
+    """`summary` without the sentences that lack a source, and with the missing lines.
+
+    None where that is too long, or half of the sentences had no source.
+    """
+    bad = {problem.sentence for problem in problems if problem.sentence}
+    kept = [line for line in (_without(line, bad) for line in summary.splitlines()) if line]
+    if (bad and len(bad) >= sum(1 for _ in _sentences(summary)) / 2) or not kept:
+        return None
+    text = "\n".join([*kept, *(problem.text for problem in problems if problem.kind == "missing")])
+    return text if count(text) <= max_tokens else None
+
+
+def readings(number: str) -> frozenset[str]:
+    """The values that written digits may mean: ``1.000`` is one and a thousand, ``1,234.50`` is 1234.5 among others."""
+    text = re.sub("['’\u00a0\u202f ]", "", number)
+    return frozenset(map(_plain, (text.replace(",", ""), text.replace(".", "").replace(",", "."))))
+
+
+def _unsupported(sentence: str, source: SummarySource) -> Iterator[SummaryProblem]:
+    said = _SPEAKER.sub("", clean_line(sentence), count=1)
+    for fact in literals(said):
+        if not source.supports(fact):
+            yield SummaryProblem("identifier" if fact.kind == "identifier" else "number", fact.text, sentence)
+    actor = _ACTOR.match(said)
+    if actor is not None and not source.names(actor[1]):
+        yield SummaryProblem("name", actor[1], sentence)
+    german = language(said) == "de"
+    for name, at_start in capitalised(said):
+        words = name.split(" ")
+        unknown = [word for word in words if word[0].isupper() and not _DIGITS.search(word) and not source.names(word)]
+        if german and not is_name_in_german(name):
+            continue
+        if unknown and not (at_start and unknown == words[:1] and not words[0].isupper()):
+            yield SummaryProblem("name", name, sentence)
+
+
+def _holds(text: str, lines: Sequence[tuple[str, set[str]]], own: SummarySource) -> bool:
+    """Whether the summary's `lines` say what a required line says; `own` is the summary itself."""
+    if match := _OPEN_CALL.search(text):
+        return own.supports(KeptFact("identifier", match[1]))
+    said = _SPEAKER.sub("", text, count=1)
+    if not all(own.supports(fact) for fact in literals(said)):
+        return False
+    wanted = set(content_stems(fold(said)))
+    denied = has_negation(said)
+    return any(len(wanted & stems) >= WORDS_KEPT * len(wanted) and (not denied or _denies(line)) for line, stems in lines)
+
+
+def _denies(line: str) -> bool:
+    return has_negation(line) or _REFUSAL.search(fold(line)) is not None
+
+
+def _sentences(summary: str) -> Iterator[str]:
+    return (sentence.strip() for line in summary.splitlines() for sentence in split_sentences(line) if sentence.strip())
+
+
+def _without(line: str, bad: Iterable[str]) -> str:
+    """The line as it is, or its other sentences; "" where only a speaker is left."""
+    parts = split_sentences(line)
+    kept = [part for part in parts if part.strip() not in bad]
+    if len(kept) == len(parts):
+        return line.rstrip()
+    text = "".join(kept).strip()
+    speaker = _SPEAKER.match(line)
+    return f"{speaker[0]}{text}" if speaker and text and not text.startswith(speaker[0]) else text
+
+
+def _numbers_in(text: str) -> Iterator[str]:
+    yield from _DIGITS.findall(text)
+    yield from _SPACED.findall(text)
+    yield from (part for found in _DIGITS.findall(text) for part in re.findall(r"\d+", found))
+
+
+def _times(match: re.Match[str]) -> frozenset[str]:
+    """Of ``18:05``: 18:05 and 6:05."""
+    hour = int(match[1])
+    return frozenset((f"{hour}:{match[2]}", f"{hour % 12 or 12}:{match[2]}"))
+
+
+def _plain(digits: str) -> str:
+    """Without zeros that do not count."""
+    whole, _, decimals = digits.partition(".")
+    decimals = decimals.rstrip("0")
+    return f"{whole.lstrip('0') or '0'}{'.' if decimals else ''}{decimals}"

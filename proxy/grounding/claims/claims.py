@@ -4,17 +4,29 @@ In: an answer's sentences as `proxy.language.text.SentenceSplitter` cuts them, o
 of each while the next streams; or a whole text. Out: `Claim`s whose spans lie in the text, in order, without overlap. Atomic claims after
 FActScore (Min et al. 2023), but by rule and cautious: a sentence is cut only at a semicolon or between main clauses that each have a
 subject and a verb. Each part's span is its own part of the sentence; what may be taken out of a sentence, `redaction` decides.
+
+`read_content` reads new content once for all stages that check it: in JSON each string of several words is a text with statements of its
+own, and an object's other values are one statement of the object (``city: Graz; temperature: 21``). Such values differ from a fact's
+in many harmless ways (an id, a price, a unit), so only a contradiction counts against them: see `VALUES`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from proxy.exchange.judgements import Claim
 from proxy.grounding.claims.checkable import conceded, has_verb, is_fragment, is_unfinished, is_yes_or_no, line_marks, plain, reason_of
+from proxy.grounding.evidence.pieces import cut
+from proxy.grounding.evidence.structured import places
+from proxy.language.detection import language
+from proxy.language.json.strings import JsonString, strings_of
+from proxy.language.lru import LRU
 from proxy.language.patterns import phrases
 from proxy.language.text import split_sentences
 
@@ -291,3 +303,64 @@ def _asked(question: str) -> str:
         return whole
     asked: Sequence[str] = [s.strip() for s in split_sentences(question[-20_000:]) if s.rstrip().endswith("?")]
     return asked[-1] if asked and len(asked[-1]) <= MAX_QUESTION_CHARS else ""
+
+
+# ---- new content ----
+
+
+VALUES = "values"
+"""`Claim.reason` of an object's plain values."""
+TEXT_WORDS = 4
+"""A JSON string with as many words is a text, a shorter one a value."""
+KEPT_CHARS = 1_000_000
+"""Of texts whose statements are remembered."""
+
+
+class ReadContent(Struct, frozen=True):
+    """What a text states."""
+
+    claims: tuple[Claim, ...]
+    """Checkable ones, in order."""
+    language: str
+    """ISO 639-1; "" of a text that states nothing."""
+    chars: int
+    """Of the text."""
+
+    @property
+    def sentences(self) -> list[str]:
+        """What is stated in words, each once."""
+        return list(dict.fromkeys(claim.text for claim in self.claims if claim.reason != VALUES))
+
+
+_known: LRU[ReadContent] = LRU(KEPT_CHARS, lambda read: read.chars)
+
+
+def read_content(text: str) -> ReadContent:
+    """What `text` states: some 10 ms for 20,000 characters, nothing for one that was just read."""
+    read = _known.get(text)
+    if read is None:
+        claims = _of_json(text) if text.lstrip()[:1] in ("{", "[") else None
+        if claims is None:
+            claims = tuple(claim for claim in claims_of(text) if claim.checkable)
+        read = ReadContent(claims, language(text) if claims else "", len(text))
+        _known.put(text, read)
+    return read
+
+
+def _of_json(text: str) -> tuple[Claim, ...] | None:
+    """None for a text that is no JSON. JSON lines are read by their objects alone."""
+    strings = [string for string in strings_of(text) or () if len(string.value.split()) >= TEXT_WORDS]
+    pieces = cut(text, [string.value for string in strings])
+    if not strings and (not pieces or all(piece.prose for piece in pieces)):
+        return None
+    values = [Claim(piece.shown, piece.start, piece.end, reason=VALUES) for piece in pieces]
+    return tuple(sorted([*_sentences(text, strings), *values], key=lambda claim: claim.start))
+
+
+def _sentences(text: str, strings: Sequence[JsonString]) -> Iterator[Claim]:
+    """The statements of JSON strings, with their places in the literals as they are written."""
+    for string in strings:
+        place = places(text[string.start : string.end])
+        for claim in claims_of(string.value):
+            if claim.checkable:
+                yield replace(claim, start=string.start + place(claim.start), end=string.start + place(claim.end))

@@ -288,12 +288,13 @@ class _JsonCutter:
 
     def value(self, node: JsonNode, name: str) -> str:
         """What a plain value says; "" for one that is in `found` already, or says nothing."""
-        if node.kind == "object":
+        if node.kind == "object" and node.children:
             members = [
                 _Member(f"{key}: {said}", start, child.end, run)
                 for key, start, child, said, run in self._children(node, lambda raw: _WORDS.sub(" ", str(raw)), name)
             ]
             self.found += _of_members(name, members)
+        if node.kind == "object":
             return ""
         if node.kind == "list":
             return self._list(node, name)

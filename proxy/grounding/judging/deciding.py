@@ -16,11 +16,10 @@ from msgspec import Struct
 from proxy.exchange.judgements import UNKNOWN_LANGUAGE, Claim, DecidedBy, Label, Support
 from proxy.grounding.evidence.gathering import EvidenceBase, Selection
 from proxy.grounding.records.deciding import decide
-from proxy.grounding.values.arithmetic import is_derived
+from proxy.grounding.values.arithmetic import calculation, is_derived
 from proxy.grounding.values.consistency import differences
-from proxy.grounding.values.recomputing import calculation, follows
 from proxy.grounding.values.slots import Slot, instead, slot, swaps
-from proxy.grounding.values.stated import missing_names, unsaid_numbers
+from proxy.grounding.values.stated import follows, missing_names, unsaid_numbers
 from proxy.language.quantities import read_quantities
 from proxy.offloop import check
 
@@ -125,8 +124,6 @@ def by_records(one: OpenClaim, base: EvidenceBase) -> ClaimDecision | None:
     if found.supported:
         return ClaimDecision("supported", "exact", position)
     reason = f"{found.kind} {found.claim} (evidence: {found.evidence})"
-    if found.is_doubt:
-        return ClaimDecision("unsure", "exact", position, reason=reason)
     by_table = len(place.table.rows) > 1  # a few lines of notes are what somebody says
     return ClaimDecision("contradicted", "exact", position, found.evidence if found.replaces else "", reason, by_table)
 

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from proxy.errors import ProxyError, StoreUnavailable, UpstreamRefused
 from proxy.exchange import Exchange, JudgeUse, Verdict
 from proxy.exchange.verdicts import JUDGE_OVER_BUDGET, JUDGE_UNAVAILABLE
-from proxy.grounding.judging.options import JudgeOptions
+from proxy.grounding.judging.questions import JudgeOptions
 from proxy.grounding.judging.readouts import ChatReadout, DecisionReadout, JudgedBatch, TokenReadout
 from proxy.language.lru import LRU, key_of
 from proxy.ports import Ports, Spending

@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from proxy.errors import UpstreamRefused
 from proxy.exchange import Message
-from proxy.grounding.judging.options import JudgeOptions
+from proxy.grounding.judging.questions import JudgeOptions
 from proxy.ports import ChatModel, Completion
 from proxy.ports.decisions import Answer, DecisionModel, Question
 from proxy.ports.judge import JudgeAnswer, JudgeQuestion

@@ -311,13 +311,19 @@ def _speaks_against(one: AskedFact, min_support: float, min_contradiction: float
 
 
 def _undecided(now: Sequence[AskedFact]) -> FactVerdict:
-    """Doubtful is only what conflicts with a fact in nearly the same words; what the facts merely do not say is not known."""
-    if (differing := _best([one for one in now if one.matter.conflict is not None and one.matter.conflict.plain])) is not None:
+    """Doubtful is only what conflicts with a fact in its own language; what the facts merely do not say is not known."""
+    if (differing := _best([one for one in now if _may_differ(one)])) is not None:
         return _verdict("SUSPICIOUS", differing, "values_differ")
     if any(one.matter.same_matter and one.matter.settles and max(_support(one), _contradiction(one)) >= DOUBT for one in now):
         return FactVerdict("UNKNOWN", reason="unsure")
     about = any(one.matter.same_subject for one in now)
     return FactVerdict("UNKNOWN", reason="other_matter" if about else "no_fact")
+
+
+def _may_differ(one: AskedFact) -> bool:
+    """Whether a fact in the claim's language has another value, and the words or the verifier say that it is in its place."""
+    conflict = one.matter.conflict
+    return conflict is not None and one.matter.one_language and (conflict.plain or _contradiction(one) >= DOUBT)
 
 
 def _best(asked: Sequence[AskedFact]) -> AskedFact | None:

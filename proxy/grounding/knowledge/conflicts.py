@@ -7,6 +7,7 @@ fact has another value of the same kind in the same place of the same statement,
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 
@@ -36,6 +37,12 @@ trouve dresse
 """
 LOCATIVE = frozenset(terms(_BEING_SOMEWHERE))
 """What says of a place no more than "is in" does."""
+
+_PLACED = re.compile(r"\b(?:in|im|ins|aus|nach|an|am|ans|bei|zum?|vom?)(?: d(?:er|ie|as|en|em))? $", re.I)
+_WORD = re.compile(r"\w+(?:['’-]\w+)*")
+_MAX_WORDS, _MAX_EXCHANGED_WORDS = 120, 8
+ALIKE = 0.6
+"""Share of words in common, from which two statements are one with another name in it."""
 
 
 class Conflict(Struct, frozen=True):
@@ -68,12 +75,12 @@ def conflict_of(
     if negated is not None:
         return Conflict("negation", negated.claim, negated.evidence)
     one = slot(claim, [text], StatedValues([text]), language)
-    if one is None or not one.placed or (one.aligned < ALIGNED if one_language else one.kind == "name"):
-        return None
-    plain = one_language and one.aligned >= WELL_ALIGNED and one.mutual >= MUTUAL
-    conflict = Conflict(one.kind, one.claim, one.evidence, plain)
-    same = not one_language or says_the_same(set(terms(claim)) - subject, set(terms(text)) - subject, [conflict])
-    return conflict if same else None
+    if one is not None and one.placed and (one.aligned >= ALIGNED if one_language else one.kind != "name"):
+        plain = one_language and one.aligned >= WELL_ALIGNED and one.mutual >= MUTUAL
+        conflict = Conflict(one.kind, one.claim, one.evidence, plain)
+        if not one_language or says_the_same(set(terms(claim)) - subject, set(terms(text)) - subject, [conflict]):
+            return conflict
+    return _exchanged_name(claim, text, language) if one_language else None
 
 
 def says_the_same(said: set[str], there: set[str], found: Sequence[Conflict]) -> bool:
@@ -82,6 +89,34 @@ def says_the_same(said: set[str], there: set[str], found: Sequence[Conflict]) ->
     empty = values | STOP_WORDS | LOCATIVE
     mine, its = ({term[:STEM_CHARS] for term in words - empty if not term[0].isdigit()} for words in (said, there))
     return not mine or not its or not mine.isdisjoint(its)
+
+
+def _exchanged_name(claim: str, text: str, language: str) -> Conflict | None:
+    """The only words that differ, where both are names: "the Baltic Sea" for "the Black Sea".
+
+    In German, where every noun has a capital, only behind a word of place.
+    """
+    mine, its = _words_in_place(claim, text)
+    if not mine[:1].isupper() or not its[:1].isupper() or claim.startswith(mine):
+        return None
+    if language == "de" and _PLACED.search(claim[: claim.find(mine)]) is None:
+        return None
+    return Conflict("name", mine, its)
+
+
+def _words_in_place(claim: str, text: str) -> tuple[str, str]:
+    """The claim's only differing words and those that replace them, where the rest agrees; else two times ""."""
+    a, b = list(_WORD.finditer(claim))[:_MAX_WORDS], list(_WORD.finditer(text))[:_MAX_WORDS]
+    if not a or not b:
+        return "", ""
+    matcher = SequenceMatcher(None, [" ".join(terms(m[0])) for m in a], [" ".join(terms(m[0])) for m in b], autojunk=False)
+    replaced = [op for op in matcher.get_opcodes() if op[0] == "replace"]
+    if matcher.ratio() < ALIKE or len(replaced) != 1:
+        return "", ""
+    _, a_from, a_to, b_from, b_to = replaced[0]
+    if max(a_to - a_from, b_to - b_from) > _MAX_EXCHANGED_WORDS:
+        return "", ""
+    return claim[a[a_from].start() : a[a_to - 1].end()], text[b[b_from].start() : b[b_to - 1].end()]
 
 
 # ---- subjects ----

@@ -165,22 +165,10 @@ def _is_key(table: Table, column: int) -> bool:
     return distinct and (column == 0 or bool(listed("id_columns") & set(table.columns[column].words)))
 
 
-_indexes: dict[int, tuple[Table, _Index]] = {}
-_MAX_INDEXES = 64
-
-
-def _index(table: Table) -> _Index:
-    found = _indexes.get(id(table))
-    if found is None or found[0] is not table:
-        if len(_indexes) >= _MAX_INDEXES:
-            _indexes.clear()
-        found = _indexes[id(table)] = (table, _Index(table))
-    return found[1]
-
-
 def bind(statement: Statement, table: Table) -> Bound:
     """The rows of `table` that `statement` names: those of the values that name fewest, which as many others as can be name too."""
-    spans = _spans(statement, table, _index(table))
+    table.index = table.index or _Index(table)
+    spans = _spans(statement, table, table.index)
     whole = {_column(span, table) for span in spans if span.whole}
     spans = [span for span in spans if span.whole or span.sure or _column(span, table) not in whole]
     groups: dict[int, frozenset[int]] = {}
@@ -260,10 +248,6 @@ def _closest(rows: set[int], column: int, index: _Index) -> frozenset[int]:
 
 def _candidates(word: Word, index: _Index) -> list[tuple[int, int]]:
     found = index.by_word.get(word.text[:_PREFIX_CHARS], set())
-    if len(word.text) == 3 and not found:
-        found = {cell for k, cells in index.by_word.items() if k.startswith(word.text) and k[3:].isdigit() for cell in cells}
-    if len(word.text) > 3 and not found:
-        return []
     return sorted(found) if len(found) <= _MAX_CELLS else []
 
 

@@ -11,11 +11,12 @@ from collections.abc import Iterable
 from functools import cache, cached_property, lru_cache
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
 from proxy.grounding.evidence.retrieval import FUNCTION_WORDS
+from proxy.language import names
 from proxy.language.dates import Date
 from proxy.language.quantities import Quantities, Quantity, Unit, read_quantities, unit_of
 from proxy.language.text import fold
@@ -52,22 +53,9 @@ def tokens(text: str) -> tuple[str, ...]:
     return tuple(fold(word) for word in TOKEN.findall(text))
 
 
-@lru_cache(maxsize=8192)
 def alike(a: str, b: str) -> bool:
-    """Whether two folded words are one in two forms."""
-    if a == b:
-        return True
-    if not (a.isalpha() and b.isalpha()):
-        return False
-    short, long = sorted((a, b), key=len)
-    if len(short) < 4:
-        return len(short) == 3 and long[:3] == short and len(long) <= 4 + 1 and long[3:] in ("s", "e", "es", "en", "n", "a", "i")
-    shared = 0
-    for x, y in zip(short, long, strict=False):
-        if x != y:
-            break
-        shared += 1
-    return shared >= max(4, len(short) - 2) and len(long) - shared <= 4 and 20 * shared >= 11 * len(long)
+    """Whether two folded words are one in two forms; codes and numbers have one form."""
+    return a == b or (a.isalpha() and b.isalpha() and names.alike(a, b))
 
 
 def names_any(word: str, listed: Iterable[str]) -> bool:
@@ -186,6 +174,8 @@ class Table:
         self.rows = tuple(rows)
         self.title = title
         self._numbers: dict[tuple[int, int], Quantity | None] = {}
+        self.index: Any = None
+        """Where the words of its values are (`binding`), once that was asked."""
         self.start = min((row.start for row in self.rows), default=0)
         self.end = max((row.end for row in self.rows), default=0)
 

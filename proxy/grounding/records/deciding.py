@@ -45,11 +45,6 @@ class Verdict(Struct, frozen=True):
     kind: str = ""
 
     @property
-    def is_doubt(self) -> bool:
-        """Whether it goes by which rows were meant: how many, all, none. That is a reason to doubt a statement, and no more."""
-        return not self.supported and self.kind in ("quantifier", "count")
-
-    @property
     def replaces(self) -> bool:
         """Whether the cell's value may stand in place of the statement's."""
         return self.kind in ("number", "date", "time", "code", "relation", "sum", "difference")

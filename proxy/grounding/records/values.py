@@ -14,16 +14,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proxy.grounding.records.binding import Statement
-from proxy.grounding.records.cells import MAX_VALUE_CHARS, Row, Table, alike, listed, names_any, read_value, tokens, words
+from proxy.grounding.records.cells import MAX_VALUE_CHARS, Row, Table, alike, listed, read_value, tokens
 from proxy.grounding.records.clause import MAX_EXTRA, MAX_EXTRA_WEAK, NAMED, Clause, Finding
 from proxy.grounding.values.arithmetic import may_follow
 from proxy.grounding.values.consistency import says_nothing
 from proxy.language.dates import date_agrees
-from proxy.language.quantities import Quantity, agrees, unit_of
+from proxy.language.quantities import Quantity, agrees
 from proxy.offloop import each
 
-MAX_ABOUT = 0.1
-"""By how much of itself a number that is given as "about" may miss."""
 MAX_LINE_CHARS, MAX_NOUN_CHARS = 200, 20
 MAX_RATIO = 100.0
 MAX_AROUND = 12
@@ -84,7 +82,7 @@ def _values(clause: Clause) -> Iterator[_Value]:
             frozenset(statement.at(q.start, q.end)),
             "number",
             lambda row, c, q=q: _cell(statement, table, q, row, c),  # type: ignore[misc]
-            lambda cell, q=q: agrees(q, cell) or agrees(q, _absolute(cell)) or _roughly(q, cell),  # type: ignore[misc]
+            lambda cell, q=q: agrees(q, cell) or agrees(q, _absolute(cell)),  # type: ignore[misc]
             records.has_number(q),
             not q.spelled and (bool(q.dimension) or sum(c.isdigit() for c in q.text.rstrip("0")) > 1),
             q.dimension,
@@ -135,12 +133,6 @@ def _cell(statement: Statement, table: Table, q: Quantity, row: Row, column: int
 
 def _fitting(q: Quantity, cell: Quantity | None) -> Quantity | None:
     return cell if cell is not None and (not q.dimension or not cell.dimension or q.dimension == cell.dimension) else None
-
-
-def _roughly(q: Quantity, cell: Quantity) -> bool:
-    """Whether "about so many" may be meant of it."""
-    a, b = q.base_values()[0], cell.base_values()[0]
-    return q.relation == "about" and abs(a - b) <= MAX_ABOUT * abs(b)
 
 
 def _absolute(q: Quantity) -> Quantity:
@@ -205,8 +197,7 @@ def _wrong_column(
     ]
     if len(close) == 1 and not clause.says_more(MAX_EXTRA):
         return close[0]
-    foreign = value.kind == "number" and _foreign_noun(clause, value, named)
-    if foreign or (value.small and not _counts(clause, value, named)):
+    if value.small and not _counts(clause, value, named):
         return None
     least = 0.8 if not clause.says_more(1 if clause.bound.groups else 0) and (clause.bound.groups or form) else NAMED
     plain = [c for c in named if clause.score(c) >= least and _same_kind(table, value, c, cells)]
@@ -258,24 +249,3 @@ def _reachable(clause: Clause, value: _Value) -> bool:
     others = [row for table in tables if len(table.rows) <= MAX_AROUND for row in table.rows]
     around = [read_value(v) for row in [*rows, *others] for v in row.values.values() if len(v) <= MAX_VALUE_CHARS]
     return may_follow(mine, clause.statement.quantities, around)
-
-
-def _foreign_noun(clause: Clause, value: _Value, named: Sequence[int]) -> bool:
-    """Whether something else is counted than what the named columns are of."""
-    statement = clause.statement
-    after = list(range(max(value.at) + 1, len(statement.words)))[:2]
-    if not after or value.dimension:
-        return False
-    gap = statement.text[statement.words[max(value.at)].end : statement.words[after[0]].start]
-    first = statement.words[after[0]]
-    if gap.strip() or first.text in listed("skipped") or unit_of(first.text) is not None or first.text.isdigit():
-        return False
-    if first.text in listed("fillers") or any(
-        names_any(first.text, words(row.values.get(c, "")))
-        for c in clause.columns or range(len(clause.table.columns))
-        for _, row in clause.rows
-    ):  # "212 rolls", "18 pieces"
-        return False
-    by = {i for c in named for i in clause.columns[c][1] if not value.small or clause.table.unit(c) is None}
-    near = {min(value.at) - 2, min(value.at) - 1, *after}  # "it deletes 61 lines"
-    return not by & near and after[0] not in clause.bound.used

@@ -1,4 +1,5 @@
-"""Could a number be worked out of others? One engine for two questions, the second stricter than the first.
+"""Could a number be worked out of others? One engine for two questions, the second stricter than the first. And is a calculation right that
+is written out?
 
 `may_follow`: by whatever calculation; then that it differs from the evidence's is no contradiction. `is_derived`: in one step that a word
 of the claim or its question asks for; then nobody can say that it was not said. That it can be made is no reason to call it right. Every
@@ -7,20 +8,27 @@ operand is expressed in the number's own unit, a table's bare cells as they stan
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import date
 from functools import lru_cache
 from itertools import combinations, permutations
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from proxy.grounding.values.recomputing import MAX_OPERANDS, is_counted, is_span
+from msgspec import Struct
+
+from proxy.language.dates import Date
 from proxy.language.patterns import LazyPattern, phrases
 from proxy.language.quantities import TOLERANCE, Quantities, Quantity
 from proxy.offloop import check
 
+MAX_OPERANDS = 24
+"""Numbers of one kind that are tried with each other."""
 FEW = 8
 """Up to so many numbers two steps are tried."""
 MAX_SUMMED = 10
@@ -220,6 +228,159 @@ def _near(number: Quantity, results: Sequence[float]) -> Iterator[float]:
         wanted = abs(value)
         reach = max(number.step / 2, 0.5, max(_BOUND_REACH, TOLERANCE) * wanted if number.relation else 1e-6 * wanted)
         yield from results[bisect_left(results, wanted - reach) : bisect_right(results, wanted + reach)]
+
+
+# ---- spans and counts ----
+
+
+_UNIT_SECONDS = 86400.0
+
+
+def is_span(number: Quantity, quantities: Quantities) -> bool:
+    """Whether two dates or times that were said are so far apart; to the day, hour or minute that the claim names, ends counted or not."""
+    seconds = [abs(a - b) * 60.0 for a, b in combinations([m for t in quantities.times for m in t.minutes][:MAX_OPERANDS], 2)]
+    days = [d for one in quantities.dates if (d := day_of(one)) is not None][:MAX_OPERANDS]
+    seconds += [abs((a - b).days + extra) * _UNIT_SECONDS for a, b in combinations(days, 2) for extra in (-1, 0, 1)]
+    years = list(dict.fromkeys(y for one in quantities.dates for y, _, _ in one.readings if y is not None))[:MAX_OPERANDS]
+    seconds += [abs(a - b + extra) * 31556952.0 for a, b in combinations(years, 2) for extra in (-1, 0, 1)]
+    unit = number.unit.factor if number.unit else 1.0
+    reach = 0.5 * unit if unit >= 604800 else 1.0
+    return any(abs(wanted - made) <= max(reach, 0.0) for wanted in number.base_values() for made in seconds)
+
+
+def day_of(one: Date) -> date | None:
+    """The day of a date that says month and day; in some year, where it says none."""
+    year, month, day = one.readings[0]
+    try:
+        return None if month is None or day is None else date(year or 2001, month, day)
+    except ValueError:
+        return None
+
+
+MAX_ARRAYS = 60
+MAX_JSON_CHARS = 200_000
+MAX_ROW_CHARS = 120
+"""Lines that are no longer are rows of a list, and counted."""
+_BULLET = re.compile(r"^[ \t]{0,12}(?:[-*•+]|\d{1,3}[.)])[ \t]+\S", re.M)
+_TABLE_ROW = re.compile(r"^[ \t]{0,8}\|.*\|[ \t]*$", re.M)
+
+
+def is_counted(number: Quantity, texts: Sequence[str]) -> bool:
+    """Whether something that was said has so many members: an array, its members with one value, list items, rows."""
+    value = number.values[0]
+    if number.dimension not in ("", "data") and not number.spelled:
+        return False
+    return value == int(value) and any(int(value) in _lengths(text) for text in texts)
+
+
+@lru_cache(maxsize=64)
+def _lengths(text: str) -> frozenset[int]:
+    """Of what a text lists."""
+    counts = {len(_BULLET.findall(text)), max(0, len(_TABLE_ROW.findall(text)) - 2)}
+    lines = [line for line in text.splitlines() if line.strip()]
+    if len(lines) > 2 and all(len(line) <= MAX_ROW_CHARS for line in lines):
+        counts |= {len(lines), len(lines) - 1}
+    counts.discard(0)
+    if text.lstrip()[:1] in ("{", "[") and len(text) <= MAX_JSON_CHARS:
+        try:
+            for array in list(_lists(json.loads(text), 8))[:MAX_ARRAYS]:
+                counts |= _tallies(array)
+        except (ValueError, RecursionError):
+            pass
+    return frozenset(counts)
+
+
+def _lists(value: Any, depth: int) -> Iterator[list[Any]]:
+    if depth and isinstance(value, list | dict):
+        if isinstance(value, list):
+            yield value
+        for inner in value if isinstance(value, list) else value.values():
+            yield from _lists(inner, depth - 1)
+
+
+def _tallies(array: list[Any]) -> set[int]:
+    """How many members it has, and how many of them share a value."""
+    shared = Counter(
+        (key, value) for one in array if isinstance(one, dict) for key, value in one.items() if isinstance(value, str | int | bool)
+    )
+    return {len(array), *shared.values()}
+
+
+# ---- calculations that are written out ----
+
+
+_EQUATION = re.compile(
+    r"(?<![\w.,+*/×·÷−–-])(?<!\d[ \u00a0\u202f])(?P<left>\$?\d[\d.,]{0,14}[€$%]?"
+    r"(?:[ ]{0,2}[-+*/×·÷−–x][ ]{0,2}\$?\d[\d.,]{0,14}[€$%]?){1,9})"
+    r"[ ]{0,2}=[ ]{0,2}(?P<right>[€$]?-?\d[\d.,]{0,14})(?![\d%]|[.,]\d|[ \u00a0\u202f]\d{3}(?!\d)|[ ]{0,2}[-+*/×·÷−–])"
+)
+_TERM = re.compile(r"([-+*/×·÷−–x]?)[ ]{0,2}\$?(\d[\d.,]{0,14})")
+_TOTAL_OF = re.compile(
+    r"\b(?:total|sum|summe|suma|somme) (?:of|von|aus|de) (?P<a>\d[\d.,]{0,14}) (?:and|und|y|et) (?P<b>\d[\d.,]{0,14})"
+    r" (?:is|equals|makes|ist|beträgt|ergibt|es|est|fait) (?P<c>\d[\d.,]{0,14})(?![\d%])",
+    re.I,
+)
+
+
+class Calculation(Struct, frozen=True):
+    """A calculation that a text writes out."""
+
+    text: str
+    right: bool
+    result: str
+    """What it really makes."""
+
+
+def calculation(text: str) -> Calculation | None:
+    """The first calculation in `text` whose operands and result can each be read in one way only; None without one."""
+    for match in _EQUATION.finditer(text):
+        told, result = _plain(match["right"].strip("€$")), _worked_out(match["left"])
+        if told is not None and result is not None:
+            share = "/" in match["left"] or "÷" in match["left"]  # 61 / 150 = 40.7 is told in per cent
+            right = any(abs(told - made) <= _reach(match["right"], made) for made in ((result, 100 * result) if share else (result,)))
+            return Calculation(match[0], right, f"{result:.10g}")
+    match_total = _TOTAL_OF.search(text)
+    if match_total:
+        a, b, c = (_plain(match_total[name]) for name in "abc")
+        if a is not None and b is not None and c is not None:
+            return Calculation(match_total[0], abs(a + b - c) <= _reach(match_total["c"], a + b), f"{a + b:.10g}")
+    return None
+
+
+def _plain(written: str) -> float | None:
+    """A number that can be read in one way: digits, with at most one mark of decimals; "1,234" is none."""
+    written = written.rstrip(".,")
+    if re.fullmatch(r"-?\d{1,15}", written):
+        return float(written)
+    found = re.fullmatch(r"(-?\d{1,15})[.,](\d{1,2}|\d{4,9})", written)
+    return float(f"{found[1]}.{found[2]}") if found else None
+
+
+def _reach(written: str, result: float) -> float:
+    """By how much a result may miss that is rounded to the places it is given with, or to a whole number."""
+    decimals = re.search(r"[.,](\d+)\D*$", written)
+    step = 10.0 ** -len(decimals[1]) if decimals else 1.0 if result != int(result) else 0.0
+    return step * 1.001 + 1e-9 * abs(result)
+
+
+def _worked_out(left: str) -> float | None:
+    """``2 + 3 * 4``, products first; None for a number that cannot be read or a division by zero."""
+    if "%" in left:
+        return None
+    sums: list[float] = []
+    for sign, written in _TERM.findall(left):
+        value = _plain(written)
+        if value is None:
+            return None
+        if sign in ("*", "×", "·", "x") and sums:
+            sums[-1] *= value
+        elif sign in ("/", "÷") and sums:
+            if not value:
+                return None
+            sums[-1] /= value
+        else:
+            sums.append(-value if sign in ("-", "−", "–") else value)
+    return sum(sums)
 
 
 # ---- cues ----

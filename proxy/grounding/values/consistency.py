@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
@@ -21,6 +21,9 @@ from proxy.language.dates import Date, date_agrees
 from proxy.language.names import Name, missing_name, read_names
 from proxy.language.quantities import Quantities, Quantity, agrees, read_quantities
 from proxy.language.text import is_negated, without_negation
+
+if TYPE_CHECKING:
+    from proxy.grounding.values.stated import StatedValues
 
 Kind = Literal["number", "date", "unit", "name", "negation"]
 MAX_CHARS = 20_000
@@ -39,22 +42,6 @@ _OPENS_UNNAMED = re.compile(
 )
 """Evidence that speaks of something by a pronoun: what it names was said before."""
 _WORD = re.compile(r"\w+(?:['’-]\w+)*")
-
-
-class ValueReading(Protocol):
-    """Numbers and dates of a text, to look others up in."""
-
-    @property
-    def quantities(self) -> Quantities:
-        """Numbers, dates and times."""
-
-    @property
-    def numerals(self) -> frozenset[str]:
-        """Runs of digits."""
-
-    @property
-    def years(self) -> tuple[int, ...]:
-        """Years of its dates."""
 
 
 class Difference(Struct, frozen=True):
@@ -112,7 +99,7 @@ def says_nothing(quantity: Quantity, claim: str) -> bool:
     )
 
 
-def number_is_said(quantity: Quantity, claim: str, read: ValueReading) -> bool:
+def number_is_said(quantity: Quantity, claim: str, read: EvidenceReading | StatedValues) -> bool:
     """Whether a number of `claim` is in what was read, in whatever form, or can be worked out of it."""
     numbers = read.quantities.numbers
     if any(agrees(quantity, other) for other in numbers):
@@ -190,7 +177,7 @@ def _date_differences(claim: str, quantities: Quantities, read: EvidenceReading)
             yield Difference("date", time.text, others[0] if len(others) == 1 else "")
 
 
-def date_is_said(date: Date, read: ValueReading) -> bool:
+def date_is_said(date: Date, read: EvidenceReading | StatedValues) -> bool:
     """Whether a date is in what was read, in whatever form or order."""
     dates = read.quantities.dates
     if any(date_agrees(date, other) for other in dates):

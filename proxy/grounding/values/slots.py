@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from itertools import islice
 from pathlib import Path
-from typing import Protocol
 
 from msgspec import Struct
 
@@ -33,7 +32,7 @@ from proxy.grounding.values.stated import (
     unsaid_values,
 )
 from proxy.language.dates import Date, Time
-from proxy.language.names import Name, bare
+from proxy.language.names import Name, bare, missing_name, name_words, read_names
 from proxy.language.patterns import LazyPattern, phrases
 from proxy.language.quantities import MONEY, Quantities, Quantity, read_quantities
 from proxy.language.text import fold, is_negated
@@ -93,10 +92,22 @@ def slot(claim: str, sentences: Sequence[str], said: StatedValues, language: str
     return max(found, key=lambda s: (s.placed and s.aligned >= ALIGNED, s.aligned, s.placed), default=None)
 
 
+_OPENING = " \"'“„«("
+
+
 def instead(claim: str, sentence: str, language: str = "en") -> str:
     """What `sentence` has in place of a value of `claim`, which it contradicts; "" if that is unclear."""
     found = slot(claim, [sentence], StatedValues([sentence]), language)
-    return found.evidence if found is not None else ""
+    return found.evidence if found is not None else _only_other_name(claim, sentence, language)
+
+
+def _only_other_name(claim: str, sentence: str, language: str) -> str:
+    """The one name that only the sentence has, where the claim has one that the sentence lacks; a record's sentence has no slots."""
+    mine, its = (read_names(text, language, every_capital=True) for text in (claim, sentence))
+    if not any(missing_name(name, name_words(sentence)) for name in mine):
+        return ""
+    others = [name.text for name in its if sentence[: name.start].strip(_OPENING) and missing_name(name, name_words(claim))]
+    return others[0] if len(others) == 1 else ""
 
 
 def may_differ(
@@ -219,15 +230,8 @@ _LABELS = {
 """Names under which a record has a bare number of a dimension."""
 
 
-class _Placed(Protocol):
-    """A value with its place in a text."""
-
-    @property
-    def start(self) -> int: ...
-    @property
-    def end(self) -> int: ...
-    @property
-    def text(self) -> str: ...
+_Placed = Quantity | Date | Time | Name
+"""A value with its place in a text."""
 
 
 def _in_place(value: Value, claim: str, quantities: Quantities, sentence: str, language: str, asked: str) -> tuple[str, bool]:

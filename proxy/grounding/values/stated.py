@@ -8,22 +8,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
+from math import inf
+from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from proxy.grounding.evidence.retrieval import NUMERAL
-from proxy.grounding.values.arithmetic import is_derived
+from proxy.grounding.values.arithmetic import MAX_OPERANDS, day_of, is_derived
 from proxy.grounding.values.consistency import date_is_said, says_nothing
-from proxy.grounding.values.recomputing import date_derived, time_derived, time_in_zone
 from proxy.language.dates import Date, Time, date_agrees, tells_days_by_others
 from proxy.language.names import Name, NameWords, bare, missing_name, name_words, read_names
+from proxy.language.patterns import LazyPattern, phrases
 from proxy.language.quantities import Quantities, Quantity, agrees, read_quantities
-from proxy.language.text import fold
+from proxy.language.text import fold, stretches
 from proxy.offloop import each
 
+_TEXTS = phrases(Path(__file__).parent)
 Kind = Literal["number", "date", "time", "name"]
 MAX_SAID_CHARS = 60_000
 """Of what was said; where there is more, nobody can tell quickly that a value is not in it, and nothing is exact."""
@@ -238,3 +241,90 @@ def unsaid_numbers(claim: str, said: StatedValues, language: str) -> list[Quanti
 def missing_names(claim: str, said: StatedValues, language: str) -> bool:
     """Whether `claim` has a name that nobody has said."""
     return any(missing_name(name, said.names) for name in names_in(claim, language))
+
+
+# ---- times and dates that follow ----
+
+
+MAX_RELATIVE_DAYS = 31
+"""How far from another date a day may be that is told by it ("the second Monday after")."""
+_UNIT_SECONDS = 86400.0
+_ZONE = re.compile(_TEXTS.ZONE)
+"""The name of a time zone, as it stands beside times."""
+_ZONE_STEP_MINUTES = 30
+"""Time zones are full hours apart, and some a half."""
+
+
+def _days_apart(one: Date, other: Date) -> float:
+    """Days between two; where one has no year, within a year."""
+    if any(day.readings[0][0] is None for day in (one, other)):
+        one, other = (replace(day, readings=tuple((None, m, d) for _, m, d in day.readings)) for day in (one, other))
+    mine, theirs = day_of(one), day_of(other)
+    return inf if mine is None or theirs is None else abs((mine - theirs).days)
+
+
+def time_derived(time: Time, quantities: Quantities) -> bool:
+    """Whether a time is another that was said plus or minus a duration that was said."""
+    steps = [q.base_values()[0] / 60 for q in quantities.numbers if q.dimension == "duration"][:MAX_OPERANDS]
+    starts = [m for t in quantities.times for m in t.minutes][:MAX_OPERANDS]
+    made = {round(start + sign * step) % 1440 for start in starts for step in steps for sign in (1, -1)}
+    return not made.isdisjoint(time.minutes)
+
+
+@lru_cache(maxsize=16)
+def _zones(text: str) -> frozenset[str]:
+    """The zones that a text names; what was said is asked about for each time of a claim."""
+    return frozenset(zone for start, end in each(stretches(text)) for zone in _ZONE.findall(text, start, end))
+
+
+def time_in_zone(time: Time, claim: str, said: str, quantities: Quantities) -> bool:
+    """Whether a time may be one that was said, in another zone's: a zone is named, the claim is not in that one, and full or half hours lie
+    between them.
+    """
+    named, own = _zones(said), _zones(claim)
+    if not (named or own) or (own and own <= named):
+        return False
+    return any((minute - start) % _ZONE_STEP_MINUTES == 0 for t in quantities.times for start in t.minutes for minute in time.minutes)
+
+
+def date_derived(one: Date, quantities: Quantities, *, told_by_others: bool = False) -> bool:
+    """Whether a date is another that was said plus or minus a duration that was said; a day's name or a year alone is worked out, too.
+
+    Where the text names days by others (`told_by_others`), one within a month of a date that was said may be meant.
+    """
+    days = {q.base_values()[0] / _UNIT_SECONDS for q in quantities.numbers if q.dimension == "duration"}
+    steps = [round(step) for step in list(days)[:MAX_OPERANDS]]
+    wanted = day_of(one)
+    if wanted is not None:
+        known = [d for other in quantities.dates if (d := day_of(other)) is not None][:MAX_OPERANDS]
+        if told_by_others and any(_days_apart(one, other) <= MAX_RELATIVE_DAYS for other in quantities.dates[:MAX_OPERANDS]):
+            return True
+        return any(abs((wanted - d).days) in (step - 1, step, step + 1) for d in known for step in steps)
+    years = [y for other in quantities.dates for y, _, _ in other.readings if y is not None][:MAX_OPERANDS]
+    spans = [round(step / 365.2425) for step in days if step >= 300]
+    return any(y is not None and any(abs(y - known) in spans[:MAX_OPERANDS] for known in years) for y, _, _ in one.readings)
+
+
+# ---- empty results, and tests that pass ----
+
+
+_NONE = LazyPattern(_TEXTS.NONE, re.I)
+_FOUND = LazyPattern(_TEXTS.FOUND, re.I)
+_NOTHING_SAID = LazyPattern(_TEXTS.NOTHING_SAID, re.I)
+_EMPTY_MEMBER = re.compile(r"\"\w{1,40}\"\s*:\s*\[\s*\]|\"(?:count|total|total_count|totalResults|hits|found|matches)\"\s*:\s*0\b")
+_ALL_PASS = LazyPattern(_TEXTS.ALL_PASS, re.I)
+_PASSED = re.compile(r"\b(\d{1,6}) (?:tests? )?(?:passed|passing|ok|bestanden|successful|succeeded)\b|\bOK \((\d{1,6}) tests?", re.I)
+_FAILED = re.compile(
+    r"(?i:\b[1-9]\d{0,5} (?:tests? )?(?:failed|failures?|failing|errors?|fehlgeschlagen)\b)|\bFAILED\b|\"failed\"\s*:\s*[1-9]"
+)
+
+
+def follows(claim: str, texts: Sequence[str]) -> bool:
+    """Whether `claim` says of an empty result that nothing was found, or of tests without a failure that all pass."""
+    if _ALL_PASS.search(claim) and any(_PASSED.search(text) and not _FAILED.search(text) for text in texts):
+        return not any(_FAILED.search(text) for text in texts)
+    return bool(_NONE.search(claim) and _FOUND.search(claim)) and any(_is_empty(text) for text in texts)
+
+
+def _is_empty(text: str) -> bool:
+    return _NOTHING_SAID.fullmatch(text) is not None or (len(text) < 2000 and _EMPTY_MEMBER.search(text) is not None)

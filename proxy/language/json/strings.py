@@ -8,27 +8,30 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
-from typing import Literal
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
 
+import orjson
 from msgspec import Struct
 
-_TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},:]|[^\s\[\]{},:"]+')
+from proxy.offloop import each
+
+_TOKEN = re.compile(r'[\s,:]*("[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]|[^\s\[\]{},:"]+)')
 _START = re.compile(r"\s*(?:\{|\[\s*(?:[\[{\"]|$))")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 MAX_DEPTH = 200
 """Paths grow with the depth: deeper text is not read as JSON."""
 
 
-class JsonNode(Struct):
-    """A value, with its place."""
+class JsonNode(Struct, gc=False):
+    """A value, with its place. A text may have half a million: the collector of cycles need not look at them."""
 
     kind: Literal["object", "list", "string", "plain"]
     start: int
     end: int
     text: str = ""
     """What a string says; a number, a boolean or null as it is written."""
-    children: list[tuple[str | int, int, JsonNode]] = []
+    children: Sequence[tuple[str | int, int, JsonNode]] = ()
     """Of an object its keys with where they begin and their values; of a list the positions."""
 
 
@@ -45,35 +48,36 @@ class JsonString(Struct, frozen=True):
 
 def nodes_of(text: str, start: int = 0, end: int | None = None) -> list[JsonNode] | None:
     """The values in a part of `text` that is known to be valid JSON, or lines of it; None where it is too deep."""
-    root = JsonNode("list", start, 0)
-    levels, key = [root], ("", -1)
-    for match in _TOKEN.finditer(text, start, len(text) if end is None else end):
-        piece, level = match[0], levels[-1]
-        if piece in "}]":
-            levels.pop().end = match.end()
-        elif piece in ",:":
+    children: list[tuple[str | int, int, JsonNode]] = []
+    level = JsonNode("list", start, 0, "", children)
+    above: list[tuple[JsonNode, list[tuple[str | int, int, JsonNode]]]] = []
+    key: str | None = None
+    key_start = 0
+    for match in each(_TOKEN.finditer(text, start, len(text) if end is None else end)):
+        piece, first = match[1], match[1][0]
+        begin, stop = match.span(1)
+        if first in "}]":
+            level.end, level.children = stop, children or ()
+            level, children = above.pop()
             continue
-        elif level.kind == "object" and key[1] < 0:
-            key = _said(piece), match.start()
+        if first == '"':
+            said = str(json.loads(piece)) if "\\" in piece else piece[1:-1]
+            if level.kind == "object" and key is None:
+                key, key_start = said, begin
+                continue
+            node = JsonNode("string", begin, stop, said)
+        elif first in "{[":
+            node = JsonNode("object" if first == "{" else "list", begin, stop)
         else:
-            node = _node(piece, *match.span())
-            level.children.append((*key, node) if key[1] >= 0 else (len(level.children), node.start, node))
-            key = "", -1
-            if node.kind in ("object", "list"):
-                levels.append(node)
-                if len(levels) > MAX_DEPTH + 1:
-                    return None
-    return [node for _, _, node in root.children]
-
-
-def _node(piece: str, start: int, end: int) -> JsonNode:
-    if piece in "{[":
-        return JsonNode("object" if piece == "{" else "list", start, end)
-    return JsonNode("string", start, end, _said(piece)) if piece[0] == '"' else JsonNode("plain", start, end, piece)
-
-
-def _said(literal: str) -> str:
-    return str(json.loads(literal)) if "\\" in literal else literal[1:-1]
+            node = JsonNode("plain", begin, stop, piece)
+        children.append((len(children), begin, node) if key is None else (key, key_start, node))
+        key = None
+        if first in "{[":
+            above.append((level, children))
+            level, children = node, []
+            if len(above) > MAX_DEPTH:
+                return None
+    return [node for _, _, node in children]
 
 
 def path_to(prefix: str, token: str | int) -> str:
@@ -83,6 +87,16 @@ def path_to(prefix: str, token: str | int) -> str:
     if not _NAME.fullmatch(token):
         return f"{prefix}[{json.dumps(token, ensure_ascii=False)}]"
     return f"{prefix}.{token}" if prefix else token
+
+
+def parse_json(text: str) -> Any:
+    """The object or list that `text` is in JSON; None for anything else."""
+    if text.lstrip()[:1] not in ("{", "["):
+        return None
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None
 
 
 def looks_json(text: str) -> bool:

@@ -99,8 +99,7 @@ class VectorFile:
         """What `work` gives; None where the disk does not let it. A torn file is begun anew."""
         try:
             if self._connection is None and self._tries:
-                self._tries -= 1
-                self._connection = self._open()
+                self._connection = self._first_opened()
             return work(self._connection, given) if self._connection is not None else None
         except (sqlite3.OperationalError, OSError, ModelUnavailable) as error:  # full, read-only, another worker's for too long
             self._complain(error)
@@ -109,6 +108,17 @@ class VectorFile:
             with suppress(OSError, ModelUnavailable):
                 self._begin_anew()
         return None
+
+    def _first_opened(self) -> sqlite3.Connection | None:
+        """Another worker that makes the file at the same time is waited for: SQLite itself does not wait to change the journal's mode."""
+        while True:
+            self._tries -= 1
+            try:
+                return self._open()
+            except sqlite3.OperationalError:
+                if not self._tries:
+                    raise
+                time.sleep(_WAIT_S)
 
     def _open(self) -> sqlite3.Connection | None:
         """None where nothing can be kept."""

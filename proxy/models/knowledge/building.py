@@ -128,13 +128,14 @@ class _Known:
             if file is not None and (manifest := read_manifest(file, folder)).embedder == embedder:
                 self._file, self.faiss = file, manifest.faiss
 
-    def get(self, key: bytes) -> bytes | None:
-        """The vector of a text's key."""
-        row = self._file.execute("SELECT vector FROM facts WHERE key = ?", (key,)).fetchone() if self._file is not None else None
-        if row is None:
-            return None
-        self._used.add(key)
-        return bytes(row[0])
+    def get(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+        """The vectors of texts by their keys, as far as there are any."""
+        if self._file is None:
+            return {}
+        marks = ",".join("?" * len(keys))
+        found = dict(self._file.execute(f"SELECT key, vector FROM facts WHERE key IN ({marks})", keys))  # noqa: S608 - only marks
+        self._used |= found.keys()
+        return found
 
     def unused(self) -> int:
         """How many of them nothing has asked for; the end of it."""
@@ -199,12 +200,12 @@ def writing(folder: Path) -> Iterator[Path]:
 
 async def _add(writer: _Writer, facts: Sequence[Fact], known: _Known, embedder: Embedder) -> int:
     """Write these facts; returns how many were embedded."""
-    vectors = [known.get(key_of(fact)) for fact in facts]
-    missing = [i for i, vector in enumerate(vectors) if vector is None]
-    made = await embedder.embed([facts[i].text for i in missing], bulk=True) if missing else ()
-    for i, vector in zip(missing, made, strict=True):
-        vectors[i] = _packed(vector)
-    writer.add(facts, (vector for vector in vectors if vector is not None))
+    keys = [key_of(fact) for fact in facts]
+    vectors = known.get(keys)
+    missing = {key: fact.text for key, fact in zip(keys, facts, strict=True) if key not in vectors}
+    made = await embedder.embed([*missing.values()], bulk=True) if missing else ()
+    vectors |= zip(missing, map(_packed, made), strict=True)
+    writer.add(facts, [vectors[key] for key in keys])
     return len(missing)
 
 

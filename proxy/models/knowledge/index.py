@@ -62,6 +62,8 @@ LARGE = 10_000
 """Facts from which on common terms are left out."""
 _MAX_TERMS = 64
 """Of one text: the rarest."""
+_MAPPED_BYTES = 2**31
+"""Of the file; SQLite's own limit. All workers of a server share its pages."""
 _TRIES = 5
 """To open an index while builds go on."""
 Vectors = NDArray[np.float16]
@@ -96,12 +98,10 @@ class StoredVectors:
         return self.shape[0]
 
     def __getitem__(self, rows: slice | NDArray[np.int64]) -> Vectors:
-        if isinstance(rows, slice):
-            found = self._file.execute("SELECT vector FROM facts WHERE row >= ? AND row < ? ORDER BY row", (rows.start, rows.stop))
-        else:
-            these = json.dumps(rows.tolist())
-            found = self._file.execute("SELECT vector FROM facts WHERE row IN (SELECT value FROM json_each(?)) ORDER BY row", (these,))
-        return np.frombuffer(b"".join(data for (data,) in found), "<f2").reshape(-1, self.shape[1])
+        wanted = range(*rows.indices(len(self))) if isinstance(rows, slice) else rows.tolist()
+        read = self._file.execute
+        found = [read("SELECT vector FROM facts WHERE row = ?", (row,)).fetchone()[0] for row in wanted]
+        return np.frombuffer(b"".join(found), "<f2").reshape(-1, self.shape[1])
 
 
 class KnowledgeIndex:
@@ -199,7 +199,9 @@ def connected(folder: Path) -> sqlite3.Connection | None:
     """The folder's file, for reading; None where nothing was built. Raises `ConfigError` for what an earlier release built."""
     path = (folder / FOLDER / FILE).absolute()
     if path.is_file():
-        return sqlite3.connect(f"{path.as_uri()}?mode=ro&immutable=1", uri=True, check_same_thread=False)
+        file = sqlite3.connect(f"{path.as_uri()}?mode=ro&immutable=1", uri=True, check_same_thread=False)
+        file.execute(f"PRAGMA mmap_size = {_MAPPED_BYTES}")
+        return file
     if (folder / FOLDER / "current").exists():
         raise ConfigError(str(path.parent), "", f"another release built it: {build_command(folder)}")
     return None

@@ -12,7 +12,7 @@ Every text is counted once and remembered by its hash (`proxy.models.tokens.enco
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -22,8 +22,7 @@ from proxy.config.settings import ModelSettings
 from proxy.exchange import ContextUse, Message, Tool
 from proxy.exchange.answers import OutputRequirements
 from proxy.models.tokens import media
-from proxy.models.tokens.catalogue import Catalogue
-from proxy.models.tokens.encodings import ESTIMATE, ESTIMATE_BASE, Encodings, TextCount
+from proxy.models.tokens.encodings import ESTIMATE, ESTIMATE_BASE, Catalogue, Encodings, TextCount
 from proxy.models.tokens.schemas import as_json, render_answer_schema, render_tools
 from proxy.offloop import LARGE, each, run_in_thread_if_large
 from proxy.ports import ModelInfo
@@ -45,7 +44,7 @@ TOOLS_WITH_SYSTEM = 5
 PARALLEL_CALLS = "multi_tool_use.parallel"
 """Several calls at once are one call of this, in OpenAI's rendering."""
 INLINE_CHARACTERS = 20_000
-"""Uncounted text up to this length is counted on the event loop (a few milliseconds), more in a thread."""
+"""Uncounted tools up to this length are counted on the event loop (a few milliseconds), more in a thread."""
 INLINE_ITEMS = 100
 """Messages and tools: one costs 5 to 20 µs, however little it says."""
 
@@ -118,37 +117,14 @@ class _Prompt:
         self.guessed_tokens = 0
 
     def is_large(self) -> bool:
-        """Whether counting would hold up the event loop."""
-        if not self.encodings.is_loaded(self.encoding):
-            return True
-        cold = len(self.tools_key)
-        if cold > INLINE_CHARACTERS and self.encodings.knows(self._tools_kind(), hash(self.tools_key), cold):
-            cold = 0
-        for text in self._texts():
-            if len(text) > 64 and not self.encodings.knows(self.encoding, hash(text), len(text)):
-                cold += len(text)
-            if cold > INLINE_CHARACTERS:
-                return True
-        return False
-
-    def _texts(self) -> Iterator[str]:
-        yield self.schema
-        for message in self.messages:
-            content = message.get("content")
-            for part in content if isinstance(content, list) else (content,):
-                text = part.get("text") if isinstance(part, Mapping) else part
-                if isinstance(text, str):
-                    yield text
-                elif isinstance(part, Mapping) and (kind := part.get("type")) in media.KINDS:
-                    yield media.address_of(kind, part)
-            calls = message.get("tool_calls")
-            for call in calls if isinstance(calls, list) else ():
-                function = call.get("function") if isinstance(call, Mapping) else None
-                if isinstance(function, Mapping) and isinstance(function.get("arguments"), str):
-                    yield function["arguments"]
+        """Whether it would hold up the event loop in one go; texts are counted one by one, and go on in a thread after a slice of it."""
+        kind, key = self._tools_kind(), self.tools_key
+        cold = len(key) > INLINE_CHARACTERS and not self.encodings.knows(kind, hash(key), len(key))
+        return cold or not self.encodings.is_loaded(self.encoding)
 
     def count(self) -> ContextUse:
-        """All components and their sum."""
+        """All components and their sum. May begin twice (`proxy.offloop`)."""
+        self.guessed_tokens = 0
         used = dict.fromkeys(("system_instructions", "conversation_history", "tool_descriptions", "current_query"), 0)
         last = max((i for i, message in enumerate(self.messages) if message.get("role") == "user"), default=-1)
         for i, message in enumerate(each(self.messages)):

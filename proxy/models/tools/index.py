@@ -1,8 +1,8 @@
 """A set of tools, ready to be searched: FAISS over descriptions, BM25 over words, and the features that relevance is made of.
 
-In: the views of every tool (`proxy.models.tools.text`) with their vectors, and a query with its own. Out: for the few tools that any search
-brings up, one row of features each; every other tool is not relevant. A tool's features tell of its family, too: the tools of one server,
-or whose names begin alike.
+In: the views of every tool (`proxy.models.tools.words`) with their vectors, and a query with its own. Out: for the few tools that any
+search brings up, one row of features each; every other tool is not relevant. A tool's features tell of its family, too: the tools of one
+server, or whose names begin alike.
 
 Words are compared one by one by their embeddings, so that "place to stay" finds a tool for hotels and "Licht" one for lights: after
 ColBERT's late interaction (Khattab and Zaharia 2020) with vectors of single words. A tool covers a word of the query as well as the most
@@ -10,8 +10,8 @@ alike of its own words does, and a query as well as it covers its words, the rar
 words of the catalogue that are like it, so that it is known for words, and languages, that no tool uses.
 
 The probability that a tool is needed comes of its features by a perceptron with one hidden layer, some six hundred numbers in
-``tool_relevance.json``, made by ``python -m training.tool_relevance`` (the file says on what data). The features say nothing of which tool
-it is, so it serves catalogues that it has never seen.
+``tool_relevance.json``, made by ``python -m training.tool_relevance`` (the file says on what data). The features say nothing of which
+tool it is, so it serves catalogues that it has never seen.
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from proxy.models.tools.lexical import LexicalIndex
-from proxy.models.tools.text import ToolText, content_words, query_words, segments, spaced, terms
+from proxy.models.tools.words import LexicalIndex, ToolText, content_words, query_words, segments, spaced, terms
 
 Floats = NDArray[np.float32]
 

@@ -16,10 +16,9 @@ from prometheus_client import generate_latest
 from proxy.observe.finished import Finished
 from proxy.observe.metrics import counts
 from proxy.observe.metrics.counts import Count, Counts, Reading
-from proxy.observe.metrics.exchanges import Exchanges, UpstreamCounts
+from proxy.observe.metrics.exchanges import Exchanges, KeyCounts, Keys, UpstreamCounts
 from proxy.observe.metrics.families import DOTTED, labelled, prometheus_name
 from proxy.observe.metrics.figures import figures, series
-from proxy.observe.metrics.keys import KeyCounts, Keys
 from proxy.ports import ModelInfo
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"

@@ -1,7 +1,8 @@
-"""A finished exchange -> its figures, all in one place: verdict, time, tokens and their cost, scores, thresholds, warnings.
+"""A finished exchange -> its figures, all in one place: verdict, time, tokens and their cost, scores, thresholds, warnings; and the figures
+of upstreams' calls and of client keys.
 
 The path of a request only notes what there is to count; many exchanges are then counted together, with warm caches, which costs a fraction
-of counting each between two requests (``python -m benchmarks.metrics``). An upstream's calls are counted as they come.
+of counting each between two requests (``python -m benchmarks.metrics``). Calls and keys are counted as they come.
 """
 
 from __future__ import annotations
@@ -231,3 +232,44 @@ class UpstreamCounts:
     def fell_back(self) -> None:
         """A call goes on to the next upstream."""
         self._fallbacks.value += 1
+
+
+MAX_KEYS, MAX_TEAMS = 500, 100
+
+
+class KeyCounts:
+    """Of one key."""
+
+    __slots__ = ("_completion", "_cost", "_counts", "_exchanges", "_labels", "_prompt")
+
+    def __init__(self, counts: Counts, team: str, key: str) -> None:
+        self._counts, self._labels = counts, (team, key)
+        self._exchanges, self._cost = (counts.count(f"groundwire_key_{what}", team, key) for what in ("exchanges", "cost_usd"))
+        self._prompt, self._completion = (counts.count("groundwire_key_tokens", team, key, kind) for kind in ("prompt", "completion"))
+
+    def took(self, usage: Usage, usd: float, *, refused: bool) -> None:
+        """A request is over."""
+        self._exchanges.value += not refused
+        self._prompt.value += max(0, usage.prompt_tokens)
+        self._completion.value += max(0, usage.completion_tokens)
+        self._cost.value += max(0.0, usd)
+
+    def refused(self, limit: str) -> None:
+        """A limit refused one."""
+        self._counts.count("groundwire_limit_refusals", *self._labels, limit).value += 1
+
+
+class Keys:
+    """Those of one process."""
+
+    def __init__(self, counts: Counts) -> None:
+        self._counts, self._teams, self._keys = counts, Names(MAX_TEAMS), Names(MAX_KEYS)
+        self._known: dict[tuple[str, str], KeyCounts] = {}
+
+    def of(self, team: str, key: str) -> KeyCounts:
+        """Of this key; those past the bound share one."""
+        labels = self._teams.of(team) if team else "", self._keys.of(key)
+        found = self._known.get(labels)
+        if found is None:
+            found = self._known[labels] = KeyCounts(self._counts, *labels)
+        return found

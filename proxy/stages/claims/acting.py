@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from proxy.context.no_answer import no_answer
+from proxy.context.faithful_texts import no_answer
 from proxy.exchange import Answer, Choice, Message, Sentence
 from proxy.exchange.judgements import Claim, Judgement, faithfulness
 from proxy.grounding.claims.redaction import Span, redacted, redacted_sentence

@@ -14,7 +14,7 @@ from proxy.exchange import Exchange, Facts, Outcome, Sentence, Verdict
 from proxy.exchange.judgements import UNKNOWN_LANGUAGE, EvidenceSpan, Judgement, faithfulness, support, was_judged
 from proxy.exchange.verdicts import UNCHECKED
 from proxy.language.amounts import dollars, many, score
-from proxy.ports.panels import Bucket, Panel, RecordedVerdict, StagePanel, over_time, ratio, said
+from proxy.ports.panels import Bucket, Panel, RecordedVerdict, StagePanel, non_empty, over_time, ratio
 from proxy.stages.claims.acting import failing_of
 from proxy.stages.claims.judging import MADE_UP, NO_CONTEXT, ClaimCase, Ground, JudgedClaim
 from proxy.stages.claims.options import ClaimsOptions
@@ -274,7 +274,7 @@ class QualityPanel(StagePanel):
             headline=score(done.mean),
             meaning="mean quality of answers, 0 to 1",
             unit="score",
-            detail=said(
+            detail=non_empty(
                 faithful if done.faithfulness_count else "",
                 many(done.quality_count, "answer") + " measured" if done.quality_count else "",
                 done.judge,

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from proxy.context.no_answer import no_answer
+from proxy.context.faithful_texts import no_answer
 from proxy.exchange import Answer, Choice, Exchange, Sentence, Verdict
 from proxy.exchange.judgements import Claim, Judgement, faithfulness
 from proxy.grounding.quality import refresh

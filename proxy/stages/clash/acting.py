@@ -16,9 +16,7 @@ from msgspec import Struct
 from proxy.context.conversation import last_user, with_text_after
 from proxy.context.edits import Edit
 from proxy.exchange import Message
-from proxy.grounding.clashes.kinds import Statement
-from proxy.grounding.clashes.values import values_in
-from proxy.language.patterns import LazyPattern, wordings
+from proxy.language.patterns import wordings
 from proxy.language.text import text_of
 from proxy.stages.clash.context import PlacedStatement
 from proxy.stages.clash.ledger import LedgerEntry
@@ -35,26 +33,17 @@ _JOINED_BEHIND = re.compile(
 _END = re.compile(r"[.!?…;]{1,4}[\"'”’»)\]*_]{0,3}")
 
 
-_SMALL_WORDS = (
-    "to in for at on from with within under below up of a an my our the max maximum most least less than about around budget total "
-    "nach für um am ab von bis mit unter höchstens maximal einem meinem unserem zu ein "
-    "en por para con hasta menos de un una mi nuestro presupuesto máximo como "
-    "à au pour avec sous moins une mon notre jusqu'à"
-)
-_LED_UP_TO = LazyPattern(rf"(?:,?\s+(?:{'|'.join(map(re.escape, _SMALL_WORDS.split()))}))*\s*$", re.I)
-
-
 class _Leaving(Struct, frozen=True):
-    """A statement that leaves, what takes its place, and what it lost on."""
+    """A statement that leaves, and what takes its place."""
 
     one: PlacedStatement
     text: str = ""
-    topics: frozenset[str] = frozenset()
 
 
 def can_leave(entry: LedgerEntry, one: PlacedStatement, editing: Editing) -> bool:
-    """Whether a statement that no longer counts is taken out."""
-    return not one.locked and one.key not in entry.stays and (editing == "all" or one.statement.origin == "memory")
+    """Whether a statement that no longer counts is taken out; a request that names a value says more than that, and stays."""
+    may = one.statement.origin == "memory" or (editing == "all" and (one.statement.origin != "user" or bool(one.statement.declares)))
+    return may and not one.locked and one.key not in entry.stays
 
 
 def edits_of(entries: Iterable[LedgerEntry], editing: Editing = "all") -> list[Edit]:
@@ -68,10 +57,9 @@ def edits_of(entries: Iterable[LedgerEntry], editing: Editing = "all") -> list[E
                 continue
             earlier = leaving.get(one.key)
             text = "" if earlier is not None and not earlier.text else _instead(entry, one, lost, editing)
-            topics = {entry.record.topic, *(earlier.topics if earlier is not None else ())}
-            leaving[one.key] = _Leaving(one, text, frozenset(topics))
+            leaving[one.key] = _Leaving(one, text)
         leaving |= {one.key: _Leaving(one) for one in entry.echoes if can_leave(entry, one, editing)}
-    return [edit for one in leaving.values() for edit in _edits(one)]
+    return [_edit(one) for one in leaving.values()]
 
 
 def _instead(entry: LedgerEntry, one: PlacedStatement, lost: list[str], editing: Editing) -> str:
@@ -85,31 +73,11 @@ def _instead(entry: LedgerEntry, one: PlacedStatement, lost: list[str], editing:
     return entry.record.merged if editable and one is editable[0] else ""
 
 
-def _edits(leaving: _Leaving) -> list[Edit]:
-    one = leaving.one
-    said, piece = one.statement, one.piece
-    spans = [span for topic in leaving.topics if (span := _value_span(said, topic)) is not None]
-    if spans and len(spans) == len(leaving.topics):  # the rest of the request still holds
-        added = [Edit(piece, said.end, said.end, f" {leaving.text}")] if leaving.text else []
-        return [*(Edit(piece, start, end) for start, end in spans), *added]
+def _edit(leaving: _Leaving) -> Edit:
+    said, piece = leaving.one.statement, leaving.one.piece
     if leaving.text:
-        return [Edit(piece, said.start, said.end, leaving.text)]
-    start, end = leaving_span(piece.text, said.start, said.end)
-    return [Edit(piece, start, end)]
-
-
-def _value_span(statement: Statement, topic: str) -> tuple[int, int] | None:
-    """Where in its piece a request names the value that was changed: " for under 500 €" of "Find me a hotel in Rome for under 500 €".
-
-    None where the statement says nothing else, and leaves as a whole.
-    """
-    values = values_in(statement.text, topic, statement.language) if topic in ("time", "budget") and not statement.declares else {}
-    if len(values) != 1:
-        return None
-    ((start, end),) = values.values()
-    led = _LED_UP_TO.search(statement.text, 0, start)
-    start = led.start() if led is not None else start
-    return (statement.start + start, statement.start + end) if start > 0 else None
+        return Edit(piece, said.start, said.end, leaving.text)
+    return Edit(piece, *leaving_span(piece.text, said.start, said.end))
 
 
 def leaving_span(text: str, start: int, end: int) -> tuple[int, int]:

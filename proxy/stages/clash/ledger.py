@@ -15,8 +15,8 @@ from msgspec import Struct
 from proxy.exchange import Exchange
 from proxy.grounding.clashes.kinds import Resolution, Statement, StatementClash
 from proxy.ports import ClashRecord
-from proxy.stages.clash.asking import ClashQuestion, question
 from proxy.stages.clash.context import PlacedStatement
+from proxy.stages.clash.resolution import ClashQuestion, question
 
 POLICY = "policy"
 USER = "user"

@@ -10,7 +10,7 @@ from msgspec import Struct
 from proxy.exchange import Outcome
 from proxy.language.amounts import number
 from proxy.ports import ClashRecord, Counters
-from proxy.ports.panels import Bucket, Panel, StagePanel, most_common, over_time, said
+from proxy.ports.panels import Bucket, Panel, StagePanel, most_common, non_empty, over_time
 from proxy.ports.stage import CounterFamily
 from proxy.stages.clash.ledger import LedgerEntry
 
@@ -150,7 +150,7 @@ class ClashPanel(StagePanel):
             title=cls.title,
             headline=number(found),
             meaning="found in conversations",
-            detail=said(
+            detail=non_empty(
                 f"{by_policy:,} ({by_policy / found:.0%}) resolved by the policy, {whole.clashes_open:,} open" if found else "",
                 most_common(whole.clashes),
                 "the policy did: " + most_common(whole.clash_strategies) if by_policy else "",

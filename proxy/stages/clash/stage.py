@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from proxy.context.conversation import last_user
+from proxy.context.conversation import last_user, last_user_text
 from proxy.context.edits import Edit, apply_edits
 from proxy.errors import StoreUnavailable
 from proxy.exchange import Answer, Choice, Exchange, Request, Verdict
@@ -21,11 +21,9 @@ from proxy.grounding.clashes.kinds import Resolution, TextPiece
 from proxy.grounding.clashes.reading import read_statements
 from proxy.language.detection import language
 from proxy.language.lru import LRU, key_of
-from proxy.language.text import text_of
 from proxy.ports import ClashRecord, Ports
 from proxy.ports.stage import Action, Stage, StageHeader, count_text
 from proxy.stages.clash.acting import NOTE, Note, edits_of, notes_of, with_notes
-from proxy.stages.clash.asking import Dialogue, dialogue_about, is_task, may_ask
 from proxy.stages.clash.context import Context, ContextStatements
 from proxy.stages.clash.finding import MAX_RUNS, Finder
 from proxy.stages.clash.ledger import USER, Ledger, LedgerEntry, record_of
@@ -48,7 +46,7 @@ from proxy.stages.clash.reporting import (
     count_found,
     detail_of,
 )
-from proxy.stages.clash.resolution import resolve_clash
+from proxy.stages.clash.resolution import Dialogue, dialogue_about, is_task, may_ask, resolve_clash
 
 _RESOLUTIONS = {"older": "keep_older", "newer": "keep_newer", "both": "keep_both"}
 """What the user's reply means for the record."""
@@ -194,7 +192,7 @@ class Clash(Stage[ClashOptions]):
 
     async def _settle(self, exchange: Exchange, ledger: Ledger, pairs: DetectedClashes) -> None:
         """Resolve what is new, as far as the policy can. Raises `StoreUnavailable`."""
-        now, tongue = exchange.received_at, _language(exchange)
+        now, tongue = exchange.received_at, language(last_user_text(exchange.conversation), default="")
         options = self.options
         room = MAX_REPORTED - sum(not entry.acts for entry in ledger.entries)
         for clash in pairs.clashes:
@@ -272,9 +270,10 @@ class Clash(Stage[ClashOptions]):
 def _last_said(exchange: Exchange, stated: ContextStatements) -> tuple[str, list[str]]:
     """The last user message, and what is plainly stated in it: a request that names a value is none of it."""
     last = last_user(exchange.conversation)
-    text = text_of(exchange.conversation[last].get("content")) if last is not None else ""
     said = (one.statement for one in stated.spoken)
-    return text, [one.text for one in said if one.message == last and one.origin == "user" and one.declares]
+    return last_user_text(exchange.conversation), [
+        one.text for one in said if one.message == last and one.origin == "user" and one.declares
+    ]
 
 
 def _can_reply(exchange: Exchange, entry: LedgerEntry) -> bool:
@@ -284,9 +283,3 @@ def _can_reply(exchange: Exchange, entry: LedgerEntry) -> bool:
 
 def _dialogue(exchange: Exchange, entry: LedgerEntry) -> Dialogue:
     return dialogue_about(exchange.conversation, entry.question)
-
-
-def _language(exchange: Exchange) -> str:
-    """Of what the user said last; "" where that is too short to tell."""
-    last = last_user(exchange.conversation)
-    return language(text_of(exchange.conversation[last].get("content")), default="") if last is not None else ""

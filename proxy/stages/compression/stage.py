@@ -26,7 +26,7 @@ from proxy.exchange import ContextUse, Exchange, Facts, Found, Request, ToolCall
 from proxy.language.amounts import NONE, many
 from proxy.offloop import run_in_thread_if_large
 from proxy.ports import Ports
-from proxy.ports.panels import Bucket, Panel, RecordedVerdict, StagePanel, over_time, said
+from proxy.ports.panels import Bucket, Panel, RecordedVerdict, StagePanel, non_empty, over_time
 from proxy.ports.stage import CounterFamily, Stage, StageHeader
 from proxy.stages.compression.allocations import AllocationFit, CompressionGoal, exceeded_allocations, fit, goal_of
 from proxy.stages.compression.attempt import KEPT, NOTHING, CompressionRun, message_ages
@@ -60,7 +60,7 @@ class CompressionPanel(StagePanel):
             title=cls.title,
             headline=f"{before / after:.1f}×" if after else NONE,
             meaning="smaller, where compressed",
-            detail=said(freed if done.compressions else ""),
+            detail=non_empty(freed if done.compressions else ""),
             series=over_time("compressed", [float(b.of(cls).compressions) for b in buckets]) if done.compressions else (),
             hint="" if done.compressions else "The stage compression begins where a prompt fills 80% of its window.",
         )

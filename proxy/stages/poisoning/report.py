@@ -15,7 +15,7 @@ from proxy.context.pieces import ContextPiece
 from proxy.exchange import Facts, Verdict
 from proxy.language.amounts import number
 from proxy.ports import QuarantineItem
-from proxy.ports.panels import Bucket, Panel, RecordedVerdict, StagePanel, most_common, over_time, said
+from proxy.ports.panels import Bucket, Panel, RecordedVerdict, StagePanel, most_common, non_empty, over_time
 from proxy.stages.poisoning.rules import KINDS, PieceDecision
 
 BLOCKED, ANSWER = "poisoned_context", "answer_quarantined"
@@ -170,7 +170,7 @@ class PoisoningPanel(StagePanel):
             title=cls.title,
             headline=number(found),
             meaning="kept out of the context" + (f", {found / checked:.1%} of those checked" if found and checked else ""),
-            detail=said(
+            detail=non_empty(
                 f"alert: more than {ALERT_ABOVE:.0%} of what came in" if found > ALERT_ABOVE * (checked or found) else "",
                 f"{checked:,} new pieces checked" if checked else "",
                 states,

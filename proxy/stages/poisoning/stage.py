@@ -28,7 +28,7 @@ from proxy.context.pieces import ContextPiece, PieceKind, pieces_of
 from proxy.errors import ModelUnavailable, StoreUnavailable
 from proxy.exchange import Exchange, FactCheck, Request, Verdict, tool_name
 from proxy.exchange.judgements import Claim, FactVerdict
-from proxy.grounding.claims.content import VALUES, read_content
+from proxy.grounding.claims.claims import VALUES, read_content
 from proxy.grounding.evidence.asserted import is_question
 from proxy.language.lru import LRU, key_of
 from proxy.offloop import Breather, each, run_in_thread_if_large
@@ -271,7 +271,7 @@ class Poisoning(Stage[PoisoningOptions]):
 #
 # New pieces of the context -> what was found of each: their statements by the facts, their text by the injection detector.
 #
-# In: pieces that nothing is known of yet. Out: a `CheckedPiece` for each. What they state is read by `proxy.grounding.claims.content`, and
+# In: pieces that nothing is known of yet. Out: a `CheckedPiece` for each. What they state is read by `proxy.grounding.claims.claims`, and
 # the facts are asked once for all of a batch. What could not be asked is an ``ERROR``, never a pass.
 
 TOGETHER = 48

@@ -17,12 +17,16 @@ import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from msgspec import Struct
 
+from proxy.language.json.fingerprint import fingerprint, identifier
 from proxy.language.number_words import word_value
 from proxy.language.patterns import LazyPattern
+from proxy.ports.failures import Failure
+from proxy.stages.reflection.conversation import AgentTurn
+from proxy.stages.reflection.failures import make_failure
 
 TOOL_MARK = "\ue000"
 
@@ -362,3 +366,34 @@ def _clauses(marked: str) -> Iterator[_Clause]:
 def _number(word: str) -> int | None:
     values = [float(word)] if word.isdecimal() else [v for code in _LANGUAGES if (v := word_value(word.lower(), code)) is not None]
     return int(values[0]) if values and 0 < values[0] <= MAX_CAP else None
+
+
+# ---- as failures ----
+
+
+def corrections(turns: Sequence[AgentTurn], tools: Sequence[str]) -> list[Failure]:
+    """Of what users said against the assistant's turn before."""
+    pairs = [(turn, before) for before, turn in itertools.pairwise(turns) if turn.role == "user" and before.role == "assistant"]
+    return [of_correction(read, turn, before) for turn, before in pairs if (read := read_correction(turn.text, tools)) is not None]
+
+
+def of_correction(correction: Correction, turn: AgentTurn, before: AgentTurn) -> Failure:
+    """Of what a user said in `turn` against the turn `before`."""
+    given: dict[str, Any] = {"cap": correction.cap} if correction.cap is not None else {}
+    for name in ("forbidden_tool", "wanted_tool"):
+        if value := getattr(correction, name):
+            given[name] = identifier(value)
+    tool = identifier(correction.forbidden_tool) if correction.forbidden_tool else ""
+    return make_failure(
+        "human_correction",
+        correction.kind,
+        "request",
+        tool,
+        given,
+        action={"kind": "answer", "message": before.message},
+        outcome={},
+        adjustment={"type": "follow_correction", "message": turn.message, **given},
+        refs=({"kind": "message", "message": turn.message, "span": list(correction.span)},),
+        cause=fingerprint("said", "", "", turn.text, detail=str(turn.message)),
+        position=turn.message,
+    )

@@ -1,29 +1,28 @@
-"""What the signals have found, as `Failure`s: calls that failed, calls that break their schema, loops, a person's corrections.
+"""What the signals have found, as `Failure`s: calls that failed, calls that break their schema (loops and corrections make their own); and
+what only an exchange that is over shows: answers that break their schema, budget pressure, weak retrieval, an upstream's refusal.
 
-In: calls, turns and what was found of them. Out: one `Failure` each, with the message at which it came to light. Pointers, keywords, names
-and numbers go in, no text.
+In: calls, turns and what was found of them, or an exchange. Out: one `Failure` each, with the message at which it came to light. Pointers,
+keywords, names and numbers go in, no text. What only an answer shows is over when the next answer does not show it any more.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
 
-from proxy.exchange import Tool
-from proxy.language.json.conformance import Violation, check_call
+from proxy.context.faithful import admits_ignorance
+from proxy.exchange import QUIET, Exchange, Tool, Unanswered
+from proxy.language.json.conformance import Violation, check_call, check_response
 from proxy.language.json.fingerprint import described, fingerprint, identifier
 from proxy.language.lru import by_text
-from proxy.ports.failures import Failure, Severity, SignalType
+from proxy.ports.failures import Failure, FailureEvent, FailureRecord, Phase, Severity, SignalType
 from proxy.stages.reflection import adjustments
-from proxy.stages.reflection.conversation import AgentTurn, CalledTool
-from proxy.stages.reflection.corrections import Correction, read_correction
+from proxy.stages.reflection.conversation import CalledTool, calls_in, read_turns
 from proxy.stages.reflection.error_kinds import ToolFailure, classify, names_kind
-from proxy.stages.reflection.loops import Loop
 from proxy.stages.reflection.result_text import is_sentence
-from proxy.stages.reflection.results import RetrievalScore, read_result, score_in, threshold_in
+from proxy.stages.reflection.results import RetrievalScore, read_result, score_in, score_of, threshold_in
 
 SEVERITIES: Mapping[str, Severity] = {
     **dict.fromkeys(("not_found", "empty_result", "low_relevance", "no_evidence", "same_chunks", "context_high"), "low"),
@@ -35,9 +34,35 @@ SEARCHED_IN_VAIN = ("empty_result", "low_relevance")
 """Codes of a search that worked and brought too little."""
 
 
-def severity_of(code: str) -> Severity:
-    """How much a failure with this code weighs."""
-    return SEVERITIES.get(code, "medium")
+def make_failure(
+    signal: SignalType,
+    code: str,
+    phase: Phase,
+    tool: str = "",
+    named: object = None,
+    *,
+    action: Mapping[str, Any],
+    outcome: Mapping[str, Any],
+    adjustment: Mapping[str, Any],
+    refs: Sequence[Mapping[str, Any]],
+    detail: str = "",
+    chunks: Sequence[str] = (),
+    **more: Any,
+) -> Failure:
+    """Named by its signal, its code, whose it is, what was `named` (arguments, a model), details and chunks."""
+    return Failure(
+        signal_type=signal,
+        code=code,
+        severity=SEVERITIES.get(code, "medium"),
+        phase=phase,
+        subject=identifier(tool) if tool else "",
+        attempted_action=action,
+        observed_outcome={"code": code, **outcome},
+        recommended_adjustment=adjustment,
+        context_refs=tuple(refs),
+        fingerprint=fingerprint(signal, code, tool, named, detail=detail, chunk_ids=chunks),
+        **more,
+    )
 
 
 # ---- results ----
@@ -122,17 +147,15 @@ def of_violation(call: CalledTool, violation: Violation) -> Failure:
 def of_response(violation: Violation, record_id: str, choice: int, *, tries: int) -> Failure:
     """Of an answer; `tries` is how often it was asked for, so that one which was not mended by asking again is a failed repair."""
     errors = _errors(violation)
-    code = violation.code if tries < 2 else "repair_failed"
-    return Failure(
-        signal_type="schema_violation",
-        code=code,
-        severity=severity_of(code),
-        phase="answer",
-        attempted_action={"kind": "answer", "choice": choice},
-        observed_outcome={"code": violation.code, "errors": errors, "tries": tries},
-        recommended_adjustment={"type": "return_valid_json", **({"errors": errors} if errors else {})},
-        context_refs=({"kind": "record", "record": record_id, "choice": choice},),
-        fingerprint=fingerprint("schema_violation", code, detail=f"{violation.code}{_detail(errors)}"),
+    return make_failure(
+        "schema_violation",
+        violation.code if tries < 2 else "repair_failed",
+        "answer",
+        action={"kind": "answer", "choice": choice},
+        outcome={"code": violation.code, "errors": errors, "tries": tries},
+        adjustment={"type": "return_valid_json", **({"errors": errors} if errors else {})},
+        refs=({"kind": "record", "record": record_id, "choice": choice},),
+        detail=f"{violation.code}{_detail(errors)}",
         cause=f"{record_id}:{choice}",
     )
 
@@ -148,30 +171,31 @@ def _detail(errors: list[dict[str, str]]) -> str:
 def _of_call(
     signal: SignalType, call: CalledTool, outcome: dict[str, Any], adjustment: Mapping[str, Any], arguments: object, detail: str
 ) -> Failure:
-    return Failure(
-        signal_type=signal,
-        code=outcome["code"],
-        severity=severity_of(outcome["code"]),
-        phase="answer" if signal == "schema_violation" else "tool",
-        subject=identifier(call.tool),
-        attempted_action=_action_of(call),
-        observed_outcome=outcome,
-        recommended_adjustment=adjustment,
-        context_refs=_refs_of(call),
-        fingerprint=fingerprint(signal, outcome["code"], call.tool, arguments, detail=detail),
+    return make_failure(
+        signal,
+        outcome["code"],
+        "answer" if signal == "schema_violation" else "tool",
+        call.tool,
+        arguments,
+        action=action_of(call),
+        outcome=outcome,
+        adjustment=adjustment,
+        refs=refs_of(call),
+        detail=detail,
         action_key=call.key,
         cause=call.cause,
         position=call.message if call.result is None else call.result.message,
     )
 
 
-def _action_of(call: CalledTool) -> dict[str, Any]:
+def action_of(call: CalledTool) -> dict[str, Any]:
+    """What a call attempted."""
     ids = [identifier(call.id)] if call.id else []
     given = described(call.parsed) if call.parsed is not None else {"unreadable_characters": len(call.arguments)}
     return {"kind": "tool_call", "tool": identifier(call.tool), "tool_call_ids": ids, "arguments": given}
 
 
-def _refs_of(call: CalledTool) -> tuple[dict[str, Any], ...]:
+def refs_of(call: CalledTool) -> tuple[dict[str, Any], ...]:
     """Where a call and its result stand."""
     called: dict[str, Any] = {"kind": "tool_call", "message": call.message, **({"tool_call": identifier(call.id)} if call.id else {})}
     return (called,) if call.result is None else (called, {"kind": "message", "message": call.result.message})
@@ -182,67 +206,184 @@ def named_arguments(call: CalledTool) -> object:
     return call.arguments if call.parsed is None else call.parsed
 
 
-# ---- loops ----
+# ---- what an exchange that is over shows ----
+
+_SCHEMA = "schema"
+_BUDGET: Mapping[str, str] = {
+    "context_usage_compress": "context_high",
+    "context_usage_critical": "context_critical",
+    "compression_failed": "compression_failed",
+}
+"""Verdict codes of the stages `budget` and `compression`, and the failure's code."""
+_UPSTREAM: Mapping[str, str] = {
+    "upstream_timeout": "timeout",
+    "upstream_unreachable": "unreachable",
+    "context_length_exceeded": "context_length_exceeded",
+    "rate_limit_exceeded": "rate_limited",
+    "rate_limited": "rate_limited",
+    "overloaded": "overloaded",
+    "overloaded_error": "overloaded",
+    "upstream_error": "server_error",
+}
+PRESSURE = ("context_high", "context_critical")
 
 
-def of_loop(loop: Loop) -> Failure:
-    """Of a loop, as far as it has come: with every further round it occurs once more."""
-    first, last = loop.calls[0], loop.calls[-1]
-    if loop.code in ("same_query", "same_chunks"):  # named by its actions, the same however long it has become
-        keys = [first.key]
+def answer_events(exchange: Exchange, min_score: float = 0.0) -> list[FailureEvent]:
+    """What the exchange's answer, and the verdicts on it, show; `min_score` is for the passages that came with the request."""
+    failures = [*_call_violations(exchange), *_response_violations(exchange), *budget_failures(exchange)]
+    admits = exchange.answer is not None and any(admits_ignorance(choice.text) for choice in exchange.answer.choices)
+    return [_occurred(failure) for failure in (*failures, *retrieval_failures(exchange, admits=admits, min_score=min_score))]
+
+
+def upstream_events(exchange: Exchange) -> list[FailureEvent]:
+    """Why there was no answer."""
+    ended = exchange.unanswered
+    return [] if ended is None else [_occurred(upstream_failure(exchange, ended))]
+
+
+def resolved_by_answer(records: Sequence[FailureRecord], now: Sequence[FailureEvent], exchange: Exchange) -> list[FailureEvent]:
+    """Of the run's active `records`, those that this answer, with the failures `now`, does not show any more."""
+    shown = {event.fingerprint for event in now if event.kind == "occurred"}
+    gone = [record for record in records if record.fingerprint not in shown and _is_over(record, exchange)]
+    return [FailureEvent(kind="resolved", fingerprint=record.fingerprint, cause=f"{exchange.id}>resolved") for record in gone]
+
+
+def is_of_answers(record: FailureRecord) -> bool:
+    """Whether the failure is one of answers, which the conversation does not show."""
+    return record.signal_type == "schema_violation" and not record.action_key
+
+
+def _is_over(record: FailureRecord, exchange: Exchange) -> bool:
+    if exchange.upstream_answer is None:  # a stage answered: the model was not asked
+        return False
+    if record.signal_type == "upstream_error":
+        return record.subject == identifier(exchange.upstream)
+    if is_of_answers(record):
+        return exchange.wants.form == "json"
+    return record.signal_type == "budget_pressure" or (record.code in ("low_relevance", "no_evidence") and not record.action_key)
+
+
+def _call_violations(exchange: Exchange) -> list[Failure]:
+    answer = exchange.answer
+    if answer is None or exchange.upstream_answer is None or not any(choice.tool_calls for choice in answer.choices):
+        return []
+    before = calls_in(read_turns(exchange.conversation))
+    found = []
+    for call in (call for choice in answer.choices for call in choice.tool_calls):
+        violation = check_call(call.name, call.arguments, call.id, exchange.original.tools)
+        if violation is not None:
+            number = 1 + sum((call.id, call.name, call.arguments) == (c.id, c.tool, c.arguments) for c in before)
+            made = CalledTool(call.id, call.name, call.arguments, len(exchange.original.messages), None, number)
+            found.append(of_violation(made, violation))
+    return found
+
+
+def _response_violations(exchange: Exchange) -> list[Failure]:
+    answer = exchange.answer
+    if answer is None or exchange.upstream_answer is None:
+        return []
+    tries = 1 + sum(any(verdict.stage == _SCHEMA and verdict.outcome not in QUIET for verdict in one.verdicts) for one in exchange.attempts)
+    found = []
+    for choice in answer.choices:
+        if choice.tool_calls or choice.refusal:
+            continue
+        violation = check_response(choice.text, exchange.wants)
+        if violation is not None:
+            found.append(of_response(violation, exchange.id, choice.index, tries=tries))
+    return found
+
+
+def _occurred(failure: Failure) -> FailureEvent:
+    return FailureEvent(kind="occurred", fingerprint=failure.fingerprint, cause=failure.cause, failure=failure)
+
+
+def budget_failures(exchange: Exchange) -> list[Failure]:
+    """What the stages `budget` and `compression` have warned of; an answer that was cut off."""
+    found: list[Failure] = []
+    used = _used(exchange)
+    for code in exchange.warnings:
+        if code in _BUDGET:
+            named = _BUDGET[code]
+            adjustment: dict[str, Any] = {"type": "reduce_context"} | (used if named in PRESSURE else {})
+            found.append(_made(exchange, "budget_pressure", named, "prompt", used, adjustment))
+    for choice in exchange.answer.choices if exchange.answer is not None else ():
+        if choice.finish_reason == "length":
+            outcome = {"characters": len(choice.text)}
+            found.append(_made(exchange, "budget_pressure", "output_truncated", "answer", outcome, {"type": "cap_output"}))
+            break
+    return found
+
+
+def retrieval_failures(exchange: Exchange, *, admits: bool, min_score: float = 0.0) -> list[Failure]:
+    """The stage `relevance` found the passages off the question, be it for the record alone; those that came with the request score below
+    `min_score` by their retriever; the answer says that they do not hold it (`admits`).
+    """
+    chunks = [one.source or one.content for one in exchange.passages]
+    found = []
+    given = score_of([one.score for one in exchange.original.passages])
+    least = None if given is None else given.short_of(None, min_score)
+    if least is not None or any(verdict.code == "low_relevance" for verdict in exchange.verdicts):
+        score = exchange.facts.relevance
+        outcome: dict[str, Any] = {"passages": len(chunks), **({} if score is None else {"relevance": round(score, 4)})}
+        if given is not None and least is not None:
+            outcome |= {"score": round(given.best, 4), "min_score": least}
+        adjustment = {"type": "rephrase_query"}
+        found.append(_made(exchange, "retrieval_failure", "low_relevance", "retrieval", outcome, adjustment, chunks))
+    elif admits and (chunks or exchange.evidence):
+        outcome = {"passages": len(chunks)}
+        found.append(_made(exchange, "retrieval_failure", "no_evidence", "answer", outcome, {"type": "rephrase_query"}, chunks))
+    return found
+
+
+def upstream_failure(exchange: Exchange, ended: Unanswered) -> Failure:
+    """Why there was no answer."""
+    code = _UPSTREAM.get(ended.code) or _by_status(ended.status)
+    outcome: dict[str, Any] = {"status": ended.status, **({"error": identifier(ended.code)} if ended.code else {})}
+    if ended.retry_after_s is not None:
+        outcome["retry_after_s"] = round(ended.retry_after_s, 3)
+    if code == "context_length_exceeded":
+        tokens = _used(exchange)
+        outcome |= tokens
+        adjustment: dict[str, Any] = {"type": "reduce_context", **tokens}
+    elif code == "refused":
+        adjustment = {"type": "change_arguments"}
     else:
-        keys = [] if loop.code == "no_progress" else sorted({call.key for call in loop.calls})
-    if loop.code in ("same_call", "same_chunks") and first.result is not None:
-        given = {"tool_call_id": identifier(first.id)} if first.id else {}
-        adjustment: Mapping[str, Any] = {"type": "use_result", "message": first.result.message, **given}
-    elif loop.code == "same_query":
-        adjustment = adjustments.rephrase(first.parsed or {})
-    else:
-        adjustment = {"type": "ask_human" if loop.code == "no_progress" else "stop_repeating"}
-    return Failure(
-        signal_type="loop",
-        code=loop.code,
-        severity=severity_of(loop.code),
-        phase="request",
-        subject=identifier(loop.tool) if loop.tool else "",
-        attempted_action=_action_of(last),
-        observed_outcome={"code": loop.code, "times": loop.count},
-        recommended_adjustment=adjustment,
-        context_refs=_refs_of(last),
-        fingerprint=fingerprint("loop", loop.code, loop.tool, keys),
-        action_key=last.key,
-        cause=fingerprint("loop", loop.code, loop.tool, last.cause),
-        position=loop.messages[-1] if last.result is None else max(loop.messages[-1], last.result.message),
-    )
+        adjustment = {"type": "retry_later", **({"after_s": outcome["retry_after_s"]} if "retry_after_s" in outcome else {})}
+    return _made(exchange, "upstream_error", code, "upstream_call", outcome, adjustment)
 
 
-# ---- corrections ----
+def _used(exchange: Exchange) -> dict[str, Any]:
+    use = exchange.facts.context
+    return {} if use is None else {"used_tokens": use.used_tokens, "window_tokens": use.window_tokens or 0}
 
 
-def corrections(turns: Sequence[AgentTurn], tools: Sequence[str]) -> list[Failure]:
-    """Of what users said against the assistant's turn before."""
-    pairs = [(turn, before) for before, turn in itertools.pairwise(turns) if turn.role == "user" and before.role == "assistant"]
-    return [of_correction(read, turn, before) for turn, before in pairs if (read := read_correction(turn.text, tools)) is not None]
+def _by_status(status: int) -> str:
+    known = {408: "timeout", 429: "rate_limited", 503: "overloaded", 504: "timeout", 529: "overloaded"}
+    return known.get(status) or ("refused" if 400 <= status < 500 else "server_error")
 
 
-def of_correction(correction: Correction, turn: AgentTurn, before: AgentTurn) -> Failure:
-    """Of what a user said in `turn` against the turn `before`."""
-    given: dict[str, Any] = {"cap": correction.cap} if correction.cap is not None else {}
-    for name in ("forbidden_tool", "wanted_tool"):
-        if value := getattr(correction, name):
-            given[name] = identifier(value)
-    tool = identifier(correction.forbidden_tool) if correction.forbidden_tool else ""
-    return Failure(
-        signal_type="human_correction",
-        code=correction.kind,
-        severity=severity_of(correction.kind),
-        phase="request",
-        subject=tool,
-        attempted_action={"kind": "answer", "message": before.message},
-        observed_outcome={"code": correction.kind},
-        recommended_adjustment={"type": "follow_correction", "message": turn.message, **given},
-        context_refs=({"kind": "message", "message": turn.message, "span": list(correction.span)},),
-        fingerprint=fingerprint("human_correction", correction.kind, tool, given),
-        cause=fingerprint("said", "", "", turn.text, detail=str(turn.message)),
-        position=turn.message,
+def _made(
+    exchange: Exchange,
+    signal: SignalType,
+    code: str,
+    kind: str,
+    outcome: Mapping[str, Any],
+    adjustment: Mapping[str, Any],
+    chunks: list[str] | None = None,
+) -> Failure:
+    """A failure of the exchange as a whole: one a record."""
+    names = [identifier(fingerprint("chunk", "", "", chunk)[3:]) for chunk in chunks or ()]
+    upstream = exchange.upstream if signal == "upstream_error" else ""
+    return make_failure(
+        signal,
+        code,
+        "upstream" if upstream else "answer",
+        upstream,
+        exchange.original.model if upstream else None,
+        action={"kind": kind, **({"upstream": identifier(upstream), "model": identifier(exchange.original.model)} if upstream else {})},
+        outcome=outcome,
+        adjustment=adjustment,
+        refs=[{"kind": "record", "record": exchange.id}, *({"kind": "chunk", "chunk": name} for name in names[:8])],
+        chunks=names,
+        cause=exchange.id,
     )

@@ -24,14 +24,14 @@ from proxy.exchange import Message, Tool, tool_name
 from proxy.grounding.judging.questions import correction_question, failed_question
 from proxy.language.json.conformance import check_call
 from proxy.language.json.fingerprint import identifier
-from proxy.ports.failures import EventKind, Failure, FailureEvent
+from proxy.ports.failures import EventKind, Failure, FailureEvent, FailureRecord
 from proxy.ports.judge import JudgeQuestion, JudgeSession
 from proxy.stages.reflection.adjustments import another_item, follows
 from proxy.stages.reflection.conversation import AgentTurn, CalledTool, calls_in, read_turns
-from proxy.stages.reflection.corrections import Correction, is_short
+from proxy.stages.reflection.corrections import Correction, corrections, is_short, of_correction
 from proxy.stages.reflection.error_kinds import classify
-from proxy.stages.reflection.failures import Outcomes, corrections, of_correction, of_loop, of_result, of_violation, outcomes
-from proxy.stages.reflection.loops import changes, find_loops
+from proxy.stages.reflection.failures import Outcomes, of_result, of_violation, outcomes
+from proxy.stages.reflection.loops import changes, find_loops, of_loop
 from proxy.stages.reflection.records import Situation
 from proxy.stages.reflection.result_text import is_sentence
 
@@ -85,6 +85,13 @@ class FailureHistory(Struct, frozen=True, dict=True):
         """The calls of the last step that succeeded."""
         last = self._assistant(1)
         return [call for call in self.outcomes.succeeded if call.message >= last]
+
+    def resolved(self, records: Sequence[FailureRecord]) -> list[FailureEvent]:
+        """Of active `records`, those whose action has just succeeded, and whose failure the conversation does not hold any more."""
+        shown = {failure.fingerprint for failure in self.failures}
+        done = {call.key: call for call in self.newest_successes}
+        found = [r for r in records if r.action_key in done and r.fingerprint not in shown and r.signal_type != "loop"]
+        return [FailureEvent(kind="resolved", fingerprint=r.fingerprint, cause=f"{done[r.action_key].cause}>resolved") for r in found]
 
     def still_varies(self, fingerprint: str, times: int) -> bool:
         """Whether the calls behind a failure differ in anything, and none of them was made so often: the agent is trying other ways."""

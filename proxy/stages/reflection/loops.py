@@ -14,7 +14,7 @@ Each further repetition is a `Loop` of its own. Time is linear in the length of 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -22,8 +22,11 @@ import orjson
 from msgspec import Struct
 
 from proxy.context.passages import is_retrieval_tool
-from proxy.language.json.fingerprint import normalised, normalised_text
+from proxy.language.json.fingerprint import fingerprint, identifier, normalised, normalised_text
+from proxy.ports.failures import Failure
+from proxy.stages.reflection import adjustments
 from proxy.stages.reflection.conversation import AgentTurn, CalledTool
+from proxy.stages.reflection.failures import action_of, make_failure, refs_of
 from proxy.stages.reflection.results import chunks_of
 
 STALL_AFTER = 6
@@ -339,3 +342,36 @@ def changes(tool: str) -> bool:
 def _words(tool: str) -> tuple[str, ...]:
     """The words of a tool's name: ``get_user``, ``getUser`` and ``server__get-user`` have ``get`` and ``user``."""
     return tuple(word.lower() for word in _WORD.findall(tool[:200]))
+
+
+# ---- as a failure ----
+
+
+def of_loop(loop: Loop) -> Failure:
+    """Of a loop, as far as it has come: with every further round it occurs once more."""
+    first, last = loop.calls[0], loop.calls[-1]
+    if loop.code in ("same_query", "same_chunks"):  # named by its actions, the same however long it has become
+        keys = [first.key]
+    else:
+        keys = [] if loop.code == "no_progress" else sorted({call.key for call in loop.calls})
+    if loop.code in ("same_call", "same_chunks") and first.result is not None:
+        given = {"tool_call_id": identifier(first.id)} if first.id else {}
+        adjustment: Mapping[str, Any] = {"type": "use_result", "message": first.result.message, **given}
+    elif loop.code == "same_query":
+        adjustment = adjustments.rephrase(first.parsed or {})
+    else:
+        adjustment = {"type": "ask_human" if loop.code == "no_progress" else "stop_repeating"}
+    return make_failure(
+        "loop",
+        loop.code,
+        "request",
+        loop.tool,
+        keys,
+        action=action_of(last),
+        outcome={"times": loop.count},
+        adjustment=adjustment,
+        refs=refs_of(last),
+        action_key=last.key,
+        cause=fingerprint("loop", loop.code, loop.tool, last.cause),
+        position=loop.messages[-1] if last.result is None else max(loop.messages[-1], last.result.message),
+    )

@@ -15,18 +15,17 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 from msgspec.structs import asdict
 
-from proxy.context.conversation import last_user
+from proxy.context.conversation import last_user_text
 from proxy.context.passages import is_retrieval_tool
 from proxy.errors import PolicyBlocked, StoreUnavailable
 from proxy.exchange import Answer, Choice, Exchange, Request, Verdict
 from proxy.language.detection import language
 from proxy.language.lru import LRU, key_of
-from proxy.language.text import text_of
 from proxy.offloop import LARGE, run_in_thread_if_large
 from proxy.ports import Ports
 from proxy.ports.failures import Failure, FailureEvent, FailureRecord, SignalType
 from proxy.ports.stage import Action, Positive, Share, Stage, StageHeader, StageOptions, count_text
-from proxy.stages.reflection import exchange_failures, wording
+from proxy.stages.reflection import failures, wording
 from proxy.stages.reflection.history import FailureHistory, Reading, ask_judge, history_of, read_conversation, warm
 from proxy.stages.reflection.records import Cap, Escalation, cap_answer, caps_of, escalation, select, superseded
 from proxy.stages.reflection.report import (
@@ -211,11 +210,11 @@ class Reflection(Stage[ReflectionOptions]):
         )
         found = [record for record in found if record.signal_type in self.options.signals]
         own = [record for record in found if record.run_id == exchange.run_id]
-        over = [*exchange_failures.resolved_by_calls(own, history), *superseded(own)]
+        over = [*history.resolved(own), *superseded(own)]
         await self._apply(exchange, over)
         gone = {event.fingerprint for event in over}
         own = [record for record in own if record.fingerprint not in gone]
-        recent = [record for record in own if record.fingerprint in shown or exchange_failures.is_of_answers(record)]
+        recent = [record for record in own if record.fingerprint in shown or failures.is_of_answers(record)]
         return _Situation(history, [*own, *(record for record in found if record.run_id != exchange.run_id)], recent)
 
     async def _history(self, exchange: Exchange) -> FailureHistory:
@@ -268,8 +267,8 @@ class Reflection(Stage[ReflectionOptions]):
     async def _stop(self, exchange: Exchange, stop: Escalation) -> Verdict:
         """Answer with a question, or end the request with an error. Raises `PolicyBlocked`."""
         self.ports.counters.count(f"reflection.escalated_{stop.action}_count")
-        record, tongue = stop.record, _language(exchange)
-        if exchange_failures.is_of_answers(record):  # nothing in the conversation can show progress: having stopped is what counts
+        record, tongue = stop.record, language(last_user_text(exchange.conversation))
+        if failures.is_of_answers(record):  # nothing in the conversation can show progress: having stopped is what counts
             event = FailureEvent(kind="progress", fingerprint=record.fingerprint, cause=f"{exchange.id}>stopped")
             await self._quietly(exchange, [event])
         if stop.action == "system_error":
@@ -299,7 +298,7 @@ class Reflection(Stage[ReflectionOptions]):
         events = self._pop_injected(exchange)
         events += [
             event
-            for event in await run_in_thread_if_large(LARGE, exchange_failures.answer_events, exchange, self.options.min_score)
+            for event in await run_in_thread_if_large(LARGE, failures.answer_events, exchange, self.options.min_score)
             if self._counts(event.failure)
         ]
         if self.read_only and not events and key_of(*_owner(exchange)) not in self._failing_runs:
@@ -307,12 +306,12 @@ class Reflection(Stage[ReflectionOptions]):
         found = await self.ports.failures.relevant(
             client=exchange.client, run_id=exchange.run_id, fingerprints=(), subjects=("", exchange.upstream), limit=CANDIDATES
         )
-        await self._apply(exchange, [*events, *exchange_failures.resolved_by_answer(found, events, exchange)])
+        await self._apply(exchange, [*events, *failures.resolved_by_answer(found, events, exchange)])
 
     async def on_failed(self, exchange: Exchange) -> None:
         """Remember that there was no answer, and why."""
         self._pop_injected(exchange)
-        await self._apply(exchange, [event for event in exchange_failures.upstream_events(exchange) if self._counts(event.failure)])
+        await self._apply(exchange, [event for event in failures.upstream_events(exchange) if self._counts(event.failure)])
 
     def release(self, exchange: Exchange) -> None:
         """Let go of its caps."""
@@ -355,9 +354,3 @@ def _owner(exchange: Exchange) -> tuple[str, str]:
 
 def _key(owner: tuple[str, str], event: FailureEvent) -> bytes:
     return key_of(*owner, event.kind, event.fingerprint, event.cause)
-
-
-def _language(exchange: Exchange) -> str:
-    """Of what the user said last; English where that is too short to tell."""
-    last = last_user(exchange.conversation)
-    return language(text_of(exchange.conversation[last].get("content"))) if last is not None else "en"

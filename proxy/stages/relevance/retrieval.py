@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 
@@ -11,6 +10,7 @@ from proxy.context.passages import find_passages, retrieval_results
 from proxy.context.passages.blocks import marked_blocks
 from proxy.context.passages.empty_results import is_empty_json, is_empty_text
 from proxy.exchange import Evidence, Exchange, Message
+from proxy.language.json.strings import parse_json
 from proxy.language.patterns import LazyPattern
 from proxy.language.text import text_of
 from proxy.offloop import each
@@ -58,12 +58,8 @@ def _has_empty_place(message: Message) -> bool:
 
 def holds_text(passage: str) -> bool:
     """Whether a passage or a tool's result says more than that there is nothing."""
-    if is_empty_text(passage):
-        return False
-    try:
-        return passage.lstrip()[:1] not in ("{", "[") or not is_empty_json(json.loads(passage))
-    except (ValueError, RecursionError):
-        return True
+    value = parse_json(passage)
+    return not is_empty_text(passage) and (value is None or not is_empty_json(value))
 
 
 def _as_sent(exchange: Exchange) -> list[Evidence]:

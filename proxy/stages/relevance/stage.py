@@ -19,7 +19,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta, Struct
 
-from proxy.context.no_answer import no_answer
+from proxy.context.faithful_texts import no_answer
 from proxy.context.question import Question, find_question
 from proxy.exchange import Answer, Choice, Evidence, Exchange, Outcome, Verdict
 from proxy.grounding import relevance_scoring as scoring

@@ -34,6 +34,7 @@ Checked = Literal["arguments", "response"]
 class SchemaOptions(StageOptions, frozen=True, kw_only=True):
     """``schema:``"""
 
+    removed = {"unknown_tools": "leave it out: a call of a tool that was not offered is a violation"}
     check: Annotated[
         tuple[Checked, ...],
         Meta(
@@ -41,7 +42,6 @@ class SchemaOptions(StageOptions, frozen=True, kw_only=True):
             description="what is checked: arguments (of tool calls, by the tool's schema), response (the text, by the JSON asked for)",
         ),
     ] = ("arguments", "response")
-    unknown_tools: Annotated[bool, Meta(description="whether a call of a tool that was not offered is a violation too")] = True
     repair: Annotated[
         bool,
         Meta(
@@ -114,7 +114,7 @@ def check_answer(answer: Answer, tools: Sequence[Tool], wants: OutputRequirement
     for choice in answer.choices:
         if "arguments" in options.check and choice.tool_calls:
             calls += len(choice.tool_calls)
-            found = _calls(choice, tools, options, mend, until)
+            found = _calls(choice, tools, mend, until)
             findings += [finding for finding, _ in found.values()]
             if mended := {index: text for index, (finding, text) in found.items() if finding.fixes}:
                 calls_then = [replace(call, arguments=mended.get(call.index, call.arguments)) for call in choice.tool_calls]
@@ -128,15 +128,13 @@ def check_answer(answer: Answer, tools: Sequence[Tool], wants: OutputRequirement
     return CheckedAnswer(answer, tuple(findings), calls, texts)
 
 
-def _calls(choice: Choice, tools: Sequence[Tool], options: SchemaOptions, mend: bool, until: float) -> dict[int, tuple[SchemaFinding, str]]:
+def _calls(choice: Choice, tools: Sequence[Tool], mend: bool, until: float) -> dict[int, tuple[SchemaFinding, str]]:
     """By the call's index: what is wrong with it, and its arguments then."""
     found: dict[int, tuple[SchemaFinding, str]] = {}
     for position, call in enumerate(choice.tool_calls):
 
         def examine(text: str, seconds: float, call: ToolCall = call) -> Violation | Unchecked | None:
-            problem = examine_call(call.name, text, call.id, tools, seconds=seconds)
-            unknown = isinstance(problem, Violation) and problem.code == "unknown_tool"
-            return None if unknown and not options.unknown_tools else problem
+            return examine_call(call.name, text, call.id, tools, seconds=seconds)
 
         tool = tool_named(call.name, tools)
         finding = SchemaFinding(choice.index, call.index, Unchecked("time", call_id=call.id), truncated=choice.finish_reason == "length")

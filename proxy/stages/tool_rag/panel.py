@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from proxy.exchange import Facts
 from proxy.language.amounts import many, share
-from proxy.ports.panels import Bucket, Panel, RecordedVerdict, StagePanel, over_time, ratio, said
+from proxy.ports.panels import Bucket, Panel, RecordedVerdict, StagePanel, non_empty, over_time, ratio
 
 COUNTERS = {
     "context.tool_rag_requests_count": "requests whose tools were selected from",
@@ -81,7 +81,7 @@ class ToolRagPanel(StagePanel):
             headline=share(done.saved),
             meaning="of tool description tokens saved",
             unit="share",
-            detail=said(
+            detail=non_empty(
                 many(requests, "request") + " with a choice of tools" if requests else "",
                 f"{done.tools_kept / requests:.1f} of {done.tools_offered / requests:.1f} tools in context" if requests else "",
                 many(incidents, "request") + " with all of too many tools" if incidents else "",

@@ -49,6 +49,7 @@ from proxy.stages.tool_rag.selection import (
     best,
     catalogue_of,
     confusion_risk,
+    enough_of_servers,
     grown,
     kin,
     likely_enough,
@@ -110,17 +111,17 @@ class ToolRag(Stage[ToolRagOptions]):
 
     def needs_run_identity(self, request: Request) -> bool:
         """The tools that it sent, where there are many."""
-        return len(request.tools) > (self.options.above if self.options.above_share is None else 0)
+        return len(request.tools) > self.options.above
 
     async def on_request(self, exchange: Exchange) -> Verdict | None:
         """Select. Raises what the ranker raises: the pipeline then sends all tools, and the header says ``error``."""
         offered = _offered(exchange)
         if not offered:
             return None
-        tokens = await self._tokens_if_above(exchange, offered)
-        if tokens is None:
+        if len(offered) <= self.options.above:
             exchange.facts.tools = ToolSelection(len(offered), len(offered), "below-threshold")
             return None
+        tokens = await self._tokens_of(exchange, offered)
         query, context = task_of(exchange.conversation)
         if not query:
             return self._all_kept(exchange, tokens, len(offered), "no-query")
@@ -199,16 +200,11 @@ class ToolRag(Stage[ToolRagOptions]):
 
     # ---- deciding ----
 
-    async def _tokens_if_above(self, exchange: Exchange, offered: Sequence[Tool]) -> int | None:
-        """Tokens of the tool descriptions; None when there are too few tools for a selection."""
-        many, share = len(offered) > self.options.above, self.options.above_share
-        if not many and share is None:
-            return None
+    async def _tokens_of(self, exchange: Exchange, offered: Sequence[Tool]) -> int:
+        """Tokens of the tool descriptions."""
         use = exchange.facts.context_before
         tokens = use.components.get("tool_descriptions") if use is not None and exchange.tools is exchange.original.tools else None
-        if tokens is None:
-            tokens = await self._tokens(exchange, offered)
-        return tokens if many or share is None or self._share(exchange, tokens) >= share else None
+        return await self._tokens(exchange, offered) if tokens is None else tokens
 
     async def _owned(self, exchange: Exchange, catalogue: ToolCatalogue) -> Ownership:
         """Off the event loop where there are many tools or a long conversation."""
@@ -257,6 +253,8 @@ class ToolRag(Stage[ToolRagOptions]):
             likely = best(catalogue, relevance, most, self._least(known)) if most > options.top_k else {}
             relevant |= likely
             relevant |= kin(catalogue, relevance, list(relevant)[: _OBJECTS if likely else 1], options.kin)
+        if owned.by_server and not known and options.when_none == "all":
+            relevant |= best(catalogue, relevance, enough_of_servers(relevance, options.top_k, options.max_tools))
         named = of_servers_in(task_of(exchange.conversation)[0], owned.servers)
         return relevant | (best(*without(catalogue, relevance, owned.servers.keys() - named), _OF_SERVER) if named else {})
 

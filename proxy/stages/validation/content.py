@@ -24,6 +24,7 @@ from proxy.context.question import Question, question_among
 from proxy.exchange import Evidence, Exchange, Message, tool_name
 from proxy.grounding.clashes.kinds import Origin
 from proxy.grounding.evidence.gathering import EvidenceBase
+from proxy.language.json.strings import parse_json
 from proxy.language.text import text_of
 from proxy.language.words import content_words
 from proxy.offloop import each
@@ -86,16 +87,6 @@ class Newcomer(Struct, frozen=True):
     shown_as: str = ""
     """The name under which the run remembers when it first showed it: its hash, and a number where the same text stands there before. ""
     for a passage of the request itself, which the client has chosen anew and which is as old as it is now."""
-
-
-def parse_json(text: str) -> Any:
-    """The object or list that `text` is in JSON; None for anything else."""
-    if text.lstrip()[:1] not in ("{", "["):
-        return None
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
 
 
 # ---- what a caller gives ----

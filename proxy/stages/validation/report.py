@@ -17,7 +17,8 @@ from msgspec.structs import replace
 
 from proxy.context.edits import Edit, whole
 from proxy.exchange import Evidence, Verdict
-from proxy.stages.validation.content import Newcomer, parse_json
+from proxy.language.json.strings import parse_json
+from proxy.stages.validation.content import Newcomer
 from proxy.stages.validation.quality import ACTIONS, Action, Quality, ValidationOptions
 
 NAME = "validation"

@@ -29,18 +29,19 @@ from msgspec import Struct
 
 from proxy.errors import ModelUnavailable
 from proxy.exchange.judgements import Claim, FactVerdict, Judgement
-from proxy.grounding.claims.content import ReadContent, read_content
+from proxy.grounding.claims.claims import ReadContent, read_content
 from proxy.grounding.clashes.detector import ClashDetector
 from proxy.grounding.clashes.kinds import Statement, TextPiece
 from proxy.grounding.clashes.reading import is_first_person, read_piece, speaks_of_the_user
 from proxy.grounding.evidence.gathering import EvidenceBase
 from proxy.grounding.judging.grounder import Grounder
+from proxy.language.json.strings import parse_json
 from proxy.language.words import Vocabulary, content_words
 from proxy.offloop import LARGE, run_in_thread_if_large
 from proxy.ports import Embedder, Verifier
 from proxy.ports.deadline import within
 from proxy.ports.judge import JudgeSession
-from proxy.stages.validation.content import Candidate, parse_json
+from proxy.stages.validation.content import Candidate
 from proxy.stages.validation.quality import (
     MAX_AGE_S,
     MIN_CONTRADICTION,

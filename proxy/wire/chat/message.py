@@ -13,7 +13,7 @@ import orjson
 
 from proxy.exchange import Choice, ToolCall
 from proxy.language.text import text_of
-from proxy.wire.answers import end_of
+from proxy.wire.answers import end_of, has_words
 
 
 class CallParts:
@@ -123,9 +123,11 @@ class ChoiceParts:
 
     def choice(self, index: int) -> Choice:
         """So far."""
+        text, refusal, reasoning = "".join(self.text), "".join(self.refusal), "".join(self.reasoning)
+        if not self.calls.parts:
+            return Choice(index, text, refusal, reasoning, (), self.finish_reason)
         ranked = enumerate(sorted(self.calls.parts, key=lambda part: part.index))
         calls = tuple(ToolCall(c.id, c.name, "".join(c.arguments), i) for i, c in ranked if c.inputs is None or c.arguments)
-        text, refusal, reasoning = ("".join(parts) for parts in (self.text, self.refusal, self.reasoning))
         inputs = tuple(said for part in self.calls.parts if (said := "".join(part.inputs or ())))
         return Choice(index, text, refusal, reasoning, calls, self.finish_reason, inputs)
 
@@ -202,8 +204,6 @@ def _joined(values: list[Any]) -> Any:
 # ---- text that is read, and text that is not ----
 
 _TEXT_PARTS = ("text", "output_text")
-_SPOKEN = ("text", "content", "refusal", "summary", "transcript")
-"""Fields of a part of another type that hold words, though it be one at a time as a stream brings them; others hold names and numbers."""
 _SILENT_PARTS = ("thinking", "reasoning", "redacted_thinking")
 """Parts of `content` that are the model's thoughts and not its answer."""
 
@@ -255,6 +255,4 @@ def _is_known(part: object) -> bool:
         return False
     if part.get("type") in _TEXT_PARTS:
         return isinstance(part.get("text"), str | None)
-    return part.get("type") in _SILENT_PARTS or not any(
-        isinstance(value, str) and (bool(value) if name in _SPOKEN else " " in value.strip()) for name, value in part.items()
-    )
+    return part.get("type") in _SILENT_PARTS or not has_words(part)

@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from proxy.config.settings import Api
 from proxy.wire.chat.message import CallParts, Calls
+from proxy.wire.dialect import Recogniser
 from proxy.wire.shapes import ABSENT, Asked, Fields, Reading, Shape, constant, either, listed, number, table, tagged, titled
 
 _TEXT_PARTS = ("text", "output_text")
@@ -224,15 +224,15 @@ class _Choice:
         self.ended = False
 
 
-class ChatShapes:
-    """Implements `proxy.wire.dialect.Recogniser`."""
+class ChatShapes(Recogniser):
+    """Of chat completions."""
 
-    api: Api = "chat"
+    api = "chat"
     end_mark = b"[DONE]"
+    failure = Fields("error", {"error": ERROR})
 
     def __init__(self, asked: Asked) -> None:
-        self.reading = Reading(asked)
-        self.says = self._ended = False
+        super().__init__(asked)
         self._choices: dict[int, _Choice] = {}
 
     def answer(self, fields: Any) -> Any:
@@ -324,7 +324,3 @@ class ChatShapes:
         elif choice.get("delta") is None:
             choice["delta"] = {}
         return True
-
-    def error(self, fields: Any) -> Any:
-        """An error of the API."""
-        return Fields("error", {"error": ERROR})(fields, self.reading)

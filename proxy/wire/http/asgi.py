@@ -245,7 +245,8 @@ class KeepAlive:
         if responder.ended:
             return
         left = max(self._since, responder.last_sent) + self._pause_s - self._loop.time()
-        if left <= 0 and responder.between_events and (self._beat is None or self._beat.done()):
+        ready = responder.before is None or responder.before.is_set()  # else the answer itself may begin while this waits
+        if left <= 0 and ready and responder.between_events and (self._beat is None or self._beat.done()):
             self._beat = self._loop.create_task(self._send())
         self._timer = self._loop.call_later(left if left > 0 else self._pause_s, self._look)
 

@@ -10,7 +10,7 @@ import sys
 import zlib
 from collections.abc import Callable, Iterator
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Any
 
 from proxy.errors import InvalidRequest, RequestTooLarge, UnsupportedEncoding
 from proxy.offloop import check
@@ -28,19 +28,25 @@ class Undecodable(Exception):
     """The bytes are not what their encoding says, or no known encoding."""
 
 
-class _Undo(Protocol):
+class _Undo:
     """A decompressor of one frame or member, as `bz2`'s and `lzma`'s."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
 
     def piece(self, data: bytes) -> bytes:
         """At most about `PIECE_BYTES` of what it and what is left from before stand for; b"" where more input is needed."""
+        return bytes(self._inner.decompress(data))
 
     @property
     def eof(self) -> bool:
         """Whether the frame has ended."""
+        return bool(self._inner.eof)
 
     @property
     def rest(self) -> bytes:
         """What came behind its end."""
+        return bytes(self._inner.unused_data)
 
 
 class Decoder:
@@ -120,28 +126,20 @@ def _undone(body: bytes, name: str, limit_bytes: int) -> bytes:
     return b"".join(found)
 
 
-class _Zlib:
+class _Zlib(_Undo):
     def __init__(self, wbits: int = zlib.MAX_WBITS | 32) -> None:
         """Reads gzip or zlib, as its first bytes say."""
-        self._inner = zlib.decompressobj(wbits=wbits)
+        super().__init__(zlib.decompressobj(wbits=wbits))
 
     def piece(self, data: bytes) -> bytes:
-        return self._inner.decompress(self._inner.unconsumed_tail + data, PIECE_BYTES)
-
-    @property
-    def eof(self) -> bool:
-        return self._inner.eof
-
-    @property
-    def rest(self) -> bytes:
-        return self._inner.unused_data
+        return bytes(self._inner.decompress(self._inner.unconsumed_tail + data, PIECE_BYTES))
 
 
-class _Brotli:
+class _Brotli(_Undo):
     def __init__(self) -> None:
         import brotli  # rare
 
-        self._inner: Any = brotli.Decompressor()
+        super().__init__(brotli.Decompressor())
         self._left = b""
 
     def piece(self, data: bytes) -> bytes:
@@ -161,26 +159,14 @@ class _Brotli:
         return self._left
 
 
-class _Zstd:
-    def __init__(self) -> None:
-        self._inner = zstandard().ZstdDecompressor()
-
-    def piece(self, data: bytes) -> bytes:
-        found: bytes = self._inner.decompress(data, PIECE_BYTES)
-        return found
-
-    @property
-    def eof(self) -> bool:
-        return bool(self._inner.eof)
-
-    @property
-    def rest(self) -> bytes:
-        return bytes(self._inner.unused_data)
-
-
 def zstandard() -> Any:
     """Python's own module of that format, or its backport."""
     return import_module("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")  # rare
 
 
-_MAKERS: dict[str, Callable[[], _Undo]] = {"gzip": _Zlib, "deflate": _Zlib, "br": _Brotli, "zstd": _Zstd}
+_MAKERS: dict[str, Callable[[], _Undo]] = {
+    "gzip": _Zlib,
+    "deflate": _Zlib,
+    "br": _Brotli,
+    "zstd": lambda: _Undo(zstandard().ZstdDecompressor()),
+}

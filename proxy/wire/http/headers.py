@@ -81,6 +81,7 @@ RESPONSE: Mapping[str, str] = {
     "quality": "overall score, 0.00 to 1.00",
     "retries": "how often the upstream was asked for another answer",
     "warnings": "comma-separated codes",
+    "limits": "open;counter-away or closed;counter-away, where nobody could count the request for its key's limits",
     "overhead-ms": "time the proxy added before the upstream call and after its last byte",
 }
 """Those that are no single stage's."""

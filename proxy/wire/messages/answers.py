@@ -17,7 +17,7 @@ import orjson
 from msgspec.structs import replace
 
 from proxy.exchange import Answer, Choice, Exchange, Usage
-from proxy.wire.answers import spread
+from proxy.wire.answers import has_words, spread
 from proxy.wire.bodies import as_raw
 from proxy.wire.chat.forms import fits
 from proxy.wire.dialect import StreamPiece
@@ -30,7 +30,6 @@ PROVIDERS_CALLS = ("server_tool_use", "mcp_tool_use")
 """Types of blocks that call a tool which the provider runs."""
 _SILENT = (*THINKING, "tool_use", "compaction", "container_upload", "fallback")
 _SILENT_ENDS = ("_tool_use", "_tool_result")
-_SPOKEN = ("text", "content", "refusal", "transcript")
 
 
 def texts_of(blocks: Sequence[Mapping[str, Any]]) -> dict[int, str]:
@@ -50,9 +49,7 @@ def unread(block: Mapping[str, Any]) -> str:
         return "" if isinstance(block.get("text"), str | None) else "content.text"
     if kind in _SILENT or kind.endswith(_SILENT_ENDS):
         return ""
-    words = ((name, value) for name, value in block.items() if isinstance(value, str) and name != "type")
-    says = any(bool(value) if name in _SPOKEN else " " in value.strip() for name, value in words)
-    return f"content.{kind[:60]}" if says else ""
+    return f"content.{kind[:60]}" if has_words(block) else ""
 
 
 def changed_blocks(sent: Sequence[msgspec.Raw], text: str | None, arguments: Mapping[int, str]) -> list[msgspec.Raw]:

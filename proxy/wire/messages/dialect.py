@@ -115,7 +115,7 @@ class MessagesDialect(Dialect):
 
 
 class MessagesCount:
-    """Implements `proxy.wire.dialect.TokenCount`."""
+    """A path that counts a prompt's tokens: it is passed on, and answered here where the upstream does not know it."""
 
     path = "/messages/count_tokens"
 

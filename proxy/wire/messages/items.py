@@ -17,6 +17,7 @@ from proxy.exchange import Message
 from proxy.language.text import text_of
 from proxy.wire.bodies import EXTENSION, as_raw, raw_fields, raw_items
 from proxy.wire.messages.requests import SYSTEM, THINKING, MessagesWire, Place, block_of, input_of
+from proxy.wire.requests import counterparts, same
 
 _SYSTEM_ROLES = ("system", "developer")
 _CHAT_FIELDS = ("role", "content", "tool_calls", "tool_call_id", "name", "refusal", "function_call")
@@ -65,7 +66,6 @@ class Conversation:
 
     def __init__(self, wire: MessagesWire, fields: Mapping[str, msgspec.Raw], before: Sequence[Message], after: Sequence[Message]) -> None:
         self._wire, self._fields, self._before, self._after = wire, fields, before, after
-        self._position = {id(message): i for i, message in enumerate(before)}
         self._there = {id(message) for message in after}
         self._lists: dict[Place, list[msgspec.Raw]] = {}
         self.rules: list[str] = []
@@ -78,20 +78,19 @@ class Conversation:
         return raw_items(self._fields["messages"])
 
     def _build(self) -> None:
-        begin = self._read_system()
-        seen, i = len(self._wire.groups.get(SYSTEM, ())) - 1, begin
+        i = self._read_system()
+        front = len(self._wire.groups.get(SYSTEM, ()))
+        made_of = [None] * i + counterparts(self._before[front:], self._after[i:])
         while i < len(self._after):
             message = self._after[i]
             source = self._wire.items.get(id(message))
             group = self._wire.groups[source] if source is not None else []
-            if group and source is not None and [id(m) for m in self._after[i : i + len(group)]] == [id(m) for m in group]:
+            if group and source is not None and same(self._after[i : i + len(group)], group):
                 self._put(self._whole(source, str(group[0]["role"])))
                 i += len(group)
-                seen = self._position[id(group[-1])]
                 continue
-            old = message if source is not None else self._counterpart(message, seen)
-            seen = self._position[id(old)] if old is not None else seen
-            self._put(self._item(message, old))
+            position = made_of[i]
+            self._put(self._item(message, None if position is None else self._before[front + position]))
             i += 1
 
     def _put(self, item: Item) -> None:
@@ -120,16 +119,6 @@ class Conversation:
             del fields[EXTENSION]
             item.sent = as_raw(fields)
         return item
-
-    def _counterpart(self, message: Message, seen: int) -> Message | None:
-        """The client's message that `message` was made of: the next one, if that has gone, and has its role and calls."""
-        following = self._before[seen + 1] if seen + 1 < len(self._before) else None
-        ids = _ids(message)
-        fits = following is not None and id(following) not in self._there and following.get("role") == message.get("role")
-        if following is not None and fits and (not ids or not ids.isdisjoint(_ids(following))):
-            return following
-        known = self._wire.results if message.get("role") == "tool" else self._wire.calls
-        return next((known[identity] for identity in ids if identity in known), None)
 
     # ---- the system prompt ----
 
@@ -311,13 +300,6 @@ class Conversation:
                 content = raw_fields(holder)["content"]
             self._lists[place] = raw_items(content)
         return self._lists[place]
-
-
-def _ids(message: Message) -> set[str]:
-    """The ids of the calls that a message makes, or of the one whose result it is."""
-    if message.get("role") == "tool":
-        return {str(message.get("tool_call_id"))}
-    return {str(call.get("id")) for call in message.get("tool_calls") or ()}
 
 
 def _is_result(item: Item) -> bool:

@@ -51,10 +51,6 @@ class MessagesWire(Wire):
         """Where the blocks of each message's content stand, by the message's identity; none where it is a string."""
         self.blocks: dict[Place, Block] = {}
         """The blocks, parsed."""
-        self.calls: dict[str, Message] = {}
-        """The chat message that makes each call, by the call's id."""
-        self.results: dict[str, Message] = {}
-        """The chat message that is the result of each call, by the call's id."""
         self.hinted: set[int] = set()
         """Items with a ``groundwire`` field."""
         self._cached: bool | None = None
@@ -130,7 +126,6 @@ class _Reader:
             elif block["type"] not in THINKING:
                 spoken.append((part_of(block), (i, number)))
         message = {"role": role, "content": None, **({"tool_calls": calls} if calls else {}), **about}
-        self._wire.calls |= {call["id"]: message for call in calls}
         self._add(i, message, spoken)
 
     def _user(self, i: int, role: str, blocks: list[Block], about: Mapping[str, Any]) -> None:
@@ -156,7 +151,6 @@ class _Reader:
         said = content if isinstance(content, str) else ""
         message = {"role": "tool", "tool_call_id": block["tool_use_id"], "content": said, **rest}
         self._wire.places[id(message)] = (i, number)
-        self._wire.results[block["tool_use_id"]] = message
         self._add(i, message, spoken)
 
     def _spoken(self, blocks: list[Any], place: Place, at: str) -> list[Spoken]:

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from proxy.config.settings import Api
+from proxy.wire.dialect import Recogniser
 from proxy.wire.messages.answers import PARTED
-from proxy.wire.shapes import ABSENT, Asked, Fields, Reading, Shape, either, emptied, glues, listed, table, tagged, titled
+from proxy.wire.shapes import ABSENT, Asked, Fields, Shape, either, emptied, glues, listed, table, tagged, titled
 
 _SOURCE = table(word="type", quoted="cited_text")
 _DOCUMENT = table(_SOURCE, number="document_index", quoted="document_title", word="file_id")
@@ -109,15 +109,14 @@ _EVENT = tagged(
 )
 
 
-class MessagesShapes:
-    """Implements `proxy.wire.dialect.Recogniser`."""
+class MessagesShapes(Recogniser):
+    """Of Messages."""
 
-    api: Api = "messages"
-    end_mark = b""
+    api = "messages"
+    failure = _FAILURE
 
     def __init__(self, asked: Asked) -> None:
-        self.reading = Reading(asked)
-        self.says = False
+        super().__init__(asked)
         self._places: dict[int, int] = {}
         """Where blocks of the upstream's stand among those that leave."""
         self._seen: set[int] = set()
@@ -224,7 +223,3 @@ class MessagesShapes:
             return []
         index, self._open = self._places[self._open], None
         return [{"type": "content_block_stop", "index": index}]
-
-    def error(self, fields: Any) -> Any:
-        """An error of the API."""
-        return _FAILURE(fields, self.reading)

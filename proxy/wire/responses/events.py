@@ -24,9 +24,13 @@ PART, PART_DONE = "response.content_part.added", "response.content_part.done"
 BEGINS = ("response.created", "response.in_progress", "response.queued")
 ENDS = ("response.completed", "response.incomplete", "response.failed")
 THOUGHTS = ("response.reasoning_text.delta", "response.reasoning_summary_text.delta")
+CALLS: Mapping[str, tuple[str, str]] = {
+    "function_call": ("response.function_call_arguments", "arguments"),
+    "custom_tool_call": ("response.custom_tool_call_input", "input"),
+}
+"""The beginning of the types of a call's events, and the field of what it is given, by the item's type."""
 GIVEN: Mapping[str, str] = {
-    "response.function_call_arguments": "arguments",
-    "response.custom_tool_call_input": "input",
+    **dict(CALLS.values()),
     "response.mcp_call_arguments": "arguments",
     "response.code_interpreter_call_code": "code",
 }
@@ -87,7 +91,7 @@ def given_in(kind: str) -> tuple[str, bool] | None:
     return (GIVEN[begin], step == "done") if begin in GIVEN else None
 
 
-def said(event: Mapping[str, Any]) -> str:
+def delta_in(event: Mapping[str, Any]) -> str:
     """The words of a delta; "" for what is no text, which no client shows."""
     delta = event.get("delta")
     return delta if isinstance(delta, str) else ""
@@ -111,11 +115,6 @@ def _whole(value: object) -> int:
 
 
 Payload = dict[str, Any]
-_GIVEN: Mapping[str, tuple[str, str]] = {
-    "function_call": ("response.function_call_arguments", "arguments"),
-    "custom_tool_call": ("response.custom_tool_call_input", "input"),
-}
-"""The beginning of the names of a call's events, and the field of what it is given, by the item's type."""
 _SUMMARY = "response.reasoning_summary_"
 
 
@@ -146,7 +145,7 @@ def _end_of(response: Mapping[str, Any]) -> str:
 
 def _item(index: int, item: Payload) -> Iterator[Payload]:
     at = {"item_id": item.get("id"), "output_index": index}
-    kind, given = str(item.get("type")), _GIVEN.get(str(item.get("type")))
+    kind, given = str(item.get("type")), CALLS.get(str(item.get("type")))
     empty: Payload = {given[1]: ""} if given else {"content": []} if kind == "message" else {"summary": []} if "summary" in item else {}
     yield {"type": ITEM, "output_index": index, "item": {**item, "status": "in_progress", **empty}}
     if given and isinstance(said := item.get(given[1]), str):
@@ -174,7 +173,15 @@ def _part(at: Payload, part: Payload) -> Iterator[Payload]:
             yield {"type": REFUSAL if refuses else TEXT, **at, "delta": text, **listed}
         for place, one in enumerate(_parts(part, "annotations")):
             yield {"type": ANNOTATION, **at, "annotation_index": place, "annotation": one}
-        yield {"type": REFUSAL_DONE if refuses else TEXT_DONE, **at, name: text, **listed}
+    yield from part_ends(at, part)
+
+
+def part_ends(at: Payload, part: Payload) -> Iterator[Payload]:
+    """A part has ended: its text, or refusal, once more, and all of it."""
+    if part.get("type") == "refusal" and isinstance(part.get("refusal"), str):
+        yield {"type": REFUSAL_DONE, **at, "refusal": part["refusal"]}
+    elif part.get("type") != "refusal" and isinstance(part.get("text"), str):
+        yield {"type": TEXT_DONE, **at, "text": part["text"], "logprobs": part.get("logprobs") or []}
     yield {"type": PART_DONE, **at, "part": part}
 
 

@@ -6,7 +6,7 @@ text, arguments or annotations that it repeats, are no longer what they were. Ke
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from proxy.errors import ProxyError
@@ -75,7 +75,7 @@ class Leaving:
             return b""
         kind, place = str(event["type"]), place_of(event)
         if kind in self._sent:
-            text = events.said(event)
+            text = events.delta_in(event)
             self._sent[kind].setdefault(place, []).append(text)
             return b"" if TOLD_MARK in event or not (piece.raw or text) else self._written(piece.raw, event, event)
         if kind == events.ANNOTATION and self._is_late(event):
@@ -222,14 +222,9 @@ class Leaving:
         kind, name = (events.REFUSAL, "refusal") if part.get("type") == "refusal" else (events.TEXT, "text")
         return {**part, name: "".join(self._sent[kind].get(place, ()))}
 
-    def _closing(self, place: Place, item: Event) -> list[Event]:
-        part = self._stopped_part(place)
+    def _closing(self, place: Place, item: Event) -> Iterator[Event]:
         where = {"item_id": item.get("id"), "output_index": place[0], "content_index": place[1], "sequence_number": 0}
-        if part.get("type") == "refusal":
-            told: Event = {"type": events.REFUSAL_DONE, **where, "refusal": part["refusal"]}
-        else:
-            told = {"type": events.TEXT_DONE, **where, "text": part["text"], "logprobs": []}
-        return [told, {"type": events.PART_DONE, **where, "part": part}]
+        return events.part_ends(where, self._stopped_part(place))
 
     def failed(self, error: ProxyError) -> bytes:
         """The error as an event, and as the response's end."""

@@ -17,7 +17,7 @@ import msgspec
 import orjson
 
 from proxy.exchange import Answer, Exchange, Usage
-from proxy.wire.answers import common, spread
+from proxy.wire.answers import common, has_words, spread
 from proxy.wire.bodies import as_raw, dumped, raw_items
 from proxy.wire.dialect import Changes
 from proxy.wire.responses.events import Place
@@ -98,7 +98,7 @@ def is_read(part: object) -> bool:
     if part.get("type") in ("output_text", "refusal"):
         name = "text" if part["type"] == "output_text" else "refusal"
         return isinstance(part.get(name), str | None)
-    return not any(isinstance(part.get(name), str) and part[name] for name in ("text", "content", "refusal", "transcript"))
+    return not has_words(part)
 
 
 def change(raw: dict[str, msgspec.Raw], changes: Changes) -> None:

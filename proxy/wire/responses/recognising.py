@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from proxy.config.settings import Api
 from proxy.wire.chat.shapes import tells
+from proxy.wire.dialect import Recogniser
 from proxy.wire.responses import events
 from proxy.wire.responses.events import Place
 from proxy.wire.responses.output import GAP
 from proxy.wire.responses.shapes import ERROR, EVENT, NEEDS, RESPONSE
-from proxy.wire.shapes import ABSENT, Asked, Fields, Reading, glues
+from proxy.wire.shapes import ABSENT, Asked, Fields, glues
 
 _FAILED = ("failed", "cancelled")
 _CALLS = {"function_call": "function", "custom_tool_call": "custom"}
@@ -25,15 +25,14 @@ _GIVEN = tuple(dict.fromkeys(events.GIVEN.values()))
 Item = dict[str, Any]
 
 
-class ResponsesShapes:
-    """Implements `proxy.wire.dialect.Recogniser`."""
+class ResponsesShapes(Recogniser):
+    """Of Responses."""
 
-    api: Api = "responses"
-    end_mark = b""
+    api = "responses"
+    failure = Fields("error", {"error": ERROR})
 
     def __init__(self, asked: Asked) -> None:
-        self.reading = Reading(asked)
-        self.says = False
+        super().__init__(asked)
         self._items: dict[int, int | None] = {}
         """Where items of the upstream's stand among those that leave; None for one that does not."""
         self._parts: dict[Place, int | None] = {}
@@ -243,10 +242,6 @@ class ResponsesShapes:
             gap = self._gap(said, place)
             if gap and (first or name != "delta"):
                 made[name] = gap + said
-
-    def error(self, fields: Any) -> Any:
-        """An error of the API."""
-        return Fields("error", {"error": ERROR})(fields, self.reading)
 
 
 def _shift(annotation: Item, by: int) -> None:

@@ -15,6 +15,7 @@ import orjson
 
 from proxy.exchange import Message
 from proxy.wire.bodies import EXTENSION, as_raw, dumped, raw_fields, raw_items
+from proxy.wire.requests import counterparts
 from proxy.wire.responses.items import Origin, Reading
 
 OUTPUT_ITEMS = "output_items"
@@ -26,7 +27,6 @@ class Rendering:
 
     def __init__(self, reading: Reading, raw_items: Sequence[msgspec.Raw]) -> None:
         self._reading, self._raw = reading, raw_items
-        self._position = {id(message): i for i, message in enumerate(reading.messages)}
         self.instructions: str | None = None
         """What they say now; None where they have left the prompt."""
 
@@ -35,7 +35,7 @@ class Rendering:
         out: list[msgspec.Raw] = []
         pinned = iter([*self._reading.pinned, (len(self._reading.messages) + 1, -1)])
         before, item = next(pinned)
-        for message, position in zip(messages, self._origins(messages), strict=True):
+        for message, position in zip(messages, counterparts(self._reading.messages, messages), strict=True):
             while position is not None and before <= position and item >= 0:
                 out.append(self._bare(item))
                 before, item = next(pinned)
@@ -44,41 +44,6 @@ class Rendering:
             out.append(self._bare(item))
             before, item = next(pinned)
         return out
-
-    def _origins(self, messages: Sequence[Message]) -> list[int | None]:
-        """For each message the position of the one that it is, or was made from."""
-        found = [self._position.get(id(message)) for message in messages]
-        taken = {position for position in found if position is not None}
-        by_call = {
-            call: i for i, origin in enumerate(self._reading.origins) if i not in taken for call in self._answered(i) or origin.calls
-        }
-        for i, message in enumerate(messages):
-            if found[i] is None:
-                calls = _call_ids(message)
-                position = next((by_call[call] for call in calls if call in by_call), None)
-                if position is not None and self._reading.messages[position].get("role") == message.get("role") and position not in taken:
-                    found[i] = position
-                    taken.add(position)
-        self._pair_gaps(messages, found)
-        return found
-
-    def _answered(self, position: int) -> list[str]:
-        message = self._reading.messages[position]
-        return [message["tool_call_id"]] if message.get("role") == "tool" else []
-
-    def _pair_gaps(self, messages: Sequence[Message], found: list[int | None]) -> None:
-        """Where as many messages of the same roles stand between two that are known, they are those, edited."""
-        start = 0
-        for end in range(len(messages) + 1):
-            if end < len(messages) and found[end] is None:
-                continue
-            low = found[start - 1] if start else -1
-            high = found[end] if end < len(messages) else len(self._reading.messages)
-            if low is not None and high is not None and end > start and high - low - 1 == end - start:
-                roles = [self._reading.messages[position].get("role") for position in range(low + 1, high)]
-                if roles == [message.get("role") for message in messages[start:end]]:
-                    found[start:end] = range(low + 1, high)
-            start = end + 1
 
     def _of(self, message: Message, position: int | None) -> Iterator[msgspec.Raw]:
         if position is not None and self._reading.origins[position].held:
@@ -231,12 +196,6 @@ def _edited_part(part: Any, old: Any) -> Any:
     if not isinstance(old, dict) or "text" not in old or part.get("type") != "text":
         return part
     return {**old, "text": part.get("text")} | {name: [] for name in ("annotations", "logprobs") if name in old}
-
-
-def _call_ids(message: Message) -> list[Any]:
-    if message.get("role") == "tool":
-        return [message.get("tool_call_id")]
-    return [call.get("id") for call in message.get("tool_calls") or () if isinstance(call, Mapping)]
 
 
 def _content_field(fields: Mapping[str, object]) -> str:

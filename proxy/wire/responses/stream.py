@@ -121,7 +121,7 @@ class ResponsesStream(AnswerStream):
         if kind == events.TEXT:
             yield from self._text(raw, event)
         elif kind == events.REFUSAL:
-            self._refusals.add(place_of(event), events.said(event))
+            self._refusals.add(place_of(event), events.delta_in(event))
             yield StreamPiece(raw, 0, refusal=True, waits=True, payload=event)
         elif kind in events.BEGINS:
             self._named(response_of(event))
@@ -162,7 +162,7 @@ class ResponsesStream(AnswerStream):
             field, name = ("summary", "summary_index") if "summary" in kind else ("content", "content_index")
             place = at, field, position if isinstance(position := event.get(name), int) else 0
             if kind in events.THOUGHTS:
-                self._thoughts.add(place, events.said(event))
+                self._thoughts.add(place, events.delta_in(event))
             else:
                 self._thoughts.tell(place, event.get("text", part.get("text")))
         elif kind == events.PART_DONE and part.get("type") == "reasoning_text":
@@ -172,7 +172,7 @@ class ResponsesStream(AnswerStream):
             if whole:
                 self._given.tell((at, field), event.get(field))
             else:
-                self._given.add((at, field), events.said(event))
+                self._given.add((at, field), events.delta_in(event))
 
     def _read_item(self, position: int, item: Mapping[str, Any]) -> None:
         kind = item.get("type")
@@ -186,7 +186,7 @@ class ResponsesStream(AnswerStream):
             self._inputs |= dict.fromkeys(text for value in given for text in strings(value) if text)
 
     def _text(self, raw: bytes, event: dict[str, Any]) -> Iterator[StreamPiece]:
-        place, text = place_of(event), events.said(event)
+        place, text = place_of(event), events.delta_in(event)
         if place in self._whole:
             self._miss(f"output[{place[0]}].content[{place[1]}] goes on behind its end")
         yield from self._gap(place, text, event)

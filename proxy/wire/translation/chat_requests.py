@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from proxy.wire.bodies import unexpected
 from proxy.wire.translation import fields, neutral
 from proxy.wire.translation.neutral import (
     fitting,
-    malformed,
     objects,
     of_result,
     parts_of,
@@ -37,7 +37,7 @@ FIELDS: tuple[fields.Field, ...] = (
     fields.Field("temperature", "temperature"),
     fields.Field("top_p", "top_p"),
     fields.Field("stop", "stop", nothing=([],), read=fields.stops_of),
-    fields.Field("response_format", "form", read=fields.chat_form, write=fields.to_chat_form),
+    fields.Field("response_format", "form", read=fields.openai_form, write=fields.to_chat_form),
     fields.Field("tool_choice", "tool_choice", read=fields.openai_choice, write=fields.to_chat_choice),
     fields.Field("parallel_tool_calls", "parallel", nothing=(True,)),
     fields.Field("reasoning_effort", "effort", write=fields.among(*EFFORTS)),
@@ -130,7 +130,7 @@ def _read_call(at: str, call: Mapping[str, Any]) -> neutral.Call:
     custom = call.get("type") == "custom"
     inner, name = call.get("custom" if custom else "function"), "input" if custom else "arguments"
     if not isinstance(inner, Mapping):
-        raise malformed(at, "a call of a function")
+        raise unexpected(at, "a call of a function", inner)
     given = string(inner, name, f"{at}.function")
     return neutral.Call(string(call, "id", at), string(inner, "name", f"{at}.function"), given, f"{at}.function.arguments", custom)
 

@@ -128,14 +128,14 @@ def stops_of(value: Any) -> list[str]:
     return [value] if isinstance(value, str) else value
 
 
-def chat_form(value: Any) -> Form | None:
-    """Of ``response_format``; None for text."""
+def openai_form(value: Any) -> Form | None:
+    """Of ``response_format``, where a schema stands one object deeper, or ``text.format``; None for text."""
     if not isinstance(value, Mapping):
         raise ValueError("expects an object")
-    kind, described = value.get("type"), value.get("json_schema")
-    if kind == "json_schema" and isinstance(described, Mapping):
+    described = value.get("json_schema", value)
+    if value.get("type") == "json_schema" and isinstance(described, Mapping):
         return _form(described)
-    return _plain_form(kind)
+    return _plain_form(value.get("type"))
 
 
 def to_chat_form(form: Form) -> dict[str, Any]:
@@ -143,13 +143,6 @@ def to_chat_form(form: Form) -> dict[str, Any]:
     if form.schema is None:
         return {"type": "json_object"}
     return {"type": "json_schema", "json_schema": _described(form)}
-
-
-def responses_form(value: Any) -> Form | None:
-    """Of ``text.format``; None for text."""
-    if not isinstance(value, Mapping):
-        raise ValueError("expects an object")
-    return _form(value) if value.get("type") == "json_schema" else _plain_form(value.get("type"))
 
 
 def to_responses_form(form: Form) -> dict[str, Any]:

@@ -11,12 +11,12 @@ from typing import Any
 
 import orjson
 
+from proxy.wire.bodies import unexpected
 from proxy.wire.translation import fields, neutral
 from proxy.wire.translation.chat_requests import CACHES
 from proxy.wire.translation.neutral import (
     arguments_of,
     fitting,
-    malformed,
     objects,
     of_result,
     opened_by_user,
@@ -117,12 +117,10 @@ def _read_content(at: str, content: object, bounds: neutral.Bounds) -> list[neut
 def _read_block(at: str, block: Mapping[str, Any], bounds: neutral.Bounds) -> neutral.Part | None:
     kind = block.get("type")
     if kind == "text":
-        bounds.others({**block, "citations": block.get("citations") or None}, ("type", "text", _MARK), at)
+        bounds.others(block, ("type", "text", _MARK), at)
         return text_of(block, at)
     if kind == "tool_use":
-        caller = block.get("caller")
-        direct = isinstance(caller, Mapping) and caller.get("type") == "direct"
-        bounds.others({**block, "caller": None if direct else caller}, ("type", "id", "name", "input", _MARK), at)
+        bounds.others(block, ("type", "id", "name", "input", _MARK), at)
         arguments = orjson.dumps(block.get("input") if block.get("input") is not None else {}).decode()
         return neutral.Call(string(block, "id", at), string(block, "name", at), arguments, f"{at}.input")
     if kind == "tool_result":
@@ -146,10 +144,8 @@ def _seal(given: object, kind: str) -> str:
 def _read_source(at: str, block: Mapping[str, Any], bounds: neutral.Bounds) -> neutral.Part | None:
     source, image = block.get("source"), block.get("type") == "image"
     if not isinstance(source, Mapping):
-        raise malformed(f"{at}.source", "an object")
-    citations = block.get("citations")
-    asks = citations if isinstance(citations, Mapping) and citations.get("enabled") else None
-    bounds.others({**block, "citations": asks}, ("type", "source", "title", _MARK), at)
+        raise unexpected(f"{at}.source", "an object", source)
+    bounds.others(block, ("type", "source", "title", _MARK), at)
     kind = source.get("type")
     if kind == "base64" and (image or source.get("media_type") == "application/pdf"):
         url = f"data:{source.get('media_type')};base64,{string(source, 'data', f'{at}.source')}"
@@ -165,8 +161,7 @@ def _read_tool(at: str, tool: Mapping[str, Any], bounds: neutral.Bounds) -> neut
     if tool.get("type") not in (None, "custom"):
         bounds.refuse(f"{at}.type", f"has no tool {tool.get('type')!r}")
         return neutral.Tool("", at)
-    callers = tool.get("allowed_callers") if tool.get("allowed_callers") != ["direct"] else None
-    bounds.others({**tool, "allowed_callers": callers, "defer_loading": tool.get("defer_loading") or None}, _TOOL, at)
+    bounds.others(tool, _TOOL, at)
     return neutral.Tool(string(tool, "name", at), at, tool.get("description"), tool.get("input_schema"), tool.get("strict"))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from proxy.errors import InvalidRequest
-from proxy.wire.bodies import exact
+from proxy.wire.bodies import exact, object_at, unexpected
 
 _INDEX = re.compile(r"\[\d+\]")
 
@@ -140,6 +140,10 @@ class NeutralRequest(Struct):
     stream: bool = False
 
 
+_UNSET: tuple[Any, ...] = (None, False, [], {}, {"enabled": False}, {"type": "direct"}, ["direct"])
+"""What a field says that asks for nothing; the last two say that the model itself makes a call, as in every API."""
+
+
 class Bounds:
     """What the server's API has no form for: refused, unless the operator lets it be left out."""
 
@@ -156,23 +160,16 @@ class Bounds:
     def others(self, given: Mapping[str, Any], known: Collection[str], at: str) -> None:
         """Refuse the fields of an object that are set and not `known`."""
         for name, value in given.items():
-            if name not in known and value is not None:
+            if name not in known and value not in _UNSET:
                 self.refuse(f"{at}.{name}" if at else name)
-
-
-def malformed(at: str, expected: str) -> InvalidRequest:
-    """The client's own mistake."""
-    return InvalidRequest(f"{at}: expected {expected}", param=at)
 
 
 def objects(value: object, at: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """The objects of a list, each with its place. Raises `InvalidRequest`."""
     if not isinstance(value, list):
-        raise malformed(at, "a list")
+        raise unexpected(at, "a list", value)
     for i, item in enumerate(value):
-        if not isinstance(item, dict):
-            raise malformed(f"{at}[{i}]", "an object")
-        yield f"{at}[{i}]", item
+        yield f"{at}[{i}]", object_at(item, f"{at}[{i}]")
 
 
 def parts_of(content: object, at: str, read: Callable[[str, dict[str, Any]], Part | None]) -> list[Part]:
@@ -196,7 +193,7 @@ def string(given: Mapping[str, Any], name: str, at: str) -> str:
     """A field that must be a string. Raises `InvalidRequest`."""
     value = given.get(name)
     if not isinstance(value, str):
-        raise malformed(f"{at}.{name}" if at else name, "a string")
+        raise unexpected(f"{at}.{name}" if at else name, "a string", value)
     return value
 
 

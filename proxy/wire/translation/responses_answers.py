@@ -21,11 +21,10 @@ from proxy.wire.translation.neutral import sealed
 from proxy.wire.translation.pieces import known, listed, words
 from proxy.wire.translation.responses_requests import spaces_of
 
-_CALLS: Mapping[str, str] = {"function_call": "arguments", "custom_tool_call": "input"}
 Payload = dict[str, Any]
 _INCOMPLETE: Mapping[str, str] = {"length": "max_output_tokens", "content_filter": "content_filter"}
 _SUMMARY = "response.reasoning_summary_"
-_CALL_DELTAS = (events.ARGUMENTS, "response.custom_tool_call_input.delta")
+_CALL_DELTAS = tuple(f"{begin}.delta" for begin, _ in events.CALLS.values())
 
 
 class ResponsesReader:
@@ -85,7 +84,7 @@ class ResponsesReader:
     def _item(self, index: int, item: Mapping[str, Any]) -> Iterator[pieces.Piece]:
         """An item begins."""
         kind = words(item.get("type"))
-        if kind in _CALLS:
+        if kind in events.CALLS:
             self._given[index] = False
             yield pieces.CallStart(index, words(item.get("call_id")), words(item.get("name")), custom=kind == "custom_tool_call")
         elif kind not in ("message", "reasoning"):
@@ -98,8 +97,8 @@ class ResponsesReader:
         yield from self._untold(index, item)
         if kind == "reasoning" and (seal := words(item.get("encrypted_content"))):
             yield pieces.Signature("responses", seal)
-        elif kind in _CALLS and self._given.get(index) is False:
-            yield pieces.CallDelta(index, words(item.get(_CALLS[kind])) or ("{}" if kind == "function_call" else ""))
+        elif kind in events.CALLS and self._given.get(index) is False:
+            yield pieces.CallDelta(index, words(item.get(events.CALLS[kind][1])) or ("{}" if kind == "function_call" else ""))
 
     def _untold(self, index: int, item: Mapping[str, Any]) -> Iterator[pieces.Piece]:
         for position, part in enumerate(listed(item.get("content")) if item.get("type") == "message" else ()):
@@ -115,7 +114,7 @@ class ResponsesReader:
 
     def _end(self, response: Mapping[str, Any]) -> Iterator[pieces.Piece]:
         for index, item in enumerate(listed(response.get("output"))):
-            if index not in self._settled and words(item.get("type")) in ("message", "reasoning", *_CALLS):
+            if index not in self._settled and words(item.get("type")) in ("message", "reasoning", *events.CALLS):
                 if index not in self._given:
                     yield from self._item(index, item)
                 yield from self._item_done(index, item)
@@ -252,12 +251,7 @@ class ResponsesWriter:
         if not content:
             return
         self._settle()
-        at, part = self._at(index, content_index=len(content) - 1), dict(content[-1])
-        if part["type"] == "refusal":
-            yield {"type": events.REFUSAL_DONE, **at, "refusal": part["refusal"]}
-        else:
-            yield {"type": events.TEXT_DONE, **at, "text": part["text"], "logprobs": []}
-        yield {"type": events.PART_DONE, **at, "part": part}
+        yield from events.part_ends(self._at(index, content_index=len(content) - 1), dict(content[-1]))
 
     def _thought(self, piece: pieces.ThinkingDelta) -> Iterator[Payload]:
         index = self._last("reasoning")
@@ -301,7 +295,7 @@ class ResponsesWriter:
             yield self._start("ctc" if piece.custom else "fc", {"type": kind, "call_id": piece.id, **named, name: ""})
         else:
             index = len(self._output) - 1
-            kind, name = _given(self._output[index])
+            kind, name = events.CALLS[self._output[index]["type"]]
             self._said.append(piece.text)
             yield {"type": f"{kind}.delta", **self._at(index), "delta": piece.text}
 
@@ -317,7 +311,7 @@ class ResponsesWriter:
             yield from self._summary_done(index)
             item.setdefault("encrypted_content", sealed("chat", ""))
         else:
-            kind, name = _given(item)
+            kind, name = events.CALLS[item["type"]]
             item[name] = "".join(self._said) or ("{}" if name == "arguments" else "")
             named = {"name": item["name"]} if name == "arguments" else {}
             yield {"type": f"{kind}.done", **self._at(index), **named, name: item[name]}
@@ -328,13 +322,6 @@ class ResponsesWriter:
     def whole(self) -> bytes:
         """The response."""
         return orjson.dumps(self._response)
-
-
-def _given(item: Mapping[str, Any]) -> tuple[str, str]:
-    """The beginning of the names of a call's events, and the field of what it is given."""
-    if item["type"] == "function_call":
-        return "response.function_call_arguments", "arguments"
-    return "response.custom_tool_call_input", "input"
 
 
 def _copy(item: Payload) -> Payload:

@@ -12,16 +12,17 @@ from typing import Any
 from msgspec import structs
 
 from proxy.ports.upstream import Past
+from proxy.wire.bodies import unexpected
 from proxy.wire.responses.items import item_type
 from proxy.wire.translation import fields, neutral
 from proxy.wire.translation.chat_requests import CACHE_OPTIONS, CACHES, EFFORTS, MARKS, read_turns
-from proxy.wire.translation.neutral import fitting, malformed, objects, of_result, parts_of, sealed, string, text_of, unsealed, with_failure
+from proxy.wire.translation.neutral import fitting, objects, of_result, parts_of, sealed, string, text_of, unsealed, with_failure
 
 FIELDS: tuple[fields.Field, ...] = (
     fields.Field("max_output_tokens", "max_tokens"),
     fields.Field("temperature", "temperature"),
     fields.Field("top_p", "top_p"),
-    fields.Field("text.format", "form", nothing=({"type": "text"},), read=fields.responses_form, write=fields.to_responses_form),
+    fields.Field("text.format", "form", nothing=({"type": "text"},), read=fields.openai_form, write=fields.to_responses_form),
     fields.Field("text.verbosity", "verbosity", nothing=("medium",)),
     fields.Field("tool_choice", "tool_choice", read=fields.openai_choice, write=fields.to_responses_choice),
     fields.Field("parallel_tool_calls", "parallel", nothing=(True,)),
@@ -98,7 +99,7 @@ def _read_item(at: str, item: Mapping[str, Any], bounds: neutral.Bounds) -> tupl
         bounds.others(item, (*_ABOUT, "role", "content", "phase"), at)
         return str(role), _read_content(f"{at}.content", item.get("content"), bounds)
     if kind in ("function_call", "custom_tool_call"):
-        bounds.others(_direct(item), (*_ABOUT, "call_id", "name", "namespace", "arguments", "input"), at)
+        bounds.others(item, (*_ABOUT, "call_id", "name", "namespace", "arguments", "input"), at)
         custom = kind == "custom_tool_call"
         name = "input" if custom else "arguments"
         return "assistant", [
@@ -107,19 +108,13 @@ def _read_item(at: str, item: Mapping[str, Any], bounds: neutral.Bounds) -> tupl
             )
         ]
     if kind in ("function_call_output", "custom_tool_call_output"):
-        bounds.others(_direct(item), (*_ABOUT, "call_id", "name", "namespace", "output"), at)
+        bounds.others(item, (*_ABOUT, "call_id", "name", "namespace", "output"), at)
         content = of_result(_read_content(f"{at}.output", item.get("output"), bounds), bounds)
         return "user", [neutral.Result(string(item, "call_id", at), content, at)]
     if kind == "reasoning":
         return "assistant", _read_reasoning(at, item)
     bounds.refuse(f"{at}.type", f"has no item {kind!r}")
     return "", []
-
-
-def _direct(item: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A call, or its result, without saying that it is the model that called."""
-    caller = item.get("caller")
-    return {**item, "caller": None} if isinstance(caller, Mapping) and caller.get("type") == "direct" else item
 
 
 def _read_reasoning(at: str, item: Mapping[str, Any]) -> list[neutral.Part]:
@@ -138,7 +133,7 @@ def _read_content(at: str, content: object, bounds: neutral.Bounds) -> list[neut
 def _read_part(at: str, part: Mapping[str, Any], bounds: neutral.Bounds) -> neutral.Part | None:
     kind = part.get("type")
     if kind in _TEXTS:
-        bounds.others({**part, "annotations": None, "logprobs": None}, ("type", "text", *MARKS), at)
+        bounds.others(part, ("type", "text", "annotations", "logprobs", *MARKS), at)
         return text_of(part, at)
     if kind == "refusal":
         return neutral.Refusal(string(part, "refusal", at), at)
@@ -149,7 +144,7 @@ def _read_part(at: str, part: Mapping[str, Any], bounds: neutral.Bounds) -> neut
         bounds.others(part, ("type", "file_data", "file_url", "filename", *MARKS), at)
         url = part.get("file_data") or part.get("file_url")
         if not isinstance(url, str):
-            raise malformed(f"{at}.file_data", "a string")
+            raise unexpected(f"{at}.file_data", "a string", url)
         return neutral.File(url, at, str(part.get("filename") or ""))
     bounds.refuse(f"{at}.type", f"has no {kind!r}")
     return None
@@ -195,9 +190,7 @@ def _read_tool(at: str, tool: Mapping[str, Any], bounds: neutral.Bounds) -> neut
     if kind != "function":
         bounds.refuse(f"{at}.type", f"has no tool {kind!r}")
         return neutral.Tool("", at)
-    callers = tool.get("allowed_callers") if tool.get("allowed_callers") != ["direct"] else None
-    plain = {**tool, "allowed_callers": callers, "defer_loading": tool.get("defer_loading") or None}
-    bounds.others(plain, ("type", "name", "description", "parameters", "strict"), at)
+    bounds.others(tool, ("type", "name", "description", "parameters", "strict"), at)
     return neutral.Tool(string(tool, "name", at), at, tool.get("description"), tool.get("parameters"), tool.get("strict"))
 
 

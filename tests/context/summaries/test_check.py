@@ -1,6 +1,6 @@
 import pytest
 
-from proxy.context.summaries.check import check, missing, readings, repair
+from proxy.context.summaries.summariser import check, missing, readings, repair
 from tests.context.summaries.conversations import TRIP, user, words
 
 HONEST = """User: Mia needs a trip from Berlin to Lisbon for two people on 2026-05-20; her id is mia_li_3668.

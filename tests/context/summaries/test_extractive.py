@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proxy.context.summaries import summary_message
-from proxy.context.summaries.check import check
 from proxy.context.summaries.extractive import required_lines, summarise
+from proxy.context.summaries.summariser import check
 from tests.context.summaries.conversations import TRIP, assistant, user, words
 from tests.examples import share
 

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.errors import UpstreamRefused, UpstreamUnreachable
-from proxy.grounding.judging.options import JudgeOptions
-from proxy.grounding.judging.questions import SUPPORT, YES_NO, relevance_question, support_question
+from proxy.grounding.judging.questions import SUPPORT, YES_NO, JudgeOptions, relevance_question, support_question
 from proxy.grounding.judging.readouts import ChatReadout, TokenReadout, parse, prompt
 from proxy.ports import Completion
 from proxy.ports.judge import JudgeAnswer

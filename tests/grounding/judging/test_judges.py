@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from proxy.errors import StoreUnavailable, UpstreamRefused, UpstreamTimeout
 from proxy.exchange import Exchange
 from proxy.grounding.judging.judges import PAUSE_AFTER, DailyBudget, UpstreamJudge, UpstreamSession, batches, make_judge, tempered
-from proxy.grounding.judging.options import JudgeOptions, SecondOpinion
-from proxy.grounding.judging.questions import relevance_question, support_question
+from proxy.grounding.judging.questions import JudgeOptions, SecondOpinion, relevance_question, support_question
 from proxy.grounding.judging.readouts import ChatReadout, DecisionReadout, JudgedBatch, TokenReadout
 from proxy.ports.deadline import within
 from proxy.ports.judge import Builtin, JudgeAnswer, JudgeQuestion

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.config.sections import TracingSettings
+from proxy.observe.trace import Tracing
 from proxy.observe.tracing import trace_id_of
-from proxy.observe.tracing.trace import Tracing
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 TRACING = Tracing({}, TracingSettings(endpoint="http://127.0.0.1:9"))

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.grounding.clashes.kinds import Declaration
-from proxy.stages.clash.asking import LANGUAGES, MAX_OPTION_CHARS, asked, question, without_lead_in
+from proxy.stages.clash.resolution import LANGUAGES, MAX_OPTION_CHARS, asked, question, without_lead_in
 from tests.stages.clash.making import statement
 
 OLDER, NEWER = statement("I prefer budget hotels."), statement("Actually, make it luxury.", message=2)

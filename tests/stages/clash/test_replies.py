@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.stages.clash.asking import ClashQuestion, question, read_reply
+from proxy.stages.clash.resolution import ClashQuestion, question, read_reply
 from tests.stages.clash.making import statement
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from proxy.context_quality import FactChecker
 from proxy.grounding.knowledge.checking import KnowledgeChecker
-from proxy.models import builtin
+from proxy.models import making as builtin
 from proxy.models.knowledge.bases import FolderKnowledgeBases
 from proxy.ports import Verifier
 from proxy.stages.poisoning import Poisoning, PoisoningOptions

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from proxy.exchange import Answer, Choice, ContextUse, Evidence, Exchange, Unanswered, Verdict
-from proxy.stages.reflection.exchange_failures import budget_failures, retrieval_failures, upstream_failure
+from proxy.stages.reflection.failures import budget_failures, retrieval_failures, upstream_failure
 from proxy.testing import make_exchange
 
 PASSAGES = (Evidence("The tower is 42 m high.", source="towers.md"), Evidence("It opens at nine.", source="hours.md"))

@@ -2,8 +2,9 @@
 
 import pytest
 
-from proxy.grounding.claims.content import read_content
-from proxy.stages.validation.content import content_of, parse_json
+from proxy.grounding.claims.claims import read_content
+from proxy.language.json.strings import parse_json
+from proxy.stages.validation.content import content_of
 
 
 def statements_of(text: str) -> list[str]:

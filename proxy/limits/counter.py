@@ -1,6 +1,6 @@
 """Who counts what keys and teams take: one decision before a request, one correction after it, over all processes.
 
-Implemented in `proxy.store.accounts` (the store, for one machine or few requests) and `proxy.limits.valkey` (Valkey or Redis, over nodes).
+Implemented in `proxy.limits.accounts` (the store, for one machine or few requests) and `proxy.limits.valkey` (Valkey or Redis, over nodes).
 """
 
 from __future__ import annotations
@@ -48,13 +48,28 @@ class Amount(Struct, frozen=True):
     """Millionths of a dollar."""
 
 
+NOTHING = Amount()
+
+
+class Ask(Struct, frozen=True):
+    """What to reserve for a request."""
+
+    full: Amount = NOTHING
+    """All that it may take."""
+    least: Amount = NOTHING
+    """What it probably takes: reserved in its place where all would pass a limit and nothing else is open, so that a limit can be used to
+    its end, and overspent by one request at most."""
+
+
 class Standing(Struct, frozen=True):
     """One subject's account, as a decision left it."""
 
     refused: LimitName | None = None
     """The limit that the request would pass."""
     wait_s: float = 0.0
-    """Until it would not; a guess for ``concurrent``."""
+    """Until it would not; a guess where an open request has to end first."""
+    reducible: bool = False
+    """Whether `Ask.least` passes none, and nothing is open."""
     requests: int = 0
     """Taken of ``rpm`` and ``tpm``, and how long until all of that is free again."""
     tokens: int = 0
@@ -72,6 +87,8 @@ class Decision(Struct, frozen=True):
     """By the counter's clock, in seconds since the epoch."""
     standings: tuple[Standing, ...]
     """Of the subjects, in order."""
+    reduced: bool = False
+    """Whether `Ask.least` was reserved."""
 
     @property
     def granted(self) -> bool:
@@ -99,7 +116,7 @@ class Counter(Protocol):
     async def stop(self) -> None:
         """Close."""
 
-    async def reserve(self, lease: str, subjects: Sequence[Subject], amount: Amount) -> Decision:
+    async def reserve(self, lease: str, subjects: Sequence[Subject], ask: Ask) -> Decision:
         """May the request `lease` go on? The same lease again gets its grant again, and is counted once."""
 
     async def settle(self, settlements: Sequence[Settlement]) -> None:

@@ -15,7 +15,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit
 
 from msgspec.structs import replace
@@ -32,9 +32,9 @@ from proxy import __version__
 from proxy.config.sections import TracingSettings
 from proxy.config.settings import UpstreamSettings
 from proxy.exchange import HookMark
+from proxy.observe import tracing as said
 from proxy.observe.finished import Finished, LogLine
-from proxy.observe.tracing import attributes as said
-from proxy.observe.tracing.attributes import CANCELLED, ExchangeSpans, UpstreamCall, server_of
+from proxy.observe.tracing import CANCELLED, ExchangeSpans, UpstreamCall, server_of
 from proxy.ports.upstream import Call, Reply
 from proxy.upstreams.resilience import Resilient
 
@@ -141,13 +141,8 @@ class Trace:
         if not span.is_recording():
             return await upstream.send(call, others)
         self._calls.append((span, made))
-        try:
-            reply = await upstream.send(call, others)
-        except BaseException as error:
-            made.failed(error)
-            raise
-        made.answered(reply)
-        return TracedReply(reply, made)
+        with made.ends_if_it_fails():
+            return made.answered(await upstream.send(call, others))
 
     def finish(self, finished: Finished, line: LogLine) -> None:
         """The exchange is over."""
@@ -178,40 +173,3 @@ class Trace:
     def _ns(self, moment: float) -> int:
         """A time by `time.perf_counter` as a span wants it."""
         return self._began_ns + int((moment - self._began) * 1e9)
-
-
-class TracedReply:
-    """Implements `proxy.ports.upstream.Reply`: an upstream's, which notes when its bytes come."""
-
-    __slots__ = ("_call", "_reply", "attempts", "headers", "status", "upstream")
-
-    def __init__(self, reply: Reply, call: UpstreamCall) -> None:
-        self._reply, self._call = reply, call
-        self.status, self.headers, self.upstream, self.attempts = reply.status, reply.headers, reply.upstream, reply.attempts
-
-    async def read(self) -> bytes:
-        """The whole body."""
-        try:
-            body = await self._reply.read()
-        except BaseException as error:
-            self._call.failed(error)
-            raise
-        self._call.end()
-        return body
-
-    async def chunks(self) -> AsyncIterator[bytes]:
-        """The body as it arrives."""
-        try:
-            async for chunk in self._reply.chunks():
-                if not self._call.first_chunk:
-                    self._call.first_chunk = time.perf_counter()
-                yield chunk
-        except BaseException as error:
-            self._call.failed(error)
-            raise
-        self._call.end()
-
-    async def close(self) -> None:
-        """Give the connection up; a call whose answer was not read to its end is over now."""
-        self._call.end(CANCELLED)
-        await self._reply.close()

@@ -1,4 +1,5 @@
-"""A decision model: as a port without a network (`ScriptedDecisions`), and as a server of a shape (`judging`, for `ScriptedUpstream`).
+"""Models that say what a test wants: a decision model, as a port without a network (`ScriptedDecisions`) and as a server of a shape
+(`judging`, for `ScriptedUpstream`), a judge, and a knowledge base in memory.
 
 What real servers do wrong are replies of their own (``reply({}, 429)``, `hang`, `cut_off`) or a `spoil` of a right answer.
 """
@@ -7,15 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
 
-from proxy.config.upstreams import Shape
+from proxy.config.sections import Shape
 from proxy.errors import InvalidRequest
+from proxy.exchange import Exchange
+from proxy.grounding.evidence.retrieval import terms
+from proxy.grounding.knowledge.reading import make_fact
 from proxy.ports.decisions import Answer, Decision, Question
+from proxy.ports.facts import Fact, FactHit, normalised
+from proxy.ports.judge import AskAbout, JudgeAnswer, JudgeQuestion
 from proxy.testing.upstream import ReceivedCall, ScriptedReply, raw, reply
 from proxy.wire.decisions.served import OpenAIServed, Served, SystemOneServed
 
@@ -116,3 +123,91 @@ def with_probabilities(value: Callable[[float], Any]) -> Spoil:
         return changed(item)
 
     return changed
+
+
+class ScriptedJudge:
+    """Implements `proxy.ports.judge.Judge` and `JudgeSession`."""
+
+    name = "scripted/judge"
+    local_model = ""
+
+    def __init__(self, script: Callable[[JudgeQuestion], str], ask: AskAbout = "unsure") -> None:
+        """`script` names the choice that a question is answered with, at a probability of 0.9; "" is no answer."""
+        self._script, self.ask = script, ask
+        self.asked: list[list[JudgeQuestion]] = []
+        """Every batch, in order."""
+
+    def session(self, exchange: Exchange, stage: str) -> ScriptedJudge:
+        """Implements `Judge`."""
+        return self
+
+    async def answers(self, questions: Sequence[JudgeQuestion], timeout_s: float | None = None) -> list[JudgeAnswer]:
+        """Implements `JudgeSession`."""
+        if questions:
+            self.asked.append(list(questions))
+        return [self._answer(question) for question in questions]
+
+    def _answer(self, question: JudgeQuestion) -> JudgeAnswer:
+        choice = self._script(question)
+        if not choice:
+            return JudgeAnswer(by=self.name, problem="away")
+        rest = 0.1 / (len(question.choices) - 1)
+        return JudgeAnswer({one: 0.9 if one == choice else rest for one in question.choices}, choice, self.name, "So it is.")
+
+    def ahead(self, questions: Sequence[JudgeQuestion], timeout_s: float | None = None) -> None:
+        """Implements `JudgeSession`."""
+
+    def join(self) -> None:
+        """Implements `JudgeSession`."""
+
+    def leave(self) -> None:
+        """Implements `JudgeSession`."""
+
+    def close(self) -> None:
+        """Implements `JudgeSession`."""
+
+
+class MemoryKnowledge:
+    """Facts, or statements to make facts of. A fact's score for a text is the share of the text's terms that it has."""
+
+    version = "memory@1"
+
+    def __init__(self, *facts: Fact | str) -> None:
+        self.facts = [make_fact("", fact, "facts.csv") if isinstance(fact, str) else fact for fact in facts]
+        self.searched: list[str] = []
+        """Every text that was looked for, in order."""
+        self.failure: Exception | None = None
+        """Raised instead of an answer, when set."""
+
+    @property
+    def size(self) -> int:
+        """How many facts it has."""
+        return len(self.facts)
+
+    def get(self, folder: str) -> MemoryKnowledge:
+        """Implements `proxy.ports.KnowledgeBases`: the same for every folder."""
+        return self
+
+    async def current(self) -> MemoryKnowledge:
+        """Implements `proxy.ports.KnowledgeBase`."""
+        if self.failure is not None:
+            raise self.failure
+        return self
+
+    async def search(self, texts: Sequence[str], *, k: int = 5) -> list[list[FactHit]]:
+        """Implements `proxy.ports.KnowledgeBase`."""
+        if self.failure is not None:
+            raise self.failure
+        self.searched += texts
+        return [self._search(text, k) for text in texts]
+
+    def exact(self, text: str) -> Fact | None:
+        """Implements `proxy.ports.KnowledgeBase`."""
+        wanted, now = normalised(text), time.time()
+        found = [fact for fact in self.facts if wanted in (normalised(fact.statement), normalised(fact.text))]
+        return next((fact for fact in found if fact.holds_at(now)), found[0] if found else None)
+
+    def _search(self, text: str, k: int) -> list[FactHit]:
+        wanted = set(terms(text))
+        hits = [FactHit(fact, len(wanted & set(terms(fact.text))) / max(1, len(wanted))) for fact in self.facts]
+        return sorted((hit for hit in hits if hit.score > 0), key=lambda hit: -hit.score)[:k]

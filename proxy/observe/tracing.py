@@ -1,4 +1,7 @@
-"""What the spans of an exchange that is over say, and who answers behind an upstream. Pure functions.
+"""Traces: what an exchange did and when, as OpenTelemetry spans, and what the spans say. Off unless ``tracing:`` is configured.
+
+`proxy.observe.trace` follows an exchange from `proxy.server.handler` and hands its spans to OpenTelemetry's SDK, which `make_tracing`
+imports only where somebody wants traces. What spans say, and who answers behind an upstream, are pure functions.
 
 The exchange is a span of kind SERVER; its children are one INTERNAL span for every run of a stage's hook, ``STAGE HOOK``, and one CLIENT
 span for every call of an upstream, retries and fallbacks included. Names after the OpenTelemetry semantic conventions for generative AI
@@ -10,44 +13,48 @@ only: what was asked and answered is in no span.
 from __future__ import annotations
 
 import asyncio
+import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from proxy.config.settings import AnthropicSettings, BuiltinSettings, LiteLLMSettings, OpenAISettings, UpstreamSettings
-from proxy.errors import ProxyError
+from proxy.config.settings import AnthropicSettings, BuiltinSettings, LiteLLMSettings, OpenAISettings, Settings, UpstreamSettings
+from proxy.errors import ConfigError, ProxyError
 from proxy.exchange import QUIET, Answer, Exchange, HookMark, Verdict
 from proxy.observe.finished import PASSED_THROUGH, Finished, LogLine, clipped
 from proxy.ports.upstream import Call, Reply
 
-_BY_HOST = (
-    (".openai.azure.com", "azure.ai.openai"),
-    (".services.ai.azure.com", "azure.ai.inference"),
-    (".amazonaws.com", "aws.bedrock"),
-    ("api.anthropic.com", "anthropic"),
-    ("api.cohere.com", "cohere"),
-    ("api.deepseek.com", "deepseek"),
-    ("api.groq.com", "groq"),
-    ("api.mistral.ai", "mistral_ai"),
-    ("api.perplexity.ai", "perplexity"),
-    ("api.x.ai", "x_ai"),
-    ("generativelanguage.googleapis.com", "gcp.gemini"),
-    ("aiplatform.googleapis.com", "gcp.vertex_ai"),
-)
-"""Ends of host names; every other OpenAI-compatible server speaks OpenAI's form, which is what the attribute tells."""
-_BY_PREFIX = {
-    "azure": "azure.ai.openai",
-    "azure_ai": "azure.ai.inference",
-    "bedrock": "aws.bedrock",
-    "gemini": "gcp.gemini",
-    "mistral": "mistral_ai",
-    "vertex_ai": "gcp.vertex_ai",
-    "watsonx": "ibm.watsonx.ai",
-    "xai": "x_ai",
-}
-"""litellm's names where the conventions have another."""
+if TYPE_CHECKING:
+    from proxy.observe.trace import Tracing
+
+
+_TRACEPARENT = re.compile(rb"[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(-.*)?")
+
+
+def make_tracing(settings: Settings) -> Tracing | None:
+    """What follows exchanges, where config.yaml wants it. Raises `ConfigError` where OpenTelemetry does not import."""
+    given = settings.tracing
+    if given is None or not given.enabled:
+        return None
+    try:
+        from proxy.observe.trace import Tracing
+    except ImportError as error:
+        problem = f"OpenTelemetry does not import here ({error}): pip install 'groundwire[tracing]'"
+        raise ConfigError("config.yaml", "tracing", problem) from error
+    return Tracing(settings.upstreams, given)
+
+
+def trace_id_of(headers: Sequence[tuple[bytes, bytes]]) -> str:
+    """The trace that a request with these headers belongs to, by its ``traceparent`` (https://www.w3.org/TR/trace-context/); else ""."""
+    found = [value.strip() for name, value in headers if name == b"traceparent"]
+    match = _TRACEPARENT.fullmatch(found[0]) if len(found) == 1 else None
+    if match is None or found[0].startswith(b"ff") or (found[0].startswith(b"00") and match[2]):
+        return ""
+    return match[1].decode()
 
 
 class ProviderServer(Struct, frozen=True):
@@ -61,12 +68,10 @@ class ProviderServer(Struct, frozen=True):
 def server_of(settings: UpstreamSettings) -> ProviderServer:
     """What `settings` say of the server behind an upstream."""
     if isinstance(settings, OpenAISettings):
-        host, port = _place(settings.base_url)
-        spoken = "anthropic" if isinstance(settings, AnthropicSettings) else "openai"
-        return ProviderServer(next((name for end, name in _BY_HOST if host.endswith(end)), spoken), host, port)
+        return ProviderServer("anthropic" if isinstance(settings, AnthropicSettings) else "openai", *_place(settings.base_url))
     if isinstance(settings, LiteLLMSettings):
         prefix = settings.model_prefix.partition("/")[0]
-        return ProviderServer(_BY_PREFIX.get(prefix, prefix or "litellm"), *_place(settings.base_url))
+        return ProviderServer(prefix or "litellm", *_place(settings.base_url))
     return ProviderServer("groundwire" if isinstance(settings, BuiltinSettings) else "llama_cpp")
 
 
@@ -105,20 +110,39 @@ _FAILED = ("error", "upstream_error")
 
 
 class UpstreamCall:
-    """What is known of a call, from its sending over its retries to its answer's last byte. Times by `time.perf_counter`."""
+    """What is known of a call, from its sending over its retries to its answer's last byte, by `time.perf_counter`; then its answer.
 
-    __slots__ = ("attempts", "ended", "error", "first_chunk", "method", "path", "started", "status", "stream", "upstream")
+    Implements `proxy.ports.upstream.Reply` once there is one.
+    """
+
+    __slots__ = (
+        "_reply",
+        "attempts",
+        "ended",
+        "error",
+        "first_chunk",
+        "headers",
+        "method",
+        "path",
+        "started",
+        "status",
+        "stream",
+        "upstream",
+    )
 
     def __init__(self, upstream: str, call: Call) -> None:
         self.upstream, self.method, self.path, self.stream = upstream, call.method, call.path.partition("?")[0], call.stream
         self.started, self.ended, self.first_chunk = time.perf_counter(), 0.0, 0.0
         self.status, self.attempts, self.error = 0, 1, ""
+        self._reply: Reply
 
-    def answered(self, reply: Reply) -> None:
+    def answered(self, reply: Reply) -> UpstreamCall:
         """Status and headers are there."""
+        self._reply, self.headers = reply, reply.headers
         self.upstream, self.status, self.attempts = reply.upstream, reply.status, reply.attempts
         if reply.status >= 400:
             self.error = str(reply.status)
+        return self
 
     def end(self, error: str = "") -> None:
         """It is over; only the first end counts."""
@@ -126,13 +150,42 @@ class UpstreamCall:
             self.ended = time.perf_counter()
             self.error = error or self.error
 
-    def failed(self, error: BaseException) -> None:
-        """It is over, without a whole answer."""
-        if isinstance(error, ProxyError):
+    @contextmanager
+    def ends_if_it_fails(self) -> Iterator[None]:
+        """It is over, without a whole answer, where an exception leaves."""
+        try:
+            yield
+        except ProxyError as error:
             self.attempts = max(self.attempts, error.attempts)
             self.end(error.code)
-        else:
-            self.end(CANCELLED if isinstance(error, asyncio.CancelledError | GeneratorExit) else type(error).__name__)
+            raise
+        except (asyncio.CancelledError, GeneratorExit):
+            self.end(CANCELLED)
+            raise
+        except BaseException as error:
+            self.end(type(error).__name__)
+            raise
+
+    async def read(self) -> bytes:
+        """The whole body."""
+        with self.ends_if_it_fails():
+            body = await self._reply.read()
+        self.end()
+        return body
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """The body as it arrives."""
+        with self.ends_if_it_fails():
+            async for chunk in self._reply.chunks():
+                if not self.first_chunk:
+                    self.first_chunk = time.perf_counter()
+                yield chunk
+        self.end()
+
+    async def close(self) -> None:
+        """Give the connection up; a call whose answer was not read to its end is over now."""
+        self.end(CANCELLED)
+        await self._reply.close()
 
 
 class ExchangeSpans(Struct, frozen=True):

@@ -6,11 +6,15 @@ import pytest
 
 from proxy.config.keys import KeySettings, LimitName, Limits
 from proxy.errors import StoreUnavailable
-from proxy.ports.limits import Amount, CounterAway, Settlement, Subject
-from proxy.store.accounts import DatabaseAccounts
+from proxy.limits.accounts import DatabaseAccounts
+from proxy.limits.counter import Amount, Ask, CounterAway, Settlement, Subject
+from proxy.limits.keys import DatabaseKeyDays, DatabaseKeys
 from proxy.store.database import Database
-from proxy.store.keys import DatabaseKeyDays, DatabaseKeys
 from tests.store.conftest import opened
+
+
+def of(tokens: int, micro_usd: int) -> Ask:
+    return Ask(Amount(tokens, micro_usd), Amount(tokens, micro_usd))
 
 
 def subjects(key: Limits, team: Limits) -> tuple[Subject, ...]:
@@ -25,7 +29,7 @@ async def test_many_at_once_over_several_processes_get_exactly_the_limit(limits:
     both = subjects(Limits(rpm=1000), limits)
     async with opened(url) as first, opened(url) as second:
         counters = [DatabaseAccounts(first), DatabaseAccounts(second)]
-        found = await asyncio.gather(*(counters[i % 2].reserve(f"x{i}", both, Amount(10, 10)) for i in range(30)))
+        found = await asyncio.gather(*(counters[i % 2].reserve(f"x{i}", both, of(10, 10)) for i in range(30)))
         key, team = await counters[0].look(both)
     assert 10 == sum(decision.granted for decision in found)
     assert {(None, None), (None, name)} == {tuple(one.refused for one in decision.standings) for decision in found}
@@ -35,7 +39,7 @@ async def test_many_at_once_over_several_processes_get_exactly_the_limit(limits:
 async def test_a_request_is_settled_once_and_reserved_once(database: Database) -> None:
     accounts, both = DatabaseAccounts(database), subjects(Limits(rpm=5), Limits(usd_per_month=1))
     for _ in range(3):
-        decision = await accounts.reserve("x", both, Amount(100, 5000))
+        decision = await accounts.reserve("x", both, of(100, 5000))
     assert (True, 1) == (decision.granted, decision.standings[0].requests)
     settlement = Settlement("x", both, decision.at, Amount(100, 5000), Amount(7, 300))
     for _ in range(3):
@@ -46,14 +50,14 @@ async def test_a_request_is_settled_once_and_reserved_once(database: Database) -
 async def test_open_requests_are_renewed(database: Database) -> None:
     now = 1_800_000_000.0
     accounts, both = DatabaseAccounts(database, clock=lambda: now), subjects(Limits(concurrent=1), Limits())
-    await accounts.reserve("x", both, Amount())
+    await accounts.reserve("x", both, Ask())
     await accounts.renew([("x", both), ("unknown", both)])
     assert [1, 1] == [one.open for one in await accounts.look(both)]
 
 
 async def test_a_store_that_is_away_is_said(database: Database) -> None:
     await database.stop()
-    for work in (DatabaseAccounts(database).reserve("x", subjects(Limits(), Limits()), Amount()), DatabaseAccounts(database).look(())):
+    for work in (DatabaseAccounts(database).reserve("x", subjects(Limits(), Limits()), Ask()), DatabaseAccounts(database).look(())):
         with pytest.raises(CounterAway):
             await work
     with pytest.raises(StoreUnavailable):

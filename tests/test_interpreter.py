@@ -11,7 +11,7 @@ import pytest
 SHOWN = (
     "from threadpoolctl import threadpool_info; print([pool['num_threads'] for pool in threadpool_info() if pool['user_api'] == 'blas'])"
 )
-SET = "from proxy.server.interpreter import one_thread_a_product; one_thread_a_product()"
+SET = "from proxy.offloop import one_thread_a_product; one_thread_a_product()"
 
 
 @pytest.mark.process

