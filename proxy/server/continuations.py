@@ -18,8 +18,8 @@ from proxy.store.conversations import DatabaseHistories
 
 log = logging.getLogger("groundwire.endpoint")
 
-TIMEOUT_S = 2.0
-"""For the store."""
+TIMEOUT_S = 5.0
+"""For the store, as the store itself gives up: an answer without what came before it is worse than one that is late."""
 STAGE = "server"
 SEEN, NOT_SEEN, NOT_CHANGED = "history_seen", "history_not_seen", "history_not_changed"
 

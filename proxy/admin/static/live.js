@@ -31,8 +31,8 @@ export function listen(usage) {
   /** @param {{at: number, number: number, exchanges: Summary[], waiting: Record<string, number>}} told */
   const tell = told => {
     state('live', 'Live');
+    if (at) counts(told.waiting);  // a page that was just made knows better than a look of a second ago
     at = told.at;
-    counts(told.waiting);
     const added = list(told.exchanges, told.number);
     if (!added.length) return;
     if (told.exchanges[0].id > last) last = told.exchanges[0].id;
