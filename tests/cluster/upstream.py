@@ -9,8 +9,8 @@ from typing import Any
 from proxy.testing import ReceivedCall, ScriptedUpstream, completion, reply, stream, streamed
 from tests.responses_api import events, response, text_item
 
-WORDS = 6
-"""Of an answer, after which it repeats the question's."""
+THINKS_S = 0.03
+"""Before each answer: exchanges that are over sooner than a provider can be have no row at their start, and are not promised one."""
 
 
 def provider() -> ScriptedUpstream:
@@ -24,6 +24,7 @@ def said(mark: str) -> str:
 
 
 async def _answer(writer: asyncio.StreamWriter, call: ReceivedCall) -> None:
+    await asyncio.sleep(THINKS_S)
     body = call.json
     text, streams = said(_mark(body)), body.get("stream")
     if call.path.endswith("/responses"):
