@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -62,6 +63,7 @@ def main() -> int:
     given = options.parse_args()
     count = given.seeds or (1 if given.first is not None else 0)
     status = 0
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what was started is ended
     with tempfile.TemporaryDirectory(prefix="gw-cluster-") as scratch:
         place = given.keep or Path(scratch)
         try:

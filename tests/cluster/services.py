@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import os
 import shutil
 import signal
@@ -21,6 +22,8 @@ PATIENCE_S = 90.0
 """For a process to be up; generous, as other work may have the machine's cores."""
 _END_S = 10.0
 _PIECE = 65536
+_PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None)
 
 
 class Service:
@@ -48,8 +51,13 @@ class Service:
                 stderr=subprocess.STDOUT,
                 env=self.environment,
                 start_new_session=True,
+                preexec_fn=self._end_with_its_parent,
                 **self._options,
             )
+
+    def _end_with_its_parent(self) -> None:
+        """In the child: should the tests themselves be killed."""
+        _LIBC.prctl(_PR_SET_PDEATHSIG, self.ends_on)
 
     def signal(self, number: signal.Signals, processes: Sequence[int] | None = None) -> None:
         """To all of its processes, or to these of them."""
