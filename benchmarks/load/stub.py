@@ -42,8 +42,9 @@ _CLOSING = _framed(_EVENT.format('"delta":{},"finish_reason":"stop"')) + _framed
 class Stub(asyncio.Protocol):
     """One connection; requests come one after the other, as HTTP clients without pipelining send them."""
 
-    def __init__(self, chunks: int, gap_s: float) -> None:
-        self.chunks, self.gap_s = chunks, gap_s
+    def __init__(self, chunks: int, gap_s: float, pause_s: float = 0.0) -> None:
+        """`pause_s`: before an answer that is no stream."""
+        self.chunks, self.gap_s, self.pause_s = chunks, gap_s, pause_s
         self.head = bytearray()
         self.missing = -1  # body bytes still to come; -1 while the head is incomplete
         self.streamed = False
@@ -76,6 +77,8 @@ class Stub(asyncio.Protocol):
         if self.streamed:
             self.transport.write(STREAM_HEAD + _OPENING)
             self.chunk(0, asyncio.get_running_loop().time())
+        elif self.pause_s:
+            self.timer = asyncio.get_running_loop().call_later(self.pause_s, self.transport.write, ANSWER)
         else:
             self.transport.write(ANSWER)
 
@@ -95,8 +98,8 @@ def _content_length(head: bytes) -> int:
     return int(rest.partition(b"\r\n")[0]) if found else 0
 
 
-async def serve(port: int, chunks: int, gap_s: float) -> None:
-    server = await asyncio.get_running_loop().create_server(lambda: Stub(chunks, gap_s), "127.0.0.1", port, backlog=1024)
+async def serve(port: int, chunks: int, gap_s: float, pause_s: float) -> None:
+    server = await asyncio.get_running_loop().create_server(lambda: Stub(chunks, gap_s, pause_s), "127.0.0.1", port, backlog=1024)
     await server.serve_forever()
 
 
@@ -105,5 +108,6 @@ if __name__ == "__main__":
     options.add_argument("--port", type=int, required=True)
     options.add_argument("--chunks", type=int, default=40)
     options.add_argument("--gap-ms", type=float, default=10.0)
+    options.add_argument("--pause-ms", type=float, default=0.0)
     given = options.parse_args()
-    uvloop.run(serve(given.port, given.chunks, given.gap_ms / 1000))
+    uvloop.run(serve(given.port, given.chunks, given.gap_ms / 1000, given.pause_ms / 1000))

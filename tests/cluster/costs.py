@@ -17,7 +17,7 @@ from tests.cluster.deployment import ROOT
 from tests.cluster.load import Sample, at_rate, closed, cpu_s, memory_mb, session, stub
 
 RESULT = ROOT / "benchmarks" / "results" / "cluster.json"
-_WARM_S, _MEASURED_S, _AT_ONCE, _ROUNDS = 6.0, 8.0, 24, 3
+_WARM_S, _MEASURED_S, _AT_ONCE, _ROUNDS = 6.0, 8.0, 64, 3
 _RATE_SHARE = 0.5
 
 

@@ -15,6 +15,7 @@ import aiohttp
 from benchmarks.load.stub import TEXT
 from tests.cluster.cluster import KEY
 from tests.cluster.services import Service
+from tests.cluster.upstream import THINKS_S
 from tests.processes import free_port
 
 BODY = {
@@ -41,9 +42,9 @@ class Sample:
 
 @asynccontextmanager
 async def stub(folder: Path) -> AsyncIterator[str]:
-    """The upstream that costs next to nothing, in a process of its own: its ``base_url``."""
+    """The upstream that costs next to nothing and answers after `THINKS_S`, in a process of its own: its ``base_url``."""
     port = free_port()
-    command = [sys.executable, "-m", "benchmarks.load.stub", "--port", str(port)]
+    command = [sys.executable, "-m", "benchmarks.load.stub", "--port", str(port), "--pause-ms", str(THINKS_S * 1000)]
     service = Service("stub", command, folder / "stub.log", {"PYTHONPATH": str(Path(__file__).parents[2])})
     service.start()
 

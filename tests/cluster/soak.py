@@ -15,7 +15,7 @@ from tests.cluster.cluster import ADMIN_KEY, Cluster, cluster
 from tests.cluster.load import Sample, at_rate, closed, descriptors, memory_mb, session, stub, threads
 
 SHARE = 0.7
-_WARM_S, _MEASURED_S, _AT_ONCE = 6.0, 8.0, 24
+_WARM_S, _MEASURED_S, _AT_ONCE = 6.0, 8.0, 64
 _PIECES = 12
 """Of the whole time: after each of them everything is counted."""
 _LONG_MIN = 10.0
