@@ -31,8 +31,6 @@ from proxy.store.tables import records as table
 log = logging.getLogger(__name__)
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
-_BEGINS_AFTER_S = 0.02
-"""An exchange that is over by then has its record alone: models take longer, and two rows would cost such a one half as much again."""
 _BEGUN_WITHIN_S = 0.25
 """So long an answer waits for its row at most; a store that takes longer is waited for by none."""
 _AT_ONCE = 50
@@ -66,8 +64,8 @@ class RecordWriter:
         self._task: asyncio.Task[None] | None = None
         self._beginning: dict[str, Record] = {}
         """Without a row yet, and nobody writes them."""
-        self._starts, self._begun = asyncio.Event(), _set_event()
-        """Set when there are some; set but while those that wait now are given their rows."""
+        self._starts, self._begun = asyncio.Event(), asyncio.Event()
+        """Set when there are some, and when those that wait now have their rows."""
         self._slow_from = math.inf
         """When those that are written now will have taken too long."""
         self._starter: asyncio.Task[None] | None = None
@@ -106,14 +104,17 @@ class RecordWriter:
         return len(self._waiting) + len(self._writing)
 
     def begin(self, record: Record) -> asyncio.Event | None:
-        """Queue the row of an exchange that begins; never waits, never raises. What it returns is unset while the row is written, unless
-        that takes long: no client waits for a store that is slow, and none at all for one that is away.
+        """Queue the row of an exchange that begins; never waits, never raises. What it returns is set when the row is there, or does not
+        come soon: no client waits for a store that is slow, and none at all for one that is away.
         """
         if self._starter is None or not self._database.available or len(self._beginning) >= self._max_rows:
             return None
         self._beginning[record.id] = record
-        self._starts.set()
-        return self._begun if asyncio.get_running_loop().time() < self._slow_from else None
+        loop = asyncio.get_running_loop()
+        if len(self._beginning) == 1:
+            self._starts.set()
+            loop.call_later(_BEGUN_WITHIN_S, self._begun.set)
+        return self._begun if loop.time() < self._slow_from else None
 
     def submit(self, record: Record) -> None:
         """Queue `record`; never waits, never raises. Full: it is dropped and counted in `records.lost`."""
@@ -159,16 +160,10 @@ class RecordWriter:
     async def _start_rows(self) -> None:
         """What fails here is made up for by the exchange's record."""
         while await self._starts.wait() and self._starter is not None:
-            await asyncio.sleep(_BEGINS_AFTER_S)
             self._starts.clear()
-            if not self._beginning:
-                continue
             rows, self._beginning = list(self._beginning.values()), {}
-            begun, self._begun = self._begun, _set_event()
-            begun.clear()
-            loop = asyncio.get_running_loop()
-            self._slow_from = loop.time() + _BEGUN_WITHIN_S
-            loop.call_later(_BEGUN_WITHIN_S, begun.set)
+            begun, self._begun = self._begun, asyncio.Event()
+            self._slow_from = asyncio.get_running_loop().time() + _BEGUN_WITHIN_S
             try:
                 await self._database.put(self._database.compiled(_starting), _Rows(rows))
             except StoreUnavailable as error:
@@ -310,9 +305,3 @@ class _Rows:
 
 def _body_bytes(record: Record) -> int:
     return len(record.request_body or b"") + len(record.answer_body or b"")
-
-
-def _set_event() -> asyncio.Event:
-    event = asyncio.Event()
-    event.set()
-    return event

@@ -93,11 +93,10 @@ async def test_what_a_client_goes_on_from_is_there_at_the_other_node(tmp_path: P
 
 
 def held_back() -> tuple[ScriptedUpstream, asyncio.Event]:
-    """A provider that takes as long as a fast model, whose streams stop in their middle, and what lets them go on."""
+    """A provider whose streams stop in their middle, and what lets them go on."""
     go = asyncio.Event()
 
     async def answer(writer: asyncio.StreamWriter, call: ReceivedCall) -> None:
-        await asyncio.sleep(0.05)
         if call.json.get("stream"):
             await stream(events(text_item("A whole sentence. Another one.")), wait={5: go})(writer, call)
         else:
