@@ -10,7 +10,7 @@ from proxy.testing import ReceivedCall, ScriptedUpstream, completion, reply, str
 from tests.responses_api import events, response, text_item
 
 THINKS_S = 0.03
-"""Before each answer: exchanges that are over sooner than a provider can be have no row at their start, and are not promised one."""
+"""Before each answer, as a provider does, so that a fault meets exchanges that are under way."""
 
 
 def provider() -> ScriptedUpstream:
