@@ -234,6 +234,8 @@ _HEADINGS = frozenset(stem(fold(word)) for word in _HEADING_WORDS.split())
 _REFUSAL = re.compile(r"\b(?:dislike|refus|reject|declin|avoid|against|hate|lehnt|ablehn|vermeid|rechaz|evit|refuse)")
 """How a summary puts a negation without a negative word."""
 _DIGITS = re.compile(r"\d+(?:[.,'’\u00a0\u202f]\d+)*")
+_GROUPED = {mark: re.compile(rf"(?:\d{{1,3}}(?:\{mark}\d{{3}})+|\d+)(?:\{point}\d+)?") for mark, point in (",.", ".,")}
+"""Numbers whose thousands a mark parts, three digits each, and the other one their decimals."""
 _SPACED = re.compile(r"(?<![\d.,])\d{1,3}(?: \d{3})+(?![\d.,])")
 _TIME = re.compile(r"(?<![\d:])(\d{1,2}):(\d{2})(?::\d{2})?")
 _WORD = re.compile(r"[^\W\d_]+")
@@ -313,9 +315,10 @@ def repair(summary: str, problems: Sequence[SummaryProblem], *, max_tokens: int,
 
 
 def readings(number: str) -> frozenset[str]:
-    """The values that written digits may mean: ``1.000`` is one and a thousand, ``1,234.50`` is 1234.5 among others."""
+    """The values that written digits may mean: ``1.000`` is one and a thousand, ``1,234.50`` is 1234.5, ``1.2.3`` is a version."""
     text = re.sub("['’\u00a0\u202f ]", "", number)
-    return frozenset(map(_plain, (text.replace(",", ""), text.replace(".", "").replace(",", "."))))
+    found = [_plain(text.replace(mark, "").replace(",", ".")) for mark, form in _GROUPED.items() if form.fullmatch(text)]
+    return frozenset(found or (text,))
 
 
 def _unsupported(sentence: str, source: SummarySource) -> Iterator[SummaryProblem]:

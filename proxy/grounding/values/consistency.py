@@ -31,7 +31,6 @@ MAX_CHARS = 20_000
 _CONTEXT_CHARS = 40
 _MAX_COUNTED = 12
 """Numbers in words up to this are often counted from what the evidence lists; they differ only where it counts the same thing otherwise."""
-_MAX_INSTEAD_WORDS = 8
 _MAX_COMPARED = 50
 """Numbers of one claim that are looked up in its evidence."""
 _LIST_MARK = re.compile(r"\s*\(?\d{1,3}[.)]\s")
@@ -41,7 +40,6 @@ _OPENS_UNNAMED = re.compile(
     re.I,
 )
 """Evidence that speaks of something by a pronoun: what it names was said before."""
-_WORD = re.compile(r"\w+(?:['’-]\w+)*")
 
 
 class Difference(Struct, frozen=True):

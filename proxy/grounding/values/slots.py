@@ -104,9 +104,11 @@ def instead(claim: str, sentence: str, language: str = "en") -> str:
 def _only_other_name(claim: str, sentence: str, language: str) -> str:
     """The one name that only the sentence has, where the claim has one that the sentence lacks; a record's sentence has no slots."""
     mine, its = (read_names(text, language, every_capital=True) for text in (claim, sentence))
-    if not any(missing_name(name, name_words(sentence)) for name in mine):
+    said = read_evidence(sentence).names
+    if not any(missing_name(name, said) for name in mine):
         return ""
-    others = [name.text for name in its if sentence[: name.start].strip(_OPENING) and missing_name(name, name_words(claim))]
+    have = name_words(claim)
+    others = [name.text for name in its if sentence[: name.start].strip(_OPENING) and missing_name(name, have)]
     return others[0] if len(others) == 1 else ""
 
 

@@ -124,11 +124,6 @@ class StatedValues:
         """The words that names are looked up in."""
         return name_words(self.text)
 
-    @cached_property
-    def fold(self) -> str:
-        """Lower case, one space between words, no diacritics."""
-        return " ".join(TOKEN.findall(fold(self.text)))
-
 
 class Value(Struct, frozen=True):
     """A value of the claim that nobody has said."""

@@ -24,7 +24,7 @@ from msgspec import Struct
 from proxy.context.passages import result_passages
 from proxy.context.passages.empty_results import is_empty_json, is_empty_text
 from proxy.language.json.fingerprint import normalised_text
-from proxy.stages.reflection.error_kinds import EXCEPTION, ToolFailure, classify, code_name
+from proxy.stages.reflection.error_kinds import EXCEPTION, ToolFailure, classify, code_name, names_kind
 from proxy.stages.reflection.result_text import MAX_SENTENCE_CHARS, is_report, read_text
 
 MAX_JSON_CHARS = 200_000
@@ -151,22 +151,30 @@ def _classified(fields: Fields) -> ToolFailure:
     levels = (_inner(fields), fields)
     status = next((found for level in (fields, *levels) if (found := _http_status(level)) is not None and found >= 400), None)
     name = next(filter(None, map(_code_of, levels)), "")
-    words = [name.replace("_", " "), *_words(fields, levels)]
-    return classify("; ".join(word[:MAX_SENTENCE_CHARS] for word in words if word), status=status, exception=name)
+    words = "; ".join(word[:MAX_SENTENCE_CHARS] for word in (name.replace("_", " "), *_words(fields, levels)) if word)
+    known = names_kind(words) and "loc" not in levels[0]  # "no such user" stays that, whichever argument named the user
+    kind = "argument" if known else "invalid argument"
+    return classify("; ".join([words, *(f"{kind} '{blamed}'" for blamed in _blamed(levels))]), status=status, exception=name)
 
 
 def _words(fields: Fields, levels: tuple[Fields, Fields]) -> list[str]:
-    """What the error says, and what it says in fields of their own: what is blamed, and how long to wait."""
+    """What the error says, and what it says in a field of its own: how long to wait."""
     error = _error_of(fields)
     given = [error, *(level[name] for level in levels for name in _MESSAGE if name in level)]
     given += [*(error[:1] if isinstance(error, list) else []), *_part_texts(fields.get("content"))]
     found = [word for word in given if isinstance(word, str)][:4]
     for level in levels:
-        blamed = [value[-1] if isinstance(value, list) and value else value for name in _ARGUMENT if (value := level.get(name))]
-        found += [f"invalid argument '{value}'" for value in blamed if isinstance(value, str)]
         waits = [(level[name], "s") for name in _WAIT_S if name in level] + [(level.get("retryafterms"), "ms")]
         found += [f"retry after {value} {unit}" for value, unit in waits if isinstance(value, int | float)]
     return found
+
+
+def _blamed(levels: tuple[Fields, Fields]) -> Iterator[str]:
+    """The arguments that the error names in fields of their own."""
+    for value in (level.get(name) for level in levels for name in _ARGUMENT):
+        last = value[-1] if isinstance(value, list) and value else value
+        if last and isinstance(last, str):
+            yield last[:MAX_SENTENCE_CHARS]
 
 
 def _inner(fields: Fields) -> Fields:

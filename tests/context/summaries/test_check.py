@@ -66,6 +66,11 @@ def test_values_that_digits_may_mean(written, value):
     assert value in readings(written)
 
 
+@pytest.mark.parametrize(("written", "value"), [("1,5", "15"), ("1.50", "150"), ("1.2.3", "123"), ("1,234.50", "1.2345")])
+def test_a_mark_before_other_than_three_digits_parts_no_thousands(written, value):
+    assert value not in readings(written)
+
+
 def test_a_required_line_may_be_paraphrased_but_not_left_out():
     required = ["User: I prefer aisle seats.", "User: I never eat peanuts."]
     assert [("missing", "User: I never eat peanuts.")] == kinds(HONEST, required=required)

@@ -206,6 +206,25 @@ def test_the_argument_is_the_one_that_is_blamed(expected: str, text: str) -> Non
     assert ("invalid_arguments", expected) == (found.code, found.argument)
 
 
+@pytest.mark.parametrize(
+    ("expected", "text"),
+    [
+        ("user_id", '{"error": {"code": "not_found", "message": "No such user", "param": "user_id"}}'),
+        ("path", '{"error": "File not found", "field": "path"}'),
+    ],
+)
+def test_what_does_not_exist_is_not_found_whichever_argument_named_it(expected: str, text: str) -> None:
+    found = read_result(text)
+    assert found is not None
+    assert ("not_found", expected) == (found.code, found.argument)
+
+
+def test_what_a_validator_locates_is_invalid_whatever_it_says() -> None:
+    found = read_result('{"detail": [{"loc": ["body", "unit"], "msg": "unit not found", "type": "value_error"}]}')
+    assert found is not None
+    assert ("invalid_arguments", "unit") == (found.code, found.argument)
+
+
 def checked(found: ToolFailure | None) -> None:
     if found is not None:
         assert found.code in (*CODES["tool_error"], "empty_result")
