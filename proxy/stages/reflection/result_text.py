@@ -198,7 +198,7 @@ def _message(first: str, lines: list[str]) -> ToolFailure | None:
     rest = lines[1:]
     prose = [line for line in rest if not line[0].isspace() and not _FRAME.match(line)]
     article = sum(map(len, prose)) > MAX_PROSE_CHARS or sum(line.count(" ") > 9 for line in prose) > 1
-    if len(first) > MAX_MESSAGE_LINE_CHARS or article:
+    if len(first) > MAX_MESSAGE_LINE_CHARS or article or _several(lines):
         return None
     said = "\n".join(lines)
     if found := _LABEL.match(first):
@@ -213,6 +213,11 @@ def _message(first: str, lines: list[str]) -> ToolFailure | None:
     if short and (found := _HTTP_ERROR.match(first)) and not _DEFINITION.match(first[found.end() :]):
         return classify(said)
     return None
+
+
+def _several(lines: list[str]) -> bool:
+    """Lines of one kind, each a message: a list of errors, which is content."""
+    return len(lines) > 1 and sum(_LABEL.match(line) is not None or _EXCEPTION_LINE.match(line) is not None for line in lines[:20]) > 2
 
 
 def _is_output(lines: list[str]) -> bool:

@@ -63,6 +63,8 @@ def test_a_result_that_is_an_error_has_the_errors_code(expected: str, text: str)
 @pytest.mark.parametrize(
     "text",
     [
+        "ERROR: db connection refused\nERROR: cache down\nERROR: queue down",
+        "TimeoutError: a\nValueError: b\nKeyError: c",
         "",
         "404",
         "0 errors, 2 warnings",
