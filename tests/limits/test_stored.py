@@ -4,13 +4,14 @@ import asyncio
 
 import pytest
 
-from proxy.config.keys import KeySettings, LimitName, Limits
+from proxy.config.keys import KeySettings, LimitName, Limits, LimitSettings
 from proxy.errors import StoreUnavailable
 from proxy.limits.accounts import DatabaseAccounts
 from proxy.limits.counter import Amount, Ask, CounterAway, Settlement, Subject
 from proxy.limits.keys import DatabaseKeyDays, DatabaseKeys
+from proxy.limits.limiter import Limiter
 from proxy.store.database import Database
-from tests.store.conftest import opened
+from tests.store.conftest import CountingCounters, opened
 
 
 def of(tokens: int, micro_usd: int) -> Ask:
@@ -62,6 +63,16 @@ async def test_a_store_that_is_away_is_said(database: Database) -> None:
             await work
     with pytest.raises(StoreUnavailable):
         await DatabaseKeys(database).changes()
+
+
+async def test_an_answer_that_took_more_than_can_be_counted_holds_up_nobodys_settlement(database: Database) -> None:
+    key = (Subject("key", "ann", Limits(tpm=1000), "ann"),)
+    limiter = Limiter(DatabaseAccounts(database), LimitSettings(), CountingCounters())
+    for name, tokens in (("x", 10**20), ("y", 7)):
+        limiter.settle(await limiter.reserve(name, key, Ask()), Amount(tokens, tokens))
+    await limiter.stop()
+    (standing,) = await limiter.counter.look(key)
+    assert (0, 2**53 + 7) == (standing.open, standing.tokens)
 
 
 # ---- keys ----
