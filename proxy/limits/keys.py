@@ -19,9 +19,9 @@ from sqlalchemy import delete, func, select, text, update
 from proxy.config.keys import NO_LIMITS, KeySettings, Limits
 from proxy.store.database import Database, write
 from proxy.store.drivers import AsyncConnection
-from proxy.store.key_tables import client_keys as table
-from proxy.store.key_tables import key_days as days
 from proxy.store.tables import clean, key_of
+from proxy.store.tables import client_keys as table
+from proxy.store.tables import key_days as days
 
 _CHANGES = text("SELECT count(*), coalesce(sum(version), 0) FROM client_keys")
 _encode = msgspec.json.Encoder().encode
