@@ -200,7 +200,9 @@ def test_secrets_are_made_once_and_fit_each_other(tmp_path: Path) -> None:
 
 
 def manifests() -> list[dict[str, Any]]:
-    return [one for path in sorted((DEPLOY / "kubernetes").glob("*.yaml")) for one in yaml.safe_load_all(path.read_text("utf-8"))]
+    """What is applied with the folder, and the example of the Secret, which is not."""
+    paths = [*sorted((DEPLOY / "kubernetes").glob("*.yaml")), DEPLOY / "kubernetes" / "secret.yaml.example"]
+    return [one for path in paths if path.name != "secret.yaml" for one in yaml.safe_load_all(path.read_text("utf-8"))]
 
 
 def manifest(kind: str, name: str = "groundwire") -> dict[str, Any]:
@@ -223,6 +225,13 @@ def test_every_manifest_has_its_kind_and_namespace() -> None:
     kinds = {"Namespace", "Secret", "ConfigMap", "Deployment", "Service", "PodDisruptionBudget", "HorizontalPodAutoscaler", "NetworkPolicy"}
     assert kinds == {one["kind"] for one in manifests()}
     assert [] == [one["metadata"] for one in manifests() if one["kind"] != "Namespace" and one["metadata"].get("namespace") != "groundwire"]
+
+
+def test_no_secret_is_applied_with_the_folder() -> None:
+    applied = [
+        path for ending in ("yaml", "yml", "json") for path in (DEPLOY / "kubernetes").glob(f"*.{ending}") if path.name != "secret.yaml"
+    ]
+    assert [] == [path.name for path in applied if "kind: Secret" in path.read_text("utf-8")]
 
 
 def test_pods_are_confined() -> None:

@@ -17,7 +17,7 @@ from starlette.responses import Response
 
 from proxy.admin.access import body_of, json_answer
 from proxy.config.access import new_key
-from proxy.config.keys import NO_LIMITS, KeySettings, Limits, key_problems
+from proxy.config.keys import NO_LIMITS, KeySettings, LimitName, Limits, key_problems
 from proxy.errors import Conflict, InvalidRequest, NotFound
 from proxy.limits.account import day_of
 from proxy.limits.counter import Counter, CounterAway, Standing
@@ -225,11 +225,15 @@ class KeysApi:
         return json_answer({"object": "list", "data": data, "has_more": False})
 
 
+def taken_of(standing: Standing | None) -> dict[LimitName, float] | None:
+    """What is taken of each limit; None where nobody counts it."""
+    if standing is None:
+        return None
+    day, month = standing.day_micro_usd / 1e6, standing.month_micro_usd / 1e6
+    return {"rpm": standing.requests, "tpm": standing.tokens, "concurrent": standing.open, "usd_per_day": day, "usd_per_month": month}
+
+
 def _row(row: ListedKey) -> dict[str, Any]:
     spent = {name: getattr(row.spent, name) for name in ("requests", "refused", "prompt_tokens", "completion_tokens", "usd")}
-    standing = row.standing
-    now = None
-    if standing is not None:
-        day, month = standing.day_micro_usd / 1e6, standing.month_micro_usd / 1e6
-        now = {"rpm": standing.requests, "tpm": standing.tokens, "concurrent": standing.open, "usd_per_day": day, "usd_per_month": month}
-    return shown(row.key) | {"status": row.status, "created_at": row.created_at, "taken": now, "spent": spent}
+    told = {"status": row.status, "created_at": row.created_at, "taken": taken_of(row.standing), "spent": spent}
+    return shown(row.key) | told

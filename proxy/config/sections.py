@@ -56,7 +56,7 @@ class GroundingSettings(Section, frozen=True, kw_only=True):
     model: str = ""
     """A folder in the built-in verifier's format (`proxy.models.verifier.onnx`) in its place; a relative one starts at config.yaml."""
     threads: Count = 0
-    """Claims that each verifier judges at a time, a thread for each ; 0 for two, or one on a machine with a single core."""
+    """Claims that each verifier judges at a time, a thread for each; 0 for two, or one on a machine with a single core."""
 
 
 def check_models(embeddings: EmbeddingSettings, file: str) -> None:

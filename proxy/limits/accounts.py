@@ -20,8 +20,8 @@ from proxy.limits.account import Account, decide
 from proxy.limits.counter import Ask, CounterAway, Decision, Settlement, Standing, Subject
 from proxy.store.database import Database, fetch, write
 from proxy.store.drivers import AsyncConnection
-from proxy.store.key_tables import limit_accounts as table
 from proxy.store.tables import clean
+from proxy.store.tables import limit_accounts as table
 
 _encode, _decode = msgspec.msgpack.Encoder().encode, msgspec.msgpack.Decoder(Account).decode
 _NOW = text("SELECT extract(epoch FROM clock_timestamp())")

@@ -17,11 +17,11 @@ from msgspec import Struct
 from sqlalchemy import delete, func, select, text, update
 
 from proxy.config.keys import NO_LIMITS, KeySettings, Limits
-from proxy.store.database import Database
+from proxy.store.database import Database, write
 from proxy.store.drivers import AsyncConnection
-from proxy.store.key_tables import client_keys as table
-from proxy.store.key_tables import key_days as days
 from proxy.store.tables import clean, key_of
+from proxy.store.tables import client_keys as table
+from proxy.store.tables import key_days as days
 
 _CHANGES = text("SELECT count(*), coalesce(sum(version), 0) FROM client_keys")
 _encode = msgspec.json.Encoder().encode
@@ -162,6 +162,12 @@ class DatabaseKeys:
         return None if content is None else msgspec.json.decode(content, type=StoredKey)
 
 
+def _adding(database: Database) -> Any:
+    insert = database.insert(days)
+    added = {name: days.c[name] + insert.excluded[name] for name in _SUMS}
+    return insert.on_conflict_do_update(index_elements=["id"], set_=added)
+
+
 class DatabaseKeyDays:
     """Spending by day, key, team and model. Every method raises `StoreUnavailable`."""
 
@@ -170,12 +176,10 @@ class DatabaseKeyDays:
 
     async def add(self, taken: Mapping[tuple[str, str, str, str], Taken]) -> None:
         """Add what was taken by day, client, team and model."""
-        rows = [dict(zip((*_BY, *_SUMS), (*map(clean, by), *sums), strict=True)) for by, sums in taken.items()]
-        values = sorted(({"id": key_of(*(str(row[name]) for name in _BY)), **row} for row in rows), key=lambda row: str(row["id"]))
-        insert = self._database.insert(days).values(values)
-        added = {name: days.c[name] + insert.excluded[name] for name in _SUMS}
+        cleaned = [((*map(clean, by),), sums) for by, sums in taken.items()]
+        rows = sorted((key_of(*by), *by, *sums) for by, sums in cleaned)  # one order for all, so that no two processes wait for each other
         async with self._database.writing(reads=False) as connection:
-            await connection.execute(insert.on_conflict_do_update(index_elements=["id"], set_=added))
+            await write(connection, self._database.compiled(_adding), rows)
 
     async def spending(self, by: Sequence[str], since: str, client: str | None = None) -> list[SpendingRow]:
         """Sums since a day, ``2026-01-31``, by some of ``day``, ``client``, ``team``, ``model``; the dearest first, within a day."""

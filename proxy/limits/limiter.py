@@ -29,6 +29,9 @@ and a client that sends one request after the other must not be refused for that
 _TOGETHER_S = 0.005
 """What ends within so long is settled together."""
 _MAX_WAITING = 100_000
+_MOST = 2**53
+"""Of tokens and of millionths of a dollar: an upstream may say what it likes, and what no counter can hold would be settled never, nor what
+waits behind it."""
 _FLUSH_S = 2.0
 """For what still waits when the process ends."""
 
@@ -131,7 +134,7 @@ class Limiter:
     def settle(self, lease: Lease, taken: Amount) -> None:
         """It has ended, and took this."""
         if self._open.pop(lease.id, None) is not None:
-            self._settle(lease, taken)
+            self._settle(lease, Amount(min(taken.tokens, _MOST), min(taken.micro_usd, _MOST)))
 
     def _settle(self, lease: Lease, taken: Amount) -> None:
         at = lease.decision.at if lease.decision is not None else time.time()

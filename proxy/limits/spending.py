@@ -11,6 +11,7 @@ from contextlib import suppress
 from proxy.errors import StoreUnavailable
 from proxy.limits.account import day_of
 from proxy.limits.keys import DatabaseKeyDays, Taken
+from proxy.store.database import StoreRejected
 
 log = logging.getLogger("groundwire.limits")
 
@@ -28,6 +29,7 @@ class Spending:
         self._days, self._clock = days, clock
         self._sums: dict[tuple[str, str, str, str], Taken] = {}
         self._flushing: asyncio.Task[None] | None = None
+        self._stopping = asyncio.Event()
         self._forgotten = ""
 
     def add(self, key: str, team: str, model: str, more: Taken) -> None:
@@ -46,31 +48,42 @@ class Spending:
         self._flushing = asyncio.create_task(self._flush_again(), name="key-spending")
 
     async def stop(self) -> None:
-        """Hand on what is left."""
+        """Hand on what is left. What is being written now is: cut off, nobody would know whether it was."""
+        self._stopping.set()
         if self._flushing is not None:
-            self._flushing.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._flushing
+            await self._flushing
         await self.flush()
 
     async def flush(self) -> None:
-        """Hand it on; what the store does not take waits on."""
+        """Hand it on; what the store does not take waits on, and what it refuses as it is would do so for ever."""
         sums, self._sums = self._sums, {}
         if not sums:
             return
         try:
             await self._days.add(sums)
-            today = day_of(self._clock())
-            if today != self._forgotten:
-                await self._days.forget(day_of(self._clock() - _KEPT_S))
-                self._forgotten = today
+        except StoreRejected as error:
+            log.error("spending of %d keys, models and days is lost, as the store refuses it: %s", len(sums), error)
         except StoreUnavailable as error:
             log.debug("spending of keys waits: %s", error)
             later, self._sums = self._sums, sums
             for by, more in later.items():
                 self._add(by, more)
+        else:
+            await self._forget()
+
+    async def _forget(self) -> None:
+        """Old days go, once a day."""
+        today = day_of(self._clock())
+        if today != self._forgotten:
+            with suppress(StoreUnavailable):
+                await self._days.forget(day_of(self._clock() - _KEPT_S))
+                self._forgotten = today
 
     async def _flush_again(self) -> None:
-        while True:
-            await asyncio.sleep(FLUSH_S)
-            await self.flush()
+        while not self._stopping.is_set():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), FLUSH_S)
+            try:
+                await self.flush()
+            except Exception:  # a bug of ours must not stop all later ones
+                log.exception("spending of keys could not be stored")

@@ -186,7 +186,7 @@ class Retention:
         lead = msgspec.json.decode(content, type=_Lead) if content else _Lead(believed=await self._first_belief(now))
         if lead.holder != self._name and now < lead.until < now + 2 * _LEAD_S:
             return None
-        by_age = self._believes(lead, now)
+        by_age = ends or self._believes(lead, now)  # what it said of the clock was said when the round began
         lead.holder, lead.until, self._renew_at = self._name, 0.0 if ends else now + _LEAD_S, time.monotonic() + _RENEW_S
         return by_age if await self._lead.swap(_KEY, msgspec.json.encode(lead), version, "") else None
 

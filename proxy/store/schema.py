@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from sqlalchemy import Connection, inspect, text
 from sqlalchemy.schema import CreateColumn
 
-from proxy.store import key_tables  # noqa: F401 - adds its tables to the metadata
 from proxy.store.tables import HELD_BACK, TROUBLED, metadata
 
 HEAD = "0014"

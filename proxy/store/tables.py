@@ -244,6 +244,34 @@ rollup_marks = Table(
     Column("marked_from", Float(53)),
 )
 
+client_keys = Table(
+    "client_keys",
+    metadata,
+    Column("id", Text, primary_key=True),
+    *_texts("kind", "name", "sha256"),
+    *_bytes("content"),
+    *_numbers("version"),
+    *_times("changed_at"),
+    Index("client_keys_sha256", "sha256"),
+)
+
+limit_accounts = Table(
+    "limit_accounts",
+    metadata,
+    Column("id", Text, primary_key=True),
+    *_bytes("content"),
+    *_times("used_at"),
+)
+
+key_days = Table(
+    "key_days",
+    metadata,
+    Column("id", Text, primary_key=True),
+    *_texts("day", "client", "team", "model"),
+    *_numbers("requests", "refused", "prompt_tokens", "completion_tokens", "micro_usd"),
+    Index("key_days_day", "day", "client"),
+)
+
 
 def key_of(*parts: str) -> str:
     """An id made of `parts`: 128 bits of SHA-256. Lengths go into the hash, so that no shift of a boundary gives the same id."""

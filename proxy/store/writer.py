@@ -33,6 +33,8 @@ log = logging.getLogger(__name__)
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
 _BEGUN_WITHIN_S = 0.25
 """So long an answer waits for its row at most; a store that takes longer is waited for by none."""
+_SINCE_ITS_START = ("id", "client", "run_id")
+"""Of an exchange, as its first row has it: an index of each need not be written again."""
 _AT_ONCE = 50
 """Records that a thread encodes before it lets the event loop's have the interpreter."""
 
@@ -264,7 +266,7 @@ def _starting(database: Database) -> Any:
 def _inserting(database: Database) -> Any:
     """In the place of the exchange's first row. A batch whose commit was cut off may be there already: the same id twice is no error."""
     insert = database.insert(table)
-    changed = {column.name: insert.excluded[column.name] for column in table.columns if column.name != "id"}
+    changed = {column.name: insert.excluded[column.name] for column in table.columns if column.name not in _SINCE_ITS_START}
     unfinished = table.c.outcome.in_((literal_column(f"'{PENDING}'"), literal_column(f"'{INTERRUPTED}'")))
     return insert.on_conflict_do_update(index_elements=["id"], set_=changed, where=unfinished)
 

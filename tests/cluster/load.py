@@ -12,6 +12,7 @@ from pathlib import Path
 
 import aiohttp
 
+from benchmarks.load.statistics import percentile
 from benchmarks.load.stub import TEXT
 from tests.cluster.cluster import KEY
 from tests.cluster.services import Service
@@ -36,8 +37,7 @@ class Sample:
     """Requests that began late, as too many waited."""
 
     def quantile(self, share: float) -> float:
-        ordered = sorted(self.took_ms)
-        return ordered[min(len(ordered) - 1, int(len(ordered) * share))] if ordered else 0.0
+        return percentile(self.took_ms, share) if self.took_ms else 0.0
 
 
 @asynccontextmanager

@@ -4,13 +4,14 @@ import asyncio
 
 import pytest
 
-from proxy.config.keys import KeySettings, LimitName, Limits
+from proxy.config.keys import KeySettings, LimitName, Limits, LimitSettings
 from proxy.errors import StoreUnavailable
 from proxy.limits.accounts import DatabaseAccounts
 from proxy.limits.counter import Amount, Ask, CounterAway, Settlement, Subject
 from proxy.limits.keys import DatabaseKeyDays, DatabaseKeys
+from proxy.limits.limiter import Limiter
 from proxy.store.database import Database
-from tests.store.conftest import opened
+from tests.store.conftest import CountingCounters, opened
 
 
 def of(tokens: int, micro_usd: int) -> Ask:
@@ -64,6 +65,16 @@ async def test_a_store_that_is_away_is_said(database: Database) -> None:
         await DatabaseKeys(database).changes()
 
 
+async def test_an_answer_that_took_more_than_can_be_counted_holds_up_nobodys_settlement(database: Database) -> None:
+    key = (Subject("key", "ann", Limits(tpm=1000), "ann"),)
+    limiter = Limiter(DatabaseAccounts(database), LimitSettings(), CountingCounters())
+    for name, tokens in (("x", 10**20), ("y", 7)):
+        limiter.settle(await limiter.reserve(name, key, Ask()), Amount(tokens, tokens))
+    await limiter.stop()
+    (standing,) = await limiter.counter.look(key)
+    assert (0, 2**53 + 7) == (standing.open, standing.tokens)
+
+
 # ---- keys ----
 
 
@@ -115,3 +126,16 @@ async def test_spending_is_added_up_by_what_it_is_asked_for(url: str) -> None:
     assert [("bob", 1, 3, 2.0), ("ann", 20, 0, 0.01)] == [(row.client, row.requests, row.refused, row.usd) for row in by_client]
     assert [("2026-02-01", "red", ""), ("2026-01-31", "red", "")] == [(row.day, row.team, row.model) for row in by_team_and_day]
     assert [("gpt-4o", 200, 40)] == [(row.model, row.prompt_tokens, row.completion_tokens) for row in of_ann]
+
+
+async def test_what_waited_while_the_store_was_away_is_added_however_much_it_is(database: Database) -> None:
+    days = DatabaseKeyDays(database)
+    await days.add({("2026-01-31", "ann", "red", f"model-{n}"): (1, 0, 1, 1, 1) for n in range(5000)})
+    assert [5000] == [row.requests for row in await days.spending(("client",), "2026-01-01")]
+    assert database.available
+
+
+async def test_names_that_the_store_cuts_to_the_same_are_added_to_one_row(database: Database) -> None:
+    days = DatabaseKeyDays(database)
+    await days.add({("2026-01-31", "ann", "red", "m" * 600 + end): (1, 0, 1, 1, 1) for end in "ab"})
+    assert [("m" * 512, 2)] == [(row.model, row.requests) for row in await days.spending(("model",), "2026-01-01")]

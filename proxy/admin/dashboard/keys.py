@@ -12,7 +12,7 @@ from starlette.routing import Route
 
 from proxy.admin.dashboard.entrance import Entrance, fields_of, form_of
 from proxy.admin.dashboard.rendering import Visitor, check_choice, page, with_query
-from proxy.admin.keys import SHOWN_DAYS, KeyBody, KeyBook, ListedKey
+from proxy.admin.keys import SHOWN_DAYS, KeyBody, KeyBook, ListedKey, taken_of
 from proxy.config.keys import LIMITS, Limits
 from proxy.errors import InvalidRequest, ProxyError
 from proxy.limits.keys import SpendingRow
@@ -85,14 +85,7 @@ def _converted(given: Mapping[Any, Any], kind: type[Any]) -> Any:
 
 def _row(row: ListedKey) -> dict[str, Any]:
     """A key with how much of each limit is taken."""
-    key, standing = row.key, row.standing
-    taken = {} if standing is None else {
-        "rpm": standing.requests,
-        "tpm": standing.tokens,
-        "concurrent": standing.open,
-        "usd_per_day": standing.day_micro_usd / 1e6,
-        "usd_per_month": standing.month_micro_usd / 1e6,
-    }  # fmt: skip
+    key, taken = row.key, taken_of(row.standing) or {}
     limits = [(name, taken.get(name), getattr(key.limits, name)) for name in key.limits.names]
     told = {"name": key.name, "team": key.team, "status": row.status, "expires": key.expires, "stored": row.created_at is not None}
     return told | {"routes": key.routes, "models": key.models, "limits": limits, "spent": row.spent}
