@@ -142,9 +142,9 @@ class Passthrough(Handler):
         owners, upstream, one = self._s.owners, self.route.upstream.name, id_in(self.path)
         if one and not is_preflight(self._scope):
             await owners.check(upstream, [one], self._client, self.party)
-        if isinstance(call.body, bytes) or not self.path.startswith(KEPT):
+        if call.body == b"" or not self.path.startswith(KEPT):
             return call
-        body = await asgi.joined(call.body, self.room)
+        body = call.body if isinstance(call.body, bytes) else await asgi.joined(call.body, self.room)
         read = await self.decoded(body, self._encoding) if self._encoding else body
         named, brought = await run_in_thread_if_large(len(read), named_in, read)
         if named and self._s.clients.keyed:
