@@ -128,10 +128,14 @@ class Passthrough(Handler):
             if end is not None and self._admission is not None:
                 self._admission.usage = end.usage
 
+    async def _body(self, call: Call) -> bytes:
+        """The call's, read where it has not been."""
+        return call.body if isinstance(call.body, bytes) else await asgi.joined(call.body, self.room)
+
     async def _admit(self, call: Call) -> Call:
         """The call with its body, which was read for the client's key; its answer will be, too."""
         assert self._admission is not None
-        body = call.body if isinstance(call.body, bytes) else await asgi.joined(call.body, self.room)
+        body = await self._body(call)
         read = await self.decoded(body, self._encoding) if self._encoding else body
         await self._admission.admit_body(read, self._spoken)
         headers = [(name, value) for name, value in call.headers if name != "accept-encoding"]
@@ -144,7 +148,7 @@ class Passthrough(Handler):
             await owners.check(upstream, [one], self._client, self.party)
         if call.body == b"" or not self.path.startswith(KEPT):
             return call
-        body = call.body if isinstance(call.body, bytes) else await asgi.joined(call.body, self.room)
+        body = await self._body(call)
         read = await self.decoded(body, self._encoding) if self._encoding else body
         named, brought = await run_in_thread_if_large(len(read), named_in, read)
         if named and self._s.clients.keyed:
@@ -171,7 +175,7 @@ class Passthrough(Handler):
 
     async def _decide(self, call: Call) -> None:
         """A decision model's answer, byte for byte; what it says that it took is for the record and the figures."""
-        body = await asgi.joined(call.body, self.room) if not isinstance(call.body, bytes) else call.body
+        body = await self._body(call)
         self.responder.watch()
         reply = await self._call(structs.replace(call, body=body))
         self._replies.append(reply)
@@ -186,7 +190,7 @@ class Passthrough(Handler):
 
     async def _count(self, count: MessagesCount, call: Call) -> None:
         """The upstream's count of a prompt's tokens, or this proxy's own, which says that it is an estimate."""
-        body = await asgi.joined(call.body, self.room) if not isinstance(call.body, bytes) else call.body
+        body = await self._body(call)
         self.responder.watch()
         if self._encoding:
             body = await self.decoded(body, self._encoding)
