@@ -245,7 +245,7 @@ def test_rules_stand_behind_a_cached_system_prompt() -> None:
     assert [*system, text("Stay with the passages.")] == suffixed({**ASK, "system": system})["system"]
 
 
-@pytest.mark.parametrize("system", [None, "Be brief.", [{**text("Be brief."), **MARK}]], ids=["none", "text", "blocks"])
+@pytest.mark.parametrize("system", [None, " ", "Be brief.", [{**text("Be brief."), **MARK}]], ids=["none", "blank", "text", "blocks"])
 def test_rules_stand_behind_cached_messages(system: Any) -> None:
     said = [{**text("When?"), **MARK}]
     body = {**ASK, **({"system": system} if system else {}), "messages": [{"role": "user", "content": said}]}
