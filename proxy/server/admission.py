@@ -1,9 +1,9 @@
 """May this client's key do that, now? Its models and limits before a request, what it took after it.
 
-In: a request whose client is known. Out: nothing, or `PolicyNotAllowed`, `RateLimited`, `Overloaded`; headers; and at the end, however that
-comes, a settlement and the figures of the key. Input is counted; of output the client's own limit is reserved, or what answers of this key
-and model usually take. Where the first would pass a limit the second has to do, if nothing else is open, cut to the limit itself. Of a
-stream that broke off, what came is counted.
+In: a request whose client is known. Out: nothing, or `PolicyNotAllowed`, `RateLimited`, `Overloaded`, or `InvalidRequest` where readers may
+find different models in a body; headers; and at the end, however that comes, a settlement and the figures of the key. Input is counted; of
+output the client's own limit is reserved, or what answers of this key and model usually take. Where the first would pass a limit the second
+has to do, if nothing else is open, cut to the limit itself. Of a stream that broke off, what came is counted.
 """
 
 from __future__ import annotations
@@ -214,7 +214,7 @@ class Admission:
     def _refusal(self, subjects: Sequence[Subject], refused: Refused, amount: Amount, *, anthropic: bool) -> RateLimited:
         subject, standing, name = refused.subject, refused.standing, refused.standing.refused or "rpm"
         limit = getattr(subject.limits, name)
-        what = f"{limit} {_PER[name]}" if name in _PER else f"{limit:g} USD a {name.rpartition('_')[2]}"
+        what = f"{limit} {_PER[name]}" if name in _PER else f"{limit:.12g} USD a {name.rpartition('_')[2]}"
         hopeless = name == "tpm" and amount.tokens > limit
         message = f"Rate limit reached for the {subject.kind} {subject.name!r}: {what}"
         message += f"; this request alone takes {amount.tokens}" if hopeless else f"; try again in {max(1, round(standing.wait_s))} s"
