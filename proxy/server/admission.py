@@ -1,9 +1,9 @@
 """May this client's key do that, now? Its models and limits before a request, what it took after it.
 
-In: a request whose client is known. Out: nothing, or `PolicyNotAllowed`, `RateLimited`, `Overloaded`; headers; and at the end, however that
-comes, a settlement and the figures of the key. Input is counted; of output the client's own limit is reserved, or what answers of this key
-and model usually take. Where the first would pass a limit the second has to do, if nothing else is open, cut to the limit itself. Of a
-stream that broke off, what came is counted.
+In: a request whose client is known. Out: nothing, or `PolicyNotAllowed`, `RateLimited`, `Overloaded`, or `InvalidRequest` where readers may
+find different models in a body; headers; and at the end, however that comes, a settlement and the figures of the key. Input is counted; of
+output the client's own limit is reserved, or what answers of this key and model usually take. Where the first would pass a limit the second
+has to do, if nothing else is open, cut to the limit itself. Of a stream that broke off, what came is counted.
 """
 
 from __future__ import annotations
@@ -49,6 +49,8 @@ _ON_ITS_WAY_TOKENS = 5
 """What a provider writes before it sees that nobody reads: at 100 tokens a second, 50 ms away."""
 _COUNTED_CHARS = 20_000
 """Of an answer without figures; a longer text would hold up the event loop, and is guessed by its length."""
+_MOST_TOKENS = 10**9
+"""More than any request takes. An upstream may report anything, and a figure that no column holds would keep all that waits unsettled."""
 _KEYS_REMEMBERED = 10_000
 _PER = {"rpm": "requests a minute", "tpm": "tokens a minute", "concurrent": "requests at a time"}
 
@@ -212,7 +214,7 @@ class Admission:
     def _refusal(self, subjects: Sequence[Subject], refused: Refused, amount: Amount, *, anthropic: bool) -> RateLimited:
         subject, standing, name = refused.subject, refused.standing, refused.standing.refused or "rpm"
         limit = getattr(subject.limits, name)
-        what = f"{limit} {_PER[name]}" if name in _PER else f"{limit:g} USD a {name.rpartition('_')[2]}"
+        what = f"{limit} {_PER[name]}" if name in _PER else f"{limit:.12g} USD a {name.rpartition('_')[2]}"
         hopeless = name == "tpm" and amount.tokens > limit
         message = f"Rate limit reached for the {subject.kind} {subject.name!r}: {what}"
         message += f"; this request alone takes {amount.tokens}" if hopeless else f"; try again in {max(1, round(standing.wait_s))} s"
@@ -225,15 +227,16 @@ class Admission:
         model = finished.exchange.original.model if finished.exchange is not None else finished.model or self._model
         self._model = model or self._model
         usd = finished.usd if finished.usd is not None else self._usd(usage, finished.upstream) if usage.prompt_tokens or known else 0.0
+        usd = min(usd or 0.0, float(_MOST_TOKENS))
         if self._lease is not None:
             reserved = self._lease.reserved
             tokens = usage.prompt_tokens + usage.completion_tokens
-            self._every.limiter.settle(self._lease, Amount(tokens, micro(usd or 0.0)) if known else reserved)
+            self._every.limiter.settle(self._lease, Amount(tokens, micro(usd)) if known else reserved)
         if finished.method != "POST":
             return
         figures = self._every.metrics.key(self._key.team, self._key.name)
-        figures.took(usage, usd or 0.0, refused=self._refused)
-        sums = int(not self._refused), int(self._refused), usage.prompt_tokens, usage.completion_tokens, micro(usd or 0.0)
+        figures.took(usage, usd, refused=self._refused)
+        sums = int(not self._refused), int(self._refused), usage.prompt_tokens, usage.completion_tokens, micro(usd)
         self._every.spending.add(self._key.name, self._key.team, self._model, sums)
 
     def _taken(self, finished: Finished, replies: Sequence[Reply]) -> tuple[Usage, bool]:
@@ -244,13 +247,13 @@ class Admission:
             return Usage(0, 0), not (self.asked and not replies and finished.error is None)
         if exchange is None:
             usage = finished.usage or self.usage
-            return (usage, True) if usage is not None else (Usage(self._input_tokens, 0), False)
+            return (_possible(usage), True) if usage is not None else (Usage(self._input_tokens, 0), False)
         if exchange.attempts.several and (usage := exchange.attempts.usage()) is not None:
-            return usage, True
+            return _possible(usage), True
         answer = exchange.upstream_answer if exchange.upstream_answer is not None else exchange.answer
         if answer is None:
             return Usage(self._input_tokens, 0), False
-        found = self._of_answer(finished, exchange, answer)
+        found = _possible(self._of_answer(finished, exchange, answer))
         self._learn(exchange, found, answer)
         return found, True
 
@@ -275,6 +278,12 @@ class Admission:
 def _cut(needed: int, expected: int, limits: Sequence[int | None]) -> int:
     """`needed` and what is `expected` beside it, which is cut where both alone would pass a limit."""
     return max(needed, min([needed + expected, *(limit for limit in limits if limit is not None)]))
+
+
+def _possible(usage: Usage) -> Usage:
+    """What an upstream reports, as far as it can be true."""
+    prompt, completion, cached = (min(max(0, n), _MOST_TOKENS) for n in (usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens))
+    return Usage(prompt, completion, cached)
 
 
 def without_upstreams(headers: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:

@@ -13,7 +13,7 @@ from proxy.config.sections import DECISION_PATHS
 from proxy.errors import InvalidRequest, ProxyError
 from proxy.exchange import Usage
 from proxy.offloop import run_in_thread_if_large
-from proxy.ports.upstream import Call, header_of, read_whole
+from proxy.ports.upstream import Call, Reply, header_of, read_whole
 from proxy.server.cross_origin import is_preflight
 from proxy.server.handler import Handler
 from proxy.server.owners import id_in, ids_of, is_collection
@@ -90,8 +90,6 @@ class Passthrough(Handler):
         body: Any = b""
         if has_body(self._scope):
             body = asgi.body_chunks(self._scope, self._receive, self._s.server.max_body_bytes)
-        else:
-            self.responder.watch()
         call = Call(self._scope["method"], self.path, forwarded, body, raw=True, party=self.party)
         if self._admission is not None and call.method == "POST" and self._admission.reads and self._counting() is None:
             call = await self._admit(call)
@@ -107,10 +105,7 @@ class Passthrough(Handler):
         if (count := self._counting()) is not None:
             await self._count(count, call)
             return
-        reply = await self._call(call)
-        self._replies.append(reply)
-        if body:
-            self.responder.watch()
+        reply = await self._ask(call)
         headers = returned_headers(reply, NOT_RETURNED_RAW) + self._own_headers("skipped")
         await self.responder.start(reply.status, headers)
         end = AnswerEnd() if self._admission is not None and self._admission.counts else None
@@ -128,10 +123,25 @@ class Passthrough(Handler):
             if end is not None and self._admission is not None:
                 self._admission.usage = end.usage
 
+    async def _ask(self, call: Call) -> Reply:
+        """The upstream's reply. The client's leaving is listened for once its body has been read: before that, the body would be taken."""
+        read = isinstance(call.body, bytes)
+        if read:
+            self.responder.watch()
+        reply = await self._call(call)
+        self._replies.append(reply)
+        if not read:
+            self.responder.watch()
+        return reply
+
+    async def _body(self, call: Call) -> bytes:
+        """The call's, read where it has not been."""
+        return call.body if isinstance(call.body, bytes) else await asgi.joined(call.body, self.room)
+
     async def _admit(self, call: Call) -> Call:
         """The call with its body, which was read for the client's key; its answer will be, too."""
         assert self._admission is not None
-        body = call.body if isinstance(call.body, bytes) else await asgi.joined(call.body, self.room)
+        body = await self._body(call)
         read = await self.decoded(body, self._encoding) if self._encoding else body
         await self._admission.admit_body(read, self._spoken)
         headers = [(name, value) for name, value in call.headers if name != "accept-encoding"]
@@ -142,9 +152,9 @@ class Passthrough(Handler):
         owners, upstream, one = self._s.owners, self.route.upstream.name, id_in(self.path)
         if one and not is_preflight(self._scope):
             await owners.check(upstream, [one], self._client, self.party)
-        if isinstance(call.body, bytes) or not self.path.startswith(KEPT):
+        if call.body == b"" or not self.path.startswith(KEPT):
             return call
-        body = await asgi.joined(call.body, self.room)
+        body = await self._body(call)
         read = await self.decoded(body, self._encoding) if self._encoding else body
         named, brought = await run_in_thread_if_large(len(read), named_in, read)
         if named and self._s.clients.keyed:
@@ -155,11 +165,9 @@ class Passthrough(Handler):
     async def _make(self, call: Call) -> None:
         """Something of an account's own is made, from then on the client's; or a list of what is there, of which it gets its own."""
         owners, upstream = self._s.owners, self.route.upstream.name
-        self.responder.watch()
         forwarded = [(name, value) for name, value in call.headers if name != "accept-encoding"]
         self._before_ms = (time.perf_counter() - self._started) * 1000
-        reply = await self._call(structs.replace(call, headers=[*forwarded, ("accept-encoding", "identity")]))
-        self._replies.append(reply)
+        reply = await self._ask(structs.replace(call, headers=[*forwarded, ("accept-encoding", "identity")]))
         answer = await read_whole(reply, self._s.server.max_answer_bytes)
         if 200 <= reply.status < 300:
             if call.method == "POST":
@@ -171,10 +179,7 @@ class Passthrough(Handler):
 
     async def _decide(self, call: Call) -> None:
         """A decision model's answer, byte for byte; what it says that it took is for the record and the figures."""
-        body = await asgi.joined(call.body, self.room) if not isinstance(call.body, bytes) else call.body
-        self.responder.watch()
-        reply = await self._call(structs.replace(call, body=body))
-        self._replies.append(reply)
+        reply = await self._ask(structs.replace(call, body=await self._body(call)))
         answer = await read_whole(reply, self._s.server.max_answer_bytes)
         if 200 <= reply.status < 300:
             self._bill = await run_in_thread_if_large(len(answer), billed, answer, header_of(reply.headers, "content-encoding"))
@@ -186,13 +191,11 @@ class Passthrough(Handler):
 
     async def _count(self, count: MessagesCount, call: Call) -> None:
         """The upstream's count of a prompt's tokens, or this proxy's own, which says that it is an estimate."""
-        body = await asgi.joined(call.body, self.room) if not isinstance(call.body, bytes) else call.body
-        self.responder.watch()
+        body = await self._body(call)
         if self._encoding:
             body = await self.decoded(body, self._encoding)
         forwarded = [(name, value) for name, value in call.headers if name not in _OF_THE_BYTES]
-        reply = await self._call(structs.replace(call, headers=forwarded, body=body, raw=False))
-        self._replies.append(reply)
+        reply = await self._ask(structs.replace(call, headers=forwarded, body=body, raw=False))
         answer, headers = await read_whole(reply, MAX_COUNT_BYTES), self._own_headers("skipped")
         if not count.missing(reply.status, answer):
             await self.responder.whole(reply.status, returned_headers(reply) + headers, answer)

@@ -73,7 +73,7 @@ class OwnToolFilter(ABC):
         """`stored` tells whether the provider keeps what it puts out."""
         self._whole, self._stored = whole, stored
         self._answers = 0
-        """How many have come."""
+        """How often `begin` was called, here too: a part of the ids that are made."""
         self._before: Fields | None = None
         """Usage of the earlier answers."""
         self._usage: Fields | None = None

@@ -125,19 +125,37 @@ def withhold(exchange: Exchange, own: Collection[str], none: Mapping[str, Any]) 
 
 
 def counterparts(before: Sequence[Message], after: Sequence[Message]) -> list[int | None]:
-    """For each message to send, the position of the one it is, or was made from: its place says so, or the id of a call."""
+    """For each message to send, the position of the one it is, or was made from: its place says so, or what it has of it (`_keys`)."""
     position = {id(message): i for i, message in enumerate(before)}
     found = [position.get(id(message)) for message in after]
     _pair_gaps(before, after, found)
     taken = {*found}
-    by_call = {(old.get("role"), identity): i for i, old in enumerate(before) if i not in taken for identity in call_ids(old)}
+    known: dict[tuple[Any, Any], list[int]] = {}
+    for i in reversed(range(len(before))):  # the last of a list comes first
+        for key in _keys(before[i]) if i not in taken else ():
+            known.setdefault(key, []).append(i)
     for i, message in enumerate(after):
         if found[i] is None:
-            known = [by_call.get((message.get("role"), identity)) for identity in call_ids(message)]
-            found[i] = next((old for old in known if old not in taken), None)
+            found[i] = next((old for key in _keys(message) if (old := _first(known.get(key, []), taken)) is not None), None)
             taken.add(found[i])
     _pair_gaps(before, after, found)
     return found
+
+
+def _keys(message: Message) -> list[tuple[Any, Any]]:
+    """By what a message is known when another is made from it: calls, else parts that are still the same, else its first line."""
+    content = message.get("content")
+    keys = call_ids(message) or ([id(part) for part in content] if isinstance(content, list) else [])
+    if not keys and isinstance(content, str) and (line := content.lstrip().partition("\n")[0]):
+        keys = [line]
+    return [(message.get("role"), key) for key in keys]
+
+
+def _first(positions: list[int], taken: Collection[int | None]) -> int | None:
+    """The first that is not taken; those before it are left out for good."""
+    while positions and positions[-1] in taken:
+        positions.pop()
+    return positions[-1] if positions else None
 
 
 def _pair_gaps(before: Sequence[Message], after: Sequence[Message], found: list[int | None]) -> None:

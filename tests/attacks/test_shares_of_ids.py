@@ -12,6 +12,8 @@ from tests.conftest import Answer, Running, Start
 
 ANN, BOB = "gw-ann", "gw-bob"
 KEYS = "keys: [" + ", ".join(f"{{name: {k[3:]}, sha256: {sha256(k.encode()).hexdigest()}}}" for k in (ANN, BOB)) + "]\n"
+LIMITED = KEYS.replace("}", ", limits: {rpm: 100}}")
+"""Their bodies are read for what they take, also on paths that are passed on."""
 PASSES = "passthrough: [responses, conversations, files]"
 ANSWER = {"id": "resp_ann", "object": "response", "status": "completed", "output": [
     {"type": "message", "id": "msg_ann", "role": "assistant", "status": "completed", "content": [
@@ -58,9 +60,10 @@ async def made_by_ann(proxy: Running) -> None:
 MADE = [reply(ANSWER), reply({"id": "conv_ann", "object": "conversation"}), reply({"id": "file_ann", "object": "file"})]
 
 
+@pytest.mark.parametrize("keys", [KEYS, LIMITED], ids=["keys", "limited"])
 @pytest.mark.parametrize(("path", "body"), NAMING)
-async def test_another_client_goes_on_from_nothing(path: str, body: dict[str, Any], start: Start) -> None:
-    async with start(*MADE, config=KEYS, route_options=PASSES) as proxy:
+async def test_another_client_goes_on_from_nothing(path: str, body: dict[str, Any], keys: str, start: Start) -> None:
+    async with start(*MADE, config=keys, route_options=PASSES) as proxy:
         await made_by_ann(proxy)
         answer = await ask(proxy, BOB, "POST", path, body)
     assert (404, "not_found", 3) == (answer.status, answer.json["error"]["code"], len(proxy.upstream.calls))
@@ -106,8 +109,9 @@ async def test_a_key_that_servers_read_differently_does_not_hide_a_name(body: by
     assert (400, 3) == (answer.status, len(proxy.upstream.calls))
 
 
-async def test_a_compressed_body_does_not_hide_a_name(start: Start) -> None:
-    async with start(*MADE, config=KEYS, route_options=PASSES) as proxy:
+@pytest.mark.parametrize("keys", [KEYS, LIMITED], ids=["keys", "limited"])
+async def test_a_compressed_body_does_not_hide_a_name(keys: str, start: Start) -> None:
+    async with start(*MADE, config=keys, route_options=PASSES) as proxy:
         await made_by_ann(proxy)
         packed = gzip.compress(b'{"model":"m","previous_response_id":"resp_ann","input":"Go on."}')
         for path in ("/v1/responses", "/v1/responses/input_tokens"):

@@ -73,6 +73,15 @@ async def test_a_refusal_speaks_the_clients_api(path: str, body: Any, key_header
         assert "100000" == refused.headers["x-ratelimit-limit-tokens"]
 
 
+@pytest.mark.parametrize("tokens", [-5, 2**63, 2**64 - 1])
+async def test_a_figure_that_cannot_be_true_keeps_nothing_else_from_being_settled(tokens: int, start: Start) -> None:
+    usage = {"prompt_tokens": tokens, "completion_tokens": tokens, "total_tokens": tokens}
+    async with start(reply({**completion(), "usage": usage}), config=keys("{rpm: 100, usd_per_day: 1e12}")) as proxy:
+        answers = [await proxy.post(**BEARER) for _ in range(2)]
+        found = await standing(proxy.app)
+    assert ([200, 200], 0) == ([answer.status for answer in answers], found.open)
+
+
 async def test_an_upstream_does_not_tell_of_the_operators_own_limits(start: Start) -> None:
     told = {"content-type": "application/json", "x-ratelimit-remaining-requests": "4999", "anthropic-ratelimit-requests-limit": "7"}
     async with start(reply(completion(), headers=told), config=keys("{rpm: 3}")) as proxy:

@@ -2,6 +2,7 @@ import asyncio
 import gzip
 import json
 import os
+from collections.abc import AsyncIterator
 from typing import Any
 
 import brotli
@@ -538,3 +539,22 @@ async def test_an_encoding_that_is_not_known_is_a_415_that_says_which_are(start:
     )
     assert "lzma" in got.json["error"]["message"]
     assert not proxy.upstream.calls
+
+
+async def test_a_file_that_takes_its_time_arrives_whole(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("proxy.wire.http.asgi._WATCH_AFTER_S", 0.0)
+    pieces = [bytes([i]) * 70_000 for i in range(20)]
+
+    async def upload() -> AsyncIterator[bytes]:
+        for piece in pieces:
+            yield piece
+            for _ in range(20):  # others have the event loop: the server reads it piece by piece
+                await asyncio.sleep(0)
+
+    made = reply({"id": "file_1", "object": "file"})
+    async with (
+        start(made, route_options="passthrough: [files]") as proxy,
+        proxy._session.post(proxy.url + "/v1/files", data=upload()) as answer,
+    ):
+        assert 200 == answer.status
+    assert b"".join(pieces) == proxy.upstream.calls[0].body

@@ -148,8 +148,9 @@ class Conversation:
         if isinstance(content, str) and not slots:
             if content == before:
                 return self._fields["system"]
-            if self._wire.cached_messages and content.startswith(before):
-                self.rules += _rest(content, before)
+            kept = before if before.strip() else ""  # a stage leaves a blank one out
+            if self._wire.cached_messages and content.startswith(kept):
+                self.rules += _rest(content, kept)
                 return self._fields["system"]
             return as_raw(content) if content.strip() else None
         blocks, added = self._blocks(content, slots)

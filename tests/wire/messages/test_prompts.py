@@ -245,7 +245,7 @@ def test_rules_stand_behind_a_cached_system_prompt() -> None:
     assert [*system, text("Stay with the passages.")] == suffixed({**ASK, "system": system})["system"]
 
 
-@pytest.mark.parametrize("system", [None, "Be brief.", [{**text("Be brief."), **MARK}]], ids=["none", "text", "blocks"])
+@pytest.mark.parametrize("system", [None, " ", "Be brief.", [{**text("Be brief."), **MARK}]], ids=["none", "blank", "text", "blocks"])
 def test_rules_stand_behind_cached_messages(system: Any) -> None:
     said = [{**text("When?"), **MARK}]
     body = {**ASK, **({"system": system} if system else {}), "messages": [{"role": "user", "content": said}]}
@@ -263,6 +263,24 @@ def test_what_is_added_to_a_cached_block_becomes_one_behind_it() -> None:
     said = [text("First."), {**text("When?"), **MARK}]
     exchange = exchange_of({**ASK, "messages": [{"role": "user", "content": said}]})
     assert [*said, text("Mind this.")] == sent(changed(exchange, "user", "When?", "When?\n\nMind this."))["messages"][0]["content"]
+
+
+@pytest.mark.parametrize("said", ["When?", [{**text("When?"), **MARK}], [text("First."), {**text("When?"), **MARK}]])
+@pytest.mark.parametrize("beside", ["behind", "before", "left out"])
+def test_what_is_cached_stays_where_messages_are_added_or_left_out_beside_it(said: Any, beside: str) -> None:
+    earlier = [{"role": "user", "content": "Hi."}, {"role": "assistant", "content": [{**text("Yes?"), **MARK}]}]
+    exchange = exchange_of({**ASK, "messages": [*earlier, {"role": "user", "content": said}]})
+    noted = with_text_after(exchange.messages[-1], "Mind this.")
+    assert noted is not None
+    call = {"id": "own", "type": "function", "function": {"name": "find", "arguments": "{}"}}
+    turn = [{"role": "assistant", "content": None, "tool_calls": [call]}, {"role": "tool", "tool_call_id": "own", "content": "At noon."}]
+    others = list(exchange.messages[:-1])
+    sides = {"behind": (others, turn), "before": ([*others, {"role": "user", "content": "They met."}], []), "left out": ([], [])}
+    before, behind = sides[beside]
+    exchange.messages = [*before, noted, *behind]
+    blocks = [text(said)] if isinstance(said, str) else said
+    expected = {"role": "user", "content": [*blocks, text("Mind this.")]}
+    assert expected == sent(exchange)["messages"][-1 - len(behind)]
 
 
 # ---- bad input ----
