@@ -1,12 +1,12 @@
 """Sentences of answers over the documents of working life, each right or with one thing wrong: what the checks make of them.
 
-Rows of ``../shared/data/judge/answers.jsonl.gz`` (development data; made by construction, so that likeness does not give the label away)
-are judged as the stage `claims` judges an answer's sentence: question beside it, evidence by retrieval, rules first, then the built-in
+Rows of ``../shared/data/judge/answers.jsonl.gz`` and ``training/data/judge_answers.jsonl.gz`` (made by construction, so that likeness does
+not give the label away), over documents that training was kept from; half of these calibrated the verifier. They are judged as the stage `claims` judges an answer's sentence: question beside it, evidence by retrieval, rules first, then the built-in
 verifier. Prints, by shape of the evidence and by language: AUROC of the probability of support, right above its own edit, edits called
 supported, right ones called contradicted or unsupported, and which share of either reaches a probability from which a ``pass`` could be
 given (`proxy.stages.claims.reporting.CERTAIN`).
 
-    python -m benchmarks.answers [--documents 90] [--seed 5]
+    python -m benchmarks.answers [--documents 200] [--seed 5]
 
 95% intervals by resampling documents. Writes ``results/answers.json``.
 """
@@ -36,8 +36,9 @@ from proxy.models.embedding.embedder import BatchingEmbedder
 from proxy.models.embedding.encoders import UseEncoder, available_cores
 from proxy.models.verifier.onnx import FOLDER, OnnxVerifier
 from proxy.models.verifier.verifier import LocalVerifiers
+from training.judge.written import held_out
 
-DATA = Path("../shared/data/judge/answers.jsonl.gz")
+DATA = (Path("../shared/data/judge/answers.jsonl.gz"), Path("training/data/judge_answers.jsonl.gz"))
 RESULTS = Path(__file__).parent / "results" / "answers.json"
 THRESHOLDS = (0.5, 0.7, 0.8, 0.9)
 RESAMPLED = 500
@@ -60,11 +61,13 @@ class Judged(Struct, frozen=True):
 
 
 def chosen(documents: int, seed: int) -> list[dict[str, Any]]:
-    """The rows of so many documents. Raises `SystemExit` where the data is missing."""
-    if not DATA.exists():
-        raise SystemExit(f"{DATA} is missing: this benchmark measures on it")
-    with gzip.open(DATA, "rt", encoding="utf-8") as lines:
-        rows = [json.loads(line) for line in lines]
+    """The rows of so many documents that no training saw. Raises `SystemExit` where the data is missing."""
+    rows = []
+    for path in DATA:
+        if not path.exists():
+            raise SystemExit(f"{path} is missing: this benchmark measures on it")
+        with gzip.open(path, "rt", encoding="utf-8") as lines:
+            rows += [row for line in lines if held_out(row := json.loads(line))]
     names = sorted({row["doc"] for row in rows})
     random.Random(seed).shuffle(names)
     kept = set(names[:documents])
@@ -138,7 +141,7 @@ def _above(found: Sequence[Judged]) -> float | None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--documents", type=int, default=90, help="so many, chosen at random")
+    parser.add_argument("--documents", type=int, default=200, help="so many, chosen at random")
     parser.add_argument("--seed", type=int, default=5)
     given = parser.parse_args()
     found = asyncio.run(judged(chosen(given.documents, given.seed)))
@@ -147,7 +150,7 @@ def main() -> None:
     for language in sorted({one.row["lang"] for one in found}):
         groups[language] = [one for one in found if one.row["lang"] == language]
     table = {name: figures(ones, given.seed) for name, ones in groups.items() if ones}
-    print(f"{DATA}: {given.documents} documents, seed {given.seed}")
+    print(f"{len({one.row['doc'] for one in found})} documents, seed {given.seed}")
     print("rows            n  AUROC [95%]           above own edit  wrong: supported  right: wrong  reach 0.7, 0.8 (right/wrong)")
     for name, each in table.items():
         low, high = each["auroc_95"] or (0.0, 1.0)
@@ -157,7 +160,7 @@ def main() -> None:
             f"  {each['wrong_called_supported']:16}  {each['right_called_wrong']:12}  {reach}"
         )
     RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps({"data": str(DATA), "documents": given.documents, "seed": given.seed, "figures": table}, indent=1))
+    RESULTS.write_text(json.dumps({"data": [str(path) for path in DATA], "documents": given.documents, "seed": given.seed, "figures": table}, indent=1))
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from proxy.models.verifier.verifier import LocalVerifiers
 if TYPE_CHECKING:
     from proxy.models.verifier.verifier import PairModel
 
-_CODE = ("proxy/grounding", "proxy/verification", "proxy/models", "proxy/language/text.py")
+_CODE = ("proxy/grounding", "proxy/models", "proxy/language/text.py")
 """What a score depends on beside the model's files."""
 TOGETHER = 64
 """Claims judged at a time."""
