@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -136,6 +137,8 @@ class Services:
     """None where nobody wants traces."""
     admissions: Admissions | None = None
     """None where clients have no keys."""
+    clock: Callable[[], float] = time.time
+    """When a request came: by the store's clock where the machine's is wrong."""
 
 
 def make_ledger(server: ServerSettings, proxies: TrustedProxies | None, metrics: Metrics) -> Ledger:

@@ -191,6 +191,5 @@ KINDS: tuple[Kind, ...] = (
     Kind(node_cut_from_store, breaks=False, forgets=True),
     Kind(database_cut, breaks=False, forgets=True),
     Kind(counter_killed, breaks=False, forgets=False),
-    # A record by a clock that is 31 days behind is older than `retention_days` by the database's.
-    Kind(clock_wrong, breaks=True, forgets=False, known="acknowledged exchanges have no record"),
+    Kind(clock_wrong, breaks=True, forgets=False),
 )

@@ -66,7 +66,7 @@ def initialised(folder: Path, root: Path) -> dict[str, Any]:
 
     Its superuser is ``tester`` with the password ``pass word``. Raises `NoServer`.
     """
-    as_user = _unprivileged(root)
+    as_user = unprivileged(root)
     password = root / "password"
     password.write_text("pass word\n")
     password.chmod(0o644)
@@ -105,7 +105,7 @@ def pooler(address: str) -> Iterator[str]:
     if found is None:
         raise NoServer("no PgBouncer: install Debian's pgbouncer")
     root = Path(tempfile.mkdtemp(prefix="gw-pgb-"))
-    as_user, port = _unprivileged(root), _free_port()
+    as_user, port = unprivileged(root), _free_port()
     ini = root / "pgbouncer.ini"
     ini.write_text(
         f"[databases]\n* = host=127.0.0.1 port={address.rpartition(':')[2]} user=tester password='pass word'\n"
@@ -143,7 +143,7 @@ def _drain(stream: Any) -> None:
         pass
 
 
-def _unprivileged(root: Path) -> dict[str, Any]:
+def unprivileged(root: Path) -> dict[str, Any]:
     """Arguments for `subprocess`: PostgreSQL refuses to run as root, so root lends the folder to another user."""
     if os.geteuid() != 0:
         return {}
