@@ -1,6 +1,7 @@
 """How long do filters and words take over 20 million records on PostgreSQL, where nothing or little is like them?
 
     python -m benchmarks.records_search [--records N] [--keep FOLDER]
+    python -m benchmarks.records_search --words 20000       # what an index of all words of bodies would cost
 
 Data: made in the server itself, no file and no network: `--records` exchanges of the last 30 days with 40 clients (one of them a hundred
 times in all), 5 models, 3 routes, 15% with bad news, durations of 0.1 to 3 s, details of 20 bytes. Every 1,000th has bodies of 4 KB. Rows
@@ -8,6 +9,9 @@ are smaller than a server's, so that 20 million fit: the indexes, which filters 
 `Records.list`, as the dashboard and the API ask; 9 times each, median and worst. A page that has not looked at everything says so.
 
 Writing is measured beside it: microseconds a record of batches of 500 that begin, and then get their records, in the same store.
+
+``--words`` puts bodies of 8 KB, paragraphs of this repository's documentation by chance, into a table without an index, with one of words
+(tsvector) and with one of trigrams (pg_trgm), in batches of 500.
 """
 
 from __future__ import annotations
@@ -44,6 +48,7 @@ GOAL_MS, ROUNDS, DAYS, BODY_EVERY = 300.0, 9, 30, 1000
 SETTINGS = {
     "listen_addresses": "127.0.0.1",
     "fsync": "off",
+    "full_page_writes": "off",
     "wal_level": "minimal",
     "max_wal_senders": "0",
     "max_wal_size": "4GB",
@@ -52,6 +57,7 @@ SETTINGS = {
     "max_parallel_maintenance_workers": "0",
     "autovacuum": "off",
 }
+WAL = text("SELECT pg_current_wal_lsn() - '0/0'")
 MADE = {
     "id": "'gw_' || lpad(to_hex((at * 1e6)::bigint), 14, '0') || lpad(to_hex(n % 65536), 4, '0')",
     "created_at": "at",
@@ -229,9 +235,8 @@ async def writing(database: Database, batches: int = 40, batch: int = 500) -> di
     """Microseconds a record of batches that begin and end, and bytes of the write-ahead log; they are deleted afterwards."""
     source, first, times = random.Random(5), int(time.time() * 1e6), list[float]()
     writer = RecordWriter(database, NoCounters())
-    wal = text("SELECT pg_current_wal_lsn() - '0/0'")
     async with database.transaction() as connection:
-        before = int(await connection.scalar(wal) or 0)
+        before = int(await connection.scalar(WAL) or 0)
     for number in range(batches):
         made = [make_record(source, i) for i in range(batch)]
         made = [
@@ -248,11 +253,70 @@ async def writing(database: Database, batches: int = 40, batch: int = 500) -> di
         await writer.stop()
         times.append((time.perf_counter() - began) / batch * 1e6)
     async with database.writing() as connection:
-        wal_bytes = (int(await connection.scalar(wal) or 0) - before) / batches / batch
+        wal_bytes = (int(await connection.scalar(WAL) or 0) - before) / batches / batch
         await connection.execute(text("DELETE FROM records WHERE id LIKE '%bbbb' AND created_at > :at"), {"at": first / 1e6 - 1})
         await connection.execute(text("DELETE FROM rollup_changes"))
     print(f"writing: {statistics.median(times):.0f} µs a record, {wal_bytes:.0f} bytes of write-ahead log", flush=True)
     return {"us_a_record": statistics.median(times), "wal_bytes_a_record": wal_bytes}
+
+
+# ---- words ----
+
+INDEXED = {
+    "no index": ("", "body LIKE '%xylophone%'"),
+    "words (tsvector)": ("to_tsvector('simple', body)", "to_tsvector('simple', body) @@ to_tsquery('simple', 'xylophone')"),
+    "trigrams (pg_trgm)": ("body gin_trgm_ops", "body LIKE '%xylophone%'"),
+}
+BODY_BYTES = 8000
+
+
+def bodies(count: int, seed: int = 3) -> list[str]:
+    """As a client sends them."""
+    source, root = random.Random(seed), Path(__file__).resolve().parent.parent / "docs"
+    found = [part for page in sorted(root.rglob("*.md")) for part in page.read_text("utf-8").split("\n\n") if len(part) > 200]
+    made = []
+    for number in range(count):
+        parts = [f"request {number}"]
+        while sum(map(len, parts)) < BODY_BYTES:
+            parts.append(source.choice(found))
+        made.append(json.dumps({"messages": [{"role": "user", "content": part} for part in parts]}, ensure_ascii=False))
+    return made
+
+
+async def words(url: str, count: int) -> dict[str, Any]:
+    """Time, size and write-ahead log of a body, by index."""
+    found: dict[str, Any] = {}
+    made = bodies(count)
+    async with opened(url) as database:
+        for name, (indexed, wanted) in INDEXED.items():
+            async with database.transaction() as connection:
+                await connection.execute(text("CREATE EXTENSION IF NOT EXISTS pg_trgm"))
+                await connection.execute(text("DROP TABLE IF EXISTS words"))
+                await connection.execute(text("CREATE TABLE words (id int, body text)"))
+                if indexed:
+                    await connection.execute(text(f"CREATE INDEX words_body ON words USING gin ({indexed})"))
+                before = int(await connection.scalar(WAL) or 0)
+            began = time.perf_counter()
+            for first in range(0, count, 500):
+                rows = [{"id": number, "body": body} for number, body in enumerate(made[first : first + 500], first)]
+                async with database.transaction() as connection:
+                    await connection.execute(text("INSERT INTO words VALUES (:id, :body)"), rows)
+            taken = time.perf_counter() - began
+            async with database.transaction() as connection:
+                wal = int(await connection.scalar(WAL) or 0) - before
+                table, index = (await connection.execute(text("SELECT pg_table_size('words'), pg_indexes_size('words')"))).one()
+                began = time.perf_counter()
+                await connection.execute(text(f"SELECT id FROM words WHERE {wanted} LIMIT 100"))
+            look_ms = (time.perf_counter() - began) * 1000
+            found[name] = {
+                "us_a_body": taken / count * 1e6,
+                "wal_bytes_a_body": wal / count,
+                "table_bytes_a_body": table / count,
+                "index_bytes_a_body": index / count,
+                "look_ms": look_ms,
+            }
+            print(name, {key: round(value) for key, value in found[name].items()}, flush=True)
+    return found
 
 
 async def run(url: str, count: int, limit_s: float) -> dict[str, Any]:
@@ -269,12 +333,18 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=20_000_000, help="how many exchanges (default: 20 million, 12 GB)")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="where the data stay, and are taken from the next time")
     parser.add_argument("--limit-s", type=float, default=30.0, help="a look that takes longer is given up")
+    parser.add_argument("--words", type=int, default=0, metavar="N", help="so many bodies with indexes of their words, and nothing else")
     given = parser.parse_args()
     with ExitStack() as stack:
         folder = given.keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gw-search-")))
         folder.mkdir(parents=True, exist_ok=True)
-        found = asyncio.run(run(stack.enter_context(server(folder.absolute())), given.records, given.limit_s))
-    found |= {"records": given.records, "python": platform.python_version(), "load": os.getloadavg()}
+        url = stack.enter_context(server(folder.absolute()))
+        if given.words:
+            found: dict[str, Any] = {"words": asyncio.run(words(url, given.words)), "bodies": given.words}
+        else:
+            found = asyncio.run(run(url, given.records, given.limit_s)) | {"records": given.records}
+    found = (json.loads(RESULTS.read_text("utf-8")) if given.words and RESULTS.exists() else {}) | found
+    found |= {"python": platform.python_version(), "load": os.getloadavg()}
     RESULTS.parent.mkdir(exist_ok=True)
     RESULTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 

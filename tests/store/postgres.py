@@ -81,7 +81,7 @@ def copied(folder: Path, root: Path, port: int) -> dict[str, Any]:
     """As `initialised`, but the files of a replica of the server at `port`, which it follows once it is started. Raises `NoServer`."""
     as_user = unprivileged(root)
     address = f"host=127.0.0.1 port={port} user=tester password='pass word'"
-    options = ["-d", address, "-D", root / "data", "--wal-method=stream", "--checkpoint=fast", "--no-sync", "--write-recovery-conf"]
+    options = ["-d", address, "-D", str(root / "data"), "--wal-method=stream", "--checkpoint=fast", "--no-sync", "--write-recovery-conf"]
     made = subprocess.run([folder / "pg_basebackup", *options], capture_output=True, cwd=root, check=False, **as_user)
     if made.returncode:
         raise NoServer(made.stderr.decode(errors="replace").strip()[-300:])
