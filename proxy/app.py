@@ -36,7 +36,15 @@ from proxy.observe.finished import LogLine, clipped
 from proxy.observe.metrics import Metrics
 from proxy.observe.recording import Recorder, prices_of
 from proxy.observe.tracing import make_tracing
-from proxy.offloop import calm_collector, drain_on_hangup, one_thread_a_product, open_sockets, share_interpreter, share_memory
+from proxy.offloop import (
+    calm_collector,
+    drain_on_hangup,
+    linger_on_term,
+    one_thread_a_product,
+    open_sockets,
+    share_interpreter,
+    share_memory,
+)
 from proxy.policy.loading import load_policies
 from proxy.ports import Ports, Verifiers
 from proxy.ports.stage import Stage
@@ -166,7 +174,7 @@ class App:
             admissions=self.admissions,
             clock=self.database.clock,
         )
-        self._departures = Departures()
+        self._departures, self._leaves = Departures(), False
         self._for_pages = readable_by(settings.cors.origins, self._http) if settings.cors.origins else None
         admin_key = settings.server.admin_key or os.environ.get(GENERATED_KEY_VARIABLE, "")
         prefixes = tuple(route.prefix for route in settings.routes)
@@ -326,6 +334,8 @@ class App:
     def missing(self) -> dict[str, str]:
         """What is not ready yet, and why."""
         found = {name: "still loading" for name, task in self._warming.items() if not task.done()}
+        if self._leaves:
+            found["process"] = "is about to end"
         if self.models.problem:
             found["embedding model"] = self.models.problem
         if self.knowledge.problem:
@@ -349,6 +359,9 @@ class App:
             found.insert(0, str(error))
         return "; ".join(found)
 
+    def _leave(self) -> None:
+        self._leaves = True
+
     async def _lifespan(self, scope: Scope, receive: Receive, send: Send) -> None:
         await receive()
         if "state" in scope:
@@ -359,6 +372,7 @@ class App:
             log.error("%s", error)
             await send({"type": "lifespan.startup.failed", "message": ""})
             return
+        linger_on_term(self.settings.server.unready_s, self._leave)
         await send({"type": "lifespan.startup.complete"})
         await receive()
         await self.stop()

@@ -181,10 +181,8 @@ KINDS: tuple[Kind, ...] = (
     Kind(worker_killed, breaks=True, forgets=False),
     Kind(database_killed, breaks=False, forgets=True),
     Kind(node_killed, breaks=True, forgets=False),
-    # Whose a response is, and what it goes on from, is looked up for some seconds: too short for several round trips and a queue before them.
-    Kind(database_slow, breaks=False, forgets=False, known="turns did not know"),
-    # A connection that is made just when the last process closes the port is reset; the balancer must not make its request again.
-    Kind(node_replaced, breaks=True, forgets=False),
+    Kind(database_slow, breaks=False, forgets=False),
+    Kind(node_replaced, breaks=False, forgets=False),
     Kind(database_read_only, breaks=False, forgets=True),
     Kind(node_stopped, breaks=True, forgets=False),
     Kind(database_full, breaks=False, forgets=True),
