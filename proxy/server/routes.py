@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -25,6 +24,7 @@ from proxy.server.admission import Admissions
 from proxy.server.continuations import Continuations
 from proxy.server.cross_origin import Grants
 from proxy.server.owners import Owners
+from proxy.store.clock import StoreClock
 from proxy.store.conversations import DatabaseLineages
 from proxy.upstreams.resilience import Resilient
 from proxy.upstreams.translating import translated_paths
@@ -137,7 +137,7 @@ class Services:
     """None where nobody wants traces."""
     admissions: Admissions | None = None
     """None where clients have no keys."""
-    clock: Callable[[], float] = time.time
+    clock: StoreClock = field(default_factory=StoreClock)
     """When a request came: by the store's clock where the machine's is wrong."""
 
 
