@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -37,7 +36,15 @@ from proxy.observe.finished import LogLine, clipped
 from proxy.observe.metrics import Metrics
 from proxy.observe.recording import Recorder, prices_of
 from proxy.observe.tracing import make_tracing
-from proxy.offloop import calm_collector, drain_on_hangup, one_thread_a_product, open_sockets, share_interpreter, share_memory
+from proxy.offloop import (
+    calm_collector,
+    drain_on_hangup,
+    linger_on_term,
+    one_thread_a_product,
+    open_sockets,
+    share_interpreter,
+    share_memory,
+)
 from proxy.policy.loading import load_policies
 from proxy.ports import Ports, Verifiers
 from proxy.ports.stage import Stage
@@ -145,7 +152,7 @@ class App:
         self.tracing = make_tracing(settings)
         named = {n: None if isinstance(s, LocalSettings) else s.model_prefix for n, s in settings.upstreams.items()}
         prices = prices_of(named, self.tokens.model)
-        clients = Clients(settings.keys, stored=settings.store.keys)
+        clients = Clients(settings.keys, stored=settings.store.keys, clock=self.database.clock)
         self.admissions = make_admissions(settings, self.database, clients, self.tokens, prices, self.metrics)
         self._services = services = Services(
             server=settings.server,
@@ -165,8 +172,9 @@ class App:
             counts={count.path: count for count in COUNTS},
             tracing=self.tracing,
             admissions=self.admissions,
+            clock=self.database.clock,
         )
-        self._departures = Departures()
+        self._departures, self._leaves = Departures(), False
         self._for_pages = readable_by(settings.cors.origins, self._http) if settings.cors.origins else None
         admin_key = settings.server.admin_key or os.environ.get(GENERATED_KEY_VARIABLE, "")
         prefixes = tuple(route.prefix for route in settings.routes)
@@ -188,7 +196,7 @@ class App:
         more: dict[str, Any] = {"access": access, "exchanges": services.recorder.open, "ledger": self.ledger, "keys": keys}
         more |= {"runs": self.runs}
         self._admin = make_admin(replace(parts, bodies=settings.store.bodies, **more))
-        self.rollups = RollupBuilder(self._admin.state.figures)
+        self.rollups = RollupBuilder(self._admin.state.figures, clock=self.database.clock)
         self._warming: dict[str, asyncio.Task[Any]] = {}
         """What is made ready in threads, by what `missing` calls it."""
         self._pricing: asyncio.Task[None] | None = None
@@ -217,7 +225,7 @@ class App:
         if "/v1/" in scope["path"] and not path.startswith("/groundwire/"):
             known = ", ".join(f"{route.prefix}/v1" for route in self.routes)
             error = NotFound(f"no route serves {path[:200]}; a client's base_url is this server's address and one of: {known}")
-            record_id, method = new_id(time.time()), scope["method"]
+            record_id, method = new_id(self.database.clock()), scope["method"]
             spoken = DIALECTS.for_client(path.partition("/v1")[2], scope["headers"])
             await Responder(receive, send).error(error, plain_headers(record_id, "skipped"), spoken.error(error))
             refused = LogLine(id=record_id, status=error.status, verdict="skipped", method=method, path=clipped(path), error=error.code)
@@ -326,6 +334,8 @@ class App:
     def missing(self) -> dict[str, str]:
         """What is not ready yet, and why."""
         found = {name: "still loading" for name, task in self._warming.items() if not task.done()}
+        if self._leaves:
+            found["process"] = "is about to end"
         if self.models.problem:
             found["embedding model"] = self.models.problem
         if self.knowledge.problem:
@@ -342,12 +352,15 @@ class App:
         """Why the store takes nothing now; "" where it does. Requests are answered all the same."""
         problem = self.records_writer.problem
         found = [f"{len(self.records_writer)} records wait to be written: {problem}"] if problem else []
-        found += [self.processes.problem] if self.processes.problem else []
+        found += [self.database.clock.problem] if self.database.clock.problem else []
         try:
             await self.database.ping()
         except StoreUnavailable as error:
             found.insert(0, str(error))
         return "; ".join(found)
+
+    def _leave(self) -> None:
+        self._leaves = True
 
     async def _lifespan(self, scope: Scope, receive: Receive, send: Send) -> None:
         await receive()
@@ -359,6 +372,7 @@ class App:
             log.error("%s", error)
             await send({"type": "lifespan.startup.failed", "message": ""})
             return
+        linger_on_term(self.settings.server.unready_s, self._leave)
         await send({"type": "lifespan.startup.complete"})
         await receive()
         await self.stop()

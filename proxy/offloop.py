@@ -257,6 +257,21 @@ def drain_on_hangup() -> None:
         signal.signal(signal.SIGHUP, lambda number, frame: signal.raise_signal(signal.SIGTERM))
 
 
+def linger_on_term(seconds: float, leaving: Callable[[], None]) -> None:
+    """Have the first SIGTERM call `leaving`, and do what it did before only `seconds` later; the second one does it at once."""
+    before = signal.getsignal(signal.SIGTERM)
+    if not seconds or not callable(before) or threading.current_thread() is not threading.main_thread():
+        return
+    loop = asyncio.get_running_loop()
+
+    def linger(number: int, frame: object) -> None:
+        signal.signal(signal.SIGTERM, before)
+        leaving()
+        loop.call_soon_threadsafe(loop.call_later, seconds, signal.raise_signal, signal.SIGTERM)
+
+    signal.signal(signal.SIGTERM, linger)
+
+
 @contextmanager
 def collector_paused() -> Iterator[None]:
     """For imports: what they make lives as long as the process, and the garbage collector would look through it ten times."""

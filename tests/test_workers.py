@@ -5,6 +5,7 @@ import json
 import re
 import signal
 import sqlite3
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -123,6 +124,29 @@ async def test_a_server_that_drains_refuses_new_connections(tmp_path: Path) -> N
             body = await response.read()
         assert 0 == await proxy.ended()
     assert body.endswith(b"data: [DONE]\n\n")
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+async def test_a_server_that_ends_says_so_before_its_port_closes(tmp_path: Path, workers: int) -> None:
+    """So a balancer has left by then; who comes all the same is answered."""
+    async with (
+        ScriptedUpstream(reply(completion())) as upstream,
+        served(tmp_path, upstream.base_url, port=free_port(), server=f"{{workers: {workers}, unready_s: 4}}") as proxy,
+    ):
+        await all_up(proxy)
+        proxy.signal(signal.SIGTERM)
+        began = time.monotonic()
+        while (found := await get(proxy.url + "/ready"))[0] == 200:
+            await asyncio.sleep(0.02)
+        while time.monotonic() < began + 1.0:  # each worker has been told by then
+            await asyncio.sleep(0.1)
+        answers = [await ask(proxy.url) for _ in range(8)]
+        ready = [(await get(proxy.url + "/ready"))[0] for _ in range(8)]
+        assert 0 == await proxy.ended()
+        took_s = time.monotonic() - began
+    assert (503, True) == (found[0], '"process":"is about to end"' in found[1])
+    assert ([200] * 8, [503] * 8) == (answers, ready)
+    assert took_s >= 4.0
 
 
 async def test_four_workers_at_once_migrate_an_empty_store_safely(tmp_path: Path) -> None:

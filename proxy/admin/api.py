@@ -7,7 +7,6 @@ What a person decides on is in `proxy.admin.decisions` and `proxy.admin.failures
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -208,7 +207,7 @@ class Api:
     async def report(self, request: Request) -> Response:
         """A period's figures, the last day's unless it says another, beside those of the one before."""
         query = request.query_params
-        until = number_in(query, "until") or time.time()
+        until = number_in(query, "until") or self._p.database.clock()
         since = number_in(query, "since") or until - DAY_S
         if not 0 <= since < until < math.inf:
             raise InvalidRequest("since, until: expected seconds since the epoch, and a later time", param="since")

@@ -99,8 +99,11 @@ class ServerSettings(Section, frozen=True, kw_only=True):
     """How long a client may read nothing of what waits for it before its connection is closed and its place at the upstream is free."""
     hosts: tuple[str, ...] = ()
     """Further names, beside loopback ones, under which a server on loopback without client keys may be asked, as ``[groundwire.test]``."""
+    unready_s: Annotated[float, Meta(ge=0, le=600)] = 0.0
+    """How long after SIGTERM new connections are still taken while ``/ready`` is a 503, so that a balancer leaves before the port closes:
+    as long as its failed checks take."""
     drain_s: Seconds = 30.0
-    """How long running streams may go on after SIGTERM."""
+    """How long running streams may go on after SIGTERM, once the port is closed."""
     keep_alive_s: Seconds = 10.0
     """Pause after which a stream gets an SSE comment, whatever the delivery. Where nothing of the answer is there by then, the response
     begins all the same (200, verdict ``pending``), and what fails afterwards is an event."""

@@ -6,7 +6,6 @@ thousand a second of one key. The clock is PostgreSQL's where there is one, so t
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from functools import lru_cache
@@ -46,8 +45,8 @@ def _upsert(database: Database) -> Any:
 class DatabaseAccounts:
     """Implements `Counter`."""
 
-    def __init__(self, database: Database, *, clock: Callable[[], float] = time.time) -> None:
-        self._database, self._clock = database, clock
+    def __init__(self, database: Database, *, clock: Callable[[], float] | None = None) -> None:
+        self._database, self._clock = database, clock or database.clock
 
     async def start(self) -> None:
         """The store opens itself."""

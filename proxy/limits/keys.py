@@ -89,8 +89,8 @@ Taken = tuple[int, int, int, int, int]
 class DatabaseKeys:
     """The rows. Every method raises `StoreUnavailable`."""
 
-    def __init__(self, database: Database, *, clock: Callable[[], float] = time.time) -> None:
-        self._database, self._clock = database, clock
+    def __init__(self, database: Database, *, clock: Callable[[], float] | None = None) -> None:
+        self._database, self._clock = database, clock or database.clock
 
     async def changes(self) -> tuple[int, int]:
         """Another pair after every change."""

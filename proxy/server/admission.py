@@ -106,7 +106,7 @@ def make_admissions(
     limiter = Limiter(counter, settings.limits, metrics)
     ring = KeyRing(clients, settings.teams, DatabaseKeys(database) if settings.store.keys else None)
     free = frozenset(name for name, upstream in settings.upstreams.items() if isinstance(upstream, LocalSettings))
-    return Admissions(ring, limiter, Spending(DatabaseKeyDays(database)), tokens, price, free, metrics)
+    return Admissions(ring, limiter, Spending(DatabaseKeyDays(database), database.clock), tokens, price, free, metrics)
 
 
 class Admission:

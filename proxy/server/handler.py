@@ -83,7 +83,7 @@ class Handler(ABC):
     ) -> None:
         self._s, self.route, self._scope, self._receive, self.responder = services, route, scope, receive, responder
         self._started = time.perf_counter()
-        self.received_at = time.time()
+        self.received_at = services.clock.now()
         self.id = new_id(self.received_at)
         self.path = path
         """Behind the route's prefix, with the query."""

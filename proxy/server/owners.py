@@ -24,7 +24,7 @@ from proxy.wire.sse import EventSplitter
 
 log = logging.getLogger("groundwire.endpoint")
 
-TIMEOUT_S = 2.0
+TIMEOUT_S = 5.0
 """For the store."""
 REMEMBERED = 50_000
 """Ids whose owner needs no look at the store."""

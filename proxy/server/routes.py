@@ -24,6 +24,7 @@ from proxy.server.admission import Admissions
 from proxy.server.continuations import Continuations
 from proxy.server.cross_origin import Grants
 from proxy.server.owners import Owners
+from proxy.store.clock import StoreClock
 from proxy.store.conversations import DatabaseLineages
 from proxy.upstreams.resilience import Resilient
 from proxy.upstreams.translating import translated_paths
@@ -136,6 +137,8 @@ class Services:
     """None where nobody wants traces."""
     admissions: Admissions | None = None
     """None where clients have no keys."""
+    clock: StoreClock = field(default_factory=StoreClock)
+    """When a request came: by the store's clock where the machine's is wrong."""
 
 
 def make_ledger(server: ServerSettings, proxies: TrustedProxies | None, metrics: Metrics) -> Ledger:

@@ -6,7 +6,6 @@ changes it and adds a row to the audit trail; a stage that gives the version it 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from typing import Any, get_args
 
@@ -39,7 +38,7 @@ class DatabaseClashes(Listed[ClashRecord]):
 
     table, columns, statuses = table, _COLUMNS, get_args(ClashStatus)
 
-    def __init__(self, database: Database, *, per_run: int = PER_RUN, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, database: Database, *, per_run: int = PER_RUN, clock: Callable[[], float] | None = None) -> None:
         """Of a run with more than `per_run` clashes, `find` gives the newest: it is asked on every turn."""
         super().__init__(database, clock=clock)
         self._per_run = per_run

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -37,7 +36,7 @@ class DatabaseLineages:
     otherwise, or opens again what has gone on, leaves it.
     """
 
-    def __init__(self, database: Database, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, database: Database, *, clock: Callable[[], float] | None = None) -> None:
         self._memory = Memory(database, "lineage", clock)
 
     async def run_of(self, beginnings: Beginnings, *, client: str, route: str) -> str:
@@ -113,7 +112,7 @@ class DatabaseHistories:
     a name of its own has a row that links to its last turn.
     """
 
-    def __init__(self, database: Database, *, per_client: int = PER_CLIENT, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, database: Database, *, per_client: int = PER_CLIENT, clock: Callable[[], float] | None = None) -> None:
         self._memory, self._per_client = Memory(database, "history", clock), per_client
 
     async def find(self, name: str, *, client: str) -> History:
@@ -185,7 +184,7 @@ class DatabaseOwners:
     Whoever brought a thing about owns it for as long as it is remembered; another client that is given the same id later does not.
     """
 
-    def __init__(self, database: Database, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, database: Database, *, clock: Callable[[], float] | None = None) -> None:
         self._memory = Memory(database, "owner", clock)
 
     async def find(self, upstream: str, ids: Collection[str]) -> dict[str, str]:

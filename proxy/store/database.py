@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import ColumnElement, Double, Table, TextClause, event, literal_column, text
+from sqlalchemy import ColumnElement, Double, Table, TextClause, event, literal_column, select, text
 from sqlalchemy import exc as sa_errors
 from sqlalchemy.pool import AsyncAdaptedQueuePool
 from sqlalchemy.util import greenlet_spawn
@@ -24,6 +24,7 @@ from sqlalchemy.util import greenlet_spawn
 from proxy.errors import StoreUnavailable
 from proxy.language.lru import LRU
 from proxy.store import drivers
+from proxy.store.clock import StoreClock
 from proxy.store.drivers import AsyncConnection, AsyncEngine, create_async_engine, store_url, without_password
 from proxy.store.schema import HEAD, current_revision, upgrade
 
@@ -56,13 +57,17 @@ class StoreRejected(StoreUnavailable):
 class Database:
     """One worker's pool of connections."""
 
-    def __init__(self, url: str, *, timeout_s: float = 5.0, source: str = "config.yaml", used_by: str = "requests") -> None:
+    def __init__(
+        self, url: str, *, timeout_s: float = 5.0, source: str = "config.yaml", used_by: str = "requests", clock: StoreClock | None = None
+    ) -> None:
         """`timeout_s` bounds every operation, waiting for a lock included. Raises `ConfigError` for a URL that cannot work.
 
         `used_by` is what PostgreSQL's list of connections calls this pool.
         """
         self._url = store_url(url, source)
         self.timeout_s = timeout_s
+        self.clock = clock or StoreClock()
+        """For whoever writes a time into it."""
         self._used_by = used_by
         self.is_sqlite = self._url.drivername.startswith("sqlite")
         self.available = False
@@ -93,7 +98,9 @@ class Database:
 
         With SQLite the same one: its readers wait for nobody.
         """
-        return self if self.is_sqlite else Database(self._url.render_as_string(hide_password=False), timeout_s=30.0, used_by="pages")
+        if self.is_sqlite:
+            return self
+        return Database(self._url.render_as_string(hide_password=False), timeout_s=30.0, used_by="pages", clock=self.clock)
 
     @property
     def name(self) -> str:
@@ -298,6 +305,8 @@ class Database:
             await self._migrate(self._engine)
         async with asyncio.timeout(self.timeout_s), self._engine.begin() as connection:
             await connection.execute(_WRITE_NOTHING)
+            asked = time.monotonic()
+            self.clock.compare(float((await connection.execute(select(self.now))).scalar_one()), asked)
 
     async def _migrate(self, engine: AsyncEngine) -> None:
         started = time.monotonic()

@@ -7,7 +7,6 @@ only added; retention deletes one when it is old and its subject is gone.
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -105,8 +104,8 @@ class Listed(Generic[R]):
     keeps_labels: ClassVar[bool] = False
     """Whether its rows name a policy by its label, and not by its name."""
 
-    def __init__(self, database: Database, *, clock: Callable[[], float] = time.time) -> None:
-        self._database, self._clock = database, clock
+    def __init__(self, database: Database, *, clock: Callable[[], float] | None = None) -> None:
+        self._database, self._clock = database, clock or database.clock
 
     def _made(self, row: RowMapping) -> R:
         """What a row is outside of the store."""

@@ -14,7 +14,6 @@ import hashlib
 import json
 import re
 import struct
-import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -130,8 +129,8 @@ def _query(among: str, last: str) -> TextClause:
 class Memory:
     """The rows of one kind."""
 
-    def __init__(self, database: Database, kind: str, clock: Callable[[], float] = time.time) -> None:
-        self.database, self.kind, self.clock = database, kind, clock
+    def __init__(self, database: Database, kind: str, clock: Callable[[], float] | None = None) -> None:
+        self.database, self.kind, self.clock = database, kind, clock or database.clock
 
     def key(self, *about: str) -> str:
         """Of a row."""
@@ -191,7 +190,7 @@ class Memory:
 class DatabaseSpending:
     """Implements `proxy.ports.Spending`: a row a budget and day, whose number are millionths of a dollar."""
 
-    def __init__(self, database: Database, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, database: Database, *, clock: Callable[[], float] | None = None) -> None:
         self._memory = Memory(database, "spending", clock)
 
     async def add(self, name: str, day: int, usd: float) -> float:
@@ -208,7 +207,7 @@ class DatabaseToolRuns:
     again and adds to what the other one chose, so that all of them end with one list in one order.
     """
 
-    def __init__(self, database: Database, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, database: Database, *, clock: Callable[[], float] | None = None) -> None:
         self._memory = Memory(database, "tool_run", clock)
 
     async def get(self, run: str, *, client: str) -> ToolRun:
@@ -226,7 +225,7 @@ class DatabaseCompactions:
     what all of them send. Its use marks the scratchpad items that it refers to as used, too: a prompt still names them.
     """
 
-    def __init__(self, database: Database, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, database: Database, *, clock: Callable[[], float] | None = None) -> None:
         self._memory = Memory(database, "compaction", clock)
 
     async def find(self, covers: Sequence[str], *, client: str) -> Compaction | None:
@@ -268,7 +267,7 @@ class DatabaseFirstSeen:
     read an older version reads again, and so takes over the times that the other one has kept.
     """
 
-    def __init__(self, database: Database, *, per_run: int = PER_RUN, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, database: Database, *, per_run: int = PER_RUN, clock: Callable[[], float] | None = None) -> None:
         """Of a run's messages beyond `per_run`, those that are no longer sent are forgotten first, then the newest are not kept."""
         self._memory, self._per_run = Memory(database, "first_seen", clock), per_run
 

@@ -3,7 +3,7 @@
 An exchange that goes on has the name of its process in its row (`proxy.store.writer`). When that process has said nothing for a while, and
 does not end its exchanges any more, each is `INTERRUPTED`; one that was only held up still puts its record in that place.
 
-All times are the database's. A machine whose own clock is far from it is said to be so: its records stand at wrong times.
+All times are the database's. Each sign of life also says what its clock says (`proxy.store.clock`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import os
 import random
 import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -39,8 +39,6 @@ ENDED = "process_ended"
 BEAT_S, SILENT_S = 10.0, 45.0
 """Between two signs of life, and after so long without one a process is gone."""
 _END_S = 2.0
-MAX_SKEW_S = 30.0
-"""Between a machine's clock and the database's."""
 
 
 def _interrupting(database: Database) -> Any:
@@ -66,18 +64,10 @@ def process_name() -> str:
 class Processes:
     """This one's row, and the others'."""
 
-    def __init__(
-        self,
-        database: Database,
-        name: str,
-        about: Mapping[str, Any],
-        *,
-        journal: Journal | None = None,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
+    def __init__(self, database: Database, name: str, about: Mapping[str, Any], *, journal: Journal | None = None) -> None:
         """`about` is what it says of itself: its version, its policies. In the `journal`'s folder are those of others."""
         self._journal = journal
-        self._database, self.name, self._about, self._clock = database, name, msgspec.json.encode(about), clock
+        self._database, self.name, self._about = database, name, msgspec.json.encode(about)
         self._memory = Memory(database, KIND)
         self._task: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
@@ -85,8 +75,6 @@ class Processes:
         """What it says of itself, and how many live of those that this store serves."""
         self.drift: Sequence[str] = ()
         """In what of that they differ: a policy or a release that has not come everywhere."""
-        self.problem = ""
-        """What is wrong with this machine's clock; "" where it is right."""
 
     def start(self) -> None:
         """Begin, now."""
@@ -125,10 +113,9 @@ class Processes:
         insert = self._database.insert(memory).values(row | {"created_at": now, "used_at": now})
         said = insert.on_conflict_do_update(index_elements=["id"], set_={"used_at": now}).returning(memory.c.used_at)
         async with self._database.writing(alone=True) as connection:
-            asked = self._clock()
+            asked = time.monotonic()
             found = float((await connection.execute(said)).scalar_one())
-            ahead_s = (asked + self._clock()) / 2 - found
-        self._check_clock(ahead_s)
+            self._database.clock.compare(found, asked)
         return found
 
     async def compare(self) -> None:
@@ -139,12 +126,6 @@ class Processes:
         if drift and drift != self.drift:
             log.warning("%d processes of this store differ in %s", len(living), " and ".join(drift))
         self.alive, self.drift = max(1, len(living)), drift
-
-    def _check_clock(self, ahead_s: float) -> None:
-        wrong = abs(ahead_s) > MAX_SKEW_S
-        if wrong and not self.problem:
-            log.warning("this machine's clock is %+.0f s from the store's: its records stand at wrong times until it is set right", ahead_s)
-        self.problem = f"this machine's clock is {ahead_s:+.0f} s from the store's" if wrong else ""
 
     async def close_abandoned(self) -> int:
         """Exchanges of processes that are gone are interrupted; how many. Raises `StoreUnavailable`."""

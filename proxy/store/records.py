@@ -10,6 +10,7 @@ out the rest, so that a page or a line can still be shown; `decode` is quicker a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from types import UnionType
@@ -17,7 +18,7 @@ from typing import Any, Protocol, TypeVar, get_args, get_origin
 
 import msgspec
 from msgspec import Struct, field
-from sqlalchemy import Select, select
+from sqlalchemy import Select, func, select
 
 from proxy.exchange import Facts, warning_codes
 from proxy.language.text import whole_characters
@@ -147,6 +148,8 @@ PENDING, INTERRUPTED = "pending", "interrupted"
 """Outcomes of an exchange that goes on, and of one whose process ended before it did."""
 NOTHING = "nothing"
 MAX_REASON_CHARS = 64
+_TIME_CHARS = 17
+"""Of an id, up to the end of its time."""
 _ROW_BYTES = 650
 """What a row costs beside its detail and bodies: columns and index entries, measured on SQLite with common values."""
 _MAX_INT = 2**63 - 1
@@ -357,14 +360,16 @@ class Records:
         a second's worth, is not listed, nor is what goes on, but with the filter ``outcome="pending"``. Raises `StoreUnavailable`.
         """
         limit = min(max(limit, 1), MAX_LIST)
-        query: Select[Any] = select(*_LISTED).order_by(table.c.id.desc()).limit(limit + 1)
+        query: Select[Any] = select(*_LISTED).order_by(table.c.created_at.desc(), table.c.id.desc()).limit(limit + 1)
         if filters.get("outcome") is None:
             query = query.where(table.c.outcome != PENDING)
         for name, wanted in filters.items():
             if wanted is not None:
                 query = query.where(table.c[name] == clean(wanted))
         if after is not None:
-            query = query.where(table.c.id < clean(after))
+            # The first condition is where an index can begin, and holds for all that the second lets through.
+            there = select(table.c.created_at).where(table.c.id == clean(after)).scalar_subquery()
+            query = query.where(table.c.created_at <= func.coalesce(there, time_of(after)), table.c.id < clean(after))
         if since is not None:
             query = query.where(table.c.created_at >= since)
         if until is not None:
@@ -372,6 +377,14 @@ class Records:
         async with self._database.transaction() as connection:
             rows = (await connection.execute(query)).mappings().all()
         return [from_row(row) for row in rows[:limit]], len(rows) > limit
+
+
+def time_of(record_id: str) -> float:
+    """The end of the millisecond in which an exchange came, by its id (`proxy.server.handler.new_id`); without end for another id."""
+    try:
+        return int(record_id[3:17], 16) / 1e6 + 0.001 if len(record_id) > _TIME_CHARS else math.inf
+    except ValueError:
+        return math.inf
 
 
 def _as_stored(record: Record, *, bodies: bool) -> Record:

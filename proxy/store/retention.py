@@ -63,7 +63,8 @@ _TIMEOUT_S = 60.0
 _EXACTLY_ROWS = 100_000
 """Of a table with more rows PostgreSQL's size is estimated."""
 _SAMPLE_ROWS = 5_000
-_BATCH_ROWS = 500
+_BATCH_ROWS, _OLD_ROWS = 500, 5000
+"""Of a batch, and of one of PostgreSQL's by age, for which no writer waits; by size 5,000 could be more than is to go."""
 _BETWEEN_BATCHES_S = 0.02
 _UNDECIDED_ROWS = 100
 """A batch of these is one line of the log."""
@@ -279,7 +280,8 @@ class Retention:
 
     async def _delete_oldest(self, table: Table, age: Column[float], before: float | None = None) -> tuple[int, int]:
         """Delete one batch; returns rows and bytes."""
-        oldest = select(table.c.id).where(_DELETABLE.get(table, true())).order_by(age).limit(_BATCH_ROWS)
+        most = _BATCH_ROWS if before is None or self._database.is_sqlite else _OLD_ROWS
+        oldest = select(table.c.id).where(_DELETABLE.get(table, true())).order_by(age).limit(most)
         if before is not None:
             oldest = oldest.where(age < before)
         async with self._database.transaction(_TIMEOUT_S) as connection:  # mostly there is nothing, and no need to hold writers up

@@ -49,8 +49,12 @@ def _bytes(*names: str) -> Iterator[Column[Any]]:
 
 
 TROUBLED = "outcome IN ('warn', 'block', 'error', 'upstream_error') OR status >= 500"
-HELD_BACK = "would = 'block'"
+WOULD_ACT = "would NOT IN ('', 'nothing')"
+HELD_BACK = f"{WOULD_ACT} AND would = 'block'"
 """Of records, the few that a report names: each has an index of its own, so that a month of others is not looked through."""
+WITH_BODIES = "request_body IS NOT NULL OR answer_body IS NOT NULL"
+"""Of records, those in which words are looked for."""
+TOKENS = "coalesce(prompt_tokens, 0) + coalesce(completion_tokens, 0)"
 
 records = Table(
     "records",
@@ -74,8 +78,8 @@ records = Table(
     Column("cost_usd", Float(53)),
     *(Column(name, Text, nullable=False, server_default="") for name in ("question", "answer")),
     Index("records_line", *LINE),
-    Index("records_run", "run_id", "id"),
-    Index("records_client", "client", "id"),
+    Index("records_of_run", "run_id", "created_at"),
+    Index("records_of_client", "client", "created_at"),
 )
 
 scratchpad = Table(

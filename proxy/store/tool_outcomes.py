@@ -6,7 +6,6 @@ client, the newest ones. Every change of a client's rows changes its version, wh
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -48,9 +47,9 @@ class DatabaseToolOutcomes:
     """Implements `proxy.ports.ToolOutcomes`."""
 
     def __init__(
-        self, database: Database, *, per_tool: int = PER_TOOL, per_client: int = PER_CLIENT, clock: Callable[[], float] = time.time
+        self, database: Database, *, per_tool: int = PER_TOOL, per_client: int = PER_CLIENT, clock: Callable[[], float] | None = None
     ) -> None:
-        self._database, self._clock = database, clock
+        self._database, self._clock = database, clock or database.clock
         self._per_tool, self._per_client = per_tool, per_client
         self._memory = Memory(database, TOOL_OUTCOMES, clock)
 

@@ -181,16 +181,13 @@ KINDS: tuple[Kind, ...] = (
     Kind(worker_killed, breaks=True, forgets=False),
     Kind(database_killed, breaks=False, forgets=True),
     Kind(node_killed, breaks=True, forgets=False),
-    # Whose a response is, and what it goes on from, is looked up for some seconds: too short for several round trips and a queue before them.
-    Kind(database_slow, breaks=False, forgets=False, known="turns did not know"),
-    # A connection that is made just when the last process closes the port is reset; the balancer must not make its request again.
-    Kind(node_replaced, breaks=True, forgets=False),
+    Kind(database_slow, breaks=False, forgets=False),
+    Kind(node_replaced, breaks=False, forgets=False),
     Kind(database_read_only, breaks=False, forgets=True),
     Kind(node_stopped, breaks=True, forgets=False),
     Kind(database_full, breaks=False, forgets=True),
     Kind(node_cut_from_store, breaks=False, forgets=True),
     Kind(database_cut, breaks=False, forgets=True),
     Kind(counter_killed, breaks=False, forgets=False),
-    # A record by a clock that is 31 days behind is older than `retention_days` by the database's.
-    Kind(clock_wrong, breaks=True, forgets=False, known="acknowledged exchanges have no record"),
+    Kind(clock_wrong, breaks=True, forgets=False),
 )

@@ -114,13 +114,13 @@ class Postgres(Service):
 
     ends_on = signal.SIGINT  # without waiting for its clients
 
-    def __init__(self, folder: Path, options: Sequence[str]) -> None:
-        """`options` as ``postgres`` takes them. Raises `postgres.NoServer`."""
+    def __init__(self, folder: Path, options: Sequence[str], *, of: Postgres | None = None) -> None:
+        """`options` as ``postgres`` takes them; a replica `of` another one, which runs. Raises `postgres.NoServer`."""
         problems = []
         for binaries in postgres.binaries():
             self.root = Path(tempfile.mkdtemp(prefix="gw-pg-"))  # not below pytest's folder, which only its owner may enter
             try:
-                self.as_user = postgres.initialised(binaries, self.root)
+                self.as_user = postgres.initialised(binaries, self.root) if of is None else postgres.copied(binaries, self.root, of.port)
                 break
             except postgres.NoServer as error:
                 problems.append(f"{binaries}: {error}")
@@ -131,7 +131,9 @@ class Postgres(Service):
         own = {"listen_addresses": "127.0.0.1", "port": self.port, "unix_socket_directories": self.root, "fsync": "off"}
         command = [str(binaries / "postgres"), "-D", str(self.root / "data"), *options]
         command += [piece for name, value in own.items() for piece in ("-c", f"{name}={value}")]
-        super().__init__("postgres", command, folder / "postgres.log", os.environ, cwd=self.root, **self.as_user)
+        super().__init__(
+            "postgres", command, folder / f"{'postgres' if of is None else 'replica'}.log", os.environ, cwd=self.root, **self.as_user
+        )
 
     def url(self, database: str = "groundwire") -> str:
         """For its superuser."""

@@ -66,12 +66,23 @@ def initialised(folder: Path, root: Path) -> dict[str, Any]:
 
     Its superuser is ``tester`` with the password ``pass word``. Raises `NoServer`.
     """
-    as_user = _unprivileged(root)
+    as_user = unprivileged(root)
     password = root / "password"
     password.write_text("pass word\n")
     password.chmod(0o644)
     options = ["-U", "tester", "-A", "scram-sha-256", f"--pwfile={password}", "--no-sync", "--no-locale", "-E", "UTF8"]
     made = subprocess.run([folder / "initdb", "-D", root / "data", *options], capture_output=True, cwd=root, check=False, **as_user)
+    if made.returncode:
+        raise NoServer(made.stderr.decode(errors="replace").strip()[-300:])
+    return as_user
+
+
+def copied(folder: Path, root: Path, port: int) -> dict[str, Any]:
+    """As `initialised`, but the files of a replica of the server at `port`, which it follows once it is started. Raises `NoServer`."""
+    as_user = unprivileged(root)
+    address = f"host=127.0.0.1 port={port} user=tester password='pass word'"
+    options = ["-d", address, "-D", str(root / "data"), "--wal-method=stream", "--checkpoint=fast", "--no-sync", "--write-recovery-conf"]
+    made = subprocess.run([folder / "pg_basebackup", *options], capture_output=True, cwd=root, check=False, **as_user)
     if made.returncode:
         raise NoServer(made.stderr.decode(errors="replace").strip()[-300:])
     return as_user
@@ -105,7 +116,7 @@ def pooler(address: str) -> Iterator[str]:
     if found is None:
         raise NoServer("no PgBouncer: install Debian's pgbouncer")
     root = Path(tempfile.mkdtemp(prefix="gw-pgb-"))
-    as_user, port = _unprivileged(root), _free_port()
+    as_user, port = unprivileged(root), _free_port()
     ini = root / "pgbouncer.ini"
     ini.write_text(
         f"[databases]\n* = host=127.0.0.1 port={address.rpartition(':')[2]} user=tester password='pass word'\n"
@@ -143,7 +154,7 @@ def _drain(stream: Any) -> None:
         pass
 
 
-def _unprivileged(root: Path) -> dict[str, Any]:
+def unprivileged(root: Path) -> dict[str, Any]:
     """Arguments for `subprocess`: PostgreSQL refuses to run as root, so root lends the folder to another user."""
     if os.geteuid() != 0:
         return {}

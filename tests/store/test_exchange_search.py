@@ -7,7 +7,7 @@ from sqlalchemy import text
 
 from proxy.errors import InvalidRequest
 from proxy.store.database import Database
-from proxy.store.exchange_search import ExchangeFilters, ExchangeSearch, _conditions, cursor_of, place_of, words_of
+from proxy.store.exchange_search import _FEW_ONLY, ExchangeFilters, ExchangeSearch, _conditions, cursor_of, place_of, words_of
 from proxy.store.records import NOTHING
 from proxy.store.writer import RecordWriter
 from tests.store.conftest import CountingCounters, make_record
@@ -110,11 +110,51 @@ async def test_a_list_reads_the_index_alone(database: Database, wanted: dict[str
         pytest.skip("how PostgreSQL goes about it depends on how much there is")
     search = ExchangeSearch(database)
     filters = ExchangeFilters(**wanted)
-    query = search._places(filters, _conditions(filters), (NOW, "x"), (NOW - 9, "a"))
+    query = search._places(filters, _conditions(filters, database.is_sqlite), (NOW, "x"), (NOW - 9, "a"))
     async with database.transaction() as connection:
         sql = str(query.compile(connection.engine.sync_engine, compile_kwargs={"literal_binds": True}))
         plan = [row[-1] for row in (await connection.execute(text(f"EXPLAIN QUERY PLAN {sql}"))).all()]
-    assert (1, True) == (len(plan), "USING COVERING INDEX records_line" in plan[0])
+    own = "INDEX records_would" if wanted.get("outcome") == "would" else "COVERING INDEX records_line"
+    assert (1, True) == (len(plan), f"USING {own}" in plan[0]), plan
+
+
+@pytest.mark.parametrize("wanted", [wanted for wanted, _ in WANTED if {"run", "since"}.isdisjoint(wanted) and wanted], ids=str)
+async def test_postgres_knows_of_each_megabyte_what_may_be_in_it(database: Database, wanted: dict[str, Any]) -> None:
+    """By its own plan: no row is read that the index says cannot be meant, and none along the line until enough is found."""
+    if database.is_sqlite:
+        pytest.skip("SQLite has no such index: its windows are looked through")
+    search, filters = ExchangeSearch(database), ExchangeFilters(**wanted)
+    query = search._looked_at(filters, None).where(*_conditions(filters, False)).order_by(None)
+    async with database.transaction() as connection:
+        await connection.execute(_FEW_ONLY)
+        await connection.execute(text("DROP INDEX records_line, records_troubled, records_of_client"))  # as good for an empty table
+        sql = str(query.compile(connection.engine.sync_engine, compile_kwargs={"literal_binds": True}))
+        plan = str((await connection.execute(text(f"EXPLAIN {sql}".replace(":", "\\:")))).all())
+        await connection.rollback()
+    own = {"would": "records_would"}.get(str(wanted.get("outcome")), "records_ranges")
+    assert ["Bitmap Heap Scan", own] == [name for name in ("Bitmap Heap Scan", own) if name in plan], plan
+
+
+@pytest.mark.parametrize("gives_up", [False, True], ids=["few", "takes too long"])
+async def test_what_is_rare_is_asked_for_once_and_paged_as_all_else(
+    database: Database, counters: CountingCounters, monkeypatch: pytest.MonkeyPatch, gives_up: bool
+) -> None:
+    """What takes PostgreSQL too long is looked for in windows, as on SQLite; the store is none that is away for it."""
+    monkeypatch.setattr("proxy.store.exchange_search._FIRST_WINDOW", 2)
+    if gives_up:
+        slow = text("SELECT set_config('statement_timeout', '1ms', true), pg_sleep(0.2)")
+        monkeypatch.setattr("proxy.store.exchange_search._FEW_ONLY", slow)
+    rare = {"model": "rare"}
+    await _store(database, counters, rare, {}, rare, {}, {}, rare, {}, {})
+    search, found, after = ExchangeSearch(database, look_s=60.0), list[int](), ""
+    while True:
+        page = await search.page(ExchangeFilters(model="rare"), 2, after)
+        found += [int(row.id[-1]) for row in page.rows]
+        assert page.looked_back_to is None
+        if not (after := page.next):
+            break
+    assert [6, 3, 1] == found
+    assert database.available
 
 
 def test_words_are_cut_as_json_writes_them() -> None:

@@ -7,9 +7,13 @@ import time
 
 import pytest
 
+from proxy.server.handler import new_id
+from proxy.store.clock import StoreClock
 from proxy.store.database import Database
+from proxy.store.feedback import DatabaseFeedback
 from proxy.store.processes import ENDED, Processes
 from proxy.store.records import Records
+from proxy.store.retention import Retention
 from proxy.store.rollups import Rollups
 from proxy.store.writer import RecordWriter
 from tests.store.conftest import CountingCounters, make_record
@@ -59,8 +63,42 @@ async def test_what_a_process_that_is_gone_left_open_is_interrupted_and_counted(
 async def test_a_clock_that_is_not_the_databases_is_said(
     database: Database, caplog: pytest.LogCaptureFixture, ahead_s: float, wrong: bool
 ) -> None:
-    process = Processes(database, "one", ONE, clock=lambda: time.time() + ahead_s)
-    with caplog.at_level(logging.WARNING, "proxy.store.processes"):
+    database.clock = StoreClock(lambda: time.time() + ahead_s)
+    process = Processes(database, "one", ONE)
+    with caplog.at_level(logging.WARNING, "proxy.store.clock"):
         await process.beat()
         await process.beat()
-    assert (wrong, int(wrong)) == (bool(process.problem), len(caplog.messages))
+    assert (wrong, int(wrong)) == (bool(database.clock.problem), len(caplog.messages))
+
+
+@pytest.mark.parametrize("days", [31, -31])
+async def test_what_a_node_writes_whose_clock_is_a_month_off_is_neither_old_nor_yet_to_come(url: str, days: int) -> None:
+    """Its store's clock is asked when the store is opened, before anybody can be answered."""
+    away = StoreClock(lambda: time.time() + days * 86_400.0)
+    database = Database(url, clock=away)
+    await database.start()
+    try:
+        assert database.available, database.problem
+        created_at = database.clock()
+        assert created_at == pytest.approx(time.time(), abs=5.0)
+        writer = RecordWriter(database, CountingCounters())
+        writer.submit(make_record(1, created_at=created_at, id=new_id(created_at)))
+        await writer.flush()
+        feedback = DatabaseFeedback(database)
+        assert [time.time()] == pytest.approx([feedback._clock()], abs=5.0)
+        assert 0 == await Retention(database, days=30, clock=lambda: time.time() + 1.0).run_once()
+        assert 1 == len((await Records(database).list())[0])
+    finally:
+        await database.stop()
+
+
+async def test_a_clock_that_is_set_right_is_used_again(database: Database) -> None:
+    ahead_s = -31 * 86_400.0
+    database.clock = StoreClock(lambda: time.time() + ahead_s)
+    process = Processes(database, "one", ONE)
+    await process.beat()
+    ahead_s = 0.0  # set right: until the next sign of life nobody asks it
+    assert database.clock() == pytest.approx(time.time(), abs=5.0)
+    await process.beat()
+    assert "" == database.clock.problem
+    assert database.clock() == pytest.approx(time.time(), abs=0.5)

@@ -1,13 +1,17 @@
 """Records: written, read, listed, on both databases."""
 
+import math
 from typing import Any
 
 import msgspec
 import pytest
+from sqlalchemy import delete
 
 from proxy.exchange import ContextUse, Facts, Verdict
+from proxy.server.handler import new_id
 from proxy.store.database import Database
-from proxy.store.records import Records
+from proxy.store.records import Records, time_of
+from proxy.store.tables import records as table
 from proxy.store.writer import RecordWriter
 from tests.store.conftest import CountingCounters, make_record
 
@@ -140,3 +144,21 @@ async def test_what_goes_on_is_listed_only_where_it_is_asked_for(database: Datab
     writer.submit(make_record(1, outcome="warn"))
     await writer.stop()
     assert [("gw_00000002", "pass"), ("gw_00000001", "warn")] == [(one.id, one.outcome) for one in (await records.list(10))[0]]
+
+
+async def test_a_list_goes_on_by_the_time_in_an_id_whose_record_is_gone(database: Database) -> None:
+    """So that an index can begin there."""
+    times = [1_700_000_000.25, 1_700_000_000.25, 1_700_000_001.0, 1_700_000_002.0, 1_700_000_003.0]
+    ids = sorted(new_id(at) for at in times)
+    writer = RecordWriter(database, CountingCounters())
+    for at, name in zip(times, ids, strict=True):
+        writer.submit(make_record(1, id=name, created_at=at))
+    await writer.flush()
+    async with database.writing() as connection:
+        await connection.execute(delete(table).where(table.c.id == ids[3]))
+    records = Records(database)
+    found = [[one.id for one in (await records.list(10, after))[0]] for after in (ids[4], ids[3], ids[1], "gw_zz", "other")]
+    left = [ids[4], *ids[2::-1]]
+    assert [left[1:], left[1:], ids[:1], left, left] == found
+    assert all(0.0 <= time_of(name) - at < 0.01 for name, at in zip(ids, times, strict=True))
+    assert math.inf == time_of("gw_1") == time_of(f"gw_{'z' * 30}")

@@ -114,6 +114,8 @@ async def counted(folder: Path, policy: str, store: str, count: Relay | Statemen
     messages: list[dict[str, Any]] = [{"role": "system", "content": "You are an agent that works on files, with care."}]
     messages.append({"role": "user", "content": "Please read the files and tell me what stands in them. My name is Ann."})
     async with proxy(folder, policy, store) as (app, upstream, url), aiohttp.ClientSession() as session:
+        submit, submitted = app.records_writer.submit, list[str]()
+        app.records_writer.submit = lambda record: (submitted.append(record.id), submit(record))[1]  # type: ignore[method-assign]
         for turn in range(TURNS):
             said = call(turn)
             upstream.say(reply(completion(choices=[{"index": 0, "message": said, "finish_reason": "tool_calls"}])))
@@ -124,7 +126,7 @@ async def counted(folder: Path, policy: str, store: str, count: Relay | Statemen
                 assert answer.status == 200, await answer.text()
                 await answer.read()
             found.append(count.trips - before)
-            while app.afterwards._tasks or not len(app.records_writer):
+            while app.afterwards._tasks or len(submitted) <= turn:  # on a busy machine it may be written already
                 await asyncio.sleep(0.005)
             failed, read = f"Error: /a/{turn} was not found", f"File {turn} is about an invoice of {400 + turn} euros, due on 3 May 2024."
             messages += [said, {"role": "tool", "tool_call_id": f"call_{turn}", "content": failed if turn == 1 else read}]

@@ -8,7 +8,6 @@ anew since.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -236,7 +235,7 @@ class Dashboard:
         self._entrance = Entrance(auth, self._waiting)
         self._quarantine, self._clashes = quarantine_queue(quarantine, self._entrance), clash_queue(clashes, self._entrance)
         self._failures, self._keys = FailureQueue(failures, self._entrance), KeysPage(keys, self._entrance)
-        self._news = News(parts.records, self._waiting)
+        self._news = News(parts.records, self._waiting, clock=parts.database.clock)
 
     def routes(self) -> list[Route]:
         """For the application."""
@@ -293,7 +292,7 @@ class Dashboard:
 
         async def searched() -> str:
             rows, _ = await self._records.list(limit=1)
-            found = await self._search.page(lists.search_filters(filters, time.time()), lists.EXCHANGES_PER_PAGE, after)
+            found = await self._search.page(lists.search_filters(filters, self._parts.database.clock()), lists.EXCHANGES_PER_PAGE, after)
             return await shown(found, rows[0].id if rows else "")
 
         nothing = await shown(ExchangePage([], "", 0.0))
@@ -302,7 +301,7 @@ class Dashboard:
     async def _export(self, request: Request, visitor: Visitor) -> Response:
         form = request.query_params.get("format", "csv")
         check_choice("format", form, lists.FORMATS)
-        wanted = lists.search_filters(lists.filters_of(request.query_params), time.time())
+        wanted = lists.search_filters(lists.filters_of(request.query_params), self._parts.database.clock())
         headers = {"content-disposition": f'attachment; filename="exchanges.{form}"'}
         kind = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson"}[form]
         return StreamingResponse(lists.export_lines(self._search, wanted, form), media_type=kind, headers=headers)
