@@ -52,7 +52,8 @@ from benchmarks.load.statistics import percentile
 from proxy.models.embedding.embedder import BatchingEmbedder, unit
 from proxy.models.embedding.encoders import UseEncoder
 from proxy.models.knowledge.building import build
-from proxy.models.knowledge.index import CANDIDATES, KnowledgeIndex, StoredVectors, make_index, nearest, open_index, probe
+from proxy.grounding.knowledge.retrieval import CANDIDATES
+from proxy.models.knowledge.index import KnowledgeIndex, StoredVectors, make_index, nearest, open_index, probe
 
 RESULTS = Path(__file__).parent / "results" / "knowledge.json"
 SEED, DIMENSIONS, K = 7, 512, 5

@@ -333,7 +333,7 @@ class Verifiers(Protocol):
 
 
 class KnowledgeBase(Protocol):
-    """Facts that claims are checked against; implemented in `proxy.models.knowledge.bases`."""
+    """Facts that claims are checked against; implemented in `proxy.models.knowledge.bases` and, for many nodes, `proxy.store.knowledge`."""
 
     @property
     def version(self) -> str:
@@ -349,9 +349,9 @@ class KnowledgeBase(Protocol):
     async def search(self, texts: Sequence[str], *, k: int = 5) -> list[list[FactHit]]:
         """For each text the facts that say most to it, best first, at most `k`. Raises `ModelUnavailable`."""
 
-    def exact(self, text: str) -> Fact | None:
-        """The fact that says `text` word by word (`proxy.ports.facts.normalised`), one that holds now before one that does not.
-        Raises `ModelUnavailable` while it is not loaded."""
+    async def exact(self, texts: Sequence[str]) -> list[Fact | None]:
+        """For each text the fact that says it word by word (`proxy.ports.facts.normalised`), one that holds now before one that does not.
+        Raises `ModelUnavailable`."""
 
 
 class KnowledgeBases(Protocol):

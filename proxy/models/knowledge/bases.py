@@ -70,9 +70,9 @@ class KnowledgeSnapshot:
             return await asyncio.to_thread(self._index.search, texts, vectors, k)
         return self._index.search(texts, vectors, k)
 
-    def exact(self, text: str) -> Fact | None:
+    async def exact(self, texts: Sequence[str]) -> list[Fact | None]:
         """Implements `proxy.ports.KnowledgeBase`."""
-        return self._index.exact(text)
+        return [self._index.exact(text) for text in texts]
 
 
 class FolderKnowledge:
@@ -103,9 +103,9 @@ class FolderKnowledge:
         """Why it cannot be asked, or has not taken over a change, for ``/ready``."""
         return self._problem
 
-    def exact(self, text: str) -> Fact | None:
+    async def exact(self, texts: Sequence[str]) -> list[Fact | None]:
         """Implements `proxy.ports.KnowledgeBase`."""
-        return self._ready.exact(text)
+        return await (await self.current()).exact(texts)
 
     async def search(self, texts: Sequence[str], *, k: int = 5) -> list[list[FactHit]]:
         """Implements `proxy.ports.KnowledgeBase`."""
