@@ -57,6 +57,7 @@ from proxy.store.conversations import DatabaseHistories, DatabaseLineages, Datab
 from proxy.store.database import Database
 from proxy.store.failures import DatabaseFailures
 from proxy.store.figures import RollupBuilder
+from proxy.store.knowledge import StoredKnowledgeBases
 from proxy.store.memory import DatabaseCompactions, DatabaseFirstSeen, DatabaseScratchpad, DatabaseSpending, DatabaseToolRuns
 from proxy.store.processes import Processes, process_name
 from proxy.store.quarantine import DatabaseQuarantine
@@ -113,7 +114,11 @@ class App:
         policies, outcomes = load_policies(settings, stages), DatabaseToolOutcomes(self.database)
         used = tuple(dict.fromkeys((*stages, *(stage for found in policies.values() for stage in found.stages))))
         self.models = DeferredModels(lambda: make_models(settings, outcomes))
-        self.knowledge = FolderKnowledgeBases(Path(settings.folder), self.models)
+        self.knowledge = (
+            StoredKnowledgeBases(self.database, self.models, settings.folder)
+            if settings.stored_knowledge
+            else FolderKnowledgeBases(Path(settings.folder), self.models)
+        )
         ports = Ports(
             tokens=self.tokens,
             counters=self.metrics,
@@ -227,7 +232,8 @@ class App:
         share_memory()
         open_sockets(self.settings.server.max_connections)
         one_thread_a_product()
-        self.knowledge.check(lambda: make_embedder(self.settings).name)
+        if isinstance(self.knowledge, FolderKnowledgeBases):
+            self.knowledge.check(lambda: make_embedder(self.settings).name)
         await asyncio.gather(*(database.start() for database in {self.database, self.pages_database}))  # one that is away takes its time
         self.records_writer.start()
         self.processes.start()

@@ -29,6 +29,7 @@ from proxy.config.sections import (
     DecisionsSettings,
     EmbeddingSettings,
     GroundingSettings,
+    KnowledgeSettings,
     LoggingSettings,
     Positive,
     Section,
@@ -205,12 +206,18 @@ class Settings(Section, frozen=True, kw_only=True):
     limits: LimitSettings = LimitSettings()
     embeddings: EmbeddingSettings = EmbeddingSettings()
     grounding: GroundingSettings = GroundingSettings()
+    knowledge: KnowledgeSettings = KnowledgeSettings()
     logging: LoggingSettings = LoggingSettings()
     cors: CorsSettings = CorsSettings()
     tracing: TracingSettings | None = None
     not_written: ClassVar[tuple[str, ...]] = ("folder",)
     folder: str = ""
     """Where config.yaml stands: relative policy paths start here. Set by `load_settings`, not by the file."""
+
+    @property
+    def stored_knowledge(self) -> bool:
+        """Whether knowledge is in the store, and no folder of it need be on this machine."""
+        return self.knowledge.store == "postgres"
 
     @property
     def keyed(self) -> bool:
@@ -289,6 +296,9 @@ def check_whole(settings: Settings, file: str, found: Problems) -> None:
     for i, route in enumerate(settings.routes):
         with found.caught():
             check_passthrough(route.passthrough, file, f"routes[{i}].passthrough")
+    if settings.stored_knowledge and not settings.store.url.startswith("postgres"):
+        problem = "is postgres, and store.url is another database: give a postgresql:// URL there, or write knowledge: {store: folder}"
+        found.found.append(ConfigError(file, "knowledge.store", problem))
     with found.caught():
         check_models(settings.embeddings, file)
 

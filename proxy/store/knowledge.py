@@ -86,7 +86,7 @@ async def extension_problem(database: Database) -> str:
     """Why the store cannot hold knowledge; "" where it can. Raises `StoreUnavailable`."""
     found = [row[0] for row in await database.read(_EXTENSION, {})]
     if not found or found[0] is None:
-        return f"knowledge.store: postgres needs the extension vector, which the store does not have: {NEEDS}"
+        return f"knowledge in PostgreSQL needs the extension vector, which the store does not have: {NEEDS}"
     if tuple(int(part) for part in str(found[0]).split(".")[:2]) < LEAST_PGVECTOR:
         return f"the store's extension vector is of version {found[0]}: update pgvector, and run ALTER EXTENSION vector UPDATE"
     return ""
@@ -120,7 +120,7 @@ weighed AS MATERIALIZED (
     row_number() OVER (PARTITION BY t.n ORDER BY coalesce(k.facts, 0) = 0, k.facts, k.term) AS place
   FROM unnest(CAST(:numbers AS int[]), CAST(:terms AS text[])) AS t(n, term) LEFT JOIN knowledge_terms_{tables} k ON k.term = t.term),
 sharing AS MATERIALIZED (
-  SELECT w.n, f.row, f.file, sum(w.weight) AS weight
+  SELECT w.n, f.row, f.file, round(CAST(sum(w.weight) AS numeric), 6) AS weight
   FROM weighed w JOIN {facts} f
     ON f.words @@ CAST('''' || replace(replace(w.term, '\\', '\\\\'), '''', '''''') || '''' AS tsquery)
   WHERE w.facts > 0 AND w.place <= {MAX_TERMS} AND (:size < {LARGE} OR w.facts <= {COMMON_SHARE} * :size OR w.place = 1) AND {shown}

@@ -34,15 +34,16 @@ _LEFT_S = 60.0
 """So long what has gone is left for those who ask in a version before."""
 _LOCK = 0x67776B6E6F77
 _TABLES = (
-    "CREATE TABLE IF NOT EXISTS knowledge_bases (name text PRIMARY KEY, number bigint NOT NULL, version text NOT NULL, embedder text NOT NULL,"
-    " dimensions int NOT NULL, facts bigint NOT NULL, built_at float8 NOT NULL)",
-    "CREATE TABLE IF NOT EXISTS knowledge_files (tables text, path text, digest bytea NOT NULL, ids bytea NOT NULL, PRIMARY KEY (tables, path))",
+    "CREATE TABLE IF NOT EXISTS knowledge_bases (name text PRIMARY KEY, number bigint NOT NULL, version text NOT NULL,"
+    " embedder text NOT NULL, dimensions int NOT NULL, facts bigint NOT NULL, built_at float8 NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS knowledge_files (tables text, path text, digest bytea NOT NULL, ids bytea NOT NULL,"
+    " PRIMARY KEY (tables, path))",
 )
 _OF_BASE = (
     "CREATE TABLE IF NOT EXISTS knowledge_vectors_{0} (key bytea PRIMARY KEY, vector halfvec({1}) NOT NULL)",
-    "CREATE TABLE IF NOT EXISTS knowledge_terms_{0} (term text COLLATE \"C\" PRIMARY KEY, facts bigint NOT NULL)",
+    'CREATE TABLE IF NOT EXISTS knowledge_terms_{0} (term text COLLATE "C" PRIMARY KEY, facts bigint NOT NULL)',
     "CREATE TABLE IF NOT EXISTS knowledge_facts_{0} (row bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, id text NOT NULL,"
-    " file text COLLATE \"C\" NOT NULL, hash bigint NOT NULL, since bigint NOT NULL, until bigint, gone_at float8, said bigint[] NOT NULL,"
+    ' file text COLLATE "C" NOT NULL, hash bigint NOT NULL, since bigint NOT NULL, until bigint, gone_at float8, said bigint[] NOT NULL,'
     " key bytea NOT NULL, words tsvector NOT NULL, fact bytea NOT NULL)",
 )
 _INDEXES = (
@@ -118,7 +119,7 @@ class _Build:
     async def embed(self, facts: Sequence[tuple[str, Fact]]) -> None:
         """See that there is a vector of each."""
         there = text(f"SELECT key FROM knowledge_vectors_{self.tables} WHERE key = ANY(CAST(:keys AS bytea[]))")  # noqa: S608 - a hash
-        insert = f"INSERT INTO knowledge_vectors_{self.tables} VALUES ($1, CAST(CAST($2 AS real[]) AS halfvec)) ON CONFLICT DO NOTHING"
+        insert = f"INSERT INTO knowledge_vectors_{self.tables} VALUES ($1, CAST(CAST($2 AS real[]) AS halfvec)) ON CONFLICT DO NOTHING"  # noqa: S608
         for start in range(0, len(facts), BLOCK):
             texts = {key_of(fact): fact.text for _, fact in facts[start : start + BLOCK]}
             known = {row[0] for row in await self.database.read(there, {"keys": list(texts)})}
@@ -132,7 +133,9 @@ class _Build:
             if self.progress is not None:
                 self.progress(min(start + BLOCK, len(facts)))
 
-    async def switch(self, new: Sequence[tuple[str, Fact]], gone: Sequence[int], files: Mapping[str, _File], facts: int, version: str) -> None:
+    async def switch(
+        self, new: Sequence[tuple[str, Fact]], gone: Sequence[int], files: Mapping[str, _File], facts: int, version: str
+    ) -> None:
         """All of it in one transaction. Raises `ConfigError` where another build was first."""
         async with self.database.writing(timeout_s=_BUILD_S) as connection:
             values = {"name": self.name, "before": self.number, "next": self.number + 1, "version": version, "facts": facts}

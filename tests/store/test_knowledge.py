@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import asyncpg  # type: ignore[import-untyped]
 import pytest
 
+from proxy.__main__ import main
 from proxy.errors import ConfigError, ModelUnavailable
 from proxy.grounding.knowledge.reading import read_folder
 from proxy.grounding.knowledge.retrieval import Built
@@ -20,6 +23,7 @@ from proxy.store.database import Database
 from proxy.store.knowledge import StoredKnowledgeBases, base_name, tables_of
 from proxy.store.knowledge_building import build
 from proxy.testing import HashEmbedder
+from tests.processes import write_config
 from tests.store.conftest import execute
 from tests.stores import opened
 
@@ -58,7 +62,7 @@ class CountingEmbedder(HashEmbedder):
     def __init__(self) -> None:
         self.texts: list[str] = []
 
-    async def embed(self, texts: Any, *, bulk: bool = False) -> Any:
+    async def embed(self, texts: Any, *, bulk: bool = False, **options: Any) -> Any:
         if bulk:
             self.texts += texts
         return await super().embed(texts)
@@ -136,7 +140,8 @@ async def test_only_what_is_new_is_embedded_and_written(store: Database, folder:
     base = bases(store, folder).get("facts")
     assert [None, True] == [one and True for one in await base.exact(["Grass is green.", "Grass is brown."])]
     third = await built(folder, store, embedder)
-    assert (second.version, 0, 0) == (third.version, third.embedded, third.removed) and first.version != second.version
+    assert (second.version, 0, 0) == (third.version, third.embedded, third.removed)
+    assert first.version != second.version
 
 
 async def test_files_that_say_the_same_in_the_end_have_the_same_version(store: Database, folder: Path) -> None:
@@ -157,7 +162,8 @@ async def test_a_fact_of_two_files_stays_when_the_first_of_them_goes(store: Data
     again = await built(folder, store)
     base = bases(store, folder).get("facts")
     [after] = await base.exact(["Water is wet."])
-    assert before is not None and after is not None
+    assert before is not None
+    assert after is not None
     assert (3, 2, "a.csv", "b.csv") == (done.facts, again.facts, before.source, after.source)
 
 
@@ -167,7 +173,9 @@ async def test_what_is_wrong_with_a_file_is_said_by_every_build(store: Database,
     assert [["bad"], ["bad"]] == problems
 
 
-async def test_every_process_takes_a_version_over_and_who_began_with_one_ends_with_it(store: Database, folder: Path, empty_url: str) -> None:
+async def test_every_process_takes_a_version_over_and_who_began_with_one_ends_with_it(
+    store: Database, folder: Path, empty_url: str
+) -> None:
     await built(folder, store)
     async with opened(empty_url) as elsewhere:
         nodes = [bases(store, folder), bases(elsewhere, folder)]
@@ -189,7 +197,10 @@ async def test_every_process_takes_a_version_over_and_who_began_with_one_ends_wi
 async def test_a_base_that_was_not_built_is_said_with_the_command_to_run(store: Database, folder: Path) -> None:
     found = bases(store, folder)
     base = found.get("facts")
-    with pytest.raises(ModelUnavailable, match="needs the extension vector, which the store does not have: run CREATE EXTENSION vector"):
+    with pytest.raises(
+        ModelUnavailable,
+        match="knowledge in PostgreSQL needs the extension vector, which the store does not have: run CREATE EXTENSION vector",
+    ):
         await base.current()
     await build(folder, "others", HashEmbedder(), store)
     await found.look()
@@ -201,7 +212,7 @@ async def test_another_embedders_base_is_refused_and_its_own_is_built_beside_it(
         name = "hash-65"
 
     await built(folder, store)
-    with pytest.raises(ModelUnavailable, match="was built with the embedding model hash-64, and config.yaml has hash-65"):
+    with pytest.raises(ModelUnavailable, match=r"was built with the embedding model hash-64, and config\.yaml has hash-65"):
         await bases(store, folder, Other()).get("facts").current()
     again = await built(folder, store, Other())
     assert (2, 2) == (again.embedded, (await bases(store, folder, Other()).get("facts").current()).size)
@@ -209,7 +220,7 @@ async def test_another_embedders_base_is_refused_and_its_own_is_built_beside_it(
 
 async def test_a_build_that_another_was_faster_than_is_refused(store: Database, folder: Path) -> None:
     class Slow(HashEmbedder):
-        async def embed(self, texts: Any, *, bulk: bool = False) -> Any:
+        async def embed(self, texts: Any, *, bulk: bool = False, **options: Any) -> Any:
             if bulk:
                 await built(folder, store)
             return await super().embed(texts)
@@ -260,3 +271,56 @@ async def test_many_facts_are_found_by_the_index(store: Database, folder: Path) 
     base = bases(store, folder).get("facts")
     there, here = index.search(queries, await embedder.embed(queries), 1), await base.search(queries, k=1)
     assert [[hit.fact.id for hit in hits] for hits in there] == [[hit.fact.id for hit in hits] for hits in here]
+
+
+# ---- the commands ----
+
+
+def config(folder: Path, url: str) -> list[str]:
+    path = write_config(
+        folder.parent, "http://127.0.0.1:9/v1", store=url, policy="name: p\ndelivery: tap\nstages: [knowledge: {folder: facts}]\n"
+    )
+    path.write_text(f"knowledge: {{store: postgres}}\n{path.read_text('utf-8')}", "utf-8")
+    return ["--config", str(path)]
+
+
+@pytest.mark.slow
+def test_the_commands_build_and_ask_the_stores_base(folder: Path, empty_url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    options = config(folder, empty_url)
+    assert 0 == main(["knowledge", "build", str(folder), *options])
+    assert "2 facts, version " in (said := capsys.readouterr().out)
+    assert "(2 embedded, 0 removed, 0 left out; pgvector index)" in said
+    shutil.rmtree(folder)  # another node need not have it
+    assert 0 == main(["knowledge", "check", str(folder), "Water is wet.", *options])
+    assert "VALID 1.00" == capsys.readouterr().out.splitlines()[0]
+    assert 0 == main(["check", *options])
+
+
+def test_check_says_that_the_extension_is_missing_and_leaves_the_store_as_it_is(
+    folder: Path, empty_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert 2 == main(["check", *config(folder, empty_url)])
+    said = capsys.readouterr().err
+    assert "knowledge.store: knowledge in PostgreSQL needs the extension vector" in said
+    assert "run CREATE EXTENSION vector in its database as a superuser" in said
+    tables = asyncio.run(tables_in(empty_url))
+    assert [] == tables
+
+
+async def tables_in(url: str) -> list[str]:
+    connection = await asyncpg.connect(url)
+    try:
+        return [row[0] for row in await connection.fetch("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")]
+    finally:
+        await connection.close()
+
+
+def test_check_says_that_it_could_not_look(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert 0 == main(["check", *config(folder, "postgresql://nobody@127.0.0.1:1/nowhere")])
+    assert "note: knowledge.store:" in (said := capsys.readouterr().out)
+    assert "whether it has the extension vector is not known" in said
+
+
+def test_another_database_than_postgresql_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert 2 == main(["check", *config(folder, "sqlite:///store.db")])
+    assert "knowledge.store: is postgres, and store.url is another database" in capsys.readouterr().err

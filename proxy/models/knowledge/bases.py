@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from itertools import islice
 from pathlib import Path
@@ -97,6 +97,11 @@ class FolderKnowledge:
     def size(self) -> int:
         """Implements `proxy.ports.KnowledgeBase`."""
         return self._ready.size
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether it can be asked at once."""
+        return self._snapshot is not None
 
     @property
     def problem(self) -> str | None:
@@ -191,6 +196,11 @@ class FolderKnowledgeBases:
     def problem(self) -> str | None:
         """Why one of them cannot be asked, for ``/ready``."""
         return next((f"{path}: {base.problem}" for path, base in self._bases.items() if base.problem), None)
+
+    @property
+    def versions(self) -> Mapping[str, str]:
+        """Of each base that is loaded, the version that it is asked in."""
+        return {str(path): base.version for path, base in sorted(self._bases.items()) if base.is_loaded}
 
     def check(self, embedder: Callable[[], str]) -> None:
         """Whether each can be used by the embedder of that name. Raises `ConfigError` with the command to run."""
