@@ -140,8 +140,7 @@ class App:
         self.ports = ports
         """What stages get, but for the judge, which is a policy's."""
         self.routes = make_routes(settings, policies, self.upstreams, ports, self._reading_since)
-        about = {"version": __version__, "policies": {route.prefix or "/": route.default.label for route in self.routes}}
-        self.processes = Processes(self.database, process_name(), about)
+        self.processes = Processes(self.database, process_name(), self.versions)
         self._watch()
         self.afterwards = Afterwards(self.metrics)
         self.tracing = make_tracing(settings)
@@ -154,7 +153,14 @@ class App:
             ledger=self.ledger,
             clients=clients,
             upstreams=self.upstreams,
-            recorder=Recorder(self.records_writer, self.metrics, bodies=settings.store.bodies, price=prices, process=self.processes.name),
+            recorder=Recorder(
+                self.records_writer,
+                self.metrics,
+                bodies=settings.store.bodies,
+                price=prices,
+                process=self.processes.name,
+                keys=self.keys_version,
+            ),
             metrics=self.metrics,
             stage_names=frozenset(stage.name for stage in stages),
             dialects=DIALECTS,
@@ -337,9 +343,19 @@ class App:
             found["verifier"] = self.verifiers.problem
         return found
 
+    def keys_version(self) -> str:
+        """Of the keys that count here; "" where clients need none."""
+        return self.admissions.ring.version if self.admissions is not None else ""
+
+    def versions(self) -> dict[str, Any]:
+        """Which release, policies, keys and knowledge this process has."""
+        found: dict[str, Any] = {"version": __version__, "policies": {route.prefix or "/": route.default.label for route in self.routes}}
+        found |= {"keys": self.keys_version()} if self.admissions is not None else {}
+        return found | ({"knowledge": self.knowledge.versions} if self.knowledge else {})
+
     def runs(self) -> dict[str, Any]:
-        """Which release and policies this process has, and in what the other processes of its store differ."""
-        return {**self.processes.about, **({"drift": self.processes.drift} if self.processes.drift else {})}
+        """The same, and in what the other processes of its store differ."""
+        return {**self.versions(), **({"drift": self.processes.drift} if self.processes.drift else {})}
 
     async def store_problem(self) -> str:
         """Why the store takes nothing now; "" where it does. Requests are answered all the same."""

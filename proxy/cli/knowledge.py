@@ -18,12 +18,12 @@ from proxy.errors import ConfigError, ModelUnavailable, StoreUnavailable
 from proxy.exchange.judgements import FactVerdict
 from proxy.grounding.knowledge.checking import KnowledgeChecker
 from proxy.grounding.knowledge.reading import READERS, FileProblem
-from proxy.grounding.knowledge.retrieval import Built
+from proxy.grounding.knowledge.retrieval import Built, base_name
 from proxy.models.knowledge.bases import FolderKnowledgeBases
 from proxy.models.making import make_embedder, make_verifiers
 from proxy.ports import KnowledgeBase
 from proxy.store.database import Database
-from proxy.store.knowledge import StoredKnowledgeBases, base_name
+from proxy.store.knowledge import StoredKnowledgeBases
 from proxy.store.knowledge_building import build as build_in_store
 
 MAX_SHOWN = 50

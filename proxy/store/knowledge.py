@@ -26,7 +26,17 @@ from msgspec import Struct
 from sqlalchemy import TextClause, text
 
 from proxy.errors import ModelUnavailable, StoreUnavailable
-from proxy.grounding.knowledge.retrieval import COMMON_SHARE, LARGE, MAX_TERMS, candidates, first_that_holds, name_of, sayings, wanted_terms
+from proxy.grounding.knowledge.retrieval import (
+    COMMON_SHARE,
+    LARGE,
+    MAX_TERMS,
+    base_name,
+    candidates,
+    first_that_holds,
+    name_of,
+    sayings,
+    wanted_terms,
+)
 from proxy.ports import Embedder
 from proxy.ports.facts import Fact, FactHit, normalised
 from proxy.store.database import Database
@@ -69,12 +79,6 @@ class BaseVersion(Struct, frozen=True):
 def tables_of(name: str, embedder: str, dimensions: int) -> str:
     """The end of the names of a base's tables, for vectors of this embedder."""
     return hashlib.blake2b(f"{name}\0{embedder}\0{dimensions}".encode("utf-8", "replace"), digest_size=8).hexdigest()
-
-
-def base_name(folder: str | Path, start: str | Path) -> str:
-    """What a folder's base is called in the store: its path from config.yaml's folder `start`, the same on every node."""
-    path, root = (Path(start) / folder).resolve(), Path(start).resolve()
-    return path.relative_to(root).as_posix() if path.is_relative_to(root) else path.as_posix()
 
 
 def lexeme(term: str) -> str:

@@ -14,13 +14,13 @@ import pytest
 from proxy.__main__ import main
 from proxy.errors import ConfigError, ModelUnavailable
 from proxy.grounding.knowledge.reading import read_folder
-from proxy.grounding.knowledge.retrieval import Built
+from proxy.grounding.knowledge.retrieval import Built, base_name
 from proxy.models import making as builtin
 from proxy.models.knowledge.building import build_in_memory
 from proxy.ports import Embedder
 from proxy.ports.facts import Fact, FactHit
 from proxy.store.database import Database
-from proxy.store.knowledge import StoredKnowledgeBases, base_name, tables_of
+from proxy.store.knowledge import StoredKnowledgeBases, tables_of
 from proxy.store.knowledge_building import build
 from proxy.testing import HashEmbedder
 from tests.processes import write_config

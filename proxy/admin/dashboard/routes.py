@@ -274,7 +274,8 @@ class Dashboard:
         rows, _ = await self._records.list(limit=lists.PLOTTED)
         shown = lists.overview_page(period, report, self._figures.panels, [summary(row) for row in rows])
         pending, clashes = await self._quarantine.first(lists.WAITING), await self._clashes.first(lists.WAITING)
-        more = {"pending": pending, "clashes": clashes, "shadow": self._parts.shadow, "first_call": self._first_call(request)}
+        more: dict[str, Any] = {"pending": pending, "clashes": clashes, "shadow": self._parts.shadow, "runs": self._parts.runs()}
+        more["first_call"] = self._first_call(request)
         return await render_in_thread("overview.html", visitor, **shown, **more)
 
     async def _figures_json(self, request: Request, visitor: Visitor) -> Response:

@@ -7,6 +7,7 @@ the share of the text's terms that it has, weighted by inverse document frequenc
 from __future__ import annotations
 
 import hashlib
+from pathlib import Path
 
 from msgspec import Struct
 
@@ -36,6 +37,12 @@ class Built(Struct, frozen=True):
     """Vectors, or facts, of the index before that are not needed any more."""
     kind: str
     problems: tuple[FileProblem, ...]
+
+
+def base_name(folder: str | Path, start: str | Path) -> str:
+    """What a folder's base is called on every node: its path from config.yaml's folder `start`."""
+    path, root = (Path(start) / folder).resolve(), Path(start).resolve()
+    return path.relative_to(root).as_posix() if path.is_relative_to(root) else path.as_posix()
 
 
 def candidates(k: int) -> int:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from proxy.errors import ConfigError, GroundwireError, ModelUnavailable
+from proxy.grounding.knowledge.retrieval import base_name
 from proxy.ports import Embedder
 from proxy.ports.facts import Fact, FactHit
 
@@ -200,7 +201,7 @@ class FolderKnowledgeBases:
     @property
     def versions(self) -> Mapping[str, str]:
         """Of each base that is loaded, the version that it is asked in."""
-        return {str(path): base.version for path, base in sorted(self._bases.items()) if base.is_loaded}
+        return {base_name(path, self._folder): base.version for path, base in sorted(self._bases.items()) if base.is_loaded}
 
     def check(self, embedder: Callable[[], str]) -> None:
         """Whether each can be used by the embedder of that name. Raises `ConfigError` with the command to run."""

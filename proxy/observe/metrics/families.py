@@ -109,7 +109,7 @@ GAUGES: tuple[tuple[str, str, Callable[[Sequence[float]], float]], ...] = (
     ("groundwire_store_available", "1 while every worker's store takes and gives, else 0", min),
     ("groundwire_records_waiting", "Records that are not in the store yet", sum),
     ("groundwire_processes", "Processes of all nodes that the store serves", max),
-    ("groundwire_drift", "1 where those differ in release or policies, else 0", max),
+    ("groundwire_drift", "1 where those differ in release, policies, keys or knowledge, else 0", max),
 )
 """Name, meaning, and how it is put together over processes: only living ones count."""
 
