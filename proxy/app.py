@@ -29,6 +29,7 @@ from proxy.config.settings import (
     load_settings,
 )
 from proxy.errors import ConfigError, NotFound, StoreUnavailable
+from proxy.limits.guesses import CountedGuesses
 from proxy.models.knowledge.bases import FolderKnowledgeBases
 from proxy.models.making import DeferredModels, make_embedder, make_models, make_verifiers
 from proxy.models.tokens.counter import TiktokenCounter
@@ -42,7 +43,7 @@ from proxy.policy.loading import load_policies
 from proxy.ports import Ports, Verifiers
 from proxy.ports.stage import Stage
 from proxy.ports.upstream import Upstream
-from proxy.server.admission import make_admissions
+from proxy.server.admission import make_admissions, make_counter
 from proxy.server.completion import Completion
 from proxy.server.continuations import Continuations
 from proxy.server.cross_origin import is_api, readable_by
@@ -110,6 +111,9 @@ class App:
         quarantine, clashes, failures = DatabaseQuarantine(self.database), DatabaseClashes(self.database), DatabaseFailures(self.database)
         self._proxies = TrustedProxies(settings.server.trusted_proxies) if settings.server.trusted_proxies else None
         self.ledger = make_ledger(settings.server, self._proxies, self.metrics)
+        self.counter = make_counter(settings, self.database)
+        if settings.limits.url or settings.server.workers > 1 or not self.database.is_sqlite:
+            self.ledger.shared = CountedGuesses(self.counter, self.metrics)
         self.upstreams = {name: self._resilient(name, s) for name, s in settings.upstreams.items()}
         policies, outcomes = load_policies(settings, stages), DatabaseToolOutcomes(self.database)
         used = tuple(dict.fromkeys((*stages, *(stage for found in policies.values() for stage in found.stages))))
@@ -147,7 +151,7 @@ class App:
         named = {n: None if isinstance(s, LocalSettings) else s.model_prefix for n, s in settings.upstreams.items()}
         prices = prices_of(named, self.tokens.model)
         clients = Clients(settings.keys, stored=settings.store.keys)
-        self.admissions = make_admissions(settings, self.database, clients, self.tokens, prices, self.metrics)
+        self.admissions = make_admissions(settings, self.database, self.counter, clients, self.tokens, prices, self.metrics)
         self._services = services = Services(
             server=settings.server,
             ledger=self.ledger,
@@ -246,6 +250,7 @@ class App:
         self.retention.start()
         self.rollups.start()
         self.metrics.start()
+        await self.counter.start()
         if self.admissions is not None:
             await self.admissions.start()
         if self.tracing is not None:
@@ -279,6 +284,7 @@ class App:
         await self.afterwards.stop()
         if self.admissions is not None:
             await self.admissions.stop()
+        await self.counter.stop()
         for pipeline in {id(p.pipeline): p.pipeline for route in self.routes for p in route.allowed.values()}.values():
             for stage in pipeline.stages:
                 await stage.stop()

@@ -331,7 +331,7 @@ class Dashboard:
     # ---- news ----
 
     async def _tell_news(self, request: Request) -> Response:
-        self._auth.check(request)
+        await self._auth.check(request)
         at = number_in(request.query_params, "at") or 0.0
         try:
             status, found = 200, await self._news.since(at, request.query_params.get("after", ""))

@@ -128,6 +128,7 @@ _OWN = {
     "ledger.place_refused_count": "calls that got no place at an upstream",
     "ledger.reader_stalled_count": "clients that were let go, as they read nothing of their answer",
     "ledger.guess_refused_count": "wrong keys past those that an address may send in a minute",
+    "ledger.guess_uncounted_count": "wrong keys that their process alone counted, as who counts over all was away or busy",
     "ledger.owner_refused_count": "requests that named what is another client's, or nobody's",
     "limits.uncounted_count": "requests that went on uncounted, as who counts them was away",
     "limits.closed_count": "requests that were refused because who counts them was away",
