@@ -30,6 +30,7 @@ from proxy.config.settings import (
 )
 from proxy.errors import ConfigError, NotFound, StoreUnavailable
 from proxy.limits.guesses import CountedGuesses
+from proxy.limits.places import CountedPlaces
 from proxy.models.knowledge.bases import FolderKnowledgeBases
 from proxy.models.making import DeferredModels, make_embedder, make_models, make_verifiers
 from proxy.models.tokens.counter import TiktokenCounter
@@ -114,6 +115,8 @@ class App:
         self.counter = make_counter(settings, self.database)
         if settings.limits.url or settings.server.workers > 1 or not self.database.is_sqlite:
             self.ledger.shared = CountedGuesses(self.counter, self.metrics)
+        shared = any(upstream.max_concurrency_everywhere for upstream in settings.upstreams.values())
+        self.places = CountedPlaces(self.counter, self.metrics) if shared else None
         self.upstreams = {name: self._resilient(name, s) for name, s in settings.upstreams.items()}
         policies, outcomes = load_policies(settings, stages), DatabaseToolOutcomes(self.database)
         used = tuple(dict.fromkeys((*stages, *(stage for found in policies.values() for stage in found.stages))))
@@ -251,6 +254,8 @@ class App:
         self.rollups.start()
         self.metrics.start()
         await self.counter.start()
+        if self.places is not None:
+            await self.places.start()
         if self.admissions is not None:
             await self.admissions.start()
         if self.tracing is not None:
@@ -284,6 +289,8 @@ class App:
         await self.afterwards.stop()
         if self.admissions is not None:
             await self.admissions.stop()
+        if self.places is not None:
+            await self.places.stop()
         await self.counter.stop()
         for pipeline in {id(p.pipeline): p.pipeline for route in self.routes for p in route.allowed.values()}.values():
             for stage in pipeline.stages:
@@ -391,7 +398,8 @@ class App:
 
     def _resilient(self, name: str, settings: UpstreamSettings) -> Resilient:
         made, most = self._make_upstream(name, settings), self.settings.server.max_answer_bytes
-        return make_resilient(made, settings, self.tokens, self.ledger, self.metrics, self.metrics.upstream(name), most)
+        figures = self.metrics.upstream(name)
+        return make_resilient(made, settings, self.tokens, self.ledger, self.metrics, figures, most, self.places)
 
     def _own_upstream(self, name: str, settings: UpstreamSettings) -> Upstream:
         if isinstance(settings, BuiltinSettings):

@@ -74,7 +74,10 @@ class _Upstream(Section, frozen=True, kw_only=True, tag_field="kind"):
     fallback: tuple[str, ...] = ()
     """Upstreams to try, in order, when this one cannot be had."""
     max_concurrency: Positive = 256
-    """Calls at a time, of which one party may have ``server.party_share``."""
+    """Calls at a time in each worker, of which one party may have ``server.party_share``."""
+    max_concurrency_everywhere: Count = 0
+    """Calls at a time of all workers and nodes together, counted by who counts limits (``limits.url``, or the store). Every call then waits
+    for the counter once; 0 for no such bound. While the counter is away `max_concurrency` alone holds."""
     max_queue: Count = 1024
     """Requests that may wait for a place; past it the answer is 503 ``overloaded``."""
     drop_fields: tuple[str, ...] = ()
