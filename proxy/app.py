@@ -12,6 +12,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,7 @@ from proxy.store.quarantine import DatabaseQuarantine
 from proxy.store.records import Records
 from proxy.store.retention import Retention
 from proxy.store.tool_outcomes import DatabaseToolOutcomes
+from proxy.store.vectors import DatabaseVectors
 from proxy.store.writer import RecordWriter
 from proxy.upstreams.asking import UpstreamChat, UpstreamDecisions
 from proxy.upstreams.builtin import BuiltinUpstream
@@ -120,7 +122,8 @@ class App:
         self.upstreams = {name: self._resilient(name, s) for name, s in settings.upstreams.items()}
         policies, outcomes = load_policies(settings, stages), DatabaseToolOutcomes(self.database)
         used = tuple(dict.fromkeys((*stages, *(stage for found in policies.values() for stage in found.stages))))
-        self.models = DeferredModels(lambda: make_models(settings, outcomes))
+        shared_vectors = None if self.database.is_sqlite else partial(DatabaseVectors, self.database)
+        self.models = DeferredModels(lambda: make_models(settings, outcomes, shared_vectors))
         self.knowledge = (
             StoredKnowledgeBases(self.database, self.models, settings.folder)
             if settings.stored_knowledge

@@ -267,6 +267,19 @@ class ToolOutcomes(Protocol):
         """Changes whenever the client's outcomes do, by deletion too; 0 where there are none. Raises `StoreUnavailable`."""
 
 
+class SharedVectors(Protocol):
+    """Vectors of texts that come again at every node, as of tools; implemented in `proxy.store.vectors`. Never raises."""
+
+    async def get(self, texts: Sequence[str]) -> Mapping[str, bytes]:
+        """Those that there are: float32, little endian."""
+
+    def put(self, rows: Mapping[str, bytes]) -> None:
+        """Keep them, soon; nobody needs to wait for it."""
+
+    async def stop(self) -> None:
+        """End what is under way."""
+
+
 class Compaction(Struct, frozen=True):
     """What is sent in place of a conversation's first messages, once decided and then the same on every turn and in every worker."""
 
