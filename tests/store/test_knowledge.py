@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import asyncpg  # type: ignore[import-untyped]
 import pytest
 
 from proxy.__main__ import main
+from proxy.app import App
+from proxy.config.settings import load_settings
 from proxy.errors import ConfigError, ModelUnavailable
 from proxy.grounding.knowledge.reading import read_folder
 from proxy.grounding.knowledge.retrieval import Built, base_name
@@ -22,8 +26,10 @@ from proxy.ports.facts import Fact, FactHit
 from proxy.store.database import Database
 from proxy.store.knowledge import StoredKnowledgeBases, tables_of
 from proxy.store.knowledge_building import build
-from proxy.testing import HashEmbedder
+from proxy.store.records import RecordDetail, Records, read
+from proxy.testing import HashEmbedder, serving
 from tests.processes import write_config
+from tests.store import postgres
 from tests.store.conftest import execute
 from tests.stores import opened
 
@@ -271,6 +277,52 @@ async def test_many_facts_are_found_by_the_index(store: Database, folder: Path) 
     base = bases(store, folder).get("facts")
     there, here = index.search(queries, await embedder.embed(queries), 1), await base.search(queries, k=1)
     assert [[hit.fact.id for hit in hits] for hits in there] == [[hit.fact.id for hit in hits] for hits in here]
+
+
+async def test_behind_a_pooler_that_lends_connections_for_a_transaction(store: Database, folder: Path, empty_url: str) -> None:
+    server, _, name = empty_url.rpartition("/")
+    with contextlib.ExitStack() as stack:
+        try:
+            address = stack.enter_context(postgres.pooler(server))
+        except postgres.NoServer as error:
+            pytest.skip(str(error))
+        async with opened(f"{address}/{name}") as database:
+            await built(folder, database)
+            base = bases(database, folder).get("facts")
+            found = await asyncio.gather(*(base.search(["Fire is hot."], k=1) for _ in range(20)))
+            assert ["Fire is hot."] * 20 == [hit.fact.statement for [[hit]] in found]
+
+
+@pytest.mark.slow
+async def test_a_server_checks_against_the_store_and_takes_a_build_over(folder: Path, empty_url: str) -> None:
+    options = config(folder, empty_url)
+    await asyncio.to_thread(main, ["knowledge", "build", str(folder), *options])
+    app = App(load_settings(options[1], {}))
+    async with serving(app) as url, aiohttp.ClientSession() as session:
+
+        async def versions() -> Any:
+            async with session.get(f"{url}/ready") as answer:
+                return (await answer.json())["runs"].get("knowledge", {})
+
+        async def reaches(other: Any) -> Any:
+            async with asyncio.timeout(30):
+                while (found := await versions()) in ({}, other):
+                    await asyncio.sleep(0.05)
+            return found
+
+        first = await reaches({})
+        async with session.post(
+            f"{url}/v1/chat/completions", json={"model": "m", "messages": [{"role": "user", "content": "Is water wet?"}]}
+        ) as answer:
+            record_id = answer.headers["x-groundwire-id"]
+        await app.records_writer.flush()
+        record = await Records(app.database).get(record_id)
+        assert record is not None
+        versions_recorded = [one.detail["version"] for one in read(record.detail, RecordDetail).verdicts if one.stage == "knowledge"]
+        assert [first["facts"]] == versions_recorded
+        write(folder, "a.csv", "Fire is cold.")
+        await asyncio.to_thread(main, ["knowledge", "build", str(folder), *options])
+        assert first != await reaches(first)
 
 
 # ---- the commands ----
