@@ -6,10 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+from sqlalchemy import select
 
 from proxy.exchange import Tool
 from proxy.models.tools.ranker import EmbeddingToolRanker
 from proxy.store.database import Database
+from proxy.store.tables import memory
 from proxy.store.tool_outcomes import DatabaseToolOutcomes
 from proxy.store.vectors import DatabaseVectors
 from proxy.testing import HashEmbedder
@@ -90,4 +92,13 @@ async def test_a_store_that_is_away_costs_work_and_no_answer(database: Database)
     await ranker.rank(TOOLS, "book a hotel")
     await next(iter(ranker._indexes.values())).index
     assert 2 * len(TOOLS) < len(set(embedder.texts))
+    await ranker.stop()
+
+
+async def test_no_text_is_in_the_store(database: Database) -> None:
+    await indexed(ranker := node(database, NodesEmbedder()))
+    async with database.transaction() as connection:
+        rows = (await connection.execute(select(memory).where(memory.c.kind == "vector"))).all()
+    assert len(rows) > 2 * len(TOOLS)
+    assert not [row for row in rows if b"hotel" in b"".join(str(value).encode() for value in row)]
     await ranker.stop()
