@@ -149,12 +149,9 @@ class Handler(ABC):
         if problem := self._foreign():
             raise PolicyNotAllowed(f"without keys (keys:, or server.allow_anonymous, in config.yaml) {problem}")
         hints = parse_hints(headers.hints)
-        try:
-            self._client = ANONYMOUS if self._scope["method"] == "OPTIONS" and is_preflight(self._scope) else self._identified(headers.keys)
-        except InvalidApiKey:
-            if headers.keys:
-                await self._s.ledger.wrong_key(self._s.ledger.wrong_client_keys, self._address)
-            raise
+        self._client = (
+            ANONYMOUS if self._scope["method"] == "OPTIONS" and is_preflight(self._scope) else await self._identified(headers.keys)
+        )
         if self._s.admissions is not None:
             self._admission = self._s.admissions.of(self._client, self.id, self.route.upstream)
         self._s.recorder.open.add(self.id, self._client, self.route.prefix)
@@ -185,15 +182,23 @@ class Handler(ABC):
     async def _serve(self, path: str, headers: ClientHeaders, hints: RequestHints) -> None:
         """What is particular to the request, once it is known who asks and under which policy."""
 
-    def _identified(self, keys: Mapping[str, str]) -> str:
-        """The client; from here on it is charged. Raises `InvalidApiKey`, `PolicyNotAllowed`."""
-        client = self._s.clients.identify(*self._credentials(keys))
-        self.room.party = self.party = self._s.ledger.client(client, self._address, keyed=self._s.clients.keyed)
+    async def _identified(self, keys: Mapping[str, str]) -> str:
+        """The client; from here on it is charged. Raises `InvalidApiKey`, `RateLimited`, `PolicyNotAllowed`."""
+        address, ledger = str((self._scope.get("client") or ("", 0))[0]), self._s.ledger
+        try:
+            try:
+                client = self._s.clients.identify(*self._credentials(keys))
+            except InvalidApiKey:
+                if not keys or self._s.admissions is None or not await self._s.admissions.ring.look_before_refusal():
+                    raise
+                client = self._s.clients.identify(*self._credentials(keys))
+        except InvalidApiKey:
+            if keys:
+                await ledger.wrong_key(ledger.wrong_client_keys, address)
+            raise
+        self.party = ledger.client(client, address, keyed=self._s.clients.keyed)
+        self.room.party = self.party
         return client
-
-    @property
-    def _address(self) -> str:
-        return str((self._scope.get("client") or ("", 0))[0])
 
     def _credentials(self, keys: Mapping[str, str]) -> tuple[list[tuple[str, str]], str, str]:
         """The client's keys, the route they are for, and how the client's API sends one."""
