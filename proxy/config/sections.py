@@ -64,7 +64,7 @@ class KnowledgeSettings(Section, frozen=True, kw_only=True):
 
     store: Literal["folder", "postgres"] = "folder"
     """``folder``: in the folder that a policy names, on each machine. ``postgres``: in `store.url`'s database, by pgvector, for all nodes;
-    ``groundwire knowledge build`` writes a folder's facts there."""
+    ``groundwire knowledge build FOLDER`` writes its facts there."""
 
 
 def check_models(embeddings: EmbeddingSettings, file: str) -> None:
