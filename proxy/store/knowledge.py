@@ -6,7 +6,7 @@ between which it holds, so whoever began with a version ends with it. A base's f
 embedder and its dimensions: ``halfvec`` under HNSW for vectors, ``tsvector`` under GIN for terms. Terms are ours
 (`proxy.grounding.evidence.retrieval.terms`) and not those of a PostgreSQL dictionary, so both kinds of index find the same.
 
-A search is one statement, for any number of texts. https://github.com/pgvector/pgvector#hnsw
+A search is one statement for up to `TEXTS_AT_ONCE` texts. https://github.com/pgvector/pgvector#hnsw
 """
 
 from __future__ import annotations
@@ -47,6 +47,8 @@ LOOK_S = 1.0
 """Between two looks for another version."""
 LEAST_PGVECTOR = (0, 7)
 """The first that has ``halfvec``."""
+TEXTS_AT_ONCE = 32
+"""Of one statement, so that it stays below the store's time for one."""
 MAX_TERM_CHARS = 200
 """A lexeme has 2,046 bytes at most."""
 NEEDS = (
@@ -123,21 +125,21 @@ weighed AS MATERIALIZED (
     ln(1 + (:size - coalesce(k.facts, 0) + 0.5) / (coalesce(k.facts, 0) + 0.5)) AS weight,
     row_number() OVER (PARTITION BY t.n ORDER BY coalesce(k.facts, 0) = 0, k.facts, k.term) AS place
   FROM unnest(CAST(:numbers AS int[]), CAST(:terms AS text[])) AS t(n, term) LEFT JOIN knowledge_terms_{tables} k ON k.term = t.term),
-sharing AS MATERIALIZED (
-  SELECT w.n, f.row, f.file, round(CAST(sum(w.weight) AS numeric), 6) AS weight
-  FROM weighed w JOIN {facts} f
-    ON f.words @@ CAST('''' || replace(replace(w.term, '\\', '\\\\'), '''', '''''') || '''' AS tsquery)
-  WHERE w.facts > 0 AND w.place <= {MAX_TERMS} AND (:size < {LARGE} OR w.facts <= {COMMON_SHARE} * :size OR w.place = 1) AND {shown}
-  GROUP BY w.n, f.row, f.file),
+chosen AS MATERIALIZED (
+  SELECT n, weight, CAST('''' || replace(replace(term, '\\', '\\\\'), '''', '''''') || '''' AS tsquery) AS lexeme FROM weighed
+  WHERE facts > 0 AND place <= {MAX_TERMS} AND (:size < {LARGE} OR facts <= {COMMON_SHARE} * :size OR place = 1)),
+sharing AS (
+  SELECT c.n, f.row, f.file, round(CAST(sum(c.weight) AS numeric), 6) AS weight
+  FROM chosen c JOIN {facts} f ON f.words @@ c.lexeme WHERE {shown} GROUP BY c.n, f.row, f.file),
 best AS (SELECT n, row, row_number() OVER (PARTITION BY n ORDER BY weight DESC, file, row) AS place FROM sharing),
-total AS (SELECT n, sum(weight) AS weight FROM weighed GROUP BY n),
 scored AS (
   SELECT c.n, f.file, f.row, f.fact, round(CAST((
-      least(1, greatest(0, -(CAST(v.vector AS vector) <#> asked.vector))) + least(1, coalesce(s.weight / nullif(total.weight, 0), 0))
+      least(1, greatest(0, -(CAST(v.vector AS vector) <#> asked.vector))) + least(1, coalesce(share.weight / nullif(total.weight, 0), 0))
     ) / 2 AS numeric), 6) AS score
   FROM (SELECT n, row FROM near UNION SELECT n, row FROM best WHERE place <= :most) c
   JOIN asked ON asked.n = c.n JOIN {facts} f ON f.row = c.row JOIN knowledge_vectors_{tables} v ON v.key = f.key
-  LEFT JOIN sharing s ON s.n = c.n AND s.row = c.row LEFT JOIN total ON total.n = c.n)
+  CROSS JOIN LATERAL (SELECT sum(weight) AS weight FROM chosen WHERE chosen.n = c.n AND f.words @@ chosen.lexeme) share
+  CROSS JOIN LATERAL (SELECT sum(weight) AS weight FROM weighed WHERE weighed.n = c.n) total)
 SELECT n, fact, score FROM (SELECT *, row_number() OVER (PARTITION BY n ORDER BY score DESC, file, row) AS place FROM scored) ranked
 WHERE place <= :k ORDER BY n, place""")  # noqa: S608 - a hash and numbers of our own
 
@@ -172,14 +174,19 @@ class StoredSnapshot:
 
     async def search(self, texts: Sequence[str], *, k: int = 5) -> list[list[FactHit]]:
         """Implements `proxy.ports.KnowledgeBase`."""
-        found: list[list[FactHit]] = [[] for _ in texts]
         if not texts or not self.size or k < 1:
-            return found
-        vectors = await self._embedder.embed(texts)
+            return [[] for _ in texts]
+        vectors, found = await self._embedder.embed(texts), list[list[FactHit]]()
+        for start in range(0, len(texts), TEXTS_AT_ONCE):
+            end = start + TEXTS_AT_ONCE
+            found += await self._search(texts[start:end], vectors[start:end].ravel().tolist(), k)
+        return found
+
+    async def _search(self, texts: Sequence[str], vectors: Sequence[float], k: int) -> list[list[FactHit]]:
         pairs = [(n, lexeme(term)) for n, given in enumerate(texts, 1) for term in wanted_terms(given)]
         values = {
             "texts": len(texts),
-            "vectors": [float(value) for vector in vectors for value in vector],
+            "vectors": vectors,
             "numbers": [n for n, _ in pairs],
             "terms": [term for _, term in pairs],
             "most": (most := candidates(k)),
@@ -188,6 +195,7 @@ class StoredSnapshot:
             "number": self.about.number,
             "k": k,
         }
+        found: list[list[FactHit]] = [[] for _ in texts]
         for n, fact, score in await self._read(_search(self.about.tables, self.about.dimensions), values):
             found[n - 1].append(FactHit(_decode(fact), float(score)))
         return found
