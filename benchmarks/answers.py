@@ -1,8 +1,8 @@
 """Sentences of answers over the documents of working life, each right or with one thing wrong: what the checks make of them.
 
 Rows of ``../shared/data/judge/answers.jsonl.gz`` and ``training/data/judge_answers.jsonl.gz`` (made by construction, so that likeness does
-not give the label away), over documents that training was kept from; half of these calibrated the verifier. They are judged as the stage `claims` judges an answer's sentence: question beside it, evidence by retrieval, rules first, then the built-in
-verifier. Prints, by shape of the evidence and by language: AUROC of the probability of support, right above its own edit, edits called
+not give the label away), over documents that training was kept from; half of these calibrated the verifier. They are judged as the stage
+`claims` judges an answer's sentence: question beside it, evidence by retrieval, rules first, then the built-in verifier. Prints, by shape of the evidence and by language: AUROC of the probability of support, right above its own edit, edits called
 supported, right ones called contradicted or unsupported, and which share of either reaches a probability from which a ``pass`` could be
 given (`proxy.stages.claims.reporting.CERTAIN`).
 
@@ -160,7 +160,9 @@ def main() -> None:
             f"  {each['wrong_called_supported']:16}  {each['right_called_wrong']:12}  {reach}"
         )
     RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps({"data": [str(path) for path in DATA], "documents": given.documents, "seed": given.seed, "figures": table}, indent=1))
+    RESULTS.write_text(
+        json.dumps({"data": [str(path) for path in DATA], "documents": given.documents, "seed": given.seed, "figures": table}, indent=1)
+    )
 
 
 if __name__ == "__main__":

@@ -49,10 +49,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.load.statistics import percentile
+from proxy.grounding.knowledge.retrieval import CANDIDATES
 from proxy.models.embedding.embedder import BatchingEmbedder, unit
 from proxy.models.embedding.encoders import UseEncoder
 from proxy.models.knowledge.building import build
-from proxy.models.knowledge.index import CANDIDATES, KnowledgeIndex, StoredVectors, make_index, nearest, open_index, probe
+from proxy.models.knowledge.index import KnowledgeIndex, StoredVectors, make_index, nearest, open_index, probe
 
 RESULTS = Path(__file__).parent / "results" / "knowledge.json"
 SEED, DIMENSIONS, K = 7, 512, 5

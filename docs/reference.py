@@ -19,7 +19,14 @@ from docs import openapi
 from proxy.__main__ import _parser
 from proxy.cli.explain import attribute_docs, option_rows, summary
 from proxy.config import settings
-from proxy.config.sections import DecisionsSettings, EmbeddingSettings, GroundingSettings, LoggingSettings, TracingSettings
+from proxy.config.sections import (
+    DecisionsSettings,
+    EmbeddingSettings,
+    GroundingSettings,
+    KnowledgeSettings,
+    LoggingSettings,
+    TracingSettings,
+)
 from proxy.observe.metrics.families import DOTTED, FAMILIES, GAUGES, prometheus_name
 from proxy.ports.stage import Stage, StageOptions
 from proxy.stages.registry import STAGES
@@ -43,6 +50,7 @@ SECTIONS: tuple[tuple[str, type[Struct]], ...] = (
     ("models.NAME", settings.ModelSettings),
     ("embeddings", EmbeddingSettings),
     ("grounding", GroundingSettings),
+    ("knowledge", KnowledgeSettings),
     ("cors", settings.CorsSettings),
     ("logging", LoggingSettings),
     ("tracing", TracingSettings),

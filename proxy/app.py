@@ -11,6 +11,7 @@ import logging
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,8 @@ from proxy.config.settings import (
     load_settings,
 )
 from proxy.errors import ConfigError, NotFound, StoreUnavailable
+from proxy.limits.guesses import CountedGuesses
+from proxy.limits.places import CountedPlaces
 from proxy.models.knowledge.bases import FolderKnowledgeBases
 from proxy.models.making import DeferredModels, make_embedder, make_models, make_verifiers
 from proxy.models.tokens.counter import TiktokenCounter
@@ -49,7 +52,7 @@ from proxy.policy.loading import load_policies
 from proxy.ports import Ports, Verifiers
 from proxy.ports.stage import Stage
 from proxy.ports.upstream import Upstream
-from proxy.server.admission import make_admissions
+from proxy.server.admission import make_admissions, make_counter
 from proxy.server.completion import Completion
 from proxy.server.continuations import Continuations
 from proxy.server.cross_origin import is_api, readable_by
@@ -65,12 +68,14 @@ from proxy.store.database import Database
 from proxy.store.failures import DatabaseFailures
 from proxy.store.figures import RollupBuilder
 from proxy.store.journal import Journal
+from proxy.store.knowledge import StoredKnowledgeBases
 from proxy.store.memory import DatabaseCompactions, DatabaseFirstSeen, DatabaseScratchpad, DatabaseSpending, DatabaseToolRuns
 from proxy.store.processes import Processes, process_name
 from proxy.store.quarantine import DatabaseQuarantine
 from proxy.store.records import Records
 from proxy.store.retention import Retention
 from proxy.store.tool_outcomes import DatabaseToolOutcomes
+from proxy.store.vectors import DatabaseVectors
 from proxy.store.writer import RecordWriter
 from proxy.upstreams.asking import UpstreamChat, UpstreamDecisions
 from proxy.upstreams.builtin import BuiltinUpstream
@@ -119,11 +124,21 @@ class App:
         quarantine, clashes, failures = DatabaseQuarantine(self.database), DatabaseClashes(self.database), DatabaseFailures(self.database)
         self._proxies = TrustedProxies(settings.server.trusted_proxies) if settings.server.trusted_proxies else None
         self.ledger = make_ledger(settings.server, self._proxies, self.metrics)
+        self.counter = make_counter(settings, self.database)
+        if settings.limits.url or settings.server.workers > 1 or not self.database.is_sqlite:
+            self.ledger.shared = CountedGuesses(self.counter, self.metrics)
+        shared = any(upstream.max_concurrency_everywhere for upstream in settings.upstreams.values())
+        self.places = CountedPlaces(self.counter, self.metrics) if shared else None
         self.upstreams = {name: self._resilient(name, s) for name, s in settings.upstreams.items()}
         policies, outcomes = load_policies(settings, stages), DatabaseToolOutcomes(self.database)
         used = tuple(dict.fromkeys((*stages, *(stage for found in policies.values() for stage in found.stages))))
-        self.models = DeferredModels(lambda: make_models(settings, outcomes))
-        self.knowledge = FolderKnowledgeBases(Path(settings.folder), self.models)
+        shared_vectors = None if self.database.is_sqlite else partial(DatabaseVectors, self.database)
+        self.models = DeferredModels(lambda: make_models(settings, outcomes, shared_vectors))
+        self.knowledge = (
+            StoredKnowledgeBases(self.database, self.models, settings.folder)
+            if settings.stored_knowledge
+            else FolderKnowledgeBases(Path(settings.folder), self.models)
+        )
         ports = Ports(
             tokens=self.tokens,
             counters=self.metrics,
@@ -145,21 +160,27 @@ class App:
         self.ports = ports
         """What stages get, but for the judge, which is a policy's."""
         self.routes = make_routes(settings, policies, self.upstreams, ports, self._reading_since)
-        about = {"version": __version__, "policies": {route.prefix or "/": route.default.label for route in self.routes}}
-        self.processes = Processes(self.database, process, about, journal=journal)
+        self.processes = Processes(self.database, process, self.versions, journal=journal)
         self._watch()
         self.afterwards = Afterwards(self.metrics)
         self.tracing = make_tracing(settings)
         named = {n: None if isinstance(s, LocalSettings) else s.model_prefix for n, s in settings.upstreams.items()}
         prices = prices_of(named, self.tokens.model)
         clients = Clients(settings.keys, stored=settings.store.keys, clock=self.database.clock)
-        self.admissions = make_admissions(settings, self.database, clients, self.tokens, prices, self.metrics)
+        self.admissions = make_admissions(settings, self.database, self.counter, clients, self.tokens, prices, self.metrics)
         self._services = services = Services(
             server=settings.server,
             ledger=self.ledger,
             clients=clients,
             upstreams=self.upstreams,
-            recorder=Recorder(self.records_writer, self.metrics, bodies=settings.store.bodies, price=prices, process=self.processes.name),
+            recorder=Recorder(
+                self.records_writer,
+                self.metrics,
+                bodies=settings.store.bodies,
+                price=prices,
+                process=self.processes.name,
+                keys=self.keys_version,
+            ),
             metrics=self.metrics,
             stage_names=frozenset(stage.name for stage in stages),
             dialects=DIALECTS,
@@ -238,13 +259,17 @@ class App:
         share_memory()
         open_sockets(self.settings.server.max_connections)
         one_thread_a_product()
-        self.knowledge.check(lambda: make_embedder(self.settings).name)
+        if isinstance(self.knowledge, FolderKnowledgeBases):
+            self.knowledge.check(lambda: make_embedder(self.settings).name)
         await asyncio.gather(*(database.start() for database in {self.database, self.pages_database}))  # one that is away takes its time
         self.records_writer.start()
         self.processes.start()
         self.retention.start()
         self.rollups.start()
         self.metrics.start()
+        await self.counter.start()
+        if self.places is not None:
+            await self.places.start()
         if self.admissions is not None:
             await self.admissions.start()
         if self.tracing is not None:
@@ -278,6 +303,9 @@ class App:
         await self.afterwards.stop()
         if self.admissions is not None:
             await self.admissions.stop()
+        if self.places is not None:
+            await self.places.stop()
+        await self.counter.stop()
         for pipeline in {id(p.pipeline): p.pipeline for route in self.routes for p in route.allowed.values()}.values():
             for stage in pipeline.stages:
                 await stage.stop()
@@ -344,9 +372,19 @@ class App:
             found["verifier"] = self.verifiers.problem
         return found
 
+    def keys_version(self) -> str:
+        """Of the keys that count here; "" where clients need none."""
+        return self.admissions.ring.version if self.admissions is not None else ""
+
+    def versions(self) -> dict[str, Any]:
+        """Which release, policies, keys and knowledge this process has."""
+        found: dict[str, Any] = {"version": __version__, "policies": {route.prefix or "/": route.default.label for route in self.routes}}
+        found |= {"keys": self.keys_version()} if self.admissions is not None else {}
+        return found | ({"knowledge": self.knowledge.versions} if self.knowledge else {})
+
     def runs(self) -> dict[str, Any]:
-        """Which release and policies this process has, and in what the other processes of its store differ."""
-        return {**self.processes.about, **({"drift": self.processes.drift} if self.processes.drift else {})}
+        """The same, and in what the other processes of its store differ."""
+        return {**self.versions(), **({"drift": self.processes.drift} if self.processes.drift else {})}
 
     async def store_problem(self) -> str:
         """Why the store takes nothing now; "" where it does. Requests are answered all the same."""
@@ -380,7 +418,8 @@ class App:
 
     def _resilient(self, name: str, settings: UpstreamSettings) -> Resilient:
         made, most = self._make_upstream(name, settings), self.settings.server.max_answer_bytes
-        return make_resilient(made, settings, self.tokens, self.ledger, self.metrics, self.metrics.upstream(name), most)
+        figures = self.metrics.upstream(name)
+        return make_resilient(made, settings, self.tokens, self.ledger, self.metrics, figures, most, self.places)
 
     def _own_upstream(self, name: str, settings: UpstreamSettings) -> Upstream:
         if isinstance(settings, BuiltinSettings):

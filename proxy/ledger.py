@@ -6,7 +6,8 @@ A. Choudhury and E. Hahne, IEEE/ACM Transactions on Networking 6(2), 1998): one 
 leaves the next one gets the same part, so that something is free for a party that has nothing, also beside several that take all they can.
 
 In: `take` and `release`, from wherever the scarce thing is handed out. Out: whether it may be; what was refused is counted, and logged
-once a minute for each party. All of it belongs to one process: several workers have one ledger each.
+once a minute for each party. All of it belongs to one process, and several workers have one ledger each, but for wrong keys, which
+`SharedGuesses` counts over all of them.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import logging
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
+from typing import Protocol
 
 from proxy.errors import RateLimited
 
@@ -107,15 +109,24 @@ class Holding:
             self._ledger.bodies.release(self.party, amount)
 
 
+class SharedGuesses(Protocol):
+    """Wrong keys over all processes; implemented in `proxy.limits.guesses`."""
+
+    async def add(self, kind: str, network: str, most: int) -> float:
+        """A wrong key came from there: seconds for which it should not send another, 0 while it may, or where nobody can tell."""
+
+
 class Guesses:
     """Wrong keys by address: past so many within a minute who sends another one is told to wait, and not whether it is wrong.
 
     A right key is never counted and never waits: who sends it must not be locked out by others behind the same address.
     """
 
-    def __init__(self, most: int, *, window_s: float = 60.0, addresses: int = 1024, clock: Callable[[], float] = time.monotonic) -> None:
-        """`addresses` is how many are remembered; the one that guessed longest ago is forgotten first."""
-        self._most, self._window_s, self._addresses, self._clock = most, window_s, addresses, clock
+    def __init__(
+        self, most: int, kind: str = "", *, window_s: float = 60.0, addresses: int = 1024, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """`kind` says of which keys; `addresses` is how many are remembered; the one that guessed longest ago is forgotten first."""
+        self.most, self.kind, self._window_s, self._addresses, self._clock = most, kind, window_s, addresses, clock
         self._times: OrderedDict[str, deque[float]] = OrderedDict()
 
     def __len__(self) -> int:
@@ -128,12 +139,17 @@ class Guesses:
         self._times.move_to_end(name)
         while times and times[0] <= now - self._window_s:
             times.popleft()
-        if len(times) >= self._most:
+        if len(times) >= self.most:
             return times[0] + self._window_s - now
         times.append(now)
         while len(self._times) > self._addresses:
             self._times.popitem(last=False)
         return 0.0
+
+    def wait(self, address: str, wait_s: float) -> None:
+        """All processes together have counted too many from there: it waits here, too, without being asked about again."""
+        began = self._clock() + wait_s - self._window_s
+        self._times[network_of(address)] = deque([began] * self.most)
 
 
 class Ledger:
@@ -154,7 +170,9 @@ class Ledger:
         self.connections, self.bodies = Share(max_connections), Share(max_bodies_bytes)
         self.write_stall_s = write_stall_s
         """How long a client may read nothing of what waits for it."""
-        self.wrong_admin_keys, self.wrong_client_keys = Guesses(5, clock=clock), Guesses(30, clock=clock)
+        self.wrong_admin_keys, self.wrong_client_keys = Guesses(5, "admin", clock=clock), Guesses(30, "client", clock=clock)
+        self.shared: SharedGuesses | None = None
+        """Counts wrong keys over all processes; None where this is the only one."""
         self._share, self._no_address = party_share, no_address
         self.count, self._clock = count, clock
         self._logged: dict[tuple[str, str], float] = {}
@@ -170,9 +188,12 @@ class Ledger:
             return (named,)
         return (named, (network_of(address), (1 + self._share) / 2))
 
-    def wrong_key(self, guesses: Guesses, address: str) -> None:
-        """One came from there. Raises `RateLimited` where that were too many."""
-        if wait_s := guesses.add(address):
+    async def wrong_key(self, guesses: Guesses, address: str) -> None:
+        """One came from there. Raises `RateLimited` where that were too many, here or over all processes."""
+        wait_s = guesses.add(address)
+        if not wait_s and self.shared is not None and (wait_s := await self.shared.add(guesses.kind, network_of(address), guesses.most)):
+            guesses.wait(address, wait_s)
+        if wait_s:
             self.refused("guess_refused", ((network_of(address), 1.0),), "too many wrong keys")
             message = f"too many wrong keys from your address: send the right one, or wait {wait_s:.0f} s"
             raise RateLimited(message, headers=(("retry-after", f"{max(1, wait_s):.0f}"),))

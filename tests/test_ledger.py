@@ -102,12 +102,12 @@ def test_only_so_many_addresses_are_remembered() -> None:
     assert 10 == len(guesses)
 
 
-def test_who_has_to_wait_is_told_how_long() -> None:
+async def test_who_has_to_wait_is_told_how_long() -> None:
     ledger = Ledger(clock=Clock())
     for _ in range(5):
-        ledger.wrong_key(ledger.wrong_admin_keys, "10.0.0.1")
+        await ledger.wrong_key(ledger.wrong_admin_keys, "10.0.0.1")
     with pytest.raises(RateLimited, match="wait 60 s") as raised:
-        ledger.wrong_key(ledger.wrong_admin_keys, "10.0.0.1")
+        await ledger.wrong_key(ledger.wrong_admin_keys, "10.0.0.1")
     assert (("retry-after", "60"),) == raised.value.headers
 
 

@@ -101,7 +101,7 @@ class AdminAuth:
         cookie = connection.cookies.get(COOKIE, "")
         return cookie if cookie and self.sessions.valid(cookie) else ""
 
-    def check(self, connection: HTTPConnection) -> None:
+    async def check(self, connection: HTTPConnection) -> None:
         """For the JSON API: as `check_admin_key`, or a session from our own page; decisions then need its token in a header.
 
         Raises `InvalidApiKey`, `RateLimited` or `PolicyNotAllowed`.
@@ -110,7 +110,7 @@ class AdminAuth:
             self._check(connection)
         except InvalidApiKey:
             if "authorization" in connection.headers:
-                self.wrong_key(connection)
+                await self.wrong_key(connection)
             raise
 
     def knows(self, connection: HTTPConnection) -> bool:
@@ -130,9 +130,9 @@ class AdminAuth:
             self.check_token(cookie, connection.headers.get(CSRF_HEADER, ""))
         return None
 
-    def wrong_key(self, connection: HTTPConnection) -> None:
+    async def wrong_key(self, connection: HTTPConnection) -> None:
         """It came with one. A right key never waits. Raises `RateLimited` where too many came from its address."""
-        self._ledger.wrong_key(self._ledger.wrong_admin_keys, connection.client.host if connection.client is not None else "")
+        await self._ledger.wrong_key(self._ledger.wrong_admin_keys, connection.client.host if connection.client is not None else "")
 
     def check_token(self, cookie: str, token: str) -> None:
         """Raises `PolicyNotAllowed` for a decision that did not come from a page of this session."""

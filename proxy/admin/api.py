@@ -239,7 +239,7 @@ def for_operator(auth: AdminAuth, handler: Handler) -> Handler:
     """Only for the operator; a store that is away is 503."""
 
     async def guard(request: Request) -> Response:
-        auth.check(request)
+        await auth.check(request)
         return await handler(request)
 
     return answer_503_without_store(guard)

@@ -275,7 +275,7 @@ class VerdictsApi:
         if self._stopping is None:
             self._stopping = False
             call_before_stop(self.end_waits)
-        asker, wait_s, record_id = self._asker(request), _wait_s(request), request.path_params["id"]
+        asker, wait_s, record_id = await self._asker(request), _wait_s(request), request.path_params["id"]
         record = await self._look(record_id, asker)
         if record is None and wait_s > 0:
             with self._waiting(asker) as wait:
@@ -290,7 +290,7 @@ class VerdictsApi:
         for wait in self._waits:
             wait.end()
 
-    def _asker(self, request: Request) -> _Asker:
+    async def _asker(self, request: Request) -> _Asker:
         """Raises `InvalidApiKey`, `RateLimited`."""
         operator = not self._auth.open and self._auth.knows(request)
         keys = client_headers(request.scope["headers"], raw=True).keys
@@ -302,7 +302,7 @@ class VerdictsApi:
                 refusal = refusal or error
         if refusal is not None and not names and not operator:
             if keys:
-                self._auth.wrong_key(request)
+                await self._auth.wrong_key(request)
             raise refusal
         return _Asker(operator, frozenset(names), not not_from_here(request.scope))
 

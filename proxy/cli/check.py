@@ -19,6 +19,7 @@ from proxy.policy.loading import Policy, PolicyReading, RoutePolicies, has_stage
 from proxy.policy.precision import below_floor
 from proxy.server.startup import check_exposure
 from proxy.store.database import Database
+from proxy.store.knowledge import extension_problem
 from proxy.wire.translation.translate import APIS, TITLES
 
 
@@ -63,6 +64,7 @@ def check(path: Path) -> int:
     if settings is not None:
         with found.caught():
             Database(settings.store.url, source=str(path))
+            lines += _knowledge(settings, str(path))
         with found.caught():
             check_exposure(settings, settings.server, str(path))
         reading = PolicyReading(settings, str(path))
@@ -82,6 +84,19 @@ def check(path: Path) -> int:
         return _refused(list(refused))
     print("\n".join(lines))
     return 0
+
+
+def _knowledge(settings: Settings, source: str) -> Iterator[str]:
+    """Whether the store can hold knowledge, where it is to. Raises `ConfigError`."""
+    if not settings.stored_knowledge or not settings.store.url.startswith("postgres"):
+        return
+    try:
+        problem = asyncio.run(Database(settings.store.url, source=source).looked_at(extension_problem))
+    except StoreUnavailable as error:
+        yield f"  note: knowledge.store: {error}; whether it has the extension vector is not known"
+        return
+    if problem:
+        raise ConfigError(source, "knowledge.store", problem)
 
 
 def _refused(every: list[ConfigError]) -> int:

@@ -19,12 +19,13 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import quote, unquote
 
+import msgspec
 from msgspec import Struct
 
 from proxy.errors import ConfigError, InvalidApiKey, InvalidRequest, NotFound, Overloaded, PolicyNotAllowed, ProxyError
 
 if TYPE_CHECKING:
-    from proxy.config.keys import KeySettings
+    from proxy.config.keys import KeySettings, Limits
 
 ANONYMOUS = "anonymous"
 _REMEMBERED_CHARS = 512
@@ -54,6 +55,12 @@ class Clients:
         self._keys = {**stored, **self._configured}
         self._by_name = {key.name: key for key, _ in self._keys.values()}
         self._away = False
+
+    def version(self, teams: Mapping[str, Limits]) -> str:
+        """Hash of all keys and limits; no key can be told from it."""
+        every = sorted((sha256, until, msgspec.json.encode(key)) for sha256, (key, until) in self._keys.items())
+        named = sorted((name, msgspec.json.encode(limits)) for name, limits in teams.items())
+        return hashlib.blake2b(repr((every, named)).encode(), digest_size=4).hexdigest()
 
     def key(self, client: str) -> KeySettings | None:
         """The key of a client that `identify` has named; None where clients have none."""

@@ -1,5 +1,5 @@
-"""Sections of config.yaml: ``server:``, ``cors:``, ``embeddings:``, ``grounding:``, ``logging:``, ``tracing:``; parts of ``upstreams.*``
-(how long it is waited for and how often it is asked, how it answers decision models' questions); and the cache folder.
+"""Sections of config.yaml: ``server:``, ``cors:``, ``embeddings:``, ``grounding:``, ``knowledge:``, ``logging:``, ``tracing:``; parts of
+``upstreams.*`` (how long it is waited for and how often it is asked, how it answers decision models' questions); and the cache folder.
 """
 
 from __future__ import annotations
@@ -57,6 +57,14 @@ class GroundingSettings(Section, frozen=True, kw_only=True):
     """A folder in the built-in verifier's format (`proxy.models.verifier.onnx`) in its place; a relative one starts at config.yaml."""
     threads: Count = 0
     """Claims that each verifier judges at a time, a thread for each; 0 for two, or one on a machine with a single core."""
+
+
+class KnowledgeSettings(Section, frozen=True, kw_only=True):
+    """``knowledge:``, where the facts of policies' knowledge bases are asked for."""
+
+    store: Literal["folder", "postgres"] = "folder"
+    """``folder``: in the folder that a policy names, on each machine. ``postgres``: in `store.url`'s database, by pgvector, for all nodes;
+    ``groundwire knowledge build FOLDER`` writes its facts there."""
 
 
 def check_models(embeddings: EmbeddingSettings, file: str) -> None:

@@ -29,6 +29,7 @@ from proxy.config.sections import (
     DecisionsSettings,
     EmbeddingSettings,
     GroundingSettings,
+    KnowledgeSettings,
     LoggingSettings,
     Positive,
     Section,
@@ -73,7 +74,10 @@ class _Upstream(Section, frozen=True, kw_only=True, tag_field="kind"):
     fallback: tuple[str, ...] = ()
     """Upstreams to try, in order, when this one cannot be had."""
     max_concurrency: Positive = 256
-    """Calls at a time, of which one party may have ``server.party_share``."""
+    """Calls at a time in each worker, of which one party may have ``server.party_share``."""
+    max_concurrency_everywhere: Count = 0
+    """Calls at a time of all workers and nodes together, counted by who counts limits (``limits.url``, or the store). Every call then waits
+    for the counter once; 0 for no such bound. While the counter is away `max_concurrency` alone holds."""
     max_queue: Count = 1024
     """Requests that may wait for a place; past it the answer is 503 ``overloaded``."""
     drop_fields: tuple[str, ...] = ()
@@ -205,12 +209,18 @@ class Settings(Section, frozen=True, kw_only=True):
     limits: LimitSettings = LimitSettings()
     embeddings: EmbeddingSettings = EmbeddingSettings()
     grounding: GroundingSettings = GroundingSettings()
+    knowledge: KnowledgeSettings = KnowledgeSettings()
     logging: LoggingSettings = LoggingSettings()
     cors: CorsSettings = CorsSettings()
     tracing: TracingSettings | None = None
     not_written: ClassVar[tuple[str, ...]] = ("folder",)
     folder: str = ""
     """Where config.yaml stands: relative policy paths start here. Set by `load_settings`, not by the file."""
+
+    @property
+    def stored_knowledge(self) -> bool:
+        """Whether knowledge is in the store, and no folder of it need be on this machine."""
+        return self.knowledge.store == "postgres"
 
     @property
     def keyed(self) -> bool:
@@ -289,6 +299,9 @@ def check_whole(settings: Settings, file: str, found: Problems) -> None:
     for i, route in enumerate(settings.routes):
         with found.caught():
             check_passthrough(route.passthrough, file, f"routes[{i}].passthrough")
+    if settings.stored_knowledge and not settings.store.url.startswith("postgres"):
+        problem = "is postgres, and store.url is another database: give a postgresql:// URL there, or write knowledge: {store: folder}"
+        found.found.append(ConfigError(file, "knowledge.store", problem))
     with found.caught():
         check_models(settings.embeddings, file)
 

@@ -37,6 +37,8 @@ class KeyRing:
         self._looking: asyncio.Task[None] | None = None
         self._one_look = asyncio.Lock()
         self._looks_begun = 0
+        self.version = clients.version(self._teams)
+        """Of the keys and limits that count here now."""
 
     def key(self, client: str) -> KeySettings | None:
         """The client's key."""
@@ -93,7 +95,7 @@ class KeyRing:
             return
         self._clients.replace({sha256: entry for key in found.keys for sha256, entry in key.hashes().items()})
         self._teams = {**found.teams, **self._own_teams}
-        self._seen = changes
+        self._seen, self.version = changes, self._clients.version(self._teams)
         log.info("keys of the store: %d, teams: %d", len(found.keys), len(found.teams))
 
     async def _look_again(self) -> None:

@@ -70,8 +70,7 @@ class Limiter:
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
-        """Connect, and settle and renew in the background."""
-        await self.counter.start()
+        """Settle and renew in the background, by a counter that was started."""
         self._tasks = [asyncio.create_task(work()) for work in (self._settle_all, self._renew)]
 
     async def stop(self) -> None:
@@ -84,7 +83,6 @@ class Limiter:
                 await self._settle_waiting()
         except (CounterAway, TimeoutError) as error:
             log.warning("%d requests could not be settled: what was reserved for them counts as spent: %s", len(self._waiting), error)
-        await self.counter.stop()
 
     async def reserve(self, lease_id: str, subjects: tuple[Subject, ...], ask: Ask) -> Lease:
         """Raises `Refused`, and `Overloaded` where the counter is away and one of the limits is closed then."""

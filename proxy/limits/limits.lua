@@ -24,6 +24,7 @@ local function day_key(key, at) return key .. ':d:' .. whole(math.floor(at / 864
 local function month_key(key, at) return key .. ':m:' .. whole(month_of(math.floor(at / 86400))) end
 
 local function spend(key, amount, keep_s)
+  if amount == 0 then return end
   if redis.call('INCRBY', key, whole(amount)) < 0 then redis.call('SET', key, '0') end
   redis.call('EXPIRE', key, keep_s)
 end

@@ -24,7 +24,7 @@ from proxy.config.settings import Settings
 from proxy.errors import ModelUnavailable
 from proxy.exchange import Tool
 from proxy.models.verifier.verifier import LocalVerifiers, PairModel
-from proxy.ports import Embedder, ToolOutcomes, ToolRanking, Verifier
+from proxy.ports import Embedder, SharedVectors, ToolOutcomes, ToolRanking, Verifier
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,12 +34,14 @@ if TYPE_CHECKING:
     from proxy.models.tools.ranker import EmbeddingToolRanker
 
 
-def make_models(settings: Settings, outcomes: ToolOutcomes) -> tuple[BatchingEmbedder, EmbeddingToolRanker]:
-    """What compares texts; the model itself is loaded later."""
+def make_models(
+    settings: Settings, outcomes: ToolOutcomes, shared: Callable[[Callable[[], str]], SharedVectors] | None = None
+) -> tuple[BatchingEmbedder, EmbeddingToolRanker]:
+    """What compares texts; the model itself is loaded later. `shared` makes what other nodes have embedded, for a model's version."""
     from proxy.models.tools.ranker import EmbeddingToolRanker
 
     embedder = make_embedder(settings)
-    return embedder, EmbeddingToolRanker(embedder, outcomes)
+    return embedder, EmbeddingToolRanker(embedder, outcomes, shared(embedder.version) if shared is not None else None)
 
 
 def make_embedder(settings: Settings) -> BatchingEmbedder:

@@ -197,9 +197,18 @@ D = TypeVar("D", bound=RecordDetail)
 class Recorder:
     """Writes records and the metrics of every exchange."""
 
-    def __init__(self, writer: RecordWriter, metrics: Metrics, *, bodies: bool, price: Price | None = None, process: str = "") -> None:
-        """`process` names this one, for the rows of exchanges that go on."""
-        self._writer, self._metrics, self._price, self._process = writer, metrics, price, process
+    def __init__(
+        self,
+        writer: RecordWriter,
+        metrics: Metrics,
+        *,
+        bodies: bool,
+        price: Price | None = None,
+        process: str = "",
+        keys: Callable[[], str] = str,
+    ) -> None:
+        """`process` names this one, for the rows of exchanges that go on; `keys` is the version of the keys that count now."""
+        self._writer, self._metrics, self._price, self._process, self._keys = writer, metrics, price, process, keys
         self.bodies = bodies
         """Whether texts are kept."""
         self.open = OpenExchanges()
@@ -221,9 +230,11 @@ class Recorder:
         """Take one."""
         exchange = finished.exchange
         if exchange is not None and self._reads(exchange):
-            made = await run_in_thread_if_large(_size(exchange), record_of, finished, bodies=self.bodies, price=self._price)
+            made = await run_in_thread_if_large(
+                _size(exchange), record_of, finished, bodies=self.bodies, price=self._price, keys=self._keys()
+            )
         else:
-            made = record_of(finished, bodies=self.bodies, price=self._price)
+            made = record_of(finished, bodies=self.bodies, price=self._price, keys=self._keys())
         self._metrics.exchange(finished)
         self._writer.submit(made)
 
@@ -232,11 +243,11 @@ class Recorder:
         return self.bodies or exchange.attempts.several or exchange.answer is not exchange.upstream_answer
 
 
-def record_of(finished: Finished, *, bodies: bool, price: Price | None = None) -> Record:
+def record_of(finished: Finished, *, bodies: bool, price: Price | None = None, keys: str = "") -> Record:
     """What is kept of it."""
     exchange = finished.exchange
     before, sent, completion = finished.tokens
-    kept = _own_detail(finished, bodies=bodies)
+    kept = _own_detail(finished, bodies=bodies, keys=keys)
     return Record(
         id=finished.id,
         created_at=finished.received_at,
@@ -264,14 +275,15 @@ def record_of(finished: Finished, *, bodies: bool, price: Price | None = None) -
     )
 
 
-def _own_detail(finished: Finished, *, bodies: bool) -> RecordDetail:
+def _own_detail(finished: Finished, *, bodies: bool, keys: str = "") -> RecordDetail:
     """Its detail, of the exchange or of a request that became none."""
     exchange, error, overhead_ms, attempts = finished.exchange, finished.error, round(finished.overhead_ms, 3), finished.tries or 1
     told = RecordError(error.code, error.param, mask_text(error.message)) if error is not None else None
     if exchange is None:
-        return RecordDetail(overhead_ms=overhead_ms, error=told, attempts=attempts, asked_in=finished.asked_in)
+        return RecordDetail(overhead_ms=overhead_ms, error=told, attempts=attempts, asked_in=finished.asked_in, keys=keys)
     kind, texts = (RecordTexts, _changed_texts(exchange)) if bodies else (RecordDetail, _NO_TEXTS)
-    made = _detail(exchange, kind, overhead_ms=overhead_ms, error=told, attempts=attempts, asked_in=finished.asked_in, **texts)
+    own: dict[str, Any] = {"overhead_ms": overhead_ms, "error": told, "attempts": attempts, "asked_in": finished.asked_in, "keys": keys}
+    made = _detail(exchange, kind, **own, **texts)
     for verdict in made.verdicts:
         if isinstance(claims := verdict.detail.get("claims"), list):
             verdict.detail["claims"] = placed_claims(claims, exchange, delivered=finished.status < 400)

@@ -254,8 +254,8 @@ def _unanswered(policy: Policy, settings: Settings) -> Iterator[ConfigError]:
 
 
 def _missing_folders(policy: Policy, settings: Settings) -> Iterator[ConfigError]:
-    """Folders that a stage reads, and that are not there."""
-    for spec in policy.stages:
+    """Folders that a stage reads, and that are not there; what is asked for in the store need not be."""
+    for spec in policy.stages if not settings.stored_knowledge else ():
         for option, name in spec.stage.folders(spec.options).items():
             folder = Path(settings.folder) / name
             if not folder.is_dir():

@@ -267,6 +267,19 @@ class ToolOutcomes(Protocol):
         """Changes whenever the client's outcomes do, by deletion too; 0 where there are none. Raises `StoreUnavailable`."""
 
 
+class SharedVectors(Protocol):
+    """Vectors of texts that come again at every node, as of tools; implemented in `proxy.store.vectors`. Never raises."""
+
+    async def get(self, texts: Sequence[str]) -> Mapping[str, bytes]:
+        """Those that there are: float32, little endian."""
+
+    def put(self, rows: Mapping[str, bytes]) -> None:
+        """Keep them, soon; nobody needs to wait for it."""
+
+    async def stop(self) -> None:
+        """End what is under way."""
+
+
 class Compaction(Struct, frozen=True):
     """What is sent in place of a conversation's first messages, once decided and then the same on every turn and in every worker."""
 
@@ -333,7 +346,7 @@ class Verifiers(Protocol):
 
 
 class KnowledgeBase(Protocol):
-    """Facts that claims are checked against; implemented in `proxy.models.knowledge.bases`."""
+    """Facts that claims are checked against; implemented in `proxy.models.knowledge.bases` and, for many nodes, `proxy.store.knowledge`."""
 
     @property
     def version(self) -> str:
@@ -349,9 +362,9 @@ class KnowledgeBase(Protocol):
     async def search(self, texts: Sequence[str], *, k: int = 5) -> list[list[FactHit]]:
         """For each text the facts that say most to it, best first, at most `k`. Raises `ModelUnavailable`."""
 
-    def exact(self, text: str) -> Fact | None:
-        """The fact that says `text` word by word (`proxy.ports.facts.normalised`), one that holds now before one that does not.
-        Raises `ModelUnavailable` while it is not loaded."""
+    async def exact(self, texts: Sequence[str]) -> list[Fact | None]:
+        """For each text the fact that says it word by word (`proxy.ports.facts.normalised`), one that holds now before one that does not.
+        Raises `ModelUnavailable`."""
 
 
 class KnowledgeBases(Protocol):

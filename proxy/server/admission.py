@@ -92,17 +92,21 @@ class Admissions:
         return Admission(self, key, exchange_id, upstream) if key is not None else None
 
 
+def make_counter(settings: Settings, database: Database) -> Counter:
+    """Who counts over all processes, as ``limits:`` has it."""
+    if not settings.limits.url:
+        return DatabaseAccounts(database)
+    from proxy.limits.valkey import ValkeyAccounts
+
+    return ValkeyAccounts(settings.limits.url)
+
+
 def make_admissions(
-    settings: Settings, database: Database, clients: Clients, tokens: TokenCounter, price: Price, metrics: Metrics
+    settings: Settings, database: Database, counter: Counter, clients: Clients, tokens: TokenCounter, price: Price, metrics: Metrics
 ) -> Admissions | None:
     """As the settings have it; None where clients have no keys."""
     if not settings.keyed:
         return None
-    counter: Counter = DatabaseAccounts(database)
-    if settings.limits.url:
-        from proxy.limits.valkey import ValkeyAccounts
-
-        counter = ValkeyAccounts(settings.limits.url)
     limiter = Limiter(counter, settings.limits, metrics)
     ring = KeyRing(clients, settings.teams, DatabaseKeys(database) if settings.store.keys else None)
     free = frozenset(name for name, upstream in settings.upstreams.items() if isinstance(upstream, LocalSettings))

@@ -184,7 +184,7 @@ class Handler(ABC):
 
     async def _identified(self, keys: Mapping[str, str]) -> str:
         """The client; from here on it is charged. Raises `InvalidApiKey`, `RateLimited`, `PolicyNotAllowed`."""
-        address, ledger = (self._scope.get("client") or ("", 0))[0], self._s.ledger
+        address, ledger = str((self._scope.get("client") or ("", 0))[0]), self._s.ledger
         try:
             try:
                 client = self._s.clients.identify(*self._credentials(keys))
@@ -194,7 +194,7 @@ class Handler(ABC):
                 client = self._s.clients.identify(*self._credentials(keys))
         except InvalidApiKey:
             if keys:
-                ledger.wrong_key(ledger.wrong_client_keys, address)
+                await ledger.wrong_key(ledger.wrong_client_keys, address)
             raise
         self.party = ledger.client(client, address, keyed=self._s.clients.keyed)
         self.room.party = self.party

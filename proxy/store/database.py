@@ -11,7 +11,7 @@ import logging
 import random
 import sqlite3
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -129,6 +129,18 @@ class Database:
         finally:
             await self._dispose()
         return HEAD
+
+    async def looked_at(self, look: Callable[[Database], Awaitable[str]]) -> str:
+        """What `look` says of the store, whose tables stay as they are. Raises `StoreUnavailable`."""
+        try:
+            await self._connect()
+            self.available = True
+            return await look(self)
+        except (TimeoutError, OSError, sa_errors.SQLAlchemyError) as error:
+            raise StoreUnavailable(self._words(error)) from error
+        finally:
+            self.available = False
+            await self._dispose()
 
     async def stop(self) -> None:
         """Close every connection."""

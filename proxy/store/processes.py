@@ -14,7 +14,7 @@ import os
 import random
 import socket
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -38,6 +38,8 @@ ENDED = "process_ended"
 """The reason of an exchange that was interrupted."""
 BEAT_S, SILENT_S = 10.0, 45.0
 """Between two signs of life, and after so long without one a process is gone."""
+CHANGE_S = 1.0
+"""How soon it says that it runs something else."""
 _END_S = 2.0
 
 
@@ -64,17 +66,30 @@ def process_name() -> str:
 class Processes:
     """This one's row, and the others'."""
 
-    def __init__(self, database: Database, name: str, about: Mapping[str, Any], *, journal: Journal | None = None) -> None:
-        """`about` is what it says of itself: its version, its policies. In the `journal`'s folder are those of others."""
+    def __init__(
+        self,
+        database: Database,
+        name: str,
+        about: Callable[[], Mapping[str, Any]],
+        *,
+        journal: Journal | None = None,
+    ) -> None:
+        """`about` is what it says of itself now: its release, the versions of its policies, keys and knowledge. In the `journal`'s folder
+        are those of others.
+        """
         self._journal = journal
-        self._database, self.name, self._about = database, name, msgspec.json.encode(about)
+        self._database, self.name, self.about = database, name, about
         self._memory = Memory(database, KIND)
         self._task: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
-        self.about, self.alive = about, 1
-        """What it says of itself, and how many live of those that this store serves."""
+        self._written: Mapping[str, Any] = {}
+        """What it has said of itself last."""
+        self.alive = 1
+        """How many live of those that this store serves."""
+        self._differing: Sequence[str] = ()
         self.drift: Sequence[str] = ()
-        """In what of that they differ: a policy or a release that has not come everywhere."""
+        """In what they differ, and did at the look before: something that has not come everywhere. What comes everywhere within seconds,
+        as another version of knowledge does, is no drift."""
 
     def start(self) -> None:
         """Begin, now."""
@@ -104,25 +119,34 @@ class Processes:
                 log.debug("process %s cannot say that it lives: %s", self.name, error)
             except Exception:
                 log.exception("process %s could not say that it lives", self.name)
+            await self._pause(time.monotonic() + BEAT_S * random.uniform(0.8, 1.2))
+
+    async def _pause(self, until: float) -> None:
+        """Until then, or until it has something else to say of itself."""
+        while not self._stopping.is_set() and (left := until - time.monotonic()) > 0 and self.about() == self._written:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), BEAT_S * random.uniform(0.8, 1.2))
+                await asyncio.wait_for(self._stopping.wait(), min(left, CHANGE_S))
 
     async def beat(self) -> float:
         """Say that it lives; what the database's clock says. Raises `StoreUnavailable`."""
-        now, row = self._database.now, self._memory.row(self._memory.key(self.name), "", self._about, self.name)
+        about, now = self.about(), self._database.now
+        row = self._memory.row(self._memory.key(self.name), "", msgspec.json.encode(about), self.name)
         insert = self._database.insert(memory).values(row | {"created_at": now, "used_at": now})
-        said = insert.on_conflict_do_update(index_elements=["id"], set_={"used_at": now}).returning(memory.c.used_at)
+        changed = {"used_at": now, "content": insert.excluded.content}
+        said = insert.on_conflict_do_update(index_elements=["id"], set_=changed).returning(memory.c.used_at)
         async with self._database.writing(alone=True) as connection:
             asked = time.monotonic()
             found = float((await connection.execute(said)).scalar_one())
             self._database.clock.compare(found, asked)
+        self._written = about
         return found
 
     async def compare(self) -> None:
         """See who lives, and whether all are alike. Raises `StoreUnavailable`."""
-        living = await self.living()
-        told = [one.about for one in living] or [self.about]
-        drift = tuple(name for name in sorted({*self.about}) if any(one.get(name) != self.about[name] for one in told))
+        living, about = await self.living(), self.about()
+        told = [one.about for one in living] or [about]
+        differing = tuple(name for name in sorted({*about}) if any(one.get(name) != about[name] for one in told))
+        drift, self._differing = tuple(name for name in differing if name in self._differing), differing
         if drift and drift != self.drift:
             log.warning("%d processes of this store differ in %s", len(living), " and ".join(drift))
         self.alive, self.drift = max(1, len(living)), drift

@@ -86,6 +86,8 @@ class RecordDetail(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Calls that upstreams got."""
     asked_in: str = ""
     """The API in which the upstream was asked, where that is not the client's: the request was translated, and the answer back."""
+    keys: str = ""
+    """Version of the keys and limits that counted for it, as in ``/ready``; "" where clients need none."""
     enforced: bool = True
     """False in shadow mode."""
     verdicts: list[RecordVerdict] = field(default_factory=list)

@@ -20,6 +20,7 @@ from proxy.errors import InvalidRequest
 from proxy.exchange import Exchange
 from proxy.grounding.evidence.retrieval import terms
 from proxy.grounding.knowledge.reading import make_fact
+from proxy.grounding.knowledge.retrieval import first_that_holds, sayings
 from proxy.ports.decisions import Answer, Decision, Question
 from proxy.ports.facts import Fact, FactHit, normalised
 from proxy.ports.judge import AskAbout, JudgeAnswer, JudgeQuestion
@@ -201,11 +202,10 @@ class MemoryKnowledge:
         self.searched += texts
         return [self._search(text, k) for text in texts]
 
-    def exact(self, text: str) -> Fact | None:
+    async def exact(self, texts: Sequence[str]) -> list[Fact | None]:
         """Implements `proxy.ports.KnowledgeBase`."""
-        wanted, now = normalised(text), time.time()
-        found = [fact for fact in self.facts if wanted in (normalised(fact.statement), normalised(fact.text))]
-        return next((fact for fact in found if fact.holds_at(now)), found[0] if found else None)
+        said = {text: [fact for fact in self.facts if normalised(text) in sayings(fact)] for text in texts}
+        return [first_that_holds(said[text], time.time()) for text in texts]
 
     def _search(self, text: str, k: int) -> list[FactHit]:
         wanted = set(terms(text))

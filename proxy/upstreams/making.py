@@ -20,7 +20,7 @@ from proxy.ports import Counters, TokenCounter, UpstreamFigures
 from proxy.ports.upstream import Upstream
 from proxy.upstreams.builtin import MAX_STATEMENTS
 from proxy.upstreams.openai import AnthropicUpstream, OpenAIUpstream
-from proxy.upstreams.resilience import Resilient, Slots
+from proxy.upstreams.resilience import Everywhere, Resilient, SharedPlaces, Slots
 from proxy.upstreams.translating import Translating, is_openai
 
 
@@ -49,6 +49,7 @@ def make_resilient(
     counters: Counters,
     figures: UpstreamFigures,
     max_answer_bytes: int,
+    places: SharedPlaces | None = None,
 ) -> Resilient:
     """`upstream` for clients of every API, with what `settings` say of its places, its retries and its fallbacks."""
     slots = Slots(settings.max_concurrency, settings.max_queue, wait_s=settings.timeouts.queue_s, ledger=ledger)
@@ -61,9 +62,9 @@ def make_resilient(
         max_bytes=max_answer_bytes,
         decides="only" if isinstance(settings, BuiltinSettings) else "also" if _decision_api(settings) else "",
     )
-    return Resilient(
-        translating, settings.retries, slots, settings.fallback, counters, settings.timeouts.total_s, figures, translating.takes
-    )
+    most, total_s = settings.max_concurrency_everywhere, settings.timeouts.total_s
+    everywhere = Everywhere(places, most, settings.timeouts.queue_s) if places is not None and most else None
+    return Resilient(translating, settings.retries, slots, settings.fallback, counters, total_s, figures, translating.takes, everywhere)
 
 
 def model_settings(settings: Settings) -> Mapping[str, ModelSettings]:

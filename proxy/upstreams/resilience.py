@@ -13,6 +13,10 @@ import random
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from functools import partial
+from typing import Protocol
+
+from msgspec import Struct
 
 from proxy.config.settings import Retries
 from proxy.errors import Overloaded, ProxyError, UpstreamUnreachable
@@ -90,6 +94,21 @@ class Slots:
         return Overloaded(f"{problem}; try again in a moment", headers=(("retry-after", "1"),))
 
 
+class SharedPlaces(Protocol):
+    """An upstream's places over all processes; implemented in `proxy.limits.places`."""
+
+    async def take(self, upstream: str, most: int, wait_s: float) -> Callable[[], None]:
+        """One of `most`; what it returns gives it back. Waits for it. Raises `Overloaded` past `wait_s`."""
+
+
+class Everywhere(Struct, frozen=True):
+    """That an upstream's calls are bounded over all processes, too."""
+
+    places: SharedPlaces
+    most: int
+    wait_s: float
+
+
 class Resilient:
     """An upstream with its retries, fallbacks and cap."""
 
@@ -103,6 +122,7 @@ class Resilient:
         total_s: float = 1800.0,
         figures: UpstreamFigures | None = None,
         takes: Callable[[Call], bool] = lambda call: True,
+        everywhere: Everywhere | None = None,
     ) -> None:
         """`takes` tells whether a call can be put to its server at all."""
         self.upstream = upstream
@@ -114,7 +134,7 @@ class Resilient:
         self._slots = slots
         self._counters = counters
         self._figures = figures or _NoFigures()
-        self._takes = takes
+        self._takes, self._everywhere = takes, everywhere
 
     def send(self, call: Call, others: Mapping[str, Resilient]) -> Awaitable[Reply]:
         """Try this upstream, then those of its fallbacks that can take the call. Raises what the last one raised when none gave a reply.
@@ -155,20 +175,36 @@ class Resilient:
         failed._figures.fell_back()
 
     async def _send(self, call: Call) -> Reply:
-        party = call.party
-        if not self._slots.take(party):
-            try:
-                await self._slots.acquire(self.name, party)
-            except Overloaded as error:
-                self._figures.failed(error.code)
-                raise
+        release = await self._place(call.party)
         try:
-            return await self._with_retries(call)
+            return await self._with_retries(call, release)
         except BaseException:
-            self._slots.release(party)
+            release()
             raise
 
-    async def _with_retries(self, call: Call) -> Reply:
+    async def _place(self, party: Party) -> Callable[[], None]:
+        """What gives it back. Raises `Overloaded`."""
+        try:
+            if not self._slots.take(party):
+                await self._slots.acquire(self.name, party)
+            if self._everywhere is None:
+                return partial(self._slots.release, party)
+            try:
+                give_back = await self._everywhere.places.take(self.name, self._everywhere.most, self._everywhere.wait_s)
+            except BaseException:
+                self._slots.release(party)
+                raise
+        except Overloaded as error:
+            self._figures.failed(error.code)
+            raise
+
+        def release() -> None:
+            self._slots.release(party)
+            give_back()
+
+        return release
+
+    async def _with_retries(self, call: Call, release: Callable[[], None]) -> Reply:
         allowed = self._retries.attempts if isinstance(call.body, bytes) and not call.raw else 0
         attempt = 0
         while True:
@@ -192,10 +228,10 @@ class Resilient:
                 reply.attempts = attempt
                 self._figures.answered(reply.status, time.perf_counter() - started)
                 if attempt > allowed or not _is_repeatable(reply):
-                    return _SlotReply(reply, self._slots, call.party, self._figures, started)
+                    return _SlotReply(reply, release, self._figures, started)
                 wait = retry_after_s(reply.headers)
                 if wait is not None and wait > self._retries.max_s:
-                    return _SlotReply(reply, self._slots, call.party, self._figures, started)
+                    return _SlotReply(reply, release, self._figures, started)
                 await reply.close()
                 pause = backoff_s(attempt, self._retries) if wait is None else wait
             self._counters.count("upstream.retry_count")
@@ -261,10 +297,10 @@ class _NoFigures:
 class _SlotReply:
     """A reply that keeps its place until it is closed, and tells how long its body took."""
 
-    __slots__ = ("_closed", "_figures", "_party", "_reply", "_slots", "_started", "attempts", "headers", "status", "upstream")
+    __slots__ = ("_closed", "_figures", "_release", "_reply", "_started", "attempts", "headers", "status", "upstream")
 
-    def __init__(self, reply: Reply, slots: Slots, party: Party, figures: UpstreamFigures, started: float) -> None:
-        self._reply, self._slots, self._party, self._closed = reply, slots, party, False
+    def __init__(self, reply: Reply, release: Callable[[], None], figures: UpstreamFigures, started: float) -> None:
+        self._reply, self._release, self._closed = reply, release, False
         self._figures, self._started = figures, started
         self.status, self.headers, self.upstream, self.attempts = reply.status, reply.headers, reply.upstream, reply.attempts
 
@@ -296,4 +332,4 @@ class _SlotReply:
             try:
                 await self._reply.close()
             finally:
-                self._slots.release(self._party)
+                self._release()

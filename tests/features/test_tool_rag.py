@@ -105,7 +105,7 @@ def an_agent(world: World) -> None:
 
 @given("a proxy that selects among more than 30 tools, at most 5 at a time")
 def a_proxy(world: World, start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    def models(settings: object, outcomes: ToolOutcomes) -> tuple[BatchingEmbedder, EmbeddingToolRanker]:
+    def models(settings: object, outcomes: ToolOutcomes, shared: object) -> tuple[BatchingEmbedder, EmbeddingToolRanker]:
         embedder = BatchingEmbedder(world.encoder)
         return embedder, EmbeddingToolRanker(embedder, outcomes, wait_s=60)  # so that a busy machine does not change the result
 

@@ -51,12 +51,12 @@ def test_a_missing_folder_is_refused_with_its_path(tmp_path: Path) -> None:
 
 async def test_nothing_can_be_asked_before_it_is_loaded(folder: Path) -> None:
     base = FolderKnowledge(folder, HashEmbedder())
-    asked: list[Callable[[], Any]] = [lambda: base.version, lambda: base.size, lambda: base.exact("Water is wet.")]
+    asked: list[Callable[[], Any]] = [lambda: base.version, lambda: base.size]
     for ask in asked:
         with pytest.raises(ModelUnavailable, match="still loading"):
             ask()
     await base.current()
-    assert (1, True, None) == (base.size, base.exact("Water is wet.") is not None, base.problem)
+    assert (1, True, None) == (base.size, (await base.exact(["Water is wet."])) != [None], base.problem)
 
 
 async def test_many_who_ask_at_first_share_one_load(folder: Path) -> None:
@@ -79,7 +79,7 @@ async def test_what_is_held_stays_as_it_was(folder: Path) -> None:
     write(folder, "Fire is hot.")
     await base.settled()
     [[hit]] = await held.search(["Water is wet."], k=1)
-    assert ("Water is wet.", None) == (hit.fact.statement, held.exact("Fire is hot."))
+    assert ("Water is wet.", None) == (hit.fact.statement, (await held.exact(["Fire is hot."]))[0])
 
 
 async def test_a_build_is_taken_over_without_a_restart(folder: Path) -> None:
@@ -88,10 +88,10 @@ async def test_a_build_is_taken_over_without_a_restart(folder: Path) -> None:
     await build(folder, HashEmbedder())
     await base.settled()
     write(folder, "Fire is hot.")
-    assert "Water is wet." == (await base.settled()).exact("water is wet").statement  # type: ignore[union-attr]
+    assert "Water is wet." == (await (await base.settled()).exact(["water is wet"]))[0].statement  # type: ignore[union-attr]
     built = await build(folder, HashEmbedder())
     after = await base.settled()
-    assert (built.version, None) == (after.version, after.exact("Water is wet."))
+    assert (built.version, None) == (after.version, (await after.exact(["Water is wet."]))[0])
 
 
 async def test_the_old_facts_are_used_while_the_new_ones_are_loaded(folder: Path) -> None:
@@ -112,7 +112,7 @@ async def test_the_old_facts_are_used_while_the_new_ones_are_loaded(folder: Path
     embedder.go.clear()
     assert old is await base.current() is await base.current()
     embedder.go.set()
-    assert "Fire is hot." == (await base.settled()).exact("fire is hot").statement  # type: ignore[union-attr]
+    assert "Fire is hot." == (await (await base.settled()).exact(["fire is hot"]))[0].statement  # type: ignore[union-attr]
 
 
 async def test_a_folder_is_looked_at_once_a_second(folder: Path) -> None:

@@ -74,7 +74,7 @@ async def test_what_a_killed_process_had_open_is_interrupted_once(file: Path) ->
         await writer.stop()
         journal = Journal(file, "next")
         journal.start()
-        processes = Processes(database, "next", {}, journal=journal)
+        processes = Processes(database, "next", dict, journal=journal)
         assert (1199, 0) == (await processes.close_abandoned(), await processes.close_abandoned())
         found = {number: await Records(database).get(f"gw_{number:08d}") for number in (0, 7, 8, 1199)}
     finally:

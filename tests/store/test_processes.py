@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
+from typing import Any
 
 import pytest
 
@@ -18,7 +20,11 @@ from proxy.store.rollups import Rollups
 from proxy.store.writer import RecordWriter
 from tests.store.conftest import CountingCounters, make_record
 
-ONE = {"version": "1", "policies": {"/": "agent@0123abcd"}}
+ABOUT = {"version": "1", "policies": {"/": "agent@0123abcd"}}
+
+
+def one_of_them() -> dict[str, Any]:
+    return dict(ABOUT)
 
 
 async def began(database: Database, number: int, process: str, created_at: float) -> None:
@@ -31,7 +37,10 @@ async def began(database: Database, number: int, process: str, created_at: float
 
 
 async def test_processes_that_run_something_else_are_seen(database: Database, caplog: pytest.LogCaptureFixture) -> None:
-    one, other = Processes(database, "one", ONE), Processes(database, "other", {**ONE, "policies": {"/": "agent@ffffffff"}})
+    one, other = (
+        Processes(database, "one", one_of_them),
+        Processes(database, "other", lambda: {**ABOUT, "policies": {"/": "agent@ffffffff"}}),
+    )
     await one.beat()
     await one.compare()
     assert ((), 1) == (one.drift, one.alive)
@@ -46,8 +55,36 @@ async def test_processes_that_run_something_else_are_seen(database: Database, ca
     assert ((), 1) == (one.drift, one.alive)
 
 
+async def test_what_comes_everywhere_by_the_next_look_is_no_drift(database: Database, caplog: pytest.LogCaptureFixture) -> None:
+    of_one, of_other = {**ABOUT, "knowledge": "v1"}, {**ABOUT, "knowledge": "v1"}
+    one, other = Processes(database, "one", lambda: of_one), Processes(database, "other", lambda: of_other)
+    for process in (one, other):
+        await process.beat()
+    of_one["knowledge"] = "v2"
+    await one.beat()
+    await one.compare()
+    of_other["knowledge"] = "v2"
+    await other.beat()
+    await one.compare()
+    await other.compare()
+    assert ((), (), []) == (one.drift, other.drift, caplog.messages)
+
+
+async def test_a_process_says_at_once_that_it_runs_something_else(database: Database) -> None:
+    about = {**ABOUT, "keys": "1"}
+    process, looker = Processes(database, "one", lambda: dict(about)), Processes(database, "looker", one_of_them)
+    process.start()
+    async with asyncio.timeout(10):  # far below the pause between two signs of life that say nothing new
+        while not await looker.living():
+            await asyncio.sleep(0.02)
+        about["keys"] = "2"
+        while "2" != (await looker.living())[0].about["keys"]:
+            await asyncio.sleep(0.02)
+    await process.stop()
+
+
 async def test_what_a_process_that_is_gone_left_open_is_interrupted_and_counted(database: Database) -> None:
-    here = Processes(database, "here", ONE)
+    here = Processes(database, "here", one_of_them)
     now = await here.beat()
     await began(database, 1, "gone", now - 60.0)
     await began(database, 2, "here", now - 60.0)
@@ -64,7 +101,7 @@ async def test_a_clock_that_is_not_the_databases_is_said(
     database: Database, caplog: pytest.LogCaptureFixture, ahead_s: float, wrong: bool
 ) -> None:
     database.clock = StoreClock(lambda: time.time() + ahead_s)
-    process = Processes(database, "one", ONE)
+    process = Processes(database, "one", one_of_them)
     with caplog.at_level(logging.WARNING, "proxy.store.clock"):
         await process.beat()
         await process.beat()
@@ -95,7 +132,7 @@ async def test_what_a_node_writes_whose_clock_is_a_month_off_is_neither_old_nor_
 async def test_a_clock_that_is_set_right_is_used_again(database: Database) -> None:
     ahead_s = -31 * 86_400.0
     database.clock = StoreClock(lambda: time.time() + ahead_s)
-    process = Processes(database, "one", ONE)
+    process = Processes(database, "one", one_of_them)
     await process.beat()
     ahead_s = 0.0  # set right: until the next sign of life nobody asks it
     assert database.clock() == pytest.approx(time.time(), abs=5.0)

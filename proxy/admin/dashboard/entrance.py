@@ -51,7 +51,7 @@ class Entrance:
 
         async def guard(request: Request) -> Response:
             try:
-                cookie, new = self._admit(request)
+                cookie, new = await self._admit(request)
             except InvalidApiKey:
                 return await self._ask(request)
             except ProxyError as error:
@@ -78,7 +78,7 @@ class Entrance:
             return await _sign_in_page("", error.message, error.status)
         if not self._auth.sessions.opens(fields.get("key", "")):
             try:
-                self._auth.wrong_key(request)
+                await self._auth.wrong_key(request)
             except RateLimited as error:
                 words = error.message[0].upper() + error.message[1:] + "."
                 return await _sign_in_page(then, words, 429, dict(error.headers))
@@ -99,7 +99,7 @@ class Entrance:
         self._auth.check_origin(request)
         self._auth.check_token(self._auth.session(request), fields.get("csrf", ""))
 
-    def _admit(self, request: Request) -> tuple[str, bool]:
+    async def _admit(self, request: Request) -> tuple[str, bool]:
         """The session's cookie, "" for a bearer key, and whether it is new. Raises `InvalidApiKey` or `PolicyNotAllowed`."""
         auth = self._auth
         if auth.open:
@@ -108,7 +108,7 @@ class Entrance:
             return (cookie, False) if cookie else (auth.sessions.issue(), True)
         cookie = auth.session(request)
         if not cookie:
-            auth.check(request)
+            await auth.check(request)
         return cookie, False
 
     async def _answer(self, handler: Handler, request: Request, cookie: str) -> Response:

@@ -273,7 +273,8 @@ class Dashboard:
         rows, _ = await self._records.list(limit=lists.PLOTTED)
         shown = lists.overview_page(period, report, self._figures.panels, [summary(row) for row in rows])
         pending, clashes = await self._quarantine.first(lists.WAITING), await self._clashes.first(lists.WAITING)
-        more = {"pending": pending, "clashes": clashes, "shadow": self._parts.shadow, "first_call": self._first_call(request)}
+        more: dict[str, Any] = {"pending": pending, "clashes": clashes, "shadow": self._parts.shadow, "runs": self._parts.runs()}
+        more["first_call"] = self._first_call(request)
         return await render_in_thread("overview.html", visitor, **shown, **more)
 
     async def _figures_json(self, request: Request, visitor: Visitor) -> Response:
@@ -329,7 +330,7 @@ class Dashboard:
     # ---- news ----
 
     async def _tell_news(self, request: Request) -> Response:
-        self._auth.check(request)
+        await self._auth.check(request)
         at = number_in(request.query_params, "at") or 0.0
         try:
             status, found = 200, await self._news.since(at, request.query_params.get("after", ""))

@@ -134,8 +134,7 @@ class KnowledgeChecker:
         base = await self._base.current()
         version[0] = base.version
         now = self._clock()
-        for claim in claims:
-            fact = base.exact(claim)
+        for claim, fact in zip(claims, await base.exact(claims), strict=True):
             if fact is not None and fact.holds_at(now):
                 found[claim] = _exact(fact, base.version)
         open_ = [claim for claim in claims if claim not in found]

@@ -284,9 +284,10 @@ def files_of(folder: Path) -> list[str]:
     return sorted(path for path in _walk(folder) if Path(path).suffix.lower() in READERS)
 
 
-def unread_files(folder: Path) -> list[str]:
-    """Paths of the files of other kinds."""
-    return sorted(path for path in _walk(folder) if Path(path).suffix.lower() not in READERS)
+def unread_files(folder: Path) -> list[FileProblem]:
+    """A note for each file of another kind."""
+    paths = sorted(path for path in _walk(folder) if Path(path).suffix.lower() not in READERS)
+    return [FileProblem(path, 0, f"is not read: known are {', '.join(READERS)}", "note") for path in paths]
 
 
 def read_folder(folder: Path) -> Iterator[Fact | FileProblem]:
@@ -303,7 +304,7 @@ def read_folder(folder: Path) -> Iterator[Fact | FileProblem]:
                 yield found.fact
             else:
                 yield FileProblem(path, found.line, f"says the same as {first[0]}:{first[1]}", "duplicate")
-    yield from (FileProblem(path, 0, f"is not read: known are {', '.join(READERS)}", "note") for path in unread_files(folder))
+    yield from unread_files(folder)
 
 
 def read_file(folder: Path, path: str) -> Iterator[Placed | FileProblem]:

@@ -101,6 +101,10 @@ class BatchingEmbedder(SharedTurns[Encoder, Texts, "Rows"]):
         """Implements `proxy.ports.Embedder`."""
         return self._encoder.name
 
+    def version(self) -> str:
+        """Of the model and its weights; "" where it is not known."""
+        return self._encoder.version()
+
     @property
     def dimensions(self) -> int:
         """Implements `proxy.ports.Embedder`."""

@@ -13,13 +13,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from proxy.errors import ConfigError, GroundwireError, ModelUnavailable
+from proxy.grounding.knowledge.retrieval import base_name
 from proxy.ports import Embedder
 from proxy.ports.facts import Fact, FactHit
 
@@ -70,9 +71,9 @@ class KnowledgeSnapshot:
             return await asyncio.to_thread(self._index.search, texts, vectors, k)
         return self._index.search(texts, vectors, k)
 
-    def exact(self, text: str) -> Fact | None:
+    async def exact(self, texts: Sequence[str]) -> list[Fact | None]:
         """Implements `proxy.ports.KnowledgeBase`."""
-        return self._index.exact(text)
+        return [self._index.exact(text) for text in texts]
 
 
 class FolderKnowledge:
@@ -99,13 +100,18 @@ class FolderKnowledge:
         return self._ready.size
 
     @property
+    def is_loaded(self) -> bool:
+        """Whether it can be asked at once."""
+        return self._snapshot is not None
+
+    @property
     def problem(self) -> str | None:
         """Why it cannot be asked, or has not taken over a change, for ``/ready``."""
         return self._problem
 
-    def exact(self, text: str) -> Fact | None:
+    async def exact(self, texts: Sequence[str]) -> list[Fact | None]:
         """Implements `proxy.ports.KnowledgeBase`."""
-        return self._ready.exact(text)
+        return await (await self.current()).exact(texts)
 
     async def search(self, texts: Sequence[str], *, k: int = 5) -> list[list[FactHit]]:
         """Implements `proxy.ports.KnowledgeBase`."""
@@ -191,6 +197,11 @@ class FolderKnowledgeBases:
     def problem(self) -> str | None:
         """Why one of them cannot be asked, for ``/ready``."""
         return next((f"{path}: {base.problem}" for path, base in self._bases.items() if base.problem), None)
+
+    @property
+    def versions(self) -> Mapping[str, str]:
+        """Of each base that is loaded, the version that it is asked in."""
+        return {base_name(path, self._folder): base.version for path, base in sorted(self._bases.items()) if base.is_loaded}
 
     def check(self, embedder: Callable[[], str]) -> None:
         """Whether each can be used by the embedder of that name. Raises `ConfigError` with the command to run."""

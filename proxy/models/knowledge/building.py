@@ -21,11 +21,11 @@ from typing import Any
 import faiss
 import msgspec
 import numpy as np
-from msgspec import Struct
 
 from proxy.errors import ConfigError
 from proxy.grounding.evidence.retrieval import terms
 from proxy.grounding.knowledge.reading import FileProblem, files_of, read_folder
+from proxy.grounding.knowledge.retrieval import BLOCK, Built, key_of, name_of, sayings
 from proxy.models.knowledge.bases import FILE, FOLDER, stamps_of
 from proxy.models.knowledge.index import (
     KnowledgeIndex,
@@ -33,15 +33,11 @@ from proxy.models.knowledge.index import (
     connected,
     kind_for,
     make_index,
-    name_of,
     read_manifest,
-    sayings,
 )
 from proxy.ports import Embedder
 from proxy.ports.facts import Fact
 
-BLOCK = 1024
-"""Facts that are embedded at a time."""
 _TABLES = (
     "PRAGMA journal_mode = OFF",  # the file counts only when it is whole
     "PRAGMA synchronous = OFF",
@@ -53,19 +49,6 @@ _TABLES = (
 _INDEXES = ("CREATE INDEX by_key ON facts (key)", "CREATE INDEX by_name ON said (name)")
 Progress = Callable[[int], None]
 """Is called with how many facts have their vector."""
-
-
-class Built(Struct, frozen=True):
-    """What a build did."""
-
-    version: str
-    facts: int
-    embedded: int
-    """Facts that no earlier index had a vector of."""
-    removed: int
-    """Vectors of the index before that nothing needs any more."""
-    kind: str
-    problems: tuple[FileProblem, ...]
 
 
 class _Writer:
@@ -223,11 +206,6 @@ def _put_in_place(where: Path, new: Path, index: KnowledgeIndex, before: str) ->
             shutil.rmtree(old, ignore_errors=True)
         elif old.name not in (FILE, name, before, "lock"):
             old.unlink(missing_ok=True)
-
-
-def key_of(fact: Fact) -> bytes:
-    """The name of a fact's text, by which a later build finds its vector."""
-    return hashlib.blake2b(fact.text.encode("utf-8", "replace"), digest_size=16).digest()
 
 
 def _packed(vector: Any) -> bytes:

@@ -6,8 +6,8 @@
 A build writes both under other names and then puts the SQLite file in the place of the one before, in one step: who reads finds the old one
 or the new one, whole. The vector index before stays until the next build, for those who are just opening it.
 
-A text's candidates are the facts nearest to it by vectors and those that share most of its terms; each gets the mean of its cosine and of
-the share of the text's terms that it has. Names and numbers weigh in the one, other wordings and languages in the other.
+`proxy.grounding.knowledge.retrieval` says how candidates are found and scored. Names and numbers weigh in the terms, other wordings and
+languages in the vectors.
 
 Vectors: which FAISS index a base gets goes by its size, by measurement (`benchmarks/knowledge.py`): up to `FLAT_FACTS` every vector is
 compared (float32, exact); above, inverted lists over vectors of 8 bits a dimension (`IVF<lists>,SQ8`). What the index brings up is ordered
@@ -22,7 +22,6 @@ more than a tenth of its facts, are left out unless a text has no others.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import sqlite3
@@ -39,13 +38,20 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from proxy.errors import ConfigError
-from proxy.grounding.evidence.retrieval import FUNCTION_WORDS, terms
+from proxy.grounding.knowledge.retrieval import (
+    COMMON_SHARE,
+    LARGE,
+    MAX_TERMS,
+    candidates,
+    first_that_holds,
+    name_of,
+    sayings,
+    wanted_terms,
+)
 from proxy.models.knowledge.bases import FILE, FOLDER, build_command
 from proxy.ports.facts import Fact, FactHit, normalised
 
 FORMAT = 2
-CANDIDATES = 32
-"""Facts that either search brings up, at least; four for each fact that is asked for."""
 FLAT_FACTS = 20_000
 """512 dimensions: 40 MB and a few milliseconds a search."""
 LISTS_PER_ROOT = 2
@@ -57,11 +63,6 @@ TRAINED_PER_LIST = 64
 _TRAINED_ROUNDS = 8
 _BLOCK = 65_536
 SEED = 20240501
-COMMON_SHARE = 0.1
-LARGE = 10_000
-"""Facts from which on common terms are left out."""
-_MAX_TERMS = 64
-"""Of one text: the rarest."""
 _MAPPED_BYTES = 2**31
 """Of the file; SQLite's own limit. All workers of a server share its pages."""
 _TRIES = 5
@@ -124,7 +125,7 @@ class KnowledgeIndex:
         """For each text, with its vector, at most `k` facts, best first; of equals, the earlier one."""
         if not len(self) or not texts or k < 1:
             return [[] for _ in texts]
-        most = max(CANDIDATES, 4 * k)
+        most = candidates(k)
         near = nearest(self.faiss, vectors, most)
         return [self._ranked(text, vector, rows[rows >= 0], k, most) for text, vector, rows in zip(texts, vectors, near, strict=True)]
 
@@ -135,18 +136,17 @@ class KnowledgeIndex:
             return None
         rows = self._file.execute("SELECT row FROM said WHERE name = ? ORDER BY row", (name_of(wanted),)).fetchall()
         found = [fact for (row,) in rows if wanted in sayings(fact := self.fact(row))]  # hashes can collide
-        return next((fact for fact in found if fact.holds_at(now)), found[0] if found else None)
+        return first_that_holds(found, now)
 
     def coverage(self, text: str) -> tuple[NDArray[np.int64], Floats]:
         """The facts that share a term with `text`, ascending, and how much of its terms each has, 0 to 1."""
-        mentioned, size = set(terms(text)), len(self)
-        wanted = sorted(mentioned - FUNCTION_WORDS or mentioned)
+        wanted, size = wanted_terms(text), len(self)
         names = json.dumps(wanted)
         counts = self._file.execute(
             "SELECT length(rows) / 4, term FROM terms WHERE term IN (SELECT value FROM json_each(?)) ORDER BY 1, term", (names,)
         ).fetchall()
         total = sum(_weight(count, size) for count, _ in counts) + (len(wanted) - len(counts)) * _weight(0, size)
-        chosen = [one for one in counts[:_MAX_TERMS] if size < LARGE or one[0] <= COMMON_SHARE * size] or counts[:1]
+        chosen = [one for one in counts[:MAX_TERMS] if size < LARGE or one[0] <= COMMON_SHARE * size] or counts[:1]
         if not chosen:
             return np.zeros(0, np.int64), np.zeros(0, np.float32)
         data = [self._file.execute("SELECT rows FROM terms WHERE term = ?", (term,)).fetchone()[0] for _, term in chosen]
@@ -166,16 +166,6 @@ class KnowledgeIndex:
 
 def _weight(facts: int, size: int) -> float:
     return math.log(1 + (size - facts + 0.5) / (facts + 0.5))
-
-
-def sayings(fact: Fact) -> tuple[str, str]:
-    """The texts that say a fact word by word."""
-    return normalised(fact.statement), normalised(fact.text)
-
-
-def name_of(text: str) -> int:
-    """A hash of a normalised text, of 64 bits: among ten million two share one once in 370,000 times."""
-    return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=8).digest(), "little", signed=True)
 
 
 def open_index(folder: Path) -> KnowledgeIndex | None:

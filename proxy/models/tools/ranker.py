@@ -31,10 +31,11 @@ from numpy.typing import NDArray
 
 from proxy.errors import GroundwireError
 from proxy.exchange import Tool, tool_name
+from proxy.models.tools.catalogue import CatalogueTexts, Rows
 from proxy.models.tools.index import Query, ToolIndex, ToolRelevance, ToolVectors, parts_of, probability, shipped, vocabulary_of
 from proxy.models.tools.words import NewTools, ToolText, clipped, new_tools, rough_text, shortlist, tool_text
 from proxy.offloop import LARGE, run_in_thread_if_large
-from proxy.ports import Embedder, ToolOutcome, ToolOutcomes, ToolRanking
+from proxy.ports import Embedder, SharedVectors, ToolOutcome, ToolOutcomes, ToolRanking
 
 log = logging.getLogger("groundwire.tools")
 
@@ -86,6 +87,8 @@ class _Read:
     words: tuple[str, ...]
     new: NewTools | None
     """Where so much has to be embedded that a question is answered before."""
+    known: Rows
+    """What other nodes have embedded of it."""
 
 
 @dataclass(slots=True)
@@ -94,6 +97,8 @@ class EmbeddingToolRanker:
 
     embedder: Embedder
     outcomes: ToolOutcomes
+    shared: SharedVectors | None = None
+    """What other nodes have embedded; None where there are no others."""
     wait_s: float = 1.0
     """How long a request waits for its set to be indexed, or its client's outcomes to be read, before it goes on without."""
     clock: Callable[[], float] = time.monotonic
@@ -142,6 +147,12 @@ class EmbeddingToolRanker:
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
+        if self.shared is not None:
+            await self.shared.stop()
+
+    @property
+    def _catalogue(self) -> CatalogueTexts:
+        return CatalogueTexts(self.embedder, self.shared)
 
     def _index(self, key: bytes, tools: Sequence[Tool]) -> _Building:
         """The tasks that make, or made, the index of `tools`."""
@@ -161,21 +172,22 @@ class EmbeddingToolRanker:
 
     async def _read(self, tools: Sequence[Tool]) -> _Read:
         texts, words = await run_in_thread_if_large(LARGE, _read, tools)
-        if await self.embedder.unknown(_embedded(texts, words)) <= AWAITED_TEXTS:
-            return _Read(texts, words, None)
+        known = await (catalogue := self._catalogue).known(every := _embedded(texts, words))
+        if await catalogue.unknown(every, known) <= AWAITED_TEXTS:
+            return _Read(texts, words, None, known)
         rough = await self.embedder.rough([rough_text(text) for text in texts])
-        return _Read(texts, words, await run_in_thread_if_large(LARGE, new_tools, texts, rough) if rough is not None else None)
+        return _Read(texts, words, await run_in_thread_if_large(LARGE, new_tools, texts, rough) if rough is not None else None, known)
 
     async def _build(self, read: asyncio.Task[_Read], asked: asyncio.Event) -> ToolIndex:
         found = await asyncio.shield(read)
         if found.new is not None:
             await asked.wait()
-        index = await self._indexed(found.texts, found.words, bulk=len(found.texts) > INTERACTIVE_TOOLS)
-        found.texts, found.words, found.new = [], (), None
+        index = await self._indexed(found.texts, found.words, found.known, bulk=len(found.texts) > INTERACTIVE_TOOLS)
+        found.texts, found.words, found.new, found.known = [], (), None, {}
         return index
 
-    async def _indexed(self, texts: Sequence[ToolText], words: Sequence[str], *, bulk: bool) -> ToolIndex:
-        vectors = await self.embedder.embed(_embedded(texts, words), bulk=bulk, keep=True)
+    async def _indexed(self, texts: Sequence[ToolText], words: Sequence[str], known: Rows, *, bulk: bool) -> ToolIndex:
+        vectors = await self._catalogue.vectors(_embedded(texts, words), known, bulk=bulk)
         names, described, spoken = np.split(vectors, [len(texts), 2 * len(texts)])
         return await run_in_thread_if_large(LARGE, ToolIndex, texts, ToolVectors(names, described, spoken))
 
@@ -192,7 +204,7 @@ class EmbeddingToolRanker:
             return None
         chosen = await run_in_thread_if_large(LARGE, shortlist, tools, asking, rough)
         texts = [tools.texts[i] for i in chosen]
-        asked, index = await asyncio.gather(self._queries(query, context), self._indexed(texts, vocabulary_of(texts), bulk=False))
+        asked, index = await asyncio.gather(self._queries(query, context), self._indexed(texts, vocabulary_of(texts), {}, bulk=False))
         among = await run_in_thread_if_large(LARGE, self._score, index, asked, None)
         relevance = [0.0] * len(tools.texts)
         for position, value in zip(chosen, among.relevance, strict=True):

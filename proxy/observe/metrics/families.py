@@ -109,7 +109,7 @@ GAUGES: tuple[tuple[str, str, Callable[[Sequence[float]], float]], ...] = (
     ("groundwire_store_available", "1 while every worker's store takes and gives, else 0", min),
     ("groundwire_records_waiting", "Records that are not in the store yet", sum),
     ("groundwire_processes", "Processes of all nodes that the store serves", max),
-    ("groundwire_drift", "1 where those differ in release or policies, else 0", max),
+    ("groundwire_drift", "1 where those differ in release, policies, keys or knowledge, else 0", max),
 )
 """Name, meaning, and how it is put together over processes: only living ones count."""
 
@@ -128,6 +128,7 @@ _OWN = {
     "ledger.place_refused_count": "calls that got no place at an upstream",
     "ledger.reader_stalled_count": "clients that were let go, as they read nothing of their answer",
     "ledger.guess_refused_count": "wrong keys past those that an address may send in a minute",
+    "ledger.guess_uncounted_count": "wrong keys that their process alone counted, as who counts over all was away or busy",
     "ledger.owner_refused_count": "requests that named what is another client's, or nobody's",
     "limits.uncounted_count": "requests that went on uncounted, as who counts them was away",
     "limits.closed_count": "requests that were refused because who counts them was away",
