@@ -333,6 +333,13 @@ async def test_other_paths_have_none(path: str, status: int, start: Start) -> No
         assert status == await refused(proxy, path)
 
 
+async def test_a_path_without_one_says_so_in_a_way_that_lets_clients_go_on_over_http(start: Start) -> None:
+    head = {"connection": "Upgrade", "upgrade": "websocket", "sec_websocket_version": "13", "sec_websocket_key": "dGhlIHNhbXBsZSBub25jZQ=="}
+    async with start() as proxy:
+        got = await proxy.get("/v1/realtime?model=gpt-5", **head)
+    assert (426, "HTTP/1.1", "websocket_not_supported") == (got.status, got.headers["upgrade"], got.json["error"]["code"])
+
+
 async def test_who_leaves_ends_the_upstream_s_call(start: Start) -> None:
     async with start(hang) as proxy:
         async with connected(proxy) as socket:

@@ -106,6 +106,9 @@ class BoundedProtocol(WatchesReader, HttpToolsProtocol):
             return False
         return all(name not in _BODIES and len(name) + len(value) < _MAX_SOCKET_HEADER_BYTES for name, value in headers)
 
+    def _unsupported_upgrade_warning(self) -> None:
+        """The answer over HTTP has a line of its own."""
+
     def handle_websocket_upgrade(self) -> None:
         """From here on it is a WebSocket."""
         from proxy.wire.http.upgrades import BoundedSocket
