@@ -242,6 +242,7 @@ ROUTES_OF = {
     "agents_responses.py": RESPONSES_ROUTES,
     "pydantic_ai_responses.py": RESPONSES_ROUTES,
     "agents.mjs": RESPONSES_ROUTES,
+    "langgraph_agent.py": RESPONSES_ROUTES,
     "anthropic_messages.py": MESSAGES_ROUTES + TRANSLATED_ROUTES,
     "langchain_messages.py": MESSAGES_ROUTES,
     "anthropic.mjs": MESSAGES_ROUTES,

@@ -52,16 +52,11 @@ def claude_code(url: str, key: str, home: Path, question: str) -> str:
     return str(json.loads(ran(home, "claude", "-p", question, *options, **settings))["result"])
 
 
-def opencode(provider: str, model: str) -> Callable[[str, str, Path, str], str]:
-    def run(url: str, key: str, home: Path, question: str) -> str:
-        folder = home / ".config/opencode"
-        folder.mkdir(parents=True)
-        settings = {"autoupdate": False, "share": "disabled", "provider": {provider: {"options": {"baseURL": f"{url}/v1", "apiKey": key}}}}
-        (folder / "opencode.json").write_text(json.dumps(settings), encoding="utf-8")
-        lines = ran(home, "opencode", "run", "-m", f"{provider}/{model}", "--format", "json", question, OPENCODE_DISABLE_MODELS_FETCH="1")
-        return str([event["part"]["text"] for event in map(json.loads, lines.splitlines()) if event["type"] == "text"][-1])
-
-    return run
+def opencode(url: str, key: str, home: Path, question: str) -> str:
+    settings = {"autoupdate": False, "share": "disabled", "provider": {"openai": {"options": {"baseURL": f"{url}/v1", "apiKey": key}}}}
+    (home / "work/opencode.json").write_text(json.dumps(settings), encoding="utf-8")
+    lines = ran(home, "opencode", "run", "-m", "openai/gpt-5", "--format", "json", question, OPENCODE_DISABLE_MODELS_FETCH="1").splitlines()
+    return str([event["part"]["text"] for event in map(json.loads, lines) if event["type"] == "text"][-1])
 
 
 def ran(home: Path, *command: str, **settings: str) -> str:
@@ -83,8 +78,7 @@ RESPONSES, MESSAGES = ("default", "agent"), ("messages-default", "messages-agent
 AGENTS: dict[str, tuple[str, Callable[[str, str, Path, str], str], tuple[str, ...]]] = {
     "codex": ("@openai/codex", codex, RESPONSES),
     "claude-code": ("@anthropic-ai/claude-code", claude_code, MESSAGES),
-    "opencode-responses": ("opencode-ai", opencode("openai", "gpt-5"), RESPONSES),
-    "opencode-messages": ("opencode-ai", opencode("anthropic", "claude-sonnet-4-6"), MESSAGES[1:]),
+    "opencode": ("opencode-ai", opencode, RESPONSES),
 }
 """Its package, how it runs, and the routes."""
 Do = Callable[[str, str], Run]

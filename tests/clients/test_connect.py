@@ -72,6 +72,15 @@ def test_codex(address: str, tmp_path: Path) -> None:
     assert TEXT == items[-1]["text"]
 
 
+@pytest.mark.parametrize("model", ["openai/gpt-5", "anthropic/claude-sonnet-4-6"])
+def test_opencode(model: str, address: str, tmp_path: Path) -> None:
+    node("opencode-ai")
+    (block,) = of_page("json")
+    (tmp_path / "opencode.json").write_text(here(block.text, address), "utf-8")
+    quiet = {"OPENCODE_DISABLE_MODELS_FETCH": "1", "OPENCODE_DISABLE_AUTOUPDATE": "1"}
+    assert TEXT == printed([NODE / ".bin/opencode", "run", "-m", model, "Hi"], tmp_path, **quiet).splitlines()[-1]
+
+
 def test_claude_code(address: str, tmp_path: Path) -> None:
     node("@anthropic-ai/claude-code")
     (block,) = of_page("sh")
