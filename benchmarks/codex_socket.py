@@ -3,9 +3,10 @@
     python -m benchmarks.codex_socket [--runs 10] [--rtt-ms 80] [--mbit 20]
 
 Codex itself (`make test-clients` installs it) does a task of nine commands through the proxy, under the policy `agent`, before a provider
-that answers at once. Between Codex and the proxy lies a line of a given round trip and bandwidth: what this compares is what a message costs
-on its way, and on a line without either it is nothing. *First token* and *session* count from Codex's first connection to the end of its first
-and its last answer: the time in which Codex itself starts is in neither. Runs with and without alternate. Means, with 95% bootstrap intervals.
+that answers at once. Between Codex and the proxy lies a line of a given round trip and bandwidth: what this compares is what a message
+costs on its way, and on a line without either it is nothing. *First token* and *session* count from Codex's first connection to the end of
+its first and its last answer: the time in which Codex itself starts is in neither. Runs with and without alternate. Means, with 95%
+bootstrap intervals.
 """
 
 from __future__ import annotations

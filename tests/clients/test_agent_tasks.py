@@ -100,7 +100,9 @@ def do(proxy: Proxy, address: str, tmp_path_factory: pytest.TempPathFactory) -> 
             calls = [call for call in proxy.provider.calls[before:] if call.method == "POST" and (call.json or {}).get("tools")]
             told = [record["outcome"] for record in records(address) if record["id"] not in seen]
             files = [(folder / name).read_text(encoding="utf-8") for name in ("report.md", "src/tide.py")]
-            known[agent, route] = Run(said, *files, [asked(call.path, call.json) for call in calls], [len(call.body) for call in calls], told)
+            known[agent, route] = Run(
+                said, *files, [asked(call.path, call.json) for call in calls], [len(call.body) for call in calls], told
+            )
             for one in known[agent, route].asked:
                 one.results = tuple(_VARIES.sub("", result.replace(str(home), "")) for result in one.results)
         return known[agent, route]

@@ -172,7 +172,10 @@ async def test_a_request_without_an_answer_is_said_with_the_next(start: Start) -
         name = warm[-1]["response"]["id"]
         await socket.ask(store=False, previous_response_id=name, instructions="Be brief.", input=[{"role": "user", "content": "Two."}])
         body = sent(proxy)
-    assert (["response.created", "response.in_progress", "response.completed"], []) == ([e["type"] for e in warm], warm[-1]["response"]["output"])
+    assert (["response.created", "response.in_progress", "response.completed"], []) == (
+        [e["type"] for e in warm],
+        warm[-1]["response"]["output"],
+    )
     assert (["One.", "Two."], "Be brief.") == ([item["content"] for item in body["input"]], body["instructions"])
     assert not {"generate", "previous_response_id"} & set(body)
 
@@ -279,7 +282,10 @@ async def test_a_stream_that_breaks_off_ends_with_an_error(delivery: str, start:
 
 
 async def test_an_error_within_the_stream_has_a_status(start: Start) -> None:
-    chunks = [*events(HELLO)[:2], b'event: error\ndata: {"type":"error","code":"server_error","message":"m","param":null,"sequence_number":2}\n\n']
+    chunks = [
+        *events(HELLO)[:2],
+        b'event: error\ndata: {"type":"error","code":"server_error","message":"m","param":null,"sequence_number":2}\n\n',
+    ]
     async with start(stream(chunks)) as proxy, connected(proxy) as socket:
         error = (await socket.ask())[-1]
     assert (500, "server_error", "m", 2) == (error["status"], error["error"]["code"], error["error"]["message"], error["sequence_number"])

@@ -98,6 +98,7 @@ def over_socket(connection, **fields):
         found.append(event)
         if event.type in ("response.completed", "response.incomplete", "response.failed", "error"):
             return found
+    return None
 
 
 @case

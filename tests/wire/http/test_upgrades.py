@@ -174,16 +174,15 @@ async def test_a_reader_that_reads_nothing_is_let_go(start: Start) -> None:
 
 
 async def test_an_idle_connection_makes_room_for_another(start: Start) -> None:
-    async with start(stream(HELLO), config="server: {max_connections: 2, party_share: 0.5}\n") as proxy:
-        async with connected(proxy) as first:
-            await open_socket(first)
-            first[1].write(frame(TEXT, MESSAGE))
-            assert await completes(first)
-            async with connected(proxy) as second:
-                second[1].write(b"GET /v1/models HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n")
-                assert 200 == await status_of(second[0])
-                async with asyncio.timeout(10):
-                    assert b"" == await first[0].read()
+    async with start(stream(HELLO), config="server: {max_connections: 2, party_share: 0.5}\n") as proxy, connected(proxy) as first:
+        await open_socket(first)
+        first[1].write(frame(TEXT, MESSAGE))
+        assert await completes(first)
+        async with connected(proxy) as second:
+            second[1].write(b"GET /v1/models HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n")
+            assert 200 == await status_of(second[0])
+            async with asyncio.timeout(10):
+                assert b"" == await first[0].read()
 
 
 async def free(proxy: Running) -> None:
