@@ -85,7 +85,7 @@ class ResponsesSocket:
     def __init__(self, serve: Serve, receive: Receive, send: Send, scope: Scope, holding: Callable[[], Holding]) -> None:
         self._serve, self._receive, self._send, self._scope = serve, receive, send, scope
         self._holding = holding
-        self._idle: Callable[[bool], None] = scope["extensions"].pop(IDLE, lambda idle: None)
+        self._idle: Callable[[bool], None] = scope.get("extensions", {}).pop(IDLE, lambda idle: None)
         self._lanes: dict[str, _Lane] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._places = asyncio.Semaphore(MAX_AT_ONCE)
@@ -195,7 +195,7 @@ class ResponsesSocket:
         if not create.generates:
             await self._prepare(lane, create, past)
             return
-        size = len(past.items) if past is not None else 0
+        size = (len(past.items) if past is not None else 0) + len(create.fields.get("input", b""))
         body = await run_in_thread_if_large(size, create.body, past)
         room.release()
         frames = _Frames(self, lane.name, keeps_items=not create.stores)
@@ -204,7 +204,7 @@ class ResponsesSocket:
         if frames.failed and named == lane.latest:
             self._forget(lane)
         elif frames.response and not create.stores:
-            self._remember(lane, frames.response, create.conversation(past, frames.output))
+            self._remember(lane, frames.response, await run_in_thread_if_large(len(body), create.conversation, past, frames.output))
 
     async def _prepare(self, lane: _Lane, create: Create, past: Past | None) -> None:
         """What is only said beforehand goes upstream with the response that goes on from it."""

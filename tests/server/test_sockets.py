@@ -333,7 +333,7 @@ async def test_pages_open_none_where_they_could_not_read_an_answer(config: str, 
             assert 403 == await refused(proxy, origin="https://other.example", **BEARER)
 
 
-@pytest.mark.parametrize(("path", "status"), [("/v1/realtime", 426), ("/v1/chat/completions", 426), ("/elsewhere/v1/responses", 404)])
+@pytest.mark.parametrize(("path", "status"), [("/v1/realtime", 426), ("/v1/chat/completions", 426), ("/elsewhere/v1/responses", 404), ("/groundwire/v1/responses", 404)])
 async def test_other_paths_have_none(path: str, status: int, start: Start) -> None:
     async with start() as proxy:
         assert status == await refused(proxy, path)
