@@ -117,13 +117,13 @@ async def session(url: str, upstream: ScriptedUpstream, rtt_ms: float, mbit: flo
                 stderr=subprocess.DEVNULL,
             )
             assert process.stdout is not None
-            found = list[float]()
-            async for said in process.stdout:
-                if json.loads(said).get("item", {}).get("type") in OF_THE_MODEL:
-                    found.append((time.perf_counter() - line.opened_at) * 1000)
-            if await process.wait() or not found:
+            ends = list[float]()
+            async for event in process.stdout:
+                if json.loads(event).get("item", {}).get("type") in OF_THE_MODEL:
+                    ends.append((time.perf_counter() - line.opened_at) * 1000)
+            if await process.wait() or not ends:
                 raise SystemExit("Codex did not do its task")
-    return Run(found[0], found[-1], line.sent_bytes / 1000, len(upstream.calls) - before)
+    return Run(ends[0], ends[-1], line.sent_bytes / 1000, len(upstream.calls) - before)
 
 
 async def compare(runs: int, rtt_ms: float, mbit: float) -> dict[str, list[Run]]:
@@ -136,8 +136,8 @@ async def compare(runs: int, rtt_ms: float, mbit: float) -> dict[str, list[Run]]
             (Path(folder) / "config.yaml").write_text(config, "utf-8")
             async with serving(App(load_settings(Path(folder) / "config.yaml", {}))) as url:
                 for number in range(runs + 1):
-                    for name, spoken in (("websocket", path), ("426", b"/none")):
-                        bounds._SOCKET_PATH = spoken
+                    for name, socket_path in (("websocket", path), ("426", b"/none")):
+                        bounds._SOCKET_PATH = socket_path
                         run = await session(url, upstream, rtt_ms, mbit)
                         if number:
                             results.setdefault(name, []).append(run)

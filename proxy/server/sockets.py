@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from proxy.errors import Overloaded, PolicyNotAllowed, ProxyError, RateLimited, UpstreamUnreachable
+from proxy.errors import InternalError, InvalidRequest, Overloaded, PolicyNotAllowed, ProxyError, RateLimited, UpstreamUnreachable
 from proxy.ledger import Holding
 from proxy.offloop import run_in_thread_if_large
 from proxy.ports.upstream import is_event_stream
@@ -176,8 +176,11 @@ class ResponsesSocket:
             async with self._places:
                 if not self.gone.is_set():
                     await self._exchange(lane, create, room)
-        except SocketRefused as error:
+        except (ProxyError, SocketRefused) as error:
             await self.say(wire.error_of(error), lane.name)
+        except Exception:
+            log.exception("unexpected failure")
+            await self.say(wire.error_of(InternalError("an internal error; the server's log has the details")), lane.name)
         finally:
             room.release()
             task = asyncio.current_task()
@@ -187,11 +190,11 @@ class ResponsesSocket:
                 await self._close(*self._closes)
 
     async def _exchange(self, lane: _Lane, create: Create, room: Holding) -> None:
-        """Raises `SocketRefused`."""
-        named = create.goes_on_from
-        if named in self._forgotten:
-            raise wire.previous_not_found(named)
-        past = self._pasts[named][0] if named in self._pasts else None
+        """Raises `SocketRefused`, `InvalidRequest`."""
+        previous = create.goes_on_from
+        if previous in self._forgotten:
+            raise wire.previous_not_found(previous)
+        past = self._pasts[previous][0] if previous in self._pasts else None
         if not create.generates:
             await self._prepare(lane, create, past)
             return
@@ -201,7 +204,7 @@ class ResponsesSocket:
         frames = _Frames(self, lane.name, keeps_items=not create.stores)
         await self._serve(as_http(self._scope, "POST"), self._asking(body), frames.take)
         await frames.end(self._closes is not None)
-        if frames.failed and named == lane.latest:
+        if frames.failed and previous == lane.latest:
             self._forget(lane)
         elif frames.response and not create.stores:
             self._remember(lane, frames.response, await run_in_thread_if_large(len(body), create.conversation, past, frames.output))
@@ -210,7 +213,11 @@ class ResponsesSocket:
         """What is only said beforehand goes upstream with the response that goes on from it."""
         now = time.time()
         name = f"resp_{new_id(now)}"
-        for event in EventSplitter().feed(create.prepared(name, now)):
+        try:
+            events = create.prepared(name, now)
+        except ValueError as error:
+            raise InvalidRequest(f"the message is not valid JSON: {error}") from None
+        for event in EventSplitter().feed(events):
             await self.say(event.data or b"", lane.name)
         self._remember(lane, name, create.conversation(past, ()))
 
@@ -272,8 +279,8 @@ class _Frames:
         """A message of the response over HTTP."""
         if message["type"] == "http.response.start":
             self._status, self._headers = message["status"], list(message["headers"])
-            named = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in self._headers]
-            if self._status == 200 and is_event_stream(named):
+            headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in self._headers]
+            if self._status == 200 and is_event_stream(headers):
                 self._splitter = EventSplitter()
         elif self._splitter is None:
             self._body += message.get("body", b"")
@@ -296,9 +303,9 @@ class _Frames:
 
     async def _say_whole(self) -> None:
         """A response that came in one piece, as some servers send it though they are asked for a stream."""
-        found = bodies.object_in(bytes(self._body))
+        response = bodies.object_in(bytes(self._body)) or {}
         with suppress(ValueError):
-            for event in EventSplitter().feed(to_events(found or {}, b"")):
+            for event in EventSplitter().feed(to_events(response, b"")):
                 await self._say(event.data)
 
     async def _say(self, data: bytes | None) -> None:

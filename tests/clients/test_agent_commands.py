@@ -52,7 +52,7 @@ def test_codex(proxy: Proxy, address: str, policy: str, question: str, tmp_path:
     items = [event["item"] for event in said if event["type"] == "item.completed"]
     (command,) = (item for item in items if item["type"] == "command_execution")
     assert (0, ANSWER) == (command["exit_code"], items[-1]["text"])
-    assert proxy.provider.calls[-1].body.startswith(b'{"stream":true,')  # which a message over a WebSocket does not say, and Codex's HTTP says last
+    assert proxy.provider.calls[-1].body.startswith(b'{"stream":true,')  # the proxy's: no message has it, and over HTTP it comes last
 
 
 def test_claude_code(address: str, policy: str, question: str, tmp_path: Path) -> None:

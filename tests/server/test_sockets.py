@@ -241,7 +241,19 @@ async def test_what_is_not_supported_is_an_error_event(fields: dict[str, Any], c
     assert "response.completed" == after[-1]["type"]
 
 
-@pytest.mark.parametrize("text", ["no json", "[]", '"x"', "{", "[" * 100_000, '{"type": "response.create", "input": "\\ud800"'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "no json",
+        "[]",
+        '"x"',
+        "{",
+        "[" * 100_000,
+        '{"type": "response.create", "input": "\\ud800"',
+        '{"type": "\\ud800"}',
+        '{"type": "response.create", "generate": false, "model": "\\ud800"}',
+    ],
+)
 async def test_what_is_no_message_is_an_error_event(text: str, start: Start) -> None:
     async with start(numbered(1)) as proxy, connected(proxy) as socket:
         await socket.raw.send_str(text)
@@ -333,7 +345,10 @@ async def test_pages_open_none_where_they_could_not_read_an_answer(config: str, 
             assert 403 == await refused(proxy, origin="https://other.example", **BEARER)
 
 
-@pytest.mark.parametrize(("path", "status"), [("/v1/realtime", 426), ("/v1/chat/completions", 426), ("/elsewhere/v1/responses", 404), ("/groundwire/v1/responses", 404)])
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [("/v1/realtime", 426), ("/v1/chat/completions", 426), ("/elsewhere/v1/responses", 404), ("/groundwire/v1/responses", 404)],
+)
 async def test_other_paths_have_none(path: str, status: int, start: Start) -> None:
     async with start() as proxy:
         assert status == await refused(proxy, path)

@@ -79,25 +79,25 @@ class Create(msgspec.Struct, frozen=True):
 
     def body(self, past: Past | None) -> bytes:
         """As it is posted, behind what is remembered of the response that it goes on from."""
-        sent = {name: value for name, value in self.fields.items() if name not in _NOT_OF_THE_BODY}
+        body = {name: value for name, value in self.fields.items() if name not in _NOT_OF_THE_BODY}
         if past is not None:
-            sent["input"] = msgspec.Raw(b"[" + self.conversation(past, ()).items + b"]")
-            sent.pop(_PREVIOUS, None)
-            sent |= {_PREVIOUS: dumped(past.before)} if past.before else {}
-        return msgspec.json.encode({"stream": _TRUE, **sent})
+            body["input"] = msgspec.Raw(b"[" + self.conversation(past, ()).items + b"]")
+            body.pop(_PREVIOUS, None)
+            body |= {_PREVIOUS: dumped(past.before)} if past.before else {}
+        return msgspec.json.encode({"stream": _TRUE, **body})
 
     def conversation(self, past: Past | None, output: Sequence[Any]) -> Past:
         """All that has been said with the answer, for the response after it."""
-        said = [past.items if past is not None else b"", _items_in(self.fields.get("input"))]
-        said += [orjson.dumps(item) for item in _sendable(output)]
-        return Past(b",".join(filter(None, said)), past.before if past is not None else self.goes_on_from)
+        items = [past.items if past is not None else b"", _items_in(self.fields.get("input"))]
+        items += [orjson.dumps(item) for item in _sendable(output)]
+        return Past(b",".join(filter(None, items)), past.before if past is not None else self.goes_on_from)
 
     def prepared(self, name: str, now: float) -> bytes:
-        """The events of the response, called `name`, that is none."""
-        told = {field: orjson.loads(bytes(self.fields[field])) for field in ("model", *ECHOED) if field in self.fields}
+        """The events of the response, called `name`, that is none. Raises `ValueError` where a field cannot be read."""
+        echo = {field: orjson.loads(bytes(self.fields[field])) for field in ("model", *ECHOED) if field in self.fields}
         fixed = {"id": name, "object": "response", "created_at": int(now), "status": "completed", "error": None}
         rest: dict[str, Any] = {"incomplete_details": None, "output": [], "usage": usage_object(Usage(0, 0))}
-        return to_events({**ECHOED, **fixed, **rest, **told}, b"")
+        return to_events({**ECHOED, **fixed, **rest, **echo}, b"")
 
 
 def fields_of(message: str) -> tuple[str, Fields]:
@@ -137,8 +137,8 @@ def steer_failed(fields: Fields) -> bytes:
     """The API's answer to more input for a response under way, where that is not supported."""
     steer = {name: fields[name] for name in ("input", _PREVIOUS) if name in fields}
     error = {"type": "invalid_request_error", "code": "steering_not_supported", "message": "Steering is not supported here."}
-    told = {"type": "response.steer.failed", "sequence_number": 0, "steer": as_raw(steer), "error": error}
-    return msgspec.json.encode(told)
+    event = {"type": "response.steer.failed", "sequence_number": 0, "steer": as_raw(steer), "error": error}
+    return msgspec.json.encode(event)
 
 
 def in_lane(event: bytes, lane: str) -> str:
@@ -155,10 +155,11 @@ def error_of_event(event: Mapping[str, Any]) -> bytes:
 
 def error_of_body(status: int, headers: Sequence[tuple[bytes, bytes]], body: bytes) -> bytes:
     """An error that HTTP would have answered with."""
-    found = object_of(bodies.object_in(body)).get("error")
-    error = found if isinstance(found, dict) else {"type": "server_error", "code": None, "message": body[:2000].decode("utf-8", "replace")}
-    told = {name.decode("latin-1"): value.decode("latin-1") for name, value in headers if not name.startswith(b"content-")}
-    return orjson.dumps({"type": "error", "status": status, "error": error, "headers": told})
+    error = object_of(bodies.object_in(body)).get("error")
+    if not isinstance(error, dict):
+        error = {"type": "server_error", "code": None, "message": body[:2000].decode("utf-8", "replace")}
+    fields = {name.decode("latin-1"): value.decode("latin-1") for name, value in headers if not name.startswith(b"content-")}
+    return orjson.dumps({"type": "error", "status": status, "error": error, "headers": fields})
 
 
 def error_of(error: ProxyError | SocketRefused) -> bytes:
@@ -168,9 +169,9 @@ def error_of(error: ProxyError | SocketRefused) -> bytes:
     return orjson.dumps({"type": "error", "status": error.status, **error.envelope()})
 
 
-def _items_in(given: msgspec.Raw | None) -> bytes:
+def _items_in(raw: msgspec.Raw | None) -> bytes:
     """An input's items."""
-    text = bytes(given or b"").strip()
+    text = bytes(raw or b"").strip()
     if text.startswith(b'"'):
         return b'{"type":"message","role":"user","content":' + text + b"}"
     return text[1:-1].strip() if text.startswith(b"[") else b""
@@ -178,16 +179,19 @@ def _items_in(given: msgspec.Raw | None) -> bytes:
 
 def _sendable(output: Sequence[Any]) -> Sequence[Any]:
     """An answer's items as they can be sent: thoughts that came without their content can not, and what followed them then has no ids."""
-    kept = [item for item in output if object_of(item).get("type") != "reasoning" or item.get("encrypted_content")]
-    if len(kept) == len(output):
+    items = [item for item in output if object_of(item).get("type") != "reasoning" or item.get("encrypted_content")]
+    if len(items) == len(output):
         return output
-    return [{name: value for name, value in object_of(item).items() if name != "id"} for item in kept]
+    return [{name: value for name, value in object_of(item).items() if name != "id"} for item in items]
 
 
 def _text(fields: Fields, name: str) -> str:
     raw = bytes(fields.get(name, b""))
-    found = bodies.exact(raw) if raw.startswith(b'"') else ""
-    return found if isinstance(found, str) else ""
+    try:
+        value = bodies.exact(raw) if raw.startswith(b'"') else ""
+    except ValueError as error:
+        raise InvalidRequest(f"{name}: {error}", param=name) from None
+    return str(value)
 
 
 def _is(fields: Fields, name: str, literal: bytes) -> bool:
