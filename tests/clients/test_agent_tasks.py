@@ -14,7 +14,7 @@ import pytest
 from msgspec import Struct
 
 from tests.clients import messages_provider, responses_provider
-from tests.clients.conftest import HERE, KEY, PROVIDER_KEY, Proxy, environment, node
+from tests.clients.conftest import HERE, KEY, PROVIDER_KEY, Proxy, environment, node, opencode
 from tests.clients.model import Asked
 from tests.clients.tasks import ACTIONS, ANSWER, prepare, task
 
@@ -40,29 +40,37 @@ class Run(Struct):
     outcomes: list[str]
 
 
-def codex(url: str, key: str, home: Path, question: str) -> str:
+def run_codex(url: str, key: str, home: Path, question: str) -> str:
     options = ["--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "--json", "-m", "gpt-5"]
-    lines = ran(home, "codex", "exec", *options, "-c", f"openai_base_url={url}/v1", question, CODEX_API_KEY=key).splitlines()
+    lines = ran(
+        home, command("@openai/codex", "codex"), "exec", *options, "-c", f"openai_base_url={url}/v1", question, CODEX_API_KEY=key
+    ).splitlines()
     return str([event["item"] for event in map(json.loads, lines) if event["type"] == "item.completed"][-1]["text"])
 
 
-def claude_code(url: str, key: str, home: Path, question: str) -> str:
+def run_claude_code(url: str, key: str, home: Path, question: str) -> str:
     options = ["--model", "claude-sonnet-4-6", "--allowedTools", "Read,Write,Edit,Grep,Glob,Bash", "--output-format", "json"]
     settings = {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": key, "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}
-    return str(json.loads(ran(home, "claude", "-p", question, *options, **settings))["result"])
+    return str(json.loads(ran(home, command("@anthropic-ai/claude-code", "claude"), "-p", question, *options, **settings))["result"])
 
 
-def opencode(url: str, key: str, home: Path, question: str) -> str:
+def run_opencode(url: str, key: str, home: Path, question: str) -> str:
     settings = {"autoupdate": False, "share": "disabled", "provider": {"openai": {"options": {"baseURL": f"{url}/v1", "apiKey": key}}}}
     (home / "work/opencode.json").write_text(json.dumps(settings), encoding="utf-8")
-    lines = ran(home, "opencode", "run", "-m", "openai/gpt-5", "--format", "json", question, OPENCODE_DISABLE_MODELS_FETCH="1").splitlines()
+    lines = ran(home, opencode(), "run", "-m", "openai/gpt-5", "--format", "json", question, OPENCODE_DISABLE_MODELS_FETCH="1").splitlines()
     return str([event["part"]["text"] for event in map(json.loads, lines) if event["type"] == "text"][-1])
 
 
-def ran(home: Path, *command: str, **settings: str) -> str:
+def command(package: str, name: str) -> Path:
+    """Skips without the package."""
+    node(package)
+    return BIN / name
+
+
+def ran(home: Path, *arguments: str | Path, **settings: str) -> str:
     """What it writes."""
     done = subprocess.run(
-        [str(BIN / command[0]), *command[1:]],
+        list(map(str, arguments)),
         env=environment(home, "", **settings),
         cwd=home / "work",
         stdin=subprocess.DEVNULL,
@@ -75,12 +83,12 @@ def ran(home: Path, *command: str, **settings: str) -> str:
 
 
 RESPONSES, MESSAGES = ("default", "agent"), ("messages-default", "messages-agent")
-AGENTS: dict[str, tuple[str, Callable[[str, str, Path, str], str], tuple[str, ...]]] = {
-    "codex": ("@openai/codex", codex, RESPONSES),
-    "claude-code": ("@anthropic-ai/claude-code", claude_code, MESSAGES),
-    "opencode": ("opencode-ai", opencode, RESPONSES),
+AGENTS: dict[str, tuple[Callable[[str, str, Path, str], str], tuple[str, ...]]] = {
+    "codex": (run_codex, RESPONSES),
+    "claude-code": (run_claude_code, MESSAGES),
+    "opencode": (run_opencode, RESPONSES),
 }
-"""Its package, how it runs, and the routes."""
+"""How it runs, and the routes."""
 Do = Callable[[str, str], Run]
 
 
@@ -90,8 +98,7 @@ def do(proxy: Proxy, address: str, tmp_path_factory: pytest.TempPathFactory) -> 
     known: dict[tuple[str, str], Run] = {}
 
     def once(agent: str, route: str) -> Run:
-        package, run, _ = AGENTS[agent]
-        node(package)
+        run, _ = AGENTS[agent]
         if (agent, route) not in known:
             home, before, seen = tmp_path_factory.mktemp("home"), len(proxy.provider.calls), {record["id"] for record in records(address)}
             folder = prepare(home)
@@ -123,7 +130,7 @@ def records(address: str) -> list[dict[str, Any]]:
         return found
 
 
-ROUTES = [(agent, route) for agent, (_, _, routes) in AGENTS.items() for route in routes]
+ROUTES = [(agent, route) for agent, (_, routes) in AGENTS.items() for route in routes]
 
 
 @pytest.mark.parametrize(("agent", "route"), ROUTES)
