@@ -87,6 +87,7 @@ from proxy.wire.http.asgi import Departures, Receive, Responder, Scope, Send, wh
 from proxy.wire.http.bounds import STATE
 from proxy.wire.http.headers import ResponseHeaders, plain_headers, sent_path, tail
 from proxy.wire.http.peers import TrustedProxies
+from proxy.wire.http.sockets import as_http, denying
 from proxy.wire.messages.dialect import MessagesCount, MessagesDialect
 from proxy.wire.responses.dialect import ResponsesDialect
 
@@ -231,8 +232,24 @@ class App:
             if self._proxies is not None:
                 scope = self._proxies.resolved(scope)
             await (self._for_pages if self._for_pages and is_api(scope) else self._http)(scope, receive, send)
-        elif scope["type"] == "websocket":  # the realtime API is not proxied
-            await send({"type": "websocket.close", "code": 1008, "reason": "Groundwire serves no websockets"})
+        elif scope["type"] == "websocket":
+            await self._websocket(self._proxies.resolved(scope) if self._proxies is not None else scope, receive, send)
+
+    async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        from proxy.server.sockets import PATH, Opening
+
+        path, asked = sent_path(scope), as_http(scope, "GET")
+        await receive()
+        route = next((route for route in self.routes if path == f"{route.prefix}/v1{PATH}"), None)
+        if route is None:
+            await self._http(asked, receive, denying(send))
+            return
+        behind, responder = tail(scope, path, route.prefix), Responder(receive, denying(send))
+        opening = Opening(self._services, route, asked, receive, responder, behind, DIALECTS.of(PATH))
+        opening.origins = self.settings.cors.origins
+        await opening.serve()
+        if opening.accepted:
+            await opening.socket(self._http, receive, send, scope).run()
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = sent_path(scope)

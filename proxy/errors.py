@@ -166,7 +166,7 @@ class RateLimited(ProxyError):
 
 
 class WebSocketRefused(ProxyError):
-    """A client asks for a WebSocket: this status lets it go on over HTTP at once, any other makes it try again first."""
+    """A client asks for a WebSocket where there is none: this status lets it go on over HTTP, any other makes it try again first."""
 
     status, code, type = 426, "websocket_not_supported", "invalid_request_error"
 

@@ -145,7 +145,8 @@ class Handler(ABC):
             raise InvalidRequest("a query that names another method (_method) is not passed on")
         headers = client_headers(self._scope["headers"], raw=self._dialect is None)
         if headers.websocket:
-            raise WebSocketRefused("there is no WebSocket here: use HTTP, with server-sent events", headers=(("upgrade", "HTTP/1.1"),))
+            message = "there is no WebSocket here, only at /v1/responses: use HTTP, with server-sent events"
+            raise WebSocketRefused(message, headers=(("upgrade", "HTTP/1.1"),))
         if problem := self._foreign():
             raise PolicyNotAllowed(f"without keys (keys:, or server.allow_anonymous, in config.yaml) {problem}")
         hints = parse_hints(headers.hints)

@@ -37,6 +37,7 @@ from proxy.stages.registry import STAGES
 from proxy.wire.http.peers import is_loopback
 
 HTTP = "proxy.wire.http.bounds:BoundedProtocol"
+"""With the WebSocket protocol that it imports when a client wants one."""
 _WAIT_S = 1.0
 """For upstreams that have not answered when the server is up."""
 
@@ -85,6 +86,8 @@ def run(
         date_header=False,
         lifespan="on",
         ws="none",
+        ws_max_size=server.max_body_bytes,
+        ws_per_message_deflate=False,
         proxy_headers=False,
         timeout_graceful_shutdown=math.ceil(server.drain_s),
         http=HTTP,

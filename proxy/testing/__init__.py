@@ -56,7 +56,15 @@ async def serving(app: Any, port: int = 0) -> AsyncIterator[str]:
     from proxy.testing.server import PromptServer
 
     config = uvicorn.Config(
-        app, host="127.0.0.1", port=port, log_config=None, lifespan="on", timeout_graceful_shutdown=2, ws="none", http=HTTP
+        app,
+        host="127.0.0.1",
+        port=port,
+        log_config=None,
+        lifespan="on",
+        timeout_graceful_shutdown=2,
+        ws="none",
+        ws_per_message_deflate=False,
+        http=HTTP,
     )
     server = PromptServer(config)
     task = asyncio.create_task(server._serve())

@@ -198,6 +198,13 @@ def node(package: str = "openai") -> Path:
     return Path(command)
 
 
+def opencode() -> Path:
+    """OpenCode's command: the package of one platform, as `opencode-ai` wants those of all in the lock file; skips elsewhere."""
+    package = "opencode-linux-x64-baseline"
+    node(package)
+    return HERE / "node/node_modules" / package / "bin/opencode"
+
+
 def environment(home: Path, base_url: str, **more: str) -> dict[str, str]:
     """What a client process sees: an address, a key, and nothing of this machine's settings."""
     base = {"PATH": os.environ["PATH"], "HOME": str(home), "LANG": "C.UTF-8", "PYTHONUTF8": "1", "OPENAI_AGENTS_DISABLE_TRACING": "1"}
@@ -242,6 +249,7 @@ ROUTES_OF = {
     "agents_responses.py": RESPONSES_ROUTES,
     "pydantic_ai_responses.py": RESPONSES_ROUTES,
     "agents.mjs": RESPONSES_ROUTES,
+    "langgraph_agent.py": RESPONSES_ROUTES,
     "anthropic_messages.py": MESSAGES_ROUTES + TRANSLATED_ROUTES,
     "langchain_messages.py": MESSAGES_ROUTES,
     "anthropic.mjs": MESSAGES_ROUTES,

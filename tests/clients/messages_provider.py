@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from itertools import count
 from typing import Any
 
 from proxy.testing import ReceivedCall, reply, stream
@@ -14,6 +15,8 @@ from tests.messages import THINKING, message, streamed, text, use
 COUNTED = 14
 """What the provider's own count of tokens says."""
 Block = dict[str, Any]
+_numbers = count()
+"""Of messages: clients take two with one id for one."""
 _threads: dict[str, Any] = {}
 """What the provider remembers of the threads that it was asked to begin or to go on with: the whole conversation, by its last answer's id."""
 
@@ -43,8 +46,9 @@ async def _answer(writer: asyncio.StreamWriter, call: ReceivedCall, body: Any) -
     if isinstance(step, str):
         blocks = [*thinks, text(step)]
     else:
-        blocks = [*thinks, text("Let me look."), *(use(name, given, f"toolu_{i}_{name}") for i, (name, given) in enumerate(step))]
-    named = {"id": f"msg_{len(_threads)}", "model": body["model"]}
+        calls = (use(name, given, f"toolu_{len(body['messages'])}_{i}_{name}") for i, (name, given) in enumerate(step))
+        blocks = [*thinks, text("Let me look."), *calls]
+    named = {"id": f"msg_{next(_numbers)}", "model": body["model"]}
     if body.get("thread"):
         _threads[named["id"]] = {**body, "messages": [*body["messages"], {"role": "assistant", "content": blocks}]}
     if not body.get("stream"):

@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from tests.clients import tasks
 from tests.clients.provider import CITIES, REPORT_JSON, TEXT
 
 FILE = re.compile(r"/\S+/tides\.txt")
@@ -15,7 +16,7 @@ TIME = re.compile(r"\b\d\d:\d\d\b")
 SHELLS = ("exec_command", "shell", "shell_command")
 
 
-class Asked(Struct, frozen=True):
+class Asked(Struct):
     """A request, read by the provider of its API."""
 
     question: str
@@ -34,7 +35,8 @@ Call = tuple[str, dict[str, Any]]
 
 def next_step(asked: Asked) -> list[Call] | str:
     """Calls of tools, or the answer."""
-    return _calls(asked) or _text(asked)
+    agents = tasks.step(asked.question, asked.tools, len(asked.results), asked.results)
+    return agents if agents is not None else _calls(asked) or _text(asked)
 
 
 def _calls(asked: Asked) -> list[Call]:

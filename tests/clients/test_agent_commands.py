@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.clients.conftest import HERE, KEY, RESPONSES_ROUTES, SCRIPT_TIMEOUT_S, environment, node
+from tests.clients.conftest import HERE, KEY, RESPONSES_ROUTES, SCRIPT_TIMEOUT_S, Proxy, environment, node
 
 pytestmark = pytest.mark.clients
 COMMANDS = HERE / "node/node_modules/.bin"
@@ -44,7 +44,7 @@ def run(folder: Path, *command: str, **settings: str) -> str:
     return done.stdout
 
 
-def test_codex(address: str, policy: str, question: str, tmp_path: Path) -> None:
+def test_codex(proxy: Proxy, address: str, policy: str, question: str, tmp_path: Path) -> None:
     node("@openai/codex")
     options = ["--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "--json", "-m", "gpt-5"]
     base_url = ["-c", f"openai_base_url={address}/{policy}/v1"]
@@ -52,6 +52,7 @@ def test_codex(address: str, policy: str, question: str, tmp_path: Path) -> None
     items = [event["item"] for event in said if event["type"] == "item.completed"]
     (command,) = (item for item in items if item["type"] == "command_execution")
     assert (0, ANSWER) == (command["exit_code"], items[-1]["text"])
+    assert proxy.provider.calls[-1].body.startswith(b'{"stream":true,')  # the proxy's: no message has it, and over HTTP it comes last
 
 
 def test_claude_code(address: str, policy: str, question: str, tmp_path: Path) -> None:

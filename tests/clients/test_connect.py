@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.clients.conftest import HERE, KEY, ROOT, SCRIPT_TIMEOUT_S, client_python, environment, node
+from tests.clients.conftest import HERE, KEY, ROOT, SCRIPT_TIMEOUT_S, client_python, environment, node, opencode
 from tests.clients.provider import TEXT
 from tests.docs_blocks import Block, blocks
 
@@ -70,6 +70,15 @@ def test_codex(address: str, tmp_path: Path) -> None:
     events = printed([NODE / ".bin/codex", "exec", *options, "Hi"], tmp_path, CODEX_API_KEY=KEY).splitlines()
     items = [event["item"] for event in map(json.loads, events) if event["type"] == "item.completed"]
     assert TEXT == items[-1]["text"]
+
+
+@pytest.mark.parametrize("model", ["openai/gpt-5", "anthropic/claude-sonnet-4-6"])
+def test_opencode(model: str, address: str, tmp_path: Path) -> None:
+    command = opencode()
+    (block,) = of_page("json")
+    (tmp_path / "opencode.json").write_text(here(block.text, address), "utf-8")
+    quiet = {"OPENCODE_DISABLE_MODELS_FETCH": "1", "OPENCODE_DISABLE_AUTOUPDATE": "1"}
+    assert TEXT == printed([command, "run", "-m", model, "Hi"], tmp_path, **quiet).splitlines()[-1]
 
 
 def test_claude_code(address: str, tmp_path: Path) -> None:

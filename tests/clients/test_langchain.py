@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.clients.conftest import Outcome, Proxy, RunScript
-from tests.clients.expected import CALLS, TOLD
+from tests.clients.conftest import RESPONSES_ROUTES, Outcome, Proxy, RunByRoute, RunScript
+from tests.clients.expected import CALLS, ROUND_TRIP, TOLD
 from tests.clients.provider import EMBEDDINGS, REPORT, TEXT, USAGE
 
 pytestmark = pytest.mark.clients
@@ -79,3 +79,10 @@ def test_a_context_that_is_too_long_is_recognised(got: Outcome) -> None:
 @pytest.mark.parametrize("name", ["breaks", "fails"])
 def test_a_stream_that_breaks_is_an_api_error(got: Outcome, name: str) -> None:
     assert "APIError" in got["errors"][name]["kinds"]
+
+
+@pytest.mark.parametrize("route", RESPONSES_ROUTES)
+@pytest.mark.parametrize("case", ["chat", "responses"])
+def test_a_langgraph_agent(run_by_route: RunByRoute, route: str, case: str) -> None:
+    got = run_by_route("langgraph_agent.py", route)[case]
+    assert {"deltas": TOLD, "turns": 5, **ROUND_TRIP} == got

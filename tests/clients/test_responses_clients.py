@@ -47,6 +47,11 @@ def test_a_tool_round_trip(sdk: Outcome, case: str) -> None:
     assert {"calls": WEATHER_CALLS, "text": ROUND_TRIP["text"]} == sdk[case]
 
 
+def test_a_websocket(sdk: Outcome) -> None:
+    assert {"calls": WEATHER_CALLS, "text": ROUND_TRIP["text"], "lanes": ["main"]} == sdk["socket_tools"]
+    assert {"deltas": TEXT, "alike": True, "verdict": "unchecked", "error": [429, "rate_limit_exceeded"]} == sdk["socket_stream"]
+
+
 def test_the_inline_verdict_does_not_break_parsing(sdk: Outcome) -> None:
     assert ["unchecked", "unchecked"] == sdk["inline"]
 
@@ -81,6 +86,7 @@ def test_an_agents_stream(run_by_route: RunByRoute, route: str, script: str) -> 
         ("agents_responses.py", "tools"),
         ("agents_responses.py", "stream_tools"),
         ("agents_responses.py", "chained_tools"),
+        ("agents_responses.py", "socket_tools"),
         ("pydantic_ai_responses.py", "tools"),
         ("pydantic_ai_responses.py", "stream_tools"),
         ("agents.mjs", "tools"),

@@ -290,3 +290,31 @@ async def test_without_limits_nobody_is_asked(start: Start) -> None:
     assert (200, None) == (answer.status, answer.headers.get("x-groundwire-limits"))
     async with start() as proxy:
         assert proxy.app.admissions is None
+
+
+DECISIONS = {
+    "/v1/decisions": b'{ "model":"gpt-6-luna", "input" : "It has.","questions":[{"type":"predicate","instructions":"It has."}] }',
+    "/v1/systemone": b'{"state": {"a": 1.0}, "model": "gpt-6-luna", "questions": {"q": {"type": "noul", "instructions": "It has."}}}',
+}
+DECIDED = {"model": "gpt-6-luna", "answers": [], "usage": {"input_tokens": 1000, "output_tokens": 5}}
+
+
+@pytest.mark.parametrize("path", DECISIONS)
+async def test_decisions_take_of_a_keys_limits_what_their_answer_says(path: str, start: Start) -> None:
+    limits = keys("{rpm: 3, tpm: 2500, usd_per_day: 1000}")
+    async with start(reply(DECIDED), config=limits) as proxy:
+        answers = [await proxy.post(DECISIONS[path], path, **BEARER) for _ in range(2)]
+        account = await standing(proxy.app)
+        answers += [await proxy.post(DECISIONS[path], path, **BEARER) for _ in range(2)]
+        record = await proxy.record(answers[0])
+        figures = (await proxy.get("/metrics")).body.decode()
+    assert [200, 200, 200, 429] == [answer.status for answer in answers]
+    assert (2010, 1000, 5, "ann") == (account.tokens, record["prompt_tokens"], record["completion_tokens"], record["client"])
+    assert [DECISIONS[path]] * 3 == [call.body for call in proxy.upstream.calls]
+    assert 'kind="prompt"' in figures
+
+
+async def test_a_key_for_some_models_decides_with_those_alone(start: Start) -> None:
+    async with start(reply(DECIDED), config=keys(more=", models: [gpt-4o]")) as proxy:
+        found = [await proxy.post(body, path, **BEARER) for path, body in DECISIONS.items()]
+    assert ([403, 403], []) == ([answer.status for answer in found], proxy.upstream.calls)

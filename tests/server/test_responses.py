@@ -260,15 +260,6 @@ async def test_a_stream_that_breaks_off_ends_as_failed(start: Start) -> None:
     assert ["error", "response.failed"] == [one["type"] for one in found[-2:]]
 
 
-@pytest.mark.parametrize("path", ["/v1/responses", "/v1/responses?model=gpt-5"])
-async def test_a_websocket_is_refused_with_the_status_that_lets_clients_go_on_over_http(start: Start, path: str) -> None:
-    head = {"connection": "Upgrade", "upgrade": "websocket", "sec_websocket_version": "13", "sec_websocket_key": "dGhlIHNhbXBsZSBub25jZQ=="}
-    async with start() as proxy:
-        got = await proxy.get(path, **head)
-    assert (426, "HTTP/1.1", "websocket_not_supported") == (got.status, got.headers["upgrade"], got.json["error"]["code"])
-    assert [] == proxy.upstream.calls
-
-
 async def test_a_body_with_input_at_chat_completions_is_a_response(start: Start) -> None:
     async with start(reply(response(LONG)), policy=policy("hold", "censor"), stages=ALL) as proxy:
         got = await proxy.post(ASK)

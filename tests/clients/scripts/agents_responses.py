@@ -2,7 +2,7 @@
 
 import json
 
-from agents import Agent, OpenAIResponsesModel, Runner, function_tool, set_tracing_disabled
+from agents import Agent, OpenAIResponsesModel, OpenAIResponsesWSModel, Runner, function_tool, set_tracing_disabled
 from agents.items import HandoffOutputItem, ToolCallItem, ToolCallOutputItem
 from cases import HI, QUESTION, WEATHER, case, main_by_route
 from openai import AsyncOpenAI
@@ -68,6 +68,16 @@ async def stream_tools(url):
 @case
 async def chained_tools(url):
     return told(await Runner.run(agent(url, tools=[get_weather]), QUESTION, auto_previous_response_id=True))
+
+
+@case
+async def socket_tools(url):
+    client = AsyncOpenAI(base_url=f"{url}/v1", max_retries=0)
+    model = OpenAIResponsesWSModel(model="gpt-5", openai_client=client)
+    result = Runner.run_streamed(Agent(name="weather", model=model, tools=[get_weather]), QUESTION)
+    found = {"deltas": await read(result), **told(result)}
+    await model.close()
+    return found
 
 
 @case

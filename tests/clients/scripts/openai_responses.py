@@ -90,6 +90,40 @@ def chained_tools(url):
     return {"calls": calls_of(asked), "text": final.output_text}
 
 
+def over_socket(connection, **fields):
+    """The events of one response over a WebSocket."""
+    connection.response.create(**fields)
+    found = []
+    for event in connection:
+        found.append(event)
+        if event.type in ("response.completed", "response.incomplete", "response.failed", "error"):
+            return found
+    return None
+
+
+@case
+def socket_tools(url):
+    """Nobody but the connection remembers the conversation."""
+    options = {**ASK, "store": False, "stream_id": "main"}
+    with responses(url).connect() as connection:
+        asked = over_socket(connection, **options, input=QUESTION)[-1].response
+        told = over_socket(connection, **options, input=results_of(asked), previous_response_id=asked.id)
+    lanes = {event.stream_id for event in told}
+    final = told[-1].response
+    return {"calls": calls_of(asked), "text": final.output_text, "lanes": list(lanes)}
+
+
+@case
+def socket_stream(url):
+    with responses(url, default_headers=INLINE).connect() as connection:
+        first, second = (over_socket(connection, **HELLO) for _ in range(2))
+        error = over_socket(connection, **{**HELLO, "model": "limited"})[-1]
+    deltas = "".join(event.delta for event in second if event.type == "response.output_text.delta")
+    names = [event.type for event in first] == [event.type for event in second]
+    verdict = second[-1].response.model_extra["groundwire"]["verdict"]
+    return {"deltas": deltas, "alike": names, "verdict": verdict, "error": [error.status, error.error.code]}
+
+
 @case
 def inline(url):
     api = responses(url, default_headers=INLINE)

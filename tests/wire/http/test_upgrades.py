@@ -1,0 +1,198 @@
+"""What a WebSocket's client may send, and how slowly, whoever it is: frames by hand, on a real connection."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import struct
+
+import pytest
+
+from proxy.testing import completion, reply, stream
+from proxy.wire.http import upgrades
+from tests.conftest import Running, Start
+from tests.responses_api import events, text_item
+from tests.wire.http.test_bounds import Streams, connected, status_of
+
+KEY = "sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ=="
+HANDSHAKE = ("connection: Upgrade", "upgrade: websocket", "sec-websocket-version: 13", KEY)
+MESSAGE = json.dumps({"type": "response.create", "model": "gpt-5", "input": "Hi"}).encode()
+TEXT, CONT, CLOSE, PING, PONG = 1, 0, 8, 9, 10
+
+
+def head(*more: str, method: str = "GET", path: str = "/v1/responses", version: str = "1.1") -> bytes:
+    return ("\r\n".join([f"{method} {path} HTTP/{version}", "host: 127.0.0.1", *HANDSHAKE, *more]) + "\r\n\r\n").encode()
+
+
+def frame(kind: int, payload: bytes, *, fin: bool = True, length: int | None = None) -> bytes:
+    size, mask = len(payload) if length is None else length, os.urandom(4)
+    begin = bytes([(0x80 if fin else 0) | kind]) + (bytes([0x80 | size]) if size < 126 else b"\xff" + struct.pack("!Q", size))
+    return begin + mask + bytes(byte ^ mask[i % 4] for i, byte in enumerate(payload))
+
+
+async def read_frame(reader: asyncio.StreamReader) -> tuple[int, bytes]:
+    async with asyncio.timeout(10):
+        kind, size = await reader.readexactly(2)
+        if size == 126:
+            (size,) = struct.unpack("!H", await reader.readexactly(2))
+        elif size == 127:
+            (size,) = struct.unpack("!Q", await reader.readexactly(8))
+        return kind & 15, await reader.readexactly(size)
+
+
+async def open_socket(streams: Streams) -> None:
+    reader, writer = streams
+    writer.write(head())
+    assert 101 == await status_of(reader)
+    async with asyncio.timeout(10):
+        await reader.readuntil(b"\r\n\r\n")
+
+
+async def close_code(reader: asyncio.StreamReader) -> int:
+    while (got := await read_frame(reader))[0] != CLOSE:
+        pass
+    return int(struct.unpack("!H", got[1][:2])[0])
+
+
+async def completes(streams: Streams) -> bool:
+    while b"response.completed" not in (await read_frame(streams[0]))[1]:
+        pass
+    return True
+
+
+HELLO = events(text_item("Hello there."))
+
+
+@pytest.mark.parametrize("cuts", [[1], [2, 7, 30], list(range(1, 60))], ids=str)
+async def test_a_message_arrives_whole_whatever_its_frames_and_pieces(cuts: list[int], start: Start) -> None:
+    parts = [MESSAGE[begin:end] for begin, end in zip([0, *cuts], [*cuts, len(MESSAGE)], strict=True)]
+    frames = [frame(TEXT if i == 0 else CONT, part, fin=i == len(parts) - 1) for i, part in enumerate(parts)]
+    frames.insert(1, frame(PING, b"between"))
+    async with start(stream(HELLO)) as proxy, connected(proxy) as streams:
+        await open_socket(streams)
+        for byte in b"".join(frames):
+            streams[1].write(bytes([byte]))
+            await streams[1].drain()
+        assert (PONG, b"between") == await read_frame(streams[0])
+        assert await completes(streams)
+    assert "Hi" == proxy.upstream.calls[0].json["input"]
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (head(method="POST"), 426),
+        (head("content-length: 2") + b"{}", 426),
+        (head("x-a: " + "a" * 9000), 426),
+        (head(*["x-a: a"] * 150), 426),
+        (head(version="1.0"), 426),
+        (head().replace(b"version: 13", b"version: 8"), 400),
+        (head().replace(KEY.encode(), b"x-a: a"), 400),
+        (head(path="/v1/responses/"), 400),
+        (head(path="//v1/responses"), 404),
+        (head().replace(b"upgrade: websocket", b"upgrade: h2c"), 404),
+    ],
+    ids=["post", "body", "long header", "many headers", "1.0", "version", "no key", "slash", "two slashes", "h2c"],
+)
+async def test_what_is_no_handshake_gets_an_answer_over_http(sent: bytes, status: int, start: Start) -> None:
+    async with start() as proxy, connected(proxy) as (reader, writer):
+        writer.write(sent)
+        assert status == await status_of(reader)
+    assert [] == proxy.upstream.calls
+
+
+async def test_a_handshake_of_odd_bytes_leaves_nothing_behind(start: Start) -> None:
+    async with start() as proxy, connected(proxy) as (reader, writer):
+        writer.write(head("x\x7fa: a"))
+        async with asyncio.timeout(10):
+            assert b"101" not in await reader.read()
+        await free(proxy)
+
+
+@pytest.mark.parametrize(
+    ("sent", "code"),
+    [
+        (frame(TEXT, b"\xff\xfe"), 1007),
+        (frame(TEXT, b"x")[:1] + b"\x01x", 1002),
+        (bytes([0xF1, 0x80, 0, 0, 0, 0]), 1002),
+        (frame(TEXT, b"", length=2**40), 1009),
+        (frame(2, b"{}"), 1003),
+        (frame(CLOSE, struct.pack("!H", 1000)), 1000),
+    ],
+    ids=["no utf-8", "no mask", "reserved bits", "too large", "binary", "goodbye"],
+)
+async def test_what_breaks_the_protocol_ends_the_connection_with_its_code(sent: bytes, code: int, start: Start) -> None:
+    async with start() as proxy, connected(proxy) as streams:
+        await open_socket(streams)
+        streams[1].write(sent)
+        assert code == await close_code(streams[0])
+        await free(proxy)
+
+
+async def test_a_message_that_comes_too_slowly_ends_the_connection(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(upgrades, "BODY_STALL_S", 0.05)
+    async with start() as proxy, connected(proxy) as streams:
+        await open_socket(streams)
+        streams[1].write(frame(TEXT, b"{", length=1000))
+        assert 1008 == await close_code(streams[0])
+        await free(proxy)
+
+
+async def test_who_sends_nothing_between_messages_may_stay(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(upgrades, "BODY_STALL_S", 0.01)
+    async with start(stream(HELLO)) as proxy, connected(proxy) as streams:
+        await open_socket(streams)
+        for _ in range(2):
+            await asyncio.sleep(0.05)
+            streams[1].write(frame(TEXT, MESSAGE))
+            assert await completes(streams)
+
+
+async def test_messages_that_are_not_whole_take_room(start: Start) -> None:
+    async with start() as proxy, connected(proxy) as streams:
+        proxy.app.ledger.bodies.total = proxy.app.ledger.bodies.free = 10_000
+        await open_socket(streams)
+        streams[1].write(frame(TEXT, b"x" * 9_000, length=12_000))
+        async with asyncio.timeout(10):
+            while proxy.app.ledger.bodies.free > 1_000:
+                await asyncio.sleep(0.002)
+        streams[1].write(b"x" * 2_000)
+        assert 1013 == await close_code(streams[0])
+        await free(proxy)
+        assert 10_000 == proxy.app.ledger.bodies.free
+
+
+async def test_a_reader_that_reads_nothing_is_let_go(start: Start) -> None:
+    many = events(text_item("word " * 400_000))
+    async with start(stream(many), config="server: {write_stall_s: 0.2}\n") as proxy, connected(proxy) as streams:
+        await open_socket(streams)
+        streams[1].write(frame(TEXT, MESSAGE))
+        await asyncio.sleep(0)
+        await free(proxy)
+        assert b"groundwire_ledger_reader_stalled_total 1.0" in (await proxy.get("/metrics")).body
+
+
+async def test_an_idle_connection_makes_room_for_another(start: Start) -> None:
+    async with start(stream(HELLO), config="server: {max_connections: 2, party_share: 0.5}\n") as proxy, connected(proxy) as first:
+        await open_socket(first)
+        first[1].write(frame(TEXT, MESSAGE))
+        assert await completes(first)
+        async with connected(proxy) as second:
+            second[1].write(b"GET /v1/models HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n")
+            assert 200 == await status_of(second[0])
+            async with asyncio.timeout(10):
+                assert b"" == await first[0].read()
+
+
+async def free(proxy: Running) -> None:
+    """Wait until the connection's place is."""
+    async with asyncio.timeout(10):
+        while proxy.app.ledger.connections.free < proxy.app.ledger.connections.total:
+            await asyncio.sleep(0.002)
+
+
+async def test_http_goes_on_beside_it(start: Start) -> None:
+    async with start(reply(completion())) as proxy, connected(proxy) as streams:
+        await open_socket(streams)
+        assert 200 == (await proxy.post()).status
