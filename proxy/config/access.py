@@ -100,7 +100,7 @@ _remembered = lru_cache(maxsize=256)(_hashed)
 
 Passthrough = tuple[str, ...] | Literal["none"] | None
 """A route's ``passthrough:`` - names of `PASSED`, or other paths below ``/v1``; None for the default."""
-_POLICED = ("chat", "messages")
+_POLICED = ("chat", "messages", "generateContent")
 """Paths of which a dialect serves all there is."""
 _UNENCODED = "!$&'()*+,;=:@~"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\\%]")
@@ -158,6 +158,7 @@ PASSED: tuple[Passed, ...] = (
     Passed("moderations", _POST),
     Passed("rerank", _POST),
     Passed("messages/count_tokens", _POST),
+    Passed("generateContent/countTokens", _POST),
     Passed("decisions", _POST),
     Passed("systemone", _POST),
     Passed("completions", _POST, answers=True),

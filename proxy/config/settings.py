@@ -46,8 +46,8 @@ from proxy.errors import ConfigError
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(:-([^}]*))?\}")
 _RESERVED_PREFIXES = ("/groundwire", "/dashboard", "/health", "/ready", "/metrics", "/v1")
 
-Api = Literal["chat", "responses", "messages"]
-"""OpenAI's chat completions and Responses, Anthropic's Messages."""
+Api = Literal["chat", "responses", "messages", "gemini"]
+"""OpenAI's chat completions and Responses, Anthropic's Messages, Google's ``generateContent``."""
 
 
 class StoreSettings(Section, frozen=True, kw_only=True):
@@ -99,7 +99,7 @@ class OpenAISettings(_Upstream, frozen=True, kw_only=True, tag="openai"):
     proxy: str = ""
     """``http://USER:PASSWORD@HOST:PORT`` of a forward proxy, ``none``, or empty for ``HTTPS_PROXY`` and its like of the environment."""
     apis: Annotated[tuple[Api, ...], Meta(min_length=1)] = ("chat", "responses")
-    """What the server speaks itself, byte for byte: ``chat``, ``responses``, ``messages``; other clients are translated to the first."""
+    """What the server speaks itself, byte for byte: ``chat``, ``responses``, ``messages``, ``gemini``; others are translated to that."""
     decisions: DecisionsSettings | None = None
     """How it answers decision models' questions, where that is not as its host, or most servers, have it."""
 
@@ -114,6 +114,14 @@ class AnthropicSettings(OpenAISettings, frozen=True, kw_only=True, tag="anthropi
 
     base_url: str = "https://api.anthropic.com/v1"
     apis: Annotated[tuple[Api, ...], Meta(min_length=1)] = ("messages",)
+    """What the server speaks itself, byte for byte; clients of another API are translated to the first."""
+
+
+class GeminiSettings(OpenAISettings, frozen=True, kw_only=True, tag="gemini"):
+    """Google's Gemini API, or a server that speaks it, byte for byte: the key goes as ``x-goog-api-key``."""
+
+    base_url: str = "https://generativelanguage.googleapis.com/v1beta"
+    apis: Annotated[tuple[Api, ...], Meta(min_length=1)] = ("gemini",)
     """What the server speaks itself, byte for byte; clients of another API are translated to the first."""
 
 
@@ -158,7 +166,7 @@ class BuiltinSettings(LocalSettings, frozen=True, kw_only=True, tag="builtin"):
     """Longest work at one call; past it the questions that are still open are refused."""
 
 
-UpstreamSettings = OpenAISettings | AnthropicSettings | LiteLLMSettings | EmbeddedSettings | BuiltinSettings
+UpstreamSettings = OpenAISettings | AnthropicSettings | GeminiSettings | LiteLLMSettings | EmbeddedSettings | BuiltinSettings
 
 
 class ModelSettings(Section, frozen=True, kw_only=True):
