@@ -282,12 +282,16 @@ _RPC = "type.googleapis.com/google.rpc."
 
 def gemini_envelope(error: ProxyError) -> dict[str, Any]:
     """The body for `error` in Google's form: its code as the reason, and the field that is wrong."""
-    return _googles(error.status, error.message, reason=error.code, field=error.param or "")
+    field = "contents" if error.param == "messages" else error.param or ""  # what other APIs call it
+    return _googles(error.status, error.message, reason=error.code, field=field)
 
 
 def _googles(status: int, message: str, *, reason: str, field: str = "") -> dict[str, Any]:
     word = _GOOGLES.get(status, "INVALID_ARGUMENT" if status < 500 else "UNAVAILABLE")
-    details: list[dict[str, Any]] = [{"@type": _RPC + "ErrorInfo", "reason": reason.upper(), "domain": "groundwire"}] if reason else []
+    about = {"metadata": {"param": field}} if field else {}
+    details: list[dict[str, Any]] = []
+    if reason:
+        details.append({"@type": _RPC + "ErrorInfo", "reason": reason.upper(), "domain": "groundwire", **about})
     if field and status == 400:
         details.append({"@type": _RPC + "BadRequest", "fieldViolations": [{"field": field, "description": message}]})
     return {"error": {"code": status, "message": message, "status": word, "details": details}}

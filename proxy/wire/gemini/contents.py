@@ -16,7 +16,7 @@ import orjson
 
 from proxy.exchange import Message
 from proxy.language.text import text_of
-from proxy.wire.bodies import as_raw, raw_fields
+from proxy.wire.bodies import EXTENSION, as_raw, raw_fields
 from proxy.wire.gemini.fields import CALL_PREFIX, arguments_of, is_text, kind_of, named, raw_objects, response_of, snake, text_in
 from proxy.wire.gemini.requests import SYSTEM, GeminiWire, Place
 from proxy.wire.requests import counterparts
@@ -117,7 +117,14 @@ class Contents:
 
     @cached_property
     def _items(self) -> list[msgspec.Raw]:
-        return raw_objects(self._fields["contents"])
+        """Those of ``contents``, without the proxy's own field."""
+        return [self._plain(item) for item in raw_objects(self._fields["contents"])]
+
+    def _plain(self, item: msgspec.Raw) -> msgspec.Raw:
+        if EXTENSION.encode() not in bytes(item):
+            return item
+        fields = raw_fields(item)
+        return as_raw(fields) if fields.pop(EXTENSION, None) is not None else item
 
     def _raw(self, place: Place) -> msgspec.Raw:
         return self._listed(place[0])[place[1]]

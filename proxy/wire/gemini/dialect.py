@@ -71,51 +71,34 @@ class GeminiDialect(Dialect):
         Contents(exchange.original.wire, raw, exchange.original.messages, exchange.messages).put()
 
     def _set_tools(self, raw: dict[str, msgspec.Raw], request: Request, tools: Sequence[Tool]) -> None:
-        """Each function in its own place, new ones behind them; the provider's own tools as they came."""
+        """The functions in the order of `tools`, which caches go by, in one item; the provider's own tools as they came."""
         if not tools:
             raw.pop("tools", None)
             raw.pop(named(request.wire.fields, "toolConfig"), None)
             return
         wire: GeminiWire = request.wire
-        there = {wire.tools[id(tool)]: tool for tool in tools if id(tool) in wire.tools}
-        by_name = {tool_name(tool): wire.tools[id(tool)] for tool in request.tools if tool_name(tool)}
-        new = []
-        for tool in tools:
-            if id(tool) not in wire.tools and (place := by_name.get(tool_name(tool))) is not None and place not in there:
-                there[place] = tool
-            elif id(tool) not in wire.tools:
-                new.append(bodies.as_raw(declared_of(tool)))
-        items = [self._item(i, item, there, wire) for i, item in enumerate(raw_objects(raw["tools"]))] if request.tools else []
-        at = next((i for i, (_, name) in enumerate(items) if name), len(items))
-        if new and at == len(items):
-            items.append(({}, _DECLARED))
-        if new:
-            item, name = items[at]
-            item[name] = bodies.as_raw([*raw_objects(item.get(name, msgspec.Raw(b"[]"))), *new])
-        raw["tools"] = bodies.as_raw([item for item, _ in items if item])
-
-    def _item(self, i: int, sent: msgspec.Raw, there: Mapping[Any, Tool], wire: GeminiWire) -> tuple[dict[str, msgspec.Raw], str]:
-        """What is left of an item of ``tools``, and its field with functions, if it has one."""
-        fields = bodies.raw_fields(sent)
-        declared = named(fields, _DECLARED)
-        for name in [name for name in fields if name != declared and (i, name, 0) not in there]:
-            del fields[name]
-        if declared not in fields:
-            return fields, ""
-        kept = []
-        for j, piece in enumerate(raw_objects(fields[declared])):
-            tool = there.get((i, declared, j))
-            if tool is not None:
-                kept.append(
-                    piece
-                    if id(tool) in wire.tools
-                    else bodies.as_raw({**bodies.raw_fields(piece), **declared_of(tool, bodies.raw_fields(piece))})
-                )
-        if kept:
-            fields[declared] = bodies.as_raw(kept)
-        else:
-            del fields[declared]
-        return fields, declared
+        kept = {wire.tools[id(tool)][:2] for tool in tools if id(tool) in wire.tools}
+        items: list[dict[str, msgspec.Raw]] = []
+        pieces: dict[tuple[int, str, int], msgspec.Raw] = {}
+        at = -1
+        for i, sent in enumerate(raw_objects(raw["tools"]) if request.tools else []):
+            fields = bodies.raw_fields(sent)
+            declared = named(fields, _DECLARED)
+            pieces |= {(i, declared, j): piece for j, piece in enumerate(raw_objects(fields.pop(declared, _NONE)))}
+            at = len(items) if at < 0 and bytes(sent) and any(place[0] == i for place in pieces) else at
+            items.append({name: value for name, value in fields.items() if (i, name) in kept})
+        by_name = {tool_name(tool): pieces[wire.tools[id(tool)]] for tool in request.tools if tool_name(tool)}
+        functions = [
+            pieces[wire.tools[id(tool)]] if id(tool) in wire.tools else _declared(tool, by_name.get(tool_name(tool)))
+            for tool in tools
+            if tool_name(tool)
+        ]
+        if functions:
+            if at < 0:
+                at = len(items)
+                items.append({})
+            items[at] = {_DECLARED: bodies.as_raw(functions), **items[at]}
+        raw["tools"] = bodies.as_raw([item for item in items if item])
 
     def parse_answer(self, body: bytes) -> Answer:
         """Raises `ValueError` when the body is no answer of the API."""
@@ -158,15 +141,19 @@ class GeminiDialect(Dialect):
         return GeminiStream(separate=separate)
 
 
-def declared_of(tool: Tool, before: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """A function tool as an item of ``functionDeclarations``; one made of another `before` keeps its schema's field."""
+_NONE = msgspec.Raw(b"[]")
+
+
+def _declared(tool: Tool, before: msgspec.Raw | None) -> msgspec.Raw:
+    """A function tool as an item of ``functionDeclarations``; of one made of another, what was not changed stays."""
     function = tool.get("function")
     described = function if isinstance(function, Mapping) else {}
-    made = {"name": described.get("name"), "description": described.get("description")}
-    given = function_of(bodies.exact(msgspec.json.encode(before)))["function"] if before else {}
-    if "parameters" not in given or given["parameters"] != described.get("parameters"):
-        made["parameters" if "parameters" in (before or {}) else named(before or {}, "parametersJsonSchema")] = described.get("parameters")
-    return {key: value for key, value in made.items() if value is not None}
+    sent = bodies.raw_fields(before) if before is not None else {}
+    given = function_of(orjson.loads(bytes(before)))["function"] if before is not None else {}
+    schema = "parameters" if "parameters" in sent else named(sent, "parametersJsonSchema")
+    names = {"name": "name", "description": "description", "parameters": schema}
+    made = {own: described[name] for name, own in names.items() if name in described and described[name] != given.get(name, ...)}
+    return bodies.as_raw({**sent, **made})  # type: ignore[dict-item]
 
 
 class GeminiCount(TokenCounting):

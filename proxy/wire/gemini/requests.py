@@ -60,7 +60,7 @@ def read_request(body: bytes) -> Request:
         reader.item(i, item, f"contents[{i}]")
     tools = _tools(fields, wire)
     read = ("model", "stream", "contents", named(fields, "systemInstruction"), "tools", bodies.EXTENSION)
-    return request_of(fields, wire, model, reader.messages, tools, read, output_requirements_of, {})
+    return request_of(fields, wire, model, reader.messages, tools, read, output_requirements_of, reader.hints)
 
 
 def system_of(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -102,6 +102,7 @@ class _Reader:
         self._wire = wire
         self._calls = Calls()
         self.messages: list[Message] = []
+        self.hints: dict[int, Mapping[str, Any]] = {}
 
     def item(self, i: int, item: Mapping[str, Any], at: str) -> None:
         """An item of ``contents``, or ``systemInstruction``."""
@@ -110,6 +111,7 @@ class _Reader:
             raise bodies.unexpected(f"{at}.role", "a string", role)
         parts = objects(item.get("parts"), f"{at}.parts")
         self._wire.sizes[i] = len(parts)
+        begin = len(self.messages)
         says: dict[str, Any] = {"role": "system" if i == SYSTEM else "assistant" if role == "model" else "user"}
         spoken: list[tuple[dict[str, Any], Place]] = []
         held: list[Place] = []
@@ -131,6 +133,8 @@ class _Reader:
             elif kind and part.get("thought") is not True:
                 spoken.append((_part(kind, part, given, where), place))
         self._close(says, spoken, held)
+        if bodies.EXTENSION in item:
+            self.hints |= dict.fromkeys(range(begin, len(self.messages)), bodies.hint_of(item, at))
 
     def _call(self, says: dict[str, Any], given: Mapping[str, Any], place: Place, at: str) -> None:
         name = bodies.typed(dict(given), "name", str, "a string") if "name" in given else None
