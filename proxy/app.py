@@ -205,8 +205,10 @@ class App:
             await send({"type": "websocket.close", "code": 1008, "reason": "Groundwire serves no websockets"})
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
-        scope, send = readdressed(scope, send)
         path = sent_path(scope)
+        if ":" in path or "/v1beta" in path:
+            scope, send = readdressed(scope, send)
+            path = sent_path(scope)
         for route in self.routes:
             if path.startswith(route.prefix) and path.startswith("/v1/", len(route.prefix)):
                 behind, responder = tail(scope, path, route.prefix), Responder(receive, send, self._departures, whole_writer(scope))

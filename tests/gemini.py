@@ -64,7 +64,7 @@ def answer(*parts: dict[str, Any], reason: str = "STOP", **more: object) -> dict
 
 def event(payload: dict[str, Any]) -> bytes:
     """One event in the provider's own spelling."""
-    return f"data: {json.dumps(payload)}\r\n\r\n".encode()
+    return f"data: {json.dumps(payload)}\n\n".encode()
 
 
 def streamed(*parts: dict[str, Any], reason: str = "STOP", size: int = 7, **more: object) -> list[bytes]:

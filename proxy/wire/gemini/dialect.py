@@ -153,7 +153,7 @@ def _declared(tool: Tool, before: msgspec.Raw | None) -> msgspec.Raw:
     schema = "parameters" if "parameters" in sent else named(sent, "parametersJsonSchema")
     names = {"name": "name", "description": "description", "parameters": schema}
     made = {own: described[name] for name, own in names.items() if name in described and described[name] != given.get(name, ...)}
-    return bodies.as_raw({**sent, **made})  # type: ignore[dict-item]
+    return bodies.as_raw({**sent, **made})
 
 
 class GeminiCount(TokenCounting):

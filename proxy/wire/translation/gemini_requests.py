@@ -120,7 +120,7 @@ def _read_form(ask: neutral.NeutralRequest, config: Mapping[str, Any], bounds: n
     schema = json_schema(config.get("responseSchema")) if schema is None else schema
     at = _FORM[0]
     if kind == "application/json":
-        ask.settings["form"] = neutral.Setting(neutral.Form(schema), at)
+        ask.settings["form"] = neutral.Setting(neutral.Form(schema, strict=True if schema is not None else None), at)
     elif kind not in (None, "", "text/plain"):
         bounds.refuse(at, f"knows no form {kind!r}")
 
