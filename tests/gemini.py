@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from msgspec.structs import replace
@@ -24,6 +25,16 @@ SIGNATURE = "CiQBVKhc7o+/AAEC=="
 def path(model: str = MODEL, *, streams: bool = False) -> str:
     """The address of a model."""
     return f"/v1beta/models/{model}:" + ("streamGenerateContent?alt=sse" if streams else "generateContent")
+
+
+_ADDRESS = re.compile(rb',\s*"model"\s*:\s*"([^"]+)"\s*,\s*"stream"\s*:\s*(true|false)(?=\s*}\s*\Z)')
+
+
+def addressed(body: bytes) -> tuple[str, bytes]:
+    """Path and body of a request that is kept with what its address says as its last fields."""
+    match = _ADDRESS.search(body)
+    assert match is not None
+    return path(match[1].decode(), streams=match[2] == b"true"), body[: match.start()] + body[match.end() :]
 
 
 def exchange_of(body: object) -> Exchange:
