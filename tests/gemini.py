@@ -19,7 +19,7 @@ COUNT = f"/v1beta/models/{MODEL}:countTokens"
 ASK: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "When does the tide turn?"}]}]}
 USAGE = {"promptTokenCount": 9, "candidatesTokenCount": 3, "totalTokenCount": 12, "cachedContentTokenCount": 4}
 THOUGHT = {"text": "Tides follow the moon.", "thought": True}
-SIGNATURE = "CiQBVKhc7o+/AAEC=="
+SIGNATURE = "CiQBVKhc7o+/AAEC"
 
 
 def path(model: str = MODEL, *, streams: bool = False) -> str:

@@ -332,6 +332,8 @@ def _of_upstreams(settings: Settings) -> _Found:
             yield f"upstreams.{name}.base_url", f"expected http://… or https://…, got {upstream.base_url!r}"
         elif isinstance(upstream, OpenAISettings) and (wanted := _mended(upstream.base_url)) is not None:
             yield f"upstreams.{name}.base_url", f"expected it up to and with /v1, and no further: did you mean {wanted!r}?"
+        if isinstance(upstream, OpenAISettings) and "gemini" in upstream.apis and not isinstance(upstream, GeminiSettings):
+            yield f"upstreams.{name}.apis", "gemini has addresses of its own: it needs kind: gemini"
         if isinstance(upstream, OpenAISettings) and not re.fullmatch(r"(?:none|http://[^/\s]+/?)?", upstream.proxy):
             yield f"upstreams.{name}.proxy", "expected http://HOST:PORT, none, or nothing for the environment's"
         if not isinstance(upstream, LiteLLMSettings) or upstream.model_prefix:
@@ -345,15 +347,19 @@ def _of_upstreams(settings: Settings) -> _Found:
 
 
 _OPERATION = re.compile(r"/(?:chat/completions|completions|responses|messages|embeddings|models)/*$")
-_ROOTS = ("https://api.openai.com", "https://api.anthropic.com")
-"""Nothing answers there without ``/v1``."""
+_ROOTS = {
+    "https://api.openai.com": "/v1",
+    "https://api.anthropic.com": "/v1",
+    "https://generativelanguage.googleapis.com": "/v1beta",
+}
+"""Nothing answers there without what stands behind."""
 
 
 def _mended(base_url: str) -> str | None:
     """What was meant where a base URL cannot work: it ends in an operation, or without the ``/v1`` that its server wants."""
     bare = _OPERATION.sub("", base_url)
-    if bare.rstrip("/") in _ROOTS:
-        return f"{bare.rstrip('/')}/v1"
+    if (behind := _ROOTS.get(bare.rstrip("/"))) is not None:
+        return bare.rstrip("/") + behind
     return bare if bare != base_url else None
 
 

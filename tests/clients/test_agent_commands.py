@@ -1,4 +1,4 @@
-"""Agents of the command line, unchanged but for their base URL: Codex and Claude Code answer a question from a file that they must read."""
+"""Agents of the command line, unchanged but for their base URL: Codex, Claude Code and Gemini CLI answer a question from a file that they must read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.clients.conftest import HERE, KEY, RESPONSES_ROUTES, SCRIPT_TIMEOUT_S, environment, node
+from tests.clients.conftest import HERE, KEY, RESPONSES_ROUTES, SCRIPT_TIMEOUT_S, environment, node, use_api_key
 
 pytestmark = pytest.mark.clients
 COMMANDS = HERE / "node/node_modules/.bin"
@@ -60,3 +60,14 @@ def test_claude_code(address: str, policy: str, question: str, tmp_path: Path) -
     settings = {"ANTHROPIC_BASE_URL": f"{address}/messages-{policy}", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}
     said = json.loads(run(tmp_path, "claude", "-p", question, *options, **settings))
     assert (False, 2, ANSWER) == (said["is_error"], said["num_turns"], said["result"])
+
+
+def test_gemini_cli(address: str, policy: str, question: str, tmp_path: Path) -> None:
+    node("@google/gemini-cli")
+    use_api_key(tmp_path)
+    options = ["--skip-trust", "-m", "gemini-2.5-flash", "-o", "json"]
+    settings = {"GOOGLE_GEMINI_BASE_URL": f"{address}/gemini-{policy}"}
+    said = json.loads(run(tmp_path, "gemini", *options, "-p", question, **settings))
+    api = said["stats"]["models"]["gemini-2.5-flash"]["api"]
+    assert (ANSWER, 2, 0) == (said["response"], api["totalRequests"], api["totalErrors"])
+    assert 1 == said["stats"]["tools"]["byName"]["read_file"]["success"]
