@@ -237,7 +237,12 @@ def _names(fields: Iterable[Field], setting: str) -> str:
 
 def left_out() -> str:
     """Fields that say nothing to an answer."""
-    tables = {"chat": chat_requests.FIELDS, "responses": responses_requests.FIELDS, "messages": messages_requests.FIELDS, "gemini": gemini_requests.FIELDS}
+    tables = {
+        "chat": chat_requests.FIELDS,
+        "responses": responses_requests.FIELDS,
+        "messages": messages_requests.FIELDS,
+        "gemini": gemini_requests.FIELDS,
+    }
     rows = [[TITLES[api], f"`{one.name}`", one.note] for api in APIS for one in tables[api] if not one.setting]
     return table(["API", "field", "what it is"], rows)
 

@@ -21,7 +21,12 @@ from tests.conftest import CHAT, Start
 from tests.delivery.test_keep_alive import after
 from tests.exchanges import recorded
 
-DIALECTS: dict[str, Dialect] = {"chat": ChatDialect(), "responses": ResponsesDialect(), "messages": MessagesDialect(), "gemini": GeminiDialect()}
+DIALECTS: dict[str, Dialect] = {
+    "chat": ChatDialect(),
+    "responses": ResponsesDialect(),
+    "messages": MessagesDialect(),
+    "gemini": GeminiDialect(),
+}
 KINDS = {"chat": "openai", "responses": "openai", "messages": "anthropic", "gemini": "gemini"}
 STREAM = {**CHAT, "stream": True}
 SAYING = [(name, one) for name in DIALECTS for one in recorded(name) if one.name != "error"]

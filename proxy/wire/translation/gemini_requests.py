@@ -109,6 +109,7 @@ def read(body: Mapping[str, Any], bounds: neutral.Bounds) -> neutral.NeutralRequ
     for i, item in enumerate(objects(body.get("contents"), "contents")):
         turn = reader.turn(i, item, f"contents[{i}]")
         ask.turns += [turn] if turn.parts else []
+    neutral.refuse_prefill(ask, bounds)
     ask.tools = [tool for i, item in enumerate(objects(body.get("tools"), "tools")) for tool in _read_tools(f"tools[{i}]", item, bounds)]
     fields.read_fields(ask, body, FIELDS, (*_ELSEWHERE, *_FORM), bounds)
     _read_form(ask, body.get("generationConfig") or {}, bounds)

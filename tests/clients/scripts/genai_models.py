@@ -50,7 +50,8 @@ def answered(contents):
     """The conversation with the results of its calls."""
     calls = [part.function_call for content in contents for part in content.parts if part.function_call]
     results = [
-        types.Part(function_response=types.FunctionResponse(id=c.id, name=c.name, response={"output": WEATHER[c.args["city"]]})) for c in calls
+        types.Part(function_response=types.FunctionResponse(id=c.id, name=c.name, response={"output": WEATHER[c.args["city"]]}))
+        for c in calls
     ]
     asked = types.Content(role="user", parts=[types.Part(text=QUESTION)])
     return [asked, *contents, types.Content(role="user", parts=results)]
