@@ -8,7 +8,7 @@ Reference: https://ai.google.dev/api/generate-content#v1beta.GenerateContentResp
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -73,11 +73,12 @@ def unread(candidate: Mapping[str, Any]) -> str:
 class Candidate:
     """What a candidate says, growing."""
 
-    __slots__ = ("calls", "finish_reason", "inputs", "reasoning", "text")
+    __slots__ = ("calls", "finish_reason", "inputs", "reasoning", "sources", "text")
 
     def __init__(self) -> None:
         self.text, self.reasoning, self.inputs = list[str](), list[str](), list[str]()
         self.calls: list[ToolCall] = []
+        self.sources: list[tuple[str, str]] = []
         self.finish_reason: str | None = None
 
     def absorb(self, candidate: Mapping[str, Any]) -> str:
@@ -95,6 +96,7 @@ class Candidate:
                 self.calls.append(ToolCall(str(call.get("id") or f"call_{place}"), str(call.get("name") or ""), arguments, place))
             elif isinstance(code := part.get("executableCode"), Mapping) and isinstance(code.get("code"), str):
                 self.inputs.append(code["code"])
+        self.sources += _sources(candidate.get("groundingMetadata"))
         self.finish_reason = end_of(candidate.get("finishReason")) or self.finish_reason
         return "".join(self.text[before:])
 
@@ -102,6 +104,22 @@ class Candidate:
         """So far."""
         said = "".join(self.text), "", "".join(self.reasoning)
         return Choice(index, *said, tuple(self.calls), self.finish_reason, tuple(self.inputs))
+
+
+def _sources(grounding: object) -> Iterator[tuple[str, str]]:
+    """What a search found that tells its text; pages of the web are addresses alone."""
+    chunks = grounding.get("groundingChunks") if isinstance(grounding, Mapping) else None
+    for chunk in chunks if isinstance(chunks, list) else ():
+        for found in chunk.values() if isinstance(chunk, Mapping) else ():
+            if isinstance(found, Mapping) and isinstance(text := found.get("text"), str) and text:
+                yield text, str(found.get("uri") or found.get("title") or "")
+
+
+def answer_from(candidates: Mapping[int, Candidate], model: object, usage: object, missed: str = "") -> Answer:
+    """What the candidates say together."""
+    choices = tuple(one.choice(index) for index, one in sorted(candidates.items()))
+    sources = tuple(source for one in candidates.values() for source in one.sources)
+    return Answer(choices, model if isinstance(model, str) else "", usage_in("gemini", usage), missed, sources=sources)
 
 
 def answer_of(payload: Mapping[str, Any]) -> Answer:
@@ -114,9 +132,8 @@ def answer_of(payload: Mapping[str, Any]) -> Answer:
     if not found and block_reason(payload):
         found[0] = Candidate()
         found[0].finish_reason = "content_filter"
-    choices = tuple(one.choice(index) for index, one in sorted(found.items()))
     missed = next((name for one in candidates_of(payload) if (name := unread(one))), "")
-    return Answer(choices, str(payload.get("modelVersion") or ""), usage_in("gemini", payload.get(USAGE)), missed)
+    return answer_from(found, payload.get("modelVersion"), payload.get(USAGE), missed)
 
 
 # ---- other words ----

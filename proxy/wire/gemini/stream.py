@@ -16,10 +16,21 @@ from msgspec.structs import replace
 from proxy.errors import ProxyError
 from proxy.exchange import Answer
 from proxy.wire import sse
-from proxy.wire.answers import added_up, end_of, usage_in
+from proxy.wire.answers import added_up, end_of
 from proxy.wire.bodies import object_in
 from proxy.wire.dialect import AnswerStream, Changes, StreamPiece
-from proxy.wire.gemini.answers import USAGE, Candidate, block_reason, call_in, candidates_of, index_of, parts_of, relocated, unread
+from proxy.wire.gemini.answers import (
+    USAGE,
+    Candidate,
+    answer_from,
+    block_reason,
+    call_in,
+    candidates_of,
+    index_of,
+    parts_of,
+    relocated,
+    unread,
+)
 from proxy.wire.gemini.fields import arguments_of, is_text
 from proxy.wire.upstream_errors import error_event, gemini_envelope
 
@@ -55,8 +66,7 @@ class GeminiStream(AnswerStream):
     @property
     def answer(self) -> Answer:
         """Everything so far, put together."""
-        choices = tuple(one.choice(index) for index, one in sorted(self._candidates.items()))
-        return Answer(choices, str(self._head.get("modelVersion") or ""), usage_in("gemini", self.usage))
+        return answer_from(self._candidates, self._head.get("modelVersion"), self.usage)
 
     @property
     def unreadable(self) -> str:

@@ -180,6 +180,28 @@ async def test_a_redacted_sentence_is_in_none_of_an_answers_places(start: Start,
     assert TALL == text.encode()[segment["startIndex"] : segment["endIndex"]].decode()
 
 
+@pytest.mark.parametrize("streams", [False, True])
+async def test_what_the_providers_search_found_is_evidence(start: Start, streams: bool) -> None:
+    grounding = {
+        "groundingChunks": [
+            {"retrievedContext": {"uri": "files/tower", "title": "tower.txt", "text": TOWER}},
+            {"web": {"uri": "https://x"}},
+        ]
+    }
+    options = {
+        **GEMINI,
+        "policy": CLAIMS.format("hold", "redact").replace("closed", "open"),
+        "verifiers": ScriptedVerifiers(judged_by_words),
+    }
+    answers = (
+        stream(gemini.streamed(WRONG, groundingMetadata=grounding)) if streams else reply(gemini.answer(WRONG, groundingMetadata=grounding))
+    )
+    async with start(answers, **options) as proxy:
+        answer = await proxy.post({"contents": [gemini.said(gemini.text(WHERE))]}, gemini.STREAM if streams else gemini.WHOLE)
+    text = gemini.text_of(gemini.read(answer.body) if streams else answer.json)
+    assert (False, True, True) == ("London" in text, PARIS in text, TALL in text)
+
+
 class Refusing(Stage):
     """Refuses every request."""
 
