@@ -195,9 +195,7 @@ class Pipeline:
     async def answer(self, exchange: Exchange) -> None:
         """After the model. A stage that asks for another answer (`exchange.retry`) is the last to see this one. Raises `PolicyBlocked`."""
         if exchange.answer is not None and exchange.answer.sources:
-            known = {one.content for one in exchange.evidence}
-            more = tuple(Evidence(text, source) for text, source in exchange.answer.sources if text not in known)
-            exchange.evidence = (*exchange.evidence, *more)
+            exchange.evidence = (*exchange.evidence, *(Evidence(text, source) for text, source in exchange.answer.sources))
         for stage, hook in self._answer:
             if not self._skipped(stage, exchange):
                 await self._run(stage, hook, "answer", exchange)
