@@ -281,9 +281,12 @@ _RPC = "type.googleapis.com/google.rpc."
 
 
 def gemini_envelope(error: ProxyError) -> dict[str, Any]:
-    """The body for `error` in Google's form: its code as the reason, and the field that is wrong."""
+    """The body for `error` in Google's form: its code as the reason, the field that is wrong, and when to come again."""
     field = "contents" if error.param == "messages" else error.param or ""  # what other APIs call it
-    return _googles(error.status, error.message, reason=error.code, field=field)
+    made = _googles(error.status, error.message, reason=error.code, field=field)
+    delays = [{"@type": _RPC + "RetryInfo", "retryDelay": f"{value}s"} for name, value in error.headers if name == "retry-after"]
+    made["error"]["details"] += delays
+    return made
 
 
 def _googles(status: int, message: str, *, reason: str, field: str = "") -> dict[str, Any]:

@@ -77,26 +77,23 @@ class GeminiDialect(Dialect):
             raw.pop(named(request.wire.fields, "toolConfig"), None)
             return
         wire: GeminiWire = request.wire
-        kept = {wire.tools[id(tool)][:2] for tool in tools if id(tool) in wire.tools}
+        kinds = {str(tool.get("type")) for tool in tools}
         items: list[dict[str, msgspec.Raw]] = []
         pieces: dict[tuple[int, str, int], msgspec.Raw] = {}
-        at = -1
         for i, sent in enumerate(raw_objects(raw["tools"]) if request.tools else []):
             fields = bodies.raw_fields(sent)
             declared = named(fields, _DECLARED)
             pieces |= {(i, declared, j): piece for j, piece in enumerate(raw_objects(fields.pop(declared, _NONE)))}
-            at = len(items) if at < 0 and bytes(sent) and any(place[0] == i for place in pieces) else at
-            items.append({name: value for name, value in fields.items() if (i, name) in kept})
-        by_name = {tool_name(tool): pieces[wire.tools[id(tool)]] for tool in request.tools if tool_name(tool)}
+            items.append({name: value for name, value in fields.items() if name in kinds})
+        by_name = {tool_name(tool): pieces[place] for tool in request.tools if (place := wire.tools[id(tool)]) in pieces}
         functions = [
-            pieces[wire.tools[id(tool)]] if id(tool) in wire.tools else _declared(tool, by_name.get(tool_name(tool)))
+            pieces[place] if (place := wire.tools.get(id(tool), _NOWHERE)) in pieces else _declared(tool, by_name.get(tool_name(tool)))
             for tool in tools
-            if tool_name(tool)
+            if tool.get("type", "function") == "function"
         ]
+        at = min((i for i, _, _ in pieces), default=len(items))
         if functions:
-            if at < 0:
-                at = len(items)
-                items.append({})
+            items += [{}] * (at == len(items))
             items[at] = {_DECLARED: bodies.as_raw(functions), **items[at]}
         raw["tools"] = bodies.as_raw([item for item in items if item])
 
@@ -142,6 +139,8 @@ class GeminiDialect(Dialect):
 
 
 _NONE = msgspec.Raw(b"[]")
+_NOWHERE = (-1, "", -1)
+"""Of a tool that the client did not send."""
 
 
 def _declared(tool: Tool, before: msgspec.Raw | None) -> msgspec.Raw:

@@ -129,6 +129,13 @@ def test_functions_leave_in_the_order_of_the_stages_and_other_tools_as_they_came
     assert [{"functionDeclarations": functions, "codeExecution": {}}, {"googleSearch": {"timeRangeFilter": {}}}] == sent["tools"]
 
 
+def test_a_tool_of_the_providers_may_have_any_name() -> None:
+    exchange = gemini.exchange_of({**gemini.ASK, "tools": [{"googleSearch": {"name": "x"}}, {"mcpServers": [{"name": "y"}]}]})
+    exchange.tools = [*exchange.tools, {"type": "function", "function": {"name": "find"}}]
+    sent = json.loads(without_address(GeminiDialect().render_request(exchange))[2])
+    assert [{"googleSearch": {"name": "x"}}, {"mcpServers": [{"name": "y"}]}, {"functionDeclarations": [{"name": "find"}]}] == sent["tools"]
+
+
 def test_a_shorter_description_changes_nothing_else() -> None:
     sent = with_tools(lambda tools: [{**tools[0], "function": {**tools[0]["function"], "description": "Reads."}}, *tools[1:]])
     assert {**gemini.function("read"), "description": "Reads."} == sent["tools"][0]["functionDeclarations"][0]

@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 
+from proxy.errors import RateLimited
 from proxy.exchange import Exchange, Verdict
 from proxy.ports.stage import Stage
 from proxy.testing import ScriptedVerifiers, reply, stream
+from proxy.wire.gemini.dialect import GeminiDialect
 from tests import gemini
 from tests.claims import LONDON, PARIS, TALL, TOWER, WHERE, judged_by_words
 from tests.conftest import EMPTY_TAP, Start
@@ -91,6 +93,12 @@ async def test_bad_input_is_googles_envelope_with_the_path_of_the_field(start: S
         assert (400, 400, "INVALID_ARGUMENT") == (answer.status, error["code"], error["status"])
         assert [field] == [one["field"] for detail in error["details"] for one in detail.get("fieldViolations", ())]
         assert [] == proxy.upstream.calls
+
+
+def test_when_to_come_again_is_said_in_googles_words() -> None:
+    error = json.loads(GeminiDialect().error(RateLimited("Rate limit reached", headers=(("retry-after", "7"),))))["error"]
+    assert (429, "RESOURCE_EXHAUSTED") == (error["code"], error["status"])
+    assert {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "7s"} == error["details"][-1]
 
 
 async def test_a_models_name_cannot_name_another_path(start: Start) -> None:
