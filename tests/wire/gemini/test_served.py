@@ -133,6 +133,21 @@ async def test_models_are_listed_at_the_apis_own_path(start: Start) -> None:
         assert ({"models": []}, "/v1/models?pageSize=5") == (answer.json, proxy.upstream.calls[0].path)
 
 
+BLOCKED = {"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}, "usageMetadata": {"promptTokenCount": 9, "totalTokenCount": 9}}
+
+
+@pytest.mark.parametrize("streams", [False, True])
+@pytest.mark.parametrize("policy", [*POLICIES.values(), CLAIMS.format("hold", "block"), CLAIMS.format("gate", "block")])
+async def test_a_prompt_that_the_provider_blocks_is_told_as_it_tells_it(start: Start, policy: str, streams: bool) -> None:
+    answers = stream([gemini.event(BLOCKED)]) if streams else reply(BLOCKED)
+    options = {**GEMINI, "policy": policy, "verifiers": ScriptedVerifiers(judged_by_words)}
+    async with start(answers, **options) as proxy:
+        answer = await proxy.post(asking_about_the_tower(), gemini.STREAM if streams else gemini.WHOLE)
+    told = gemini.payloads(answer.body) if streams else [answer.json]
+    assert (200, ["PROHIBITED_CONTENT"]) == (answer.status, [one["promptFeedback"]["blockReason"] for one in told])
+    assert "error" not in answer.body.decode()
+
+
 def asking_about_the_tower() -> dict[str, Any]:
     return {"contents": [gemini.said(gemini.text(WHERE))], "groundwire": {"context": [{"content": TOWER, "source": "tower.txt"}]}}
 
