@@ -56,6 +56,7 @@ upstreams:
   provider: {{kind: openai, base_url: '{upstream}', api_key: {provider_key}, retries: {{attempts: 0}}}}
   anthropic: {{kind: anthropic, base_url: '{upstream}', api_key: {provider_key}, retries: {{attempts: 0}}}}
   gemini: {{kind: gemini, base_url: '{upstream}', api_key: {provider_key}, retries: {{attempts: 0}}}}
+  without_top_k: {{kind: openai, apis: [responses], base_url: '{upstream}', api_key: {provider_key}, drop_fields: [generationConfig.topK]}}
   responses: {{kind: openai, apis: [responses], base_url: '{upstream}', api_key: {provider_key}, retries: {{attempts: 0}}}}
   translated: {{kind: litellm, model_prefix: openai/, base_url: '{upstream}', api_key: {provider_key}, retries: {{attempts: 0}}}}
 models: {{gpt-4o: {{window: 8000, encoding: o200k_base}}}}
@@ -72,6 +73,7 @@ routes:
   - {{prefix: /gemini-strict, upstream: gemini, policy: policies/strict.yaml, allow_skip: true}}
   - {{prefix: /chat-before-default, upstream: provider, policy: policies/default.yaml, allow_skip: true}}
   - {{prefix: /responses-before-default, upstream: responses, policy: policies/default.yaml, allow_skip: true}}
+  - {{prefix: /responses-for-gemini, upstream: without_top_k, policy: policies/default.yaml, allow_skip: true}}
   - {{prefix: /translated, upstream: translated, policy: policies/default.yaml, allow_skip: true}}
 keys: [{{name: tests, sha256: {digest}}}]
 """

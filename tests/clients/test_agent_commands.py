@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.clients.conftest import HERE, KEY, RESPONSES_ROUTES, SCRIPT_TIMEOUT_S, environment, node, use_api_key
+from tests.clients.conftest import GEMINI_ROUTES, HERE, KEY, RESPONSES_ROUTES, SCRIPT_TIMEOUT_S, environment, node, use_api_key
 
 pytestmark = pytest.mark.clients
 COMMANDS = HERE / "node/node_modules/.bin"
@@ -62,11 +62,13 @@ def test_claude_code(address: str, policy: str, question: str, tmp_path: Path) -
     assert (False, 2, ANSWER) == (said["is_error"], said["num_turns"], said["result"])
 
 
-def test_gemini_cli(address: str, policy: str, question: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("route", [*GEMINI_ROUTES, "messages-default", "responses-for-gemini"])
+def test_gemini_cli(address: str, route: str, question: str, tmp_path: Path) -> None:
+    """Also before servers of other APIs."""
     node("@google/gemini-cli")
     use_api_key(tmp_path)
     options = ["--skip-trust", "-m", "gemini-2.5-flash", "-o", "json"]
-    settings = {"GOOGLE_GEMINI_BASE_URL": f"{address}/gemini-{policy}"}
+    settings = {"GOOGLE_GEMINI_BASE_URL": f"{address}/{route}"}
     said = json.loads(run(tmp_path, "gemini", *options, "-p", question, **settings))
     api = said["stats"]["models"]["gemini-2.5-flash"]["api"]
     assert (ANSWER, 2, 0) == (said["response"], api["totalRequests"], api["totalErrors"])
