@@ -8,7 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.clients.conftest import GEMINI_ROUTES, HERE, KEY, RESPONSES_ROUTES, SCRIPT_TIMEOUT_S, environment, node, use_api_key
+from tests.clients.conftest import (
+    GEMINI_ROUTES,
+    HERE,
+    KEY,
+    MESSAGES_ROUTES,
+    RESPONSES_ROUTES,
+    SCRIPT_TIMEOUT_S,
+    environment,
+    node,
+    use_api_key,
+)
 
 pytestmark = pytest.mark.clients
 COMMANDS = HERE / "node/node_modules/.bin"
@@ -54,10 +64,11 @@ def test_codex(address: str, policy: str, question: str, tmp_path: Path) -> None
     assert (0, ANSWER) == (command["exit_code"], items[-1]["text"])
 
 
-def test_claude_code(address: str, policy: str, question: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("route", [*MESSAGES_ROUTES, "gemini-default"])
+def test_claude_code(address: str, route: str, question: str, tmp_path: Path) -> None:
     node("@anthropic-ai/claude-code")
     options = ["--model", "claude-sonnet-4-6", "--allowedTools", "Read", "--output-format", "json"]
-    settings = {"ANTHROPIC_BASE_URL": f"{address}/messages-{policy}", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}
+    settings = {"ANTHROPIC_BASE_URL": f"{address}/{route}", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}
     said = json.loads(run(tmp_path, "claude", "-p", question, *options, **settings))
     assert (False, 2, ANSWER) == (said["is_error"], said["num_turns"], said["result"])
 
