@@ -17,7 +17,7 @@ from proxy.exchange import Answer, Choice, Exchange, ToolCall, Usage
 from proxy.wire.answers import end_of, has_words, spread, usage_in
 from proxy.wire.bodies import is_number
 from proxy.wire.chat.forms import fits
-from proxy.wire.gemini.fields import arguments_of, is_text
+from proxy.wire.gemini.fields import arguments_of, is_text, made_id
 
 USAGE = "usageMetadata"
 _SILENT = frozenset(("functionCall", "executableCode", "codeExecutionResult", "inlineData", "fileData", "thoughtSignature", "thought"))
@@ -93,7 +93,7 @@ class Candidate:
                 given = call.get("args")
                 arguments = orjson.dumps(given if given is not None else {}).decode()
                 place = len(self.calls)
-                self.calls.append(ToolCall(str(call.get("id") or f"call_{place}"), str(call.get("name") or ""), arguments, place))
+                self.calls.append(ToolCall(str(call.get("id") or made_id(0, place)), str(call.get("name") or ""), arguments, place))
             elif isinstance(code := part.get("executableCode"), Mapping) and isinstance(code.get("code"), str):
                 self.inputs.append(code["code"])
         self.sources += _sources(candidate.get("groundingMetadata"))

@@ -25,6 +25,8 @@ from proxy.wire.translation.neutral import split_data_url
 _SYSTEM_ROLES = ("system", "developer")
 _MADE_ID = re.compile(CALL_PREFIX + r"\d+_\d+|gw\d{7}")
 """Of a call to which its server gave none: nobody but this proxy knows it."""
+_SIGNED = re.compile(r"(?:models/)?gemini-(?![12])")
+"""Models that take no call without a signature: from Gemini 3 on."""
 _EARLIER = {"text": "[Earlier messages are not shown.]"}
 """The user's, where an answer of the model's has become the first content: the API wants the user to begin."""
 UNSIGNED = "skip_thought_signature_validator"
@@ -162,7 +164,10 @@ class Contents:
                 found = [self._raw(place)] if self._is_thought(place) else []
             says = says or bool(found and not self._is_thought(place))
             out += found
-        out += [*new, *(self._call(call, None) for call in calls.values())]
+        added = [call_of(call) for call in calls.values()]
+        if not any(b'"thoughtSignature"' in bytes(part) for part in out):
+            sign(added, str(self._wire.fields.get("model")))
+        out += [*new, *(as_raw(part) for part in added)]
         return out if says or len(out) > len([place for place in places if self._is_thought(place)]) else []
 
     def _is_thought(self, place: Place) -> bool:
@@ -191,13 +196,10 @@ class Contents:
             return as_raw(data_part(str(given.get("url") if isinstance(given, Mapping) else given)))
         return self._raw(place) if place is not None else None
 
-    def _call(self, call: Mapping[str, Any], place: Place | None) -> msgspec.Raw:
+    def _call(self, call: Mapping[str, Any], place: Place) -> msgspec.Raw:
         if (own := self._wire.places.get(id(call))) is not None:
             return self._raw(own)
-        arguments = arguments_of(str((call.get("function") or {}).get("arguments") or ""))
-        if place is None:
-            return as_raw(call_part(str(call.get("id") or ""), _name(call), arguments, signature_of(call)))
-        return self._changed(place, "functionCall", args=arguments)
+        return self._changed(place, "functionCall", args=_arguments(call))
 
     def _result(self, message: Message, place: Place | None) -> msgspec.Raw:
         content = message.get("content")
@@ -224,6 +226,18 @@ def call_part(identity: str, name: str, arguments: Mapping[str, Any], signature:
     return {**part, "thoughtSignature": signature} if signature else part
 
 
+def call_of(call: Mapping[str, Any]) -> dict[str, Any]:
+    """A part for a call in chat's form."""
+    return call_part(str(call.get("id") or ""), _name(call), _arguments(call), signature_of(call))
+
+
+def sign(parts: Sequence[dict[str, Any]], model: str) -> None:
+    """Have the first call of a turn say that it has no signature, where none has one and the `model` asks for it."""
+    calls = [part for part in parts if "functionCall" in part]
+    if calls and _SIGNED.match(model) and not any("thoughtSignature" in part for part in parts):
+        calls[0]["thoughtSignature"] = UNSIGNED
+
+
 def result_part(identity: str, name: str, response: Mapping[str, Any]) -> dict[str, Any]:
     """A part with a function's response."""
     own = {} if not identity or _MADE_ID.fullmatch(identity) else {"id": identity}
@@ -248,6 +262,10 @@ def signature_of(call: Mapping[str, Any]) -> str:
 
 def _key(part: Mapping[str, Any], kind: str) -> str:
     return kind if kind in part else snake(kind)
+
+
+def _arguments(call: Mapping[str, Any]) -> dict[str, Any]:
+    return arguments_of(str((call.get("function") or {}).get("arguments") or ""))
 
 
 def _name(call: Mapping[str, Any]) -> str:

@@ -24,6 +24,11 @@ _ABOUT = frozenset(
 """Of a part, beside what it holds."""
 
 
+def made_id(answer: int, place: int) -> str:
+    """Of a call of an answer to which its server gave none; nobody but this proxy knows it."""
+    return f"gw{answer:03d}{place:04d}"
+
+
 @cache
 def snake(name: str) -> str:
     """The other spelling of a field's name."""

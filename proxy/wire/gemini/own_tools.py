@@ -13,7 +13,7 @@ from proxy.wire import sse
 from proxy.wire.answers import end_of, summed
 from proxy.wire.bodies import as_raw, object_in, raw_fields
 from proxy.wire.gemini.answers import USAGE, call_in, candidates_of, parts_of
-from proxy.wire.gemini.fields import is_text, raw_objects
+from proxy.wire.gemini.fields import is_text, made_id, raw_objects
 from proxy.wire.gemini.stream import encode
 from proxy.wire.own_tools import AnswerEvent, Fields, Item, OwnToolFilter
 from proxy.wire.upstream_errors import envelope, failure_in, is_own
@@ -122,7 +122,7 @@ class GeminiFilter(OwnToolFilter):
         calls = [call for part in self._parts if (call := call_in(part)) is not None]
         for position, (call, item) in enumerate(zip(calls, self._called, strict=True)):
             if item.own:
-                identity = str(call.get("id") or f"gw{self._answers:03d}{position:04d}")
+                identity = str(call.get("id") or made_id(self._answers, position))
                 yield ToolCall(identity, str(call.get("name")), orjson.dumps(call.get("args") or {}).decode(), position)
 
     def _turn_of(self, calls: Sequence[ToolCall]) -> Message:

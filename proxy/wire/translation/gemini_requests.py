@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 
 from proxy.wire.bodies import unexpected
-from proxy.wire.gemini.contents import UNSIGNED, call_part, data_part, result_part
+from proxy.wire.gemini.contents import call_part, data_part, result_part, sign
 from proxy.wire.gemini.fields import address, camel, got, json_schema, kind_of, objects, response_of, text_in
 from proxy.wire.gemini.requests import Calls, system_of
 from proxy.wire.translation import fields, neutral
@@ -28,8 +28,6 @@ _BUDGETS = {"none": 0, "minimal": 1024, "low": 1024, "medium": 8192}
 _MOST_BUDGET = 24_576
 """Tokens of thoughts, as Google's own OpenAI-compatible API has them (https://ai.google.dev/gemini-api/docs/openai#thinking)."""
 _BY_BUDGET = re.compile(r"(?:models/)?gemini-2\.5")
-_UNSIGNED_MODELS = re.compile(r"(?:models/)?(?:gemini-[12]|gemma|learnlm)")
-"""Models that take calls without a signature."""
 
 
 def _safety(value: Any) -> None:
@@ -226,8 +224,7 @@ def write(ask: neutral.NeutralRequest, bounds: neutral.Bounds) -> dict[str, Any]
     if begin and (system := [{"text": part.text} for part in turns[0].parts if isinstance(part, neutral.Text) and part.text]):
         body["systemInstruction"] = {"parts": system}
     names = {part.id: part.name for turn in turns for part in turn.parts if isinstance(part, neutral.Call)}
-    signs = not _UNSIGNED_MODELS.match(ask.model)
-    body["contents"] = _write_turns(opened_by_user(turns[begin:]), names, bounds, signs=signs)
+    body["contents"] = _write_turns(opened_by_user(turns[begin:]), names, bounds, ask.model)
     if ask.tools:
         body["tools"] = [{"functionDeclarations": [_write_tool(tool, bounds) for tool in ask.tools if tool.name]}]
     body |= fields.written(ask, FIELDS, _WRITTEN_ELSEWHERE, bounds)
@@ -252,7 +249,7 @@ def _form_and_effort(ask: neutral.NeutralRequest, bounds: neutral.Bounds) -> dic
     return found
 
 
-def _write_turns(turns: Sequence[neutral.Turn], names: Mapping[str, str], bounds: neutral.Bounds, *, signs: bool) -> list[dict[str, Any]]:
+def _write_turns(turns: Sequence[neutral.Turn], names: Mapping[str, str], bounds: neutral.Bounds, model: str) -> list[dict[str, Any]]:
     """One content for each side's turn: the responses to parallel calls stand in one."""
     found: list[dict[str, Any]] = []
     for turn in turns:
@@ -266,9 +263,7 @@ def _write_turns(turns: Sequence[neutral.Turn], names: Mapping[str, str], bounds
             if seal and made:
                 made[0]["thoughtSignature"], seal = seal, ""
             parts += made
-        calls = [part for part in parts if "functionCall" in part]
-        if signs and calls and not any("thoughtSignature" in part for part in parts):
-            calls[0]["thoughtSignature"] = UNSIGNED
+        sign(parts, model)
         if parts and found and found[-1]["role"] == role:
             found[-1]["parts"] += parts
         elif parts:

@@ -67,6 +67,19 @@ def test_changed_arguments_keep_the_signature() -> None:
     assert {"functionCall": {"name": "read", "args": {"path": "b.txt"}}, "thoughtSignature": "c2ln"} == part
 
 
+@pytest.mark.parametrize(("model", "signed"), [("gemini-2.5-flash", None), ("gemini-3-pro", "skip_thought_signature_validator")])
+def test_a_call_that_a_stage_adds_says_that_it_has_no_signature(model: str, signed: str | None) -> None:
+    call = {"id": "gw0000000", "type": "function", "function": {"name": "read", "arguments": "{}"}}
+    turn = [{"role": "assistant", "tool_calls": [call]}, {"role": "tool", "tool_call_id": "gw0000000", "content": "Error: no path."}]
+    body = with_address(json.dumps(gemini.ASK).encode(), PATH.replace("gemini-2.5-flash", model))
+    exchange = gemini.exchange_of(body)
+    request = GeminiDialect().parse_request(body)
+    exchange.original, exchange.messages = request, [*request.messages, *turn]
+    sent = json.loads(without_address(GeminiDialect().render_request(exchange))[2])["contents"][-2:]
+    call_part = {"functionCall": {"name": "read", "args": {}}} | ({"thoughtSignature": signed} if signed else {})
+    assert [gemini.said(call_part, role="model"), gemini.said(gemini.result({"output": "Error: no path."}))] == sent
+
+
 def test_rules_stand_behind_the_clients_instruction() -> None:
     sent = rendered(AGENT, lambda said: [said[0], {"role": "system", "content": "Cite."}, *said[1:]])
     assert [{"text": "Be brief."}, {"text": "Cite."}] == sent["systemInstruction"]["parts"]

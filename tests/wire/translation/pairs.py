@@ -7,7 +7,6 @@ from typing import Any
 
 from proxy.config.settings import Api
 from proxy.ports.upstream import Past
-from proxy.wire.gemini.contents import UNSIGNED
 from proxy.wire.translation.translate import Exchange, Server
 from tests import gemini
 
@@ -124,7 +123,7 @@ AGENT: dict[Api, dict[str, Any]] = {
             gemini.said(gemini.text("When does the tide turn?")),
             gemini.said(
                 gemini.text("I look."),
-                gemini.call("read", {"path": "a.txt"}, "call_1", thoughtSignature=UNSIGNED),
+                gemini.call("read", {"path": "a.txt"}, "call_1"),
                 gemini.call("read", {"path": "b.txt"}, "call_2"),
                 role="model",
             ),

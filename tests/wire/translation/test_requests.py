@@ -44,6 +44,12 @@ def test_a_stream_is_asked_for_with_its_usage(client: Api, server: Api) -> None:
     assert ({"include_usage": True} if server == "chat" else None) == found.get("stream_options")
 
 
+@pytest.mark.parametrize(("model", "signed"), [("gemini-2.5-pro", False), ("gemini-3-pro", True), ("gemini-flash-latest", True)])
+def test_a_call_that_no_signature_came_with_says_so_where_the_model_asks_for_one(model: str, signed: bool) -> None:
+    found = asked("chat", "gemini", {**between("chat", "gemini", "chat"), "model": model})
+    assert [signed, False] == ["thoughtSignature" in part for part in found["contents"][1]["parts"] if "functionCall" in part]
+
+
 def test_a_chat_client_that_wants_usage_asks_nothing_more_of_messages() -> None:
     body = chat(QUESTION, stream=True, stream_options={"include_usage": True}, max_tokens=5)
     assert {"model": "m", "max_tokens": 5, "messages": [QUESTION], "stream": True} == asked("chat", "messages", body)
