@@ -95,11 +95,9 @@ class Contents:
         role = "model" if message.get("role") == "assistant" else "user"
         item = _Item(role, parts, held[0][0] if held else None, result=message.get("role") == "tool")
         last = items[-1] if items else None
-        if (
-            last is not None
-            and last.role == role
-            and ((item.source is not None and item.source == last.source) or (last.result and item.result))
-        ):
+        one = last is not None and item.source is not None and item.source == last.source
+        results = last is not None and last.result and item.result and None in (item.source, last.source)
+        if last is not None and last.role == role and (one or results):
             last.parts += parts
             last.result = item.result
         else:

@@ -57,7 +57,7 @@ class GeminiFilter(OwnToolFilter):
             if (call := call_in(part)) is not None:
                 found.append(Item(True, len(self._called)))
                 self._called.append(found[-1])
-                self._decide(found[-1], call.get("name") in self._tools)
+                self._decide(found[-1], str(call.get("name")) in self._tools)
         return found
 
     def _settle(self) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from proxy.errors import InvalidRequest
@@ -171,6 +171,7 @@ ITEMS = st.lists(
 )
 
 
+@example([gemini.said(gemini.result({"output": "x"})), gemini.said(gemini.result({"output": "x"}))])
 @given(ITEMS)
 def test_whatever_is_not_changed_leaves_in_its_bytes(items: Sequence[dict[str, Any]]) -> None:
     body = json.dumps({"contents": items}, indent=1).encode()
