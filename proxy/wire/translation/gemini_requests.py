@@ -14,11 +14,12 @@ from typing import Any
 
 import orjson
 
-from proxy.wire.bodies import unexpected
+from proxy.wire.bodies import object_of, unexpected
 from proxy.wire.gemini.contents import call_part, data_part, result_part, sign
 from proxy.wire.gemini.fields import address, camel, got, json_schema, kind_of, objects, response_of, text_in
 from proxy.wire.gemini.requests import Calls, system_of
 from proxy.wire.translation import fields, neutral
+from proxy.wire.translation.chat_requests import EFFORTS
 from proxy.wire.translation.neutral import arguments_of, opened_by_user, split_data_url, templated, unsealed, with_failure
 
 SIGNED = "(signed)"
@@ -30,6 +31,12 @@ _MOST_BUDGET = 24_576
 _BY_BUDGET = re.compile(r"(?:models/)?gemini-2\.5")
 
 
+def _object(value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise ValueError("expects an object")
+    return value
+
+
 def _safety(value: Any) -> None:
     """Filters that are off are what other APIs have."""
     if any(not isinstance(one, Mapping) or one.get("threshold") not in _OFF for one in (value if isinstance(value, list) else [value])):
@@ -38,17 +45,21 @@ def _safety(value: Any) -> None:
 
 def _thinking(value: Any) -> str | None:
     """A level is an effort; a budget is left to the model, as the other APIs have none, and none of it is no effort."""
+    value = _object(value)
     level, budget = got(value, "thinkingLevel"), got(value, "thinkingBudget")
     return "none" if budget == 0 else level.lower() if isinstance(level, str) else None
 
 
 def _choice(value: Any) -> neutral.Choice | None:
+    value = _object(value)
     mode, allowed = str(value.get("mode") or "AUTO").upper(), got(value, "allowedFunctionNames")
     if mode == "NONE":
         return neutral.Choice("none")
     if mode not in ("ANY", "AUTO", "VALIDATED", "MODE_UNSPECIFIED"):
         raise ValueError("has no such mode")
     names = tuple(allowed) if isinstance(allowed, list) else ()
+    if not all(isinstance(name, str) for name in names):
+        raise ValueError("expects the names of functions")
     if mode == "ANY" and len(names) == 1:
         return neutral.Choice("tool", names[0])
     kind = "required" if mode == "ANY" else "auto"
@@ -110,7 +121,7 @@ def read(body: Mapping[str, Any], bounds: neutral.Bounds) -> neutral.NeutralRequ
     neutral.refuse_prefill(ask, bounds)
     ask.tools = [tool for i, item in enumerate(objects(body.get("tools"), "tools")) for tool in _read_tools(f"tools[{i}]", item, bounds)]
     fields.read_fields(ask, body, FIELDS, (*_ELSEWHERE, *_FORM), bounds)
-    _read_form(ask, body.get("generationConfig") or {}, bounds)
+    _read_form(ask, object_of(body.get("generationConfig")), bounds)
     return ask
 
 
@@ -241,7 +252,9 @@ def _form_and_effort(ask: neutral.NeutralRequest, bounds: neutral.Bounds) -> dic
         found["responseMimeType"] = "application/json"
         found |= {} if form.value.schema is None else {"responseJsonSchema": form.value.schema}
     if (effort := ask.settings.get("effort")) is not None:
-        if _BY_BUDGET.match(ask.model):
+        if effort.value not in EFFORTS:
+            bounds.refuse(effort.at, f"knows {', '.join(EFFORTS)} alone")
+        elif _BY_BUDGET.match(ask.model):
             found["thinkingConfig"] = {"thinkingBudget": _BUDGETS.get(effort.value, _MOST_BUDGET)}
         else:
             level = {"none": "MINIMAL", "xhigh": "HIGH", "max": "HIGH"}.get(effort.value, str(effort.value).upper())
