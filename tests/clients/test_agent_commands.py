@@ -67,7 +67,8 @@ def test_codex(address: str, policy: str, question: str, tmp_path: Path) -> None
 @pytest.mark.parametrize("route", [*MESSAGES_ROUTES, "gemini-default"])
 def test_claude_code(address: str, route: str, question: str, tmp_path: Path) -> None:
     node("@anthropic-ai/claude-code")
-    options = ["--model", "claude-sonnet-4-6", "--allowedTools", "Read", "--output-format", "json"]
+    model = "claude-sonnet-4-6" if route in MESSAGES_ROUTES else "gemini-3-pro"
+    options = ["--model", model, "--allowedTools", "Read", "--output-format", "json"]
     settings = {"ANTHROPIC_BASE_URL": f"{address}/{route}", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}
     said = json.loads(run(tmp_path, "claude", "-p", question, *options, **settings))
     assert (False, 2, ANSWER) == (said["is_error"], said["num_turns"], said["result"])
