@@ -1,4 +1,4 @@
-"""The paths that clients call, in OpenAPI: the three dialects, and what a route passes on. Part of `docs.openapi`.
+"""The paths that clients call, in OpenAPI: the four dialects, and what a route passes on. Part of `docs.openapi`.
 
 Made from the dialects that the application serves, the paths that it passes on and the headers that it reads and writes. A body is
 described as far as the proxy asks something of it; the rest is its provider's, and goes there as it came.
@@ -6,12 +6,14 @@ described as far as the proxy asks something of it; the rest is its provider's, 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from proxy.app import DIALECTS
 from proxy.config.access import PASSED, Passed
 from proxy.stages.registry import STAGES
+from proxy.wire.gemini.address import COUNT, GENERATE
 from proxy.wire.http.headers import PREFIX, REQUEST, RESPONSE
 
 SCHEMAS = "#/components/schemas/"
@@ -51,13 +53,25 @@ BODIES: Mapping[str, tuple[str, str, Mapping[str, Any], tuple[str, ...]]] = {
         {"messages": _OBJECTS, "max_tokens": {"type": "integer", "minimum": 1}},
         ("model", "messages", "max_tokens"),
     ),
+    GENERATE: ("GenerateContentRequest", "Google's Gemini API", {"contents": _OBJECTS}, ("contents",)),
 }
 """Of each dialect: the name of its request's schema, its API, and what a request has to have."""
 
 
+_MODEL = "/v1beta/models/{model}:"
+ADDRESSES: Mapping[str, tuple[str, ...]] = {
+    GENERATE: (f"{_MODEL}generateContent", f"{_MODEL}streamGenerateContent"),
+    COUNT: (f"{_MODEL}countTokens",),
+}
+"""Of paths that clients know by others, in which the model stands."""
+
+
 def paths() -> dict[str, Any]:
     """By path: what a client can call there."""
-    found: dict[str, Any] = {f"/v1{dialect.path}": {"servers": [SERVER], "post": _policed(dialect.path)} for dialect in DIALECTS}
+    found: dict[str, Any] = {}
+    for dialect in DIALECTS:
+        for path in ADDRESSES.get(dialect.path, (f"/v1{dialect.path}",)):
+            found[path] = {"servers": [SERVER], "post": _policed(dialect.path, path)}
     for passed in PASSED:
         for path in _spelled(passed):
             entry = found.setdefault(path, {"servers": [SERVER]})
@@ -69,7 +83,8 @@ def schemas() -> dict[str, Any]:
     """Of the requests, and of what stands in them."""
     made: dict[str, Any] = {"ContextPassage": _PASSAGE}
     for name, said, own, required in BODIES.values():
-        properties = {"model": _TEXT, "stream": {"type": "boolean", "default": False}, **own, "groundwire": _CONTEXT}
+        addressed = {} if "model" not in required else {"model": _TEXT, "stream": {"type": "boolean", "default": False}}
+        properties = {**addressed, **own, "groundwire": _CONTEXT}
         words = f"a request of {said}; every other field goes to the provider as it came"
         made[name] = {"type": "object", "description": words, "properties": properties, "required": list(required)}
     return made
@@ -99,14 +114,14 @@ def _json(schema: Mapping[str, Any]) -> dict[str, Any]:
     return {"application/json": {"schema": schema}}
 
 
-def _policed(path: str) -> dict[str, Any]:
-    name, said, _, _ = BODIES[path]
+def _policed(dialect: str, path: str) -> dict[str, Any]:
+    name, said, _, _ = BODIES[dialect]
     done = {**_json({"type": "object"}), "text/event-stream": {"schema": _TEXT}}
     return {
-        "operationId": f"client_post{path.replace('/', '_')}",
+        "operationId": f"client_post{_plain(path)}",
         "summary": f"{said}, through the policy, whole or streamed",
         "tags": [TAG],
-        **_asked(),
+        **_asked(path),
         "requestBody": {"required": True, "content": _json({"$ref": f"{SCHEMAS}{name}"})},
         "responses": {"200": {"description": "the answer", "headers": _headers(), "content": done}, "default": _ERROR},
     }
@@ -115,27 +130,30 @@ def _policed(path: str) -> dict[str, Any]:
 def _passed(method: str, path: str, passed: Passed) -> dict[str, Any]:
     verdict = " (refused with 403 where the policy refuses answers)" if passed.answers else ""
     body = {"requestBody": {"content": _json({"type": "object"})}} if method == "post" else {}
-    asked = _asked()
-    if path.endswith("{below}"):
-        asked["parameters"] = [{"name": "below", "in": "path", "required": True, "schema": _TEXT}, *asked["parameters"]]
     return {
-        "operationId": f"client_{method}{path.removeprefix('/v1').replace('/', '_').replace('{below}', 'below')}",
+        "operationId": f"client_{method}{_plain(path)}",
         "summary": f"passed on as it is, marked {PREFIX}verdict: skipped{verdict}",
         "tags": [TAG],
-        **asked,
+        **_asked(path),
         **body,
         "responses": {"200": {"description": "the provider's answer"}, "default": _ERROR},
     }
 
 
+def _plain(path: str) -> str:
+    """A path as a part of a name."""
+    return re.sub(r"[/:]", "_", re.sub("[{}]", "", path.removeprefix("/v1")))
+
+
 def _spelled(passed: Passed) -> Iterator[str]:
     if passed.itself:
-        yield f"/v1/{passed.name}"
+        yield from ADDRESSES.get(f"/{passed.name}", (f"/v1/{passed.name}",))
     if passed.below:
         yield f"/v1/{passed.name}/{{below}}"
 
 
-def _asked() -> dict[str, Any]:
-    """Who may ask, and with which headers."""
+def _asked(path: str) -> dict[str, Any]:
+    """Who may ask, with which headers, and what stands in the path."""
+    named = [{"name": name, "in": "path", "required": True, "schema": _TEXT} for name in re.findall(r"{(\w+)}", path)]
     hints = [{"$ref": f"#/components/parameters/{PREFIX}{name}"} for name in REQUEST]
-    return {"security": [{}, {"client_key": []}], "parameters": hints}
+    return {"security": [{}, {"client_key": []}], "parameters": [*named, *hints]}

@@ -31,7 +31,7 @@ from proxy.observe.metrics.families import DOTTED, FAMILIES, GAUGES, prometheus_
 from proxy.ports.stage import Stage, StageOptions
 from proxy.stages.registry import STAGES
 from proxy.wire.http.headers import PREFIX, REQUEST, RESPONSE
-from proxy.wire.translation import chat_requests, messages_requests, responses_requests
+from proxy.wire.translation import chat_requests, gemini_requests, messages_requests, responses_requests
 from proxy.wire.translation.fields import Field
 from proxy.wire.translation.translate import APIS, TITLES
 
@@ -228,7 +228,7 @@ def _command(name: str, parser: argparse.ArgumentParser, said: str) -> str:
 
 def translation() -> str:
     """Which field of each API says the same."""
-    tables = [module.FIELDS for module in (chat_requests, responses_requests, messages_requests)]
+    tables = [module.FIELDS for module in (chat_requests, responses_requests, messages_requests, gemini_requests)]
     settings = dict.fromkeys(field.setting for fields in tables for field in fields if field.setting)
     shared = [w for w in settings if sum(any(field.setting == w for field in fields) for fields in tables) > 1]
     rows = [[_names(fields, setting) for fields in tables] for setting in shared]
@@ -245,7 +245,12 @@ def _names(fields: Iterable[Field], setting: str) -> str:
 
 def left_out() -> str:
     """Fields that say nothing to an answer."""
-    tables = {"chat": chat_requests.FIELDS, "responses": responses_requests.FIELDS, "messages": messages_requests.FIELDS}
+    tables = {
+        "chat": chat_requests.FIELDS,
+        "responses": responses_requests.FIELDS,
+        "messages": messages_requests.FIELDS,
+        "gemini": gemini_requests.FIELDS,
+    }
     rows = [[TITLES[api], f"`{one.name}`", one.note] for api in APIS for one in tables[api] if not one.setting]
     return table(["API", "field", "what it is"], rows)
 

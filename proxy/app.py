@@ -83,6 +83,8 @@ from proxy.upstreams.making import decision_apis, make_resilient, make_upstream,
 from proxy.upstreams.resilience import Resilient
 from proxy.wire.chat.completions import ChatDialect
 from proxy.wire.dialect import Dialects
+from proxy.wire.gemini.address import readdressed
+from proxy.wire.gemini.dialect import GeminiCount, GeminiDialect
 from proxy.wire.http.asgi import Departures, Receive, Responder, Scope, Send, whole_writer
 from proxy.wire.http.bounds import STATE
 from proxy.wire.http.headers import ResponseHeaders, plain_headers, sent_path, tail
@@ -94,8 +96,8 @@ from proxy.wire.responses.dialect import ResponsesDialect
 log = logging.getLogger("groundwire")
 
 CONFIG_VARIABLE = "GROUNDWIRE_CONFIG"
-DIALECTS = Dialects((ChatDialect(), ResponsesDialect(), MessagesDialect()))
-COUNTS = (MessagesCount(),)
+DIALECTS = Dialects((ChatDialect(), ResponsesDialect(), MessagesDialect(), GeminiDialect()))
+COUNTS = (MessagesCount(), GeminiCount())
 
 
 class App:
@@ -253,6 +255,9 @@ class App:
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = sent_path(scope)
+        if ":" in path or "/v1beta" in path:
+            scope, send = readdressed(scope, send)
+            path = sent_path(scope)
         for route in self.routes:
             if path.startswith(route.prefix) and path.startswith("/v1/", len(route.prefix)):
                 behind, responder = tail(scope, path, route.prefix), Responder(receive, send, self._departures, whole_writer(scope))

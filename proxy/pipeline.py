@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from proxy.context.passages import RETRIEVAL_TOOLS, find_passages
 from proxy.errors import INTERRUPTIONS, Overloaded, PolicyBlocked, ProxyError
-from proxy.exchange import CHECKS_CPU_S, QUIET, Exchange, HookMark, Request, Sentence, ToolCall, Verdict, tool_name
+from proxy.exchange import CHECKS_CPU_S, QUIET, Evidence, Exchange, HookMark, Request, Sentence, ToolCall, Verdict, tool_name
 from proxy.exchange.verdicts import UNCHECKED
 from proxy.language.text import replaced
 from proxy.offloop import LARGE, OverBudget, allowed, run_in_thread_if_large
@@ -194,6 +194,8 @@ class Pipeline:
 
     async def answer(self, exchange: Exchange) -> None:
         """After the model. A stage that asks for another answer (`exchange.retry`) is the last to see this one. Raises `PolicyBlocked`."""
+        if exchange.answer is not None and exchange.answer.sources:
+            exchange.evidence = (*exchange.evidence, *(Evidence(text, source) for text, source in exchange.answer.sources))
         for stage, hook in self._answer:
             if not self._skipped(stage, exchange):
                 await self._run(stage, hook, "answer", exchange)

@@ -14,6 +14,8 @@ from typing import Any
 from proxy.exchange import Choice
 from proxy.testing import ReceivedCall, ScriptedReply, ScriptedUpstream, chunk, completion, reply, stream
 from proxy.wire.chat.completions import ChatDialect
+from proxy.wire.gemini.stream import WITHHELD
+from tests import gemini as google
 from tests import messages as anthropic
 from tests import responses_api as openai
 
@@ -53,7 +55,7 @@ class _Provider(ScriptedUpstream):
         self._api = api
 
     async def _answer(self, answer: ScriptedReply, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, call: ReceivedCall) -> None:
-        if call.path.partition("?")[0] != self._api.path:
+        if not self._api.serves(call.path.partition("?")[0]):
             await super()._answer(answer, reader, writer, call)
             return
         chat = json.dumps(self._api.chat_request(call.json)).encode()
@@ -107,6 +109,14 @@ class _Written:
 class _OtherApi:
     name = path = ""
 
+    def serves(self, path: str) -> bool:
+        """Whether a path is the provider's own for it."""
+        return path == self.path
+
+    def address(self, chat: Body) -> str:
+        """Where a client posts what a chat body says."""
+        return self.path
+
     def upstream(self, *replies: ScriptedReply) -> ScriptedUpstream:
         """The provider."""
         return _Provider(self, *replies)
@@ -125,6 +135,10 @@ class _OtherApi:
             return json.dumps(whole).encode()
         delta = {**message, "tool_calls": [{"index": i, **call} for i, call in enumerate(message.get("tool_calls", ()))]}
         return b"".join([chunk(delta), chunk({}, finish, **extra), b"data: [DONE]\n\n"])
+
+    def chat_error(self, body: bytes, warnings: str) -> tuple[int, bytes] | None:
+        """What is an error of chat's: status and body; None for an answer, and where both APIs have the same."""
+        return None
 
     def request(self, chat: Body) -> Body:
         raise NotImplementedError
@@ -268,8 +282,135 @@ class MessagesApi(_OtherApi):
         return text, "", calls, whole["stop_reason"] == "refusal", verdict
 
 
-Api = ChatApi | ResponsesApi | MessagesApi
-APIS: Mapping[str, Api] = {api.name: api for api in (ChatApi(), ResponsesApi(), MessagesApi())}
+class GeminiApi(_OtherApi):
+    """Google's ``generateContent``."""
+
+    name, path = "gemini", "/v1/generateContent"
+
+    def serves(self, path: str) -> bool:
+        """The model stands in it."""
+        return path.endswith((":generateContent", ":streamGenerateContent"))
+
+    def request(self, chat: Body) -> Body:
+        """Contents, ``systemInstruction``, ``functionDeclarations``, ``generationConfig``; the model and whether it streams are the path's."""
+        taken = {name: value for name, value in chat.items() if name in ("groundwire",)}
+        system = [message["content"] for message in chat["messages"] if message["role"] in ("system", "developer")]
+        body: Body = {**taken, "contents": list(_contents(chat["messages"]))}
+        if system:
+            body["systemInstruction"] = {"parts": [{"text": text} for text in system]}
+        if "tools" in chat:
+            functions = [tool["function"] for tool in chat["tools"]]
+            declared = [{("parametersJsonSchema" if k == "parameters" else k): v for k, v in f.items()} for f in functions]
+            body["tools"] = [{"functionDeclarations": declared}]
+        if choice := chat.get("tool_choice"):
+            named = {"mode": "ANY", "allowedFunctionNames": [choice["function"]["name"]]} if isinstance(choice, dict) else {}
+            body["toolConfig"] = {"functionCallingConfig": named or {"mode": {"required": "ANY"}.get(choice, choice.upper())}}
+        names = {"max_tokens": "maxOutputTokens", "temperature": "temperature", "n": "candidateCount"}
+        config = {names[name]: chat[name] for name in names if name in chat}
+        if wanted := chat.get("response_format"):
+            config["responseMimeType"] = "application/json"
+            config |= {"responseJsonSchema": wanted["json_schema"]["schema"]} if "json_schema" in wanted else {}
+        return {**body, "generationConfig": config} if config else body
+
+    def address(self, chat: Body) -> str:
+        """Of the model."""
+        return google.path(chat["model"], streams=bool(chat.get("stream")))
+
+    def chat_request(self, body: Body) -> Body:
+        """As the provider reads it."""
+        system = "\n\n".join(part["text"] for part in body.get("systemInstruction", {}).get("parts", ()))
+        functions = [one for item in body.get("tools", ()) for one in item.get("functionDeclarations", ())]
+        tools = [
+            {"type": "function", "function": {("parameters" if k == "parametersJsonSchema" else k): v for k, v in one.items()}}
+            for one in functions
+        ]
+        messages = [{"role": "system", "content": system}] if system else []
+        messages += [one for i, item in enumerate(body["contents"]) for one in _heard(i, item)]
+        return {**body, "messages": messages, **({"tools": tools} if tools else {})}
+
+    def _parts(self, choice: Choice) -> list[Body]:
+        said = [google.text(choice.text or choice.refusal)] if choice.text or choice.refusal else []
+        return [*said, *(google.call(call.name, json.loads(call.arguments), call.id) for call in choice.tool_calls)]
+
+    def answer(self, choice: Choice) -> Body:
+        """A whole answer."""
+        return google.answer(*self._parts(choice))
+
+    def events(self, choice: Choice) -> list[bytes]:
+        """The same, streamed."""
+        return google.streamed(*self._parts(choice))
+
+    def error(self, chat: Body) -> Body:
+        """Its envelope."""
+        return {"error": {"code": 500, "message": chat["error"]["message"], "status": "INTERNAL"}}
+
+    def chat_error(self, body: bytes, warnings: str) -> tuple[int, bytes] | None:
+        """A refusal, or a block that is an answer of its own, as chat has it: status and body."""
+        told = google.payloads(body)[0] if body.startswith(b"data:") else json.loads(body)
+        if "error" in told:
+            info = told["error"]["details"][0] if told["error"].get("details") else {"reason": told["error"]["status"]}
+            said = {"message": told["error"]["message"], "code": info["reason"].lower(), "param": info.get("metadata", {}).get("param")}
+            return told["error"]["code"], json.dumps({"error": said}).encode()
+        found = told.get("promptFeedback", {}).get("blockReasonMessage") or (told.get("candidates") or [{}])[0].get("finishMessage")
+        if not found or found == WITHHELD:
+            return None
+        return 400, json.dumps({"error": {"message": found, "code": "policy_blocked", "param": warnings.split(",")[0]}}).encode()
+
+    def read(self, body: bytes, streamed: bool) -> Read:
+        """Its parts."""
+        whole = google.read(body) if streamed else json.loads(body)
+        candidates = whole.get("candidates") or [{}]
+        parts = candidates[0].get("content", {}).get("parts", ())
+        calls = [part["functionCall"] for part in parts if "functionCall" in part]
+        named = [(call.get("id", ""), call["name"], json.dumps(call["args"])) for call in calls]
+        filtered = candidates[0].get("finishReason") == "SAFETY"
+        return google.text_of({"candidates": [{"content": {"parts": parts}}]}), "", named, filtered, whole.get("groundwire")
+
+
+Api = ChatApi | ResponsesApi | MessagesApi | GeminiApi
+APIS: Mapping[str, Api] = {api.name: api for api in (ChatApi(), ResponsesApi(), MessagesApi(), GeminiApi())}
+
+
+def _contents(messages: Sequence[Body]) -> Iterator[Body]:
+    names = {call["id"]: call["function"]["name"] for message in messages for call in message.get("tool_calls") or ()}
+    results: list[Body] = []
+    for message in messages:
+        if message["role"] == "tool":
+            identity = message["tool_call_id"]
+            results.append(google.result({"output": message["content"]}, names.get(identity, "unknown"), identity))
+            continue
+        if results:
+            yield google.said(*results)
+            results = []
+        if message["role"] not in ("system", "developer"):
+            said = [google.text(_plain(message["content"]))] if message.get("content") else []
+            calls = [
+                google.call(c["function"]["name"], json.loads(c["function"]["arguments"]), c["id"]) for c in message.get("tool_calls") or ()
+            ]
+            own = {"groundwire": message["groundwire"]} if "groundwire" in message else {}
+            yield {**google.said(*said, *calls, role="model" if message["role"] == "assistant" else "user"), **own}
+    if results:
+        yield google.said(*results)
+
+
+def _heard(i: int, item: Body) -> Iterator[Body]:
+    text = "".join(part.get("text", "") for part in item["parts"])
+    for part in item["parts"]:
+        if given := part.get("functionResponse"):
+            said = given["response"]
+            yield {
+                "role": "tool",
+                "tool_call_id": given.get("id", ""),
+                "content": said["output"] if said.keys() == {"output"} else json.dumps(said),
+            }
+    calls = [
+        {"id": call.get("id", ""), "type": "function", "function": {"name": call["name"], "arguments": json.dumps(call["args"])}}
+        for part in item["parts"]
+        if (call := part.get("functionCall"))
+    ]
+    if text or calls:
+        role = "assistant" if item["role"] == "model" else "user"
+        yield {"role": role, "content": text or None, **({"tool_calls": calls} if calls else {})}
 
 
 def _items(message: Body) -> Iterator[Body]:

@@ -96,8 +96,10 @@ class Running:
     async def post(self, body: object = CHAT, path: str = CHAT_PATH, **headers: str) -> Answer:
         """POST JSON (or bytes as they are); header names with _ for -. A chat body goes through the test's API."""
         if path == CHAT_PATH != self._api.path and isinstance(body, dict):
-            answer = await self.post(self._api.request(body), self._api.path, **headers)
-            if answer.status == 200:
+            answer = await self.post(self._api.request(body), self._api.address(body), **headers)
+            if (refused := self._api.chat_error(answer.body, answer.headers.get("x-groundwire-warnings", ""))) is not None:
+                answer.status, answer.body = refused
+            elif answer.status == 200:
                 answer.body = self._api.chat_answer(answer.body, bool(body.get("stream")))
             return answer
         data = {"data": io.BytesIO(body)} if isinstance(body, bytes) else {"json": body}
@@ -173,7 +175,7 @@ def start(tmp_path: Path, migrated_file: Path, request: pytest.FixtureRequest) -
         policy: str = EMPTY_TAP,
         policies: dict[str, str] | None = None,
         config: str = "",
-        kind: str = "openai",
+        kind: str = "gemini" if api.name == "gemini" else "openai",
         upstream_options: str = "retries: {attempts: 0}",
         more_upstreams: str = "",
         apis: str = "[chat, responses, messages]",

@@ -37,7 +37,7 @@ from tests.docs_blocks import ROOT, Block, blocks, pages
 
 SERVER = "http://127.0.0.1:4000"
 STAGE = ROOT / "examples" / "stage"
-AGENTS = {"claude": "@anthropic-ai/claude-code", "codex": "@openai/codex"}
+AGENTS = {"claude": "@anthropic-ai/claude-code", "codex": "@openai/codex", "gemini": "@google/gemini-cli"}
 """Commands of agents, with the packages that ``tests/clients`` installs to run them."""
 _INLINE = re.compile(r"(?<!`)`((?:make|python -m|groundwire) [^`]+)`(?!`)")
 
@@ -193,13 +193,14 @@ def test_the_description_of_the_http_api_is_openapi() -> None:
         (path, one["operationId"]) for path, entry in described["paths"].items() for one in entry.values() if isinstance(one, dict)
     ]
     assert len(operations) == len({name for _, name in operations})
-    assert len(openapi.OPERATIONS) == sum(not path.startswith("/v1/") for path, _ in operations)
+    assert len(openapi.OPERATIONS) == sum(not path.startswith(("/v1/", "/v1beta/")) for path, _ in operations)
 
 
 def test_the_description_has_what_clients_call() -> None:
     described = json.loads(openapi.text())["paths"]
     policed = {path for path, entry in described.items() if "through the policy" in entry.get("post", {}).get("summary", "")}
-    assert {f"/v1{dialect.path}" for dialect in DIALECTS} == policed == {f"/v1{path}" for path in openapi_clients.BODIES}
+    assert {dialect.path for dialect in DIALECTS} == set(openapi_clients.BODIES)
+    assert policed == {path for own in openapi_clients.BODIES for path in openapi_clients.ADDRESSES.get(own, (f"/v1{own}",))}
     assert {"get", "servers"} == set(described["/v1/models"])
     assert {"delete", "get", "post", "servers"} == set(described["/v1/responses/{below}"])
 
@@ -310,6 +311,10 @@ def printed(block: Block, url: str, names: dict[str, Any]) -> dict[int, str]:
     return said
 
 
+_NAMESPACES = ("google",)
+"""Packages of many distributions: that one of them is there says nothing of another."""
+
+
 def _runnable() -> list[Block]:
     """Those whose libraries are installed here; ``tests/clients/test_connect.py`` runs those of agents' libraries."""
     return [block for block in blocks("python") if all(importlib.util.find_spec(name) for name in _imported(block))]
@@ -319,8 +324,9 @@ def _imported(block: Block) -> set[str]:
     """The top-level packages that it imports."""
     nodes = list(ast.walk(ast.parse(block.text)))
     names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
-    names += [node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module]
-    return {name.partition(".")[0] for name in names}
+    found = [(node.module, node.names[0].name) for node in nodes if isinstance(node, ast.ImportFrom) and node.module]
+    names += [f"{module}.{name}" if module in _NAMESPACES else module for module, name in found]
+    return {name if name.partition(".")[0] in _NAMESPACES else name.partition(".")[0] for name in names}
 
 
 @pytest.mark.slow

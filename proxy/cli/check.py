@@ -137,7 +137,8 @@ def _translations(settings: Settings) -> Iterator[str]:
         upstream = settings.upstreams[name]
         spoken = APIS if isinstance(upstream, BuiltinSettings) else upstream.spoken  # which is asked in none of them
         if others := [TITLES[api] for api in APIS if api not in spoken]:
-            yield f"  {name}: {' and '.join(others)} translated to {TITLES[spoken[0]]}"
+            *most, last = others
+            yield f"  {name}: {' and '.join(filter(None, (', '.join(most), last)))} translated to {TITLES[spoken[0]]}"
 
 
 def _fallback(route: RouteSettings, settings: Settings) -> tuple[str, ...]:

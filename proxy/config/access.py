@@ -1,8 +1,8 @@
 """Who may use which route, and which paths below ``/v1`` it serves: client keys; a dialect's paths, others where it passes them on.
 
 With ``keys:`` in config.yaml, or ``store.keys``, a request needs a key; they are stored as SHA-256 (a key has 256 random bits, so a slow
-hash would add nothing). Without, a client is told from another by the hash of its ``Authorization``. A key in ``x-api-key`` is the same
-client's as that key behind ``Bearer``.
+hash would add nothing). Without, a client is told from another by the hash of its ``Authorization``. A key in ``x-api-key`` or
+``x-goog-api-key`` is the same client's as that key behind ``Bearer``.
 
 What a proxy reads as one path and the server behind it as another gets around every policy; so a path that could be spelled otherwise is
 refused, and what is forwarded is the very text that was looked at. RFC 3986 sections 2.3 and 6.2.2 say what can be spelled otherwise.
@@ -107,7 +107,7 @@ _remembered = lru_cache(maxsize=256)(_hashed)
 
 Passthrough = tuple[str, ...] | Literal["none"] | None
 """A route's ``passthrough:`` - names of `PASSED`, or other paths below ``/v1``; None for the default."""
-_POLICED = ("chat", "messages")
+_POLICED = ("chat", "messages", "generateContent")
 """Paths of which a dialect serves all there is."""
 _UNENCODED = "!$&'()*+,;=:@~"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\\%]")
@@ -165,6 +165,7 @@ PASSED: tuple[Passed, ...] = (
     Passed("moderations", _POST),
     Passed("rerank", _POST),
     Passed("messages/count_tokens", _POST),
+    Passed("generateContent/countTokens", _POST),
     Passed("decisions", _POST),
     Passed("systemone", _POST),
     Passed("completions", _POST, answers=True),

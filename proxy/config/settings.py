@@ -47,8 +47,8 @@ from proxy.errors import ConfigError
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(:-([^}]*))?\}")
 _RESERVED_PREFIXES = ("/groundwire", "/dashboard", "/health", "/ready", "/metrics", "/v1")
 
-Api = Literal["chat", "responses", "messages"]
-"""OpenAI's chat completions and Responses, Anthropic's Messages."""
+Api = Literal["chat", "responses", "messages", "gemini"]
+"""OpenAI's chat completions and Responses, Anthropic's Messages, Google's ``generateContent``."""
 
 
 class StoreSettings(Section, frozen=True, kw_only=True):
@@ -103,7 +103,7 @@ class OpenAISettings(_Upstream, frozen=True, kw_only=True, tag="openai"):
     proxy: str = ""
     """``http://USER:PASSWORD@HOST:PORT`` of a forward proxy, ``none``, or empty for ``HTTPS_PROXY`` and its like of the environment."""
     apis: Annotated[tuple[Api, ...], Meta(min_length=1)] = ("chat", "responses")
-    """What the server speaks itself, byte for byte: ``chat``, ``responses``, ``messages``; other clients are translated to the first."""
+    """What the server speaks itself, byte for byte: ``chat``, ``responses``, ``messages``, ``gemini``; others are translated to that."""
     decisions: DecisionsSettings | None = None
     """How it answers decision models' questions, where that is not as its host, or most servers, have it."""
 
@@ -118,6 +118,14 @@ class AnthropicSettings(OpenAISettings, frozen=True, kw_only=True, tag="anthropi
 
     base_url: str = "https://api.anthropic.com/v1"
     apis: Annotated[tuple[Api, ...], Meta(min_length=1)] = ("messages",)
+    """What the server speaks itself, byte for byte; clients of another API are translated to the first."""
+
+
+class GeminiSettings(OpenAISettings, frozen=True, kw_only=True, tag="gemini"):
+    """Google's Gemini API, or a server that speaks it, byte for byte: the key goes as ``x-goog-api-key``."""
+
+    base_url: str = "https://generativelanguage.googleapis.com/v1beta"
+    apis: Annotated[tuple[Api, ...], Meta(min_length=1)] = ("gemini",)
     """What the server speaks itself, byte for byte; clients of another API are translated to the first."""
 
 
@@ -162,7 +170,7 @@ class BuiltinSettings(LocalSettings, frozen=True, kw_only=True, tag="builtin"):
     """Longest work at one call; past it the questions that are still open are refused."""
 
 
-UpstreamSettings = OpenAISettings | AnthropicSettings | LiteLLMSettings | EmbeddedSettings | BuiltinSettings
+UpstreamSettings = OpenAISettings | AnthropicSettings | GeminiSettings | LiteLLMSettings | EmbeddedSettings | BuiltinSettings
 
 
 class ModelSettings(Section, frozen=True, kw_only=True):
@@ -337,6 +345,8 @@ def _of_upstreams(settings: Settings) -> _Found:
             yield f"upstreams.{name}.base_url", f"expected http://… or https://…, got {upstream.base_url!r}"
         elif isinstance(upstream, OpenAISettings) and (wanted := _mended(upstream.base_url)) is not None:
             yield f"upstreams.{name}.base_url", f"expected it up to and with /v1, and no further: did you mean {wanted!r}?"
+        if isinstance(upstream, OpenAISettings) and "gemini" in upstream.apis and not isinstance(upstream, GeminiSettings):
+            yield f"upstreams.{name}.apis", "gemini has addresses of its own: it needs kind: gemini"
         if isinstance(upstream, OpenAISettings) and not re.fullmatch(r"(?:none|http://[^/\s]+/?)?", upstream.proxy):
             yield f"upstreams.{name}.proxy", "expected http://HOST:PORT, none, or nothing for the environment's"
         if not isinstance(upstream, LiteLLMSettings) or upstream.model_prefix:
@@ -350,15 +360,19 @@ def _of_upstreams(settings: Settings) -> _Found:
 
 
 _OPERATION = re.compile(r"/(?:chat/completions|completions|responses|messages|embeddings|models)/*$")
-_ROOTS = ("https://api.openai.com", "https://api.anthropic.com")
-"""Nothing answers there without ``/v1``."""
+_ROOTS = {
+    "https://api.openai.com": "/v1",
+    "https://api.anthropic.com": "/v1",
+    "https://generativelanguage.googleapis.com": "/v1beta",
+}
+"""Nothing answers there without what stands behind."""
 
 
 def _mended(base_url: str) -> str | None:
     """What was meant where a base URL cannot work: it ends in an operation, or without the ``/v1`` that its server wants."""
     bare = _OPERATION.sub("", base_url)
-    if bare.rstrip("/") in _ROOTS:
-        return f"{bare.rstrip('/')}/v1"
+    if (behind := _ROOTS.get(bare.rstrip("/"))) is not None:
+        return bare.rstrip("/") + behind
     return bare if bare != base_url else None
 
 

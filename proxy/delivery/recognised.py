@@ -94,7 +94,7 @@ class Recognised(WrappedReply):
 
     def _own_form(self, fields: Any) -> Any:
         """An event; of an error in another form than the API's, the API's own."""
-        if isinstance(fields, dict) and (fields.keys() & {"choices", "type"} or isinstance(fields.get("error"), dict)):
+        if isinstance(fields, dict) and (fields.keys() & {"choices", "type", "candidates"} or isinstance(fields.get("error"), dict)):
             return fields
         failure = failure_of(fields)
         if failure is None:
@@ -103,7 +103,7 @@ class Recognised(WrappedReply):
         return {**told["error"], "type": "error"} if api == "responses" else told
 
     def _written(self, made: list[dict[str, Any]]) -> bytes:
-        named = self._recogniser.api != "chat"
+        named = self._recogniser.api in ("responses", "messages")
         return b"".join([(b"event: " + event["type"].encode() + b"\n" if named else b"") + sse.encode(_dumped(event)) for event in made])
 
     # ---- whole ----

@@ -68,6 +68,8 @@ class Answer(Struct, frozen=True):
     """What the provider knows it by, where a later request may go on from it by that name alone."""
     items: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """What it is made of, as the provider put it out, by the ids by which a later request may name it."""
+    sources: tuple[tuple[str, str], ...] = ()
+    """What the provider's own search gave the model for it, as far as the answer says that: each text, and where it comes from."""
 
     @property
     def text(self) -> str:

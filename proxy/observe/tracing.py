@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from proxy.config.settings import AnthropicSettings, BuiltinSettings, LiteLLMSettings, OpenAISettings, Settings, UpstreamSettings
+from proxy.config.settings import BuiltinSettings, LiteLLMSettings, OpenAISettings, Settings, UpstreamSettings
 from proxy.errors import ConfigError, ProxyError
 from proxy.exchange import QUIET, Answer, Exchange, HookMark, Verdict
 from proxy.observe.finished import PASSED_THROUGH, Finished, LogLine, clipped
@@ -68,7 +68,8 @@ class ProviderServer(Struct, frozen=True):
 def server_of(settings: UpstreamSettings) -> ProviderServer:
     """What `settings` say of the server behind an upstream."""
     if isinstance(settings, OpenAISettings):
-        return ProviderServer("anthropic" if isinstance(settings, AnthropicSettings) else "openai", *_place(settings.base_url))
+        provider = {"anthropic": "anthropic", "gemini": "gcp.gemini"}.get(str(settings.__struct_config__.tag), "openai")
+        return ProviderServer(provider, *_place(settings.base_url))
     if isinstance(settings, LiteLLMSettings):
         prefix = settings.model_prefix.partition("/")[0]
         return ProviderServer(prefix or "litellm", *_place(settings.base_url))

@@ -59,6 +59,7 @@ class Completion(Handler):
         self.responder.watch()
         if headers.encoding:
             body = await self.decoded(body, headers.encoding)
+        body = dialect.completed(body, self.path)
         request = await self._parse(dialect, body)
         dialect = self._dialect or dialect
         if self._admission is not None:

@@ -302,6 +302,13 @@ class Handler(ABC):
         if self._before_ms == 0.0:
             self._before_ms = (time.perf_counter() - self._started) * 1000
         granted = self._s.grants.headers(self.route.prefix, self._scope)
+        if isinstance(error, PolicyBlocked) and self.exchange is not None:
+            streams = self.exchange.original.stream
+            told = self._spoken.withheld(error, streams=streams, answered=bool(self._replies))
+            if told is not None:
+                headers = [(b"content-type", told[0].encode()), *self._own_headers(self._verdict()), *granted]
+                await self.responder.whole(200, headers, told[1])
+                return
         await self.responder.error(error, self._own_headers(self._verdict()) + granted, self._spoken.error(error))
 
     def _failed_stream(self, error: ProxyError) -> bytes:

@@ -19,9 +19,9 @@ from proxy.server.handler import Handler
 from proxy.server.owners import id_in, ids_of, is_collection
 from proxy.wire.bodies import check_keys
 from proxy.wire.decisions.asked import billed, billing_of
+from proxy.wire.dialect import TokenCounting
 from proxy.wire.http import asgi
 from proxy.wire.http.headers import NOT_RETURNED_RAW, ClientHeaders, RequestHints, has_body, returned_headers
-from proxy.wire.messages.dialect import MessagesCount
 from proxy.wire.responses.items import named_in
 
 log = logging.getLogger("groundwire.endpoint")
@@ -186,15 +186,16 @@ class Passthrough(Handler):
         headers = [item for item in returned_headers(reply, NOT_RETURNED_RAW) if item[0] != b"content-length"]
         await self.responder.whole(reply.status, headers + self._own_headers("skipped"), answer)
 
-    def _counting(self) -> MessagesCount | None:
+    def _counting(self) -> TokenCounting | None:
         return self._s.counts.get(self.path.partition("?")[0]) if self._scope["method"] == "POST" else None
 
-    async def _count(self, count: MessagesCount, call: Call) -> None:
+    async def _count(self, count: TokenCounting, call: Call) -> None:
         """The upstream's count of a prompt's tokens, or this proxy's own, which says that it is an estimate."""
         body = await self._body(call)
         if self._encoding:
             body = await self.decoded(body, self._encoding)
         forwarded = [(name, value) for name, value in call.headers if name not in _OF_THE_BYTES]
+        body = count.completed(body, self.path)
         reply = await self._ask(structs.replace(call, headers=forwarded, body=body, raw=False))
         answer, headers = await read_whole(reply, MAX_COUNT_BYTES), self._own_headers("skipped")
         if not count.missing(reply.status, answer):

@@ -28,10 +28,9 @@ from proxy.store.clock import StoreClock
 from proxy.store.conversations import DatabaseLineages
 from proxy.upstreams.resilience import Resilient
 from proxy.upstreams.translating import translated_paths
-from proxy.wire.dialect import Dialects
+from proxy.wire.dialect import Dialects, TokenCounting
 from proxy.wire.http.headers import ResponseHeaders
 from proxy.wire.http.peers import TrustedProxies
-from proxy.wire.messages.dialect import MessagesCount
 
 if TYPE_CHECKING:
     from proxy.observe.trace import Tracing  # with OpenTelemetry, which only traces need
@@ -129,7 +128,7 @@ class Services:
     owners: Owners
     headers: ResponseHeaders
     tokens: TokenCounter
-    counts: Mapping[str, MessagesCount] = field(default_factory=dict)
+    counts: Mapping[str, TokenCounting] = field(default_factory=dict)
     """Paths that count tokens, below ``/v1``."""
     grants: Grants = field(default_factory=Grants)
     """Which pages may read the upstreams' answers."""

@@ -29,15 +29,13 @@ class StartRoute(Struct, frozen=True):
     """Its delivery, or shadow mode."""
     notes: tuple[str, ...]
     """What keeps the upstream from answering."""
-    speaks_messages: bool = False
-    """Whether it is made for Anthropic's clients, which add ``/v1`` themselves."""
+    bare_for: str = ""
+    """Whose clients it is made for, where those add what stands behind the prefix themselves."""
 
     @property
     def for_client(self) -> str:
         """The base URL, and whose client wants another."""
-        if not self.speaks_messages:
-            return self.base_url
-        return f"{self.base_url.removesuffix('/v1')} (Anthropic's SDKs and Claude Code; others: {self.base_url})"
+        return f"{self.base_url.removesuffix('/v1')} ({self.bare_for}; others: {self.base_url})" if self.bare_for else self.base_url
 
 
 class StartPage(Struct, frozen=True):
@@ -52,6 +50,9 @@ class StartPage(Struct, frozen=True):
     notes: tuple[str, ...]
 
 
+_BARE = {"messages": "Anthropic's SDKs and Claude Code", "gemini": "Google's SDKs and Gemini CLI"}
+
+
 def start_page(
     settings: Settings, server: ServerSettings, port: int, notes: Mapping[str, tuple[str, ...]] | None = None, store: str = ""
 ) -> StartPage:
@@ -64,8 +65,8 @@ def start_page(
         policy = policies[route.prefix].default
         how = f"delivery {policy.delivery}" if policy.enforce and route.enforce else "shadow mode: it judges, and changes nothing"
         kind, told = _kind(settings.upstreams[route.upstream]), notes.get(route.upstream, ())
-        messages = settings.upstreams[route.upstream].spoken[0] == "messages"
-        routes.append(StartRoute(f"{address}{route.prefix}/v1", route.upstream, kind, policy.label, how, told, messages))
+        bare = _BARE.get(settings.upstreams[route.upstream].spoken[0], "")
+        routes.append(StartRoute(f"{address}{route.prefix}/v1", route.upstream, kind, policy.label, how, told, bare))
     return StartPage(address, tuple(routes), f"{address}/dashboard", _entrance(server), _curl(settings, address), (store,) if store else ())
 
 

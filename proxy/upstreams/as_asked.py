@@ -20,6 +20,7 @@ from proxy.offloop import run_in_thread_if_large
 from proxy.ports.upstream import BodyReply, Call, Headers, Reply, WrappedReply, is_event_stream, limit, read_whole
 from proxy.wire.bodies import exact
 from proxy.wire.chat import forms as chat_forms
+from proxy.wire.gemini import answers as gemini_forms
 from proxy.wire.messages import events as messages_forms
 from proxy.wire.responses import events as responses_forms
 from proxy.wire.sse import EventSplitter
@@ -32,17 +33,19 @@ _BLANK = b" \t\r\n\xef\xbb\xbf"
 _FIRST_LINE = re.compile(rb"(?:data|event|id|retry)?:")
 """What a stream of events begins with."""
 _ERROR = re.compile(rb'"(?:error|errors|detail)"\s*:\s*[{\["]')
-_ANSWERS: Mapping[Api, bytes] = {"chat": b'"choices"', "responses": b'"output"', "messages": b'"content"'}
+_ANSWERS: Mapping[Api, bytes] = {"chat": b'"choices"', "responses": b'"output"', "messages": b'"content"', "gemini": b'"candidates"'}
 _BAD_GATEWAY = 502
 _TO_EVENTS: Mapping[Api, Callable[[Mapping[str, Any], bytes], bytes]] = {
     "chat": chat_forms.to_events,
     "responses": responses_forms.to_events,
     "messages": messages_forms.to_events,
+    "gemini": gemini_forms.to_events,
 }
 _TO_WHOLE: Mapping[Api, Callable[..., dict[str, Any] | None]] = {
     "chat": chat_forms.to_whole,
     "responses": responses_forms.to_whole,
     "messages": messages_forms.to_whole,
+    "gemini": gemini_forms.to_whole,
 }
 
 

@@ -9,6 +9,7 @@ from proxy.config.settings import (
     AnthropicSettings,
     BuiltinSettings,
     EmbeddedSettings,
+    GeminiSettings,
     LiteLLMSettings,
     ModelSettings,
     OpenAISettings,
@@ -19,7 +20,7 @@ from proxy.ledger import Ledger
 from proxy.ports import Counters, TokenCounter, UpstreamFigures
 from proxy.ports.upstream import Upstream
 from proxy.upstreams.builtin import MAX_STATEMENTS
-from proxy.upstreams.openai import AnthropicUpstream, OpenAIUpstream
+from proxy.upstreams.openai import AnthropicUpstream, GeminiUpstream, OpenAIUpstream
 from proxy.upstreams.resilience import Everywhere, Resilient, SharedPlaces, Slots
 from proxy.upstreams.translating import Translating, is_openai
 
@@ -28,6 +29,8 @@ def make_upstream(name: str, settings: UpstreamSettings) -> Upstream:
     """The upstream that `settings` describe; heavy libraries are imported by the kinds that need them, when they start."""
     if isinstance(settings, AnthropicSettings):
         return AnthropicUpstream(name, settings)
+    if isinstance(settings, GeminiSettings):
+        return GeminiUpstream(name, settings)
     if isinstance(settings, OpenAISettings):
         return OpenAIUpstream(name, settings)
     if isinstance(settings, LiteLLMSettings):
@@ -85,6 +88,6 @@ def decision_apis(settings: Settings) -> Mapping[str, DecisionApi]:
 def _decision_api(settings: UpstreamSettings) -> DecisionApi | None:
     if isinstance(settings, BuiltinSettings):
         return DecisionApi(max_questions=MAX_STATEMENTS, usd_per_million_tokens=0.0)
-    if isinstance(settings, OpenAISettings) and (settings.decisions or not isinstance(settings, AnthropicSettings)):
+    if isinstance(settings, OpenAISettings) and (settings.decisions or not isinstance(settings, AnthropicSettings | GeminiSettings)):
         return decision_api(settings.base_url, settings.decisions)
     return None

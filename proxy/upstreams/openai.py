@@ -12,15 +12,17 @@ from collections.abc import AsyncIterator, Iterator
 from urllib.parse import urlsplit
 
 import groundwire_http1 as http1
+from msgspec.structs import replace
 
 from proxy import __version__
 from proxy.config.sections import MODEL, PATHS, decision_api
-from proxy.config.settings import AnthropicSettings, OpenAISettings
+from proxy.config.settings import AnthropicSettings, GeminiSettings, OpenAISettings
 from proxy.errors import ConfigError, ProxyError, UpstreamTimeout, UpstreamUnreachable
 from proxy.ports.upstream import Call, Headers, Reply, header_of
+from proxy.wire.gemini.address import COUNT, GENERATE, KEY_HEADER, address_of, without_address
 from proxy.wire.http.encodings import Decoder, Undecodable
 
-_KEY_HEADERS = frozenset(("authorization", "api-key", "x-api-key", "cookie", "openai-organization", "openai-project"))
+_KEY_HEADERS = frozenset(("authorization", "api-key", "x-api-key", KEY_HEADER, "cookie", "openai-organization", "openai-project"))
 """A client's, which would say whose account it is beside the operator's key."""
 _FRAMING = frozenset(("host", "transfer-encoding", "expect"))
 """What the connection says for itself."""
@@ -278,3 +280,21 @@ class AnthropicUpstream(OpenAIUpstream):
         if not chat and not any(name == "anthropic-version" for name, _ in headers):
             headers.append(("anthropic-version", VERSION))
         return headers
+
+
+class GeminiUpstream(OpenAIUpstream):
+    """Google's API, or a server that speaks it: the model stands in the address, the key in a header of its own."""
+
+    def __init__(self, name: str, settings: GeminiSettings) -> None:
+        super().__init__(name, settings)
+        own = settings.api_key if settings.api_key != "forward" else ""
+        bearer = ("authorization", f"Bearer {own}")
+        self._own_headers = [(KEY_HEADER, own) if own and header == bearer else header for header in self._own_headers]
+
+    async def send(self, call: Call) -> Reply:
+        """Make the call, of ``generateContent`` at the address of its model. Raises `InvalidRequest` for a name that is no model's."""
+        path = call.path.partition("?")[0]
+        if path in (GENERATE, COUNT) and isinstance(call.body, bytes):
+            model, streams, body = without_address(call.body)
+            call = replace(call, path=address_of(path, model, streams=streams), body=body)
+        return await super().send(call)

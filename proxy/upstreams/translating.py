@@ -20,11 +20,12 @@ from proxy.errors import InvalidRequest, NotFound
 from proxy.offloop import run_in_thread_if_large
 from proxy.ports.upstream import Call, Headers, Reply, Upstream, WrappedReply, is_event_stream, read_whole
 from proxy.upstreams.as_asked import as_asked
+from proxy.wire.gemini.address import KEY_HEADER
 from proxy.wire.translation.translate import PATHS, TITLES, Exchange, Server
 
 _MAX_ERROR_BYTES = 2**20
 _BELONG = {"content-length", "content-encoding", "content-type"}
-_CLIENTS_OWN = ("anthropic-", "openai-", "x-stainless-")
+_CLIENTS_OWN = ("anthropic-", "openai-", "x-stainless-", "x-goog-")
 """Beginnings of headers that speak to the client's own API, or of its library."""
 _REQUEST_IDS = {"request-id": "x-request-id", "x-request-id": "request-id"}
 _APIS: Mapping[str, Api] = {path: api for api, path in PATHS.items()}
@@ -118,14 +119,15 @@ def _headers(headers: Headers, api: Api) -> Headers:
     """A client's, for a server of another API: the key where that API has it, and nothing that speaks to the client's own."""
     found = [(name, value) for name, value in headers if not name.startswith(_CLIENTS_OWN)]
     keys = dict(found)
-    bearer, plain = keys.get("authorization", ""), keys.get("x-api-key", "")
-    if api == "messages":
-        scheme, _, token = bearer.partition(" ")
-        if plain or scheme.lower() != "bearer":
-            return found
-        return [(name, value) for name, value in found if name != "authorization"] + [("x-api-key", token.strip())]
+    scheme, _, token = keys.get("authorization", "").partition(" ")
+    plain = keys.get("x-api-key", "") or dict(headers).get(KEY_HEADER, "")
+    own = {"messages": "x-api-key", "gemini": KEY_HEADER}.get(api)
     rest = [(name, value) for name, value in found if name != "x-api-key"]
-    return rest + ([("authorization", f"Bearer {plain}")] if plain and not bearer else [])
+    if own is None:
+        return rest + ([("authorization", f"Bearer {plain}")] if plain and not token else [])
+    key = plain or (token.strip() if scheme.lower() == "bearer" else "")
+    kept = rest if plain or not key else [(name, value) for name, value in rest if name != "authorization"]
+    return [*kept, (own, key)] if key else kept
 
 
 class _Translated(WrappedReply):

@@ -50,17 +50,20 @@ _USAGE: Mapping[str, tuple[str, ...]] = {
         "cache_creation_input_tokens",
         "output_tokens_details.thinking_tokens",
     ),
+    "gemini": ("promptTokenCount", "candidatesTokenCount", "cachedContentTokenCount", "", "thoughtsTokenCount"),
 }
 """Where each API tells of the prompt, the completion, what of the prompt was read from a cache, or put there, and thoughts."""
 
 
 def usage_in(api: str, value: object) -> Usage | None:
-    """The usage that an object of the API tells; None for null, and for what is none. Messages counts what a cache knows apart."""
+    """The usage that an object of the API tells; None for null, and for what is none. Messages counts a cache's apart, Gemini thoughts."""
     if not isinstance(value, dict):
         return None
     prompt, completion, cached, written, thought = [number(value, path) for path in _USAGE[api]]
     if api == "messages":
         prompt += cached + written
+    elif api == "gemini":  # thoughts, and what the provider's own tools put into the prompt, are counted apart
+        prompt, completion = prompt + number(value, "toolUsePromptTokenCount"), completion + thought
     elif api == "chat":  # DeepSeek's, and Anthropic's own server of this API
         cached, written = cached or number(value, "prompt_cache_hit_tokens"), written or number(value, "cache_creation_input_tokens")
     return Usage(prompt, completion, cached, written, thought)

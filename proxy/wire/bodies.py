@@ -260,11 +260,19 @@ _NAMES = """
     role content name tool_calls tool_call_id refusal reasoning_content type id status call_id output arguments summary encrypted_content
     source title context citations cache_control is_error tool_use_id image_url input_audio file file_id file_data file_url filename
     signature data function custom description parameters input_schema strict transcript url groundwire
+    contents parts systemInstruction system_instruction functionDeclarations function_declarations toolConfig tool_config thought
+    generationConfig generation_config safetySettings safety_settings cachedContent cached_content inlineData inline_data fileData
+    file_data functionCall function_call functionResponse function_response args response executableCode executable_code
+    codeExecutionResult code_execution_result thoughtSignature thought_signature mimeType mime_type fileUri file_uri
+    parametersJsonSchema parameters_json_schema
 """
 _KNOWN = frozenset(_NAMES.split())
-"""What the three APIs call the fields of a request, its messages or items, their parts, and its tools."""
+"""What the four APIs call the fields of a request, its messages or items, their parts, and its tools."""
 _FOLDED = frozenset(key.casefold() for key in _KNOWN)
-_OWN = "input arguments parameters input_schema schema action metadata groundwire logit_bias response_format json"
+_OWN = """
+    input arguments args response parameters parametersJsonSchema parameters_json_schema input_schema schema action metadata groundwire
+    logit_bias response_format json
+"""
 _DATA = frozenset(_OWN.split())
 """Fields of an item, part or tool below which keys are the client's own."""
 
@@ -276,7 +284,7 @@ def check_keys(body: bytes, carries: str) -> None:
     fields = json.loads(body, object_pairs_hook=_unique)
     for key in fields:
         _check(key)
-    for name in (carries, "system", "tools", "functions"):
+    for name in (carries, "system", "systemInstruction", "system_instruction", "tools", "functions"):
         for key in _keys(fields.get(name)):
             _check(key)
 

@@ -186,6 +186,17 @@ class Dialect(RequestRendering, Protocol):
     """Takes calls of the proxy's own tools out of its answers."""
     client_header: str = ""
     """A header that only clients of this API send, also to paths that are nobody's own; "" where there is none."""
+    usage_field: str = "usage"
+    """The field of an answer that tells its usage."""
+
+    def completed(self, body: bytes, path: str) -> bytes:
+        """A request's body with what the API says in its address alone."""
+        return body
+
+    def withheld(self, error: ProxyError, *, streams: bool, answered: bool) -> tuple[str, bytes] | None:
+        """Content type and body of an answer that tells of a block, where the API has that for one; `answered` is whether the model's
+        answer was blocked, and not the request. None for an error."""
+        return None
 
     def error(self, error: ProxyError) -> bytes:
         """The body that tells a client of an error."""
@@ -203,7 +214,7 @@ class Dialect(RequestRendering, Protocol):
 
     def usage_of(self, body: bytes) -> Mapping[str, object] | None:
         """The usage that an answer's body reports, as it stands there."""
-        usage = orjson.loads(body).get("usage")
+        usage = orjson.loads(body).get(self.usage_field)
         return usage if isinstance(usage, dict) else None
 
     def render_answer(
@@ -221,7 +232,7 @@ class Dialect(RequestRendering, Protocol):
         if changes != NO_CHANGES:
             self._change(raw, changes)
         if own is not None:
-            raw["usage"] = dumped(added_up([*others, own]))
+            raw[self.usage_field] = dumped(added_up([*others, own]))
         if verdict is not None:
             raw[EXTENSION] = dumped(verdict)
         return msgspec.json.encode(raw)
@@ -263,6 +274,26 @@ class Dialect(RequestRendering, Protocol):
     def stream(self, *, separate: bool = False) -> AnswerStream:
         """A reader for one streamed answer; with `separate`, an event that does several things (several choices, text and an end,
         text and a tool call) becomes a piece for each."""
+
+
+class TokenCounting(Protocol):
+    """A path that counts a prompt's tokens: it is passed on, and answered here where the upstream does not know it."""
+
+    path: str
+    """Below ``/v1``."""
+
+    def completed(self, body: bytes, path: str) -> bytes:
+        """As `Dialect.completed`."""
+        return body
+
+    def parse(self, body: bytes) -> Request:
+        """The prompt that is to be counted. Raises `InvalidRequest`."""
+
+    def missing(self, status: int, body: bytes) -> bool:
+        """Whether an upstream's answer says that it has no such path; a model that it does not have it names in the API's envelope."""
+
+    def render(self, tokens: int) -> bytes:
+        """The answer."""
 
 
 class Dialects:

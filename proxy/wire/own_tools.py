@@ -68,6 +68,7 @@ class OwnToolFilter(ABC):
 
     waits_to_begin = True
     """Whether what begins an answer leaves with what it first says, and not at once."""
+    usage_field = "usage"
 
     def __init__(self, *, whole: bool, stored: bool = True) -> None:
         """`stored` tells whether the provider keeps what it puts out."""
@@ -188,7 +189,7 @@ class OwnToolFilter(ABC):
         if self._has_own:
             self._strip(raw)
         if counts:
-            raw["usage"] = dumped(summed(self._before, self._usage or {}))
+            raw[self.usage_field] = dumped(summed(self._before, self._usage or {}))
         return msgspec.json.encode(raw)
 
     # ---- both ----

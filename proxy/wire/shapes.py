@@ -82,10 +82,9 @@ def asked_of(exchange: Exchange, body: bytes, *, any_tool: bool = False) -> Aske
     inner = [one for tool in tools if tool.get("type") == "namespace" for one in tool.get("tools") or () if isinstance(one, Mapping)]
     named = [(one.get("type", "function"), tool_name(one) or str(one.get("name") or "")) for one in (*tools, *inner)]
     kinds = [str(tool["type"]) for tool in tools if tool.get("type") not in (None, *_TYPES)]
-    n = params.get("n")
     return Asked(
         body,
-        choices=n if isinstance(n, int) and n > 0 else 1,
+        choices=exchange.original.wants.choices,
         functions=[name for kind, name in named if kind not in ("custom", "namespace") and name],
         customs=[name for kind, name in named if kind == "custom" and name],
         kinds=kinds + ["mcp"] * bool(params.get("mcp_servers")) + ["code_execution"] * bool(params.get("container")),

@@ -33,9 +33,9 @@ _STATUSES = ("code", "status", "status_code", "statusCode", "http_code", "error_
 _TITLE = re.compile(r"<(title|h1)\b[^>]*>([^<]+)</\1", re.I)
 _TAGS = re.compile(r"<(script|style)\b.*?</\1\s*>|<[^>]*>", re.I | re.S)
 _DATA = re.compile(rb"^data: ?(.+)$", re.M)
-_SAYS = {"chat": "choices", "responses": "output", "messages": "content"}
+_SAYS = {"chat": "choices", "responses": "output", "messages": "content", "gemini": "candidates"}
 """The list that an answer's words and calls stand in, by the API."""
-Speech = Literal["chat", "responses", "messages"]
+Speech = Literal["chat", "responses", "messages", "gemini"]
 
 
 class Failure(Struct, frozen=True):
@@ -196,6 +196,8 @@ def is_own(api: Speech, body: bytes) -> bool:
     if not isinstance(error := found.get("error"), dict):
         return False
     fine = isinstance(error.get("message"), str) and bool(error["message"])
+    if api == "gemini":
+        return fine and isinstance(error.get("status"), str)
     return fine and (api != "messages" or (found.get("type") == "error" and isinstance(error.get("type"), str)))
 
 
@@ -213,6 +215,9 @@ def envelope(client: Api, failure: Failure, status: int) -> dict[str, Any]:
             "message": (_PROMPT_TOO_LONG if long and _PROMPT_TOO_LONG not in message else "") + message,
         }
         return {"type": "error", "error": about}
+    if client == "gemini":
+        long_code = ContextLengthExceeded.code if long else ""
+        return _googles(status, message, reason=long_code or failure.code)
     kind = _OPENAI_TYPES.get(status, "invalid_request_error" if status < 500 else "server_error")
     code = ContextLengthExceeded.code if long else failure.code or None
     return {"error": {"message": message, "type": kind, "param": None, "code": code}}
@@ -226,6 +231,8 @@ def events_of(client: Api, failure: Failure) -> bytes:
         return sse.encode(orjson.dumps({"error": {"message": message, "type": "server_error", "param": None, "code": code}})) + sse.DONE
     if client == "messages":
         return messages_events.encode({"type": "error", "error": {"type": TYPES.get(failure.status, "api_error"), "message": message}})
+    if client == "gemini":
+        return sse.encode(orjson.dumps(envelope("gemini", failure, failure.status or 500)))
     return responses_events.encode({"type": "error", "code": code, "message": message, "param": None, "sequence_number": 0}, named=True)
 
 
@@ -245,7 +252,7 @@ TYPES: Mapping[int, str] = {
     529: "overloaded_error",
 }
 """The API's word for an error, by its status."""
-_LONG_WORDS = ("prompt is too long", "exceed context limit", "exceeds the context")
+_LONG_WORDS = ("prompt is too long", "exceed context limit", "exceeds the context", "exceeds the maximum number of tokens")
 """How the API says that a prompt does not fit its model's window: its type is that of any invalid request."""
 
 
@@ -253,6 +260,44 @@ def messages_envelope(error: ProxyError) -> dict[str, Any]:
     """The body for `error`."""
     about = {"type": TYPES.get(error.status, "api_error"), "message": error.message, "param": error.param, "code": error.code}
     return {"type": "error", "error": about}
+
+
+_GOOGLES: Mapping[int, str] = {
+    400: "INVALID_ARGUMENT",
+    401: "UNAUTHENTICATED",
+    403: "PERMISSION_DENIED",
+    404: "NOT_FOUND",
+    409: "ABORTED",
+    413: "INVALID_ARGUMENT",
+    415: "INVALID_ARGUMENT",
+    429: "RESOURCE_EXHAUSTED",
+    499: "CANCELLED",
+    500: "INTERNAL",
+    501: "UNIMPLEMENTED",
+    504: "DEADLINE_EXCEEDED",
+}
+"""Google's word for an error, by its status (https://cloud.google.com/apis/design/errors)."""
+_RPC = "type.googleapis.com/google.rpc."
+
+
+def gemini_envelope(error: ProxyError) -> dict[str, Any]:
+    """The body for `error` in Google's form: its code as the reason, the field that is wrong, and when to come again."""
+    field = "contents" if error.param == "messages" else error.param or ""  # what other APIs call it
+    made = _googles(error.status, error.message, reason=error.code, field=field)
+    delays = [{"@type": _RPC + "RetryInfo", "retryDelay": f"{value}s"} for name, value in error.headers if name == "retry-after"]
+    made["error"]["details"] += delays
+    return made
+
+
+def _googles(status: int, message: str, *, reason: str, field: str = "") -> dict[str, Any]:
+    word = _GOOGLES.get(status, "INVALID_ARGUMENT" if status < 500 else "UNAVAILABLE")
+    about = {"metadata": {"param": field}} if field else {}
+    details: list[dict[str, Any]] = []
+    if reason:
+        details.append({"@type": _RPC + "ErrorInfo", "reason": reason.upper(), "domain": "groundwire", **about})
+    if field and status == 400:
+        details.append({"@type": _RPC + "BadRequest", "fieldViolations": [{"field": field, "description": message}]})
+    return {"error": {"code": status, "message": message, "status": word, "details": details}}
 
 
 def messages_code(body: bytes) -> str:

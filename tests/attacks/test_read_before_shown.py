@@ -13,9 +13,10 @@ from proxy.stages.registry import STAGES
 from proxy.testing import chunk, completion, reply, stream
 from proxy.wire.chat.completions import ChatDialect
 from proxy.wire.dialect import Dialect
+from proxy.wire.gemini.dialect import GeminiDialect
 from proxy.wire.messages.dialect import MessagesDialect
 from proxy.wire.responses.dialect import ResponsesDialect
-from tests import messages
+from tests import gemini, messages
 from tests import responses_api as responses
 from tests.conftest import CHAT, Start
 
@@ -45,6 +46,13 @@ def policy(delivery: str = "gate", on_error: str = "closed") -> str:
     return f"name: p\ndelivery: {delivery}\nstages: [reader: {{on_error: {on_error}}}]\n"
 
 
+SPOKEN: dict[str, Dialect] = {
+    "chat": ChatDialect(),
+    "responses": ResponsesDialect(),
+    "messages": MessagesDialect(),
+    "gemini": GeminiDialect(),
+}
+KINDS = {"gemini": "gemini"}
 FUNCTION = {"name": "look_up", "parameters": {"type": "object", "properties": {}}}
 ASKS: dict[str, tuple[str, dict[str, Any]]] = {
     "chat": ("/v1/chat/completions", {**CHAT, "tools": [{"type": "function", "function": FUNCTION}], "stream": True}),
@@ -53,17 +61,20 @@ ASKS: dict[str, tuple[str, dict[str, Any]]] = {
         "/v1/messages",
         {**messages.ASK, "tools": [{"name": "look_up", "input_schema": FUNCTION["parameters"]}], "stream": True},
     ),
+    "gemini": (gemini.STREAM, {**gemini.ASK, "tools": [{"functionDeclarations": [FUNCTION]}]}),
 }
 THINKING: dict[str, list[bytes]] = {
     "chat": [chunk({"role": "assistant"}), *(chunk({"reasoning_content": word}) for word in THOUGHT.split(" "))],
     "responses": responses.events({**responses.reasoning_item(), "summary": [{"type": "summary_text", "text": THOUGHT}]})[:-1],
     "messages": messages.streamed({"type": "thinking", "thinking": THOUGHT, "signature": "Ab=="})[:-2],
+    "gemini": gemini.streamed({"text": THOUGHT, "thought": True}, gemini.text("x"))[:-1],
 }
 """Streams that break off behind a thought."""
 STRANGE: dict[str, bytes] = {
     "chat": b"data: {\n\n",
     "responses": b"event: response.output_text.delta\ndata: {\n\n",
     "messages": b"event: content_block_start\ndata: {\n\n",
+    "gemini": b"data: {\n\n",
 }
 
 
@@ -73,6 +84,8 @@ def calling(dialect: str, arguments: str = GIVEN) -> list[bytes]:
         return responses.events(responses.text_item("I look. "), responses.call_item("look_up", arguments), responses.text_item("So."))
     if dialect == "messages":
         return messages.streamed(messages.text("I look. "), messages.use("look_up", json.loads(arguments)), messages.text("So."))
+    if dialect == "gemini":
+        return gemini.streamed(gemini.text("I look. "), gemini.call("look_up", json.loads(arguments), "c"), gemini.text("So."), size=9)
     call = {"index": 0, "id": "c", "type": "function", "function": {"name": "look_up", "arguments": ""}}
     return [
         chunk({"role": "assistant", "content": ""}),
@@ -88,7 +101,7 @@ async def given(start: Start, dialect: str, events: Sequence[bytes], **how: str)
     """What leaves, and what the check read."""
     Reader.read = []
     path, ask = ASKS[dialect]
-    async with start(stream(events), policy=policy(**how), stages=ALL) as proxy:
+    async with start(stream(events), policy=policy(**how), stages=ALL, kind=KINDS.get(dialect, "openai")) as proxy:
         got = await proxy.post(ask, path)
     return got.body, Reader.read
 
@@ -100,7 +113,7 @@ async def test_a_thought_is_read_where_the_answer_is_never_whole(dialect: str, e
     events = [*THINKING[dialect], STRANGE[dialect] if ends == "strange" else b": over\n\n"]
     path, ask = ASKS[dialect]
     async with (
-        start(stream(events, wait={len(events) - 1: shown}), policy=policy(), stages=ALL) as proxy,
+        start(stream(events, wait={len(events) - 1: shown}), policy=policy(), stages=ALL, kind=KINDS.get(dialect, "openai")) as proxy,
         proxy.open(ask, path) as response,
     ):
         while b"tower." not in body:
@@ -114,7 +127,7 @@ async def test_a_thought_is_read_where_the_answer_is_never_whole(dialect: str, e
 async def test_what_a_call_takes_waits_for_the_checks(dialect: str, start: Start) -> None:
     body, read = await given(start, dialect, calling(dialect))
     assert (True, False) == (b"I look." in body, b"Rome" in body)
-    assert [GIVEN] == [call.arguments for answer in read for call in answer.choices[0].tool_calls]
+    assert [json.loads(GIVEN)] == [call.parsed for answer in read for call in answer.choices[0].tool_calls]
 
 
 @pytest.mark.parametrize("dialect", ASKS)
@@ -127,7 +140,7 @@ async def test_of_a_stream_that_breaks_off_no_call_leaves(dialect: str, start: S
 async def test_a_call_that_is_right_leaves_where_it_stood(dialect: str, start: Start) -> None:
     events = calling(dialect, '{"place": "Oslo"}')
     body, read = await given(start, dialect, events)
-    reader = {"chat": ChatDialect(), "responses": ResponsesDialect(), "messages": MessagesDialect()}[dialect].stream()
+    reader = SPOKEN[dialect].stream()
     reader.feed(b"".join(events))
     whole = reader.answer
     reader = type(reader)()
@@ -148,6 +161,7 @@ SERVED = [
 ]
 CUSTOM = {"id": "c", "type": "custom", "custom": {"name": "run", "input": "go to Rome"}}
 SEARCH = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "towers of Rome"}}
+RUN = {"executableCode": {"language": "PYTHON", "code": "print('Rome')"}}
 WHOLE: dict[str, tuple[Dialect, Any, bytes, set[str]]] = {
     "chat": (
         ChatDialect(),
@@ -162,6 +176,7 @@ WHOLE: dict[str, tuple[Dialect, Any, bytes, set[str]]] = {
         {"towers of Rome", "print('Rome')", "go to Rome"},
     ),
     "messages": (MessagesDialect(), messages.message(SEARCH), b"".join(messages.streamed(SEARCH)), {"towers of Rome"}),
+    "gemini": (GeminiDialect(), gemini.answer(RUN), b"".join(gemini.streamed(RUN)), {"print('Rome')"}),
 }
 
 

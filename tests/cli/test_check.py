@@ -44,7 +44,7 @@ def folder(tmp_path: Path) -> Path:
 def test_all_problems_come_at_once_in_the_order_of_their_lines(folder: Path, capsys: Captured) -> None:
     assert [
         "config.yaml:4: upstreams.openai: unknown key 'api_base'; did you mean 'base_url'?",
-        "config.yaml:5: upstreams.local.kind: invalid value 'embeded'; known: anthropic, builtin, embedded, litellm, openai",
+        "config.yaml:5: upstreams.local.kind: invalid value 'embeded'; known: anthropic, builtin, embedded, gemini, litellm, openai",
         "config.yaml:6: logging.level: expected one of debug, info, warning, error, got 'verbos'",
         "config.yaml:7: unknown key 'port'; it belongs below server:",
     ] == problems(capsys, folder)
@@ -111,8 +111,9 @@ def test_it_says_whose_clients_are_translated(folder: Path, capsys: Captured) ->
     assert 0 == main(["check", "--config", str(folder / "config.yaml")])
     said = [line.strip() for line in capsys.readouterr().out.splitlines() if "translated" in line]
     assert [
-        "chat: Responses and Messages translated to Chat Completions",
-        "claude: Chat Completions and Responses translated to Messages",
+        "chat: Responses, Messages and Gemini's generateContent translated to Chat Completions",
+        "claude: Chat Completions, Responses and Gemini's generateContent translated to Messages",
+        "all: Gemini's generateContent translated to Messages",
     ] == said
 
 

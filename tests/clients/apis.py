@@ -1,11 +1,11 @@
-"""A provider of all three APIs, each on its path."""
+"""A provider of all four APIs, each on its path."""
 
 from __future__ import annotations
 
 import asyncio
 
 from proxy.testing import ReceivedCall
-from tests.clients import messages_provider, provider, responses_provider
+from tests.clients import gemini_provider, messages_provider, provider, responses_provider
 
 
 async def answer(writer: asyncio.StreamWriter, call: ReceivedCall) -> None:
@@ -14,5 +14,7 @@ async def answer(writer: asyncio.StreamWriter, call: ReceivedCall) -> None:
         await responses_provider.answer(writer, call)
     elif call.path.startswith("/v1/messages"):
         await messages_provider.answer(writer, call)
+    elif gemini_provider.ADDRESS.fullmatch(call.path):
+        await gemini_provider.answer(writer, call)
     else:
         await provider.answer(writer, call)

@@ -55,6 +55,8 @@ store: {{url: 'sqlite+aiosqlite:///{folder}/store.db'}}
 upstreams:
   provider: {{kind: openai, base_url: '{upstream}', api_key: {provider_key}, retries: {{attempts: 0}}}}
   anthropic: {{kind: anthropic, base_url: '{upstream}', api_key: {provider_key}, retries: {{attempts: 0}}}}
+  gemini: {{kind: gemini, base_url: '{upstream}', api_key: {provider_key}, retries: {{attempts: 0}}}}
+  without_top_k: {{kind: openai, apis: [responses], base_url: '{upstream}', api_key: {provider_key}, drop_fields: [generationConfig.topK]}}
   responses: {{kind: openai, apis: [responses], base_url: '{upstream}', api_key: {provider_key}, retries: {{attempts: 0}}}}
   translated: {{kind: litellm, model_prefix: openai/, base_url: '{upstream}', api_key: {provider_key}, retries: {{attempts: 0}}}}
 models: {{gpt-4o: {{window: 8000, encoding: o200k_base}}}}
@@ -66,8 +68,12 @@ routes:
   - {{prefix: /messages-default, upstream: anthropic, policy: policies/default.yaml, allow_skip: true}}
   - {{prefix: /messages-agent, upstream: anthropic, policy: policies/agent.yaml, allow_skip: true}}
   - {{prefix: /messages-strict, upstream: anthropic, policy: policies/strict.yaml, allow_skip: true}}
+  - {{prefix: /gemini-default, upstream: gemini, policy: policies/default.yaml, allow_skip: true}}
+  - {{prefix: /gemini-agent, upstream: gemini, policy: policies/agent.yaml, allow_skip: true}}
+  - {{prefix: /gemini-strict, upstream: gemini, policy: policies/strict.yaml, allow_skip: true}}
   - {{prefix: /chat-before-default, upstream: provider, policy: policies/default.yaml, allow_skip: true}}
   - {{prefix: /responses-before-default, upstream: responses, policy: policies/default.yaml, allow_skip: true}}
+  - {{prefix: /responses-for-gemini, upstream: without_top_k, policy: policies/default.yaml, allow_skip: true}}
   - {{prefix: /translated, upstream: translated, policy: policies/default.yaml, allow_skip: true}}
 keys: [{{name: tests, sha256: {digest}}}]
 """
@@ -205,10 +211,16 @@ def opencode() -> Path:
     return HERE / "node/node_modules" / package / "bin/opencode"
 
 
+def use_api_key(home: Path) -> None:
+    """Gemini CLI's settings, which choose a key over a sign-in, as docs/guides/connect.md has them."""
+    (home / ".gemini").mkdir()
+    (home / ".gemini/settings.json").write_text('{"security": {"auth": {"selectedType": "gemini-api-key"}}}', encoding="utf-8")
+
+
 def environment(home: Path, base_url: str, **more: str) -> dict[str, str]:
     """What a client process sees: an address, a key, and nothing of this machine's settings."""
     base = {"PATH": os.environ["PATH"], "HOME": str(home), "LANG": "C.UTF-8", "PYTHONUTF8": "1", "OPENAI_AGENTS_DISABLE_TRACING": "1"}
-    keys = {"OPENAI_API_KEY": KEY, "ANTHROPIC_API_KEY": KEY}
+    keys = {"OPENAI_API_KEY": KEY, "ANTHROPIC_API_KEY": KEY, "GEMINI_API_KEY": KEY}
     return {**base, **keys, **({"OPENAI_BASE_URL": base_url} if base_url else {}), **more}
 
 
@@ -242,8 +254,9 @@ def address(proxy: Proxy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 RESPONSES_ROUTES = ("default", "agent", "strict")
 MESSAGES_ROUTES = tuple(f"messages-{name}" for name in RESPONSES_ROUTES)
+GEMINI_ROUTES = tuple(f"gemini-{name}" for name in RESPONSES_ROUTES)
 TRANSLATED_ROUTES = ("chat-before-default", "responses-before-default")
-"""Messages before a server of another API."""
+"""Messages, and Gemini, before a server of another API."""
 ROUTES_OF = {
     "openai_responses.py": RESPONSES_ROUTES,
     "agents_responses.py": RESPONSES_ROUTES,
@@ -253,6 +266,7 @@ ROUTES_OF = {
     "anthropic_messages.py": MESSAGES_ROUTES + TRANSLATED_ROUTES,
     "langchain_messages.py": MESSAGES_ROUTES,
     "anthropic.mjs": MESSAGES_ROUTES,
+    "genai_models.py": GEMINI_ROUTES + TRANSLATED_ROUTES + ("messages-default",),
     "ai_sdk.mjs": RESPONSES_ROUTES + MESSAGES_ROUTES,
 }
 NODE = {"agents.mjs": "@openai/agents", "anthropic.mjs": "@anthropic-ai/sdk", "ai_sdk.mjs": "ai"}

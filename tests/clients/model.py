@@ -50,6 +50,8 @@ def _calls(asked: Asked) -> list[Call]:
     file = FILE.search(asked.question)
     if file and "Read" in asked.tools:
         return [("Read", {"file_path": file[0]})]
+    if file and "read_file" in asked.tools:
+        return [("read_file", {"file_path": file[0]})]
     if file and (shell := next((name for name in SHELLS if name in asked.tools), None)):
         return [(shell, {"cmd": f"cat {file[0]}"} if shell == "exec_command" else {"command": f"cat {file[0]}"})]
     return []

@@ -1,4 +1,4 @@
-"""Agents of the command line, unchanged but for their base URL: Codex and Claude Code answer a question from a file that they must read."""
+"""Agents of the command line, unchanged but for their base URL: Codex, Claude Code and Gemini CLI answer a question from a file that they must read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.clients.conftest import HERE, KEY, RESPONSES_ROUTES, SCRIPT_TIMEOUT_S, Proxy, environment, node
+from tests.clients.conftest import (
+    GEMINI_ROUTES,
+    HERE,
+    KEY,
+    MESSAGES_ROUTES,
+    RESPONSES_ROUTES,
+    SCRIPT_TIMEOUT_S,
+    Proxy,
+    environment,
+    node,
+    use_api_key,
+)
 
 pytestmark = pytest.mark.clients
 COMMANDS = HERE / "node/node_modules/.bin"
@@ -55,9 +66,24 @@ def test_codex(proxy: Proxy, address: str, policy: str, question: str, tmp_path:
     assert proxy.provider.calls[-1].body.startswith(b'{"stream":true,')  # the proxy's: no message has it, and over HTTP it comes last
 
 
-def test_claude_code(address: str, policy: str, question: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("route", [*MESSAGES_ROUTES, "gemini-default"])
+def test_claude_code(address: str, route: str, question: str, tmp_path: Path) -> None:
     node("@anthropic-ai/claude-code")
-    options = ["--model", "claude-sonnet-4-6", "--allowedTools", "Read", "--output-format", "json"]
-    settings = {"ANTHROPIC_BASE_URL": f"{address}/messages-{policy}", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}
+    model = "claude-sonnet-4-6" if route in MESSAGES_ROUTES else "gemini-3-pro"
+    options = ["--model", model, "--allowedTools", "Read", "--output-format", "json"]
+    settings = {"ANTHROPIC_BASE_URL": f"{address}/{route}", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}
     said = json.loads(run(tmp_path, "claude", "-p", question, *options, **settings))
     assert (False, 2, ANSWER) == (said["is_error"], said["num_turns"], said["result"])
+
+
+@pytest.mark.parametrize("route", [*GEMINI_ROUTES, "messages-default", "responses-for-gemini"])
+def test_gemini_cli(address: str, route: str, question: str, tmp_path: Path) -> None:
+    """Also before servers of other APIs."""
+    node("@google/gemini-cli")
+    use_api_key(tmp_path)
+    options = ["--skip-trust", "-m", "gemini-2.5-flash", "-o", "json"]
+    settings = {"GOOGLE_GEMINI_BASE_URL": f"{address}/{route}"}
+    said = json.loads(run(tmp_path, "gemini", *options, "-p", question, **settings))
+    api = said["stats"]["models"]["gemini-2.5-flash"]["api"]
+    assert (ANSWER, 2, 0) == (said["response"], api["totalRequests"], api["totalErrors"])
+    assert 1 == said["stats"]["tools"]["byName"]["read_file"]["success"]

@@ -27,6 +27,7 @@ def here(text: str, address: str) -> str:
     """The block for the server of the tests, whose routes are `agent`'s, and with its key."""
     text = text.replace("http://127.0.0.1:4000/openai", f"{address}/agent")
     text = text.replace("http://127.0.0.1:4000/anthropic", f"{address}/messages-agent")
+    text = text.replace("http://127.0.0.1:4000/gemini", f"{address}/gemini-agent")
     assert "127.0.0.1:4000" not in text
     return text.replace('"unused"', f'"{KEY}"')
 
@@ -75,16 +76,32 @@ def test_codex(address: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("model", ["openai/gpt-5", "anthropic/claude-sonnet-4-6"])
 def test_opencode(model: str, address: str, tmp_path: Path) -> None:
     command = opencode()
-    (block,) = of_page("json")
+    (block,) = (block for block in of_page("json") if "provider" in block.text)
     (tmp_path / "opencode.json").write_text(here(block.text, address), "utf-8")
     quiet = {"OPENCODE_DISABLE_MODELS_FETCH": "1", "OPENCODE_DISABLE_AUTOUPDATE": "1"}
     assert TEXT == printed([command, "run", "-m", model, "Hi"], tmp_path, **quiet).splitlines()[-1]
 
 
+def command_line(agent: str, address: str) -> tuple[str, str, list[str]]:
+    """Of an agent's block: the variable, its value, and what follows the command."""
+    (block,) = (block for block in of_page("sh") if f" {agent} " in block.text)
+    setting, _, *arguments = shlex.split(here(block.text, address))
+    name, _, value = setting.partition("=")
+    return name, value, arguments
+
+
+def test_gemini_cli(address: str, tmp_path: Path) -> None:
+    node("@google/gemini-cli")
+    (block,) = (block for block in of_page("json") if "security" in block.text)
+    (tmp_path / ".gemini").mkdir()
+    (tmp_path / ".gemini/settings.json").write_text(block.text, "utf-8")
+    name, value, arguments = command_line("gemini", address)
+    options = ["--skip-trust", "-m", "gemini-2.5-flash"]  # a folder that nobody has trusted, and no call to choose a model
+    assert TEXT == printed([NODE / ".bin/gemini", *options, *arguments], tmp_path, **{name: value})
+
+
 def test_claude_code(address: str, tmp_path: Path) -> None:
     node("@anthropic-ai/claude-code")
-    (block,) = of_page("sh")
-    setting, command, *arguments = shlex.split(here(block.text, address))
-    name, _, value = setting.partition("=")
+    name, value, arguments = command_line("claude", address)
     quiet = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", name: value}
-    assert TEXT == printed([NODE / ".bin" / command, *arguments, "--model", "claude-sonnet-4-6"], tmp_path, **quiet)
+    assert TEXT == printed([NODE / ".bin/claude", *arguments, "--model", "claude-sonnet-4-6"], tmp_path, **quiet)

@@ -64,7 +64,7 @@ def test_a_default_may_hold_an_address(tmp_path: Path) -> None:
         (BASE + "sever: {}", "unknown key 'sever'; did you mean 'server'?"),
         (
             BASE.replace("embedded", "embeded"),
-            "upstreams.local.kind: invalid value 'embeded'; known: anthropic, builtin, embedded, litellm, openai",
+            "upstreams.local.kind: invalid value 'embeded'; known: anthropic, builtin, embedded, gemini, litellm, openai",
         ),
         (
             BASE.replace('"http://x/v1"', '"http://x/v1", timeouts: {conect_s: 1}'),

@@ -23,6 +23,7 @@ from proxy.testing import make_exchange, make_ports
 from proxy.wire.chat.completions import ChatDialect
 from proxy.wire.chat.output_requirements import output_requirements_of
 from proxy.wire.dialect import Dialect
+from proxy.wire.gemini.dialect import GeminiDialect
 from proxy.wire.messages.dialect import MessagesDialect
 from proxy.wire.responses.dialect import ResponsesDialect
 from tests.apis import Api
@@ -36,7 +37,12 @@ _PLACES = ("Lisbon", "Vienna", "Osaka", "Tromsø", "Nairobi", "Quito", "Halifax"
 _COUNTER = TiktokenCounter({})
 
 Message = dict[str, Any]
-DIALECTS: Mapping[str, Dialect] = {"chat": ChatDialect(), "responses": ResponsesDialect(), "messages": MessagesDialect()}
+DIALECTS: Mapping[str, Dialect] = {
+    "chat": ChatDialect(),
+    "responses": ResponsesDialect(),
+    "messages": MessagesDialect(),
+    "gemini": GeminiDialect(),
+}
 
 
 def text(tokens: int, number: int = 0) -> str:
@@ -122,6 +128,8 @@ class Policy:
         if self.api is None:
             return make_exchange(self.messages, model=MODEL, **self.params)
         body = self.api.request({"model": MODEL, "messages": self.messages, **self.params})
+        if self.api.name == "gemini":
+            body["model"] = MODEL
         if "max_tokens" not in self.params:
             body.pop("max_tokens", None)  # the scenarios reckon with the policy's reserve
         request = DIALECTS[self.api.name].parse_request(json.dumps(body).encode())

@@ -16,13 +16,14 @@ from msgspec.structs import replace
 
 from proxy.config.settings import Api
 from proxy.testing import ReceivedCall, ScriptedReply, reply, stream
-from tests import messages, responses_api
+from tests import gemini, messages, responses_api
 from tests.wire.translation import chat_api
 
 _PIECE_BYTES = 61
 """Of a stream: events are cut wherever this falls, also in the middle of a character."""
 _OPENAI_TYPES = {"rate_limit": "requests", "api": "server_error", "overloaded": "server_error"}
 """Of OpenAI's errors, by Anthropic's."""
+_GOOGLES = {"rate_limit": "RESOURCE_EXHAUSTED", "api": "INTERNAL", "overloaded": "UNAVAILABLE"}
 _JSON, _EVENTS = "application/json", "text/event-stream"
 _DONE = b"data: [DONE]\n\n"
 _USAGE = {"prompt_tokens": 21, "completion_tokens": 9, "total_tokens": 30, "prompt_tokens_details": {"cached_tokens": 2}}
@@ -103,7 +104,7 @@ def events(body: bytes) -> UpstreamAnswer:
     return UpstreamAnswer(body, headers=(("content-type", _EVENTS),))
 
 
-_ID = re.compile(rb'((?:chatcmpl-|msg_|resp_))1(?=")')
+_ID = re.compile(rb'((?:chatcmpl-|msg_|resp_|resp-))1(?=")')
 Call = tuple[str, str, str]
 """Name, arguments, id."""
 
@@ -119,6 +120,8 @@ def error(api: Api, status: int, kind: str, message: str, **headers: str) -> Ups
     """The API's error, as OpenAI and Anthropic document it; `kind` is Anthropic's type, with ``_error`` at its end."""
     if api == "messages":
         body: dict[str, Any] = {"type": "error", "error": {"type": kind + "_error", "message": message}, "request_id": "req_1"}
+    elif api == "gemini":
+        body = {"error": {"code": status, "message": message, "status": _GOOGLES[kind], "details": []}}
     else:
         code = "rate_limit_exceeded" if kind == "rate_limit" else None
         body = {"error": {"message": message, "type": _OPENAI_TYPES[kind], "param": None, "code": code}}
@@ -140,9 +143,20 @@ def _messages(text: str, calls: Sequence[Call]) -> Any:
     return messages.message(*said, *(messages.use(name, json.loads(arguments), id) for name, arguments, id in calls))
 
 
-_MAKERS: dict[Api, Callable[[str, Sequence[Call]], Any]] = {"chat": _chat, "responses": _responses, "messages": _messages}
+def _gemini(text: str, calls: Sequence[Call]) -> Any:
+    said = [gemini.text(text)] if text else []
+    return gemini.answer(*said, *(gemini.call(name, json.loads(arguments), id) for name, arguments, id in calls))
+
+
+_MAKERS: dict[Api, Callable[[str, Sequence[Call]], Any]] = {
+    "chat": _chat,
+    "responses": _responses,
+    "messages": _messages,
+    "gemini": _gemini,
+}
 _EVENTS_OF: dict[Api, Callable[[Any], Sequence[bytes]]] = {
     "chat": lambda made: [event for event in chat_api.chunks(made, 9) if b"prompt_tokens" not in event],
     "responses": lambda made: responses_api.events(*made["output"]),
     "messages": lambda made: messages.streamed(*made["content"]),
+    "gemini": lambda made: gemini.streamed(*made["candidates"][0]["content"]["parts"]),
 }

@@ -22,7 +22,7 @@ from tests.golden.answers import Reply, error, events, saying, whole
 from tests.own_tools import FIND, function
 from tests.wire.translation.pairs import AGENT, SEEN
 
-SPOKEN: tuple[Api, ...] = ("chat", "responses", "messages")
+SPOKEN: tuple[Api, ...] = ("chat", "responses", "messages", "gemini")
 EXCHANGES = {api: {one.name: one for one in recorded(api)} for api in SPOKEN}
 
 _CLAIMS = "name: {name}\ndelivery: {delivery}\nstages: [claims: {{action: {action}, embed: false, on_error: closed}}]\n"
@@ -94,13 +94,20 @@ def _asking(*messages: dict[str, Any], **more: Any) -> Callable[[Api, bool], byt
 
     def request(client: Api, streams: bool) -> bytes:
         chat = {"model": "m", "messages": list(messages), "stream": streams, **more}
-        return _encoded(APIS[client].request(chat))
+        return _of(client, APIS[client].request(chat), streams)
 
     return request
 
 
 def _encoded(body: Any) -> bytes:
     return json.dumps(body, ensure_ascii=False).encode()
+
+
+def _of(client: Api, body: dict[str, Any], streams: bool) -> bytes:
+    """A body of the API; where its address says the model and whether it streams, these stand last, as in `tests/data/exchanges`."""
+    if client != "gemini":
+        return _encoded(body | {"stream": streams})
+    return _encoded({name: value for name, value in body.items() if name not in ("model", "stream")} | {"model": "m", "stream": streams})
 
 
 def _failing(status: int, kind: str, message: str, **headers: str) -> Kind:
@@ -142,6 +149,10 @@ def _thinking_before(client: Api, streams: bool) -> bytes:
         summary = [{"type": "summary_text", "text": "I must look."}]
         body["input"].insert(at, {"type": "reasoning", "id": "rs_1", "summary": summary, "encrypted_content": "gAAAB+/=="})
         body["include"] = ["reasoning.encrypted_content"]
+    elif client == "gemini":
+        turn = next(one for one in body["contents"] if one["role"] == "model")
+        turn["parts"].insert(0, {"text": "I must look.", "thought": True})
+        return _of(client, body, streams)
     else:
         turn = next(one for one in chat["messages"] if one["role"] == "assistant")
         turn["reasoning_content"] = "I must look."
@@ -184,11 +195,11 @@ KINDS: dict[str, Kind] = {
     },
     "thinking": Kind(_thinking_before, _recorded("reasoning").replies),
     "agent": Kind(
-        lambda client, streams: _encoded(AGENT[client] | {"stream": streams}),
+        lambda client, streams: _of(client, AGENT[client], streams),
         lambda server, streams: [saying(server, streams, "I go on.", *_BOTH)],
     ),
     "pictures": Kind(
-        lambda client, streams: _encoded(SEEN[client] | {"stream": streams}),
+        lambda client, streams: _of(client, SEEN[client], streams),
         lambda server, streams: [saying(server, streams, '{"path": "a.png"}')],
         ("tap",),
     ),

@@ -17,13 +17,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proxy.app import App
-from proxy.config.settings import load_settings
+from proxy.config.settings import Api, load_settings
 from proxy.exchange import Exchange, Sentence, Verdict
 from proxy.ports.stage import SentenceStage
 from proxy.stages.registry import STAGES
 from proxy.testing import ScriptedUpstream, ScriptedVerifiers, completion, reply, serving
 from proxy.wire.sse import KEEP_ALIVE
 from proxy.wire.translation.translate import PATHS
+from tests import gemini
 from tests.claims import judged_by_words
 from tests.golden.answers import Script, UpstreamAnswer
 from tests.golden.cases import KINDS, POLICIES, SPOKEN, Case
@@ -32,6 +33,7 @@ from tests.own_tools import Finder
 
 _KEEP_ALIVE_S = {False: 3600.0, True: 0.02}
 """Between two signs of life, for the cases that do without and for those with a slow upstream."""
+_KINDS: dict[Api, str] = {"messages": "anthropic", "gemini": "gemini"}
 _HEADERS = {"content-type": "application/json", "accept": "*/*", "user-agent": "golden"}
 
 
@@ -71,11 +73,15 @@ class Goldens(Struct):
         self.upstream.say(script)
         self.upstream.calls.clear()
         path, sent = "/v1" + PATHS[case.client], kind.request(case.client, case.streams)
+        if case.client == "gemini":
+            path, sent = gemini.addressed(sent)
         run = f"{case.name}-{policy}"
         key = f"key-of-{run}" if kind.alone else "key-of-client"
         given = _HEADERS | {"x-groundwire-run-id": run, "authorization": f"Bearer {key}"}
         if case.client == "messages":
             given |= {"x-api-key": key, "anthropic-version": "2023-06-01"}
+        if case.client == "gemini":
+            given |= {"x-goog-api-key": key}
         async with self.session.post(f"{url}/{policy}-{case.server}{path}", data=sent, headers=given) as response:
             got = await _read_slowly(response, script, pauses) if pauses else await response.read()
         calls = [(call.path, dict(call.headers), call.body) for call in self.upstream.calls]
@@ -184,7 +190,7 @@ def _app(folder: Path, slow: bool, store: Path | None, base_url: str) -> App:
     if store is not None:
         shutil.copy(store, database)
     common = f"base_url: '{base_url}', api_key: sk-upstream, retries: {{attempts: 0}}"
-    upstreams = [f"  {api}: {{kind: {'anthropic' if api == 'messages' else 'openai'}, apis: [{api}], {common}}}\n" for api in SPOKEN]
+    upstreams = [f"  {api}: {{kind: {_KINDS.get(api, 'openai')}, apis: [{api}], {common}}}\n" for api in SPOKEN]
     routes = [f"  - {{prefix: /{name}-{api}, upstream: {api}, policy: {name}.yaml}}\n" for name in POLICIES for api in SPOKEN]
     config = folder / f"config-{slow}.yaml"
     config.write_text(

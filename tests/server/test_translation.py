@@ -9,7 +9,7 @@ import pytest
 from proxy.config.settings import Api
 from proxy.testing import ScriptedUpstream, reply, stream
 from proxy.wire.translation.translate import APIS, PATHS
-from tests import messages, responses_api
+from tests import gemini, messages, responses_api
 from tests.conftest import EMPTY_TAP, Answer, Start
 from tests.own_tools import ALL, DELIVERIES, called, calling
 from tests.wire.translation import chat_api
@@ -27,18 +27,26 @@ ASKED: dict[Api, dict[str, Any]] = {
     "chat": {"model": "m", "messages": [QUESTION]},
     "responses": {"model": "m", "input": QUESTION["content"]},
     "messages": {"model": "m", "max_tokens": 100, "messages": [QUESTION]},
+    "gemini": gemini.ASK,
 }
 
 
-def path(api: Api) -> str:
-    return "/v1" + PATHS[api]
+def path(api: Api, *, streams: bool = False) -> str:
+    return gemini.path("m", streams=streams) if api == "gemini" else "/v1" + PATHS[api]
+
+
+def before(server: Api) -> dict[str, str]:
+    """An upstream that speaks this API alone."""
+    return {"kind": "gemini"} if server == "gemini" else {"apis": f"[{server}]"}
 
 
 @pytest.mark.parametrize(("client", "server"), PAIRS)
 async def test_what_cannot_be_translated_is_a_400_in_the_clients_envelope(start: Start, client: Api, server: Api) -> None:
-    async with start(reply({}), apis=f"[{server}]") as proxy:
+    async with start(reply({}), **before(server)) as proxy:
         answer = await proxy.post({**ASKED[client], "never_heard_of": 1}, path(client))
-        assert (400, "never_heard_of") == (answer.status, answer.json["error"]["param"])
+        error = answer.json["error"]
+        field = error["details"][1]["fieldViolations"][0]["field"] if client == "gemini" else error["param"]
+        assert (400, "neverHeardOf" if client == "gemini" else "never_heard_of") == (answer.status, field)
         assert ("error" if client == "messages" else None) == answer.json.get("type")
         assert [] == proxy.upstream.calls
 
@@ -47,17 +55,18 @@ async def test_what_cannot_be_translated_is_a_400_in_the_clients_envelope(start:
 async def test_a_stream_that_breaks_off_ends_with_an_error(start: Start, client: Api, server: Api) -> None:
     events = streamed(server, WHOLE["text"][server])
     broken = events[: len(events) // 2].rpartition(b"\n\n")[0] + b"\n\n"
-    async with start(stream([broken], broken=True), apis=f"[{server}]") as proxy:
-        answer = await proxy.post({**ASKED[client], "stream": True}, path(client))
+    async with start(stream([broken], broken=True), **before(server)) as proxy:
+        body = ASKED[client] if client == "gemini" else {**ASKED[client], "stream": True}
+        answer = await proxy.post(body, path(client, streams=True))
         assert b"error" in answer.body
-        assert not any(mark in answer.body for mark in (b"message_stop", b"response.completed", b'"finish_reason":"stop"'))
+        assert not any(mark in answer.body for mark in (b"message_stop", b"response.completed", b'"finish_reason":"stop"', b"finishReason"))
 
 
 @pytest.mark.parametrize("client", APIS)
-async def test_a_server_that_speaks_all_three_gets_each_as_it_came(start: Start, client: Api) -> None:
+async def test_a_server_that_speaks_all_gets_each_as_it_came(start: Start, client: Api) -> None:
     body = json.dumps(ASKED[client], indent=3).encode()
     answer_body = json.dumps(WHOLE["text"][client], indent=3).encode()
-    async with start(reply(answer_body)) as proxy:
+    async with start(reply(answer_body), kind="gemini" if client == "gemini" else "openai") as proxy:
         answer = await proxy.post(body, path(client))
         assert (answer_body, body) == (answer.body, proxy.upstream.calls[0].body)
 
@@ -68,8 +77,9 @@ async def test_the_record_tells_in_which_api_the_provider_was_asked(start: Start
         "chat": chat_api.whole("At noon."),
         "responses": responses_api.response(responses_api.text_item("At noon.")),
         "messages": messages.message(messages.text("At noon.")),
+        "gemini": gemini.answer(gemini.text("At noon.")),
     }
-    async with start(reply(answers[server]), apis=f"[{server}]") as proxy:
+    async with start(reply(answers[server]), **before(server)) as proxy:
         record = await proxy.record(await proxy.post(ASKED[client], path(client)))
         page = await proxy.get(f"/dashboard/records/{record['id']}")
     assert server == record["detail"]["asked_in"]

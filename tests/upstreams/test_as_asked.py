@@ -14,14 +14,20 @@ from proxy.stages.registry import STAGES
 from proxy.testing import completion, reply, stream, streamed
 from proxy.wire.chat.completions import ChatDialect
 from proxy.wire.dialect import Dialect
+from proxy.wire.gemini.dialect import GeminiDialect
 from proxy.wire.messages.dialect import MessagesDialect
 from proxy.wire.responses.dialect import ResponsesDialect
 from tests.conftest import CHAT, Start
 from tests.delivery.test_keep_alive import after
 from tests.exchanges import recorded
 
-DIALECTS: dict[str, Dialect] = {"chat": ChatDialect(), "responses": ResponsesDialect(), "messages": MessagesDialect()}
-KINDS = {"chat": "openai", "responses": "openai", "messages": "anthropic"}
+DIALECTS: dict[str, Dialect] = {
+    "chat": ChatDialect(),
+    "responses": ResponsesDialect(),
+    "messages": MessagesDialect(),
+    "gemini": GeminiDialect(),
+}
+KINDS = {"chat": "openai", "responses": "openai", "messages": "anthropic", "gemini": "gemini"}
 STREAM = {**CHAT, "stream": True}
 SAYING = [(name, one) for name in DIALECTS for one in recorded(name) if one.name != "error"]
 

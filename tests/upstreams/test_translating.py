@@ -85,4 +85,4 @@ def test_openais_own_servers_are_known(url: str, expected: bool) -> None:
 
 
 def test_what_is_translated_is_what_is_not_spoken() -> None:
-    assert {"/responses": "chat", "/messages": "chat"} == translated_paths(["chat"])
+    assert {"/responses": "chat", "/messages": "chat", "/generateContent": "chat"} == translated_paths(["chat"])

@@ -14,11 +14,17 @@ import pytest
 from proxy.exchange import Answer, Request
 from proxy.wire.chat.completions import ChatDialect
 from proxy.wire.dialect import Dialect
+from proxy.wire.gemini.dialect import GeminiDialect
 from proxy.wire.messages.dialect import MessagesDialect
 from proxy.wire.responses.dialect import ResponsesDialect
 from tests.exchanges import recorded
 
-DIALECTS: Mapping[str, Dialect] = {"chat": ChatDialect(), "responses": ResponsesDialect(), "messages": MessagesDialect()}
+DIALECTS: Mapping[str, Dialect] = {
+    "chat": ChatDialect(),
+    "responses": ResponsesDialect(),
+    "messages": MessagesDialect(),
+    "gemini": GeminiDialect(),
+}
 EXCHANGES = {dialect: {one.name: one for one in recorded(dialect)} for dialect in DIALECTS}
 
 
@@ -62,7 +68,7 @@ def test_every_dialect_has_every_exchange(dialect: str) -> None:
     assert set(EXCHANGES["chat"]) == set(EXCHANGES[dialect])
 
 
-@pytest.mark.parametrize("dialect", ["responses", "messages"])
+@pytest.mark.parametrize("dialect", ["responses", "messages", "gemini"])
 def test_an_exchange_says_the_same_to_stages_in_every_dialect(dialect: str) -> None:
     ours, chat = DIALECTS[dialect], DIALECTS["chat"]
     said, expected = {}, {}

@@ -146,7 +146,8 @@ class Claims(SentenceStage[ClaimsOptions]):
         """Judge what was not judged yet, act on it, and sum up."""
         if exchange.answer is None:
             return None
-        case, options = self._case(exchange), self.options
+        found = bool(exchange.answer.sources)  # evidence that came with the answer
+        case, options = self._prepare(exchange) if found else self._case(exchange), self.options
         ground = await case.ground()
         if not exchange.gated:
             case.forget()

@@ -202,7 +202,7 @@ NOT_RETURNED_RAW = NOT_RETURNED - {"content-length", "content-encoding"}
 _NOT_SENT = _HOP_BY_HOP | _OVERRIDES
 _REWRITTEN = _NOT_SENT | {b"content-length", b"content-encoding", b"accept-encoding"}
 """Headers of a client that do not go on; the second of a request whose body is written anew."""
-_KEYS = ("authorization", "x-api-key")
+_KEYS = ("authorization", "x-api-key", "x-goog-api-key")
 _MAX_NAMES = 512
 _names: dict[bytes, tuple[str, bool]] = {}
 

@@ -19,7 +19,7 @@ import orjson
 from proxy.errors import ProxyError
 from proxy.exchange import Answer, Exchange, Message, Request, Tool
 from proxy.wire.bodies import as_raw, raw_items
-from proxy.wire.dialect import Changes, Dialect
+from proxy.wire.dialect import Changes, Dialect, TokenCounting
 from proxy.wire.messages import answers, events
 from proxy.wire.messages.events import payloads_of
 from proxy.wire.messages.items import Conversation, Item
@@ -114,8 +114,8 @@ class MessagesDialect(Dialect):
         return MessagesStream()
 
 
-class MessagesCount:
-    """A path that counts a prompt's tokens: it is passed on, and answered here where the upstream does not know it."""
+class MessagesCount(TokenCounting):
+    """Of Messages."""
 
     path = "/messages/count_tokens"
 
@@ -124,7 +124,7 @@ class MessagesCount:
         return read_request(body)
 
     def missing(self, status: int, body: bytes) -> bool:
-        """Whether an upstream's answer says that it has no such path; a model that it does not have it names in the API's envelope."""
+        """By the status, and by Anthropic's envelope."""
         if status not in (404, 405, 501):
             return False
         try:

@@ -82,7 +82,7 @@ def read(body: Mapping[str, Any], bounds: neutral.Bounds) -> neutral.NeutralRequ
     if system := [part for part in _read_content("system", body.get("system"), bounds) if not _is_billing(part)]:
         ask.turns.append(neutral.Turn("system", system, "system"))
     ask.turns += [turn for at, item in objects(body.get("messages"), "messages") if (turn := _read_item(at, item, bounds)) is not None]
-    _refuse_prefill(ask, bounds)
+    neutral.refuse_prefill(ask, bounds)
     ask.tools = [_read_tool(at, tool, bounds) for at, tool in objects(body.get("tools") or [], "tools")]
     fields.read_fields(ask, body, FIELDS, _ELSEWHERE, bounds)
     choice = body.get("tool_choice")
@@ -93,12 +93,6 @@ def read(body: Mapping[str, Any], bounds: neutral.Bounds) -> neutral.NeutralRequ
 
 def _is_billing(part: neutral.Part) -> bool:
     return isinstance(part, neutral.Text) and part.text.lstrip().lower().startswith(_BILLING) and "\n" not in part.text.strip()
-
-
-def _refuse_prefill(ask: neutral.NeutralRequest, bounds: neutral.Bounds) -> None:
-    last = ask.turns[-1] if ask.turns else None
-    if last is not None and last.role == "assistant" and not any(isinstance(part, neutral.Call) for part in last.parts):
-        bounds.refuse(last.at, "does not go on with a begun answer")
 
 
 def _read_item(at: str, item: Mapping[str, Any], bounds: neutral.Bounds) -> neutral.Turn | None:

@@ -252,6 +252,13 @@ def split_data_url(url: str) -> tuple[str, str] | None:
     return (head.removeprefix("data:"), data) if found and head.startswith("data:") else None
 
 
+def refuse_prefill(ask: NeutralRequest, bounds: Bounds) -> None:
+    """Raises `InvalidRequest` for an answer that the client has begun."""
+    last = ask.turns[-1] if ask.turns else None
+    if last is not None and last.role == "assistant" and not any(isinstance(part, Call) for part in last.parts):
+        bounds.refuse(last.at, "does not go on with a begun answer")
+
+
 _LATER = "<system>\n{}\n</system>"
 """A system message behind the first turn, in the user's: its place tells from when on it holds."""
 BLANK = "(blank message)"

@@ -18,11 +18,14 @@ from proxy.errors import UpstreamUnreachable
 from proxy.ports.upstream import Past
 from proxy.wire.bodies import EXTENSION, exact, load
 from proxy.wire.chat.forms import chunks_of
+from proxy.wire.gemini import answers as gemini_answers
+from proxy.wire.gemini.address import GENERATE
 from proxy.wire.messages import events as messages_events
 from proxy.wire.responses import events as responses_events
 from proxy.wire.sse import Event, EventSplitter
-from proxy.wire.translation import chat_requests, messages_requests, responses_requests
+from proxy.wire.translation import chat_requests, gemini_requests, messages_requests, responses_requests
 from proxy.wire.translation.chat_answers import ChatReader, ChatWriter
+from proxy.wire.translation.gemini_answers import GeminiReader, GeminiWriter
 from proxy.wire.translation.messages_answers import MessagesReader, MessagesWriter
 from proxy.wire.translation.neutral import Bounds, NeutralRequest
 from proxy.wire.translation.pieces import (
@@ -41,17 +44,29 @@ from proxy.wire.translation.responses_answers import ResponsesReader, ResponsesW
 from proxy.wire.upstream_errors import envelope, failure_in, is_own
 
 APIS: tuple[Api, ...] = get_args(Api)
-PATHS: Mapping[Api, str] = {"chat": "/chat/completions", "responses": "/responses", "messages": "/messages"}
+PATHS: Mapping[Api, str] = {"chat": "/chat/completions", "responses": "/responses", "messages": "/messages", "gemini": GENERATE}
 """Below ``/v1``."""
-TITLES: Mapping[Api, str] = {"chat": "Chat Completions", "responses": "Responses", "messages": "Messages"}
+TITLES: Mapping[Api, str] = {
+    "chat": "Chat Completions",
+    "responses": "Responses",
+    "messages": "Messages",
+    "gemini": "Gemini's generateContent",
+}
 BYTES_PER_TOKEN = 4
 """Of a request's body, about."""
 _PAYLOADS: Mapping[Api, Callable[[Mapping[str, Any]], Iterable[dict[str, Any]]]] = {
     "chat": chunks_of,
     "responses": responses_events.payloads,
     "messages": messages_events.payloads,
+    "gemini": gemini_answers.payloads,
 }
-_READERS: Mapping[Api, Callable[[], AnswerReader]] = {"chat": ChatReader, "responses": ResponsesReader, "messages": MessagesReader}
+_READ = {"chat": chat_requests.read, "messages": messages_requests.read, "gemini": gemini_requests.read}
+_READERS: Mapping[Api, Callable[[], AnswerReader]] = {
+    "chat": ChatReader,
+    "responses": ResponsesReader,
+    "messages": MessagesReader,
+    "gemini": GeminiReader,
+}
 
 
 class Server(Struct, frozen=True):
@@ -97,10 +112,7 @@ class Exchange:
         fields.pop(EXTENSION, None)
         server = self._server
         bounds = Bounds(f"upstream {server.name} is asked in the API {TITLES[server.api]}", server.dropped)
-        if self._client == "responses":
-            ask = responses_requests.read(fields, bounds, past)
-        else:
-            ask = (chat_requests if self._client == "chat" else messages_requests).read(fields, bounds)
+        ask = responses_requests.read(fields, bounds, past) if self._client == "responses" else _READ[self._client](fields, bounds)
         self._usage = "include_usage" in ask.settings
         return orjson.dumps(self._written(ask, bounds))
 
@@ -110,6 +122,8 @@ class Exchange:
             return messages_requests.write(ask, bounds, limit=server.limit_of(ask.model))
         if server.api == "responses":
             return responses_requests.write(ask, bounds)
+        if server.api == "gemini":
+            return gemini_requests.write(ask, bounds)
         return chat_requests.write(ask, bounds, newest=server.newest)
 
     def _made_writer(self) -> AnswerWriter:
@@ -118,6 +132,8 @@ class Exchange:
                 self._writer = ChatWriter(self._created, usage=self._usage)
             elif self._client == "responses":
                 self._writer = ResponsesWriter(self._created, self._fields, self._identity)
+            elif self._client == "gemini":
+                self._writer = GeminiWriter()
             else:
                 self._writer = MessagesWriter(self._asked_bytes // BYTES_PER_TOKEN)
         return self._writer
@@ -201,7 +217,7 @@ class Exchange:
 
     def error(self, status: int, body: bytes) -> bytes:
         """The server's error."""
-        related = (self._client == "messages") == (self._server.api == "messages")
+        related = len({api if api in ("messages", "gemini") else "openai" for api in (self._client, self._server.api)}) == 1
         return body if related and is_own(self._client, body) else orjson.dumps(envelope(self._client, failure_in(body), status))
 
     def _unreadable(self, error: ValueError) -> UpstreamUnreachable:

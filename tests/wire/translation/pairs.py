@@ -1,4 +1,4 @@
-"""One conversation in the three APIs, part by part: what is a request of one is, translated, the request of another."""
+"""One conversation in the four APIs, part by part: what is a request of one is, translated, the request of another."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 from proxy.config.settings import Api
 from proxy.ports.upstream import Past
 from proxy.wire.translation.translate import Exchange, Server
+from tests import gemini
 
 PNG = "data:image/png;base64,iVBORw0KGgo="
 PDF = "data:application/pdf;base64,JVBERi0="
@@ -114,8 +115,42 @@ AGENT: dict[Api, dict[str, Any]] = {
         output_config={"effort": "low"},
         metadata={"user_id": "u-1"},
     ),
+    "gemini": {
+        "model": "m",
+        "stream": False,
+        "systemInstruction": {"parts": [{"text": "Be brief."}]},
+        "contents": [
+            gemini.said(gemini.text("When does the tide turn?")),
+            gemini.said(
+                gemini.text("I look."),
+                gemini.call("read", {"path": "a.txt"}, "call_1"),
+                gemini.call("read", {"path": "b.txt"}, "call_2"),
+                role="model",
+            ),
+            gemini.said(
+                gemini.result({"output": "At noon."}, "read", "call_1"),
+                gemini.result({"output": "Naïve ☕"}, "read", "call_2"),
+                gemini.text("And then?"),
+            ),
+        ],
+        "tools": [{"functionDeclarations": [{"name": "read", "description": "To read.", "parametersJsonSchema": SCHEMA}]}],
+        "toolConfig": {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": ["read"]}},
+        "generationConfig": {"maxOutputTokens": 100, "temperature": 0.5, "topP": 0.9, "thinkingConfig": {"thinkingLevel": "LOW"}},
+    },
 }
 """The same request of an agent, with two parallel calls and their results."""
+
+
+def between(client: Api, server: Api, one: Api) -> dict[str, Any]:
+    """The agent's request in the API `one`, without what Gemini's API has no field for where one of the two speaks it."""
+    body = dict(AGENT[one])
+    if "gemini" in (client, server):
+        for name in ("parallel_tool_calls", "user", "metadata"):
+            body.pop(name, None)
+        if one == "messages":
+            body["tool_choice"] = {"type": "tool", "name": "read"}
+    return body
+
 
 FORM = {"name": "tide", "schema": SCHEMA, "strict": True}
 SEEN: dict[Api, dict[str, Any]] = {
@@ -159,5 +194,18 @@ SEEN: dict[Api, dict[str, Any]] = {
         },
         output_config={"format": {"type": "json_schema", "schema": SCHEMA}},
     ),
+    "gemini": {
+        "model": "m",
+        "stream": False,
+        "contents": [
+            gemini.said(
+                gemini.text("What is this?"),
+                {"inlineData": {"mimeType": "image/png", "data": "iVBORw0KGgo="}},
+                {"fileData": {"mimeType": "image/png", "fileUri": "https://example.com/a.png"}},
+                {"inlineData": {"mimeType": "application/pdf", "data": "JVBERi0="}},
+            )
+        ],
+        "generationConfig": {"maxOutputTokens": 100, "responseMimeType": "application/json", "responseJsonSchema": SCHEMA},
+    },
 }
 """The same request with pictures and a file, for an answer of one form."""

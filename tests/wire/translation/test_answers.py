@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from proxy.config.settings import Api
 from proxy.errors import UpstreamUnreachable
 from proxy.ports.upstream import Past
+from proxy.wire.translation.gemini_requests import SIGNED
 from proxy.wire.translation.pieces import AnswerEnd, CallDelta, CallStart, Finish, InTurn, Piece, TextDelta
 from proxy.wire.translation.translate import APIS, Exchange
-from tests import messages, responses_api
+from tests import gemini, messages, responses_api
 from tests.wire.translation import chat_api
-from tests.wire.translation.pairs import AGENT, exchange
+from tests.wire.translation.pairs import AGENT, between, exchange
 
 PAIRS = list(permutations(APIS, 2))
 TEXT = "Naïve ☕ at noon."
@@ -27,6 +28,7 @@ WHOLE: dict[str, dict[Api, dict[str, Any]]] = {
         "chat": chat_api.whole(TEXT),
         "responses": responses_api.response(responses_api.text_item(TEXT)),
         "messages": messages.message(messages.text(TEXT)),
+        "gemini": gemini.answer(gemini.text(TEXT)),
     },
     "calls": {
         "chat": chat_api.whole("I look.", tool_calls=[chat_api.call(*call) for call in CALLS]),
@@ -37,6 +39,7 @@ WHOLE: dict[str, dict[Api, dict[str, Any]]] = {
             messages.text("I look."),
             *(messages.use(name, json.loads(given), id) for name, given, id in CALLS),
         ),
+        "gemini": gemini.answer(gemini.text("I look."), *(gemini.call(name, json.loads(given), id) for name, given, id in CALLS)),
     },
     "cut": {
         "chat": chat_api.whole("At no", "length"),
@@ -44,6 +47,7 @@ WHOLE: dict[str, dict[Api, dict[str, Any]]] = {
             responses_api.text_item("At no"), status="incomplete", incomplete_details={"reason": "max_output_tokens"}
         ),
         "messages": messages.message(messages.text("At no"), reason="max_tokens"),
+        "gemini": gemini.answer(gemini.text("At no"), reason="MAX_TOKENS"),
     },
     "filtered": {
         "chat": chat_api.whole("At no", "content_filter"),
@@ -51,22 +55,25 @@ WHOLE: dict[str, dict[Api, dict[str, Any]]] = {
             responses_api.text_item("At no"), status="incomplete", incomplete_details={"reason": "content_filter"}
         ),
         "messages": messages.message(messages.text("At no"), reason="refusal"),
+        "gemini": gemini.answer(gemini.text("At no"), reason="SAFETY"),
     },
     "thinking": {
         "chat": chat_api.whole("At noon.", reasoning_content="Hm."),
         "responses": responses_api.response(responses_api.reasoning_item(), responses_api.text_item("At noon.")),
         "messages": messages.message({"type": "thinking", "thinking": "Hm.", "signature": "EqQB"}, messages.text("At noon.")),
+        "gemini": gemini.answer(gemini.text("Hm.", thought=True), gemini.text("At noon.")),
     },
 }
-"""The same answer in the three APIs."""
+"""The same answer in the four APIs."""
 
 Gist = dict[str, Any]
 
 
 def gist(api: Api, answer: Mapping[str, Any]) -> Gist:
     """What an answer says, whatever the API."""
-    found = {"chat": _chat_gist, "responses": _responses_gist, "messages": _messages_gist}[api](answer)
-    return {**found, "model": bool(answer["model"]), "usage": _tokens(api, answer["usage"])}
+    found = {"chat": _chat_gist, "responses": _responses_gist, "messages": _messages_gist, "gemini": _gemini_gist}[api](answer)
+    model, usage = ("modelVersion", "usageMetadata") if api == "gemini" and "modelVersion" in answer else ("model", "usage")
+    return {**found, "model": bool(answer[model]), "usage": _tokens(api, answer[usage])}
 
 
 def _chat_gist(answer: Mapping[str, Any]) -> Gist:
@@ -95,12 +102,24 @@ def _messages_gist(answer: Mapping[str, Any]) -> Gist:
     return {"text": text, "calls": calls, "thought": thought, "reason": ends[answer["stop_reason"]]}
 
 
+def _gemini_gist(answer: Mapping[str, Any]) -> Gist:
+    (candidate,) = answer["candidates"]
+    parts = candidate["content"]["parts"]
+    calls = [(call["id"], call["name"], call["args"]) for part in parts if (call := part.get("functionCall"))]
+    thought = "".join(part["text"] for part in parts if part.get("thought") and part["text"] != SIGNED)
+    ends = {"STOP": _reason(calls), "MAX_TOKENS": "length", "SAFETY": "content_filter"}
+    return {"text": gemini.text_of(dict(answer)), "calls": calls, "thought": thought, "reason": ends[candidate["finishReason"]]}
+
+
 def _reason(calls: list[Any]) -> str:
     return "tool_calls" if calls else "stop"
 
 
 def _tokens(api: Api, usage: Mapping[str, Any]) -> tuple[int, int, int]:
     """All of the prompt, its cached part, the answer."""
+    if api == "gemini":
+        thought = usage.get("thoughtsTokenCount", 0)
+        return usage["promptTokenCount"], usage.get("cachedContentTokenCount", 0), usage["candidatesTokenCount"] + thought
     if api == "chat":
         return usage["prompt_tokens"], usage["prompt_tokens_details"]["cached_tokens"], usage["completion_tokens"]
     cached = usage["cache_read_input_tokens"] if api == "messages" else usage["input_tokens_details"]["cached_tokens"]
@@ -111,6 +130,9 @@ def streamed(api: Api, answer: Mapping[str, Any]) -> bytes:
     """A whole answer as its server would stream it."""
     if api == "chat":
         return b"".join(chat_api.chunks(answer))
+    if api == "gemini":
+        (candidate,) = answer["candidates"]
+        return b"".join(gemini.streamed(*candidate["content"]["parts"], reason=candidate["finishReason"]))
     if api == "messages":
         reason = answer["stop_reason"]
         return b"".join(messages.streamed(*answer["content"], reason=reason))
@@ -122,6 +144,8 @@ def read(api: Api, stream: bytes) -> dict[str, Any]:
     """A client's stream as the answer that it comes to; it must follow the API's rules."""
     if api == "messages":
         return messages.read(stream)
+    if api == "gemini":
+        return gemini.read(stream)
     if api == "chat":
         found = chat_api.read(stream)
         return {**found, "choices": [{"message": found["message"], "finish_reason": found["finish_reason"]}]}
@@ -145,7 +169,7 @@ def _check_items(events: list[dict[str, Any]], output: list[dict[str, Any]]) -> 
 
 def begun(client: Api, server: Api) -> Exchange:
     found = exchange(client, server)
-    asked = {**AGENT[client], "stream": True}
+    asked = {**between(client, server, client), "stream": True}
     found.request(json.dumps(asked | ({"stream_options": {"include_usage": True}} if client == "chat" else {})).encode(), Past())
     return found
 
@@ -185,12 +209,17 @@ def test_a_stream_split_at_every_byte_is_the_same_stream(client: Api, server: Ap
 @pytest.mark.parametrize(("client", "server"), PAIRS)
 def test_a_stream_that_breaks_off_gets_no_end(client: Api, server: Api) -> None:
     stream = streamed(server, WHOLE["text"][server])
-    ends = {"chat": b'"finish_reason"', "responses": b"event: response.completed", "messages": b"event: message_delta"}
+    ends = {
+        "chat": b'"finish_reason"',
+        "responses": b"event: response.completed",
+        "messages": b"event: message_delta",
+        "gemini": b'"finishReason"',
+    }
     found = begun(client, server)
-    told = found.feed(stream[: stream.rindex(ends[server])]) + found.finish()
+    told = found.feed(stream[: stream.rindex(ends[server])].rpartition(b"\n\n")[0] + b"\n\n") + found.finish()
     if client == "chat":
         assert {None} == {choice["finish_reason"] for one in chat_chunks(told) for choice in one["choices"]}
-    assert not any(mark in told for mark in (b"[DONE]", b"message_stop", b"message_delta", b"response.completed"))
+    assert not any(mark in told for mark in (b"[DONE]", b"message_stop", b"message_delta", b"response.completed", b"finishReason"))
 
 
 def chat_chunks(stream: bytes) -> list[dict[str, Any]]:
@@ -201,11 +230,13 @@ ERRORS: dict[Api, bytes] = {
     "chat": chat_api.event({"error": {"message": "too busy", "type": "server_error", "code": "overloaded"}}),
     "responses": responses_api.encode({"type": "error", "code": "overloaded", "message": "too busy", "param": None, "sequence_number": 9}),
     "messages": messages.event({"type": "error", "error": {"type": "overloaded_error", "message": "too busy"}}),
+    "gemini": gemini.event({"error": {"code": 503, "message": "too busy", "status": "UNAVAILABLE"}}),
 }
 TOLD: dict[Api, Callable[[bytes], str]] = {
     "chat": lambda stream: chat_chunks(stream)[-1]["error"]["message"],
     "responses": lambda stream: responses_api.decoded(stream)[-1]["response"]["error"]["message"],
     "messages": lambda stream: messages.payloads(stream)[-1]["error"]["message"],
+    "gemini": lambda stream: gemini.payloads(stream)[-1]["error"]["message"],
 }
 
 

@@ -1,6 +1,7 @@
 """Requests of one API as requests of another."""
 
 import hashlib
+import json
 from itertools import permutations
 from typing import Any
 
@@ -9,20 +10,22 @@ import pytest
 from proxy.config.settings import Api
 from proxy.ports.upstream import Past
 from proxy.wire.translation.translate import APIS
-from tests.wire.translation.pairs import AGENT, PNG, QUESTION, SCHEMA, SEEN, asked, chat, messages, responses, said
+from tests.wire.translation.pairs import AGENT, PNG, QUESTION, SCHEMA, SEEN, asked, between, chat, messages, responses, said
 
 PAIRS = list(permutations(APIS, 2))
 
 
 @pytest.mark.parametrize(("client", "server"), PAIRS)
 def test_an_agents_request_is_the_same_request(client: Api, server: Api) -> None:
-    assert AGENT[server] == asked(client, server, AGENT[client])
+    assert between(client, server, server) == asked(client, server, between(client, server, client))
 
 
 @pytest.mark.parametrize(("client", "server"), PAIRS)
 def test_pictures_files_and_a_form_are_the_same(client: Api, server: Api) -> None:
     expected = SEEN[server]
-    if client == "messages":  # the form has no name there
+    if client == "gemini":  # nor has a file
+        expected = json.loads(json.dumps(expected).replace('"a.pdf"', '"file.pdf"').replace(', "title": "file.pdf"', ""))
+    if client in ("messages", "gemini"):  # the form has no name there
         for form in (expected.get("response_format", {}).get("json_schema"), expected.get("text", {}).get("format")):
             if form is not None:
                 expected = {**expected, **_named(server, form)}
@@ -36,9 +39,15 @@ def _named(server: Api, form: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("client", "server"), [(client, server) for client, server in PAIRS if server != "messages"])
 def test_a_stream_is_asked_for_with_its_usage(client: Api, server: Api) -> None:
-    found = asked(client, server, {**AGENT[client], "stream": True})
+    found = asked(client, server, {**between(client, server, client), "stream": True})
     assert found["stream"] is True
     assert ({"include_usage": True} if server == "chat" else None) == found.get("stream_options")
+
+
+@pytest.mark.parametrize(("model", "signed"), [("gemini-2.5-pro", False), ("gemini-3-pro", True), ("gemini-flash-latest", True)])
+def test_a_call_that_no_signature_came_with_says_so_where_the_model_asks_for_one(model: str, signed: bool) -> None:
+    found = asked("chat", "gemini", {**between("chat", "gemini", "chat"), "model": model})
+    assert [signed, False] == ["thoughtSignature" in part for part in found["contents"][1]["parts"] if "functionCall" in part]
 
 
 def test_a_chat_client_that_wants_usage_asks_nothing_more_of_messages() -> None:
@@ -225,5 +234,5 @@ def test_items_that_are_named_are_those_that_came_by() -> None:
 
 @pytest.mark.parametrize(("client", "server"), PAIRS)
 def test_the_proxys_own_field_does_not_leave(client: Api, server: Api) -> None:
-    body = {**AGENT[client], "groundwire": {"context": [{"content": "x"}]}}
-    assert AGENT[server] == asked(client, server, body)
+    body = {**between(client, server, client), "groundwire": {"context": [{"content": "x"}]}}
+    assert between(client, server, server) == asked(client, server, body)

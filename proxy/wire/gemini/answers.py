@@ -1,0 +1,266 @@
+"""An answer of ``generateContent``: read into `Answer`, given other words, made of its chunks and taken apart into them.
+
+An answer's text is all its parts' that are words and no thoughts, joined with nothing, as clients join them. A changed text goes back
+into the parts that it stood in; what tells of places in it (grounding supports, citations) moves with its words, or goes with them.
+
+Reference: https://ai.google.dev/api/generate-content#v1beta.GenerateContentResponse
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from proxy.exchange import Answer, Choice, Exchange, ToolCall, Usage
+from proxy.wire.answers import end_of, has_words, spread, usage_in
+from proxy.wire.bodies import is_number
+from proxy.wire.chat.forms import fits
+from proxy.wire.gemini.fields import arguments_of, is_text, made_id
+
+USAGE = "usageMetadata"
+_SILENT = frozenset(("functionCall", "executableCode", "codeExecutionResult", "inlineData", "fileData", "thoughtSignature", "thought"))
+"""What a part has beside words that are read; the result of the provider's own code is no part of the answer."""
+_GROUNDED = ("groundingSupports", "citationSources", "citations")
+
+
+def candidates_of(payload: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The candidates of an answer or a chunk."""
+    found = payload.get("candidates")
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+
+def index_of(candidate: Mapping[str, Any]) -> int:
+    """Its number: the first one's is often left out."""
+    index = candidate.get("index")
+    return index if isinstance(index, int) else 0
+
+
+def parts_of(candidate: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What it says."""
+    content = candidate.get("content")
+    parts = content.get("parts") if isinstance(content, dict) else None
+    return [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
+
+
+def call_in(part: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The call that a part makes."""
+    call = part.get("functionCall")
+    return call if isinstance(call, Mapping) else None
+
+
+def block_reason(payload: Mapping[str, Any]) -> str:
+    """Why the API answers nothing to the prompt; "" where it does."""
+    feedback = payload.get("promptFeedback")
+    reason = feedback.get("blockReason") if isinstance(feedback, Mapping) else None
+    return reason if isinstance(reason, str) else ""
+
+
+def unread(candidate: Mapping[str, Any]) -> str:
+    """The name of a field of a part with words that are not read as the answer's; "" where there are none."""
+    content = candidate.get("content")
+    if content and (not isinstance(content, dict) or not isinstance(content.get("parts", []), list)):
+        return "content"
+    for part in parts_of(candidate):
+        for name, value in part.items():
+            known = name in _SILENT or (name == "text" and isinstance(value, str))
+            if not known and (has_words({name: value}) or (isinstance(value, dict) and has_words(value))):
+                return f"content.parts.{name[:60]}"
+    return ""
+
+
+class Candidate:
+    """What a candidate says, growing."""
+
+    __slots__ = ("calls", "finish_reason", "inputs", "reasoning", "sources", "text")
+
+    def __init__(self) -> None:
+        self.text, self.reasoning, self.inputs = list[str](), list[str](), list[str]()
+        self.calls: list[ToolCall] = []
+        self.sources: list[tuple[str, str]] = []
+        self.finish_reason: str | None = None
+
+    def absorb(self, candidate: Mapping[str, Any]) -> str:
+        """Add some of it, or all; the answer text in that."""
+        before = len(self.text)
+        for part in parts_of(candidate):
+            if is_text(part):
+                self.text.append(part["text"])
+            elif isinstance(part.get("text"), str):
+                self.reasoning.append(part["text"])
+            elif (call := call_in(part)) is not None:
+                given = call.get("args")
+                arguments = orjson.dumps(given if given is not None else {}).decode()
+                place = len(self.calls)
+                self.calls.append(ToolCall(str(call.get("id") or made_id(0, place)), str(call.get("name") or ""), arguments, place))
+            elif isinstance(code := part.get("executableCode"), Mapping) and isinstance(code.get("code"), str):
+                self.inputs.append(code["code"])
+        self.sources += _sources(candidate.get("groundingMetadata"))
+        self.finish_reason = end_of(candidate.get("finishReason")) or self.finish_reason
+        return "".join(self.text[before:])
+
+    def choice(self, index: int) -> Choice:
+        """So far."""
+        said = "".join(self.text), "", "".join(self.reasoning)
+        return Choice(index, *said, tuple(self.calls), self.finish_reason, tuple(self.inputs))
+
+
+def _sources(grounding: object) -> Iterator[tuple[str, str]]:
+    """What a search found that tells its text; pages of the web are addresses alone."""
+    chunks = grounding.get("groundingChunks") if isinstance(grounding, Mapping) else None
+    for chunk in chunks if isinstance(chunks, list) else ():
+        for found in chunk.values() if isinstance(chunk, Mapping) else ():
+            if isinstance(found, Mapping) and isinstance(text := found.get("text"), str) and text:
+                yield text, str(found.get("uri") or found.get("title") or "")
+
+
+def answer_from(candidates: Mapping[int, Candidate], model: object, usage: object, missed: str = "") -> Answer:
+    """What the candidates say together."""
+    choices = tuple(one.choice(index) for index, one in sorted(candidates.items()))
+    sources = tuple(source for one in candidates.values() for source in one.sources)
+    return Answer(choices, model if isinstance(model, str) else "", usage_in("gemini", usage), missed, sources=sources)
+
+
+def answer_of(payload: Mapping[str, Any]) -> Answer:
+    """A whole answer. Raises `ValueError` for what is none."""
+    if not isinstance(payload.get("candidates"), list) and not block_reason(payload):
+        raise ValueError("not an answer of generateContent")
+    found: dict[int, Candidate] = {}
+    for candidate in candidates_of(payload):
+        found.setdefault(index_of(candidate), Candidate()).absorb(candidate)
+    if not found and block_reason(payload):
+        found[0] = Candidate()
+        found[0].finish_reason = "content_filter"
+    missed = next((name for one in candidates_of(payload) if (name := unread(one))), "")
+    return answer_from(found, payload.get("modelVersion"), payload.get(USAGE), missed)
+
+
+# ---- other words ----
+
+
+def with_changes(candidate: Mapping[str, Any], text: str | None, arguments: Mapping[int, str]) -> dict[str, Any]:
+    """A whole candidate that says `text`, if that is any, and whose calls have these arguments, by their index."""
+    parts = parts_of(candidate)
+    words = [i for i, part in enumerate(parts) if is_text(part)]
+    before = "".join(parts[i]["text"] for i in words)
+    changed = text is not None and text != before
+    said = dict(zip(words, spread([parts[i]["text"] for i in words], text or ""), strict=True)) if changed and words else {}
+    calls = [i for i, part in enumerate(parts) if call_in(part) is not None]
+    new = {calls[index]: given for index, given in arguments.items() if index < len(calls)}
+    made = []
+    for i, part in enumerate(parts):
+        if i in new:
+            part = {**part, "functionCall": {**part["functionCall"], "args": arguments_of(new[i])}}
+        made.append({**part, "text": said[i]} if i in said else part)
+    made = [part for i, part in enumerate(made) if i not in said or said[i] or len(part) > 1]
+    if changed and text and not words:
+        made.insert(calls[0] if calls else len(made), {"text": text})
+    content = candidate.get("content")
+    about = content if isinstance(content, dict) else {"role": "model"}
+    found = {**candidate, "content": {**about, "parts": made}}
+    return relocated(found, before, text) if changed and text is not None else found
+
+
+def relocated(candidate: Mapping[str, Any], old: str, new: str) -> dict[str, Any]:
+    """A candidate whose text was `old` and is `new`: what tells of places in it, by its UTF-8 bytes, tells of those in the new one."""
+    found = dict(candidate)
+    found.pop("logprobsResult", None)  # they belong to the words that were replaced
+    before, after = old.encode(), new.encode()
+    for name in ("groundingMetadata", "citationMetadata"):
+        given = found.get(name)
+        if isinstance(given, dict):
+            found[name] = {
+                key: [moved for one in value if (moved := _moved(one, before, after)) is not None]
+                if key in _GROUNDED and isinstance(value, list)
+                else value
+                for key, value in given.items()
+            }
+    return found
+
+
+def _moved(one: Any, before: bytes, after: bytes) -> Any:
+    """A support or citation; None where its words are not there any more."""
+    segment = one.get("segment", one) if isinstance(one, dict) else None
+    if not isinstance(segment, dict) or not is_number(segment.get("endIndex")):
+        return None
+    start, end = int(segment.get("startIndex") or 0), int(segment["endIndex"])
+    words = before[start:end]
+    at = after.find(words, max(0, start - abs(len(before) - len(after)))) if words else -1
+    if at < 0:
+        return None
+    moved = {**segment, "startIndex": at, "endIndex": at + len(words)}
+    return {**one, "segment": moved} if "segment" in one else moved
+
+
+# ---- a stream as one answer ----
+
+
+def to_events(answer: Mapping[str, Any], asked: bytes) -> bytes:
+    """An answer as the one event of a stream. Raises `ValueError` for what is none."""
+    answer_of(answer)
+    return b"data: " + orjson.dumps(answer) + b"\r\n\r\n"
+
+
+def payloads(answer: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
+    """The same parsed."""
+    answer_of(answer)
+    return [dict(answer)]
+
+
+def to_whole(chunks: Iterable[Mapping[str, Any]], *, marked: bool) -> dict[str, Any] | None:
+    """The answer that a stream's chunks come to; None where it broke off, or is none."""
+    whole: dict[str, Any] = {}
+    found: dict[int, dict[str, Any]] = {}
+    for chunk in chunks:
+        whole |= {name: value for name, value in chunk.items() if name != "candidates"}
+        for candidate in candidates_of(chunk):
+            known = found.setdefault(index_of(candidate), {"content": {"parts": [], "role": "model"}})
+            known |= {name: value for name, value in candidate.items() if name != "content"}
+            for part in parts_of(candidate):
+                _append(known["content"]["parts"], part)
+    if not block_reason(whole) and not (found and all(end_of(one.get("finishReason")) for one in found.values())):
+        return None
+    return {"candidates": [one for _, one in sorted(found.items())], **whole} if found else whole
+
+
+def _append(parts: list[dict[str, Any]], part: Mapping[str, Any]) -> None:
+    """A part behind the others; words go on with the words before them."""
+    last = parts[-1] if parts else {}
+    if part.keys() <= {"text", "thought"} and last.keys() == part.keys() and last.get("thought") == part.get("thought") and "text" in part:
+        parts[-1] = {**last, "text": last["text"] + part["text"]}
+    else:
+        parts.append(dict(part))
+
+
+# ---- an answer of the proxy's own ----
+
+
+def own_answer(exchange: Exchange) -> Answer:
+    """`exchange.answer` as one candidate; text without the form that the client asked for is withheld, as the API has no refusals."""
+    made = exchange.answer or Answer(())
+    choice = made.choices[0] if made.choices else Choice(0)
+    text = choice.text or choice.refusal
+    given = Choice(0, text=text, finish_reason="stop" if fits(text, exchange.original.wants) else "content_filter")
+    return Answer((given,), made.model or exchange.original.model, made.usage or Usage(0, 0))
+
+
+def own_body(exchange: Exchange, answer: Answer) -> dict[str, Any]:
+    """The answer."""
+    choice = answer.choices[0]
+    parts: Sequence[dict[str, Any]] = [{"text": choice.text}] if choice.text else []
+    reason = "SAFETY" if choice.finish_reason == "content_filter" else "STOP"
+    candidate = {"content": {"parts": parts, "role": "model"}, "finishReason": reason, "index": 0}
+    return {
+        "candidates": [candidate],
+        USAGE: usage_written(answer.usage or Usage(0, 0)),
+        "modelVersion": answer.model,
+        "responseId": exchange.id,
+    }
+
+
+def usage_written(used: Usage) -> dict[str, int]:
+    """As ``usageMetadata``, which counts thoughts apart."""
+    made = {"promptTokenCount": used.prompt_tokens, "candidatesTokenCount": max(0, used.completion_tokens - used.reasoning_tokens)}
+    more = {"cachedContentTokenCount": used.cached_tokens, "thoughtsTokenCount": used.reasoning_tokens}
+    return made | {name: value for name, value in more.items() if value} | {"totalTokenCount": used.prompt_tokens + used.completion_tokens}

@@ -1,0 +1,244 @@
+"""A stream of ``generateContent``: chunks -> `StreamPiece`s and an `Answer`, and the chunks that Groundwire itself writes.
+
+A chunk is an answer with some of its parts; there is no end mark: a candidate ends with its ``finishReason``. Parts stand in an order that
+clients bring back (thoughts, signatures, calls), so each waits for the text before it. A chunk is written anew only where it is taken
+apart, or its text or arguments changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import orjson
+from msgspec.structs import replace
+
+from proxy.errors import ProxyError
+from proxy.exchange import Answer
+from proxy.wire import sse
+from proxy.wire.answers import added_up, end_of
+from proxy.wire.bodies import object_in
+from proxy.wire.dialect import AnswerStream, Changes, StreamPiece
+from proxy.wire.gemini.answers import (
+    USAGE,
+    Candidate,
+    answer_from,
+    block_reason,
+    call_in,
+    candidates_of,
+    index_of,
+    parts_of,
+    relocated,
+    unread,
+)
+from proxy.wire.gemini.fields import arguments_of, is_text
+from proxy.wire.upstream_errors import error_event, gemini_envelope
+
+_HEAD = ("modelVersion", "responseId")
+WITHHELD = "The answer was withheld by a policy."
+
+
+def encode(payload: Mapping[str, Any]) -> bytes:
+    """One event."""
+    return sse.encode(orjson.dumps(payload))
+
+
+class GeminiStream(AnswerStream):
+    """With `separate`, a chunk becomes a piece for each of its parts and for its end."""
+
+    def __init__(self, *, separate: bool = False) -> None:
+        super().__init__()
+        self._separate = separate
+        self._candidates: dict[int, Candidate] = {}
+        self._head: dict[str, Any] = {}
+        self._blocked = False
+        self._strange = 0
+        """Events that are no chunks."""
+        self._said: dict[int, list[str]] = {}
+        """The text that has left, by candidate."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether a candidate has come and every one has ended, or the prompt was blocked."""
+        ended = [one.finish_reason is not None for one in self._candidates.values()]
+        return self._blocked or (bool(ended) and all(ended))
+
+    @property
+    def answer(self) -> Answer:
+        """Everything so far, put together."""
+        return answer_from(self._candidates, self._head.get("modelVersion"), self.usage)
+
+    @property
+    def unreadable(self) -> str:
+        """What of it was no chunk, or has text where none is read; "" for nothing."""
+        if self._strange:
+            return f"{self._strange} events are not chunks of generateContent"
+        return f"text in {self._problem} is not read" if self._problem else ""
+
+    def finish(self) -> list[StreamPiece]:
+        """The API has no end mark: a stream whose candidates have ended is over with its last byte."""
+        found = super().finish()
+        self.done = self.complete
+        return found
+
+    def _pieces(self, event: sse.Event) -> list[StreamPiece]:
+        if event.data is None:
+            return [StreamPiece(event.raw)]
+        payload = object_in(event.data)
+        if payload is None or isinstance(payload.get("error"), dict):
+            self.error = error_event(event.data) or self.error
+            self._strange += self.error is None
+            return [StreamPiece(event.raw)]
+        self._head = self._head or {name: payload[name] for name in _HEAD if name in payload}
+        self.usage = payload[USAGE] if isinstance(payload.get(USAGE), dict) else self.usage
+        self._blocked = self._blocked or bool(block_reason(payload))
+        candidates = candidates_of(payload)
+        if payload.get("candidates") and not candidates:
+            self._strange += 1
+        for one in candidates:
+            self._miss(unread(one))
+            if (known := self._candidates.get(index_of(one))) is not None and known.finish_reason is not None and parts_of(one):
+                self._miss("what follows the end of a candidate")
+        if not candidates:
+            return [StreamPiece(event.raw, payload=payload)]
+        if len(candidates) == 1 and not (self._separate and len(_steps(candidates[0])) > 1):
+            return [self._piece(event.raw, payload, candidates[0])]
+        if not self._separate:
+            for one in candidates:
+                self._piece(event.raw, payload, one)
+            return [StreamPiece(event.raw, payload=payload)]
+        return self._separated(payload, candidates)
+
+    def _separated(self, payload: dict[str, Any], candidates: Sequence[dict[str, Any]]) -> list[StreamPiece]:
+        """A piece for each part, and for the end; the usage is the last one's."""
+        steps = [step for one in candidates for step in _steps(one)]
+        last = len(steps) - 1
+        alone = [{**{k: v for k, v in payload.items() if i == last or k != USAGE}, "candidates": [step]} for i, step in enumerate(steps)]
+        return [self._piece(encode(one), one, step) for one, step in zip(alone, steps, strict=True)]
+
+    def _piece(self, raw: bytes, payload: dict[str, Any], candidate: dict[str, Any]) -> StreamPiece:
+        index = index_of(candidate)
+        text = self._candidates.setdefault(index, Candidate()).absorb(candidate)
+        parts = parts_of(candidate)
+        calls, ends = any(call_in(part) for part in parts), end_of(candidate.get("finishReason")) is not None
+        words = all(is_text(part) for part in parts)
+        whole = len(parts) > 1 or not words or any(len(part) > 1 for part in parts) or bool(candidate.get("logprobsResult"))
+        return StreamPiece(
+            raw,
+            index,
+            text,
+            ends,
+            divisible=not whole,
+            waits=not text and not ends,
+            parts=calls or not words,
+            acts=calls,
+            called=calls,
+            payload=payload,
+        )
+
+    # ---- leaving ----
+
+    def encode_outgoing(self, piece: StreamPiece) -> bytes:
+        """Its own bytes, but for what tells of places in a text that left as another."""
+        if piece.choice is None or piece.payload is None:
+            return piece.raw
+        said = self._said.setdefault(piece.choice, [])
+        said.append(piece.text)
+        (candidate,) = candidates_of(piece.payload)
+        if not candidate.keys() & {"groundingMetadata", "citationMetadata"}:
+            return piece.raw
+        old, new = "".join(self._candidates[piece.choice].text), "".join(said)
+        return piece.raw if new == old else encode({**piece.payload, "candidates": [relocated(candidate, old, new)]})
+
+    def with_text(self, piece: StreamPiece, text: str) -> bytes:
+        """`piece` as an event that says `text` instead."""
+        payload = dict(piece.payload or {})
+        (candidate,) = candidates_of(payload)
+        made, left = [], text
+        for part in parts_of(candidate):
+            made.append({**part, "text": left} if is_text(part) else part)
+            left = "" if is_text(part) else left
+        if left:
+            made.insert(0, {"text": left})
+        self._said.setdefault(piece.choice or 0, []).append(text)
+        content = candidate.get("content") or {"role": "model"}
+        changed = {**candidate, "content": {**content, "parts": made}}
+        old, new = "".join(self._candidates[piece.choice or 0].text), "".join(self._said[piece.choice or 0])
+        return encode({**payload, "candidates": [relocated(changed, old, new) if text != piece.text else changed]})
+
+    def changed(self, pieces: Sequence[StreamPiece], changes: Changes) -> list[StreamPiece]:
+        """The first piece with text of a changed candidate, or its end, says all of it; calls get their arguments."""
+        out: list[StreamPiece] = []
+        said: set[int] = set()
+        calls: dict[int, int] = {}
+        for piece in pieces:
+            choice = piece.choice
+            if piece.called and choice is not None and choice in changes.arguments:
+                out.append(self._recalled(piece, changes.arguments[choice], calls))
+            elif choice is None or choice not in changes.texts or not (piece.text or piece.finish):
+                out.append(piece)
+            elif choice not in said:
+                said.add(choice)
+                text = changes.texts[choice]
+                raw = self.with_text(piece, text)
+                self._said[choice] = []
+                out.append(replace(piece, raw=raw, text=text, payload=object_in(raw.removeprefix(b"data: ").strip())))
+            elif piece.finish:
+                out.append(replace(piece, text=""))
+        return out
+
+    def _recalled(self, piece: StreamPiece, arguments: Mapping[int, str], calls: dict[int, int]) -> StreamPiece:
+        payload = dict(piece.payload or {})
+        (candidate,) = candidates_of(payload)
+        index, made = piece.choice or 0, []
+        for part in parts_of(candidate):
+            if call_in(part) is not None:
+                place = calls[index] = calls.get(index, -1) + 1
+                if place in arguments:
+                    part = {**part, "functionCall": {**part["functionCall"], "args": arguments_of(arguments[place])}}
+            made.append(part)
+        payload["candidates"] = [{**candidate, "content": {**candidate["content"], "parts": made}}]
+        return replace(piece, raw=encode(payload), payload=payload)
+
+    def with_usage(self, piece: StreamPiece, others: Sequence[Mapping[str, object]]) -> StreamPiece:
+        """`piece` with the usage of the exchange's other answers added to its own, if it has one."""
+        own = (piece.payload or {}).get(USAGE)
+        if not isinstance(own, dict) or not others:
+            return piece
+        payload = {**(piece.payload or {}), USAGE: added_up([*others, own])}
+        return replace(piece, raw=encode(payload), payload=payload)
+
+    # ---- the proxy's own events ----
+
+    def blocked(self, choices: Sequence[int]) -> bytes:
+        """The chunk that ends `choices` with ``finishReason: "SAFETY"``."""
+        ended = [
+            {"content": {"parts": [], "role": "model"}, "finishReason": "SAFETY", "finishMessage": WITHHELD, "index": i} for i in choices
+        ]
+        usage = {USAGE: self.usage} if self.usage else {}
+        return encode({"candidates": ended, **usage, **self._head})
+
+    def failed(self, error: ProxyError) -> bytes:
+        """An event with the API's ``error``, which Google's clients raise."""
+        return encode(gemini_envelope(error))
+
+    def end(self, verdict: Mapping[str, object] | None = None, mark: bytes = b"") -> bytes:
+        """A chunk without candidates whose field ``groundwire`` is the verdict; there is no end mark."""
+        return b"" if verdict is None else encode({**self._head, "groundwire": verdict})
+
+
+def _steps(candidate: dict[str, Any]) -> list[dict[str, Any]]:
+    """A candidate of a chunk as candidates that do one thing each: say a part, or end."""
+    parts, ends = parts_of(candidate), end_of(candidate.get("finishReason")) is not None
+    if len(parts) + ends <= 1:
+        return [candidate]
+    index = {"index": candidate["index"]} if "index" in candidate else {}
+    said = [{"content": {**candidate["content"], "parts": [part]}, **index} for part in parts]
+    rest = {**candidate, "content": {**candidate["content"], "parts": []}} if parts else candidate
+    return [*said, *_rest(rest, ends=ends)]
+
+
+def _rest(candidate: dict[str, Any], *, ends: bool) -> Iterator[dict[str, Any]]:
+    """What a candidate says beside its parts, if that is anything."""
+    if ends or candidate.keys() - {"content", "index"}:
+        yield candidate

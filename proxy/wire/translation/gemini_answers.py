@@ -1,0 +1,129 @@
+"""Answers of Gemini's ``generateContent``: read into pieces, and written from them.
+
+Reference: https://ai.google.dev/api/generate-content#v1beta.GenerateContentResponse
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import orjson
+
+from proxy.exchange import Usage
+from proxy.wire.answers import end_of, usage_in
+from proxy.wire.gemini.answers import USAGE, block_reason, call_in, candidates_of, index_of, parts_of, to_whole, usage_written
+from proxy.wire.gemini.contents import call_part
+from proxy.wire.gemini.fields import arguments_of, kind_of
+from proxy.wire.gemini.stream import encode
+from proxy.wire.translation import pieces
+from proxy.wire.translation.chat_answers import failed
+from proxy.wire.translation.gemini_requests import SIGNED, signature
+from proxy.wire.translation.neutral import sealed
+from proxy.wire.translation.pieces import made_call_id, words
+from proxy.wire.upstream_errors import Failure, envelope
+
+_REASONS: Mapping[str, str] = {"stop": "STOP", "tool_calls": "STOP", "length": "MAX_TOKENS", "content_filter": "SAFETY"}
+_STATUSES: Mapping[str, int] = {"rate_limit_exceeded": 429, "rate_limit_error": 429, "overloaded": 503, "overloaded_error": 503}
+
+
+class GeminiReader:
+    """Implements `proxy.wire.translation.pieces.AnswerReader`."""
+
+    def __init__(self) -> None:
+        self._begun = False
+        self._calls = 0
+
+    def payload(self, payload: Mapping[str, Any]) -> Iterator[pieces.Piece]:
+        """The pieces of a chunk, or of a whole answer."""
+        if payload.get("error"):
+            yield failed(payload)
+            return
+        if not self._begun:
+            self._begun = True
+            yield pieces.AnswerStart(words(payload.get("responseId")), words(payload.get("modelVersion")))
+        candidate = next((one for one in candidates_of(payload) if index_of(one) == 0), {})
+        for part in parts_of(candidate):
+            yield from self._part(part)
+        if (usage := usage_in("gemini", payload.get(USAGE))) is not None:
+            yield usage
+        if (reason := end_of(candidate.get("finishReason"))) is not None:
+            yield pieces.Finish(reason)
+        elif block_reason(payload):
+            yield pieces.Finish("content_filter")
+
+    def _part(self, part: Mapping[str, Any]) -> Iterator[pieces.Piece]:
+        kind, seal = kind_of(part), words(part.get("thoughtSignature"))
+        if seal and kind == "functionCall":  # elsewhere the API does without
+            yield pieces.Signature("gemini", seal)
+        if kind == "text":
+            text = words(part.get("text"))
+            yield pieces.ThinkingDelta(text) if part.get("thought") is True else pieces.TextDelta(text)
+        elif (call := call_in(part)) is not None:
+            key, self._calls = self._calls, self._calls + 1
+            yield pieces.CallStart(key, words(call.get("id")) or made_call_id(), words(call.get("name")))
+            yield pieces.CallDelta(key, orjson.dumps(call.get("args") or {}).decode())
+        elif kind:
+            raise ValueError(f"a part {pieces.known(kind, ('inlineData', 'executableCode', 'codeExecutionResult', 'fileData'))}")
+
+
+class GeminiWriter:
+    """Implements `proxy.wire.translation.pieces.AnswerWriter`: a call leaves when it is whole."""
+
+    def __init__(self) -> None:
+        self._head: dict[str, Any] = {}
+        self._chunks: list[dict[str, Any]] = []
+        self._call: pieces.CallStart | None = None
+        self._given: list[str] = []
+        self._said: set[type] = set()
+        self._reason = "STOP"
+        self._usage = Usage(0, 0)
+
+    def feed(self, piece: pieces.Piece) -> bytes:
+        """The events for a piece."""
+        made = [*self._parts(piece)]
+        out = [self._chunk({"content": {"parts": [part], "role": "model"}, "index": 0}) for part in made]
+        if isinstance(piece, pieces.AnswerEnd):
+            end = {"content": {"parts": [], "role": "model"}, "finishReason": self._reason, "index": 0}
+            out.append(self._chunk(end, **{USAGE: usage_written(self._usage)}))
+        elif isinstance(piece, pieces.StreamError):
+            status = _STATUSES.get(piece.code, 500)
+            out.append(encode(envelope("gemini", Failure(piece.message, piece.code), status)))
+        return b"".join(out)
+
+    def _parts(self, piece: pieces.Piece) -> Iterator[dict[str, Any]]:
+        if isinstance(piece, pieces.CallDelta):
+            self._given.append(piece.text)
+            return
+        if self._call is not None and not isinstance(piece, Usage):
+            yield call_part(self._call.id, self._call.name, arguments_of("".join(self._given)))
+            self._call, self._given = None, []
+        if isinstance(piece, pieces.AnswerStart):
+            self._head = {"modelVersion": piece.model} | ({"responseId": piece.id} if piece.id else {})
+        elif isinstance(piece, pieces.TextDelta | pieces.ThinkingDelta | pieces.RefusalDelta):
+            yield from self._words(piece)
+        elif isinstance(piece, pieces.Signature):
+            yield {"text": SIGNED, "thought": True, "thoughtSignature": signature(sealed(piece.kind, piece.data))}
+        elif isinstance(piece, pieces.CallStart):
+            self._call = piece
+        elif isinstance(piece, pieces.Finish):
+            self._reason = self._reason if self._reason == "SAFETY" else _REASONS.get(piece.reason, "OTHER")
+        elif isinstance(piece, Usage):
+            self._usage = piece
+
+    def _words(self, piece: pieces.TextDelta | pieces.ThinkingDelta | pieces.RefusalDelta) -> Iterator[dict[str, Any]]:
+        if isinstance(piece, pieces.RefusalDelta):
+            self._reason = "SAFETY"
+        apart = not isinstance(piece, pieces.RefusalDelta) and piece.apart and type(piece) in self._said
+        if piece.text:
+            self._said.add(type(piece))
+            thought = {"thought": True} if isinstance(piece, pieces.ThinkingDelta) else {}
+            yield {"text": ("\n\n" if apart else "") + piece.text, **thought}
+
+    def _chunk(self, candidate: Mapping[str, Any], **more: Any) -> bytes:
+        self._chunks.append({"candidates": [candidate], **more, **self._head})
+        return encode(self._chunks[-1])
+
+    def whole(self) -> bytes:
+        """The answer."""
+        return orjson.dumps(to_whole(self._chunks, marked=True) or {"candidates": [], **self._head})
