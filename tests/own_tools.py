@@ -27,6 +27,7 @@ class Finder(Stage):
     name = "finder"
     changes = ("tools",)
     answers = (FIND,)
+    keeps_from_calls = True
 
     async def on_request(self, exchange: Exchange) -> None:
         if can_answer_tools(exchange, FIND):
