@@ -44,6 +44,8 @@ SECTIONS: tuple[tuple[str, type[Struct]], ...] = (
     ("embeddings", EmbeddingSettings),
     ("grounding", GroundingSettings),
     ("cors", settings.CorsSettings),
+    ("mcp", settings.McpSettings),
+    ("mcp.servers.NAME", settings.McpServerSettings),
     ("logging", LoggingSettings),
     ("tracing", TracingSettings),
 )

@@ -18,6 +18,7 @@ from typing import Any
 from proxy import __version__
 from proxy.admin.api import AdminParts, make_admin
 from proxy.admin.keys import KeyParts
+from proxy.admin.mcp import OwnTools
 from proxy.admin.verdicts import client_access
 from proxy.config.access import Clients
 from proxy.config.settings import (
@@ -49,7 +50,7 @@ from proxy.server.cross_origin import is_api, readable_by
 from proxy.server.handler import new_id
 from proxy.server.owners import Owners
 from proxy.server.passthrough import Passthrough
-from proxy.server.routes import Afterwards, Services, make_ledger, make_routes
+from proxy.server.routes import Afterwards, Services, make_ledger, make_routes, servers_of
 from proxy.server.start_page import GENERATED_KEY_VARIABLE
 from proxy.stages.poisoning.injection import why_suspicious
 from proxy.stages.registry import STAGES
@@ -188,6 +189,8 @@ class App:
         keys = KeyParts(settings.keys, settings.teams, prefixes, settings.store.keys, counter)
         more: dict[str, Any] = {"access": access, "exchanges": services.recorder.open, "ledger": self.ledger, "keys": keys}
         more |= {"runs": self.runs}
+        if settings.mcp.endpoint:
+            more["own_tools"] = OwnTools(ports, servers_of(self.routes, clients), failures)
         self._admin = make_admin(replace(parts, bodies=settings.store.bodies, **more))
         self.rollups = RollupBuilder(self._admin.state.figures)
         self._warming: dict[str, asyncio.Task[Any]] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from itertools import count
 from typing import Any
 
@@ -20,6 +20,7 @@ from proxy.exchange import Answer, Choice, CompressionResult, Evidence, Exchange
 from proxy.pipeline import Pipeline
 from proxy.ports import Ports
 from proxy.ports.stage import SentenceStage, Stage, StageOptions
+from proxy.ports.tool_servers import ServerTool
 from proxy.stages.claims import Claims
 from proxy.stages.compression import Compression
 from proxy.stages.knowledge import Knowledge
@@ -43,6 +44,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "faithful": {"show_citations": False, "show_confidence": False},
     "citations": {"action": "redact"},
     "confidence": {"action": "replace"},
+    "mcp": {"servers": ["shop"]},
     "claims": {"action": "retry", "fail_on": "unsupported"},
 }
 """What makes each stage act."""
@@ -53,7 +55,7 @@ CALLS = {
 }
 CHANGES = {
     "request": {
-        *("budget", "knowledge", "validation", "poisoning", "clash", "history"),
+        *("mcp", "budget", "knowledge", "validation", "poisoning", "clash", "history"),
         *("compression", "tool_rag", "relevance", "faithful", "reflection"),
     },
     "forward": {"budget", "faithful"},
@@ -86,6 +88,13 @@ class BrokenAt:
             sent = yield waiting
 
 
+class Shop:
+    """A server with one tool."""
+
+    async def tools(self, servers: Sequence[str]) -> list[ServerTool]:
+        return [ServerTool(server, "pay", tool(f"mcp__{server}__pay")) for server in servers]
+
+
 class Pausing:
     """A port, each of whose calls has to wait."""
 
@@ -110,7 +119,10 @@ class Pausing:
 
 def ports() -> Ports:
     made = make_ports(
-        tokens=WordCounter(2000), verifiers=ScriptedVerifiers(judged), knowledge=MemoryKnowledge("The Eiffel Tower stands in Paris.")
+        tokens=WordCounter(2000),
+        verifiers=ScriptedVerifiers(judged),
+        knowledge=MemoryKnowledge("The Eiffel Tower stands in Paris."),
+        tool_servers=Shop(),
     )
     return Ports(**{name: port if name == "counters" else Pausing(port) for name, port in asdict(made).items()})
 

@@ -23,7 +23,9 @@ from proxy.config.keys import KeySettings as KeySettings
 from proxy.config.keys import Limits as Limits
 from proxy.config.keys import LimitSettings as LimitSettings
 from proxy.config.keys import key_problems, limit_problems
-from proxy.config.mcp import McpSettings, mcp_problems
+from proxy.config.mcp import McpServerSettings as McpServerSettings
+from proxy.config.mcp import McpSettings as McpSettings
+from proxy.config.mcp import mcp_problems
 from proxy.config.sections import CorsSettings as CorsSettings
 from proxy.config.sections import (
     Count,

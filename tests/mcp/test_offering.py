@@ -10,6 +10,7 @@ import pytest
 from mcp.server.mcpserver.exceptions import ToolError
 
 from proxy.testing import completion, reply, stream, streamed
+from proxy.upstreams import mcp as connections
 from tests.apis import APIS
 from tests.conftest import CHAT, Running, Start
 from tests.mcp.servers import make_server, over_http
@@ -93,6 +94,23 @@ async def test_only_the_tools_of_the_allow_list_are_offered(start: Start) -> Non
         assert [STATUS] == names(proxy.upstream.calls[0])
 
 
+async def test_tool_rag_chooses_among_them_and_finds_the_others(start: Start) -> None:
+    policy = "name: p\ndelivery: tap\nstages: [mcp: {servers: [shop]}, tool_rag: {above: 3, top_k: 1, kin: 0, max_tools: 4}]\n"
+    search = asked("groundwire_find_tools", '{"query":"mcp__shop__review"}')
+    replies = reply(search), reply(asked("mcp__shop__review", "{}", "call_2")), reply(completion("Great."))
+    question = {**CHAT, "messages": [{"role": "user", "content": "Where is my order A7? What is its status?"}]}
+    async with over_http(make_server()) as url, start(*replies, policy=policy, config=config(url)) as proxy:
+        await connected(proxy)
+        got = await proxy.post(question)
+        first, second = (set(names(call)) for call in proxy.upstream.calls[:2])
+        assert STATUS in first
+        assert "mcp__shop__review" not in first
+        assert first | {"mcp__shop__review"} == second
+        assert "Great shop!" in proxy.upstream.calls[2].json["messages"][-1]["content"]
+        assert "Great." == got.json["choices"][0]["message"]["content"]
+        assert got.headers["x-groundwire-tools"].startswith("4->")
+
+
 # ---- what goes wrong ----
 
 
@@ -124,6 +142,16 @@ async def test_a_huge_result_is_cut_and_says_so(start: Start) -> None:
         assert told.startswith("abcdefghi\n")
         assert told.endswith("[Cut here: 200 of 1000000 bytes. Ask for less at a time.]")
         assert len(told) < 300
+
+
+async def test_a_message_without_end_breaks_the_connection_and_not_the_server(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "MIN_MESSAGE_BYTES", 500_000)
+    replies = reply(asked("mcp__shop__huge", "{}")), reply(completion("Sorry."))
+    async with over_http(make_server()) as url, start(*replies, policy=TAP, config=config(url, ", max_result_bytes: 200")) as proxy:
+        await connected(proxy)
+        got = await proxy.post()
+        assert "Sorry." == got.json["choices"][0]["message"]["content"]
+        assert "Error: huge failed" in proxy.upstream.calls[1].json["messages"][-1]["content"]
 
 
 async def test_a_server_that_is_away_keeps_nobody_from_starting_and_ready_names_it(start: Start) -> None:
