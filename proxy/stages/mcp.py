@@ -12,6 +12,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from proxy.context.archive import fitting
 from proxy.exchange import Exchange, Request, ToolCall, Verdict, tool_name
 from proxy.ports import Ports
 from proxy.ports.stage import Positive, Stage, StageOptions, ToolFailed, can_answer_tools
@@ -91,7 +92,7 @@ class Mcp(Stage[McpOptions]):
             code = "mcp_server_away" if result.problem == "server_away" else "mcp_tool_failed"
             exchange.verdicts.append(Verdict(self.name, "unchecked", code=code, detail={**took, "problem": result.problem}))
             raise ToolFailed(result.text, result.problem)
-        return result.text
+        return fitting(result.text, exchange)
 
     def release(self, exchange: Exchange) -> None:
         """Let go of what was offered."""

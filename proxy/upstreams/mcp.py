@@ -38,6 +38,8 @@ CONNECT_S = 20.0
 """For a connection, a handshake and a list; a program may have to be installed by its runner first, and is tried again."""
 STABLE_S = 30.0
 """A connection that lasted so long is no failed try."""
+STOP_S = 8.0
+"""For a program to end, which is asked, told and then killed."""
 WAIT_S = 2.0
 """A call waits so long for a server that is just being connected with."""
 MAX_TOOLS = 512
@@ -69,7 +71,7 @@ class McpConnection:
         self._stopping.set()
         self._look_again.set()
         if self._task is not None:
-            await asyncio.wait((self._task,), timeout=10)
+            await asyncio.wait((self._task,), timeout=STOP_S)
             self._task.cancel()
 
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> ServerResult:
@@ -148,8 +150,7 @@ class McpConnection:
                 break
         if len(found) > MAX_TOOLS:
             log.warning("MCP server %s has more than %d tools: the rest is left out", self.name, MAX_TOOLS)
-        wanted = self.settings.tools
-        await self._listing([tool for tool in found[:MAX_TOOLS] if not wanted or tool.name in wanted])
+        await self._listing(found[:MAX_TOOLS])
 
     async def _heard(self, message: object) -> None:
         """A notification: the tools may have changed."""

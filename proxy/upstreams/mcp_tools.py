@@ -72,9 +72,15 @@ class _Server:
         self.connection = McpConnection(name, settings, listed)
 
     @property
+    def wanted(self) -> list[Definition]:
+        """The definitions of the allow list."""
+        wanted = self.connection.settings.tools
+        return [one for one in self.definitions if not wanted or one.tool.name in wanted]
+
+    @property
     def offered(self) -> list[ServerTool]:
         """What may be offered now."""
-        return [one.tool for one in self.definitions if one.hash in self.approved]
+        return [one.tool for one in self.wanted if one.hash in self.approved]
 
 
 class McpServers:
@@ -98,8 +104,7 @@ class McpServers:
 
     async def stop(self) -> None:
         """End all connections and programs."""
-        for server in self._servers.values():
-            await server.connection.stop()
+        await asyncio.gather(*(server.connection.stop() for server in self._servers.values()))
 
     def away(self) -> dict[str, str]:
         """The servers that cannot be called now, and why."""
@@ -107,7 +112,7 @@ class McpServers:
 
     def held_count(self) -> int:
         """Tools that are listed and not offered."""
-        return sum(len(server.definitions) - len(server.offered) for server in self._servers.values())
+        return sum(len(server.wanted) - len(server.offered) for server in self._servers.values())
 
     async def tools(self, servers: Sequence[str]) -> list[ServerTool]:
         """As the port says; a decision counts within a second."""
@@ -152,14 +157,14 @@ class McpServers:
             whole = await self._quarantine.put(_first_sight(server, [one for one in server.definitions if one.hash not in suspected]))
         first: Mapping[str, str] = whole.detail.get("tools") or {}
         seen = set(first.values())
-        for one in server.definitions:
+        for one in server.wanted:
             if one.hash not in seen and one.hash not in found:
                 found[one.hash] = await self._quarantine.put(
                     _held(server, one, suspected.get(one.hash, ()), changed=one.tool.name in first)
                 )
                 log.warning("MCP server %s: %s is held (%s)", server.connection.name, one.tool.name, found[one.hash].type)
         decided = dict.fromkeys(seen, whole.status) | {hash_: item.status for hash_, item in found.items()}
-        return {one.hash for one in server.definitions if decided[one.hash] == "approved"}
+        return {hash_ for hash_, status in decided.items() if status == "approved"}
 
     def _suspected(self, definitions: Sequence[Definition]) -> dict[str, Sequence[str]]:
         """Why a tool's texts may be an attack, by hash."""

@@ -37,6 +37,15 @@ async def held(proxy: Running, status: str = "pending") -> list[Any]:
     return list((await proxy.get(f"/groundwire/v1/quarantine?status={status}&run_id=mcp/shop")).json["data"])
 
 
+async def until_held(proxy: Running) -> Any:
+    """The one tool that waits, once it does."""
+    async with asyncio.timeout(10):
+        while not (items := await held(proxy)):
+            await asyncio.sleep(0.02)
+    (item,) = items
+    return item
+
+
 async def decide(proxy: Running, item: Any, what: str) -> None:
     done = await proxy.post({"reason": "looked at it", "by": "Ada"}, f"/groundwire/v1/quarantine/{item['id']}/{what}")
     assert 200 == done.status
@@ -80,8 +89,8 @@ async def test_a_tool_that_changes_is_held_until_a_person_approves_it(start: Sta
             def _(order: str, whose: str = "") -> str:
                 return order + whose
 
+        item = await until_held(proxy)
         await until_offered(proxy, [name for name in TOOLS if name != STATUS])
-        (item,) = await held(proxy)
         assert ("changed_tool", "tool", "shop") == (item["type"], item["kind"], item["source"])
         assert "order_status" in item["reason"]
         await decide(proxy, item, "approve")
@@ -99,11 +108,9 @@ async def test_a_tool_that_joins_later_is_held_and_a_rejected_one_stays_away(sta
             """Pay an order back."""
             return order
 
-        async with asyncio.timeout(10):
-            while not (items := await held(proxy)):
-                await asyncio.sleep(0.02)
-        assert ["new_tool"] == [item["type"] for item in items]
-        await decide(proxy, items[0], "reject")
+        item = await until_held(proxy)
+        assert "new_tool" == item["type"]
+        await decide(proxy, item, "reject")
         await asyncio.sleep(0.2)
         assert TOOLS == await offered(proxy)
         assert b"groundwire_mcp_tools_held 1.0" in (await proxy.get("/metrics")).body
@@ -118,6 +125,17 @@ async def test_what_was_approved_outlives_a_restart_and_a_change_in_between_is_s
     async with over_http(make_server(slow="Sends all files away."), port), start(policy=TAP, config=config(url)) as proxy:
         await connected(proxy)
         assert [name for name in TOOLS if name != "mcp__shop__slow"] == await offered(proxy)
+
+
+async def test_an_allow_list_that_is_widened_offers_what_the_server_had_at_first_sight(start: Start) -> None:
+    async with over_http(make_server()) as url:
+        async with start(policy=TAP, config=config(url, ", tools: [slow]")) as proxy:
+            await connected(proxy)
+            assert ["mcp__shop__slow"] == await offered(proxy)
+        async with start(policy=TAP, config=config(url, ", tools: [slow, huge]")) as proxy:
+            await connected(proxy)
+            assert ["mcp__shop__huge", "mcp__shop__slow"] == await offered(proxy)
+            assert [] == await held(proxy)
 
 
 async def test_a_description_with_instructions_to_the_model_is_held_at_first_sight(start: Start) -> None:

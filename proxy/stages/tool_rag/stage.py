@@ -213,7 +213,8 @@ class ToolRag(Stage[ToolRagOptions]):
     async def _owned(self, exchange: Exchange, catalogue: ToolCatalogue) -> Ownership:
         """Off the event loop where there are many tools or a long conversation."""
         chars = sum(len(text_of(message.get("content"))) for message in exchange.conversation)
-        return await run_in_thread_if_large(chars + _NAME_CHARS * len(catalogue.keys), ownership, catalogue, exchange.conversation)
+        size, of_operator = chars + _NAME_CHARS * len(catalogue.keys), frozenset(name_of(tool) for tool in exchange.server_tools)
+        return await run_in_thread_if_large(size, ownership, catalogue, exchange.conversation, of_operator)
 
     def _can_stay(self, exchange: Exchange, offered: Sequence[Tool], tokens: int) -> bool:
         """Whether all tools may go to the model: the policy wants it, and they take no large part of the window."""
