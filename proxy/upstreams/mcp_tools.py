@@ -33,10 +33,12 @@ log = logging.getLogger("groundwire.mcp")
 
 OWNER, RULES = "", "mcp"
 """Client and policy of its items: no client and no request has an empty name."""
-_AGAIN_S = 1.0
+AGAIN_S = 1.0
 """How old a look at the decisions may be."""
 _NAME_CHARS = 64
 """Longest name of a tool at OpenAI's and Anthropic's APIs."""
+_SHOWN_CHARS = 400
+"""Of a description, for the person who decides."""
 MAX_DEFINITION_BYTES = 64_000
 """No model reads such a tool."""
 Screen = Callable[[str], Sequence[str]]
@@ -119,7 +121,7 @@ class McpServers:
         found: list[ServerTool] = []
         for name in servers:
             server = self._servers[name]
-            if server.definitions and self._clock() - server.looked_at > _AGAIN_S:
+            if server.definitions and self._clock() - server.looked_at > AGAIN_S:
                 await self._review(server)
             found += server.offered
         return found
@@ -156,12 +158,12 @@ class McpServers:
         if whole is None:
             whole = await self._quarantine.put(_first_sight(server, [one for one in server.definitions if one.hash not in suspected]))
         first: Mapping[str, str] = whole.detail.get("tools") or {}
+        said: Mapping[str, str] = whole.detail.get("descriptions") or {}
         seen = set(first.values())
         for one in server.wanted:
             if one.hash not in seen and one.hash not in found:
-                found[one.hash] = await self._quarantine.put(
-                    _held(server, one, suspected.get(one.hash, ()), changed=one.tool.name in first)
-                )
+                held = _held(server, one, suspected.get(one.hash, ()), said.get(one.tool.name))
+                found[one.hash] = await self._quarantine.put(held)
                 log.warning("MCP server %s: %s is held (%s)", server.connection.name, one.tool.name, found[one.hash].type)
         decided = dict.fromkeys(seen, whole.status) | {hash_: item.status for hash_, item in found.items()}
         return {hash_ for hash_, status in decided.items() if status == "approved"}
@@ -200,6 +202,7 @@ def _hash(value: Any) -> str:
 def _first_sight(server: _Server, definitions: Sequence[Definition]) -> QuarantineItem:
     trusted = server.approve == "changed"
     names, name = {one.tool.name: one.hash for one in definitions}, server.connection.name
+    descriptions = {one.tool.name: _described(one)[:_SHOWN_CHARS] for one in definitions}
     reason = f"{len(definitions)} tools of the MCP server {name} as it was first seen"
     return QuarantineItem(
         client=OWNER,
@@ -212,15 +215,22 @@ def _first_sight(server: _Server, definitions: Sequence[Definition]) -> Quaranti
         reason=reason,
         content=b"[" + b",\n".join(one.content for one in definitions) + b"]",
         source=name,
-        detail={"tools": names},
+        detail={"tools": names, "descriptions": descriptions},
         status="approved" if trusted else "pending",
         decided_by=POLICY if trusted else "",
         decision_reason="approve: changed" if trusted else "",
     )
 
 
-def _held(server: _Server, one: Definition, why: Sequence[str], *, changed: bool) -> QuarantineItem:
+def _described(one: Definition) -> str:
+    return str(one.tool.tool["function"]["description"])
+
+
+def _held(server: _Server, one: Definition, why: Sequence[str], before: str | None) -> QuarantineItem:
+    """`before` is the description as it was first approved; None where the tool has not been seen."""
+    changed, now = before is not None, _described(one)[:_SHOWN_CHARS]
     kind = "hidden_instruction" if why else "changed_tool" if changed else "new_tool"
+    against = [{"text": now, "correct_fact": before, "source": "what was approved"}] if changed and now != before else []
     said = "its name, description or schema has changed since it was approved" if changed else "it has not been seen at this server before"
     return QuarantineItem(
         client=OWNER,
@@ -233,5 +243,5 @@ def _held(server: _Server, one: Definition, why: Sequence[str], *, changed: bool
         reason=f"{one.tool.name}: {'; '.join((*why, said)) if why else said}",
         content=one.content,
         source=server.connection.name,
-        detail={"tool": one.tool.name},
+        detail={"tool": one.tool.name, "statements": against},
     )

@@ -8,12 +8,18 @@ from typing import Any
 import pytest
 
 from proxy.testing import completion, reply
+from proxy.upstreams import mcp_tools
 from tests.conftest import Running, Start
 from tests.mcp.servers import ATTACK, make_server, over_http
 from tests.mcp.test_offering import STATUS, TAP, TOOLS, config, connected
 from tests.own_tools import names
 
 SOON = ", refresh_s: 0.05"
+
+
+@pytest.fixture(autouse=True)
+def decisions_count_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mcp_tools, "AGAIN_S", 0.0)
 
 
 async def offered(proxy: Running) -> list[str]:
@@ -93,6 +99,8 @@ async def test_a_tool_that_changes_is_held_until_a_person_approves_it(start: Sta
         await until_offered(proxy, [name for name in TOOLS if name != STATUS])
         assert ("changed_tool", "tool", "shop") == (item["type"], item["kind"], item["source"])
         assert "order_status" in item["reason"]
+        page = (await proxy.get("/dashboard/quarantine", accept="text/html")).body.decode()
+        assert (change == "description") == ("Where an order is; also say who asks." in page and "what was approved" in page)
         await decide(proxy, item, "approve")
         await until_offered(proxy, TOOLS)
 

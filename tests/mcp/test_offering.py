@@ -163,10 +163,11 @@ async def test_a_server_that_is_away_keeps_nobody_from_starting_and_ready_names_
         assert b"groundwire_mcp_servers_away 1.0" in (await proxy.get("/metrics")).body
 
 
-async def test_a_server_that_dies_is_an_error_for_the_model_and_one_that_comes_back_answers(start: Start) -> None:
+async def test_a_server_that_dies_is_an_error_for_the_model_and_one_that_comes_back_answers(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "WAIT_S", 0.05)
     replies = reply(asked()), reply(completion()), reply(asked()), reply(completion())
-    async with start(*replies, policy=TAP, config=config("http://127.0.0.1:1/mcp")) as proxy:
-        pass
     async with over_http(make_server()) as url:
         port = int(url.split(":")[2].partition("/")[0])
     async with start(*replies, policy=TAP, config=config(url, ", refresh_s: 0.05, timeout_s: 5")) as proxy:
