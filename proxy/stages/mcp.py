@@ -22,13 +22,17 @@ from proxy.ports.tool_servers import ServerTool
 class McpOptions(StageOptions, frozen=True, kw_only=True):
     """``mcp:``"""
 
-    servers: Annotated[tuple[str, ...], Meta(min_length=1, description="servers of mcp.servers in config.yaml whose tools are offered")]
+    servers: Annotated[tuple[str, ...], Meta(description="servers of mcp.servers in config.yaml whose tools are offered; at least one")] = ()
     max_rounds: Annotated[
         Positive, Meta(description="how often the calls of one exchange are answered before the model is asked without these tools")
     ] = 12
     timeout_ms: Annotated[
         float, Meta(gt=0, description="longest wait for one call, in milliseconds; a server's own timeout_s is mostly less")
     ] = 600_000
+
+    def __post_init__(self) -> None:
+        if not self.servers:
+            raise ValueError("servers: expected the names of one or more, as [github]")
 
 
 class Mcp(Stage[McpOptions]):
