@@ -9,6 +9,7 @@ alone; where clients have no keys, only this machine's own programs are answered
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Annotated, Any
 
@@ -37,8 +38,8 @@ from proxy.wire.http.peers import not_from_here
 
 VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26")
 """Of the protocol, the newest first."""
-PLACES = 8
-"""Calls that are worked on at once in one process; one more is told to come again."""
+PLACES, PLACES_OF_ONE = 8, 4
+"""Calls that are worked on at once in one process, and of those one client's; one more is told to come again."""
 _FOUND, _FAILURES = 10, 20
 """Tools that a search gives, and failures that a list gives, at most."""
 _LEAST = 0.02
@@ -159,7 +160,8 @@ class McpApi:
 
     def __init__(self, tools: OwnTools, access: ClientAccess, auth: AdminAuth) -> None:
         self._tools, self._access, self._auth = tools, access, auth
-        self._running = 0
+        self._running = Counter[str]()
+        """Calls by client."""
 
     async def serve(self, request: HttpRequest) -> Response:
         """One message. Raises `InvalidApiKey`, `RateLimited`, `PolicyNotAllowed`, `RequestTooLarge`."""
@@ -205,9 +207,9 @@ class McpApi:
 
     async def _called(self, kind: type[_Arguments], given: object, client: str) -> dict[str, Any]:
         """A tool's result; what goes wrong in it is for the model to read."""
-        if self._running >= PLACES:
+        if self._running.total() >= PLACES or self._running[client] >= PLACES_OF_ONE:
             return _result("too many calls at once: try again in a moment", failed=True)
-        self._running += 1
+        self._running[client] += 1
         try:
             return _result(await self._tools.call(msgspec.convert(given, kind), client))
         except msgspec.ValidationError as error:
@@ -217,7 +219,7 @@ class McpApi:
         except ProxyError as error:
             return _result(error.message, failed=True)
         finally:
-            self._running -= 1
+            self._running -= Counter((client,))
 
 
 def _described(name: str, kind: type[_Arguments]) -> dict[str, Any]:

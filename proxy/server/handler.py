@@ -149,7 +149,9 @@ class Handler(ABC):
         if problem := self._foreign():
             raise PolicyNotAllowed(f"without keys (keys:, or server.allow_anonymous, in config.yaml) {problem}")
         hints = parse_hints(headers.hints)
-        self._client = ANONYMOUS if self._scope["method"] == "OPTIONS" and is_preflight(self._scope) else await self._identified(headers.keys)
+        self._client = (
+            ANONYMOUS if self._scope["method"] == "OPTIONS" and is_preflight(self._scope) else await self._identified(headers.keys)
+        )
         if self._s.admissions is not None:
             self._admission = self._s.admissions.of(self._client, self.id, self.route.upstream)
         self._s.recorder.open.add(self.id, self._client, self.route.prefix)

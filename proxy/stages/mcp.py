@@ -22,7 +22,7 @@ from proxy.ports.tool_servers import ServerTool
 class McpOptions(StageOptions, frozen=True, kw_only=True):
     """``mcp:``"""
 
-    servers: Annotated[tuple[str, ...], Meta(description="servers of mcp.servers in config.yaml whose tools are offered; at least one")] = ()
+    servers: Annotated[tuple[str, ...], Meta(description="servers of mcp.servers in config.yaml whose tools are offered")] = ()
     max_rounds: Annotated[
         Positive, Meta(description="how often the calls of one exchange are answered before the model is asked without these tools")
     ] = 12

@@ -137,8 +137,9 @@ async def test_no_web_page_reaches_it_where_clients_have_no_keys(start: Start) -
         assert 403 == (await proxy.post(message, "/mcp", host="evil.test")).status
 
 
-async def test_past_its_places_a_call_is_told_to_come_again(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(endpoint, "PLACES", 0)
+@pytest.mark.parametrize("places", ["PLACES", "PLACES_OF_ONE"])
+async def test_past_its_places_a_call_is_told_to_come_again(start: Start, monkeypatch: pytest.MonkeyPatch, places: str) -> None:
+    monkeypatch.setattr(endpoint, places, 0)
     async with start(config=ENDPOINT) as proxy, client(proxy) as opened:
         assert ("Error: too many calls at once: try again in a moment", True) == await told(opened, "list_failures", run_id="r")
 
