@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator
 from itertools import count
 from typing import Any
 
@@ -20,7 +20,6 @@ from proxy.exchange import Answer, Choice, CompressionResult, Evidence, Exchange
 from proxy.pipeline import Pipeline
 from proxy.ports import Ports
 from proxy.ports.stage import SentenceStage, Stage, StageOptions
-from proxy.ports.tool_servers import ServerTool
 from proxy.stages.claims import Claims
 from proxy.stages.compression import Compression
 from proxy.stages.knowledge import Knowledge
@@ -30,6 +29,7 @@ from proxy.stages.tool_rag import ToolRag
 from proxy.testing import MemoryKnowledge, ScriptedVerifiers, WordCounter, make_exchange, make_ports
 from tests.claims import GOLD, LONDON, PARIS, TOWER, WHERE, answering, make_stage
 from tests.conversations import turns
+from tests.own_tools import Shop
 from tests.stages.poisoning.contexts import INSTRUCTION, judged
 
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -86,13 +86,6 @@ class BrokenAt:
                 self.ended = True
                 raise Broken from None
             sent = yield waiting
-
-
-class Shop:
-    """A server with one tool."""
-
-    async def tools(self, servers: Sequence[str]) -> list[ServerTool]:
-        return [ServerTool(server, "pay", tool(f"mcp__{server}__pay")) for server in servers]
 
 
 class Pausing:
