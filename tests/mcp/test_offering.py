@@ -185,6 +185,53 @@ async def test_a_server_that_dies_is_an_error_for_the_model_and_one_that_comes_b
             assert "shipped on 3 May" in proxy.upstream.calls[3].json["messages"][-1]["content"]
 
 
+@pytest.mark.parametrize("delivery", ["tap", "hold", "gate"])
+async def test_a_stream_lives_while_a_tool_takes_its_time(start: Start, delivery: str) -> None:
+    server, go = make_server(), asyncio.Event()
+    server.remove_tool("slow")
+
+    @server.tool(structured_output=False)
+    async def slow() -> str:
+        """Waits."""
+        await go.wait()
+        return "done"
+
+    replies = stream(call_events(called("mcp__shop__slow", "{}"))), stream(streamed(["It is", " done."]))
+    settings = "server: {keep_alive_s: 0.02}\n"
+    async with over_http(server) as url, start(*replies, policy=POLICY.format(delivery), config=config(url) + settings) as proxy:
+        await connected(proxy)
+        async with proxy.open({**CHAT, "stream": True}) as response:
+            assert b": keep-alive\n\n" == await response.content.readexactly(len(b": keep-alive\n\n"))
+            go.set()
+            rest = await response.content.read()
+        assert "It is done." == read(rest.replace(b": keep-alive\n\n", b"")).text
+
+
+async def test_a_client_that_leaves_ends_the_call(start: Start) -> None:
+    server, ended = make_server(), asyncio.Event()
+    server.remove_tool("slow")
+    began = asyncio.Event()
+
+    @server.tool(structured_output=False)
+    async def slow() -> str:
+        """Waits."""
+        began.set()
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.set()
+        return "done"
+
+    async with over_http(server) as url, start(reply(asked("mcp__shop__slow", "{}")), policy=TAP, config=config(url)) as proxy:
+        await connected(proxy)
+        asking = asyncio.create_task(proxy.post())
+        async with asyncio.timeout(10):
+            await began.wait()
+            asking.cancel()
+            await ended.wait()
+        assert 1 == len(proxy.upstream.calls)
+
+
 # ---- records, failures, poisoning ----
 
 
