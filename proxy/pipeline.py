@@ -208,10 +208,27 @@ class Pipeline:
             if exchange.retry is not None:
                 return
 
-    async def call_tool(self, exchange: Exchange, call: ToolCall) -> str:
-        """What the model is told on a call of one of the stages' own tools. Raises `ProxyError`."""
-        stage = self._answering(call.name, exchange)
-        result, problem = await self._called(stage, exchange, call)
+    async def call_tools(self, exchange: Exchange, calls: Sequence[ToolCall]) -> list[str]:
+        """What the model is told on calls of the stages' own tools, which run one after the other; those of servers wait together.
+        Raises `ProxyError`.
+        """
+        stages = [self._answering(call.name, exchange) for call in calls]
+        begun = {
+            i: asyncio.create_task(self._called(stage, exchange, calls[i])) for i, stage in enumerate(stages) if stage.results_from_outside
+        }
+        try:
+            return [
+                await self._told(stage, exchange, call, begun.get(i) or self._called(stage, exchange, call))
+                for i, (stage, call) in enumerate(zip(stages, calls, strict=True))
+            ]
+        finally:
+            for task in begun.values():
+                task.cancel()
+            await asyncio.gather(*begun.values(), return_exceptions=True)
+
+    async def _told(self, stage: Stage, exchange: Exchange, call: ToolCall, called: Awaitable[tuple[str, str]]) -> str:
+        """What the model is told on one call, once it has been `called`."""
+        result, problem = await called
         if stage.results_from_outside:
             result = await self._looked_at(exchange, call, result, failed=bool(problem))
         change = {"stage": stage.name, "what": "answered tool", "tool": call.name}

@@ -129,7 +129,7 @@ class Rounds(WrappedReply):
         started = time.perf_counter()
         try:
             calls = [call for call in turn.calls if not turn.mixed or self._pipeline.keeps_from(self._exchange, call)]
-            results = [await self._pipeline.call_tool(self._exchange, call) for call in calls[:MAX_CALLS]]
+            results = await self._pipeline.call_tools(self._exchange, calls[:MAX_CALLS])
             if turn.mixed:
                 return False
             results += [TOO_MANY] * (len(turn.calls) - MAX_CALLS)

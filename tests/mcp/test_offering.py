@@ -207,6 +207,25 @@ async def test_a_stream_lives_while_a_tool_takes_its_time(start: Start, delivery
         assert "It is done." == read(rest.replace(b": keep-alive\n\n", b"")).text
 
 
+async def test_calls_of_one_answer_wait_together_and_their_results_keep_their_order(start: Start) -> None:
+    server, both = make_server(), asyncio.Barrier(2)
+    server.remove_tool("slow")
+
+    @server.tool(structured_output=False)
+    async def slow(name: str) -> str:
+        """Waits for another call of it."""
+        async with asyncio.timeout(10):
+            await both.wait()
+        return f"done {name}"
+
+    calls = [called("mcp__shop__slow", json.dumps({"name": name}), f"call_{name}") for name in ("a", "b")]
+    async with over_http(server) as url, start(reply(calling(*calls)), reply(completion()), policy=TAP, config=config(url)) as proxy:
+        await connected(proxy)
+        await proxy.post()
+        results = [m for m in proxy.upstream.calls[1].json["messages"] if m["role"] == "tool"]
+        assert [("call_a", "done a"), ("call_b", "done b")] == [(m["tool_call_id"], m["content"]) for m in results]
+
+
 async def test_a_client_that_leaves_ends_the_call(start: Start) -> None:
     server, ended = make_server(), asyncio.Event()
     server.remove_tool("slow")
