@@ -73,6 +73,7 @@ class McpConnection:
         if self._task is not None:
             await asyncio.wait((self._task,), timeout=STOP_S)
             self._task.cancel()
+            await asyncio.wait((self._task,), timeout=1)
 
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> ServerResult:
         """Never raises but for being cancelled. A call that failed is not repeated: it may have done what it was to do."""

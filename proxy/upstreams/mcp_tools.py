@@ -37,6 +37,8 @@ AGAIN_S = 1.0
 """How old a look at the decisions may be."""
 _NAME_CHARS = 64
 """Longest name of a tool at OpenAI's and Anthropic's APIs."""
+MAX_HELD = 64
+"""Tools of one server that a process puts into quarantine: one whose description never stays the same is not offered, and floods nobody."""
 _SHOWN_CHARS = 400
 """Of a description, for the person who decides."""
 MAX_DEFINITION_BYTES = 64_000
@@ -65,6 +67,8 @@ class _Server:
         """As listed last."""
         self.approved: set[str] = set()
         """Hashes of those that may be offered."""
+        self.put_count = 0
+        """Tools that were put into quarantine since the process began."""
         self.looked_at = 0.0
         """When the decisions were last read."""
 
@@ -152,19 +156,18 @@ class McpServers:
         hashes = [server.hash, *(one.hash for one in server.definitions)]
         found = await self._quarantine.find(hashes, client=OWNER, run_id=server.run, policy=RULES)
         whole = found.get(server.hash)
-        suspected: dict[str, Sequence[str]] = {}
-        if any(one.hash not in found for one in server.definitions):
-            suspected = await asyncio.to_thread(self._suspected, server.definitions)
         if whole is None:
+            suspected = await asyncio.to_thread(self._suspected, server.definitions)
             whole = await self._quarantine.put(_first_sight(server, [one for one in server.definitions if one.hash not in suspected]))
         first: Mapping[str, str] = whole.detail.get("tools") or {}
         said: Mapping[str, str] = whole.detail.get("descriptions") or {}
         seen = set(first.values())
-        for one in server.wanted:
-            if one.hash not in seen and one.hash not in found:
-                held = _held(server, one, suspected.get(one.hash, ()), said.get(one.tool.name))
-                found[one.hash] = await self._quarantine.put(held)
-                log.warning("MCP server %s: %s is held (%s)", server.connection.name, one.tool.name, found[one.hash].type)
+        new = [one for one in server.wanted if one.hash not in seen and one.hash not in found][: MAX_HELD - server.put_count]
+        suspected = await asyncio.to_thread(self._suspected, new) if new else {}
+        for one in new:
+            server.put_count += 1
+            found[one.hash] = await self._quarantine.put(_held(server, one, suspected.get(one.hash, ()), said.get(one.tool.name)))
+            log.warning("MCP server %s: %s is held (%s)", server.connection.name, one.tool.name, found[one.hash].type)
         decided = dict.fromkeys(seen, whole.status) | {hash_: item.status for hash_, item in found.items()}
         return {hash_ for hash_, status in decided.items() if status == "approved"}
 
