@@ -52,6 +52,8 @@ SECTIONS: tuple[tuple[str, type[Struct]], ...] = (
     ("grounding", GroundingSettings),
     ("knowledge", KnowledgeSettings),
     ("cors", settings.CorsSettings),
+    ("mcp", settings.McpSettings),
+    ("mcp.servers.NAME", settings.McpServerSettings),
     ("logging", LoggingSettings),
     ("tracing", TracingSettings),
 )

@@ -18,6 +18,7 @@ from typing import Any
 from proxy import __version__
 from proxy.admin.api import AdminParts, make_admin
 from proxy.admin.keys import KeyParts
+from proxy.admin.mcp import OwnTools
 from proxy.admin.verdicts import client_access
 from proxy.config.access import Clients
 from proxy.config.settings import (
@@ -59,8 +60,9 @@ from proxy.server.cross_origin import is_api, readable_by
 from proxy.server.handler import new_id
 from proxy.server.owners import Owners
 from proxy.server.passthrough import Passthrough
-from proxy.server.routes import Afterwards, Services, make_ledger, make_routes
+from proxy.server.routes import Afterwards, Services, make_ledger, make_routes, servers_of
 from proxy.server.start_page import GENERATED_KEY_VARIABLE
+from proxy.stages.poisoning.injection import why_suspicious
 from proxy.stages.registry import STAGES
 from proxy.store.clashes import DatabaseClashes
 from proxy.store.conversations import DatabaseHistories, DatabaseLineages, DatabaseOwners
@@ -80,6 +82,7 @@ from proxy.store.writer import RecordWriter
 from proxy.upstreams.asking import UpstreamChat, UpstreamDecisions
 from proxy.upstreams.builtin import BuiltinUpstream
 from proxy.upstreams.making import decision_apis, make_resilient, make_upstream, model_settings
+from proxy.upstreams.mcp_tools import McpServers
 from proxy.upstreams.resilience import Resilient
 from proxy.wire.chat.completions import ChatDialect
 from proxy.wire.dialect import Dialects
@@ -142,6 +145,7 @@ class App:
             if settings.stored_knowledge
             else FolderKnowledgeBases(Path(settings.folder), self.models)
         )
+        self.mcp = McpServers(settings.mcp.servers, quarantine, why_suspicious)
         ports = Ports(
             tokens=self.tokens,
             counters=self.metrics,
@@ -159,6 +163,7 @@ class App:
             clashes=clashes,
             failures=failures,
             spending=DatabaseSpending(self.database),
+            tool_servers=self.mcp,
         )
         self.ports = ports
         """What stages get, but for the judge, which is a policy's."""
@@ -219,6 +224,8 @@ class App:
         keys = KeyParts(settings.keys, settings.teams, prefixes, settings.store.keys, counter)
         more: dict[str, Any] = {"access": access, "exchanges": services.recorder.open, "ledger": self.ledger, "keys": keys}
         more |= {"runs": self.runs}
+        if settings.mcp.endpoint:
+            more["own_tools"] = OwnTools(ports, servers_of(self.routes, clients), failures)
         self._admin = make_admin(replace(parts, bodies=settings.store.bodies, **more))
         self.rollups = RollupBuilder(self._admin.state.figures, clock=self.database.clock)
         self._warming: dict[str, asyncio.Task[Any]] = {}
@@ -298,6 +305,7 @@ class App:
             self.tracing.start()
         for upstream in self.upstreams.values():
             await upstream.upstream.start()
+        self.mcp.start()
         self._pricing = asyncio.create_task(asyncio.to_thread(self.tokens.load_list))  # the metrics need its prices
         judges = any(isinstance(upstream, BuiltinSettings) for upstream in self.settings.upstreams.values())
         if self.has_stages or judges:
@@ -331,6 +339,7 @@ class App:
         for pipeline in {id(p.pipeline): p.pipeline for route in self.routes for p in route.allowed.values()}.values():
             for stage in pipeline.stages:
                 await stage.stop()
+        await self.mcp.stop()
         await self.knowledge.stop()
         await self.models.stop()
         self.verifiers.stop()
@@ -357,6 +366,8 @@ class App:
         self.metrics.watch("groundwire_store_available", lambda: float(self.database.available))
         self.metrics.watch("groundwire_processes", lambda: float(self.processes.alive))
         self.metrics.watch("groundwire_drift", lambda: float(bool(self.processes.drift)))
+        self.metrics.watch("groundwire_mcp_servers_away", lambda: float(len(self.mcp.away())))
+        self.metrics.watch("groundwire_mcp_tools_held", lambda: float(self.mcp.held_count()))
         self.metrics.watch("groundwire_records_waiting", lambda: float(len(self.records_writer)))
 
     async def _warm_after(self, counter: asyncio.Task[bool]) -> None:
@@ -405,8 +416,9 @@ class App:
         return found | ({"knowledge": self.knowledge.versions} if self.knowledge else {})
 
     def runs(self) -> dict[str, Any]:
-        """The same, and in what the other processes of its store differ."""
-        return {**self.versions(), **({"drift": self.processes.drift} if self.processes.drift else {})}
+        """The same, in what the other processes of its store differ, and what it cannot reach."""
+        found: dict[str, Any] = {"drift": self.processes.drift, "mcp_servers_away": self.mcp.away()}
+        return {**self.versions(), **{name: value for name, value in found.items() if value}}
 
     async def store_problem(self) -> str:
         """Why the store takes nothing now; "" where it does. Requests are answered all the same."""

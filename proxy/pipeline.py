@@ -22,7 +22,7 @@ from proxy.exchange.verdicts import UNCHECKED
 from proxy.language.text import replaced
 from proxy.offloop import LARGE, OverBudget, allowed, run_in_thread_if_large
 from proxy.ports.deadline import within
-from proxy.ports.stage import SentenceStage, Stage, can_answer_tools
+from proxy.ports.stage import SentenceStage, Stage, ToolFailed, can_answer_tools
 
 log = logging.getLogger("groundwire.pipeline")
 
@@ -83,10 +83,8 @@ class Pipeline:
         self._answer = [(s, s.on_answer) for s in judging if _overrides(s, "on_answer") and s.judges_answers and _has_findings(s, stages)]
         self._done = [(s, s.on_done) for s in stages if _overrides(s, "on_done")]
         self._failed = [(s, s.on_failed) for s in stages if _overrides(s, "on_failed")]
-        self._own: dict[str, list[Stage]] = {}
-        for stage in stages:
-            for name in stage.answers:
-                self._own.setdefault(name, []).append(stage)
+        self._own = [stage for stage in stages if stage.answers or _overrides(stage, "answered_tools")]
+        self._results = [(stage, stage.on_tool_result) for stage in stages if _overrides(stage, "on_tool_result")]
         self._sentence = [s for s in judging if isinstance(s, SentenceStage) and s.judges_sentences]
         self._release = [s for s in stages if _overrides(s, "release")]
         self._remembering = [s for s in stages if _overrides(s, "needs_run_identity")]
@@ -115,15 +113,25 @@ class Pipeline:
         """Names of the tools now offered to the model whose calls the proxy answers itself."""
         if not self._own or exchange.tools is exchange.original.tools:
             return frozenset()
-        offered = {name for tool in exchange.tools if (name := tool_name(tool)) in self._own}
-        if not offered:
-            return frozenset()
-        offered -= {tool_name(tool) for tool in exchange.original.tools}
-        return frozenset(name for name in offered if self._answering(name, exchange) is not None)
+        known = {name for stage in self._own if not self._skipped(stage, exchange) for name in stage.answered_tools(exchange)}
+        offered = {name for tool in exchange.tools if (name := tool_name(tool)) in known}
+        return frozenset(offered - {tool_name(tool) for tool in exchange.original.tools} if offered else ())
 
-    def _answering(self, name: str, exchange: Exchange) -> Stage | None:
+    def _answering(self, name: str, exchange: Exchange) -> Stage:
         """Who answers calls of the own tool `name`: of several stages that offer it, the first that is not left out."""
-        return next((stage for stage in self._own[name] if not self._skipped(stage, exchange)), None)
+        offering = [stage for stage in self._own if name in stage.answered_tools(exchange)]
+        return next((stage for stage in offering if not self._skipped(stage, exchange)), offering[0])
+
+    def max_rounds(self, exchange: Exchange) -> int:
+        """How often the calls of an exchange's own tools are answered."""
+        names = self.own_tools(exchange)
+        return max(
+            (stage.max_rounds for stage in self._own if names.intersection(stage.answered_tools(exchange))), default=Stage.max_rounds
+        )
+
+    def keeps_from(self, exchange: Exchange, call: ToolCall) -> bool:
+        """Whether an own tool's call is worth running although its result cannot be told."""
+        return self._answering(call.name, exchange).keeps_from_calls
 
     def learns(self, exchange: Exchange) -> bool:
         """Whether a stage wants to know what came of it, now that it is over."""
@@ -202,14 +210,47 @@ class Pipeline:
             if exchange.retry is not None:
                 return
 
-    async def call_tool(self, exchange: Exchange, call: ToolCall) -> str:
-        """What the model is told on a call of one of the stages' own tools. Raises `ProxyError`."""
-        stage = self._answering(call.name, exchange) or self._own[call.name][0]
-        result, problem = await self._called(stage, exchange, call)
+    async def call_tools(self, exchange: Exchange, calls: Sequence[ToolCall]) -> list[str]:
+        """What the model is told on calls of the stages' own tools, which run one after the other; those of servers wait together.
+        Raises `ProxyError`.
+        """
+        stages = [self._answering(call.name, exchange) for call in calls]
+        begun = {
+            i: asyncio.create_task(self._called(stage, exchange, calls[i])) for i, stage in enumerate(stages) if stage.results_from_outside
+        }
+        try:
+            return [
+                await self._told(stage, exchange, call, begun.get(i) or self._called(stage, exchange, call))
+                for i, (stage, call) in enumerate(zip(stages, calls, strict=True))
+            ]
+        finally:
+            for task in begun.values():
+                task.cancel()
+            await asyncio.gather(*begun.values(), return_exceptions=True)
+
+    async def _told(self, stage: Stage, exchange: Exchange, call: ToolCall, called: Awaitable[tuple[str, str]]) -> str:
+        """What the model is told on one call, once it has been `called`."""
+        result, problem = await called
+        if stage.results_from_outside:
+            result = await self._looked_at(exchange, call, result, failed=bool(problem))
         change = {"stage": stage.name, "what": "answered tool", "tool": call.name}
         sizes = {"arguments_characters": len(call.arguments), "result_characters": len(result)}
         exchange.changes.append({**change, **sizes, **({"error": problem} if problem else {})})
         stage.ports.counters.count("tools.answered_count")
+        return result
+
+    async def _looked_at(self, exchange: Exchange, call: ToolCall, result: str, *, failed: bool) -> str:
+        """What is left of a result from outside when the stages that look at one have seen it. Raises `ProxyError`."""
+        for stage, look in self._results:
+
+            async def hook(e: Exchange, look: Callable[..., Awaitable[str]] = look) -> None:
+                nonlocal result
+                result = await look(e, call, result, failed=failed)
+
+            if not self._skipped(stage, exchange):
+                await self._run(stage, hook, "tool_result", exchange)
+        if not failed:
+            exchange.evidence = (*exchange.evidence, Evidence(result, source=call.name, kind="tool_result"))
         return result
 
     async def _called(self, stage: Stage, exchange: Exchange, call: ToolCall) -> tuple[str, str]:
@@ -217,16 +258,20 @@ class Pipeline:
         if call.parsed is None:
             exchange.verdicts.append(Verdict(stage.name, "warn", code="tool_arguments_invalid", detail={"tool": call.name}))
             return f"Error: the arguments of {call.name} were not a JSON object. Call it again with valid JSON.", "tool_arguments_invalid"
-        result = ""
+        result = problem = ""
 
         async def hook(e: Exchange) -> None:
-            nonlocal result
-            result = (await stage.on_tool_call(e, call)).encode("utf-8", "replace").decode()  # JSON has no lone surrogates
+            nonlocal result, problem
+            try:
+                result = await stage.on_tool_call(e, call)
+            except ToolFailed as error:
+                result, problem = error.text, error.code
+            result = result.encode("utf-8", "replace").decode()  # JSON has no lone surrogates
 
         failure = await self._run(stage, hook, "tool", exchange)
         if failure is not None:
             return f"Error: {call.name} could not be run. Go on without it.", failure.code
-        return result, ""
+        return result, problem
 
     async def done(self, exchange: Exchange) -> None:
         """After the answer, or the upstream's failure, has left. Never raises: what a stage fails to learn is logged."""

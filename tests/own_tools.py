@@ -9,6 +9,7 @@ from typing import Any
 
 from proxy.exchange import Exchange, Sentence, ToolCall, Verdict
 from proxy.ports.stage import SentenceStage, Stage, can_answer_tools
+from proxy.ports.tool_servers import NoServers, ServerTool
 from proxy.stages.registry import STAGES
 from proxy.testing import chunk, completion
 from proxy.wire.chat.completions import ChatDialect
@@ -27,6 +28,7 @@ class Finder(Stage):
     name = "finder"
     changes = ("tools",)
     answers = (FIND,)
+    keeps_from_calls = True
 
     async def on_request(self, exchange: Exchange) -> None:
         if can_answer_tools(exchange, FIND):
@@ -40,6 +42,13 @@ class Finder(Stage):
             await asyncio.sleep(60)
         exchange.tools = [*exchange.tools, function("book_hotel")]
         return f"found for {query}"
+
+
+class Shop(NoServers):
+    """Servers with one tool each."""
+
+    async def tools(self, servers: Sequence[str]) -> list[ServerTool]:
+        return [ServerTool(server, "pay", function(f"mcp__{server}__pay")) for server in servers]
 
 
 class Careless(Finder):

@@ -29,6 +29,7 @@ from proxy.stages.tool_rag import ToolRag
 from proxy.testing import MemoryKnowledge, ScriptedVerifiers, WordCounter, make_exchange, make_ports
 from tests.claims import GOLD, LONDON, PARIS, TOWER, WHERE, answering, make_stage
 from tests.conversations import turns
+from tests.own_tools import Shop
 from tests.stages.poisoning.contexts import INSTRUCTION, judged
 
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -43,6 +44,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "faithful": {"show_citations": False, "show_confidence": False},
     "citations": {"action": "redact"},
     "confidence": {"action": "replace"},
+    "mcp": {"servers": ["shop"]},
     "claims": {"action": "retry", "fail_on": "unsupported"},
 }
 """What makes each stage act."""
@@ -53,7 +55,7 @@ CALLS = {
 }
 CHANGES = {
     "request": {
-        *("budget", "knowledge", "validation", "poisoning", "clash", "history"),
+        *("mcp", "budget", "knowledge", "validation", "poisoning", "clash", "history"),
         *("compression", "tool_rag", "relevance", "faithful", "reflection"),
     },
     "forward": {"budget", "faithful"},
@@ -110,7 +112,10 @@ class Pausing:
 
 def ports() -> Ports:
     made = make_ports(
-        tokens=WordCounter(2000), verifiers=ScriptedVerifiers(judged), knowledge=MemoryKnowledge("The Eiffel Tower stands in Paris.")
+        tokens=WordCounter(2000),
+        verifiers=ScriptedVerifiers(judged),
+        knowledge=MemoryKnowledge("The Eiffel Tower stands in Paris."),
+        tool_servers=Shop(),
     )
     return Ports(**{name: port if name == "counters" else Pausing(port) for name, port in asdict(made).items()})
 
@@ -338,7 +343,7 @@ async def test_what_others_have_found_meanwhile_stays_when_a_sentence_fails() ->
     failing = asyncio.create_task(pipeline.sentence(exchange, first))
     await asyncio.sleep(0)
     await pipeline.sentence(exchange, second)
-    await pipeline.call_tool(exchange, ToolCall("1", "own", '{"keep": 1}'))
+    await pipeline.call_tools(exchange, [ToolCall("1", "own", '{"keep": 1}')])
     await failing
     assert ["second", "check_failed"] == [verdict.code for verdict in exchange.verdicts]
     assert ("HIGH", (), []) == (exchange.facts.confidence, exchange.tools, exchange.running)
@@ -348,7 +353,7 @@ async def test_the_prompt_is_put_back_when_a_tool_fails_beside_a_sentence() -> N
     pipeline, exchange = Pipeline([Slow(StageOptions(), make_ports())]), exchange_of()
     judging = asyncio.create_task(pipeline.sentence(exchange, Sentence("Yes.", 0, 0, 0, final=True)))
     await asyncio.sleep(0)
-    await pipeline.call_tool(exchange, ToolCall("1", "own", "{}"))
+    await pipeline.call_tools(exchange, [ToolCall("1", "own", "{}")])
     await judging
     assert exchange.original.tools == exchange.tools
 

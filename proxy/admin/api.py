@@ -26,6 +26,7 @@ from proxy.admin.dashboard.routes import Dashboard
 from proxy.admin.decisions import ClashesApi, FeedbackApi, QuarantineApi
 from proxy.admin.failures import FailuresApi
 from proxy.admin.keys import KeyBook, KeyParts, KeysApi
+from proxy.admin.mcp import McpApi, OwnTools
 from proxy.admin.reports import Period, make_report, panels_of
 from proxy.admin.verdicts import ClientAccess, VerdictsApi
 from proxy.config.access import Clients
@@ -81,6 +82,8 @@ class AdminParts:
     """Which release and policies this node has, and whether others differ."""
     exchanges: OpenExchanges = field(default_factory=OpenExchanges)
     """Those of this process that have no record yet."""
+    own_tools: OwnTools | None = None
+    """What ``/mcp`` serves; None where it is not served."""
 
     @property
     def headers(self) -> ResponseHeaders:
@@ -151,6 +154,7 @@ def make_admin(parts: AdminParts) -> Starlette:
         Route("/ready", api.ready),
         Route("/metrics", api.metrics),
         Route("/groundwire/v1/verdicts/{id}", answer_503_without_store(verdicts.verdict)),
+        *([Route("/mcp", McpApi(parts.own_tools, parts.access, auth).serve, methods=["POST"])] if parts.own_tools else ()),
         *(Route(f"/groundwire/v1{path}", for_operator(auth, handler), methods=[method]) for method, path, handler in operators),
         *dashboard.routes(),
     ]

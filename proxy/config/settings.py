@@ -23,6 +23,9 @@ from proxy.config.keys import KeySettings as KeySettings
 from proxy.config.keys import Limits as Limits
 from proxy.config.keys import LimitSettings as LimitSettings
 from proxy.config.keys import key_problems, limit_problems
+from proxy.config.mcp import McpServerSettings as McpServerSettings
+from proxy.config.mcp import McpSettings as McpSettings
+from proxy.config.mcp import mcp_problems
 from proxy.config.sections import CorsSettings as CorsSettings
 from proxy.config.sections import (
     Count,
@@ -220,6 +223,7 @@ class Settings(Section, frozen=True, kw_only=True):
     knowledge: KnowledgeSettings = KnowledgeSettings()
     logging: LoggingSettings = LoggingSettings()
     cors: CorsSettings = CorsSettings()
+    mcp: McpSettings = McpSettings()
     tracing: TracingSettings | None = None
     not_written: ClassVar[tuple[str, ...]] = ("folder",)
     folder: str = ""
@@ -304,6 +308,7 @@ def check_whole(settings: Settings, file: str, found: Problems) -> None:
     found.found += (ConfigError(file, path, problem) for path, problem in _of_routes(settings))
     found.found += (ConfigError(file, path, problem) for path, problem in _of_upstreams(settings))
     found.found += (ConfigError(file, path, problem) for path, problem in _of_keys(settings))
+    found.found += (ConfigError(file, path, problem) for path, problem in mcp_problems(settings.mcp))
     for i, route in enumerate(settings.routes):
         with found.caught():
             check_passthrough(route.passthrough, file, f"routes[{i}].passthrough")

@@ -261,7 +261,7 @@ async def answer_from_archive(scratchpad: Scratchpad, exchange: Exchange, call: 
     if item is None or not _allowed(item, exchange, known):
         return f"Error: {asked[:40] or prefix}: unknown id.{_listed(known)}"
     reading = partial(read, item.content, page or None, search, page_bytes=_page_bytes(exchange))
-    return _fitting(reading() if item.size_bytes < _OFF_LOOP_BYTES else await asyncio.to_thread(reading), exchange)
+    return fitting(reading() if item.size_bytes < _OFF_LOOP_BYTES else await asyncio.to_thread(reading), exchange)
 
 
 def _page_bytes(exchange: Exchange) -> int:
@@ -271,7 +271,7 @@ def _page_bytes(exchange: Exchange) -> int:
     return min(PAGE_BYTES, window // 8 * _WINDOW_BYTES) if window else PAGE_BYTES
 
 
-def _fitting(text: str, exchange: Exchange) -> str:
+def fitting(text: str, exchange: Exchange) -> str:
     """`text`, or as much of it as the window has room for behind what was sent last: what is read must not end the conversation."""
     use, reserve = exchange.facts.context, exchange.facts.output_reserve_tokens or 0
     if use is None or not use.window_tokens:

@@ -17,9 +17,6 @@ from proxy.ports.upstream import Reply, WrappedReply, is_event_stream, limit, re
 from proxy.wire.dialect import Dialect
 from proxy.wire.own_tools import OwnToolTurn
 
-MAX_ROUNDS = 4
-"""How often an exchange's calls are answered; then the upstream is asked once more, without the proxy's own tools."""
-
 MAX_CALLS = 16
 """How many calls of one answer are run."""
 TOO_MANY = f"Error: not run. At most {MAX_CALLS} calls at once."
@@ -46,6 +43,7 @@ class Rounds(WrappedReply):
         self._max_bytes = max_bytes
         self._round = self.attempts = 0
         self._own: frozenset[str] = frozenset()
+        self._max_rounds = pipeline.max_rounds(exchange)
         self._sent = self._plain = self._closed = False
         self._first = b""
         self._pieces = self._run()
@@ -125,15 +123,16 @@ class Rounds(WrappedReply):
         """Run the turn's calls; whether another answer of the upstream follows. Raises `ProxyError`."""
         if not turn.calls or not turn.whole:
             return False
-        if self._round == MAX_ROUNDS:
-            self._exchange.verdicts.append(Verdict("tools", "warn", code="tool_rounds_exhausted", detail={"rounds": MAX_ROUNDS}))
+        if self._round == self._max_rounds:
+            self._exchange.verdicts.append(Verdict("tools", "warn", code="tool_rounds_exhausted", detail={"rounds": self._round}))
             return False
         started = time.perf_counter()
         try:
-            results = [await self._pipeline.call_tool(self._exchange, call) for call in turn.calls[:MAX_CALLS]]
-            results += [TOO_MANY] * (len(turn.calls) - MAX_CALLS)
+            calls = [call for call in turn.calls if not turn.mixed or self._pipeline.keeps_from(self._exchange, call)]
+            results = await self._pipeline.call_tools(self._exchange, calls[:MAX_CALLS])
             if turn.mixed:
                 return False
+            results += [TOO_MANY] * (len(turn.calls) - MAX_CALLS)
             await self._prepare(self._filter.messages(turn.calls, results))
         finally:
             timings = self._exchange.timings
@@ -146,7 +145,7 @@ class Rounds(WrappedReply):
         exchange = self._exchange
         exchange.messages = [*exchange.messages, *messages]
         self._round += 1
-        if self._round == MAX_ROUNDS:
+        if self._round == self._max_rounds:
             self._dialect.refuse_calls(exchange, self._own)
         await self._pipeline.forward(exchange)
 

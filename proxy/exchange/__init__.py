@@ -181,6 +181,8 @@ class Prompt(Struct, frozen=True):
     knowledge: FactCheck | None = None
     """The knowledge base that claims are checked against, set by the stage `knowledge`. `evidence` has the facts that bear on the question;
     those that bear on a claim of the answer, or of new content, are found when it is judged."""
+    server_tools: tuple[Tool, ...] = ()
+    """Tools of the operator's servers that are offered beside the client's (the stage `mcp`), whose calls the proxy answers."""
 
 
 class Findings(Struct):
@@ -301,6 +303,7 @@ class Exchange(Struct):
     evidence = _Part[tuple[Evidence, ...]]("prompt", "evidence")
     passages = _Part[Sequence[Evidence]]("prompt", "passages")
     knowledge = _Part["FactCheck | None"]("prompt", "knowledge")
+    server_tools = _Part[tuple[Tool, ...]]("prompt", "server_tools")
     answer = _Part["Answer | None"]("findings", "answer")
     verdicts = _Part[list[Verdict]]("findings", "verdicts")
     facts = _Part[Facts]("findings", "facts")
@@ -341,6 +344,11 @@ class Exchange(Struct):
     def conversation(self) -> Sequence[Message]:
         """What the client said, as far as it may be used: what its compaction, its evidence and its tools go by."""
         return self.original.messages if self.cleaned is None else self.cleaned
+
+    @property
+    def catalogue(self) -> Sequence[Tool]:
+        """All tools that its model may come to see, but for the proxy's own: the client's, then those of the operator's servers."""
+        return (*self.original.tools, *self.server_tools) if self.server_tools else self.original.tools
 
     @property
     def outcome(self) -> Outcome:

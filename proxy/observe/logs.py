@@ -36,7 +36,7 @@ OWN = ("groundwire", "proxy")
 """Loggers of this program: the only ones that are ever heard below ``info``."""
 STARTING = "groundwire"
 """The logger of what is said at the start."""
-QUIET = ("uvicorn.error", "uvicorn.access", "faiss.loader", "httpx", "httpcore", "urllib3")
+QUIET = ("uvicorn.error", "uvicorn.access", "faiss.loader", "httpx", "httpcore", "httpx2", "httpcore2", "urllib3")
 """From ``warning`` on: what they say below is said elsewhere, no news, or an address with a key in it."""
 
 HOLD_S = 0.05

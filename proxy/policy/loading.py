@@ -202,7 +202,8 @@ class PolicyReading:
             self.read[path] = None
             with self.problems.caught():
                 policy = load_policy(path, self._stages)
-                self.problems.found += (*_unanswered(policy, self._settings), *_missing_folders(policy, self._settings))
+                for look in (_unanswered, _unknown_servers, _missing_folders):
+                    self.problems.found += look(policy, self._settings)
                 self.read[path] = policy
         return self.read[path]
 
@@ -251,6 +252,17 @@ def _unanswered(policy: Policy, settings: Settings) -> Iterator[ConfigError]:
         elif name in forwarding(settings):
             problem = f"upstream {name} has no key of its own (api_key: forward), so the proxy cannot ask it for itself"
             yield ConfigError(policy.file, path, problem)
+
+
+def _unknown_servers(policy: Policy, settings: Settings) -> Iterator[ConfigError]:
+    """MCP servers that a stage names, and that do not exist."""
+    servers = settings.mcp.servers
+    for spec in policy.stages:
+        for i, name in enumerate(spec.stage.tool_servers(spec.options)):
+            if name not in servers:
+                hint = f"; did you mean {near!r}?" if (near := suggested(name, tuple(servers))) else ""
+                problem = f"no MCP server {name!r} in config.yaml (mcp.servers); known: {', '.join(servers) or '(none)'}{hint}"
+                yield ConfigError(policy.file, f"stages.{spec.stage.name}.servers[{i}]", problem)
 
 
 def _missing_folders(policy: Policy, settings: Settings) -> Iterator[ConfigError]:

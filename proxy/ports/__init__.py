@@ -25,6 +25,7 @@ from proxy.ports.review import Clashes as Clashes
 from proxy.ports.review import ClashRecord as ClashRecord
 from proxy.ports.review import Quarantine as Quarantine
 from proxy.ports.review import QuarantineItem as QuarantineItem
+from proxy.ports.tool_servers import NoServers, ToolServers
 
 if TYPE_CHECKING:
     import numpy as np
@@ -401,5 +402,6 @@ class Ports(Struct, frozen=True):
     knowledge: KnowledgeBases
     spending: Spending | None = None
     """None counts in this process alone."""
+    tool_servers: ToolServers = NoServers()
     judge: Judge = Builtin()
     """Whom the policy asks what a text means; the models of this process alone, where it names nobody."""

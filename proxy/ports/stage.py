@@ -10,7 +10,7 @@ Stages, models and the store do not import each other: a stage gets what it need
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal
 
 from msgspec import Meta, Struct
@@ -85,6 +85,14 @@ class CounterFamily(Struct, frozen=True):
     """A regular expression of the counters' names, whose group is the label's value."""
 
 
+class ToolFailed(Exception):
+    """A call of an own tool has failed; the model is told `text`."""
+
+    def __init__(self, text: str, code: str) -> None:
+        super().__init__(text)
+        self.text, self.code = text, code
+
+
 class Stage(Generic[OptionsT]):
     """One step of a policy. Subclasses set the class attributes and override the hooks they need."""
 
@@ -131,6 +139,13 @@ class Stage(Generic[OptionsT]):
     has an option for it sets it when it is made."""
     answers: ClassVar[tuple[str, ...]] = ()
     """Names of tools that it may offer to the model and that the proxy answers itself (`on_tool_call`)."""
+    max_rounds: int = 4
+    """How often an exchange's calls of its own tools are answered; then the upstream is asked once more, without the proxy's own tools."""
+    keeps_from_calls: ClassVar[bool] = False
+    """Whether a call changes what the run's next request has: then it is run also where the model calls tools of the client's beside it,
+    so that no result can be told. Any other is not run there: the model calls it again when it has the client's results."""
+    results_from_outside: ClassVar[bool] = False
+    """Whether what its tools give comes from others, as a client's tool results do: `on_tool_result` is called, and it is evidence."""
 
     def __init__(self, options: OptionsT, ports: Ports) -> None:
         self.options = options
@@ -189,6 +204,11 @@ class Stage(Generic[OptionsT]):
         return {}
 
     @classmethod
+    def tool_servers(cls, options: OptionsT) -> tuple[str, ...]:
+        """Servers of ``mcp.servers`` that these options name; one that does not exist is refused."""
+        return ()
+
+    @classmethod
     def folders(cls, options: OptionsT) -> Mapping[str, str]:
         """Folders that these options read, by path inside the options; one that is not there is refused. A relative one starts at
         config.yaml.
@@ -212,9 +232,18 @@ class Stage(Generic[OptionsT]):
     async def on_tool_call(self, exchange: Exchange, call: ToolCall) -> str:
         """The result of a call of one of its own tools (`answers`), for the model. It may replace `exchange.tools`.
 
-        `call.parsed` is an object, possibly empty. An exception or a missed deadline is an ``error``; the model is told.
+        `call.parsed` is an object, possibly empty. Raises `ToolFailed` where the call failed without a fault of the stage; any other
+        exception or a missed deadline is an ``error``; the model is told.
         """
         raise NotImplementedError
+
+    def answered_tools(self, exchange: Exchange) -> Collection[str]:
+        """Names of the tools that it may have offered in this exchange; those of `answers`, unless it knows more."""
+        return self.answers
+
+    async def on_tool_result(self, exchange: Exchange, call: ToolCall, result: str, *, failed: bool) -> str:
+        """What a tool of `results_from_outside` gave, before the model sees it: as it is to be told."""
+        return result
 
     async def on_answer(self, exchange: Exchange) -> Verdict | None:
         """The whole answer, in `exchange.answer`."""

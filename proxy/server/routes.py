@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -73,6 +73,18 @@ class Route:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "translated", frozenset(path for paths in self.asked_in.values() for path in paths))
+
+
+def servers_of(routes: Sequence[Route], clients: Clients) -> Callable[[str], list[str]]:
+    """Gives the MCP servers whose tools the policies that a client may use offer."""
+
+    def names(client: str) -> list[str]:
+        key = clients.key(client)
+        own = [route for route in routes if key is None or not key.routes or route.prefix in key.routes]
+        stages = [stage for route in own for policy in route.allowed.values() for stage in policy.pipeline.stages]
+        return list(dict.fromkeys(name for stage in stages for name in stage.tool_servers(stage.options)))
+
+    return names
 
 
 PLACES = 64

@@ -12,6 +12,7 @@ from proxy.stages.confidence import Confidence
 from proxy.stages.faithful import Faithful
 from proxy.stages.history import History
 from proxy.stages.knowledge import Knowledge
+from proxy.stages.mcp import Mcp
 from proxy.stages.poisoning import Poisoning
 from proxy.stages.reflection import Reflection
 from proxy.stages.relevance import Relevance
@@ -20,6 +21,7 @@ from proxy.stages.tool_rag import ToolRag
 from proxy.stages.validation import Validation
 
 STAGES: tuple[type[Stage], ...] = (
+    Mcp,
     Budget,
     Knowledge,
     Validation,

@@ -88,7 +88,7 @@ _TABLES: tuple[tuple[Table, Column[float]], ...] = (
     (feedback, feedback.c.created_at),
 )
 _DELETABLE: dict[Table, ColumnElement[bool]] = {
-    quarantine: ~_NOBODY_DECIDED,
+    quarantine: ~_NOBODY_DECIDED & (quarantine.c.kind != "tool"),  # what was approved is what a tool is held against
     decisions: ~or_(
         select(quarantine.c.id).where(quarantine.c.id == decisions.c.subject).exists(),
         select(clashes.c.id).where(clashes.c.id == decisions.c.subject).exists(),

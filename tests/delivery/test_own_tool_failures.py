@@ -7,8 +7,9 @@ import json
 
 import pytest
 
-from proxy.delivery.own_tools import MAX_CALLS, MAX_ROUNDS, TOO_MANY
+from proxy.delivery.own_tools import MAX_CALLS, TOO_MANY
 from proxy.exchange import Exchange, ToolCall
+from proxy.ports.stage import Stage
 from proxy.stages.registry import STAGES
 from proxy.testing import completion, hang, reply, stream, streamed
 from tests.conftest import CHAT, Start
@@ -16,11 +17,11 @@ from tests.own_tools import ALL, DELIVERIES, FIND, GATE, HOLD, STREAM, TAP, TOOL
 
 
 async def test_the_last_answer_is_asked_for_without_own_tools(start: Start) -> None:
-    async with start(*[reply(calling(called()))] * MAX_ROUNDS, reply(completion("At last.")), policy=TAP, stages=ALL) as proxy:
+    async with start(*[reply(calling(called()))] * Stage.max_rounds, reply(completion("At last.")), policy=TAP, stages=ALL) as proxy:
         got = await proxy.post(TOOLS)
     assert "At last." == got.json["choices"][0]["message"]["content"]
     offered = [FIND in names(call) for call in proxy.upstream.calls]
-    assert [*[True] * MAX_ROUNDS, False] == offered
+    assert [*[True] * Stage.max_rounds, False] == offered
 
 
 @pytest.mark.parametrize("legacy", [False, True])
@@ -30,7 +31,7 @@ async def test_where_all_tools_are_own_ones_the_last_answer_may_call_none(start:
             return "nothing"
 
     body = {**CHAT, "functions": []} if legacy else CHAT
-    async with start(*[reply(calling(called()))] * MAX_ROUNDS, reply(completion()), policy=TAP, stages=(*STAGES, Careful)) as proxy:
+    async with start(*[reply(calling(called()))] * Stage.max_rounds, reply(completion()), policy=TAP, stages=(*STAGES, Careful)) as proxy:
         await proxy.post(body)
     last = proxy.upstream.calls[-1].json
     assert ("none", True) == (last["function_call" if legacy else "tool_choice"], ("functions" if legacy else "tools") in last)
@@ -49,7 +50,7 @@ async def test_a_model_that_never_stops_calling_ends_without_calls(start: Start,
     else:
         choice = got.json["choices"][0]
         assert ({"role": "assistant", "content": "", "refusal": None}, "stop") == (choice["message"], choice["finish_reason"])
-    assert MAX_ROUNDS + 1 == len(proxy.upstream.calls)
+    assert Stage.max_rounds + 1 == len(proxy.upstream.calls)
     assert "tool_rounds_exhausted" in [verdict["code"] for verdict in record["detail"]["verdicts"] if "code" in verdict]
 
 

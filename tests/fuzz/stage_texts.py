@@ -27,10 +27,12 @@ from proxy.wire.chat.completions import ChatDialect
 from tests.fuzz import mutate
 from tests.fuzz.inside import ErrorLog
 from tests.fuzz.targets import rng_of
+from tests.own_tools import Shop
 
 _SIDE_CHARS = 1_500
 """Of the text, where it stands beside the place that has all of it."""
 VARIANTS: Mapping[str, tuple[str, ...]] = {
+    "mcp": ("mcp: {servers: [shop]}",),
     "budget": ("budget: {warn_at: 0.01}",),
     "knowledge": ("knowledge: {folder: .}",),
     "validation": ("validation: {}", "validation: {action: annotate}", "validation: {action: drop}"),
@@ -76,7 +78,7 @@ class _Stages:
     async def through(self, body: bytes, fact: str, answer: str | Answer, rng: random.Random) -> None:
         """A request's `body` and the model's `answer` to it."""
         specs = rng.choice(self._specs)
-        ports = make_ports(knowledge=MemoryKnowledge(fact, "The tower stands in Paris."))
+        ports = make_ports(knowledge=MemoryKnowledge(fact, "The tower stands in Paris."), tool_servers=Shop())
         stages = [one.stage(one.options, ports) for one in specs]
         pipeline, dialect = Pipeline(stages), ChatDialect()
         request = dialect.parse_request(body)

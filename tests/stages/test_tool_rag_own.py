@@ -50,6 +50,15 @@ def test_beside_a_servers_tools_those_without_a_server_are_the_clients(style: st
     assert (found.own, found.by_server) == (set(PLAIN), True)
 
 
+def test_tools_of_the_operators_servers_do_not_make_the_clients_its_own() -> None:
+    """Else a client's many tools would all be sent as soon as a policy offers one of a server beside them."""
+    servers = [f"mcp__shop__{name}" for name in ("pay", "ship")]
+    found = ownership(catalogue_of(list(map(tool, (*PLAIN, *servers)))), [user("Call `mcp__shop__pay` now")], servers)
+    assert (found.own, found.by_server, set(found.servers)) == ({"mcp__shop__pay"}, False, set(servers))
+    alone = ownership(catalogue_of(list(map(tool, servers))), [], servers)
+    assert (alone.own, alone.by_server, alone.servers["mcp__shop__pay"]) == (set(), True, "shop")
+
+
 def test_where_names_say_mcp_other_separators_are_the_clients() -> None:
     assert own(["fs.read", "fs.write", "mcp__github__get"]) == {"fs.read", "fs.write"}
 

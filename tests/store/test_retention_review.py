@@ -143,3 +143,15 @@ async def test_a_store_within_its_limits_keeps_everything(database: Database) ->
     await store.decide(kept.id, "approved", by="ann")
     assert 0 == await Retention(database, days=30).run_once()
     assert (True, 1) == (await store.get(kept.id) is not None, len(await store.trail(kept.id)))
+
+
+async def test_what_a_tool_is_held_against_is_kept(database: Database) -> None:
+    """Else one that changes while its server is away for longer than the retention would be seen for the first time."""
+    now = 0.0
+    store = DatabaseQuarantine(database, clock=lambda: now)
+    approved = await store.put(item("a", kind="tool", status="approved"))
+    await store.put(item("b", status="approved"))
+    now = 20 * _DAY_S
+    waiting = await store.put(item("c"))
+    await Retention(database, days=30, clock=lambda: 40 * _DAY_S).run_once()
+    assert [waiting.id, approved.id] == [kept.id for kept in (await store.list())[0]]

@@ -107,6 +107,8 @@ FAMILIES: tuple[Family, ...] = (
 GAUGES: tuple[tuple[str, str, Callable[[Sequence[float]], float]], ...] = (
     ("groundwire_workers", "Worker processes", sum),
     ("groundwire_store_available", "1 while every worker's store takes and gives, else 0", min),
+    ("groundwire_mcp_servers_away", "MCP servers that cannot be called now", max),
+    ("groundwire_mcp_tools_held", "Tools of MCP servers that are listed and wait for a person", max),
     ("groundwire_records_waiting", "Records that are not in the store yet", sum),
     ("groundwire_processes", "Processes of all nodes that the store serves", max),
     ("groundwire_drift", "1 where those differ in release, policies, keys or knowledge, else 0", max),

@@ -227,7 +227,7 @@ def grounds_of(exchange: Exchange, reading_tools: Sequence[str] = ()) -> list[st
     be one that reads.
     """
     patterns = (*exchange.retrieval_tools, *reading_tools)
-    names = [tool_name(tool) for tool in exchange.original.tools]
+    names = [tool_name(tool) for tool in exchange.catalogue]
     names += [name for message in exchange.conversation for _, name, _ in named_calls(message)]
     retrieved = bool(exchange.passages) or any(evidence.kind == "passage" for evidence in exchange.evidence)
     found = (("passages", retrieved), ("retrieval_tool", any(is_retrieval_tool(name, patterns) for name in names)))

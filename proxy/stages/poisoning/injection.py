@@ -236,6 +236,12 @@ def detect(text: str) -> InjectionFinding:
     return _placed(_graded(inner, text, _summed_up(list(_spans(inner)))), strings)
 
 
+def why_suspicious(text: str) -> Sequence[str]:
+    """In words, of a text that is certainly an attack; empty for any other."""
+    finding = detect(text)
+    return finding.reasons if finding.certain else ()
+
+
 def _graded(text: str, raw: str, finding: InjectionFinding) -> InjectionFinding:
     return replace(finding, grade=grade(text, raw, finding.spans)) if finding.suspicious else finding
 

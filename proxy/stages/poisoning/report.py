@@ -89,7 +89,9 @@ def verdict_of_answer(stage: str, items: Sequence[QuarantineItem], error: str) -
 
 def where(piece: ContextPiece) -> str:
     """Where a piece stands in the request."""
-    return f"messages[{piece.message}]" if piece.message is not None else "groundwire.context"
+    if piece.message is None:
+        return "groundwire.context"
+    return f"messages[{piece.message}]" if piece.message >= 0 else f"a result of {piece.source}"
 
 
 def _message(piece: ContextPiece, item: QuarantineItem) -> str:

@@ -22,11 +22,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proxy.context.conversation import answered_calls
-from proxy.context.edits import Edit, apply_edits
+from proxy.context.edits import Edit, apply_edits, with_spans
 from proxy.context.passages import is_retrieval_tool
-from proxy.context.pieces import ContextPiece, PieceKind, pieces_of
+from proxy.context.pieces import ContextPiece, PieceKind, content_hash, pieces_of
 from proxy.errors import ModelUnavailable, StoreUnavailable
-from proxy.exchange import Exchange, FactCheck, Request, Verdict, tool_name
+from proxy.exchange import Exchange, FactCheck, Request, ToolCall, Verdict, tool_name
 from proxy.exchange.judgements import Claim, FactVerdict
 from proxy.grounding.claims.claims import VALUES, read_content
 from proxy.grounding.evidence.asserted import is_question
@@ -48,6 +48,8 @@ _BATCH = 8
 """Pieces that are checked together: what a batch has found stays found when the time is over."""
 _REMEMBERED = 8192
 """Pieces whose check is remembered by a worker."""
+_ANSWERED = -1
+"""Stands for the message of a result that the proxy's own tools gave: the client's conversation has none."""
 _EVERY_KIND: tuple[PieceKind, ...] = ("user", "assistant", "tool_result", "passage")
 _KINDS: Mapping[str, ActionKind] = {"annotate": "warn", "quarantine": "quarantine", "block": "quarantine", "reject": "block"}
 """What the options' words are; ``block`` keeps content from the model until a person lets it in, and refuses nothing."""
@@ -129,10 +131,28 @@ class Poisoning(Stage[PoisoningOptions]):
         new = {piece.hash: piece for piece in pieces if piece.hash not in known and piece.kind in kinds}
         found = await self._check(exchange, list(new.values()), outcome)
         kept_out = await self._decide(exchange, new, found, tools, outcome)
-        self._take_out(exchange, pieces, known | kept_out, outcome)
+        apply_edits(exchange, self.name, self._edits(pieces, known | kept_out, outcome))
         verdicts = verdicts_of(self.name, outcome)
         exchange.verdicts += verdicts[:-1]
         return verdicts[-1]
+
+    async def on_tool_result(self, exchange: Exchange, call: ToolCall, result: str, *, failed: bool) -> str:
+        """Treat what a tool from outside gave as a result that the client brings, before the model sees it."""
+        if "tool_result" not in self.options.kinds or not result.strip():
+            return result
+        hash_ = content_hash(result, "tool_result")
+        piece = ContextPiece("tool_result", result, hash_, _ANSWERED, "tool", end=len(result), source=call.name)
+        outcome = Outcome(pieces=1)
+        known = await self._known_items(exchange, [piece], outcome)
+        new = {} if known else {piece.hash: piece}
+        found = await self._check(exchange, list(new.values()), outcome)
+        kept_out = await self._decide(exchange, new, found, {_ANSWERED: call.name}, outcome)
+        edits = self._edits([piece], known | kept_out, outcome)
+        if outcome.items or outcome.new or outcome.error:
+            exchange.verdicts += verdicts_of(self.name, outcome)
+        if not edits:
+            return result
+        return str(with_spans({"content": result}, [(edit.start, edit.end, edit.text) for edit in edits])["content"])
 
     async def on_answer(self, exchange: Exchange) -> Verdict | None:
         """Keep an answer that was judged bad from coming back as history."""
@@ -257,14 +277,14 @@ class Poisoning(Stage[PoisoningOptions]):
             outcome.error = "store_unavailable"
             return item
 
-    def _take_out(self, exchange: Exchange, pieces: Sequence[ContextPiece], items: Mapping[str, QuarantineItem], outcome: Outcome) -> None:
-        """Take what is held or blocked out of the conversation."""
+    def _edits(self, pieces: Sequence[ContextPiece], items: Mapping[str, QuarantineItem], outcome: Outcome) -> list[Edit]:
+        """What takes out what is held or blocked."""
         edits: list[Edit] = []
         for piece in pieces:
             if (item := items.get(piece.hash)) is not None:
                 outcome.items.append((piece, item))
                 edits += edits_of(piece, item.detail) if item.status != "approved" else ()
-        apply_edits(exchange, self.name, edits)
+        return edits
 
 
 # ---- new pieces ----

@@ -232,13 +232,13 @@ def answer_events(exchange: Exchange, min_score: float = 0.0) -> list[FailureEve
     """What the exchange's answer, and the verdicts on it, show; `min_score` is for the passages that came with the request."""
     failures = [*_call_violations(exchange), *_response_violations(exchange), *budget_failures(exchange)]
     admits = exchange.answer is not None and any(admits_ignorance(choice.text) for choice in exchange.answer.choices)
-    return [_occurred(failure) for failure in (*failures, *retrieval_failures(exchange, admits=admits, min_score=min_score))]
+    return [occurred(failure) for failure in (*failures, *retrieval_failures(exchange, admits=admits, min_score=min_score))]
 
 
 def upstream_events(exchange: Exchange) -> list[FailureEvent]:
     """Why there was no answer."""
     ended = exchange.unanswered
-    return [] if ended is None else [_occurred(upstream_failure(exchange, ended))]
+    return [] if ended is None else [occurred(upstream_failure(exchange, ended))]
 
 
 def resolved_by_answer(records: Sequence[FailureRecord], now: Sequence[FailureEvent], exchange: Exchange) -> list[FailureEvent]:
@@ -293,7 +293,8 @@ def _response_violations(exchange: Exchange) -> list[Failure]:
     return found
 
 
-def _occurred(failure: Failure) -> FailureEvent:
+def occurred(failure: Failure) -> FailureEvent:
+    """That it did."""
     return FailureEvent(kind="occurred", fingerprint=failure.fingerprint, cause=failure.cause, failure=failure)
 
 

@@ -9,7 +9,7 @@ the answer's tool calls get the caps that failures recommend.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
@@ -18,14 +18,16 @@ from msgspec.structs import asdict
 from proxy.context.conversation import last_user_text
 from proxy.context.passages import is_retrieval_tool
 from proxy.errors import PolicyBlocked, StoreUnavailable
-from proxy.exchange import Answer, Choice, Exchange, Request, Verdict
+from proxy.exchange import Answer, Choice, Exchange, Request, ToolCall, Verdict
 from proxy.language.detection import language
+from proxy.language.json.fingerprint import identifier
 from proxy.language.lru import LRU, key_of
 from proxy.offloop import LARGE, run_in_thread_if_large
 from proxy.ports import Ports
 from proxy.ports.failures import Failure, FailureEvent, FailureRecord, SignalType
 from proxy.ports.stage import Action, Positive, Share, Stage, StageHeader, StageOptions, count_text
 from proxy.stages.reflection import failures, wording
+from proxy.stages.reflection.conversation import CalledTool, ToolResult
 from proxy.stages.reflection.history import FailureHistory, Reading, ask_judge, history_of, read_conversation, warm
 from proxy.stages.reflection.records import Cap, Escalation, cap_answer, caps_of, escalation, select, superseded
 from proxy.stages.reflection.report import (
@@ -219,7 +221,7 @@ class Reflection(Stage[ReflectionOptions]):
 
     async def _history(self, exchange: Exchange) -> FailureHistory:
         """In threads where it is large: a schema's pattern, or 10,000 messages, may take their time."""
-        patterns, tools, corrects = exchange.retrieval_tools, exchange.original.tools, "human_correction" in self.options.signals
+        patterns, tools, corrects = exchange.retrieval_tools, exchange.catalogue, "human_correction" in self.options.signals
 
         @cache
         def retrieves(tool: str) -> bool:
@@ -261,6 +263,26 @@ class Reflection(Stage[ReflectionOptions]):
         self._injected.put(exchange.id, events)
         self.ports.counters.count("reflection.injected_count", len(shown))
         return shown, count(block)
+
+    async def on_tool_result(self, exchange: Exchange, call: ToolCall, result: str, *, failed: bool) -> str:
+        """Remember that a tool which the proxy calls itself has failed, or that what had failed works now: no conversation shows it."""
+        called = CalledTool(call.id, call.name, call.arguments, -1, ToolResult(-1, result, failed), number=len(exchange.changes))
+        retrieves = partial(is_retrieval_tool, patterns=exchange.retrieval_tools)
+        found = await run_in_thread_if_large(
+            len(result), failures.outcomes, [called], exchange.catalogue, retrieves, self.options.min_score
+        )
+        events = [failures.occurred(failure) for _, failure in found.failed if self._counts(failure)]
+        try:
+            if found.succeeded:
+                known = await self.ports.failures.relevant(
+                    client=exchange.client, run_id=exchange.run_id, fingerprints=(), subjects=(identifier(call.name),), limit=CANDIDATES
+                )
+                over = [record for record in known if record.action_key == called.key]
+                events += [FailureEvent(kind="resolved", fingerprint=r.fingerprint, cause=f"{called.cause}>resolved") for r in over]
+            await self._apply(exchange, events)
+        except StoreUnavailable:
+            exchange.verdicts.append(Verdict(self.name, "error", code=UNCHECKED, detail={"problem": "store_unavailable"}))
+        return result
 
     # ---- stopping ----
 

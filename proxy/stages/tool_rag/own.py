@@ -51,9 +51,9 @@ class Ownership(Struct, frozen=True):
     """Whether a well-known agent sends them. What is not in the list may be new in it."""
 
 
-def ownership(catalogue: ToolCatalogue, messages: Sequence[Message]) -> Ownership:
-    """In time linear in names and texts."""
-    names = dict.fromkeys(catalogue.keys[i] for i in catalogue.rankable)
+def ownership(catalogue: ToolCatalogue, messages: Sequence[Message], of_operator: Collection[str] = ()) -> Ownership:
+    """In time linear in names and texts. Tools `of_operator` are servers', and say nothing of whose the client's are."""
+    names = dict.fromkeys(key for i in catalogue.rankable if (key := catalogue.keys[i]) not in of_operator)
     built_in, prefixed = _built_in(names)
     servers = {name: split_tool_name(name)[0] for name in names}
     if prefixed:
@@ -65,10 +65,11 @@ def ownership(catalogue: ToolCatalogue, messages: Sequence[Message]) -> Ownershi
     added = {name for name in added if name not in built_in and servers[name] not in clients}
     spaces = any(tool.get("type") == "namespace" for tool in catalogue.tools)
     marked = any(map(is_marked_as_server, added)) or spaces
-    by_server = marked or 0 < len(added) < len(names)  # where each name has a server, the client's own may be among them
+    by_server = not names or marked or 0 < len(added) < len(names)  # where each name has a server, the client's own may be among them
     own = names.keys() - added if by_server else built_in
     theirs = {name: servers[name] for name in names if by_server and name in added}
-    return Ownership(frozenset(own | _mentioned(names, messages)), by_server, theirs, bool(built_in))
+    theirs |= {name: split_tool_name(name)[0] for name in of_operator}
+    return Ownership(frozenset(own | _mentioned(dict.fromkeys((*names, *of_operator)), messages)), by_server, theirs, bool(built_in))
 
 
 def of_servers_in(query: str, servers: Mapping[str, str]) -> set[str]:

@@ -107,6 +107,8 @@ class ToolRag(Stage[ToolRagOptions]):
     panel = ToolRagPanel
     reports = ("tool_confusion", "CONFUSION")
     answers = (FIND_TOOLS,)
+    keeps_from_calls = True
+    follows = ("mcp",)
     embeds = True
 
     def needs_run_identity(self, request: Request) -> bool:
@@ -151,12 +153,12 @@ class ToolRag(Stage[ToolRagOptions]):
             exchange.facts.tools = ToolSelection(offered, offered, "error")
 
     async def on_tool_call(self, exchange: Exchange, call: ToolCall) -> str:
-        """Search all of the client's tools; what is found joins the prompt and the run."""
+        """Search all tools of the client's and of the operator's servers; what is found joins the prompt and the run."""
         query = query_of(call.arguments)
         self.ports.counters.count("context.tool_searches_count")
         if not query:
             return invalid_reply()
-        catalogue = catalogue_of(exchange.original.tools)
+        catalogue = catalogue_of(exchange.catalogue)
         ranking = await self.ports.ranker.rank(catalogue.ranked_tools, query, client=exchange.client)
         relevance = ranking.relevance if ranking else await run_in_thread_if_large(LARGE, shared_words, catalogue, query)
         matching = search(catalogue, relevance, query, min(self.options.min_relevance, _PLAUSIBLE))
@@ -176,8 +178,10 @@ class ToolRag(Stage[ToolRagOptions]):
         selection = exchange.facts.tools
         if exchange.answer is None or selection is None or selection.reason in ("below-threshold", "error"):
             return
-        catalogue = catalogue_of(exchange.original.tools)
-        calls = [call.name for choice in exchange.answer.choices for call in choice.tool_calls if call.name in catalogue.positions]
+        catalogue = catalogue_of(exchange.catalogue)
+        called = [call.name for choice in exchange.answer.choices for call in choice.tool_calls]
+        answered = [str(change["tool"]) for change in exchange.changes if change.get("what") == "answered tool"]
+        calls = [name for name in (*answered, *called) if name in catalogue.positions]
         if not selection.reason:
             self._count_choice(exchange, calls)
         if not calls:
@@ -185,9 +189,9 @@ class ToolRag(Stage[ToolRagOptions]):
         query, context = task_of(exchange.conversation)
         if self.options.learn and query:
             forced = exchange.wants.chosen_tools  # not the model's choice
-            called = tuple(name for name in dict.fromkeys(calls) if name not in forced)
-            if called:
-                await self.ports.ranker.learn(catalogue.ranked_tools, query, called, context=context, client=exchange.client)
+            taught = tuple(name for name in dict.fromkeys(calls) if name not in forced)
+            if taught:
+                await self.ports.ranker.learn(catalogue.ranked_tools, query, taught, context=context, client=exchange.client)
 
     def _count_choice(self, exchange: Exchange, calls: Sequence[str]) -> None:
         """One request, right when all that was called had been sent at first. A search that led to no call is a tool that was missing."""
@@ -209,7 +213,8 @@ class ToolRag(Stage[ToolRagOptions]):
     async def _owned(self, exchange: Exchange, catalogue: ToolCatalogue) -> Ownership:
         """Off the event loop where there are many tools or a long conversation."""
         chars = sum(len(text_of(message.get("content"))) for message in exchange.conversation)
-        return await run_in_thread_if_large(chars + _NAME_CHARS * len(catalogue.keys), ownership, catalogue, exchange.conversation)
+        size, of_operator = chars + _NAME_CHARS * len(catalogue.keys), frozenset(name_of(tool) for tool in exchange.server_tools)
+        return await run_in_thread_if_large(size, ownership, catalogue, exchange.conversation, of_operator)
 
     def _can_stay(self, exchange: Exchange, offered: Sequence[Tool], tokens: int) -> bool:
         """Whether all tools may go to the model: the policy wants it, and they take no large part of the window."""
@@ -320,7 +325,7 @@ class ToolRag(Stage[ToolRagOptions]):
             return self._all_kept(exchange, tokens, offered, "all-needed")
         given = {id(tool) for tool in catalogue.tools}
         own = [tool for tool in exchange.tools if id(tool) not in given and name_of(tool) != FIND_TOOLS]
-        search_tool = [find_tools_tool(len(exchange.original.tools))] if self._can_search(exchange) else []
+        search_tool = [find_tools_tool(len(exchange.catalogue))] if self._can_search(exchange) else []
         exchange.tools = (*search_tool, *own, *chosen)
         exchange.facts.tools = ToolSelection(offered, len(chosen))
         kept_tokens = await self._tokens(exchange, exchange.tools)
@@ -386,6 +391,7 @@ def _run_of(exchange: Exchange) -> str:
 
 
 def _offered(exchange: Exchange) -> tuple[Tool, ...]:
-    """The client's own tools, as far as they are still sent. Those whose loading the client defers stand in no prompt: they stay."""
-    given = {id(tool) for tool in exchange.original.tools if tool.get("defer_loading") is not True}
+    """The client's tools and those of the operator's servers, as far as they are still sent. Those whose loading the client defers stand
+    in no prompt: they stay."""
+    given = {id(tool) for tool in exchange.catalogue if tool.get("defer_loading") is not True}
     return tuple(tool for tool in exchange.tools if id(tool) in given)

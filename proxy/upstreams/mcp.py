@@ -1,0 +1,230 @@
+"""One MCP server: a connection that is made again when it breaks, its tools as listed last, and calls of them. After
+https://modelcontextprotocol.io, by the official client (`mcp`), which is imported when the first server starts.
+
+A task of its own holds the connection, as the client's task groups want it; calls come from the exchanges' tasks. A server that is away
+keeps nobody from starting: calls of its tools say so to the model at once. Texts of servers pass `_masked`, so that no secret of the
+server's settings comes back in one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import random
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import orjson
+
+from proxy.config.mcp import McpServerSettings
+from proxy.ports.tool_servers import ServerResult
+
+if TYPE_CHECKING:
+    from mcp import Client
+    from mcp.types import CallToolResult
+    from mcp.types import Tool as ListedTool
+
+log = logging.getLogger("groundwire.mcp")
+
+MASK = "[masked]"
+"""As the store writes it."""
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 60.0
+"""Between two tries to connect: exponential, with jitter."""
+CONNECT_S = 20.0
+"""For a connection, a handshake and a list; a program may have to be installed by its runner first, and is tried again."""
+STABLE_S = 30.0
+"""A connection that lasted so long is no failed try."""
+STOP_S = 8.0
+"""For a program to end, which is asked, told and then killed."""
+WAIT_S = 2.0
+"""A call waits so long for a server that is just being connected with."""
+MAX_TOOLS = 512
+"""Of one server; the rest is left out, with a line in the log."""
+MIN_MESSAGE_BYTES = 4_000_000
+"""A message may be so long at least: a list of many tools is."""
+_PROBLEM_CHARS = 300
+Listing = Callable[[Sequence["ListedTool"]], Awaitable[None]]
+"""Takes the tools of a server."""
+
+
+class McpConnection:
+    """One server of ``mcp.servers``."""
+
+    def __init__(self, name: str, settings: McpServerSettings, listing: Listing) -> None:
+        self.name, self.settings, self._listing = name, settings, listing
+        self.problem = "not connected yet"
+        """Why it cannot be called; "" while it can."""
+        self._client: Client | None = None
+        self._connected, self._look_again, self._stopping = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Connect, in the background."""
+        self._task = asyncio.create_task(self._keep())
+
+    async def stop(self) -> None:
+        """End the connection, and the program."""
+        self._stopping.set()
+        self._look_again.set()
+        if self._task is not None:
+            await asyncio.wait((self._task,), timeout=STOP_S)
+            self._task.cancel()
+            await asyncio.wait((self._task,), timeout=1)
+
+    async def call(self, tool: str, arguments: Mapping[str, Any]) -> ServerResult:
+        """Never raises but for being cancelled. A call that failed is not repeated: it may have done what it was to do."""
+        try:
+            async with asyncio.timeout(WAIT_S):
+                await self._connected.wait()
+        except TimeoutError:
+            return ServerResult(
+                f"Error: the server {self.name} cannot be reached at the moment. Go on without it, or try later.", "server_away"
+            )
+        client, settings = self._client, self.settings
+        assert client is not None
+        try:
+            async with asyncio.timeout(settings.timeout_s):
+                result = await client.call_tool(tool, dict(arguments))
+        except TimeoutError:
+            return ServerResult(f"Error: {tool} gave no result within {settings.timeout_s:g} seconds: timeout.", "call_timeout")
+        except Exception as error:  # the library's, the transport's, a result that is no result
+            self._look_again.set()
+            return ServerResult(f"Error: {tool} failed: {self._said(error)}", "call_failed")
+        text = clipped(self._masked(text_of(result)), settings.max_result_bytes)
+        if not result.is_error:
+            return ServerResult(text)
+        return ServerResult(text if text.lower().startswith("error") else f"Error: {text or f'{tool} failed.'}", "tool_failed")
+
+    # ---- the connection ----
+
+    async def _keep(self) -> None:
+        """Until it is stopped."""
+        pause_s = FIRST_PAUSE_S
+        while not self._stopping.is_set():
+            began = time.monotonic()
+            try:
+                with anyio.fail_after(CONNECT_S) as limit:
+                    async with self._opened() as client:
+                        await self._list(client)
+                        limit.deadline = float("inf")
+                        self._client = client
+                        self._now("")
+                        await self._watch(client)
+            except Exception as error:  # of any kind: the server's, the program's, the network's
+                self._now(self._said(error))
+            finally:
+                self._connected.clear()
+                self._client = None
+            pause_s = FIRST_PAUSE_S if time.monotonic() - began > STABLE_S else pause_s
+            await self._pause(pause_s * random.uniform(0.5, 1))
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+    async def _watch(self, client: Client) -> None:
+        """List the tools from time to time, at once where a call failed or the server says that they changed; raises when it is away."""
+        while not self._stopping.is_set():
+            await self._pause(self.settings.refresh_s)
+            if not self._stopping.is_set():
+                with anyio.fail_after(CONNECT_S):
+                    await self._list(client)
+
+    async def _pause(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._look_again.wait()
+        except TimeoutError:
+            pass
+        if not self._stopping.is_set():
+            self._look_again.clear()
+
+    async def _list(self, client: Client) -> None:
+        found: list[ListedTool] = []
+        cursor: str | None = None
+        while len(found) <= MAX_TOOLS:
+            page = await client.list_tools(cursor=cursor, cache_mode="bypass")
+            found += page.tools
+            cursor = page.next_cursor
+            if not cursor:
+                break
+        if len(found) > MAX_TOOLS:
+            log.warning("MCP server %s has more than %d tools: the rest is left out", self.name, MAX_TOOLS)
+        await self._listing(found[:MAX_TOOLS])
+
+    async def _heard(self, message: object) -> None:
+        """A notification: the tools may have changed."""
+        if type(message).__name__ == "ToolListChangedNotification":
+            self._look_again.set()
+
+    @asynccontextmanager
+    async def _opened(self) -> AsyncIterator[Client]:
+        from mcp import Client, StdioServerParameters, stdio_client
+        from mcp.client.streamable_http import streamable_http_client
+
+        from proxy.upstreams.mcp_http import bounded_client
+
+        settings = self.settings
+        if settings.command:
+            program = StdioServerParameters(command=settings.command, args=list(settings.args), env=dict(settings.env))
+            with open(os.devnull, "w") as nowhere:  # noqa: ASYNC230 - it says what it likes, secrets among it
+                async with Client(stdio_client(program, nowhere), message_handler=self._heard) as client:
+                    yield client
+            return
+        most = max(MIN_MESSAGE_BYTES, 4 * settings.max_result_bytes)
+        async with bounded_client(settings.headers, settings.timeout_s, most) as http:
+            transport = streamable_http_client(settings.url, http_client=http, max_sse_event_size=most)
+            async with Client(transport, message_handler=self._heard) as client:
+                yield client
+
+    # ---- what is said of it ----
+
+    def _now(self, problem: str) -> None:
+        """It is connected, or why not; a line in the log for each change."""
+        if problem:
+            if problem != self.problem:
+                log.warning("MCP server %s is away: %s", self.name, problem)
+        else:
+            log.info("MCP server %s is connected", self.name)
+            self._connected.set()
+        self.problem = problem
+
+    def _said(self, error: BaseException) -> str:
+        """In one line, without secrets."""
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        words = " ".join(self._masked(str(error)).split())[:_PROBLEM_CHARS]
+        return f"{type(error).__name__}: {words}" if words else type(error).__name__
+
+    def _masked(self, text: str) -> str:
+        for secret in self.settings.secrets:
+            text = text.replace(secret, MASK)
+        return text
+
+
+def text_of(result: CallToolResult) -> str:
+    """What a result says; of what is no text, what it is. Structured content where there is nothing else."""
+    parts = [_part(block.model_dump(mode="json", by_alias=True, exclude_none=True)) for block in result.content]
+    if not parts and result.structured_content is not None:
+        return orjson.dumps(result.structured_content).decode()
+    return "\n".join(parts)
+
+
+def _part(block: Mapping[str, Any]) -> str:
+    kind, inner = block.get("type"), block.get("resource")
+    if kind == "text":
+        return str(block.get("text", ""))
+    if isinstance(inner, Mapping) and isinstance(inner.get("text"), str):
+        return str(inner["text"])
+    about = inner if isinstance(inner, Mapping) else block
+    named = " ".join(str(about[name]) for name in ("name", "uri", "mimeType") if about.get(name))
+    return f"[{kind}{' ' if named else ''}{named}: not shown here]"
+
+
+def clipped(text: str, most_bytes: int) -> str:
+    """`text`, or as much of it as may be, with a word on the rest."""
+    data = text.encode("utf-8", "replace")
+    if len(data) <= most_bytes:
+        return data.decode()
+    return f"{data[:most_bytes].decode('utf-8', 'ignore')}\n[Cut here: {most_bytes} of {len(data)} bytes. Ask for less at a time.]"
