@@ -1,4 +1,4 @@
-"""Whether a result in plain text reports that the tool failed, by its form. Part of `proxy.stages.reflection.results`.
+"""Whether a result in plain text reports that the tool failed, by its form. Part of `proxy.context.tool_results.results`.
 
 An error is a failure where it is the result: a first line that is labelled as one with little after it, a stack trace that ends the text,
 an exit status on its first or last line, an HTTP status. Anywhere else it is content: a page, a log, a ticket, code that raises. Logs,
@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import re
 
+from proxy.context.tool_results.error_kinds import ERRNO, EXCEPTION, ToolFailure, classify
 from proxy.language.patterns import LazyPattern
-from proxy.stages.reflection.error_kinds import ERRNO, EXCEPTION, ToolFailure, classify
 
 HEAD_CHARS, TAIL_CHARS = 4_000, 2_000
 """What is looked at of a text."""

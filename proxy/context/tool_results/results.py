@@ -23,9 +23,9 @@ from msgspec import Struct
 
 from proxy.context.passages import result_passages
 from proxy.context.passages.empty_results import is_empty_json, is_empty_text
+from proxy.context.tool_results.error_kinds import EXCEPTION, ToolFailure, classify, code_name, names_kind
+from proxy.context.tool_results.result_text import MAX_SENTENCE_CHARS, is_report, read_text
 from proxy.language.json.fingerprint import normalised_text
-from proxy.stages.reflection.error_kinds import EXCEPTION, ToolFailure, classify, code_name, names_kind
-from proxy.stages.reflection.result_text import MAX_SENTENCE_CHARS, is_report, read_text
 
 MAX_JSON_CHARS = 200_000
 MAX_FIELDS = 48
