@@ -10,6 +10,8 @@ READING = frozenset((
     "get", "list", "search", "read", "find", "fetch", "look", "lookup", "query", "show", "describe", "view", "count", "browse", "retrieve",
     "retrieval", "grep", "glob", "cat", "ls", "head", "tail", "stat", "info", "inspect", "details", "calculate", "calculator", "compute",
     "think", "weather", "check", "extract", "explain", "translate", "compare", "snapshot",
+    "suchen", "lesen", "anzeigen", "rechercher", "chercher", "lire", "lister", "buscar", "leer", "listar", "obtener", "consultar",
+    "cercare", "cerca", "leggi", "leggere", "ler", "obter",
 ))
 CHANGING = frozenset((
     "set", "update", "delete", "remove", "create", "write", "send", "book", "cancel", "add", "insert", "edit", "modify", "make", "post",

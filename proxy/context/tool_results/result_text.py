@@ -144,6 +144,13 @@ def is_sentence(text: str) -> bool:
     return len(said) <= MAX_SENTENCE_CHARS and said.count("\n") < MAX_SENTENCE_LINES and said[:1] not in ("{", "[", "<") and " " in said
 
 
+def exit_code(text: str) -> int | None:
+    """Of a process, where one of the first or last lines of its output, which is what a machine adds, reports nothing else."""
+    lines = [line for line in (text[:HEAD_CHARS] + "\n" + text[-TAIL_CHARS:]).splitlines() if line.strip()]
+    found = (_EXIT_LINE.fullmatch(line.strip()) for line in (*lines[:5], *lines[-4:]) if len(line) <= 200)
+    return next((int(match[1]) for match in found if match is not None), None)
+
+
 def _exit_code(lines: list[str], ends: list[str]) -> int | None:
     """Of a process, where the first line or two or the last line report it."""
     for line in (*lines[:2], ends[-1]):
