@@ -240,13 +240,13 @@ def problems(every: Mapping[str, dict[str, Any]]) -> list[str]:
 def main() -> None:
     """Run it."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--set", choices=("report", "development"), help="this set alone")
+    parser.add_argument("--set", choices=("report", "first", "development"), help="this set alone")
     parser.add_argument("--policy", default="", help="a shipped policy instead of the stage alone")
     parser.add_argument("--tau", type=Path, help="recorded runs of tau-bench, JSON Lines, gzip")
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--show", action="store_true")
     given = parser.parse_args()
-    sets = {name: written(name) for name in ("development", "report") if given.set in (None, name)}
+    sets = {name: written(name) for name in ("development", "first", "report") if given.set in (None, name)}
     if given.set is None:
         sets["harmless"] = harmless()
     if given.tau:
