@@ -13,12 +13,12 @@ from typing import Literal
 from msgspec import Struct
 
 from proxy.context.tool_results.turns import CalledTool
-from proxy.language.text import fold, is_negated
+from proxy.language.text import fold
 from proxy.stages.work_claims.run import Attempt, Run, attempt_at
-from proxy.stages.work_claims.statements import Work, WorkStatement, is_object, mentions, tells_of, works
+from proxy.stages.work_claims.statements import Work, WorkStatement, is_object, tells_of, was_done_before, works
 
 _BY_RESULT = ("tests", "build", "lint")
-_BY_COMMAND = ("commit", "push")
+_BY_COMMAND = ("commit", "push", "pull_request")
 _ANYTHING = ("change", "create", "delete")
 """Work whose tools may do other work, too: an order is cancelled by changing it."""
 LAST_FAILED = "the last result of this work is a failure"
@@ -58,8 +58,8 @@ def _failed(work: Work, attempts: Sequence[Attempt], run: Run) -> bool:
     """Of work that is done once: whether every call of it failed, none says that it was done before, and nothing else may have done it."""
     if any(attempt.result != "failed" for attempt in attempts) or run.proves(work):
         return False
-    if any(mentions(work, text := fold(attempt.call.result_text)) and not is_negated(text) for attempt in attempts):
-        return False  # "already cancelled"
+    if any(was_done_before(work, attempt.call.result_text) for attempt in attempts):
+        return False
     others = [works()[name] for name in _ANYTHING if name != work.name]
     return not any(attempt_at(other, call, 0) for call in run.changed(attempts[-1].order) for other in others)
 

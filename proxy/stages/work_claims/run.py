@@ -23,7 +23,7 @@ from proxy.context.tool_results.turns import CalledTool, calls_in, read_turns
 from proxy.exchange import Exchange, tool_name
 from proxy.language.patterns import LazyPattern
 from proxy.language.text import fold
-from proxy.stages.work_claims.statements import Work, is_summary, mentions, phrases, tells_of, works
+from proxy.stages.work_claims.statements import Work, is_cleared, is_summary, mentions, phrases, tells_of, works
 
 Result = Literal["done", "failed", "unknown"]
 MAX_ARGUMENT_CHARS = 20_000
@@ -145,9 +145,19 @@ def run_of(exchange: Exchange) -> Run:
     request = exchange.original
     unseen = bool(request.unseen_items) or (bool(request.goes_on_from) and not request.held_whole)
     begun = next((message.get("role") for message in request.messages if message.get("role") not in ("system", "developer")), "")
-    whole = not unseen and begun == "user" and not any(map(is_summary, [*users, *systems]))
+    whole = (
+        not unseen
+        and begun == "user"
+        and not any(_is_gone(call.result_text) for call in calls)
+        and not any(map(is_summary, [*users, *systems]))
+    )
     names = {name for tool in request.tools if (name := tool_name(tool))}
     return Run(calls, frozenset((*names, *(call.tool for call in calls))), users, whole)
+
+
+def _is_gone(result: str) -> bool:
+    """Whether a result was taken out of the conversation."""
+    return bool(reference_ids(result)) or is_cleared(result)
 
 
 # ---- one call ----
@@ -182,7 +192,7 @@ def paths_of(call: CalledTool) -> list[str]:
 
 def result_of(call: CalledTool) -> Result:
     """How a call went, as far as its result states it."""
-    if call.result is None or reference_ids(call.result.text):
+    if call.result is None or _is_gone(call.result.text):
         return "unknown"
     if call.result.failed or read_result(call.result.text) is not None:
         return "failed"

@@ -25,7 +25,8 @@ MAX_CHARS = 20_000
 """Of an answer that is read, from its end: an account stands there."""
 MAX_SENTENCE_CHARS = 600
 _FENCE = re.compile(r"^[ \t]{0,8}(```|~~~).*?(?:^[ \t]{0,8}\1[`~]*[ \t]*$|\Z)", re.M | re.S)
-_QUOTED = re.compile(r"[\"“„«][^\"“”„«»\n]{1,300}[\"”“»]|^[ \t]{0,8}>.*$|<(\w+)>[^<]{0,2000}</\1>", re.M)
+_QUOTED = re.compile(r"[\"“„«][^\"“”„«»\n]{1,300}[\"”“»]")
+_TAGGED = re.compile(r"<(\w+)>[^<]{0,2000}</\1>")
 _ITEM = re.compile(r"[ \t]*(?:[-*+•–]|\d{1,3}[.)])[ \t]+")
 _EMPHASIS = re.compile(r"\*{1,3}|(?<!\w)_{1,2}|_{1,2}(?!\w)")
 _CLAUSE = re.compile(r"[;:—!]\s|\s[–-]\s|,\s(?:and\s|but\s)?|\s(?:and|but|so|und|aber|et|mais|y|pero|e|ed|ma|mas)\s")
@@ -50,8 +51,8 @@ _COUNT = re.compile(
 )
 
 
-Act = Literal["own", "passive", "state"]
-"""Whether a statement tells of the speaker's own act ("I have cancelled it"), of an act ("it has been cancelled"), or a state ("it is")."""
+Act = Literal["own", "bare", "passive", "state"]
+"""Whether a statement tells of the speaker's own act ("I have cancelled it", "cancelled it"), of an act ("it has been cancelled"), or a state ("it is")."""
 
 
 class Work(Struct, frozen=True):
@@ -154,6 +155,17 @@ def is_summary(text: str) -> bool:
     return _open("summary").search(fold(text[:2000])) is not None
 
 
+def is_cleared(result: str) -> bool:
+    """Whether a result is not there any more, by the words that stand for it."""
+    return len(result) < 200 and _open("cleared").search(fold(result)) is not None
+
+
+def was_done_before(work: Work, result: str) -> bool:
+    """Whether a failure says that the work was done before."""
+    folded = fold(result[:2000])
+    return work.any_words.search(folded) is not None and _open("done_before").search(folded) is not None
+
+
 def statements_of(answer: str) -> list[WorkStatement]:
     """All of an answer's statements of work done, in order."""
     if not answer.strip() or looks_json(answer):
@@ -174,7 +186,7 @@ def sentences_of(answer: str) -> list[str]:
 
 def _sentences(text: str) -> Iterator[tuple[str, str, bool]]:
     """Each sentence, folded, and whether it is an item of a list that does not say of itself that its items are done."""
-    text, lead, listed = _QUOTED.sub(" … ", _FENCE.sub("\n", text)), "", False
+    text, lead, listed = _TAGGED.sub(" ", _FENCE.sub("\n", text)), "", False
     for line in text.splitlines():
         if not line.strip():
             continue
@@ -186,12 +198,18 @@ def _sentences(text: str) -> Iterator[tuple[str, str, bool]]:
         open_item = mark is not None and heads and not _open("lead").search(fold(lead))
         for sentence in split_sentences(line[mark.end() :] if mark is not None else line):
             said = _EMPHASIS.sub("", sentence).strip()
-            if said and len(said) <= MAX_SENTENCE_CHARS and not line.lstrip().startswith(("#", "|")):
-                yield said, fold(said.replace("’", "'")), open_item
+            if said and len(said) <= MAX_SENTENCE_CHARS and not line.lstrip().startswith(("#", "|", ">")):
+                yield said, fold(_unquoted(said)), open_item
+
+
+def _unquoted(sentence: str) -> str:
+    return _QUOTED.sub("…", sentence).replace("’", "'")
 
 
 def _is_trouble(work: Work, folded: str) -> bool:
-    """Whether a sentence speaks of the work and of trouble."""
+    """Whether a sentence, or of work that is done once a clause, speaks of the work and of trouble."""
+    if work.topic is None and len(clauses := _CLAUSE.split(folded)) > 1:
+        return any(_is_trouble(work, clause) for clause in clauses)
     topic = work.any_words if work.topic is None else work.topic
     if topic.search(folded) is None and not (work.tools is not None and any(work.tools.fullmatch(w) for w in _WORD.findall(folded))):
         return False
@@ -202,20 +220,22 @@ def _read(work: Work, sentence: str, folded: str, open_item: bool) -> WorkStatem
     """What a sentence states of one kind of work; None where nothing."""
     if not mentions(work, folded):
         return None
-    for clause in _CLAUSE.split(sentence.replace("’", "'")):  # before folding, which would make "and" of an Italian "is"
-        stated = _stated(work, clause.strip().lower(), open_item)
+    for clause in _CLAUSE.split(_unquoted(sentence)):  # before folding, which would make "and" of an Italian "is"
+        stated = _stated(work, clause.strip().lower(), folded, open_item)
         if stated is not None:
             return _statement(work, sentence, folded, stated)
     return None
 
 
-def _stated(work: Work, clause: str, open_item: bool) -> Act | None:
-    """What a clause, in lower case, says of the work; None where nothing."""
+def _stated(work: Work, clause: str, sentence: str, open_item: bool) -> Act | None:
+    """What a clause, in lower case, says of the work; None where nothing. `sentence` is folded."""
     if work.topic is not None:
         return "state" if not open_item and _says_state(work, fold(clause)) else None
     for name, act, around in _forms(work, clause):
-        if not is_negated(clause, name) and not _open("clause").search(around) and (act == "own" or not open_item):
-            return act
+        if act == "bare":  # it goes on with what the clause before it says: "will be calculated and paid"
+            around = work.any_words.sub(" ", sentence)
+        if not is_negated(clause, name) and not _open("clause").search(around) and (act in ("own", "bare") or not open_item):
+            return "own" if act == "bare" else act
     return None
 
 
@@ -233,7 +253,7 @@ def _forms(work: Work, clause: str) -> Iterator[tuple[str, Act, str]]:
             elif language.state.search(before):
                 yield name, "passive" if language.perfect.search(before) else "state", f"{before} {rest}"
             elif name != "fr" and _BARE.fullmatch(before) and _OBJECT.match(rest):  # in French an order may look so
-                yield name, "own", f"{before} {rest}"
+                yield name, "bare", f"{before} {rest}"
 
 
 def _says_state(work: Work, clause: str) -> bool:
