@@ -21,11 +21,12 @@ from proxy.context.tool_results.result_text import exit_code
 from proxy.context.tool_results.results import exit_code_of, read_result, states_of
 from proxy.context.tool_results.turns import CalledTool, calls_in, read_turns
 from proxy.exchange import Exchange, tool_name
-from proxy.language.patterns import LazyPattern
-from proxy.language.text import fold
-from proxy.stages.work_claims.statements import Work, is_cleared, is_summary, mentions, phrases, tells_of, works
+from proxy.language.lru import by_text
+from proxy.language.text import fold, text_of
+from proxy.stages.work_claims.statements import Work, expression, is_cleared, is_summary, mentions, tells_of, works
 
 Result = Literal["done", "failed", "unknown"]
+SYSTEM = ("system", "developer")
 MAX_ARGUMENT_CHARS = 20_000
 REPORT_CHARS = 4_000
 """Of output, at its end."""
@@ -139,20 +140,14 @@ class Run(Struct, frozen=True, dict=True):
 
 def run_of(exchange: Exchange) -> Run:
     """Of the conversation as the client sent it."""
-    turns = read_turns(exchange.original.messages)
+    request, turns = exchange.original, read_turns(exchange.original.messages)
     calls, users = calls_in(turns), [turn.text for turn in turns if turn.role == "user"]
-    systems = [str(message.get("content")) for message in exchange.original.messages if message.get("role") in ("system", "developer")]
-    request = exchange.original
+    systems = [text_of(message.get("content")) for message in request.messages if message.get("role") in SYSTEM]
     unseen = bool(request.unseen_items) or (bool(request.goes_on_from) and not request.held_whole)
-    begun = next((message.get("role") for message in request.messages if message.get("role") not in ("system", "developer")), "")
-    whole = (
-        not unseen
-        and begun == "user"
-        and not any(_is_gone(call.result_text) for call in calls)
-        and not any(map(is_summary, [*users, *systems]))
-    )
+    begun = next((message.get("role") for message in request.messages if message.get("role") not in SYSTEM), "")
+    gone = unseen or begun != "user" or any(_is_gone(call.result_text) for call in calls)
     names = {name for tool in request.tools if (name := tool_name(tool))}
-    return Run(calls, frozenset((*names, *(call.tool for call in calls))), users, whole)
+    return Run(calls, frozenset((*names, *(call.tool for call in calls))), users, not (gone or any(map(is_summary, [*users, *systems]))))
 
 
 def _is_gone(result: str) -> bool:
@@ -171,9 +166,7 @@ def command_of(call: CalledTool) -> str:
     for name in _COMMAND:
         value = given.get(name)
         if isinstance(value, list):
-            return " ".join(part for part in value if isinstance(part, str) and part not in ("bash", "sh", "-lc", "-c"))[
-                :MAX_ARGUMENT_CHARS
-            ]
+            value = " ".join(part for part in value if isinstance(part, str) and part not in ("bash", "sh", "-lc", "-c"))
         if isinstance(value, str) and value:
             return value[:MAX_ARGUMENT_CHARS]
     return ""
@@ -192,13 +185,16 @@ def paths_of(call: CalledTool) -> list[str]:
 
 def result_of(call: CalledTool) -> Result:
     """How a call went, as far as its result states it."""
-    if call.result is None or _is_gone(call.result.text):
+    return "unknown" if call.result is None else "failed" if call.result.failed else _result(call.result.text)
+
+
+@by_text(8192)
+def _result(text: str) -> Result:
+    if _is_gone(text):
         return "unknown"
-    if call.result.failed or read_result(call.result.text) is not None:
-        return "failed"
-    code = exit_code_of(call.result.text)
-    code = exit_code(call.result.text) if code is None else code
-    failed = bool(code) or any(not _FAILED.isdisjoint(state.split()) for state in states_of(call.result.text, depth=1))
+    code = exit_code_of(text)
+    code = exit_code(text) if code is None else code
+    failed = code or read_result(text) is not None or any(not _FAILED.isdisjoint(state.split()) for state in states_of(text, depth=1))
     return "failed" if failed else "done"
 
 
@@ -265,14 +261,7 @@ def _names(work: Work, tool: str) -> bool:
 
 
 def _reads(part: str) -> bool:
-    return _shell("reading").match(part.strip().lstrip("(")) is not None
-
-
-def _shell(name: str) -> LazyPattern:
-    return _PATTERNS.setdefault(name, LazyPattern(phrases()["shell"][name]))
-
-
-_PATTERNS: dict[str, LazyPattern] = {}
+    return expression("shell", "reading").match(part.strip().lstrip("(")) is not None
 
 
 def _only_reads(call: CalledTool) -> bool:
@@ -296,14 +285,14 @@ def _is_opaque(call: CalledTool) -> bool:
     if paths_of(call) or is_note(call.tool):
         return False
     words = words_of_name(call.tool)
-    if any(_shell("others").fullmatch(word) for word in words):
+    if any(expression("shell", "others").fullmatch(word) for word in words):
         return True
     return not reads(call.tool) and not any(_names(work, call.tool) for work in works().values())
 
 
 def is_note(tool: str) -> bool:
     """Whether an agent's tool only keeps notes, or speaks."""
-    return _shell("notes").fullmatch(tool.rpartition("__")[2].lower()) is not None
+    return expression("shell", "notes").fullmatch(tool.rpartition("__")[2].lower()) is not None
 
 
 def _changes(call: CalledTool) -> bool:

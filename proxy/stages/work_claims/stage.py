@@ -46,7 +46,7 @@ class WorkClaimsPanel(StagePanel):
         for verdict in verdicts:
             if verdict.stage == self.name:
                 self.statements += int(verdict.detail.get("statements") or 0)
-                self.unsupported += len(verdict.detail.get("claims") or ())
+                self.unsupported += len(verdict.detail.get("doubted") or ())
 
 
 class WorkClaims(Stage[WorkClaimsOptions]):
@@ -95,7 +95,7 @@ class WorkClaims(Stage[WorkClaimsOptions]):
         detail: dict[str, Any] = {"statements": max(statements, len(found))}
         if not found:
             return Verdict(self.name, "unchecked", detail=detail)
-        return Verdict(self.name, "warn", UNSUPPORTED, detail=detail | {"claims": [_listed(finding) for finding in found]})
+        return Verdict(self.name, "warn", UNSUPPORTED, detail=detail | {"doubted": [_listed(finding) for finding in found]})
 
     async def _asked(self, session: JudgeSession, run: Run | None, texts: Sequence[Choice], found: Sequence[Finding]) -> list[Finding]:
         """What is left of `found` when the judge has said what the sentences state; with ``ask: all``, and what it finds besides."""

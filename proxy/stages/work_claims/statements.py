@@ -26,7 +26,7 @@ MAX_CHARS = 20_000
 MAX_SENTENCE_CHARS = 600
 _FENCE = re.compile(r"^[ \t]{0,8}(```|~~~).*?(?:^[ \t]{0,8}\1[`~]*[ \t]*$|\Z)", re.M | re.S)
 _QUOTED = re.compile(r"[\"“„«][^\"“”„«»\n]{1,300}[\"”“»]")
-_TAGGED = re.compile(r"<(\w+)>[^<]{0,2000}</\1>")
+_TAGGED = re.compile(r"<(\w+)>[^<]{0,400}</\1>")
 _ITEM = re.compile(r"[ \t]*(?:[-*+•–]|\d{1,3}[.)])[ \t]+")
 _EMPHASIS = re.compile(r"\*{1,3}|(?<!\w)_{1,2}|_{1,2}(?!\w)")
 _CLAUSE = re.compile(r"[;:—!]\s|\s[–-]\s|,\s(?:and\s|but\s)?|\s(?:and|but|so|und|aber|et|mais|y|pero|e|ed|ma|mas)\s")
@@ -38,8 +38,8 @@ _OBJECT = re.compile(
 )
 """Behind it: "Pushed to main", not "Cancelled orders are…"."""
 _FILE = re.compile(
-    r"(?<![\w/@:.])((?:~?/)?(?:[\w.@+-]+/){0,12}[\w.@+-]*[\w-]\.(?:py|pyi|js|jsx|mjs|cjs|ts|tsx|vue|svelte|rs|go|java|kt|kts|scala|c|h|cc|cpp|hpp|cs|fs|"
-    r"rb|php|pl|lua|swift|m|mm|r|jl|ex|exs|erl|hs|clj|dart|sql|sh|bash|zsh|ps1|html?|css|scss|less|md|mdx|rst|txt|adoc|tex|json|jsonc|jsonl|"
+    r"(?<![\w/@:.])((?:~?/)?(?:[\w.@+-]+/){0,12}[\w.@+-]*[\w-]\.(?:py|pyi|js|jsx|mjs|cjs|ts|tsx|vue|svelte|rs|go|java|kts?|"
+    r"scala|c|h|cc|cpp|hpp|cs|fs|rb|php|pl|lua|swift|m|mm|r|jl|ex|exs|erl|hs|clj|dart|sql|sh|bash|zsh|ps1|html?|css|scss|less|md|mdx|rst|txt|adoc|tex|json|jsonc|jsonl|"
     r"ya?ml|toml|ini|cfg|conf|env|xml|csv|tsv|proto|graphql|tf|gradle|lock|service|ipynb))(?![\w/])",
     re.I,
 )
@@ -52,7 +52,8 @@ _COUNT = re.compile(
 
 
 Act = Literal["own", "bare", "passive", "state"]
-"""Whether a statement tells of the speaker's own act ("I have cancelled it", "cancelled it"), of an act ("it has been cancelled"), or a state ("it is")."""
+"""Whether a statement tells of the speaker's own act ("I have cancelled it"; bare: "cancelled it"), of an act ("it has been cancelled"), or
+of a state ("it is")."""
 
 
 class Work(Struct, frozen=True):
@@ -97,16 +98,19 @@ class _Language(Struct, frozen=True):
 
 @cache
 def phrases() -> Mapping[str, Any]:
-    """The file's tables; lines of an expression are joined."""
-    return _joined(tomllib.loads((Path(__file__).parent / "phrases.toml").read_text(encoding="utf-8")))  # type: ignore[no-any-return]
+    """The file's tables."""
+    return tomllib.loads((Path(__file__).parent / "phrases.toml").read_text(encoding="utf-8"))
 
 
-def _joined(value: Any) -> Any:
-    return {key: _joined(part) for key, part in value.items()} if isinstance(value, dict) else _line(value)
+def pattern(text: str) -> LazyPattern:
+    """Of an expression, whose lines are joined."""
+    return LazyPattern(text.replace("\n", ""))
 
 
-def _line(value: Any) -> Any:
-    return value.replace("\n", "") if isinstance(value, str) else value
+@cache
+def expression(table: str, name: str) -> LazyPattern:
+    """One of the file's."""
+    return pattern(phrases()[table][name])
 
 
 @cache
@@ -119,22 +123,19 @@ def _work(name: str, table: Mapping[str, Any]) -> Work:
     words = {language: table[language] for language in _languages() if language in table}
     preterite = table.get("preterite", "(?!)")
     every = "|".join([*words.values(), fold(preterite)])
-    tools, commands, proof, topic = (LazyPattern(table[key]) if key in table else None for key in ("tools", "commands", "proof", "topic"))
-    compiled = {language: LazyPattern(rf"\b(?:{text})\b") for language, text in words.items()}
-    first, any_words = LazyPattern(rf"\b{preterite}\b"), LazyPattern(rf"\b(?:{every})\b")
+    tools, commands, proof, topic = (pattern(table[key]) if key in table else None for key in ("tools", "commands", "proof", "topic"))
+    compiled = {language: pattern(rf"\b(?:{text})\b") for language, text in words.items()}
+    first, any_words = pattern(rf"\b{preterite}\b"), pattern(rf"\b(?:{every})\b")
     return Work(name, table["what"], table.get("never", False), tools, commands, proof, topic, compiled, first, any_words)
 
 
 @cache
 def _languages() -> Mapping[str, _Language]:
-    return {
-        name: _Language(*(LazyPattern(table[key]) for key in ("did", "is", "perfect"))) for name, table in phrases()["languages"].items()
-    }
+    return {name: _Language(*(pattern(table[key]) for key in ("did", "is", "perfect"))) for name, table in phrases()["languages"].items()}
 
 
-@cache
 def _open(name: str) -> LazyPattern:
-    return LazyPattern(phrases()["open"][name])
+    return expression("open", name)
 
 
 def mentions(work: Work, text: str) -> bool:
@@ -144,6 +145,7 @@ def mentions(work: Work, text: str) -> bool:
 
 def tells_of(work: Work, text: str) -> bool:
     """Whether somebody's words may say that such work is done: every form of it counts, whatever stands around."""
+    text = text[-MAX_CHARS:]
     if not mentions(work, fold(text)):
         return False
     clauses = [clause.strip().lower() for line in text.splitlines() for clause in _CLAUSE.split(line.replace("’", "'"))]
@@ -168,15 +170,15 @@ def was_done_before(work: Work, result: str) -> bool:
 
 def statements_of(answer: str) -> list[WorkStatement]:
     """All of an answer's statements of work done, in order."""
-    if not answer.strip() or looks_json(answer):
+    text = answer[-MAX_CHARS:]
+    spoken_of = [work for work in works().values() if mentions(work, fold(text))]
+    if not spoken_of or looks_json(answer):
         return []
-    sentences = list(_sentences(answer[-MAX_CHARS:]))
-    troubled = [work for work in works().values() if any(_is_trouble(work, folded) for _, folded, _ in sentences)]
-    found = []
-    for sentence, folded, plain_item in sentences:
-        if not _open("sentence").search(folded):
-            found += [one for work in works().values() if work not in troubled and (one := _read(work, sentence, folded, plain_item))]
-    return found
+    sentences = list(_sentences(text))
+    untroubled = [work for work in spoken_of if not any(_is_trouble(work, folded) for _, folded, _ in sentences)]
+    plain = [one for one in sentences if not _open("sentence").search(one[1])]
+    found = (_read(work, *sentence) for sentence in plain for work in untroubled)
+    return [statement for statement in found if statement is not None]
 
 
 def sentences_of(answer: str) -> list[str]:
@@ -186,14 +188,13 @@ def sentences_of(answer: str) -> list[str]:
 
 def _sentences(text: str) -> Iterator[tuple[str, str, bool]]:
     """Each sentence, folded, and whether it is an item of a list that does not say of itself that its items are done."""
-    text, lead, listed = _TAGGED.sub(" ", _FENCE.sub("\n", text)), "", False
+    text, lead = _TAGGED.sub(" ", _FENCE.sub("\n", text)), ""
     for line in text.splitlines():
         if not line.strip():
             continue
         mark = _ITEM.match(line)
         if mark is None:
-            lead, listed = line.strip(), False
-        listed = listed or mark is not None
+            lead = line.strip()
         heads = lead.rstrip("*_ ").endswith(":") or lead.startswith(("#", "**"))
         open_item = mark is not None and heads and not _open("lead").search(fold(lead))
         for sentence in split_sentences(line[mark.end() :] if mark is not None else line):
@@ -247,7 +248,7 @@ def _forms(work: Work, clause: str) -> Iterator[tuple[str, Act, str]]:
     for name, words in work.words.items():
         language = _languages()[name]
         for match in words.finditer(folded):
-            before, rest = folded[: match.start()], folded[match.end() :]
+            before, rest = folded[max(0, match.start() - MAX_SENTENCE_CHARS) : match.start()], folded[match.end() :][:MAX_SENTENCE_CHARS]
             if language.did.search(before):
                 yield name, "passive" if _open("plural").search(before) else "own", f"{before} {rest}"
             elif language.state.search(before):
