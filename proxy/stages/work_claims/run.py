@@ -245,15 +245,10 @@ def report_of(output: str) -> tuple[int, int | None] | None:
         for number, kind in _NUMBERS.findall(line):
             counts["passed" if kind.lower().startswith("pass") else "failed"] = int(number)
         if counts and ("passed" in counts or not _GOOD.search(tail)):
-            return counts.get("failed", 0) or int("passed" in counts and _mocha(tail)), counts.get("passed")
+            return counts.get("failed", 0), counts.get("passed")
     if _BAD.search(tail):
         return 1, None
     return (0, None) if _GOOD.search(tail) else None
-
-
-def _mocha(tail: str) -> bool:
-    """Whether failures are counted on another line than what passed."""
-    return any(int(number) > 0 for number in re.findall(r"^\s*(\d+) failing\b", tail, re.M))
 
 
 def _names(work: Work, tool: str) -> bool:

@@ -11,15 +11,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from proxy.exchange import Choice, Exchange, Facts, Verdict
+from proxy.exchange import Choice, Exchange, Verdict
 from proxy.grounding.judging.questions import work_question
 from proxy.offloop import SENTENCES, run_in_thread_if_large
 from proxy.ports.judge import JudgeSession
-from proxy.ports.panels import RecordedVerdict, StagePanel
 from proxy.ports.stage import Action, Stage, StageOptions
 from proxy.stages.work_claims.deciding import Finding, failures, judged
 from proxy.stages.work_claims.run import Run, run_of
-from proxy.stages.work_claims.statements import phrases, sentences_of, statements_of
+from proxy.stages.work_claims.statements import sentences_of, statements_of
 
 UNSUPPORTED = "work_claim_unsupported"
 MAX_CHARS = 400
@@ -32,29 +31,11 @@ class WorkClaimsOptions(StageOptions, frozen=True, kw_only=True):
     """``work_claims:``"""
 
 
-class WorkClaimsPanel(StagePanel):
-    """Accounts of work that their run does not bear out."""
-
-    name = "work_claims"
-    title = "Agents' accounts of their work"
-    meaning = "statements of work done that the run's tool results do not bear out"
-    unsupported: int = 0
-    statements: int = 0
-
-    def add(self, facts: Facts, verdicts: Sequence[RecordedVerdict]) -> None:
-        """One exchange."""
-        for verdict in verdicts:
-            if verdict.stage == self.name:
-                self.statements += int(verdict.detail.get("statements") or 0)
-                self.unsupported += len(verdict.detail.get("doubted") or ())
-
-
 class WorkClaims(Stage[WorkClaimsOptions]):
-    """Warns where an agent says that it did what its tools' results do not bear out: tests that failed, files never written."""
+    """Holds an agent's account of its work against its tools' results."""
 
     name = "work_claims"
     Options = WorkClaimsOptions
-    panel = WorkClaimsPanel
     counters = {
         "work_claims.checked_count": "statements of agents that work was done",
         "work_claims.contradicted_count": "of them: the last result of that work is a failure",
@@ -73,9 +54,9 @@ class WorkClaims(Stage[WorkClaimsOptions]):
         return True
 
     def warm(self) -> None:
-        """And read the words."""
+        """And read and compile the words."""
         super().warm()
-        phrases()
+        statements_of("All tests pass and lint is clean, I updated `a.py`, committed and pushed it. The order was cancelled and refunded.")
 
     async def on_answer(self, exchange: Exchange) -> Verdict | None:
         """Read the account, hold it against the run, warn."""
