@@ -57,6 +57,7 @@ from proxy.store.conversations import DatabaseHistories, DatabaseLineages, Datab
 from proxy.store.database import Database
 from proxy.store.failures import DatabaseFailures
 from proxy.store.figures import RollupBuilder
+from proxy.store.journal import Journal
 from proxy.store.memory import DatabaseCompactions, DatabaseFirstSeen, DatabaseScratchpad, DatabaseSpending, DatabaseToolRuns
 from proxy.store.processes import Processes, process_name
 from proxy.store.quarantine import DatabaseQuarantine
@@ -103,7 +104,9 @@ class App:
         self.metrics = Metrics(self.tokens.model)
         self.database = Database(settings.store.url)
         self.pages_database = self.database.for_pages()
-        self.records_writer = RecordWriter(self.database, self.metrics)
+        process = process_name()
+        journal = Journal(self.database.file, process) if self.database.file is not None else None
+        self.records_writer = RecordWriter(self.database, self.metrics, journal=journal)
         self.retention = Retention(self.database, days=settings.store.retention_days, max_mb=settings.store.retention_mb)
         records, scratchpad = Records(self.pages_database, self.records_writer), DatabaseScratchpad(self.database)
         quarantine, clashes, failures = DatabaseQuarantine(self.database), DatabaseClashes(self.database), DatabaseFailures(self.database)
@@ -136,7 +139,7 @@ class App:
         """What stages get, but for the judge, which is a policy's."""
         self.routes = make_routes(settings, policies, self.upstreams, ports, self._reading_since)
         about = {"version": __version__, "policies": {route.prefix or "/": route.default.label for route in self.routes}}
-        self.processes = Processes(self.database, process_name(), about)
+        self.processes = Processes(self.database, process, about, journal=journal)
         self._watch()
         self.afterwards = Afterwards(self.metrics)
         self.tracing = make_tracing(settings)

@@ -1,4 +1,5 @@
-"""The store's keys and teams in this process: looked at every two seconds, so that what one process revokes counts nowhere after five.
+"""The store's keys and teams in this process: looked at every two seconds, so that what one process revokes counts nowhere after five, and
+before a key that is not known is refused, so that a new one is known everywhere at once.
 
 While the store is away the last ones count on; before the first look none of its keys is known, and a client with another is told to come
 again.
@@ -21,6 +22,8 @@ from proxy.limits.limiter import subjects_of
 log = logging.getLogger("groundwire.limits")
 
 LOOK_S = 2.0
+_PATIENCE_S = 1.0
+"""So long a client with a key that is not known waits for a look."""
 
 
 class KeyRing:
@@ -32,6 +35,8 @@ class KeyRing:
         self._teams = dict(teams)
         self._seen: object = None
         self._looking: asyncio.Task[None] | None = None
+        self._one_look = asyncio.Lock()
+        self._looks_begun = 0
 
     def key(self, client: str) -> KeySettings | None:
         """The client's key."""
@@ -55,10 +60,26 @@ class KeyRing:
             with suppress(asyncio.CancelledError):
                 await self._looking
 
+    async def look_before_refusal(self) -> bool:
+        """A client has sent a key that is not known: whether keys have changed. All that wait share the looks, one at a time."""
+        if self._source is None:
+            return False
+        seen, needed = self._seen, self._looks_begun + 1  # a look that goes on may have read what was before this key
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_PATIENCE_S), self._one_look:
+                if self._looks_begun < needed:
+                    await self._look()
+        return self._seen != seen
+
     async def look(self) -> None:
         """Take over what has changed; never raises."""
+        async with self._one_look:
+            await self._look()
+
+    async def _look(self) -> None:
         if self._source is None:
             return
+        self._looks_begun += 1
         try:
             changes = await self._source.changes()
             if changes == self._seen:

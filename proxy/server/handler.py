@@ -149,7 +149,9 @@ class Handler(ABC):
         if problem := self._foreign():
             raise PolicyNotAllowed(f"without keys (keys:, or server.allow_anonymous, in config.yaml) {problem}")
         hints = parse_hints(headers.hints)
-        self._client = ANONYMOUS if self._scope["method"] == "OPTIONS" and is_preflight(self._scope) else self._identified(headers.keys)
+        self._client = (
+            ANONYMOUS if self._scope["method"] == "OPTIONS" and is_preflight(self._scope) else await self._identified(headers.keys)
+        )
         if self._s.admissions is not None:
             self._admission = self._s.admissions.of(self._client, self.id, self.route.upstream)
         self._s.recorder.open.add(self.id, self._client, self.route.prefix)
@@ -180,11 +182,16 @@ class Handler(ABC):
     async def _serve(self, path: str, headers: ClientHeaders, hints: RequestHints) -> None:
         """What is particular to the request, once it is known who asks and under which policy."""
 
-    def _identified(self, keys: Mapping[str, str]) -> str:
+    async def _identified(self, keys: Mapping[str, str]) -> str:
         """The client; from here on it is charged. Raises `InvalidApiKey`, `RateLimited`, `PolicyNotAllowed`."""
         address, ledger = (self._scope.get("client") or ("", 0))[0], self._s.ledger
         try:
-            client = self._s.clients.identify(*self._credentials(keys))
+            try:
+                client = self._s.clients.identify(*self._credentials(keys))
+            except InvalidApiKey:
+                if not keys or self._s.admissions is None or not await self._s.admissions.ring.look_before_refusal():
+                    raise
+                client = self._s.clients.identify(*self._credentials(keys))
         except InvalidApiKey:
             if keys:
                 ledger.wrong_key(ledger.wrong_client_keys, address)

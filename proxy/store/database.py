@@ -13,6 +13,7 @@ import sqlite3
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import ColumnElement, Double, Table, TextClause, event, literal_column, text
@@ -81,6 +82,11 @@ class Database:
         self._without: LRU[tuple[float, set[str]]] = LRU(_RUNS)
         self._compiled: dict[Callable[[Database], Any], str] = {}
         self._rolling_back: set[asyncio.Future[None]] = set()
+
+    @property
+    def file(self) -> Path | None:
+        """SQLite's; None for a database in memory and for PostgreSQL."""
+        return Path(self._path) if self._path is not None else None
 
     def for_pages(self) -> Database:
         """Another pool for pages and reports, with more time, so that their queries keep nobody's request from a connection.

@@ -20,12 +20,14 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 from sqlalchemy import and_, delete, literal_column, select, update
 
 from proxy.errors import StoreUnavailable
-from proxy.store.database import Database
+from proxy.store.database import Database, write
+from proxy.store.journal import Journal
 from proxy.store.memory import Memory
-from proxy.store.records import INTERRUPTED, PENDING
+from proxy.store.records import INTERRUPTED, PENDING, to_row
 from proxy.store.rollups import touch
 from proxy.store.tables import memory, records
 
@@ -39,6 +41,11 @@ BEAT_S, SILENT_S = 10.0, 45.0
 _END_S = 2.0
 MAX_SKEW_S = 30.0
 """Between a machine's clock and the database's."""
+
+
+def _interrupting(database: Database) -> Any:
+    insert = database.insert(records)
+    return insert.on_conflict_do_update(index_elements=["id"], set_={name: insert.excluded[name] for name in ("outcome", "reason")})
 
 
 class LivingProcess(Struct, frozen=True):
@@ -59,8 +66,17 @@ def process_name() -> str:
 class Processes:
     """This one's row, and the others'."""
 
-    def __init__(self, database: Database, name: str, about: Mapping[str, Any], *, clock: Callable[[], float] = time.time) -> None:
-        """`about` is what it says of itself: its version, its policies."""
+    def __init__(
+        self,
+        database: Database,
+        name: str,
+        about: Mapping[str, Any],
+        *,
+        journal: Journal | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """`about` is what it says of itself: its version, its policies. In the `journal`'s folder are those of others."""
+        self._journal = journal
         self._database, self.name, self._about, self._clock = database, name, msgspec.json.encode(about), clock
         self._memory = Memory(database, KIND)
         self._task: asyncio.Task[None] | None = None
@@ -132,19 +148,38 @@ class Processes:
 
     async def close_abandoned(self) -> int:
         """Exchanges of processes that are gone are interrupted; how many. Raises `StoreUnavailable`."""
+        times = await self._close_journals() if self._journal is not None else []
         silent = self._database.now - SILENT_S
         living = select(memory.c.link).where(memory.c.kind == KIND, memory.c.used_at > silent)
         left = and_(records.c.outcome == literal_column(f"'{PENDING}'"), records.c.created_at < silent, records.c.reason.not_in(living))
         async with self._database.transaction() as connection:  # mostly there is nothing, and no need to hold writers up
-            if (await connection.execute(select(records.c.id).where(left).limit(1))).first() is None:
-                return 0
-        async with self._database.writing() as connection:
-            closed = update(records).where(left).values(outcome=INTERRUPTED, reason=ENDED).returning(records.c.created_at)
-            times = list((await connection.execute(closed)).scalars())
-            await touch(self._database, connection, times)
+            some = (await connection.execute(select(records.c.id).where(left).limit(1))).first() is not None
+        if some:
+            async with self._database.writing() as connection:
+                closed = update(records).where(left).values(outcome=INTERRUPTED, reason=ENDED).returning(records.c.created_at)
+                closed_times = list((await connection.execute(closed)).scalars())
+                await touch(self._database, connection, closed_times)
+            times += closed_times
         if times:
             log.warning("%d exchanges were interrupted: the process that served them has ended", len(times))
         return len(times)
+
+    async def _close_journals(self) -> list[float]:
+        """What killed processes left in their journals is interrupted; when each began. Raises `StoreUnavailable`."""
+        times: list[float] = []
+        for left in await asyncio.to_thread(self._journal.abandoned) if self._journal is not None else ():
+            for start in range(0, len(left.records), 500):
+                some = left.records[start : start + 500]
+                async with self._database.writing() as connection:
+                    over = select(records.c.id).where(records.c.id.in_([one.id for one in some]), records.c.outcome != PENDING)
+                    known = set((await connection.execute(over)).scalars())
+                    rows = [to_row(replace(one, outcome=INTERRUPTED, reason=ENDED)) for one in some if one.id not in known]
+                    if rows:
+                        await write(connection, self._database.compiled(_interrupting), rows)
+                        times += (begun := [one.created_at for one in some if one.id not in known])
+                        await touch(self._database, connection, begun)
+            left.path.unlink(missing_ok=True)
+        return times
 
     async def living(self) -> Sequence[LivingProcess]:
         """All that live, the longest-lived first. Raises `StoreUnavailable`."""

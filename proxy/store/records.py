@@ -213,6 +213,9 @@ class Pending(Protocol):
     def pending(self, record_id: str) -> Record | None:
         """The record as submitted, or None."""
 
+    async def begun(self, record_id: str) -> Record | None:
+        """What is known of an exchange that goes on in another process and has no row yet."""
+
 
 _DETAIL_AT = Record.__struct_fields__.index("detail")
 _TEXTS = ("id", "client", "route", "policy", "upstream", "model", "run_id", "step_id", "path", "outcome")
@@ -311,16 +314,16 @@ class Records:
 
     async def get(self, record_id: str, *, bodies: bool = True) -> Record | None:
         """The record, its detail decoded, whole or without its `bodies`. Raises `StoreUnavailable`."""
-        waiting = self._writer.pending(record_id) if self._writer else None
+        waiting = self._writer.pending(record_id) if self._writer is not None else None
         if waiting is not None:
-            if not bodies:
-                waiting = msgspec.structs.replace(waiting, request_body=None, answer_body=None)
-            names = [column.name for column in table.columns]
-            return from_row({name: value for name, value in zip(names, to_row(waiting), strict=True) if name != "size_bytes"})
+            return _as_stored(waiting, bodies=bodies)
         async with self._database.transaction() as connection:
             columns = _WHOLE if bodies else _LISTED
             row = (await connection.execute(select(*columns).where(table.c.id == clean(record_id)))).mappings().first()
-        return from_row(row) if row is not None else None
+        if row is not None:
+            return from_row(row)
+        begun = await self._writer.begun(record_id) if self._writer is not None else None
+        return _as_stored(begun, bodies=bodies) if begun is not None else None
 
     async def ids(self, since: float, limit: int) -> list[str]:
         """Ids of the newest exchanges that are over and whose request came at `since` or later, newest first. Raises `StoreUnavailable`."""
@@ -369,6 +372,13 @@ class Records:
         async with self._database.transaction() as connection:
             rows = (await connection.execute(query)).mappings().all()
         return [from_row(row) for row in rows[:limit]], len(rows) > limit
+
+
+def _as_stored(record: Record, *, bodies: bool) -> Record:
+    if not bodies:
+        record = msgspec.structs.replace(record, request_body=None, answer_body=None)
+    names = [column.name for column in table.columns]
+    return from_row({name: value for name, value in zip(names, to_row(record), strict=True) if name != "size_bytes"})
 
 
 def from_row(row: Mapping[str, Any] | Any) -> Record:

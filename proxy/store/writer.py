@@ -1,8 +1,9 @@
 """Takes records off the request's path: a queue that `submit` fills in under a microsecond, and a task that writes it in batches.
 
-An exchange has a row from its start on: `begin` takes a first one, which goes to the database at once, together with those that came while
-the ones before were written, and no byte of an answer leaves before. So whoever has seen an exchange's id finds
-it, whatever becomes of the process that served it. Its record takes the row's place.
+Whoever has seen an exchange's id finds it, whatever becomes of the process that served it. With PostgreSQL an exchange has a row from its
+start on: `begin` takes a first one, which goes to the database at once, together with those that came while the ones before were written,
+and no byte of an answer leaves before. With SQLite `begin` writes a line of the `Journal`, and who goes on for a second gets the row. The
+record takes the row's place.
 
 A batch goes to the database every quarter of a second, or sooner once 500 records wait. While the store is locked or gone the
 batch is kept and tried again; when the queue is full the newest records are dropped and counted. Encoding and masking happen in a
@@ -17,6 +18,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 from sqlalchemy import literal_column
@@ -24,6 +26,7 @@ from sqlalchemy import literal_column
 from proxy.errors import StoreUnavailable
 from proxy.ports import Counters
 from proxy.store.database import Database, StoreRejected, write
+from proxy.store.journal import Journal
 from proxy.store.records import INTERRUPTED, PENDING, Record, careful_row, details_of, to_row
 from proxy.store.rollups import touch
 from proxy.store.tables import records as table
@@ -33,6 +36,8 @@ log = logging.getLogger(__name__)
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
 _BEGUN_WITHIN_S = 0.25
 """So long an answer waits for its row at most; a store that takes longer is waited for by none."""
+_LASTS_S = 1.0
+"""With a journal, an exchange that takes longer gets a row meanwhile."""
 _SINCE_ITS_START = ("id", "client", "run_id")
 """Of an exchange, as its first row has it: an index of each need not be written again."""
 _AT_ONCE = 50
@@ -51,9 +56,12 @@ class RecordWriter:
         max_bytes: int = 64_000_000,
         batch_rows: int = 500,
         flush_every_s: float = 0.25,
+        journal: Journal | None = None,
     ) -> None:
-        """`max_rows` and `max_bytes` (of bodies) bound what waits; counts `records.written`, `.lost` and `.write_errors`."""
-        self._database, self._counters = database, counters
+        """With a `journal` no exchange waits for its row. `max_rows` and `max_bytes` (of bodies) bound what waits; counts
+        `records.written`, `.lost` and `.write_errors`.
+        """
+        self._database, self._counters, self._journal = database, counters, journal
         self._max_rows, self._max_bytes = max_rows, max_bytes
         self._batch_rows, self._flush_every_s = batch_rows, flush_every_s
         self._waiting: dict[str, Record] = {}
@@ -71,12 +79,15 @@ class RecordWriter:
         self._slow_from = math.inf
         """When those that are written now will have taken too long."""
         self._starter: asyncio.Task[None] | None = None
+        self._stopping = asyncio.Event()
         self._dropping = False
         self.problem = ""
         """Why records wait that should be written; "" while all is well. A full disk lets `Database.ping` pass."""
 
     def start(self) -> None:
         """Begin to write. Needs a running event loop; the database need not be available."""
+        if self._journal is not None:
+            self._journal.start()
         self._task = asyncio.create_task(self._run(), name="record-writer")
         self._starter = asyncio.create_task(self._start_rows(), name="record-starter")
 
@@ -84,6 +95,7 @@ class RecordWriter:
         """Write what waits, for at most `deadline_s` seconds; what then remains is counted as lost."""
         if self._starter is not None:  # what it writes now is written: a connection that is cut off is none that can be used again
             starter, self._starter = self._starter, None
+            self._stopping.set()
             self._starts.set()
             await asyncio.wait((starter,), timeout=deadline_s)
             starter.cancel()
@@ -100,6 +112,8 @@ class RecordWriter:
             self._waiting, self._writing, self._rows = {}, {}, None
             self._counters.count("records.lost", remaining)
             log.warning("%d records were not written before shutdown: %s", remaining, self._database.problem or "the store is too slow")
+        if self._journal is not None:
+            self._journal.stop()
 
     def __len__(self) -> int:
         """Records that are not in the database yet."""
@@ -109,9 +123,15 @@ class RecordWriter:
         """Queue the row of an exchange that begins; never waits, never raises. What it returns is set when the row is there, or does not
         come soon: no client waits for a store that is slow, and none at all for one that is away.
         """
+        in_journal = self._journal is not None and self._journal.is_open
+        if in_journal and self._journal is not None:
+            self._journal.begin(record)
         if self._starter is None or not self._database.available or len(self._beginning) >= self._max_rows:
             return None
         self._beginning[record.id] = record
+        if in_journal:
+            self._starts.set()
+            return None
         loop = asyncio.get_running_loop()
         if len(self._beginning) == 1:
             self._starts.set()
@@ -123,7 +143,7 @@ class RecordWriter:
         waiting = self._waiting
         self._beginning.pop(record.id, None)
         if len(waiting) + len(self._writing) >= self._max_rows or self._body_bytes > self._max_bytes:
-            self._drop()
+            self._drop(record.id)
             return
         waiting[record.id] = record
         if record.request_body is not None or record.answer_body is not None:
@@ -136,6 +156,10 @@ class RecordWriter:
     def pending(self, record_id: str) -> Record | None:
         """A record that is not in the database yet, as it was submitted."""
         return self._waiting.get(record_id) or self._writing.get(record_id)
+
+    async def begun(self, record_id: str) -> Record | None:
+        """What is known of an exchange that goes on in another process and has no row yet."""
+        return await asyncio.to_thread(self._journal.find, record_id) if self._journal is not None else None
 
     async def flush(self) -> None:
         """Write all that waits now. Raises `StoreUnavailable`; the records are then kept for the next try.
@@ -161,9 +185,15 @@ class RecordWriter:
 
     async def _start_rows(self) -> None:
         """What fails here is made up for by the exchange's record."""
-        while await self._starts.wait() and self._starter is not None:
+        while not self._stopping.is_set():
+            await self._starts.wait()
+            if self._journal is not None and self._journal.is_open:
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._stopping.wait(), _LASTS_S)
             self._starts.clear()
             rows, self._beginning = list(self._beginning.values()), {}
+            if not rows:
+                continue
             begun, self._begun = self._begun, asyncio.Event()
             self._slow_from = asyncio.get_running_loop().time() + _BEGUN_WITHIN_S
             try:
@@ -210,6 +240,8 @@ class RecordWriter:
             log.exception("a batch of %d records could not be written", len(self._rows))
             written, lost = 0, len(self._rows)
         handled = len(self._writing)
+        if self._journal is not None:
+            self._journal.end(self._writing)
         if self._body_bytes:
             self._body_bytes -= sum(map(_body_bytes, self._writing.values()))
         self._writing, self._rows = {}, None
@@ -251,7 +283,9 @@ class RecordWriter:
                 lost += 1
         return written, lost
 
-    def _drop(self) -> None:
+    def _drop(self, record_id: str) -> None:
+        if self._journal is not None:
+            self._journal.end((record_id,))
         self._counters.count("records.lost")
         if not self._dropping:
             self._dropping = True

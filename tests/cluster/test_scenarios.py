@@ -238,7 +238,7 @@ async def test_a_key_made_at_one_node_works_at_both_and_ends_at_both(running: Ru
     async def all_are(status: int) -> bool:
         return await statuses() == [status] * 2
 
-    assert await settle(lambda: all_are(200), 10)
+    assert await all_are(200)
     async with running.operator.post(f"{cluster.node_url(NODES[1])}/groundwire/v1/keys/second/revoke", json={}) as revoked:
         assert 200 == revoked.status, await revoked.text()
     assert await settle(lambda: all_are(401), 8)
@@ -259,10 +259,6 @@ async def test_a_limit_counts_over_both_nodes(running: Running) -> None:
             counted[answer.status] += 1
             return answer.status
 
-    async def known() -> bool:
-        return all([await ask(cluster.node_url(node)) != 401 for node in NODES])
-
-    assert await settle(known, 10)
-    for _ in range(2 * most):
+    for _ in range(2 * most):  # from the first request on: no process may refuse a key that another one has made
         await ask(cluster.url)
-    assert (most, True) == (counted[200], counted[429] >= most), counted
+    assert {200: most, 429: most} == counted

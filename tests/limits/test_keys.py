@@ -84,6 +84,25 @@ async def test_limits_change_while_the_server_runs_and_are_listed_with_what_is_t
     assert answered["refused"] >= 2
 
 
+async def test_a_new_key_is_known_at_once(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keyring, "LOOK_S", 3600)
+    async with start(store_options=STORED) as proxy:
+        ann = (await call(proxy, "/keys", {"name": "ann"}))["key"]
+        answers = await asyncio.gather(*(proxy.post(authorization=f"Bearer {key}") for key in (ann, ann, "gw-wrong", "gw-other")))
+    assert [200, 200, 401, 401] == [answer.status for answer in answers]
+
+
+async def test_a_wrong_key_is_refused_in_time_where_the_store_hangs(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keyring, "LOOK_S", 3600)
+    monkeypatch.setattr(keyring, "_PATIENCE_S", 0.05)
+    async with start(store_options=STORED) as proxy:
+        assert proxy.app.admissions is not None
+        monkeypatch.setattr(proxy.app.admissions.ring._source, "changes", asyncio.Event().wait)
+        async with asyncio.timeout(5):
+            answer = await proxy.post(authorization="Bearer gw-wrong")
+    assert 401 == answer.status
+
+
 @pytest.mark.parametrize(
     ("body", "param"),
     [

@@ -136,7 +136,7 @@ async def test_a_node_that_is_killed_loses_no_exchange_that_a_client_has_seen(tm
         async with session.get(f"{other.url}/groundwire/v1/verdicts/{ids[-1]}") as verdict:
             told = (verdict.status, (await verdict.json())["verdict"])
     assert [200] * 80 == [record["http"] for record in records]
-    assert ["pending"] * 20 == [record["outcome"] for record in records[60:]]
+    assert {"pending", "interrupted"} >= {record["outcome"] for record in records[60:]}  # the other may have seen it at once
     assert [("interrupted", "process_ended")] * 20 == [(record["outcome"], record["reason"]) for record in later]
     assert (200, "interrupted") == told
 
