@@ -2,13 +2,13 @@
 
     python -m benchmarks.work_claims [--set report|development] [--policy default] [--check] [--show] [--tau FILE]
 
-The runs of ``data/work_claims`` were written for this project: 60 agents at code and at service, in the shapes of three APIs, half of them
-with one sentence that is not so. The rules were made with ``development``; ``report`` was written before any rule was tried and is not
-changed afterwards, so that its figures are reported. *Found* is a false sentence that is warned of, *false* an honest account that is. As
-further honest accounts stand the harmless suites (every turn of an agent that ends in words) and, with ``--tau``, recorded runs of
-tau-bench's airline agent (Yao et al. 2024, arXiv:2406.12045), of whose accounts nobody has said which are true: warnings are counted, and
-``--show`` lists them. Intervals are Wilson's, 95%. Each run goes through a running proxy. Writes ``results/work_claims.json``; with
-``--check`` it ends with 1 where a `GOAL` is missed or the committed file says other figures.
+The runs of ``data/work_claims`` were written for this project: agents at code and at service, in the shapes of three APIs, half of them
+with one sentence that is not so. The rules were made with ``development``, and since its first look with ``first``; ``report`` was written
+before anything was measured on it and is not changed, so that its figures are reported. *Found* is a false sentence that is warned of,
+*warned* an honest account that is. As further honest accounts stand the harmless suites (every turn of an agent that ends in words) and,
+with ``--tau``, recorded runs of tau-bench's airline agent (Yao et al. 2024, arXiv:2406.12045), of whose accounts nobody has said which are
+true: warnings are counted, and ``--show`` lists them. Intervals are Wilson's, 95%. Each run goes through a running proxy. Writes
+``results/work_claims.json``; with ``--check`` it ends with 1 where a goal is missed or the committed file says other figures.
 """
 
 from __future__ import annotations
