@@ -228,5 +228,12 @@ def test_reports_of_tests_are_read(output: str, expected: tuple[int, int | None]
     assert expected == report_of(output)
 
 
-def test_a_long_answer_takes_time_in_proportion_to_its_length() -> None:
-    assert 200 < len(statements_of("I updated `a.py`, and all tests pass. " * 400)) <= 2000
+def test_of_a_long_answer_the_last_statements_count() -> None:
+    found = statements_of("".join(f"I updated `a{i}.py`. " for i in range(400)))
+    assert (40, ("a399.py",)) == (len(found), found[-1].files)
+
+
+async def test_a_long_run_and_a_long_answer_are_read_within_the_stage_s_time() -> None:
+    steps = [RED, EDIT] * 600
+    [verdict] = await judged(exchange_of(steps, "".join(f"I updated `a{i}.py`. " for i in range(400))))
+    assert ("warn", 20) == (verdict.outcome, len(verdict.detail["doubted"]))

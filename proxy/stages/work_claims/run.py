@@ -99,10 +99,16 @@ class Run(Struct, frozen=True, dict=True):
         """Whether a command was run."""
         return any(command_of(call) for call in self.calls)
 
+    @cached_property
+    def _attempts(self) -> dict[str, list[Attempt]]:
+        return {}
+
     def attempts(self, work: Work) -> list[Attempt]:
         """At work of a kind, in order."""
-        found = (attempt_at(work, call, i) for i, call in enumerate(self.calls))
-        return [attempt for attempt in found if attempt is not None]
+        if work.name not in self._attempts:
+            found = (attempt_at(work, call, i) for i, call in enumerate(self.calls))
+            self._attempts[work.name] = [attempt for attempt in found if attempt is not None]
+        return self._attempts[work.name]
 
     def offers(self, work: Work) -> bool:
         """Whether a tool that does it is there."""

@@ -24,6 +24,8 @@ from proxy.language.text import fold, is_negated, split_sentences
 MAX_CHARS = 20_000
 """Of an answer that is read, from its end: an account stands there."""
 MAX_SENTENCE_CHARS = 600
+MAX_STATEMENTS = 40
+"""Of an answer, the last: each is held against the whole run."""
 _FENCE = re.compile(r"^[ \t]{0,8}(```|~~~).*?(?:^[ \t]{0,8}\1[`~]*[ \t]*$|\Z)", re.M | re.S)
 _QUOTED = re.compile(r"[\"“„«][^\"“”„«»\n]{1,300}[\"”“»]")
 _TAGGED = re.compile(r"<(\w+)>[^<]{0,400}</\1>")
@@ -177,8 +179,8 @@ def statements_of(answer: str) -> list[WorkStatement]:
     sentences = list(_sentences(text))
     untroubled = [work for work in spoken_of if not any(_is_trouble(work, folded) for _, folded, _ in sentences)]
     plain = [one for one in sentences if not _open("sentence").search(one[1])]
-    found = (_read(work, *sentence) for sentence in plain for work in untroubled)
-    return [statement for statement in found if statement is not None]
+    found = (_read(work, *sentence) for sentence in dict.fromkeys(plain) for work in untroubled)
+    return [statement for statement in found if statement is not None][-MAX_STATEMENTS:]
 
 
 def sentences_of(answer: str) -> list[str]:
