@@ -2,7 +2,8 @@
 
 Rows of ``../shared/data/judge/answers.jsonl.gz`` and ``training/data/judge_answers.jsonl.gz`` (made by construction, so that likeness does
 not give the label away), over documents that training was kept from; half of these calibrated the verifier. They are judged as the stage
-`claims` judges an answer's sentence: question beside it, evidence by retrieval, rules first, then the built-in verifier. Prints, by shape of the evidence and by language: AUROC of the probability of support, right above its own edit, edits called
+`claims` judges an answer's sentence: question beside it, evidence by retrieval, rules first, then the built-in verifier.
+Prints, by shape of the evidence and by language: AUROC of the probability of support, right above its own edit, edits called
 supported, right ones called contradicted or unsupported, and which share of either reaches a probability from which a ``pass`` could be
 given (`proxy.stages.claims.reporting.CERTAIN`).
 

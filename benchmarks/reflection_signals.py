@@ -34,8 +34,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from proxy.stages.reflection.error_kinds import ToolFailure
-from proxy.stages.reflection.results import read_result
+from proxy.context.tool_results.error_kinds import ToolFailure
+from proxy.context.tool_results.results import read_result
 
 DATA = Path(__file__).parent / "data" / "tool_results.jsonl"
 RESULTS = Path(__file__).parent / "results" / "reflection_signals.json"

@@ -165,7 +165,7 @@ class McpApi:
 
     async def serve(self, request: HttpRequest) -> Response:
         """One message. Raises `InvalidApiKey`, `RateLimited`, `PolicyNotAllowed`, `RequestTooLarge`."""
-        client, body = self._client(request), await read_body(request)
+        client, body = await self._client(request), await read_body(request)
         try:
             message = orjson.loads(body)
         except orjson.JSONDecodeError:
@@ -177,7 +177,7 @@ class McpApi:
         params = message.get("params")
         return await self._answer(message["id"], message["method"], params if isinstance(params, dict) else {}, client)
 
-    def _client(self, request: HttpRequest) -> str:
+    async def _client(self, request: HttpRequest) -> str:
         clients = self._access.clients
         if not clients.keyed and (problem := not_from_here(request.scope)):
             raise PolicyNotAllowed(f"without client keys {problem}")
@@ -186,7 +186,7 @@ class McpApi:
             return clients.identify([(name, keys[name]) for name in ("authorization", "x-api-key") if name in keys], None)
         except InvalidApiKey:
             if keys:
-                self._auth.wrong_key(request)
+                await self._auth.wrong_key(request)
             raise
 
     async def _answer(self, identity: Any, method: str, params: Mapping[str, Any], client: str) -> Response:

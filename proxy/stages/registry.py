@@ -19,6 +19,7 @@ from proxy.stages.relevance import Relevance
 from proxy.stages.schema import Schema
 from proxy.stages.tool_rag import ToolRag
 from proxy.stages.validation import Validation
+from proxy.stages.work_claims import WorkClaims
 
 STAGES: tuple[type[Stage], ...] = (
     Mcp,
@@ -37,4 +38,5 @@ STAGES: tuple[type[Stage], ...] = (
     Citations,
     Confidence,
     Claims,
+    WorkClaims,
 )

@@ -51,6 +51,7 @@ VARIANTS: Mapping[str, tuple[str, ...]] = {
     "citations": ("citations: {}", "citations: {action: redact}"),
     "confidence": ("confidence: {}",),
     "claims": ("claims: {}", "claims: {action: redact, fail_on: unsupported}", "claims: {action: replace, fail_on: unsure}"),
+    "work_claims": ("work_claims: {}",),
 }
 """Policies' entries for each stage, so that every one acts in some run."""
 

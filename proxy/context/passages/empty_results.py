@@ -1,4 +1,4 @@
-"""Whether a retrieval tool's result holds nothing. Part of `proxy.stages.reflection.results`; asked only of tools that retrieve.
+"""Whether a retrieval tool's result holds nothing. Part of `proxy.context.tool_results.results`; asked only of tools that retrieve.
 
 Empty is a list without entries, an object whose lists have none and whose counts are 0, or one short sentence that says so.
 """

@@ -34,6 +34,10 @@ _CORRECTS = (
     "Does the message in the statement tell the assistant that what it said or did in the evidence is wrong? Thanks, an answer to its "
     "question, a new wish, a change of mind and somebody else's mistake do not."
 )
+_WORK = (
+    "Does the statement, from an agent's account of its work, say as a fact that the work in the evidence is done? A plan, a wish, a "
+    "condition, a quotation, a question, what somebody else did, and that it failed or was not done do not."
+)
 _COMPATIBLE = "Can both sentences of the statement be true of the same person or thing at the same time?"
 
 
@@ -67,6 +71,11 @@ def failed_question(result: str, call: str) -> JudgeQuestion:
 def correction_question(message: str, before: str) -> JudgeQuestion:
     """Whether a user's message corrects what the assistant said `before`."""
     return _predicate("correction", _CORRECTS, message, (before,) if before else (), "")
+
+
+def work_question(sentence: str, work: str) -> JudgeQuestion:
+    """Whether a sentence of an agent says that `work` is done."""
+    return _predicate("work", _WORK, sentence, (work,), "")
 
 
 def _predicate(purpose: str, instructions: str, statement: str, evidence: Sequence[str], language: str) -> JudgeQuestion:

@@ -16,9 +16,9 @@ from functools import lru_cache
 from itertools import chain
 from typing import Any
 
+from proxy.context.tool_results.turns import CalledTool
 from proxy.exchange import Tool, tool_name
 from proxy.language.json.fingerprint import identifier
-from proxy.stages.reflection.conversation import CalledTool
 
 Adjustment = Mapping[str, Any]
 SIZE_ARGUMENT = re.compile(

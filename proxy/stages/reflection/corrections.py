@@ -21,11 +21,11 @@ from typing import Any, Literal, NamedTuple
 
 from msgspec import Struct
 
+from proxy.context.tool_results.turns import AgentTurn
 from proxy.language.json.fingerprint import fingerprint, identifier
 from proxy.language.number_words import word_value
 from proxy.language.patterns import LazyPattern
 from proxy.ports.failures import Failure
-from proxy.stages.reflection.conversation import AgentTurn
 from proxy.stages.reflection.failures import make_failure
 
 TOOL_MARK = "\ue000"

@@ -13,16 +13,16 @@ from typing import Any
 from msgspec import Struct
 
 from proxy.context.faithful import admits_ignorance
+from proxy.context.tool_results.error_kinds import ToolFailure, classify, names_kind
+from proxy.context.tool_results.result_text import is_sentence
+from proxy.context.tool_results.results import RetrievalScore, read_result, score_in, score_of, threshold_in
+from proxy.context.tool_results.turns import CalledTool, calls_in, read_turns
 from proxy.exchange import QUIET, Exchange, Tool, Unanswered
 from proxy.language.json.conformance import Violation, check_call, check_response
 from proxy.language.json.fingerprint import described, fingerprint, identifier
 from proxy.language.lru import by_text
 from proxy.ports.failures import Failure, FailureEvent, FailureRecord, Phase, Severity, SignalType
 from proxy.stages.reflection import adjustments
-from proxy.stages.reflection.conversation import CalledTool, calls_in, read_turns
-from proxy.stages.reflection.error_kinds import ToolFailure, classify, names_kind
-from proxy.stages.reflection.result_text import is_sentence
-from proxy.stages.reflection.results import RetrievalScore, read_result, score_in, score_of, threshold_in
 
 SEVERITIES: Mapping[str, Severity] = {
     **dict.fromkeys(("not_found", "empty_result", "low_relevance", "no_evidence", "same_chunks", "context_high"), "low"),

@@ -20,6 +20,10 @@ from functools import cache, cached_property
 
 from msgspec import Struct
 
+from proxy.context.tool_results.error_kinds import classify
+from proxy.context.tool_results.names import changes
+from proxy.context.tool_results.result_text import is_sentence
+from proxy.context.tool_results.turns import AgentTurn, CalledTool, calls_in, read_turns
 from proxy.exchange import Message, Tool, tool_name
 from proxy.grounding.judging.questions import correction_question, failed_question
 from proxy.language.json.conformance import check_call
@@ -27,13 +31,10 @@ from proxy.language.json.fingerprint import identifier
 from proxy.ports.failures import EventKind, Failure, FailureEvent, FailureRecord
 from proxy.ports.judge import JudgeQuestion, JudgeSession
 from proxy.stages.reflection.adjustments import another_item, follows
-from proxy.stages.reflection.conversation import AgentTurn, CalledTool, calls_in, read_turns
 from proxy.stages.reflection.corrections import Correction, corrections, is_short, of_correction
-from proxy.stages.reflection.error_kinds import classify
 from proxy.stages.reflection.failures import Outcomes, of_result, of_violation, outcomes
-from proxy.stages.reflection.loops import changes, find_loops, of_loop
+from proxy.stages.reflection.loops import find_loops, of_loop
 from proxy.stages.reflection.records import Situation
-from proxy.stages.reflection.result_text import is_sentence
 
 RECENT_TURNS = 3
 """Assistant turns whose failures count as the present situation."""

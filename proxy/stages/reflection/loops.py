@@ -15,19 +15,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
 import orjson
 from msgspec import Struct
 
 from proxy.context.passages import is_retrieval_tool
+from proxy.context.tool_results.names import IDLE, PACED, is_of, reads
+from proxy.context.tool_results.results import chunks_of
+from proxy.context.tool_results.turns import AgentTurn, CalledTool
 from proxy.language.json.fingerprint import fingerprint, identifier, normalised, normalised_text
 from proxy.ports.failures import Failure
 from proxy.stages.reflection import adjustments
-from proxy.stages.reflection.conversation import AgentTurn, CalledTool
 from proxy.stages.reflection.failures import action_of, make_failure, refs_of
-from proxy.stages.reflection.results import chunks_of
 
 STALL_AFTER = 6
 """Steps without anything new."""
@@ -53,26 +53,6 @@ _UNFINISHED = re.compile(
 """Of a result that will be another one later: asking again is the way to get it."""
 MAX_STATE_CHARS = 2000
 """A longer result is no word on how far something has come."""
-# fmt: off
-READING = frozenset((
-    "get", "list", "search", "read", "find", "fetch", "look", "lookup", "query", "show", "describe", "view", "count", "browse", "retrieve",
-    "retrieval", "grep", "glob", "cat", "ls", "head", "tail", "stat", "info", "inspect", "details", "calculate", "calculator", "compute",
-    "think", "weather", "check", "extract", "explain", "translate", "compare", "snapshot",
-))
-CHANGING = frozenset((
-    "set", "update", "delete", "remove", "create", "write", "send", "book", "cancel", "add", "insert", "edit", "modify", "make", "post",
-    "put", "patch", "move", "rename", "run", "execute", "exec", "start", "stop", "submit", "apply", "buy", "pay", "order", "transfer",
-    "upload", "save", "mark", "change", "reset", "install", "clear", "out", "checkout", "commit", "push", "replace", "and",
-))
-PACED = frozenset((
-    "status", "poll", "polling", "progress", "health", "monitor", "watch", "scroll", "next", "previous", "prev", "press", "click", "tap",
-    "swipe", "step", "tick", "forward", "back", "advance", "continue",
-))
-IDLE = frozenset(("ping", "heartbeat", "keepalive", "alive", "sleep", "wait", "await", "noop", "yield"))
-# fmt: on
-_BOTH = frozenset(("and", "or", "out"))
-"""In names of tools that do two things: get_or_create, check_out."""
-_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
 
 class Loop(Struct, frozen=True):
@@ -314,34 +294,6 @@ def _waits(call: CalledTool) -> bool:
     """Whether calling it again is how it is meant: a poll, a scroll, a ping, or a result that says that it is not the last word."""
     text = call.result_text
     return is_of(call.tool, PACED | IDLE) or (len(text) <= MAX_STATE_CHARS and _UNFINISHED.search(text) is not None)
-
-
-# ---- what the name of a tool says ----
-
-
-def is_of(tool: str, kinds: frozenset[str]) -> bool:
-    """Whether a word of the name is among `kinds`."""
-    return not kinds.isdisjoint(_words(tool))
-
-
-@lru_cache(maxsize=1024)
-def reads(tool: str) -> bool:
-    """By the first verb of its name: ``get_order`` reads, ``order_book`` does not."""
-    words = _words(tool)
-    verb = next((word for word in words if word in READING or word in CHANGING), "")
-    return verb in READING and (_BOTH.isdisjoint(words) or CHANGING.isdisjoint(words))
-
-
-@lru_cache(maxsize=1024)
-def changes(tool: str) -> bool:
-    """Whether its name says that it changes something: ``edit_file``, ``sendMail``."""
-    return is_of(tool, CHANGING) and not reads(tool)
-
-
-@lru_cache(maxsize=1024)
-def _words(tool: str) -> tuple[str, ...]:
-    """The words of a tool's name: ``get_user``, ``getUser`` and ``server__get-user`` have ``get`` and ``user``."""
-    return tuple(word.lower() for word in _WORD.findall(tool[:200]))
 
 
 # ---- as a failure ----

@@ -17,6 +17,7 @@ from msgspec.structs import asdict
 
 from proxy.context.conversation import last_user_text
 from proxy.context.passages import is_retrieval_tool
+from proxy.context.tool_results.turns import CalledTool, ToolResult
 from proxy.errors import PolicyBlocked, StoreUnavailable
 from proxy.exchange import Answer, Choice, Exchange, Request, ToolCall, Verdict
 from proxy.language.detection import language
@@ -27,7 +28,6 @@ from proxy.ports import Ports
 from proxy.ports.failures import Failure, FailureEvent, FailureRecord, SignalType
 from proxy.ports.stage import Action, Positive, Share, Stage, StageHeader, StageOptions, count_text
 from proxy.stages.reflection import failures, wording
-from proxy.stages.reflection.conversation import CalledTool, ToolResult
 from proxy.stages.reflection.history import FailureHistory, Reading, ask_judge, history_of, read_conversation, warm
 from proxy.stages.reflection.records import Cap, Escalation, cap_answer, caps_of, escalation, select, superseded
 from proxy.stages.reflection.report import (

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from proxy.context.tool_results.turns import CalledTool
 from proxy.stages.reflection.adjustments import follows
-from proxy.stages.reflection.conversation import CalledTool
 from tests.stages.reflection.talk import NOT_FOUND, TIMED_OUT, Talk, read_history
 from tests.stages.reflection.test_history import kept, kinds
 

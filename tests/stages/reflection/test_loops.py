@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from proxy.context.tool_results.results import chunks_of
+from proxy.context.tool_results.turns import calls_in, read_turns
 from proxy.language.json.fingerprint import _EDGES, normalised_text
 from proxy.ports.failures import CODES
-from proxy.stages.reflection.conversation import calls_in, read_turns
 from proxy.stages.reflection.loops import Loop, find_loops
-from proxy.stages.reflection.results import chunks_of
 from tests.conversations import airline_run, conversations
 from tests.cost import below
 from tests.examples import share

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from proxy.context.tool_results.error_kinds import ToolFailure
+from proxy.context.tool_results.results import read_result
 from proxy.ports.failures import CODES
-from proxy.stages.reflection.error_kinds import ToolFailure
-from proxy.stages.reflection.results import read_result
 from tests.cost import below
 
 TRACEBACK = 'Traceback (most recent call last):\n  File "job.py", line 3, in <module>\n    run()\n'

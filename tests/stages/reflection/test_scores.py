@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from proxy.stages.reflection.conversation import CalledTool, ToolResult
+from proxy.context.tool_results.results import score_in, score_of, threshold_in
+from proxy.context.tool_results.turns import CalledTool, ToolResult
 from proxy.stages.reflection.failures import outcomes
-from proxy.stages.reflection.results import score_in, score_of, threshold_in
 
 TEXT = "The battery of the lamp is changed from below."
 

@@ -1,4 +1,4 @@
-"""Whether a result in plain text reports that the tool failed, by its form. Part of `proxy.stages.reflection.results`.
+"""Whether a result in plain text reports that the tool failed, by its form. Part of `proxy.context.tool_results.results`.
 
 An error is a failure where it is the result: a first line that is labelled as one with little after it, a stack trace that ends the text,
 an exit status on its first or last line, an HTTP status. Anywhere else it is content: a page, a log, a ticket, code that raises. Logs,
@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import re
 
+from proxy.context.tool_results.error_kinds import ERRNO, EXCEPTION, ToolFailure, classify
 from proxy.language.patterns import LazyPattern
-from proxy.stages.reflection.error_kinds import ERRNO, EXCEPTION, ToolFailure, classify
 
 HEAD_CHARS, TAIL_CHARS = 4_000, 2_000
 """What is looked at of a text."""
@@ -142,6 +142,13 @@ def is_sentence(text: str) -> bool:
     """Whether a result may be words about how the call went: short, of letters, and no JSON."""
     said = text.strip()
     return len(said) <= MAX_SENTENCE_CHARS and said.count("\n") < MAX_SENTENCE_LINES and said[:1] not in ("{", "[", "<") and " " in said
+
+
+def exit_code(text: str) -> int | None:
+    """Of a process, where one of the first or last lines of its output, which is what a machine adds, reports nothing else."""
+    lines = [line for line in (text[:HEAD_CHARS] + "\n" + text[-TAIL_CHARS:]).splitlines() if line.strip()]
+    found = (_EXIT_LINE.fullmatch(line.strip()) for line in (*lines[:5], *lines[-4:]) if len(line) <= 200)
+    return next((int(match[1]) for match in found if match is not None), None)
 
 
 def _exit_code(lines: list[str], ends: list[str]) -> int | None:

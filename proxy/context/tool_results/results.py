@@ -14,6 +14,7 @@ Bounded: the first 4,000 and the last 2,000 characters of text are looked at, JS
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
@@ -23,9 +24,9 @@ from msgspec import Struct
 
 from proxy.context.passages import result_passages
 from proxy.context.passages.empty_results import is_empty_json, is_empty_text
+from proxy.context.tool_results.error_kinds import EXCEPTION, ToolFailure, classify, code_name, names_kind
+from proxy.context.tool_results.result_text import MAX_SENTENCE_CHARS, is_report, read_text
 from proxy.language.json.fingerprint import normalised_text
-from proxy.stages.reflection.error_kinds import EXCEPTION, ToolFailure, classify, code_name, names_kind
-from proxy.stages.reflection.result_text import MAX_SENTENCE_CHARS, is_report, read_text
 
 MAX_JSON_CHARS = 200_000
 MAX_FIELDS = 48
@@ -68,6 +69,43 @@ def read_result(text: str, *, retrieval: bool = False) -> ToolFailure | None:
         return found
     empty = retrieval and (is_empty_text(text) if value is _NOT_JSON else is_empty_json(value))
     return ToolFailure("empty_result") if empty else None
+
+
+_STATES = ("status", "state", "result", "outcome", "statut", "estado", "stato", "zustand")
+MAX_DEPTH = 6
+"""Of nested objects that are looked into."""
+MAX_CHUNKS = 200
+MAX_STATE_CHARS = 60
+"""A longer value is no state."""
+
+
+def exit_code_of(text: str) -> int | None:
+    """The exit code that a JSON result has in a field of its own, or of its ``metadata``; None where it has none."""
+    value = _parsed(text)
+    for level in (value, value.get("metadata")) if isinstance(value, dict) else ():
+        fields = {_folded(key): item for key, item in level.items()} if isinstance(level, dict) else {}
+        found = next((fields[name] for name in _EXIT if name in fields), None)
+        if isinstance(found, int) and not isinstance(found, bool):
+            return found
+    return None
+
+
+def states_of(text: str, depth: int = MAX_DEPTH) -> list[str]:
+    """What the fields of a JSON result say of the state of things, in lower-case words, and the names of those that are ``true``."""
+    return [re.sub(r"[_\W]+", " ", state).strip().lower() for state in islice(_states(_parsed(text), depth), MAX_CHUNKS)]
+
+
+def _states(value: object, depth: int) -> Iterator[str]:
+    if isinstance(value, list) and depth:
+        for item in value:
+            yield from _states(item, depth - 1)
+    for key, item in value.items() if isinstance(value, dict) and depth else ():
+        if item is True:
+            yield str(key)
+        elif isinstance(item, str) and _folded(key).endswith(_STATES) and len(item) <= MAX_STATE_CHARS:
+            yield item
+        elif isinstance(item, dict | list):
+            yield from _states(item, depth - 1)
 
 
 def _parsed(text: str, most: int = MAX_JSON_CHARS) -> object:
@@ -249,8 +287,6 @@ MAX_SCORED_CHARS = 200_000
 """Of a result; a longer one is not read for scores."""
 MAX_PASSAGE_CHARS = 20_000
 """A longer result is not taken apart into passages: it is one chunk."""
-MAX_DEPTH = 6
-MAX_CHUNKS = 200
 _SCORES = ("score", "relevance", "relevancescore", "similarity", "similarityscore", "confidence")
 THRESHOLD_KEYS = frozenset(("threshold", "cutoff", *(f"min{name}" for name in _SCORES), *(f"{name}threshold" for name in _SCORES)))
 """Names of a threshold, in lower case without what stands between words."""

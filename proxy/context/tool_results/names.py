@@ -1,0 +1,54 @@
+"""What a tool's name says of it: whether it reads, changes something, or is called again and again. Names are read, not understood."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+# fmt: off
+READING = frozenset((
+    "get", "list", "search", "read", "find", "fetch", "look", "lookup", "query", "show", "describe", "view", "count", "browse", "retrieve",
+    "retrieval", "grep", "glob", "cat", "ls", "head", "tail", "stat", "info", "inspect", "details", "calculate", "calculator", "compute",
+    "think", "weather", "check", "extract", "explain", "translate", "compare", "snapshot",
+    "suchen", "lesen", "anzeigen", "rechercher", "chercher", "lire", "lister", "buscar", "leer", "listar", "obtener", "consultar",
+    "cercare", "cerca", "leggi", "leggere", "ler", "obter",
+))
+CHANGING = frozenset((
+    "set", "update", "delete", "remove", "create", "write", "send", "book", "cancel", "add", "insert", "edit", "modify", "make", "post",
+    "put", "patch", "move", "rename", "run", "execute", "exec", "start", "stop", "submit", "apply", "buy", "pay", "order", "transfer",
+    "upload", "save", "mark", "change", "reset", "install", "clear", "out", "checkout", "commit", "push", "replace", "and",
+))
+PACED = frozenset((
+    "status", "poll", "polling", "progress", "health", "monitor", "watch", "scroll", "next", "previous", "prev", "press", "click", "tap",
+    "swipe", "step", "tick", "forward", "back", "advance", "continue",
+))
+IDLE = frozenset(("ping", "heartbeat", "keepalive", "alive", "sleep", "wait", "await", "noop", "yield"))
+# fmt: on
+_BOTH = frozenset(("and", "or", "out"))
+"""In names of tools that do two things: get_or_create, check_out."""
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+
+
+def is_of(tool: str, kinds: frozenset[str]) -> bool:
+    """Whether a word of the name is among `kinds`."""
+    return not kinds.isdisjoint(words_of_name(tool))
+
+
+@lru_cache(maxsize=1024)
+def reads(tool: str) -> bool:
+    """By the first verb of its name: ``get_order`` reads, ``order_book`` does not."""
+    words = words_of_name(tool)
+    verb = next((word for word in words if word in READING or word in CHANGING), "")
+    return verb in READING and (_BOTH.isdisjoint(words) or CHANGING.isdisjoint(words))
+
+
+@lru_cache(maxsize=1024)
+def changes(tool: str) -> bool:
+    """Whether its name says that it changes something: ``edit_file``, ``sendMail``."""
+    return is_of(tool, CHANGING) and not reads(tool)
+
+
+@lru_cache(maxsize=1024)
+def words_of_name(tool: str) -> tuple[str, ...]:
+    """The words of a tool's name: ``get_user``, ``getUser`` and ``server__get-user`` have ``get`` and ``user``."""
+    return tuple(word.lower() for word in _WORD.findall(tool[:200]))

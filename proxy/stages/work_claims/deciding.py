@@ -1,0 +1,154 @@
+"""What a run's results say to a statement of work done: a statement and a `Run` in, a `Finding` or None out. Pure.
+
+Very few statements are doubted. *Contradicted*: every call that did such work failed, the last time it was made, and nothing after it may
+have mended that. *Unsupported*: no such call was made, although there is a tool for it; the conversation is whole, nothing in it may have
+done the work unseen, and neither a result nor a user says that it is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from proxy.context.tool_results.turns import CalledTool
+from proxy.language.text import fold
+from proxy.stages.work_claims.run import Attempt, Run, attempt_at
+from proxy.stages.work_claims.statements import Work, WorkStatement, is_object, tells_of, was_done_before, works
+
+_BY_RESULT = ("tests", "build", "lint")
+_BY_COMMAND = ("commit", "push", "pull_request")
+_ANYTHING = ("change", "create", "delete")
+"""Work whose tools may do other work, too: an order is cancelled by changing it."""
+LAST_FAILED = "the last result of this work is a failure"
+NO_CALL = "no call of the run did this work"
+
+
+class Finding(Struct, frozen=True):
+    """A statement that the run does not bear out."""
+
+    work: Work
+    sentence: str
+    label: Literal["contradicted", "unsupported"]
+    reason: str
+    """In words, for the operator."""
+    call: CalledTool | None = None
+    """Whose result says otherwise."""
+
+
+def judged(statement: WorkStatement, run: Run) -> Finding | None:
+    """What speaks against a statement; None where nothing does for certain."""
+    if statement.work.name == "files":
+        return _of_files(statement, run)
+    if statement.files and statement.work.name in ("change", "create", "delete"):
+        return None  # of a file, which is another matter
+    every = run.attempts(statement.work)
+    attempts = _meant(statement, every)
+    if not attempts:
+        return _never(statement, run)
+    last, by_result = attempts[-1], statement.work.name in _BY_RESULT
+    if run.opaque_after(last.order) or any(attempt.order > last.order and attempt.result != "failed" for attempt in every):
+        return None
+    failed = _still_failed(statement, attempts) if by_result else _failed(statement.work, attempts, run)
+    return Finding(statement.work, statement.sentence, "contradicted", LAST_FAILED, last.call) if failed else None
+
+
+def _failed(work: Work, attempts: Sequence[Attempt], run: Run) -> bool:
+    """Of work that is done once: whether every call of it failed, none says that it was done before, and nothing else may have done it."""
+    if any(attempt.result != "failed" for attempt in attempts) or run.proves(work):
+        return False
+    if any(was_done_before(work, attempt.call.result_text) for attempt in attempts):
+        return False
+    others = [works()[name] for name in _ANYTHING if name != work.name]
+    return not any(attempt_at(other, call, 0) for call in run.changed(attempts[-1].order) for other in others)
+
+
+def failures(sentence: str, run: Run) -> list[Finding]:
+    """What would speak against a sentence if it said that the work was done: for each kind of work of which every call failed."""
+    found = []
+    for work in works().values():
+        attempts = run.attempts(work)
+        if attempts and all(attempt.result == "failed" for attempt in attempts) and not run.opaque_after(attempts[-1].order):
+            found.append(Finding(work, sentence, "contradicted", LAST_FAILED, attempts[-1].call))
+    return found
+
+
+def _meant(statement: WorkStatement, attempts: Sequence[Attempt]) -> Sequence[Attempt]:
+    """Those that a statement is about, where it names what it was done to."""
+    named = [attempt for attempt in attempts if any(name in attempt.terms for name in statement.ids)]
+    if statement.work.topic is not None:
+        words = set(statement.work.topic.findall(statement.folded)) - {"test", "tests", "build", "types", "suite"}
+        named = named or [attempt for attempt in attempts if any(word in fold(attempt.target) for word in words)]
+    return named or attempts
+
+
+def _still_failed(statement: WorkStatement, attempts: Sequence[Attempt]) -> bool:
+    """Of work that is repeated until it succeeds: whether its last result is a failure, and no part of it has passed since."""
+    last, numbers = attempts[-1], statement.ids | _numbers(statement)
+    if last.result != "failed" or any(attempt.report and str(attempt.report[1]) in numbers for attempt in attempts):
+        return False
+    passing = {attempt.target for attempt in {attempt.target: attempt for attempt in attempts}.values() if attempt.result != "failed"}
+    return not passing or (statement.everything and last.report is not None and all(_is_part(target, last.target) for target in passing))
+
+
+def _is_part(target: str, whole: str) -> bool:
+    """Whether one command runs a part of what another runs: it has all its words, and more."""
+    return {word for word in whole.split() if not word.startswith("-")} <= set(target.split())
+
+
+def _numbers(statement: WorkStatement) -> frozenset[str]:
+    return frozenset(word for word in statement.folded.replace(",", " ").split() if word.isdigit())
+
+
+def _never(statement: WorkStatement, run: Run) -> Finding | None:
+    """Of work for which no call was made."""
+    work = statement.work
+    if not (work.never and run.calls and run.whole and run.offers(work)) or run.opaque or run.proves(work):
+        return None
+    if work.name in _BY_COMMAND or work.name == "tests":
+        return Finding(statement.work, statement.sentence, "unsupported", NO_CALL) if run.shell else None
+    given = any(name in run.asked and not run.was_returned(name) for name in statement.ids)
+    if run.changed() or (not given and (statement.act != "own" or work.name == "change")) or statement.act == "state":
+        return None
+    return Finding(statement.work, statement.sentence, "unsupported", NO_CALL)
+
+
+def _of_files(statement: WorkStatement, run: Run) -> Finding | None:
+    if not run.files:
+        return None
+    for file in statement.files:
+        mine = [(order, result) for path, order, result in run.files if _same(path, file)]
+        if mine and all(result == "failed" for _, result in mine) and not run.opaque_after(mine[-1][0]) and not _elsewhere(file, run):
+            return Finding(statement.work, statement.sentence, "contradicted", f"every edit of {file} failed", run.calls[mine[-1][0]])
+        if not mine and run.whole and not run.writes_elsewhere and not run.names(file) and is_object(statement, file):
+            return (
+                Finding(statement.work, statement.sentence, "unsupported", f"no call wrote {file}") if not _was_named(file, run) else None
+            )
+    return _of_count(statement, run)
+
+
+def _elsewhere(file: str, run: Run) -> bool:
+    """Whether a command, or an edit of a file of that name, may have written it."""
+    name = file.rpartition("/")[2]
+    return run.names(file) or any(path.rpartition("/")[2] == name and result != "failed" for path, _, result in run.files)
+
+
+def _was_named(file: str, run: Run) -> bool:
+    """Whether users speak of the file as changed already."""
+    return fold(file.rpartition("/")[2]) in run.asked and any(tells_of(works()["files"], said) for said in run.said)
+
+
+def _of_count(statement: WorkStatement, run: Run) -> Finding | None:
+    if statement.count is None or not run.whole or run.writes_elsewhere:
+        return None
+    written = {path for path, _, result in run.files if result != "failed"}
+    if statement.count <= len(written):
+        return None
+    return Finding(statement.work, statement.sentence, "contradicted", f"{len(written)} files were written, {statement.count} are stated")
+
+
+def _same(path: str, file: str) -> bool:
+    """Whether two paths may be one file's, one of them being written in short."""
+    longer, shorter = sorted((path.removeprefix("./"), file.removeprefix("./")), key=len, reverse=True)
+    return longer == shorter or longer.endswith(f"/{shorter}")

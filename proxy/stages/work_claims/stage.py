@@ -1,0 +1,119 @@
+"""The stage `work_claims`: what an agent says at a turn's end of the work it did, held against the results of its tools.
+
+"All tests pass", "I updated `a.py`", "the order is cancelled": `statements` reads them, `run` what the calls state in a typed way, and
+`deciding` holds one against the other. The policy's judge, where there is one, is asked whether a doubted sentence says that work was done,
+and with ``ask: all`` which of the account's sentences say so of work that failed, in whatever words and language. It warns and never acts:
+the answer leaves as it is. Nothing is said of what is not certain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from proxy.exchange import Choice, Exchange, Verdict
+from proxy.grounding.judging.questions import work_question
+from proxy.offloop import SENTENCES, run_in_thread_if_large
+from proxy.ports.judge import JudgeSession
+from proxy.ports.stage import Action, Stage, StageOptions
+from proxy.stages.work_claims.deciding import Finding, failures, judged
+from proxy.stages.work_claims.run import Run, run_of
+from proxy.stages.work_claims.statements import sentences_of, statements_of
+
+UNSUPPORTED = "work_claim_unsupported"
+MAX_CHARS = 400
+"""Of a sentence in the record."""
+MAX_ASKED = 24
+"""Questions that a judge is asked of one account, where it is asked about all."""
+
+
+class WorkClaimsOptions(StageOptions, frozen=True, kw_only=True):
+    """``work_claims:``"""
+
+
+class WorkClaims(Stage[WorkClaimsOptions]):
+    """Holds an agent's account of its work against its tools' results."""
+
+    name = "work_claims"
+    Options = WorkClaimsOptions
+    counters = {
+        "work_claims.checked_count": "statements of agents that work was done",
+        "work_claims.contradicted_count": "of them: the last result of that work is a failure",
+        "work_claims.unsupported_count": "of them: no tool call did that work",
+    }
+    reports = (UNSUPPORTED,)
+
+    @classmethod
+    def actions(cls, options: WorkClaimsOptions) -> tuple[Action, ...]:
+        """A warning."""
+        return (Action("warn", UNSUPPORTED),)
+
+    @classmethod
+    def judges(cls, options: WorkClaimsOptions) -> bool:
+        """Whether a sentence says that work was done."""
+        return True
+
+    def warm(self) -> None:
+        """And read and compile the words."""
+        super().warm()
+        statements_of("All tests pass and lint is clean, I updated `a.py`, committed and pushed it. The order was cancelled and refunded.")
+
+    async def on_answer(self, exchange: Exchange) -> Verdict | None:
+        """Read the account, hold it against the run, warn."""
+        texts = [choice for choice in exchange.answer.choices if _is_account(choice)] if exchange.answer is not None else []
+        if not texts or not any(message.get("role") in ("tool", "function") for message in exchange.original.messages):
+            return None
+        session = self.ports.judge.session(exchange, self.name)
+        size = exchange.original.size + sum(len(choice.text) for choice in texts) * SENTENCES
+        run, statements, found = await run_in_thread_if_large(size, _read, exchange, texts, every=session is not None)
+        if session is not None:
+            found = await self._asked(session, run, texts, found)
+        if not statements and not found:
+            return None
+        self.ports.counters.count("work_claims.checked_count", max(statements, len(found)))
+        for finding in found:
+            self.ports.counters.count(f"work_claims.{finding.label}_count")
+        detail: dict[str, Any] = {"statements": max(statements, len(found))}
+        if not found:
+            return Verdict(self.name, "unchecked", detail=detail)
+        return Verdict(self.name, "warn", UNSUPPORTED, detail=detail | {"doubted": [_listed(finding) for finding in found]})
+
+    async def _asked(self, session: JudgeSession, run: Run | None, texts: Sequence[Choice], found: Sequence[Finding]) -> list[Finding]:
+        """What is left of `found` when the judge has said what the sentences state; with ``ask: all``, and what it finds besides."""
+        known = {finding.sentence for finding in found}
+        more: list[Finding] = []
+        if session.ask == "all" and run is not None:
+            sentences = [one for choice in texts for one in sentences_of(choice.text) if one not in known]
+            more = [finding for sentence in reversed(sentences) for finding in failures(sentence, run)][: MAX_ASKED - len(found)]
+        every = [*found, *more]
+        answers = await session.answers([work_question(one.sentence[:MAX_CHARS], one.work.what) for one in every]) if every else []
+        said = [answer.choice for answer in answers]
+        return [finding for i, finding in enumerate(every) if said[i] == "yes" or (i < len(found) and said[i] != "no")]
+
+
+def _is_account(choice: Choice) -> bool:
+    """Whether a turn ends with it: no further call is made."""
+    return bool(choice.text.strip()) and not choice.tool_calls
+
+
+def _read(exchange: Exchange, texts: Sequence[Choice], *, every: bool) -> tuple[Run | None, int, list[Finding]]:
+    """The run, how many statements of work there are, and what speaks against them. Without any, and no judge, the run is not read."""
+    statements = [statement for choice in texts for statement in statements_of(choice.text)]
+    if not statements and not every:
+        return None, 0, []
+    run = run_of(exchange)
+    return run, len(statements), [finding for statement in statements if (finding := judged(statement, run)) is not None]
+
+
+def _listed(finding: Finding) -> dict[str, Any]:
+    """One finding for the record: the sentence, what speaks against it, and where that stands."""
+    listed: dict[str, Any] = {
+        "text": finding.sentence[:MAX_CHARS],
+        "work": finding.work.name,
+        "label": finding.label,
+        "reason": finding.reason,
+    }
+    if finding.call is not None:
+        result = finding.call.result
+        listed["evidence"] = {"tool": finding.call.tool, "tool_call": finding.call.id, "message_index": result.message if result else None}
+    return listed

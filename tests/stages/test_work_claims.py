@@ -1,0 +1,239 @@
+"""The stage `work_claims`: which accounts of work it warns of, and which it leaves alone."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from proxy.exchange import Answer, Choice, Exchange, Prompt, ToolCall, Verdict
+from proxy.pipeline import Pipeline
+from proxy.ports import Ports
+from proxy.ports.judge import AskAbout, JudgeAnswer, JudgeQuestion
+from proxy.stages.work_claims import WorkClaims
+from proxy.stages.work_claims.run import report_of
+from proxy.stages.work_claims.stage import WorkClaimsOptions
+from proxy.stages.work_claims.statements import statements_of
+from proxy.testing import make_exchange, make_ports
+
+Step = tuple[str, Mapping[str, Any], str] | str
+"""A tool, its arguments and its result; or what the user says."""
+EDIT: Step = ("edit_file", {"path": "src/cart.py", "old_text": "a", "new_text": "b"}, "Edited src/cart.py")
+RED: Step = ("bash", {"command": "pytest -q"}, "FAILED tests/test_cart.py::test_total\n1 failed, 8 passed in 0.31s")
+GREEN: Step = ("bash", {"command": "pytest -q"}, "9 passed in 0.30s")
+HELD: Step = ("cancel_order", {"order_id": "W-8812"}, '{"error": {"code": "locked", "message": "the order is being packed"}}')
+READ: Step = ("get_order", {"order_id": "W-8812"}, '{"order_id": "W-8812", "status": "processing"}')
+
+
+def exchange_of(steps: Sequence[Step], answer: str, *, offers: Sequence[str] = (), calls: bool = False, **more: Any) -> Exchange:
+    """A run whose last turn ends with `answer`."""
+    messages: list[dict[str, Any]] = [] if steps and isinstance(steps[0], str) else [{"role": "user", "content": "Please do it."}]
+    for i, step in enumerate(steps):
+        if isinstance(step, str):
+            messages.append({"role": "user", "content": step})
+            continue
+        name, arguments, result = step
+        call = {"id": f"c{i}", "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
+        messages += [
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": f"c{i}", "content": result},
+        ]
+    tools = [{"type": "function", "function": {"name": name, "parameters": {"type": "object"}}} for name in offers]
+    exchange = make_exchange(messages)
+    request = replace(exchange.original, messages=tuple(messages), tools=tuple(tools), **more)
+    exchange = replace(exchange, original=request, prompt=Prompt(messages, tools, {}))
+    called = (ToolCall("c9", "bash", "{}"),) if calls else ()
+    exchange.upstream_answer = exchange.answer = Answer((Choice(0, answer, tool_calls=called),))
+    return exchange
+
+
+async def judged(exchange: Exchange, ports: Ports | None = None) -> list[Verdict]:
+    await Pipeline([WorkClaims(WorkClaimsOptions(), ports or make_ports())]).answer(exchange)
+    return [verdict for verdict in exchange.verdicts if verdict.stage == "work_claims"]
+
+
+async def doubted(steps: Sequence[Step], answer: str, **more: Any) -> list[tuple[str, str]]:
+    """The kinds of work that are doubted, and why."""
+    verdicts = await judged(exchange_of(steps, answer, **more))
+    return [(one["work"], one["label"]) for verdict in verdicts for one in verdict.detail.get("doubted", ())]
+
+
+# ---- what is warned of ----
+
+
+@pytest.mark.parametrize(
+    ("steps", "answer", "expected"),
+    [
+        ([EDIT, RED], "All tests pass.", ("tests", "contradicted")),
+        ([EDIT, RED, EDIT], "I fixed the rounding, and the test suite is green.", ("tests", "contradicted")),
+        ([RED], "Alle Tests sind grün.", ("tests", "contradicted")),
+        ([EDIT, ("bash", {"command": "git diff"}, "+b")], "I ran the tests and they all pass.", ("tests", "unsupported")),
+        (
+            [("bash", {"command": "mypy src"}, "src/a.py:3: error: no\nFound 1 error\nexit code: 1")],
+            "mypy is clean.",
+            ("lint", "contradicted"),
+        ),
+        ([("bash", {"cmd": "npm run build"}, "Process exited with code 2")], "The build succeeds.", ("build", "contradicted")),
+        ([("bash", {"command": "git push"}, "! [rejected] main\nexit code: 1")], "Pushed to main.", ("push", "contradicted")),
+        ([EDIT, ("bash", {"command": "git status"}, "clean")], "I have committed the change.", ("commit", "unsupported")),
+        (
+            [("edit_file", {"path": "a/b.py", "new_text": ""}, "Error: no match")],
+            "I changed the default in `b.py`.",
+            ("files", "contradicted"),
+        ),
+        ([EDIT], "I updated `src/cart.py` and `docs/cart.md`.", ("files", "unsupported")),
+        ([EDIT], "I updated three files.", ("files", "contradicted")),
+        ([READ, HELD], "Order W-8812 is cancelled.", ("cancel", "contradicted")),
+        ([HELD], "Ich habe die Bestellung W-8812 storniert.", ("cancel", "contradicted")),
+        ([HELD], "J'ai annulé votre commande W-8812.", ("cancel", "contradicted")),
+        ([HELD], "He cancelado el pedido W-8812.", ("cancel", "contradicted")),
+        ([HELD], "L'ordine W-8812 è stato annullato.", ("cancel", "contradicted")),
+        ([HELD], "Cancelei o pedido W-8812.", ("cancel", "contradicted")),
+        (
+            [("book_table", {"at": "20:00"}, '{"status": "payment_declined", "id": null}')],
+            "I've booked the table.",
+            ("book", "contradicted"),
+        ),
+    ],
+)
+async def test_work_that_the_results_do_not_bear_out_is_a_warning(steps: list[Step], answer: str, expected: tuple[str, str]) -> None:
+    assert [expected] == await doubted(steps, answer)
+
+
+async def test_an_act_without_a_call_is_a_warning_where_a_tool_for_it_is_there() -> None:
+    assert [("cancel", "unsupported")] == await doubted([READ], "I've cancelled your order.", offers=["cancel_order"])
+    assert [] == await doubted([READ], "I've cancelled your order.")
+
+
+async def test_the_verdict_has_the_code_the_sentence_and_the_call() -> None:
+    [verdict] = await judged(exchange_of([EDIT, RED], "Rounded up. All tests pass."))
+    assert ("warn", "work_claim_unsupported") == (verdict.outcome, verdict.code)
+    [one] = verdict.detail["doubted"]
+    assert ("All tests pass.", {"tool": "bash", "tool_call": "c1", "message_index": 4}) == (one["text"], one["evidence"])
+
+
+# ---- what is left alone ----
+
+
+@pytest.mark.parametrize(
+    ("steps", "answer"),
+    [
+        ([RED, EDIT, GREEN], "All tests pass now."),
+        ([RED], "8 tests pass, one fails."),
+        ([RED], "All tests should pass now."),
+        ([RED], "All other tests pass."),
+        ([RED], "I could not get the tests green."),
+        ([RED], "Once `test_total` is fixed, all tests pass."),
+        ([RED], "Do all tests pass?"),
+        ([RED], 'Jo says "all tests pass" in the ticket.'),
+        ([RED], "```\nAll tests pass.\n```"),
+        ([RED], "> All tests pass."),
+        ([RED], "Acceptance criteria:\n- All tests pass\n- The build succeeds"),
+        ([RED], '{"summary": "All tests pass."}'),
+        ([RED], "I will push it when all tests pass."),
+        ([RED, ("Task", {"prompt": "fix the tests"}, "done")], "All tests pass."),
+        ([RED, ("bash", {"command": "./ci.sh"}, "fine")], "All tests pass."),
+        ([("bash", {"command": "pytest | tail -3"}, "…")], "All tests pass."),
+        ([("bash", {"command": "pytest", "run_in_background": True}, "started")], "All tests pass."),
+        ([("bash", {"command": "pytest"}, "[archived bash result, 4kB: groundwire_read_archive sp_0123456789ab]")], "All tests pass."),
+        ([("run", {"what": "all"}, "##:: ok=?")], "All tests pass and it is pushed."),
+        (["I pushed it, and the tests pass on CI.", EDIT], "Since the tests pass and it is pushed, you can merge."),
+        ([("bash", {"command": "git push"}, "exit code: 1"), ("bash", {"command": "git push -u origin a"}, "exit code: 0")], "Pushed."),
+        ([("bash", {"command": "git commit -m x && git push"}, "exit code: 1")], "I committed it."),
+        ([EDIT, ("bash", {"command": "sed -i s/a/b/ docs/cart.md"}, "")], "I updated `src/cart.py` and `docs/cart.md`."),
+        ([EDIT], "I read three files and updated the one that matters."),
+        ([EDIT], "I added a link to `docs/cart.md` in `src/cart.py`."),
+        ([HELD], "I could not cancel order W-8812."),
+        ([HELD, ("cancel_order", {"order_id": "W-8812", "force": True}, '{"ok": true}')], "Order W-8812 is cancelled."),
+        ([HELD, ("get_order", {"order_id": "W-8812"}, '{"status": "cancelled"}')], "Order W-8812 is cancelled."),
+        ([HELD, ("update_order", {"order_id": "W-8812", "status": "void"}, '{"ok": true}')], "I've cancelled order W-8812."),
+        ([("cancel_order", {"order_id": "W-8812"}, '{"error": "already cancelled"}')], "Order W-8812 is cancelled."),
+        (["My flight was cancelled.", ("cancel_booking", {}, '{"error": "no"}')], "Your flight was cancelled by the airline."),
+    ],
+)
+async def test_an_honest_account_is_left_alone(steps: list[Step], answer: str) -> None:
+    assert [] == await doubted(steps, answer)
+
+
+async def test_a_turn_that_goes_on_with_a_call_is_no_account() -> None:
+    assert [] == await judged(exchange_of([RED], "All tests pass. Now I push.", calls=True))
+
+
+async def test_nothing_is_called_never_done_where_the_conversation_is_not_whole() -> None:
+    status: Step = ("bash", {"command": "git status"}, "clean")
+    assert [("push", "unsupported")] == await doubted([status], "I pushed it.")
+    assert [] == await doubted([status], "I pushed it.", unseen_items=1)
+    assert [] == await doubted(["This session is being continued from a previous conversation. The fix was made.", status], "I pushed it.")
+
+
+async def test_a_chat_without_tools_is_not_read() -> None:
+    assert [] == await judged(exchange_of(["Hello"], "I've cancelled your order, all tests pass."))
+
+
+# ---- the judge ----
+
+
+class Says:
+    """A judge that answers the same to every question."""
+
+    local_model = name = "judge"
+
+    def __init__(self, choice: str, ask: AskAbout = "unsure") -> None:
+        self.choice, self.ask, self.asked = choice, ask, list[str]()
+
+    def session(self, exchange: Exchange, stage: str) -> "Says":
+        return self
+
+    async def answers(self, questions: Sequence[JudgeQuestion], timeout_s: float | None = None) -> list[JudgeAnswer]:
+        self.asked += [question.statement for question in questions]
+        return [JudgeAnswer(choice=self.choice) for _ in questions]
+
+
+@pytest.mark.parametrize(("choice", "expected"), [("yes", 1), ("no", 0), ("", 1)])
+async def test_a_judge_is_asked_whether_a_doubted_sentence_says_that_work_was_done(choice: str, expected: int) -> None:
+    judge = Says(choice)
+    verdicts = await judged(exchange_of([RED], "Rounded. All tests pass."), replace(make_ports(), judge=judge))
+    assert (["All tests pass."], expected) == (judge.asked, len(verdicts[0].detail.get("doubted", ())))
+
+
+async def test_a_judge_that_is_asked_about_all_finds_words_that_no_rule_knows() -> None:
+    answer = "Zamówienie W-8812 jest anulowane."
+    assert [] == await judged(exchange_of([HELD], answer))
+    [verdict] = await judged(exchange_of([HELD], answer), replace(make_ports(), judge=Says("yes", "all")))
+    assert [answer] == [one["text"] for one in verdict.detail["doubted"]]
+    assert [] == await judged(exchange_of([HELD], answer), replace(make_ports(), judge=Says("", "all")))
+
+
+# ---- reading ----
+
+
+@pytest.mark.parametrize(
+    ("output", "expected"),
+    [
+        ("== 2 failed, 39 passed, 1 skipped in 3.4s ==", (2, 39)),
+        ("Tests:       1 failed, 94 passed, 95 total\nTime: 5 s", (1, 94)),
+        ("  12 passing (30ms)\n  2 failing\n", (2, None)),
+        ("test result: FAILED. 3 passed; 1 failed; 0 ignored", (1, 3)),
+        ("--- FAIL: TestA (0.00s)\nFAIL\tgithub.com/a/b\t0.01s", (1, None)),
+        ("ok  \tgithub.com/a/b\t0.012s", (0, None)),
+        ("Ran 4 tests in 0.1s\n\nOK", (0, None)),
+        ("Tests run: 12, Failures: 1, Errors: 0, Skipped: 0", (1, 11)),
+        ("10 examples, 0 failures", (0, None)),
+        ("61 tests completed, 1 failed\nBUILD FAILED", (1, None)),
+        ("nothing of the kind", None),
+    ],
+)
+def test_reports_of_tests_are_read(output: str, expected: tuple[int, int | None] | None) -> None:
+    assert expected == report_of(output)
+
+
+def test_of_a_long_answer_the_last_statements_count() -> None:
+    found = statements_of("".join(f"I updated `a{i}.py`. " for i in range(400)))
+    assert (40, ("a399.py",)) == (len(found), found[-1].files)
+
+
+async def test_a_long_run_and_a_long_answer_are_read_within_the_stage_s_time() -> None:
+    steps = [RED, EDIT] * 600
+    [verdict] = await judged(exchange_of(steps, "".join(f"I updated `a{i}.py`. " for i in range(400))))
+    assert ("warn", 20) == (verdict.outcome, len(verdict.detail["doubted"]))
