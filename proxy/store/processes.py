@@ -130,6 +130,7 @@ class Processes:
     async def beat(self) -> float:
         """Say that it lives; what the database's clock says. Raises `StoreUnavailable`."""
         about, now = self.about(), self._database.now
+        self._written = about  # also where the store does not take it: then the next beat says it again
         row = self._memory.row(self._memory.key(self.name), "", msgspec.json.encode(about), self.name)
         insert = self._database.insert(memory).values(row | {"created_at": now, "used_at": now})
         changed = {"used_at": now, "content": insert.excluded.content}
@@ -138,7 +139,6 @@ class Processes:
             asked = time.monotonic()
             found = float((await connection.execute(said)).scalar_one())
             self._database.clock.compare(found, asked)
-        self._written = about
         return found
 
     async def compare(self) -> None:

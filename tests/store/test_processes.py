@@ -83,6 +83,23 @@ async def test_a_process_says_at_once_that_it_runs_something_else(database: Data
     await process.stop()
 
 
+async def test_a_process_whose_store_is_away_waits_for_its_next_sign_of_life(monkeypatch: pytest.MonkeyPatch) -> None:
+    beats = 0
+    process = Processes(Database("sqlite://"), "one", one_of_them)  # never started
+    beat = process.beat
+
+    async def counted() -> float:
+        nonlocal beats
+        beats += 1
+        return await beat()
+
+    monkeypatch.setattr(process, "beat", counted)
+    process.start()
+    await asyncio.sleep(0.2)
+    process._stopping.set()
+    assert 1 == beats
+
+
 async def test_what_a_process_that_is_gone_left_open_is_interrupted_and_counted(database: Database) -> None:
     here = Processes(database, "here", one_of_them)
     now = await here.beat()

@@ -12,9 +12,11 @@ import json
 import math
 import re
 from bisect import bisect_left, bisect_right
+from calendar import monthrange
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import date
+from contextlib import suppress
+from datetime import date, timedelta
 from functools import lru_cache
 from itertools import combinations, permutations
 from pathlib import Path
@@ -22,7 +24,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from proxy.language.dates import Date
+from proxy.language.dates import Date, Reading
 from proxy.language.patterns import LazyPattern, phrases
 from proxy.language.quantities import TOLERANCE, Quantities, Quantity
 from proxy.offloop import check
@@ -33,6 +35,8 @@ FEW = 8
 """Up to so many numbers two steps are tried."""
 MAX_SUMMED = 10
 """Numbers of the claim of which each selection is summed up."""
+_MONTH_S, _YEAR_S = 2629746.0, 31556952.0
+"""As `units.toml` has them, on average."""
 _BOUND_REACH = 0.2
 """A bound that is worked out may lie by so much of itself within what was made."""
 _PERIODS = (2.0, 3.0, 4.0, 7.0, 12.0, 24.0, 30.0, 52.0, 60.0, 365.0)
@@ -161,6 +165,38 @@ def may_follow(number: Quantity, claim: Quantities, around: Sequence[Quantities]
     return any(_rounded(number, made) for made in steps) or any(_rounded(number, made) for made in _two_steps(number, own, every))
 
 
+def date_may_follow(said: Date, claim: Quantities, around: Sequence[Quantities]) -> bool:
+    """Whether `said` is a span of time before or after another date of the claim or of what is `around`; a period may end on the day
+    before.
+    """
+    check()
+    dates = [*(one for one in claim.dates if one is not said), *(one for each in around for one in each.dates)]
+    spans = [q for each in (claim, *around) for q in each.numbers if q.unit is not None and q.unit.dimension == "duration"]
+    days = {moved for one in dates[:MAX_SUMMED] for span in spans[:MAX_SUMMED] for moved in _moved(one, span)}
+    near = {day + timedelta(days=off) for day in days for off in (-1, 0, 1)}
+    return any(_is_of(day, reading) for reading in said.readings for day in (days if reading[2] is None else near))
+
+
+def _moved(start: Date, span: Quantity) -> Iterator[date]:
+    """The day that long before and after it, by the calendar where the span is in months or years."""
+    for year, month, day in start.readings:
+        if year is None or month is None or day is None or span.unit is None:
+            continue
+        length = span.values[0] * span.unit.factor
+        months = span.values[0] * round(span.unit.factor / _MONTH_S) if span.unit.factor >= _MONTH_S else 0
+        for sign in (-1, 1):
+            with suppress(ValueError, OverflowError):  # a day that is in no calendar
+                if months:
+                    years, rest = divmod(12 * year + month - 1 + sign * round(months), 12)
+                    yield date(years, rest + 1, min(day, monthrange(years, rest + 1)[1]))
+                else:
+                    yield date(year, month, day) + timedelta(seconds=sign * length)
+
+
+def _is_of(day: date, reading: Reading) -> bool:
+    return all(wanted in (None, has) for wanted, has in zip(reading, (day.year, day.month, day.day), strict=True))
+
+
 def _two_steps(number: Quantity, own: Sequence[Quantity], every: Sequence[float]) -> Iterator[float]:
     rows = [abs(in_unit(q, number)) for q in own][:MAX_SUMMED]
     for size in range(3, len(rows) + 1):
@@ -242,7 +278,7 @@ def is_span(number: Quantity, quantities: Quantities) -> bool:
     days = [d for one in quantities.dates if (d := day_of(one)) is not None][:MAX_OPERANDS]
     seconds += [abs((a - b).days + extra) * _UNIT_SECONDS for a, b in combinations(days, 2) for extra in (-1, 0, 1)]
     years = list(dict.fromkeys(y for one in quantities.dates for y, _, _ in one.readings if y is not None))[:MAX_OPERANDS]
-    seconds += [abs(a - b + extra) * 31556952.0 for a, b in combinations(years, 2) for extra in (-1, 0, 1)]
+    seconds += [abs(a - b + extra) * _YEAR_S for a, b in combinations(years, 2) for extra in (-1, 0, 1)]
     unit = number.unit.factor if number.unit else 1.0
     reach = 0.5 * unit if unit >= 604800 else 1.0
     return any(abs(wanted - made) <= max(reach, 0.0) for wanted in number.base_values() for made in seconds)

@@ -18,7 +18,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from proxy.grounding.evidence.retrieval import FUNCTION_WORDS, read_evidence, terms, words_of
-from proxy.grounding.values.arithmetic import may_follow
+from proxy.grounding.values.arithmetic import date_may_follow, may_follow
 from proxy.grounding.values.consistency import says_nothing
 from proxy.grounding.values.stated import (
     ANY_MONTH,
@@ -126,7 +126,13 @@ def may_differ(
     if len(unsaid) > MAX_UNSAID:
         return []
     around = [read_quantities(asked, language), *(read_evidence(sentence).quantities for sentence in sentences)]
-    return [value for value in unsaid if not (isinstance(value.read, Quantity) and may_follow(value.read, quantities, around))]
+    return [value for value in unsaid if not _may_follow(value, quantities, around)]
+
+
+def _may_follow(value: Value, quantities: Quantities, around: Sequence[Quantities]) -> bool:
+    if isinstance(value.read, Date):
+        return date_may_follow(value.read, quantities, around)
+    return isinstance(value.read, Quantity) and may_follow(value.read, quantities, around)
 
 
 def _supposed(claim: str) -> bool:

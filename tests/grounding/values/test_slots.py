@@ -67,6 +67,39 @@ def test_another_value_in_its_place_is_a_contradiction(claim: str, sentence: str
 
 
 @pytest.mark.parametrize(
+    ("claim", "text", "language"),
+    [
+        ("The warranty ends on 14 March 2027.", "The warranty began on 15 March 2025. It covers two years.", "en"),
+        ("The warranty ends on 15 March 2027.", "The warranty began on 15 March 2025. It covers 24 months.", "en"),
+        ("The trial ends on 28 February 2026.", "The trial began on 31 January 2026. It takes one month.", "en"),
+        ("The period ends on 19 May 2026.", "The period began on 5 May 2026. It has 14 days.", "en"),
+        ("El plazo termina el 22 de enero de 2026.", "El plazo empieza el 8 de enero de 2026. Tiene dos semanas.", "es"),
+        ("Le bail finit le 31 août 2029.", "Le bail commence le 1er septembre 2026. Une période est de trois ans.", "fr"),
+        ("La prova finisce il 9 giugno 2026.", "La prova inizia il 10 marzo 2026. Ha tre mesi.", "it"),
+    ],
+)
+def test_a_date_that_may_be_worked_out_is_none(claim: str, text: str, language: str) -> None:
+    first, span = text.split(". ", 1)
+    assert found(claim, f"{first}.", language=language) is not None, "without the span nothing leads to it"
+    assert found(claim, f"{first}.", span, language=language) is None
+
+
+@pytest.mark.parametrize(
+    ("claim", "sentence", "values"),
+    [
+        (
+            "The warranty ends on 14 May 2027.",
+            "The warranty ends on 14 March 2027, two years after the purchase.",
+            ("14 May 2027", "14 March 2027"),
+        ),
+        ("The permit is valid until 31 July 2026.", "The permit is valid until 31 May 2026.", ("31 July 2026", "31 May 2026")),
+    ],
+)
+def test_a_date_that_no_span_leads_to_is_a_contradiction(claim: str, sentence: str, values: tuple[str, str]) -> None:
+    assert values == found(claim, sentence)
+
+
+@pytest.mark.parametrize(
     ("claim", "sentence", "language"),
     [
         ("It has 1000 seats.", "It has 1,000 seats.", "en"),
