@@ -207,8 +207,15 @@ async def _of_decision(cluster: Cluster, item: Any, statuses: dict[str, int]) ->
     async with aiohttp.ClientSession(headers={"authorization": f"Bearer {ADMIN_KEY}"}) as session:
         now = []
         for node in NODES:
-            async with session.get(f"{cluster.node_url(node)}/groundwire/v1/quarantine/{item['id']}") as answer:
-                whole = await answer.json()
+            whole: dict[str, Any] = {}
+
+            async def answers(node: str = node) -> bool:
+                nonlocal whole
+                async with session.get(f"{cluster.node_url(node)}/groundwire/v1/quarantine/{item['id']}") as answer:
+                    whole = await answer.json()
+                return answer.status != 503  # its pages' connections come back after those of its requests
+
+            await settle(answers, 10)
             now.append((whole.get("status"), whole.get("decided_by")))
     acknowledged = [by for by, status in statuses.items() if status == 200]
     if len(acknowledged) > 1:
