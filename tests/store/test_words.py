@@ -112,7 +112,17 @@ async def test_labels_places_and_counts_stay(start: Start, tmp_path: Path) -> No
 async def test_all_keeps_them_where_it_is_asked_for(start: Start, tmp_path: Path) -> None:
     found, record = await kept(start, tmp_path, "default", False, bodies=False, store_options=", texts: all")
     assert WORD in found["records.detail"]
+    assert [] == places(found, (EMAIL, IBAN, CARD, PHONE))
     assert "texts" not in record["detail"]
+
+
+@pytest.mark.parametrize("streams", [False, True])
+@pytest.mark.parametrize("policy", ["default", "rag", "agent"])
+@pytest.mark.parametrize("api", ["chat", "responses", "messages"], indirect=True)
+async def test_personal_data_is_masked_in_what_is_kept(start: Start, tmp_path: Path, api: Api, policy: str, streams: bool) -> None:
+    found, record = await kept(start, tmp_path, policy, streams, api)
+    assert WORD in record["request_body"]
+    assert [] == places(found, (EMAIL, IBAN, CARD, PHONE))
 
 
 @pytest.mark.parametrize(("answer", "kept_words"), [(SAID, False), (WRONG, True)])
