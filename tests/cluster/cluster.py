@@ -29,6 +29,8 @@ _PASSWORD = "a1b2c3"
 """Of a database that lives as long as its test."""
 GUIDE = "several-machines.md"
 _LOG_LINE = re.compile(r" nodes/(\S+) \S+ (\d+|-1) .*?\{(gw_\w+)\}")
+_CONNECTIONS = 10
+"""Of which none goes to one of a node's two workers once in 500 times."""
 
 
 @dataclass
@@ -60,10 +62,14 @@ class Cluster:
         async with aiohttp.ClientSession() as session, session.get(f"{self.node_url(name)}/ready{query}", timeout=timeout) as answer:
             return answer.status == 200
 
+    async def whole(self, name: str) -> bool:
+        """Whether each of a node's workers has its store again: each connection is some worker's."""
+        return all([await self.ready(name) for _ in range(_CONNECTIONS)])
+
     async def all_up(self) -> None:
-        """Return when every node is, by its own word and the balancer's."""
+        """Return when every worker of every node is, by its own word and the balancer's."""
         for name in NODES:
-            await self.nodes[name].up(lambda name=name: self.ready(name))  # type: ignore[misc]
+            await self.nodes[name].up(lambda name=name: self.whole(name))  # type: ignore[misc]
         assert self.balancer is not None
         await self.balancer.up(self._all_balanced)
 
