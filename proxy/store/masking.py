@@ -226,7 +226,8 @@ def may_hold_secrets(encoded: bytes) -> bool:
 
 def _mask_blocks(text: str) -> str:
     """Replace private key blocks; one that does not end hides the rest."""
-    pieces, position = [], 0
+    pieces: list[str] = []
+    position = 0
     while begin := _BLOCK_BEGIN.search(text, position):
         pieces.append(text[position : begin.start()] + MASK)
         end = _BLOCK_END.search(text, begin.end())
@@ -305,7 +306,8 @@ def _mask_personal(text: str) -> str:
 
 def _mask_addresses(text: str) -> str:
     """From each domain back to where its name begins."""
-    pieces, position = [], 0
+    pieces: list[str] = []
+    position = 0
     for match in _DOMAIN.finditer(text):
         start = first = match.start()
         while first > position and start - first < _MAX_LOCAL_CHARS and (text[first - 1].isalnum() or text[first - 1] in _LOCAL_CHARS):
@@ -341,7 +343,8 @@ def _is_card(found: str) -> bool:
 
 
 def _mask_accounts(text: str) -> str:
-    pieces, position = [], 0
+    pieces: list[str] = []
+    position = 0
     for match in _ACCOUNT.finditer(text):
         end = match.start() + _account_end(match[1])
         if end > match.start() >= position and not text[end : end + 1].isalnum():
