@@ -185,6 +185,7 @@ class App:
                 self.records_writer,
                 self.metrics,
                 bodies=settings.store.bodies,
+                texts=settings.store.kept_texts,
                 price=prices,
                 process=self.processes.name,
                 keys=self.keys_version,

@@ -49,7 +49,7 @@ class ClaimVerdict(Struct, frozen=True):
     """One statement of the answer."""
 
     text: str
-    """As it was checked, at most 400 characters, secrets masked."""
+    """As it was checked, at most 400 characters, secrets masked; empty where ``store.texts`` does not keep it: `span` has its place."""
     choice: int
     field: Literal["text", "refusal"]
     """Where in the choice it stands."""

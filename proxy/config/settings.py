@@ -60,13 +60,21 @@ class StoreSettings(Section, frozen=True, kw_only=True):
     url: str = "sqlite+aiosqlite:///groundwire.db"
     """A SQLite file, or PostgreSQL as ``postgresql+asyncpg://USER:PASSWORD@HOST/DB``."""
     bodies: bool = False
-    """Whether records keep request and answer bodies (secrets masked)."""
+    """Whether records keep request and answer bodies (secrets masked), of the exchanges whose texts they keep."""
+    texts: Literal["none", "flagged", "all"] | None = None
+    """Whose words records keep beside labels, places, codes and counts (sentences, passages, messages, and `bodies`): of no exchange, of
+    those where something was found, or of all. Left out: ``all`` with ``bodies: true``, else ``none``."""
     retention_days: Annotated[float, Meta(gt=0)] = 30.0
     """Records that are older go."""
     retention_mb: Positive = 2048
     """The oldest records go when the store has grown past this."""
     keys: bool = False
     """Whether clients need a key, and the store is asked for keys beside those of ``keys:``; ``groundwire keys add NAME`` makes one."""
+
+    @property
+    def kept_texts(self) -> Literal["none", "flagged", "all"]:
+        """`texts`, or its default."""
+        return self.texts or ("all" if self.bodies else "none")
 
 
 class _Upstream(Section, frozen=True, kw_only=True, tag_field="kind"):
@@ -309,6 +317,9 @@ def check_whole(settings: Settings, file: str, found: Problems) -> None:
     found.found += (ConfigError(file, path, problem) for path, problem in _of_upstreams(settings))
     found.found += (ConfigError(file, path, problem) for path, problem in _of_keys(settings))
     found.found += (ConfigError(file, path, problem) for path, problem in mcp_problems(settings.mcp))
+    if settings.store.bodies and settings.store.texts == "none":
+        problem = "is none, and store.bodies keeps whole texts: leave one of them out, or write texts: flagged"
+        found.found.append(ConfigError(file, "store.texts", problem))
     for i, route in enumerate(settings.routes):
         with found.caught():
             check_passthrough(route.passthrough, file, f"routes[{i}].passthrough")

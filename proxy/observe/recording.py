@@ -1,7 +1,8 @@
 """A finished exchange -> its record: who, where, tokens before and after, verdicts, timings, what changed. Off the request's path.
 
-`Recorder.record` only puts a `Record` together and hands it to the store's writer; bodies are kept only when ``store.bodies`` says
-so, with secrets masked always. `OpenExchanges` are those of this process that have no record yet: whose they are, and who waits for it.
+`Recorder.record` only puts a `Record` together and hands it to the store's writer; words are kept only of the exchanges that
+``store.texts`` names, bodies only when ``store.bodies`` says so, with secrets masked always. `OpenExchanges` are those of this process
+that have no record yet: whose they are, and who waits for it.
 
 Claims are placed in the upstream's text. Where a stage changed that text, or nothing of it left, each listed claim also gets its
 `delivered_span`: ``[start, end)`` in the choice's text as it was delivered, None where the claim is not in it.
@@ -39,6 +40,7 @@ from proxy.store.records import (
     RecordVerdict,
     plain,
 )
+from proxy.store.words import wordless
 from proxy.store.writer import RecordWriter
 
 
@@ -189,6 +191,8 @@ def first_words(text: str) -> str:
     return words if len(words) <= _KEPT_CHARS else words[:_KEPT_CHARS].rstrip() + " …"
 
 
+Texts = Literal["none", "flagged", "all"]
+"""As ``store.texts``."""
 _NO_FACTS = Facts()
 _NO_TEXTS: Mapping[str, Any] = {}
 D = TypeVar("D", bound=RecordDetail)
@@ -203,14 +207,14 @@ class Recorder:
         metrics: Metrics,
         *,
         bodies: bool,
+        texts: Texts = "all",
         price: Price | None = None,
         process: str = "",
         keys: Callable[[], str] = str,
     ) -> None:
         """`process` names this one, for the rows of exchanges that go on; `keys` is the version of the keys that count now."""
         self._writer, self._metrics, self._price, self._process, self._keys = writer, metrics, price, process, keys
-        self.bodies = bodies
-        """Whether texts are kept."""
+        self.bodies, self._texts = bodies, texts
         self.open = OpenExchanges()
         """What is still to be recorded."""
 
@@ -230,24 +234,40 @@ class Recorder:
         """Take one."""
         exchange = finished.exchange
         if exchange is not None and self._reads(exchange):
-            made = await run_in_thread_if_large(
-                _size(exchange), record_of, finished, bodies=self.bodies, price=self._price, keys=self._keys()
-            )
+            made = await run_in_thread_if_large(_size(exchange), record_of, finished, **self._options())
         else:
-            made = record_of(finished, bodies=self.bodies, price=self._price, keys=self._keys())
+            made = record_of(finished, **self._options())
         self._metrics.exchange(finished)
         self._writer.submit(made)
+
+    def _options(self) -> dict[str, Any]:
+        return {"bodies": self.bodies, "texts": self._texts, "price": self._price, "keys": self._keys()}
 
     def _reads(self, exchange: Exchange) -> bool:
         """Whether what is long is read for its record: texts are, for bodies, and answers that were put beside each other."""
         return self.bodies or exchange.attempts.several or exchange.answer is not exchange.upstream_answer
 
 
-def record_of(finished: Finished, *, bodies: bool, price: Price | None = None, keys: str = "") -> Record:
+def keeps_words(finished: Finished, texts: Texts) -> bool:
+    """Whether its record has words of the client's or of the upstream's: under ``flagged`` where a person has something to look at."""
+    if texts != "flagged":
+        return texts == "all"
+    exchange = finished.exchange
+    counts = (exchange.facts.claims if exchange is not None else None) or {}
+    doubted = any(counts.get(label) for label in ("contradicted", "unsupported", "unsure", "error"))
+    found = any(verdict.outcome not in ("pass", "unchecked") for verdict in exchange.verdicts) if exchange is not None else False
+    return finished.error is not None or doubted or found or would_of(exchange) not in ("", NOTHING)
+
+
+def record_of(finished: Finished, *, bodies: bool, texts: Texts = "all", price: Price | None = None, keys: str = "") -> Record:
     """What is kept of it."""
     exchange = finished.exchange
     before, sent, completion = finished.tokens
+    words = keeps_words(finished, texts)
+    bodies = bodies and words
     kept = _own_detail(finished, bodies=bodies, keys=keys)
+    if not words:
+        kept = wordless(kept)
     return Record(
         id=finished.id,
         created_at=finished.received_at,

@@ -77,7 +77,7 @@ class RecordAttempt(Struct, frozen=True, omit_defaults=True):
 
 
 class RecordDetail(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """All of it, but for texts."""
+    """All of it, but for what a stage changed of the texts."""
 
     overhead_ms: float | None = None
     """What the proxy added before the upstream's last byte."""
@@ -90,6 +90,8 @@ class RecordDetail(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Version of the keys and limits that counted for it, as in ``/ready``; "" where clients need none."""
     enforced: bool = True
     """False in shadow mode."""
+    texts: bool = True
+    """False where ``store.texts`` keeps no words of it."""
     verdicts: list[RecordVerdict] = field(default_factory=list)
     facts: Facts | None = None
     timings_ms: dict[str, float] = field(default_factory=dict)

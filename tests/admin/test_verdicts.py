@@ -180,14 +180,15 @@ async def test_what_is_passed_through_is_skipped(start: Start) -> None:
 
 
 @pytest.mark.parametrize("bodies", [False, True])
-async def test_it_does_not_depend_on_what_is_kept_of_texts(start: Start, bodies: bool) -> None:
+async def test_labels_and_places_do_not_depend_on_what_is_kept_of_texts(start: Start, bodies: bool) -> None:
     verifiers = ScriptedVerifiers(judged_by_words)
     answer = reply(completion(f"{LONDON} {PARIS}"))
     async with start(answer, policy=policy("hold", "action: redact"), verifiers=verifiers, bodies=bodies) as proxy:
         got = await proxy.post(BODY)
         verdict = (await asked(proxy, got)).json
     delivered = got.json["choices"][0]["message"]["content"]
-    assert [LONDON, PARIS] == [one["text"] for one in verdict["claims"]]
+    assert ["contradicted", "supported"] == [one["label"] for one in verdict["claims"]]
+    assert ([LONDON, PARIS] if bodies else ["", ""]) == [one["text"] for one in verdict["claims"]]
     assert [None, PARIS] == [place for _, place in places(verdict, delivered)]
 
 
