@@ -104,7 +104,7 @@ async def proxy(policy: Path, verifiers: Verifiers | None = None) -> AsyncIterat
         async with ScriptedUpstream(reply(completion("Very well."))) as upstream, aiohttp.ClientSession() as session:
             file = Path(folder) / "config.yaml"
             file.write_text(
-                f"store: {{url: 'sqlite+aiosqlite:///{folder}/store.db'}}\n"
+                f"store: {{url: 'sqlite+aiosqlite:///{folder}/store.db', texts: all}}\n"
                 f"upstreams: {{provider: {{kind: openai, base_url: '{upstream.base_url}', api_key: unused}}}}\n"
                 f"routes: [{{prefix: '', upstream: provider, policy: '{policy}'}}]\n",
                 encoding="utf-8",

@@ -31,6 +31,8 @@ _CODE = re.compile(r"(?!.*[0-9]{5})[A-Za-z_][A-Za-z0-9_.:/-]{0,63}", re.ASCII)
 """No space, no ``@``, and too few digits in a row for a number of anybody's."""
 _ID = re.compile(r"[a-z]{2,5}_[0-9a-f]{32}", re.ASCII)
 """As `proxy.store.tables.key_of` makes them."""
+_VERSION = re.compile(r"(?=.*[a-f])[0-9a-f]{16}", re.ASCII)
+"""Of a knowledge base, under ``version``; with a letter, as a card has 16 digits."""
 _NAME = re.compile(r"(?!.*[0-9]{5})[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,63}", re.ASCII)
 _SENTENCES = frozenset(
     (
@@ -86,7 +88,9 @@ def without_words(value: Any, *, code: bool = False, depth: int = 0) -> Any:
     if isinstance(value, Mapping):
         items = enumerate(value.items(), 1)
         return {
-            _field(key, number): without_words(item, code=key in _CODES and not isinstance(item, Mapping), depth=depth + 1)
+            _field(key, number): item
+            if key == "version" and isinstance(item, str) and _VERSION.fullmatch(item)
+            else without_words(item, code=key in _CODES and not isinstance(item, Mapping), depth=depth + 1)
             for number, (key, item) in items
         }
     if isinstance(value, list | tuple | set | frozenset):
