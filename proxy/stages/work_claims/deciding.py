@@ -43,6 +43,8 @@ def judged(statement: WorkStatement, run: Run) -> Finding | None:
         return _of_files(statement, run)
     if statement.files and statement.work.name in ("change", "create", "delete"):
         return None  # of a file, which is another matter
+    if statement.work.name in _BY_RESULT and run.looks_elsewhere:
+        return None
     every = run.attempts(statement.work)
     attempts = _meant(statement, every)
     if not attempts:
@@ -68,7 +70,7 @@ def failures(sentence: str, run: Run) -> list[Finding]:
     """What would speak against a sentence if it said that the work was done: for each kind of work of which every call failed."""
     found = []
     for work in works().values():
-        attempts = run.attempts(work)
+        attempts = [] if work.name in _BY_RESULT and run.looks_elsewhere else run.attempts(work)
         if attempts and all(attempt.result == "failed" for attempt in attempts) and not run.opaque_after(attempts[-1].order):
             found.append(Finding(work, sentence, "contradicted", LAST_FAILED, attempts[-1].call))
     return found
@@ -104,7 +106,7 @@ def _numbers(statement: WorkStatement) -> frozenset[str]:
 def _never(statement: WorkStatement, run: Run) -> Finding | None:
     """Of work for which no call was made."""
     work = statement.work
-    if not (work.never and run.calls and run.whole and run.offers(work)) or run.opaque or run.proves(work):
+    if not (work.never and run.calls and run.whole and run.offers(work)) or run.opaque_after(-1) or run.proves(work):
         return None
     if work.name in _BY_COMMAND or work.name == "tests":
         return Finding(statement.work, statement.sentence, "unsupported", NO_CALL) if run.shell else None

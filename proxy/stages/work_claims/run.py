@@ -79,6 +79,8 @@ class Run(Struct, frozen=True, dict=True):
     """By users."""
     whole: bool
     """Whether nothing of it was left out or summed up, as far as it shows."""
+    unseen_end: bool = False
+    """Whether more may have been done behind it: by tools that the proxy, or the provider, has called for the answer."""
 
     @cached_property
     def asked(self) -> str:
@@ -92,7 +94,12 @@ class Run(Struct, frozen=True, dict=True):
 
     def opaque_after(self, order: int) -> bool:
         """Whether one of those follows."""
-        return any(i > order for i in self.opaque)
+        return self.unseen_end or any(i > order for i in self.opaque)
+
+    @cached_property
+    def looks_elsewhere(self) -> bool:
+        """Whether a call saw how work went that another machine did, as a pipeline's checks."""
+        return any(_looks_elsewhere(call) and result_of(call) != "failed" for call in self.calls)
 
     @cached_property
     def shell(self) -> bool:
@@ -136,7 +143,7 @@ class Run(Struct, frozen=True, dict=True):
     @cached_property
     def writes_elsewhere(self) -> bool:
         """Whether files may have been written without an edit's naming them."""
-        return bool(self.opaque) or any((command := command_of(call)) and _WRITES.search(command) for call in self.calls)
+        return self.opaque_after(-1) or any((command := command_of(call)) and _WRITES.search(command) for call in self.calls)
 
     def names(self, file: str) -> bool:
         """Whether a command or another tool's arguments name a file."""
@@ -153,7 +160,14 @@ def run_of(exchange: Exchange) -> Run:
     begun = next((message.get("role") for message in request.messages if message.get("role") not in SYSTEM), "")
     gone = unseen or begun != "user" or any(_is_gone(call.result_text) for call in calls)
     names = {name for tool in request.tools if (name := tool_name(tool))}
-    return Run(calls, frozenset((*names, *(call.tool for call in calls))), users, not (gone or any(map(is_summary, [*users, *systems]))))
+    whole = not (gone or any(map(is_summary, [*users, *systems])))
+    return Run(calls, frozenset((*names, *(call.tool for call in calls))), users, whole, _ends_unseen(exchange))
+
+
+def _ends_unseen(exchange: Exchange) -> bool:
+    """The tools that an operator's server offers are called out of the client's sight, in the turns before as well."""
+    choices = exchange.answer.choices if exchange.answer is not None else ()
+    return any(choice.inputs for choice in choices) or any(not reads(tool_name(tool)) for tool in exchange.server_tools)
 
 
 def _is_gone(result: str) -> bool:
@@ -268,6 +282,13 @@ def _reads(part: str) -> bool:
 def _only_reads(call: CalledTool) -> bool:
     command = command_of(call)
     return bool(command) and not _WRITES.search(command) and all(_reads(part) for part in _SEGMENTS.split(command) if part.strip())
+
+
+def _looks_elsewhere(call: CalledTool) -> bool:
+    command = command_of(call)
+    if command:
+        return any(expression("shell", "elsewhere").search(part) for part in _SEGMENTS.split(command))
+    return reads(call.tool) and any(expression("shell", "pipelines").fullmatch(word) for word in words_of_name(call.tool))
 
 
 def _is_background(call: CalledTool) -> bool:
