@@ -68,6 +68,7 @@ async def doubted(steps: Sequence[Step], answer: str, **more: Any) -> list[tuple
         ([EDIT, RED], "All tests pass.", ("tests", "contradicted")),
         ([EDIT, RED, EDIT], "I fixed the rounding, and the test suite is green.", ("tests", "contradicted")),
         ([RED], "Alle Tests sind grün.", ("tests", "contradicted")),
+        ([RED, "Please mend it, thanks.", EDIT], "All tests pass.", ("tests", "contradicted")),
         ([EDIT, ("bash", {"command": "git diff"}, "+b")], "I ran the tests and they all pass.", ("tests", "unsupported")),
         (
             [("bash", {"command": "mypy src"}, "src/a.py:3: error: no\nFound 1 error\nexit code: 1")],
@@ -142,6 +143,8 @@ async def test_the_verdict_has_the_code_the_sentence_and_the_call() -> None:
         ([RED, ("bash", {"command": "gh run view 12 --exit-status"}, "✓ unit in 2m")], "In CI all tests pass."),
         ([EDIT, ("bash", {"command": "cd a && gh pr checks"}, "unit  pass  2m")], "The build succeeds and all tests pass."),
         ([RED, ("get_check_runs", {"ref": "a"}, '{"conclusion": "success"}')], "On the server the test suite passes."),
+        ([RED, "On my machine it is 9/9.", READ], "Good, then the tests pass with your version."),
+        ([RED, "Bei mir laufen sie.", READ], "Gut, dann sind die Tests grün."),
         ([RED], "8 tests pass, one fails."),
         ([RED], "All tests should pass now."),
         ([RED], "All other tests pass."),

@@ -50,7 +50,9 @@ def judged(statement: WorkStatement, run: Run) -> Finding | None:
     if not attempts:
         return _never(statement, run)
     last, by_result = attempts[-1], statement.work.name in _BY_RESULT
-    if run.opaque_after(last.order) or any(attempt.order > last.order and attempt.result != "failed" for attempt in every):
+    if (by_result and run.was_tried_by_user(last)) or run.opaque_after(last.order):
+        return None
+    if any(attempt.order > last.order and attempt.result != "failed" for attempt in every):
         return None
     failed = _still_failed(statement, attempts) if by_result else _failed(statement.work, attempts, run)
     return Finding(statement.work, statement.sentence, "contradicted", LAST_FAILED, last.call) if failed else None
@@ -138,7 +140,7 @@ def _elsewhere(file: str, run: Run) -> bool:
 
 def _was_named(file: str, run: Run) -> bool:
     """Whether users speak of the file as changed already."""
-    return fold(file.rpartition("/")[2]) in run.asked and any(tells_of(works()["files"], said) for said in run.said)
+    return fold(file.rpartition("/")[2]) in run.asked and any(tells_of(works()["files"], turn.text) for turn in run.said)
 
 
 def _of_count(statement: WorkStatement, run: Run) -> Finding | None:
