@@ -2,7 +2,7 @@
 
 Stands before whatever spends the window that it frees. Active above a number of tools or a share of the window; below, the tools
 pass as they are. The choice of a run only grows, in a fixed order, and is stored, so that every worker sends the same prefix and
-the provider's prompt cache keeps hitting. When tools were left out, `groundwire_find_tools` is offered, and answered here.
+the provider's prompt cache hits until a turn adds to it. When tools were left out, `groundwire_find_tools` is offered, and answered here.
 
 The verdict tells what showing all tools would cost and risk: a pass with the code CONFUSION where fewer were sent, the warning
 ``tool_confusion`` where all had to be, with the reason in the header: ``indexing``, ``no-query``, ``all-needed``, ``unsure``.
