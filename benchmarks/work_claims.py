@@ -210,7 +210,7 @@ async def _send(app: App, upstream: ScriptedUpstream, url: str, session: aiohttp
                     break
     details = [verdict.get("detail") or {} for verdict in verdicts if verdict["stage"] == "work_claims"]
     claims = [claim for detail in details for claim in detail.get("doubted", ())]
-    why = tuple(f"{claim['label']} {claim['work']}: {claim['reason']}" for claim in claims)
+    why = tuple(f"{claim['label']} {claim['kind']}: {claim['reason']}" for claim in claims)
     return Seen(account, sum(detail.get("statements", 0) for detail in details), tuple(claim["text"] for claim in claims), why)
 
 

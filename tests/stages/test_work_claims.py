@@ -15,6 +15,7 @@ from proxy.stages.work_claims import WorkClaims
 from proxy.stages.work_claims.run import report_of
 from proxy.stages.work_claims.stage import WorkClaimsOptions
 from proxy.stages.work_claims.statements import statements_of
+from proxy.store.words import without_words
 from proxy.testing import make_exchange, make_ports
 
 Step = tuple[str, Mapping[str, Any], str] | str
@@ -56,7 +57,7 @@ async def judged(exchange: Exchange, ports: Ports | None = None) -> list[Verdict
 async def doubted(steps: Sequence[Step], answer: str, **more: Any) -> list[tuple[str, str]]:
     """The kinds of work that are doubted, and why."""
     verdicts = await judged(exchange_of(steps, answer, **more))
-    return [(one["work"], one["label"]) for verdict in verdicts for one in verdict.detail.get("doubted", ())]
+    return [(one["kind"], one["label"]) for verdict in verdicts for one in verdict.detail.get("doubted", ())]
 
 
 # ---- what is warned of ----
@@ -131,6 +132,12 @@ async def test_the_verdict_has_the_code_the_sentence_and_the_call() -> None:
     assert ("warn", "work_claim_unsupported") == (verdict.outcome, verdict.code)
     [one] = verdict.detail["doubted"]
     assert ("All tests pass.", {"tool": "bash", "tool_call": "c1", "message_index": 4}) == (one["text"], one["evidence"])
+
+
+async def test_a_record_without_words_still_says_which_work_and_where() -> None:
+    [verdict] = await judged(exchange_of([EDIT, RED], "All tests pass."))
+    [one] = without_words(verdict.detail)["doubted"]
+    assert ("tests", "contradicted", 4, "") == (one["kind"], one["label"], one["evidence"]["message_index"], one["text"])
 
 
 # ---- what is left alone ----

@@ -109,7 +109,7 @@ def _listed(finding: Finding) -> dict[str, Any]:
     """One finding for the record: the sentence, what speaks against it, and where that stands."""
     listed: dict[str, Any] = {
         "text": finding.sentence[:MAX_CHARS],
-        "work": finding.work.name,
+        "kind": finding.work.name,
         "label": finding.label,
         "reason": finding.reason,
     }
