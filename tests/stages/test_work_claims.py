@@ -7,12 +7,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from proxy.context.tool_results import results
+from proxy.context.tool_results.turns import CalledTool, ToolResult
 from proxy.exchange import Answer, Choice, Exchange, Prompt, ToolCall, Verdict
 from proxy.pipeline import Pipeline
 from proxy.ports import Ports
 from proxy.ports.judge import AskAbout, JudgeAnswer, JudgeQuestion
 from proxy.stages.work_claims import WorkClaims
-from proxy.stages.work_claims.run import report_of
+from proxy.stages.work_claims.run import report_of, result_of
 from proxy.stages.work_claims.stage import WorkClaimsOptions
 from proxy.stages.work_claims.statements import statements_of
 from proxy.store.words import without_words
@@ -269,3 +271,11 @@ async def test_a_long_run_and_a_long_answer_are_read_within_the_stage_s_time() -
     steps = [RED, EDIT] * 600
     [verdict] = await judged(exchange_of(steps, "".join(f"I updated `a{i}.py`. " for i in range(400))))
     assert ("warn", 20) == (verdict.outcome, len(verdict.detail["doubted"]))
+
+
+def test_what_another_stage_has_read_of_a_result_is_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    monkeypatch.setattr(results, "read_text", read.append)
+    output = "an output that no other test has"
+    assert (None, "done") == (results.read_result(output), result_of(CalledTool("c", "bash", "{}", 1, ToolResult(2, output))))
+    assert [output] == read

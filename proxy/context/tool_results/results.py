@@ -17,7 +17,7 @@ import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
@@ -27,6 +27,7 @@ from proxy.context.passages.empty_results import is_empty_json, is_empty_text
 from proxy.context.tool_results.error_kinds import EXCEPTION, ToolFailure, classify, code_name, names_kind
 from proxy.context.tool_results.result_text import MAX_SENTENCE_CHARS, is_report, read_text
 from proxy.language.json.fingerprint import normalised_text
+from proxy.language.lru import by_text
 
 MAX_JSON_CHARS = 200_000
 MAX_FIELDS = 48
@@ -63,12 +64,18 @@ Fields = Mapping[str, Any]
 
 def read_result(text: str, *, retrieval: bool = False) -> ToolFailure | None:
     """The failure that a tool's result reports; None where there is none. `retrieval` tools fail too where they find nothing."""
+    return _failure_in(text, retrieval) or None
+
+
+@by_text(8192)
+def _failure_in(text: str, retrieval: bool) -> ToolFailure | Literal[False]:
+    """A conversation's old results come again with every turn, and to more than one stage."""
     value = _parsed(text)
     found = read_text(text) if value is _NOT_JSON else _of_json(value)
     if found is not None and not (retrieval and found.code == "not_found" and found.status is None and is_empty_text(text)):
         return found
     empty = retrieval and (is_empty_text(text) if value is _NOT_JSON else is_empty_json(value))
-    return ToolFailure("empty_result") if empty else None
+    return ToolFailure("empty_result") if empty else False
 
 
 _STATES = ("status", "state", "result", "outcome", "statut", "estado", "stato", "zustand")

@@ -8,7 +8,7 @@ keywords, names and numbers go in, no text. What only an answer shows is over wh
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -76,10 +76,15 @@ class Outcomes(Struct, frozen=True):
     """Those with a result that reports no failure."""
 
 
-@by_text(4096)
 def _reading(text: str, retrieval: bool) -> ToolFailure | RetrievalScore | bool:
-    """Of a result; False where there is nothing to say. A conversation's old results come again with every turn."""
-    return read_result(text, retrieval=retrieval) or (retrieval and score_in(text)) or False
+    """Of a result; False where there is nothing to say."""
+    return read_result(text, retrieval=retrieval) or (retrieval and _score_in(text))
+
+
+@by_text(4096)
+def _score_in(text: str) -> RetrievalScore | Literal[False]:
+    """A search's results come again with every turn."""
+    return score_in(text) or False
 
 
 def outcomes(calls: Sequence[CalledTool], tools: Sequence[Tool], retrieves: Callable[[str], bool], min_score: float = 0.0) -> Outcomes:
