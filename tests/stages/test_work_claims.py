@@ -19,6 +19,7 @@ from proxy.stages.work_claims.stage import WorkClaimsOptions
 from proxy.stages.work_claims.statements import statements_of
 from proxy.store.words import without_words
 from proxy.testing import make_exchange, make_ports
+from tests.cost import below
 
 Step = tuple[str, Mapping[str, Any], str] | str
 """A tool, its arguments and its result; or what the user says."""
@@ -279,3 +280,11 @@ def test_what_another_stage_has_read_of_a_result_is_not_read_again(monkeypatch: 
     output = "an output that no other test has"
     assert (None, "done") == (results.read_result(output), result_of(CalledTool("c", "bash", "{}", 1, ToolResult(2, output))))
     assert [output] == read
+
+
+@pytest.mark.cost
+@pytest.mark.parametrize("command", ["cat <<a" + "\n" * 20_000, "mvn " * 5_000, "gradle " * 2_900, "gh pr " * 3_300, "black " * 3_300])
+async def test_a_command_that_is_meant_to_be_slow_is_read_in_bounded_time(command: str) -> None:
+    exchange = exchange_of([("bash", {"command": command}, "\n" * 4_000)], "All tests pass, lint is clean, committed and pushed.")
+    with below(0.4):
+        await judged(exchange)

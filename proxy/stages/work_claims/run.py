@@ -43,13 +43,13 @@ _FAILED = frozenset((
 # fmt: on
 _PATCHED = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+)$|^\*\*\* Move to: (.+)$", re.M)
 _SEGMENTS = re.compile(r"&&|\|\||;|\n")
-_HEREDOC = re.compile(r"<<-?\s*['\"]?(\w+)['\"]?.*?(?:^\s*\1\s*$|\Z)", re.S | re.M)
+_HEREDOC = re.compile(r"<<-?\s*['\"]?(\w+)['\"]?.*?(?:^[ \t]*\1[ \t]*$|\Z)", re.S | re.M)
 _WRITES = re.compile(
     r"(?<![0-9&>])>{1,2}(?!&|\s*/dev/null)|\b(?:sed -i|tee|mv|cp|rm|touch|mkdir|patch|git (?:apply|mv|rm|checkout|restore|stash))\b|<<"
 )
 _NUMBERS = re.compile(r"\b(\d{1,6}) (?:\w{1,12} )?(failed|failures?|failing|errors?|passed|passing|passes|pass)\b", re.I)
 _JVM = re.compile(r"Tests run: (\d+), Failures: (\d+), Errors: (\d+)|(?:Failed|failed):\s+(\d+), (?:Passed|passed):\s+(\d+)")
-_BAD = re.compile(r"^(?:FAIL\b|--- FAIL|FAILED\b|FAILURES!|not ok \d)|test result: FAILED|tests? failed\b|^\s*BUILD FAILED", re.M)
+_BAD = re.compile(r"^(?:FAIL\b|--- FAIL|FAILED\b|FAILURES!|not ok \d)|test result: FAILED|tests? failed\b|^[ \t]*BUILD FAILED", re.M)
 _NO_TESTS = re.compile(r"no tests? (?:ran|found|to run|files)|collected 0 items|0 tests\b|deselected", re.I)
 _GOOD = re.compile(r"^(?:ok\s+\S+\s+[\d.(]|OK\b)|test result: ok|All tests passed|BUILD SUCCESSFUL|\b0 failures\b", re.M)
 
