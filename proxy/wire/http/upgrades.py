@@ -91,7 +91,9 @@ class BoundedSocket(WatchesReader, WebSocketsSansIOProtocol):
 
     def handle_cont(self, event: Frame) -> None:
         """More of a message in several frames; of many small ones each would be an object of its own."""
-        self.frames[:] = [b"".join((*self.frames, event.data))] if len(event.data) < 4096 else [*self.frames, bytes(event.data)]
+        if not isinstance(self.frames[0], bytearray):
+            self.frames[0] = bytearray(self.frames[0])  # type: ignore[call-overload]
+        self.frames[0] += event.data
         if event.fin:
             self.send_receive_event_to_app()
 

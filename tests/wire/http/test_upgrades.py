@@ -234,3 +234,17 @@ async def test_who_goes_while_a_message_is_read_leaves_nothing_behind(
         assert 0 == proxy.app.ledger.connections.total - proxy.app.ledger.connections.free
         assert 1 == len(proxy.upstream.calls)
     assert "Exception" not in caplog.text
+
+
+async def test_small_pieces_of_a_large_message_are_not_copied_each_time(start: Start) -> None:
+    """8 MB and then 20,000 frames of one byte: copied each time that were 160 GB, which takes tens of seconds."""
+    text = MESSAGE + b" " * 8_000_000
+    async with start(stream(HELLO)) as proxy, connected(proxy) as streams:
+        await open_socket(streams)
+        streams[1].write(frame(TEXT, b"", fin=False) + masked(text, fin=False) + frame(CONT, b" ", fin=False) * 20_000 + frame(CONT, b""))
+        assert await completes(streams)
+
+
+def masked(payload: bytes, *, fin: bool) -> bytes:
+    """A frame whose mask leaves everything as it is."""
+    return bytes([(0x80 if fin else 0) | CONT]) + b"\xff" + struct.pack("!Q", len(payload)) + bytes(4) + payload
