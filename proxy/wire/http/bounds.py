@@ -125,16 +125,6 @@ class BoundedProtocol(WatchesReader, HttpToolsProtocol):
         self._stop_waiting()
         self.transport.abort()
 
-    def pause_writing(self) -> None:
-        """More waits to be written than the transport likes."""
-        super().pause_writing()
-        self.watch_reading(anew=True)
-
-    def resume_writing(self) -> None:
-        """Most of it is read."""
-        super().resume_writing()
-        self.has_read = True
-
     def on_response_complete(self) -> None:
         """An answer is whole, if not yet read."""
         super().on_response_complete()

@@ -49,16 +49,6 @@ class BoundedSocket(WatchesReader, WebSocketsSansIOProtocol):
         super().connection_lost(exc)
         self._http.connection_over()
 
-    def pause_writing(self) -> None:
-        """More waits to be written than the transport likes."""
-        super().pause_writing()
-        self.watch_reading(anew=True)
-
-    def resume_writing(self) -> None:
-        """Most of it is read."""
-        super().resume_writing()
-        self.has_read = True
-
     def is_writing(self) -> bool:
         """Whether more comes whatever the client reads."""
         return self.writable.is_set()
