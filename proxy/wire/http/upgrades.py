@@ -12,6 +12,7 @@ from typing import Any
 
 from uvicorn._types import ASGISendEvent
 from uvicorn.config import Config
+from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from uvicorn.server import ServerState
 from websockets.frames import Frame
@@ -51,7 +52,7 @@ class BoundedSocket(WatchesReader, WebSocketsSansIOProtocol):
 
     def is_writing(self) -> bool:
         """Whether more comes whatever the client reads."""
-        return self.writable.is_set()
+        return self.writable.is_set() and not self.transport.is_closing()
 
     def data_received(self, data: bytes) -> None:
         """Bytes came."""
@@ -75,9 +76,14 @@ class BoundedSocket(WatchesReader, WebSocketsSansIOProtocol):
             extensions[IDLE] = self._http.set_idle
 
     async def send(self, message: ASGISendEvent) -> None:
-        """A message of the application; a handshake that it refuses is complete, too."""
+        """A message of the application; a handshake that it refuses is complete, too. Raises `ClientDisconnected`."""
+        await self.writable.wait()
+        if self.close_sent and self.initial_response is None:  # from here: uvicorn would call that the application's mistake
+            raise ClientDisconnected
         await super().send(message)
         self.handshake_complete = self.handshake_complete or self.close_sent
+        if self.close_sent:
+            self.watch_reading()  # or the rest of it would wait for ever to leave
 
     def handle_cont(self, event: Frame) -> None:
         """More of a message in several frames; of many small ones each would be an object of its own."""
@@ -119,3 +125,4 @@ class BoundedSocket(WatchesReader, WebSocketsSansIOProtocol):
         self.conn.fail(code, reason)
         self.transport.write(b"".join(self.conn.data_to_send()))
         self.transport.close()
+        self.watch_reading()
