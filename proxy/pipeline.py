@@ -243,9 +243,10 @@ class Pipeline:
         """What is left of a result from outside when the stages that look at one have seen it. Raises `ProxyError`."""
         for stage, look in self._results:
 
-            async def hook(e: Exchange, look: Callable[..., Awaitable[str]] = look) -> None:
+            async def hook(e: Exchange, look: Callable[..., Awaitable[tuple[str, Verdict | None]]] = look) -> Verdict | None:
                 nonlocal result
-                result = await look(e, call, result, failed=failed)
+                result, verdict = await look(e, call, result, failed=failed)
+                return verdict
 
             if not self._skipped(stage, exchange):
                 await self._run(stage, hook, "tool_result", exchange)
