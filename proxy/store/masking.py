@@ -88,8 +88,8 @@ _PHONE = re.compile(
     r"(?<![\w+.)])\+[1-9](?:[ ./()\u2011-]{0,2}[0-9])++(?![\w+])(?! ?(?:%|€|\$|£|EUR|USD|GBP|CHF))",
     re.ASCII,
 )
-_GROUPED = re.compile(r"\+[0-9]{1,3}(?:[.][0-9]{3})+|\+[0-9]{1,3}(?: [0-9]{3})*(?: 000)(?: [0-9]{3})*")
-"""Thousands of a large number."""
+_GROUPED = re.compile(r"\+[0-9]{1,3}(?:(?:[.][0-9]{3})+|(?: [0-9]{3})+)")
+"""Thousands of a large number; with spaces only where some are zeros, as a phone number has such groups, too."""
 _PHONE_DIGITS = range(9, 16)
 _CARD = re.compile(
     r"(?<![\w+-])(?<![0-9]\.)(?:[2-6][0-9]{13,18}|[2-6][0-9]{3}([ -])[0-9]{4}\1[0-9]{4}\1[0-9]{4}(?:\1[0-9]{3})?"
@@ -321,7 +321,7 @@ def _mask_addresses(text: str) -> str:
 def _masked_phone(match: re.Match[str]) -> str:
     """Masked as far as it may be one: other figures may follow it."""
     found, end, count = match[0], 0, 0
-    if _GROUPED.fullmatch(found):
+    if _GROUPED.fullmatch(found) and ("." in found or " 000" in found):
         return found
     for i, char in enumerate(found):
         if count in _PHONE_DIGITS and not char.isdigit():

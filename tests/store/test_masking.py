@@ -258,6 +258,7 @@ def test_figures_and_ids_stay(text: str) -> None:
         "A",
         "+" + "1" * 98 + "a",
         "+1 2" + "3" * 60 + "x",
+        "+1" + " 000" * 40_000 + " 00,",
     ],
 )
 def test_personal_data_is_looked_for_in_linear_time(piece: str) -> None:
