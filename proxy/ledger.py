@@ -102,6 +102,11 @@ class Holding:
         self._amount += amount
         return True
 
+    def remember(self, amount: int) -> bool:
+        """So much for what its client can send again; False also where less than half of all room were left for those who ask now."""
+        bodies = self._ledger.bodies
+        return bodies.may_take(self.party, amount + bodies.total // 2) and self.take(amount)
+
     def release(self) -> None:
         """All of it; once more does nothing."""
         amount, self._amount = self._amount, 0
