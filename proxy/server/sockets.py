@@ -207,8 +207,7 @@ class ResponsesSocket:
         if not create.generates:
             await self._prepare(lane, create, past)
             return
-        size = (len(past.items) if past is not None else 0) + len(create.fields.get("input", b""))
-        body = await run_in_thread_if_large(size, create.body, past)
+        body = await run_in_thread_if_large(create.size_behind(past), create.body, past)
         room.release()
         frames = _Frames(self, lane.name, keeps_items=not create.stores)
         await self._serve(as_http(self._scope, "POST"), self._asking(body), frames.take)
@@ -222,13 +221,14 @@ class ResponsesSocket:
         """What is only said beforehand goes upstream with the response that goes on from it."""
         now = time.time()
         name = f"resp_{new_id(now)}"
+        said = await run_in_thread_if_large(create.size_behind(past), create.conversation, past, ())
         try:
             events = create.prepared(name, now)
         except ValueError as error:
             raise InvalidRequest(f"the message is not valid JSON: {error}") from None
         for event in EventSplitter().feed(events):
             await self.say(event.data or b"", lane.name)
-        self._remember(lane, name, create.conversation(past, ()))
+        self._remember(lane, name, said)
 
     def _asking(self, body: bytes) -> Receive:
         """The messages of the request, and then of the client's leaving."""

@@ -224,6 +224,16 @@ async def test_only_so_many_are_known_as_forgotten(start: Start, monkeypatch: py
     assert ["of the provider", "previous_response_not_found"] == codes
 
 
+@pytest.mark.parametrize("more", [{}, {"generate": False}], ids=["an answer", "none"])
+@pytest.mark.parametrize("given", [7, {"role": "user"}, True], ids=str)
+async def test_what_goes_on_with_no_input_that_can_be_read_is_refused(given: object, more: dict[str, Any], start: Start) -> None:
+    async with start(numbered(1)) as proxy, connected(proxy) as socket:
+        await socket.ask(store=False)
+        (error,) = await socket.ask(store=False, previous_response_id="resp_1", input=given, **more)
+        assert 1 == len(proxy.upstream.calls)
+    assert (400, "input") == (error["status"], error["error"]["param"])
+
+
 async def test_a_failed_continuation_forgets_what_it_went_on_from(start: Start) -> None:
     refused = reply({"error": {"message": "no", "type": "server_error", "param": None, "code": None}}, 500)
     async with start(numbered(1), refused) as proxy, connected(proxy) as socket:
