@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import time
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -90,6 +91,18 @@ async def test_a_new_key_is_known_at_once(start: Start, monkeypatch: pytest.Monk
         ann = (await call(proxy, "/keys", {"name": "ann"}))["key"]
         answers = await asyncio.gather(*(proxy.post(authorization=f"Bearer {key}") for key in (ann, ann, "gw-wrong", "gw-other")))
     assert [200, 200, 401, 401] == [answer.status for answer in answers]
+
+
+async def test_a_flood_of_wrong_keys_does_not_keep_the_store_busy(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keyring, "LOOK_S", 3600)
+    async with start(store_options=STORED) as proxy:
+        assert proxy.app.admissions is not None
+        ring = proxy.app.admissions.ring
+        before, began = ring._looks_begun, time.monotonic()
+        while (took_s := time.monotonic() - began) < 0.5:
+            assert [False] * 20 == await asyncio.gather(*(ring.look_before_refusal() for _ in range(20)))
+        looks = ring._looks_begun - before
+    assert 2 <= looks <= took_s / keyring._APART_S + 2
 
 
 async def test_a_wrong_key_is_refused_in_time_where_the_store_hangs(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ from websockets.frames import Frame
 from websockets.http11 import Request
 
 from proxy.ledger import Holding
-from proxy.wire.http.bounds import BODY_STALL_S, MIN_BODY_BYTES, BoundedProtocol
+from proxy.wire.http.bounds import BODY_STALL_S, MIN_BODY_BYTES, BoundedProtocol, log
 from proxy.wire.http.readers import WatchesReader
 from proxy.wire.http.sockets import DRAIN, IDLE
 
@@ -107,7 +107,9 @@ class BoundedSocket(WatchesReader, WebSocketsSansIOProtocol):
         if self.read_paused or self._came - before >= MIN_BODY_BYTES:
             self._slow = self.loop.call_later(BODY_STALL_S, self._look, self._came)
         else:
-            self._end(_POLICY, f"less than {MIN_BODY_BYTES} bytes of a message within {BODY_STALL_S:g} s")
+            reason = f"less than {MIN_BODY_BYTES} bytes of a message within {BODY_STALL_S:g} s"
+            log.warning("%s: its WebSocket is closed: %s", self.client[0] if self.client else "a client", reason)
+            self._end(_POLICY, reason)
 
     def _whole(self) -> None:
         self._came = 0

@@ -132,13 +132,16 @@ async def test_what_breaks_the_protocol_ends_the_connection_with_its_code(sent: 
         await free(proxy)
 
 
-async def test_a_message_that_comes_too_slowly_ends_the_connection(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_message_that_comes_too_slowly_ends_the_connection(
+    start: Start, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr(upgrades, "BODY_STALL_S", 0.05)
     async with start() as proxy, connected(proxy) as streams:
         await open_socket(streams)
         streams[1].write(frame(TEXT, b"{", length=1000))
         assert 1008 == await close_code(streams[0])
         await free(proxy)
+    assert "127.0.0.1: its WebSocket is closed: less than 8192 bytes of a message" in caplog.text
 
 
 async def test_who_sends_nothing_between_messages_may_stay(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
