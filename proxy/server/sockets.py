@@ -115,10 +115,17 @@ class ResponsesSocket:
             self._closes = 1012, "the server is stopping"
             for task in self._tasks:
                 task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._close(*(self._closes or (1000, "")))
-        for _, room in self._pasts.values():
-            room.release()
+        finally:
+            await self._end()
+
+    async def _end(self) -> None:
+        """Wait for what is under way, and give back all that it has."""
+        try:
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+            await self._close(*(self._closes or (1000, "")))
+        finally:
+            for _, room in self._pasts.values():
+                room.release()
 
     async def say(self, event: bytes, lane: str) -> None:
         """Send an event of a lane."""
@@ -257,7 +264,7 @@ class ResponsesSocket:
     async def _close(self, code: int, reason: str) -> None:
         closed, self._closed = self._closed, True
         if not closed and not self.gone.is_set():
-            with suppress(OSError, RuntimeError):  # the server has closed it already
+            with suppress(OSError):  # the server has closed it already
                 await self._send({"type": "websocket.close", "code": code, "reason": reason})
 
 
