@@ -37,6 +37,8 @@ class KeyRing:
         self._clients, self._own_teams, self._source = clients, teams, source
         self._teams = dict(teams)
         self._seen: object = None
+        self._unreadable: object = None
+        """What `changes` gave when keys could last not be read."""
         self._looking: asyncio.Task[None] | None = None
         self._one_look = asyncio.Lock()
         self._looks_begun, self._next_look = 0, 0.0
@@ -87,6 +89,7 @@ class KeyRing:
         if self._source is None:
             return
         self._looks_begun += 1
+        changes: object = None
         try:
             changes = await self._source.changes()
             if changes == self._seen:
@@ -96,7 +99,9 @@ class KeyRing:
             log.debug("keys could not be looked up: %s", error)
             return
         except Exception:  # as a row that a later release has written: those that are known go on, and so do the looks
-            log.exception("keys could not be read")
+            if changes is None or changes != self._unreadable:  # said once of the same rows, and not at each look
+                log.exception("keys could not be read: those that were read before count on")
+            self._unreadable = changes
             return
         self._clients.replace({sha256: entry for key in found.keys for sha256, entry in key.hashes().items()})
         self._teams = {**found.teams, **self._own_teams}

@@ -4,6 +4,7 @@ import json
 import string
 import time
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -207,6 +208,26 @@ def test_personal_data_is_masked_in_its_place(personal: str) -> None:
     for text in ("{}", "Write to {}.", "({})", '"{}", he said', "a {}\nb", "{}, {} AND MORE 12", "Anna,{},Berlin", "AB12 CD {} x"):
         assert mask_text(text.replace("{}", personal)) == text.replace("{}", MASK)
     assert MASK in mask_json(json.dumps({"text": f"call {personal} now"}, ensure_ascii=False).encode()).decode()
+
+
+@pytest.mark.parametrize(
+    "personal", ["DE89 3704 0044 0532 0130 00", "4111 1111 1111 1111", "378282246310005", "12345678Z", "255081416802538"]
+)
+@pytest.mark.parametrize("before", ["", ":", ",", "[", "0.", ":1.", "\n", "\x01", "\x01.", "é", '"', "x"])
+def test_json_is_searched_for_personal_data_as_its_texts_are(before: str, personal: str) -> None:
+    told = {"score": 0.9731234073638916, "said": before + personal, "list": [0.5, personal + before], before + personal: 1}
+    encoded = msgspec.json.encode(told)
+    assert msgspec.json.encode(mask(told)) == mask_json(encoded)
+
+
+def test_scores_and_ids_are_no_reason_to_read_a_record() -> None:
+    told = {
+        "score": 0.9731234073638916,
+        "scores": [0.1234567890123456, 1.25],
+        "id": "kf_86097536838ab492778743cd9250567f",
+        "code": "DISTRACTION",
+    }
+    assert not may_hold_secrets(msgspec.json.encode(told))
 
 
 def test_figures_behind_a_phone_number_do_not_hide_it() -> None:
