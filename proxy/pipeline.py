@@ -243,9 +243,10 @@ class Pipeline:
         """What is left of a result from outside when the stages that look at one have seen it. Raises `ProxyError`."""
         for stage, look in self._results:
 
-            async def hook(e: Exchange, look: Callable[..., Awaitable[str]] = look) -> None:
+            async def hook(e: Exchange, look: Callable[..., Awaitable[tuple[str, Verdict | None]]] = look) -> Verdict | None:
                 nonlocal result
-                result = await look(e, call, result, failed=failed)
+                result, verdict = await look(e, call, result, failed=failed)
+                return verdict
 
             if not self._skipped(stage, exchange):
                 await self._run(stage, hook, "tool_result", exchange)
@@ -331,7 +332,8 @@ class Pipeline:
                 return
 
     async def _run(self, stage: Stage, hook: Hook, phase: str, exchange: Exchange) -> Verdict | None:
-        before, started = exchange.begin(), time.perf_counter()
+        beside = phase == "tool" and stage.results_from_outside  # of other calls, whose results are told meanwhile
+        before, started = exchange.begin(beside=beside), time.perf_counter()
         verdict: Verdict | None = None
         try:
             if phase == "sentence" and exchange.work.over():
@@ -352,7 +354,8 @@ class Pipeline:
         except INTERRUPTIONS:
             raise
         except BaseException as error:  # a stage's bug or a missed deadline is a finding, never a crash
-            exchange.undo(before, prompt=phase != "sentence" and not stage.read_only)  # another's hook may change it meanwhile
+            alone = not (beside or phase == "sentence" or stage.read_only)
+            exchange.undo(before, prompt=alone)  # another's hook may change it meanwhile
             verdict = self._excused(stage, self._failure(stage, phase, exchange, error), started)
         finally:
             exchange.end(before)

@@ -358,6 +358,26 @@ async def test_the_prompt_is_put_back_when_a_tool_fails_beside_a_sentence() -> N
     assert exchange.original.tools == exchange.tools
 
 
+async def test_what_a_server_gave_stays_evidence_when_a_call_beside_it_fails() -> None:
+    class Servers(Stage):
+        name = "servers"
+        answers = ("own",)
+        results_from_outside = True
+
+        async def on_tool_call(self, exchange: Exchange, call: ToolCall) -> str:
+            if call.parsed:
+                return "shipped"
+            while exchange.evidence[-1].content != "shipped":
+                await asyncio.sleep(0)
+            raise Broken
+
+    pipeline, exchange = Pipeline([Servers(StageOptions(), make_ports())]), exchange_of()
+    async with asyncio.timeout(10):
+        results = await pipeline.call_tools(exchange, [ToolCall("1", "own", '{"order": 1}'), ToolCall("2", "own", "{}")])
+    assert ["shipped", "Error: own could not be run. Go on without it."] == results
+    assert "shipped" == exchange.evidence[-1].content
+
+
 async def test_what_a_judge_was_asked_is_known_though_its_check_failed() -> None:
     class Asking(Stage):
         name = "asking"

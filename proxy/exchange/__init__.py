@@ -312,10 +312,10 @@ class Exchange(Struct):
     retry = _Part["Sequence[Message] | None"]("findings", "retry")
     deliver = _Part["int | None"]("findings", "deliver")
 
-    def begin(self) -> Snapshot:
-        """A stage's hook runs from now on, until `end`."""
+    def begin(self, *, beside: bool = False) -> Snapshot:
+        """A stage's hook runs from now on, until `end`; `beside` what is no hook and changes the exchange, too."""
         marked = {choice: len(text) for choice, text in self.marked.items()}
-        snapshot = Snapshot(self.prompt, self.findings.copy(), marked, bool(self.running))
+        snapshot = Snapshot(self.prompt, self.findings.copy(), marked, beside or bool(self.running))
         for other in self.running:
             other.shared = True
         self.running.append(snapshot)

@@ -241,9 +241,9 @@ class Stage(Generic[OptionsT]):
         """Names of the tools that it may have offered in this exchange; those of `answers`, unless it knows more."""
         return self.answers
 
-    async def on_tool_result(self, exchange: Exchange, call: ToolCall, result: str, *, failed: bool) -> str:
-        """What a tool of `results_from_outside` gave, before the model sees it: as it is to be told."""
-        return result
+    async def on_tool_result(self, exchange: Exchange, call: ToolCall, result: str, *, failed: bool) -> tuple[str, Verdict | None]:
+        """What a tool of `results_from_outside` gave, before the model sees it: as it is to be told, and a verdict on it."""
+        return result, None
 
     async def on_answer(self, exchange: Exchange) -> Verdict | None:
         """The whole answer, in `exchange.answer`."""

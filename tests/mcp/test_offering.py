@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from mcp.server.mcpserver.exceptions import ToolError
 
+from proxy.errors import StoreUnavailable
 from proxy.testing import completion, reply, stream, streamed
 from proxy.upstreams import mcp as connections
 from tests.apis import APIS
@@ -300,6 +302,41 @@ async def test_instructions_in_a_result_are_held_before_the_model_reads_it(start
         assert "context_quarantined" in (await proxy.record(got))["detail"]["verdicts"][-1]["code"]
         held = (await proxy.get("/groundwire/v1/quarantine?status=pending")).json["data"]
         assert ["mcp__shop__review"] == [item["source"] for item in held]
+
+
+async def test_a_result_that_the_policy_rejects_ends_the_request_as_one_of_the_clients_does(start: Start, tmp_path: Path) -> None:
+    (tmp_path / "facts").mkdir()
+    (tmp_path / "facts" / "facts.csv").write_text("subject,statement,source\nEiffel Tower,The Eiffel Tower is in Paris.,us\n")
+    rejects = "on_invalid: reject, on_inexact: reject, on_suspicious: reject"
+    policy = f"name: p\ndelivery: tap\nstages: [mcp: {{servers: [shop]}}, knowledge: {{folder: facts}}, poisoning: {{{rejects}}}]\n"
+    server = make_server()
+
+    @server.tool(structured_output=False)
+    def tower() -> str:
+        """Where it is."""
+        return "The Eiffel Tower is located in London."
+
+    async with over_http(server) as url, start(reply(asked("mcp__shop__tower", "{}")), policy=policy, config=config(url)) as proxy:
+        await connected(proxy)
+        got = await proxy.post()
+        assert (400, "policy_blocked", "poisoned_context") == (got.status, got.json["error"]["code"], got.json["error"]["param"])
+        assert "a result of mcp__shop__tower" in got.json["error"]["message"]
+        assert 1 == len(proxy.upstream.calls)
+
+
+async def test_a_result_that_cannot_be_checked_ends_the_request_under_a_closed_policy(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def away(*_: object, **__: object) -> object:
+        raise StoreUnavailable("gone")
+
+    policy = "name: p\ndelivery: tap\nstages: [mcp: {servers: [shop]}, poisoning: {injections: quarantine, on_error: closed}]\n"
+    async with over_http(make_server()) as url, start(reply(asked("mcp__shop__review", "{}")), policy=policy, config=config(url)) as proxy:
+        await connected(proxy)
+        monkeypatch.setattr(proxy.app.ports.quarantine, "put", away)
+        got = await proxy.post()
+        assert (503, "overloaded", "poisoning_unchecked") == (got.status, got.json["error"]["code"], got.json["error"]["param"])
+        assert 1 == len(proxy.upstream.calls)
 
 
 async def test_what_a_server_gave_is_evidence_of_the_answer(start: Start) -> None:

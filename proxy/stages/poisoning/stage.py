@@ -136,10 +136,10 @@ class Poisoning(Stage[PoisoningOptions]):
         exchange.verdicts += verdicts[:-1]
         return verdicts[-1]
 
-    async def on_tool_result(self, exchange: Exchange, call: ToolCall, result: str, *, failed: bool) -> str:
+    async def on_tool_result(self, exchange: Exchange, call: ToolCall, result: str, *, failed: bool) -> tuple[str, Verdict | None]:
         """Treat what a tool from outside gave as a result that the client brings, before the model sees it."""
         if "tool_result" not in self.options.kinds or not result.strip():
-            return result
+            return result, None
         hash_ = content_hash(result, "tool_result")
         piece = ContextPiece("tool_result", result, hash_, _ANSWERED, "tool", end=len(result), source=call.name)
         outcome = Outcome(pieces=1)
@@ -148,11 +148,13 @@ class Poisoning(Stage[PoisoningOptions]):
         found = await self._check(exchange, list(new.values()), outcome)
         kept_out = await self._decide(exchange, new, found, {_ANSWERED: call.name}, outcome)
         edits = self._edits([piece], known | kept_out, outcome)
-        if outcome.items or outcome.new or outcome.error:
-            exchange.verdicts += verdicts_of(self.name, outcome)
-        if not edits:
-            return result
-        return str(with_spans({"content": result}, [(edit.start, edit.end, edit.text) for edit in edits])["content"])
+        if edits:
+            result = str(with_spans({"content": result}, [(edit.start, edit.end, edit.text) for edit in edits])["content"])
+        if not (outcome.items or outcome.new or outcome.error):
+            return result, None
+        verdicts = verdicts_of(self.name, outcome)
+        exchange.verdicts += verdicts[:-1]
+        return result, verdicts[-1]
 
     async def on_answer(self, exchange: Exchange) -> Verdict | None:
         """Keep an answer that was judged bad from coming back as history."""

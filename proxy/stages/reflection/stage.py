@@ -264,7 +264,7 @@ class Reflection(Stage[ReflectionOptions]):
         self.ports.counters.count("reflection.injected_count", len(shown))
         return shown, count(block)
 
-    async def on_tool_result(self, exchange: Exchange, call: ToolCall, result: str, *, failed: bool) -> str:
+    async def on_tool_result(self, exchange: Exchange, call: ToolCall, result: str, *, failed: bool) -> tuple[str, Verdict | None]:
         """Remember that a tool which the proxy calls itself has failed, or that what had failed works now: no conversation shows it."""
         called = CalledTool(call.id, call.name, call.arguments, -1, ToolResult(-1, result, failed), number=len(exchange.changes))
         retrieves = partial(is_retrieval_tool, patterns=exchange.retrieval_tools)
@@ -281,8 +281,8 @@ class Reflection(Stage[ReflectionOptions]):
                 events += [FailureEvent(kind="resolved", fingerprint=r.fingerprint, cause=f"{called.cause}>resolved") for r in over]
             await self._apply(exchange, events)
         except StoreUnavailable:
-            exchange.verdicts.append(Verdict(self.name, "error", code=UNCHECKED, detail={"problem": "store_unavailable"}))
-        return result
+            return result, Verdict(self.name, "error", code=UNCHECKED, detail={"problem": "store_unavailable"})
+        return result, None
 
     # ---- stopping ----
 
