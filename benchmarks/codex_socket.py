@@ -30,13 +30,11 @@ from proxy.config.settings import load_settings
 from proxy.testing import ScriptedUpstream, serving
 from proxy.wire.http import bounds
 from tests.clients import apis
-from tests.clients.conftest import HERE, KEY, PROVIDER_KEY, environment
+from tests.clients.conftest import CODEX, COMMANDS, KEY, PROVIDER_KEY, environment
 from tests.clients.tasks import prepare, task
 
 ROOT = Path(__file__).parent.parent
 RESULTS = Path(__file__).parent / "results" / "codex_socket.json"
-CODEX = HERE / "node/node_modules/.bin/codex"
-OPTIONS = ("exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "--json", "-m", "gpt-5")
 OF_THE_MODEL = ("reasoning", "command_execution", "agent_message")
 """Items by which Codex tells of what the model said."""
 CONFIG = """
@@ -107,8 +105,8 @@ async def session(url: str, upstream: ScriptedUpstream, rtt_ms: float, mbit: flo
         folder = prepare(Path(home))
         async with line.open() as address:
             process = await asyncio.create_subprocess_exec(
-                CODEX,
-                *OPTIONS,
+                COMMANDS / "codex",
+                *CODEX,
                 *("-c", f"openai_base_url={address}/v1", task(folder)),
                 env=environment(Path(home), "", CODEX_API_KEY=KEY),
                 cwd=folder,

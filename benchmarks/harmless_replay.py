@@ -99,7 +99,7 @@ async def _running(policy: str, verifiers: Verifiers | None) -> AsyncIterator[tu
         folder = Path(name)
         async with ScriptedUpstream(reply(completion())) as upstream:
             (folder / "config.yaml").write_text(
-                f"store: {{url: 'sqlite+aiosqlite:///{folder}/store.db'}}\nlogging: {{level: error}}\n"
+                f"store: {{url: 'sqlite+aiosqlite:///{folder}/store.db', texts: all}}\nlogging: {{level: error}}\n"
                 f"upstreams: {{main: {{kind: openai, base_url: '{upstream.base_url}', api_key: sk-test, retries: {{attempts: 0}}}}}}\n"
                 f"routes: [{{prefix: '', upstream: main, policy: '{POLICIES / policy}.yaml'}}]\n",
                 encoding="utf-8",

@@ -133,7 +133,7 @@ async def _running(policies: Sequence[str], judged_by: JudgedBy | None = None) -
                     (folder / f"{name}.yaml").write_text(text, encoding="utf-8")
                 main = {"kind": "openai", "apis": ["chat", "responses", "messages"], "base_url": upstream.base_url, "api_key": "sk-test"}
                 settings = {
-                    "store": {"url": f"sqlite+aiosqlite:///{folder}/store.db"},
+                    "store": {"url": f"sqlite+aiosqlite:///{folder}/store.db", "texts": "all"},
                     "logging": {"level": "error"},
                     "upstreams": {
                         "main": {**main, "retries": {"attempts": 0}},

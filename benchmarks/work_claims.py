@@ -32,6 +32,7 @@ from benchmarks.harmless_data import SUITES, load
 from benchmarks.load.statistics import wilson
 from proxy.app import App
 from proxy.config.settings import load_settings
+from proxy.store.masking import mask_text
 from proxy.testing import ScriptedUpstream, completion, reply, serving
 
 DATA = Path(__file__).parent / "data" / "work_claims"
@@ -65,13 +66,17 @@ class Seen:
     @property
     def found(self) -> bool:
         """Whether the sentence that is not so is among them."""
-        return bool(self.account.untrue) and any(text in self.account.untrue or self.account.untrue in text for text in self.warned)
+        return any(map(self._is_untrue, self.warned))
 
     @property
     def wrong(self) -> tuple[str, ...]:
         """The others among them."""
-        untrue = self.account.untrue
-        return tuple(text for text in self.warned if not (untrue and (text in untrue or untrue in text)))
+        return tuple(text for text in self.warned if not self._is_untrue(text))
+
+    def _is_untrue(self, text: str) -> bool:
+        """A record's sentence, in which personal data is masked."""
+        untrue = mask_text(self.account.untrue)
+        return bool(text and untrue) and (text in untrue or untrue in text)
 
 
 # ---- the runs ----
@@ -177,7 +182,7 @@ async def replay(accounts: Sequence[Account], policy: str) -> list[Seen]:
         shipped = Path(__file__).parent.parent / "policies" / f"{policy}.yaml"
         async with ScriptedUpstream(reply(completion())) as upstream:
             (folder / "config.yaml").write_text(
-                f"store: {{url: 'sqlite+aiosqlite:///{folder}/store.db'}}\nlogging: {{level: error}}\n"
+                f"store: {{url: 'sqlite+aiosqlite:///{folder}/store.db', texts: all}}\nlogging: {{level: error}}\n"
                 f"upstreams: {{main: {{kind: openai, apis: [chat, responses, messages], base_url: '{upstream.base_url}', "
                 "api_key: sk-test, retries: {attempts: 0}}}\n"
                 f"routes: [{{prefix: '', upstream: main, policy: '{shipped if policy else folder / 'work.yaml'}'}}]\n",

@@ -102,6 +102,15 @@ class Holding:
         self._amount += amount
         return True
 
+    def remember(self, amount: int) -> bool:
+        """So much for what its client can send again; False also where less than half of all room were left for those who ask now."""
+        bodies = self._ledger.bodies
+        if not bodies.may_take(self.party, amount + bodies.total // 2) or not bodies.take(self.party, amount):
+            self._ledger.refused("history_refused", self.party, "no room to remember its conversation: it has to send all of it again")
+            return False
+        self._amount += amount
+        return True
+
     def release(self) -> None:
         """All of it; once more does nothing."""
         amount, self._amount = self._amount, 0

@@ -79,6 +79,16 @@ def test_what_a_request_has_comes_back_once() -> None:
     assert (10, ["ledger.body_refused_count"]) == (ledger.bodies.free, refused)
 
 
+def test_half_of_the_room_is_for_those_who_ask_now() -> None:
+    refused = list[str]()
+    ledger = Ledger(max_bodies_bytes=10, count=refused.append)
+    remembered, asked = Holding(ledger), Holding(ledger)
+    assert (True, True, False) == (remembered.remember(2), remembered.remember(3), remembered.remember(1))
+    assert (True, 0) == (asked.take(5), ledger.bodies.free)
+    remembered.release()
+    assert (5, ["ledger.history_refused_count"]) == (ledger.bodies.free, refused)
+
+
 class Clock:
     now = 1000.0
 

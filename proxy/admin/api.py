@@ -110,7 +110,7 @@ def make_admin(parts: AdminParts) -> Starlette:
     quarantine, clashes = QuarantineApi(DatabaseQuarantine(database), metrics), ClashesApi(DatabaseClashes(database), metrics)
     failures, feedback = FailuresApi(DatabaseFailures(database), metrics), FeedbackApi(DatabaseFeedback(database), parts.records)
     over_time = DatabaseFigures(database, parts.panels)
-    figures = FigureSource(over_time.between, metrics.figures, parts.panels)
+    figures = FigureSource(over_time.between, metrics.figures, parts.panels, clock=database.clock)
     verdicts = VerdictsApi(parts.records, parts.exchanges, parts.access, parts.headers, auth)
     keys = KeysApi(KeyBook(database, parts.keys))
     dashboard = Dashboard(parts, auth, figures, quarantine, clashes, failures, feedback, keys.book)

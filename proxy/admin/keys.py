@@ -6,7 +6,6 @@ else: the store has its hash. `KeyBook` is what the API, the dashboard and ``gro
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
@@ -84,7 +83,7 @@ class KeyBook:
     """Every method raises `StoreUnavailable`, and what makes or changes `InvalidRequest`, `NotFound`, `Conflict`."""
 
     def __init__(self, database: Database, parts: KeyParts) -> None:
-        self.parts, self._keys, self._days = parts, DatabaseKeys(database), DatabaseKeyDays(database)
+        self.parts, self._keys, self._days, self._clock = parts, DatabaseKeys(database), DatabaseKeyDays(database), database.clock
 
     async def add(self, body: KeyBody) -> tuple[StoredKey, str]:
         """The key, and its text."""
@@ -95,7 +94,7 @@ class KeyBook:
             raise InvalidRequest(f"{wrong[0].rpartition('.')[2]}: {wrong[1]}", param=wrong[0].rpartition(".")[2])
         if not await self._keys.add(key):
             raise Conflict(f"there is a key {key.name!r} already, or was: a revoked one keeps its name", param="name")
-        return StoredKey(key=key, created_at=time.time()), text
+        return StoredKey(key=key, created_at=self._clock()), text
 
     async def rotate(self, name: str, overlap_s: float) -> tuple[StoredKey, str]:
         """The key, and its new text."""
@@ -132,7 +131,7 @@ class KeyBook:
 
     async def spending(self, by: Sequence[str], since: str | None = None) -> list[SpendingRow]:
         """What was spent since a day, `SHOWN_DAYS` ago unless it says another."""
-        return await self._days.spending(by, since or day_of(time.time() - SHOWN_DAYS * 86_400))
+        return await self._days.spending(by, since or day_of(self._clock() - SHOWN_DAYS * 86_400))
 
     async def _standings(self, keys: Sequence[KeySettings]) -> dict[str, Standing]:
         """By name; nothing where nobody counts, or who does is away."""

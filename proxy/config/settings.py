@@ -360,7 +360,7 @@ def _of_upstreams(settings: Settings) -> _Found:
         if isinstance(upstream, OpenAISettings) and not re.match(r"https?://[^/]", upstream.base_url):
             yield f"upstreams.{name}.base_url", f"expected http://… or https://…, got {upstream.base_url!r}"
         elif isinstance(upstream, OpenAISettings) and (wanted := _mended(upstream.base_url)) is not None:
-            yield f"upstreams.{name}.base_url", f"expected it up to and with /v1, and no further: did you mean {wanted!r}?"
+            yield f"upstreams.{name}.base_url", f"expected it up to and with its version, and no further: did you mean {wanted!r}?"
         if isinstance(upstream, OpenAISettings) and "gemini" in upstream.apis and not isinstance(upstream, GeminiSettings):
             yield f"upstreams.{name}.apis", "gemini has addresses of its own: it needs kind: gemini"
         if isinstance(upstream, OpenAISettings) and not re.fullmatch(r"(?:none|http://[^/\s]+/?)?", upstream.proxy):

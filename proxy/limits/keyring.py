@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 
@@ -24,6 +25,8 @@ log = logging.getLogger("groundwire.limits")
 LOOK_S = 2.0
 _PATIENCE_S = 1.0
 """So long a client with a key that is not known waits for a look."""
+_APART_S = 0.1
+"""From one such look to the next: a flood of wrong keys must not keep the store busy."""
 
 
 class KeyRing:
@@ -34,9 +37,11 @@ class KeyRing:
         self._clients, self._own_teams, self._source = clients, teams, source
         self._teams = dict(teams)
         self._seen: object = None
+        self._unreadable: object = None
+        """What `changes` gave when keys could last not be read."""
         self._looking: asyncio.Task[None] | None = None
         self._one_look = asyncio.Lock()
-        self._looks_begun = 0
+        self._looks_begun, self._next_look = 0, 0.0
         self.version = clients.version(self._teams)
         """Of the keys and limits that count here now."""
 
@@ -63,13 +68,15 @@ class KeyRing:
                 await self._looking
 
     async def look_before_refusal(self) -> bool:
-        """A client has sent a key that is not known: whether keys have changed. All that wait share the looks, one at a time."""
+        """A client has sent a key that is not known: whether keys have changed. All that wait share the looks."""
         if self._source is None:
             return False
         seen, needed = self._seen, self._looks_begun + 1  # a look that goes on may have read what was before this key
         with suppress(TimeoutError):
             async with asyncio.timeout(_PATIENCE_S), self._one_look:
                 if self._looks_begun < needed:
+                    await asyncio.sleep(self._next_look - time.monotonic())
+                    self._next_look = time.monotonic() + _APART_S
                     await self._look()
         return self._seen != seen
 
@@ -82,6 +89,7 @@ class KeyRing:
         if self._source is None:
             return
         self._looks_begun += 1
+        changes: object = None
         try:
             changes = await self._source.changes()
             if changes == self._seen:
@@ -91,7 +99,9 @@ class KeyRing:
             log.debug("keys could not be looked up: %s", error)
             return
         except Exception:  # as a row that a later release has written: those that are known go on, and so do the looks
-            log.exception("keys could not be read")
+            if changes is None or changes != self._unreadable:  # said once of the same rows, and not at each look
+                log.exception("keys could not be read: those that were read before count on")
+            self._unreadable = changes
             return
         self._clients.replace({sha256: entry for key in found.keys for sha256, entry in key.hashes().items()})
         self._teams = {**found.teams, **self._own_teams}

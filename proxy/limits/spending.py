@@ -34,12 +34,11 @@ class Spending:
 
     def add(self, key: str, team: str, model: str, more: Taken) -> None:
         """One request is over."""
-        by = day_of(self._clock()), key, team, model
-        if by not in self._sums and len(self._sums) >= _MAX_ROWS:
-            by = by[0], key, team, ""
-        self._add(by, more)
+        self._add((day_of(self._clock()), key, team, model), more)
 
     def _add(self, by: tuple[str, str, str, str], more: Taken) -> None:
+        if by not in self._sums and len(self._sums) >= _MAX_ROWS:
+            by = (*by[:3], "")
         before = self._sums.get(by, (0, 0, 0, 0, 0))
         self._sums[by] = before[0] + more[0], before[1] + more[1], before[2] + more[2], before[3] + more[3], before[4] + more[4]
 

@@ -38,6 +38,8 @@ MAX_AGE_S = 3600.0
 """As the API has it."""
 MAX_AT_ONCE, MAX_WAITING = 16, 64
 """Responses under way on one connection, as the API has it, and messages that wait for one."""
+MAX_FORGOTTEN = 1_000
+"""Names; who goes on from an older one hears from the provider that there is none."""
 
 
 class Opening(Handler):
@@ -91,8 +93,8 @@ class ResponsesSocket:
         self._places = asyncio.Semaphore(MAX_AT_ONCE)
         self._pasts: dict[str, tuple[Past, Holding]] = {}
         """By the response's id."""
-        self._forgotten: set[str] = set()
-        """Responses that nobody knows any more."""
+        self._forgotten: dict[str, None] = {}
+        """Responses that nobody knows any more, the last of them."""
         self.gone = asyncio.Event()
         """The client has left."""
         self._closes: tuple[int, str] | None = None
@@ -115,10 +117,17 @@ class ResponsesSocket:
             self._closes = 1012, "the server is stopping"
             for task in self._tasks:
                 task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._close(*(self._closes or (1000, "")))
-        for _, room in self._pasts.values():
-            room.release()
+        finally:
+            await self._end()
+
+    async def _end(self) -> None:
+        """Wait for what is under way, and give back all that it has."""
+        try:
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+            await self._close(*(self._closes or (1000, "")))
+        finally:
+            for _, room in self._pasts.values():
+                room.release()
 
     async def say(self, event: bytes, lane: str) -> None:
         """Send an event of a lane."""
@@ -198,8 +207,7 @@ class ResponsesSocket:
         if not create.generates:
             await self._prepare(lane, create, past)
             return
-        size = (len(past.items) if past is not None else 0) + len(create.fields.get("input", b""))
-        body = await run_in_thread_if_large(size, create.body, past)
+        body = await run_in_thread_if_large(create.size_behind(past), create.body, past)
         room.release()
         frames = _Frames(self, lane.name, keeps_items=not create.stores)
         await self._serve(as_http(self._scope, "POST"), self._asking(body), frames.take)
@@ -213,13 +221,14 @@ class ResponsesSocket:
         """What is only said beforehand goes upstream with the response that goes on from it."""
         now = time.time()
         name = f"resp_{new_id(now)}"
+        said = await run_in_thread_if_large(create.size_behind(past), create.conversation, past, ())
         try:
             events = create.prepared(name, now)
         except ValueError as error:
             raise InvalidRequest(f"the message is not valid JSON: {error}") from None
         for event in EventSplitter().feed(events):
             await self.say(event.data or b"", lane.name)
-        self._remember(lane, name, create.conversation(past, ()))
+        self._remember(lane, name, said)
 
     def _asking(self, body: bytes) -> Receive:
         """The messages of the request, and then of the client's leaving."""
@@ -237,17 +246,25 @@ class ResponsesSocket:
         """As its lane's latest; not where there is no room, and then who goes on from it is told to send all."""
         self._forget(lane)
         room = self._holding()
-        if room.take(len(past.items)):
+        if room.remember(len(past.items)):
+            if name in self._pasts:  # of another lane: not every server gives each response an id of its own
+                self._pasts[name][1].release()
+            self._forgotten.pop(name, None)
             self._pasts[name] = past, room
             lane.latest = name
         else:
-            self._forgotten.add(name)
+            self._note_forgotten(name)
 
     def _forget(self, lane: _Lane) -> None:
         name, lane.latest = lane.latest, ""
         if name in self._pasts:
             self._pasts.pop(name)[1].release()
-            self._forgotten.add(name)
+            self._note_forgotten(name)
+
+    def _note_forgotten(self, name: str) -> None:
+        self._forgotten[name] = None
+        if len(self._forgotten) > MAX_FORGOTTEN:
+            del self._forgotten[next(iter(self._forgotten))]
 
     async def _close_when_done(self, code: int, reason: str) -> None:
         self._closes = code, reason
@@ -257,7 +274,7 @@ class ResponsesSocket:
     async def _close(self, code: int, reason: str) -> None:
         closed, self._closed = self._closed, True
         if not closed and not self.gone.is_set():
-            with suppress(OSError, RuntimeError):  # the server has closed it already
+            with suppress(OSError):  # the server has closed it already
                 await self._send({"type": "websocket.close", "code": code, "reason": reason})
 
 

@@ -94,6 +94,7 @@ class DatabaseFigures:
         Of a `route`, named by its prefix, no sums are kept: everything is read from its records.
         """
         self._database, self._max_details, self._route = database, max_details, route
+        self.clock = database.clock
         self.rollups, self._records = Rollups(database, panels), RecordSums(database, panels, at_once=at_once, route=route)
         self._lock = asyncio.Lock()
 
@@ -269,8 +270,8 @@ BUSY_SHARE = 0.4
 class RollupBuilder:
     """The task."""
 
-    def __init__(self, figures: DatabaseFigures, *, busy_share: float = BUSY_SHARE, clock: Callable[[], float] = time.time) -> None:
-        self._figures, self._rollups, self._busy_share, self._clock = figures, figures.rollups, busy_share, clock
+    def __init__(self, figures: DatabaseFigures, *, busy_share: float = BUSY_SHARE, clock: Callable[[], float] | None = None) -> None:
+        self._figures, self._rollups, self._busy_share, self._clock = figures, figures.rollups, busy_share, clock or figures.clock
         self._lacking: list[str] = []
         self._look_at = 0.0
         self._task: asyncio.Task[None] | None = None

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from operator import attrgetter
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 
@@ -40,8 +41,12 @@ class Journal:
     def __init__(self, database: Path, process: str) -> None:
         """`database` is SQLite's file, `process` as no other is called."""
         self._folder, self._prefix = database.parent, f"{database.name}-open-"
+        self._header = b"groundwire " + os.fsencode(database.name) + b"\n"
+        """The first line: another file may be called as one of these is, as another database's."""
         self.path = self._folder / f"{self._prefix}{process}"
         self._lines: dict[str, bytes] = {}
+        self._open_bytes = 0
+        """Of `_lines`."""
         self._file, self._size = -1, 0
         self._failing = False
 
@@ -73,13 +78,14 @@ class Journal:
         if not 0 < len(line) <= _MAX_LINE_BYTES:
             line = _encode([clean(one, _MAX_TEXT_CHARS) if isinstance(one, str) else one for one in _values(record)]) + b"\n"
         self._lines[record.id] = line
+        self._open_bytes += len(line)
         self._write(line)
 
     def end(self, ids: Iterable[str]) -> None:
         """These have their records in the database, or never will."""
         for record_id in ids:
-            self._lines.pop(record_id, None)
-        if self._size > _ROOM_BYTES and self._size > 4 * sum(map(len, self._lines.values())):
+            self._open_bytes -= len(self._lines.pop(record_id, b""))
+        if self._size > _ROOM_BYTES and self._size > 4 * self._open_bytes:
             try:
                 self._write_anew()
             except OSError as error:
@@ -100,11 +106,11 @@ class Journal:
 
     def _write_anew(self) -> None:
         """Another file with what is open takes this one's place, locked before it does. Raises `OSError`."""
-        new = self.path.with_name(f".{self.path.name}")
+        new = _unfinished(self.path)
         file = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            lines = b"".join(self._lines.values())
+            lines = self._header + b"".join(self._lines.values())
             if os.write(file, lines) < len(lines):
                 raise OSError("the disk is full")
             new.rename(self.path)
@@ -121,8 +127,8 @@ class Journal:
     def find(self, record_id: str) -> Record | None:
         """An exchange that goes on, or went on, in any process of this database. Reads files."""
         for path in self._paths():
-            with suppress(OSError):
-                for record in _read(path.read_bytes()):
+            with suppress(OSError), path.open("rb") as file:
+                for record in self._read(file):
                     if record.id == record_id:
                         return record
         return None
@@ -133,14 +139,11 @@ class Journal:
         for path in self._paths():
             if path == self.path:
                 continue
-            with suppress(OSError):
-                file = os.open(path, os.O_RDONLY)
-                try:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    if path.stat().st_ino == os.fstat(file).st_ino:  # else it was written anew: its process lives
-                        found.append(Abandoned(path, tuple(_read(path.read_bytes()))))
-                finally:
-                    os.close(file)
+            with suppress(OSError), path.open("rb") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                is_whole = path.stat().st_ino == os.fstat(file.fileno()).st_ino  # else it was written anew: its process lives
+                if is_whole and file.peek(len(self._header)).startswith(self._header):
+                    found.append(Abandoned(path, tuple(self._read(file))))
         return found
 
     def _paths(self) -> list[Path]:
@@ -150,6 +153,14 @@ class Journal:
             return [path for path in self._folder.iterdir() if path.name.startswith(self._prefix)]
         return []
 
+    def _read(self, file: BinaryIO) -> Iterator[Record]:
+        """Nothing where it is no journal of this database's."""
+        if file.readline(len(self._header)) != self._header:
+            return
+        for line in file.read().split(b"\n")[:-1]:  # the last one may be torn
+            with suppress(msgspec.DecodeError, TypeError):
+                yield Record(status=0, outcome=PENDING, **dict(zip(_FIELDS, _decode(line), strict=False)))  # type: ignore[arg-type]
+
 
 class Abandoned(msgspec.Struct, frozen=True):
     """One file."""
@@ -158,8 +169,12 @@ class Abandoned(msgspec.Struct, frozen=True):
     records: tuple[Record, ...]
     """Of exchanges that were open, or just over."""
 
+    def remove(self) -> None:
+        """Its records are in the database."""
+        for path in (_unfinished(self.path), self.path):
+            path.unlink(missing_ok=True)
 
-def _read(content: bytes) -> Iterator[Record]:
-    for line in content.split(b"\n")[:-1]:  # the last one may be torn
-        with suppress(msgspec.DecodeError, TypeError):
-            yield Record(status=0, outcome=PENDING, **dict(zip(_FIELDS, _decode(line), strict=False)))  # type: ignore[arg-type]
+
+def _unfinished(path: Path) -> Path:
+    """The file that is to take its place."""
+    return path.with_name(f".{path.name}")

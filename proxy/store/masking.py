@@ -81,6 +81,10 @@ _COUNTING_WORDS = frozenset(
 _NUMBER_BYTES = bytes(ord("x") if chr(byte) in "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 -" else ord(" ") for byte in range(256))
 _LONG_NUMBER = b"x" * 9
 """The shortest number of a person's: eight figures and a letter."""
+_FRACTION = re.compile(rb"(?<=[:,\[][0-9])\.[0-9]+")
+"""Of a small number of JSON, as each score has: no number of a person's begins behind a figure and a point."""
+_MAYBE_PERSONAL = re.compile(rb"[A-Z]{2}[0-9]{2}|[0-9](?:[ -]?[0-9]){12}|[0-9XYZ][0-9]{7}[A-Z]")
+"""In all that `_ACCOUNT`, `_CARD` and `_PERSON` find, also as JSON has it."""
 _DOMAIN = re.compile(r"@(?:[^\W_](?:[\w-]{0,62})\.){1,8}[^\W\d_]{2,24}(?![\w@])")
 _LOCAL_CHARS = frozenset("._%+-'!#$&*/=?^`{|}~")
 _MAX_LOCAL_CHARS = 64
@@ -88,8 +92,8 @@ _PHONE = re.compile(
     r"(?<![\w+.)])\+[1-9](?:[ ./()\u2011-]{0,2}[0-9])++(?![\w+])(?! ?(?:%|€|\$|£|EUR|USD|GBP|CHF))",
     re.ASCII,
 )
-_GROUPED = re.compile(r"\+[0-9]{1,3}(?:[.][0-9]{3})+|\+[0-9]{1,3}(?: [0-9]{3})*(?: 000)(?: [0-9]{3})*")
-"""Thousands of a large number."""
+_GROUPED = re.compile(r"\+[0-9]{1,3}(?:(?:[.][0-9]{3})+|(?: [0-9]{3})+)")
+"""Thousands of a large number; with spaces only where some are zeros, as a phone number has such groups, too."""
 _PHONE_DIGITS = range(9, 16)
 _CARD = re.compile(
     r"(?<![\w+-])(?<![0-9]\.)(?:[2-6][0-9]{13,18}|[2-6][0-9]{3}([ -])[0-9]{4}\1[0-9]{4}\1[0-9]{4}(?:\1[0-9]{3})?"
@@ -216,12 +220,20 @@ def may_hold_secrets(encoded: bytes) -> bool:
 
     False: `mask_json` changes nothing. Every record comes by here; most leave after two searches for a long word and some for short hints.
     """
-    if b"@" in encoded or b"+" in encoded or _LONG_NUMBER in encoded.translate(_NUMBER_BYTES):
+    if b"@" in encoded or b"+" in encoded or _may_hold_numbers(encoded):
         return True
     lower = encoded.lower()
     if _LONG_TOKEN in encoded.translate(_TOKEN_BYTES) and any(map(lower.__contains__, _LONG_HINTS)):
         return True
     return any(map(lower.__contains__, _SHORT_HINTS))
+
+
+def _may_hold_numbers(encoded: bytes) -> bool:
+    """Whether there may be one of a person's: scores, and ids that have many figures in a row, are none."""
+    if _LONG_NUMBER not in encoded.translate(_NUMBER_BYTES):
+        return False
+    whole = _FRACTION.sub(b"", encoded)
+    return _LONG_NUMBER in whole.translate(_NUMBER_BYTES) and _MAYBE_PERSONAL.search(whole) is not None
 
 
 def _mask_blocks(text: str) -> str:
@@ -321,7 +333,7 @@ def _mask_addresses(text: str) -> str:
 def _masked_phone(match: re.Match[str]) -> str:
     """Masked as far as it may be one: other figures may follow it."""
     found, end, count = match[0], 0, 0
-    if _GROUPED.fullmatch(found):
+    if _GROUPED.fullmatch(found) and ("." in found or " 000" in found):
         return found
     for i, char in enumerate(found):
         if count in _PHONE_DIGITS and not char.isdigit():

@@ -183,7 +183,7 @@ class Processes:
                         await write(connection, self._database.compiled(_interrupting), rows)
                         times += (begun := [one.created_at for one in some if one.id not in known])
                         await touch(self._database, connection, begun)
-            left.path.unlink(missing_ok=True)
+            left.remove()
         return times
 
     async def living(self) -> Sequence[LivingProcess]:

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from benchmarks.work_claims import RESULTS, figures, problems, replay, written
+from benchmarks.work_claims import RESULTS, Account, Seen, figures, problems, replay, written
 
 
 @pytest.mark.parametrize("name", ["development", "first", "report"])
@@ -25,3 +25,9 @@ def test_a_goal_that_is_missed_is_said() -> None:
     assert ["found 5 of 15", "warned of 15 of 671 honest accounts"] == problems(
         every | {"report": {"untrue": 15, "found": 5, "honest": 15, "warned": 15}}
     )
+
+
+@pytest.mark.parametrize(("text", "found"), [("", False), ("Sent to [masked].", True), ("It is late.", False)])
+def test_only_the_sentence_that_is_not_so_counts_as_found(text: str, found: bool) -> None:
+    seen = Seen(Account("a", "chat", {}, "It is late. Sent to ann@example.org.", "Sent to ann@example.org."), 1, (text,), ("",))
+    assert (found, () if found else (text,)) == (seen.found, seen.wrong)

@@ -37,6 +37,9 @@ DELIVERIES = ("tap", "gate", "hold")
 KEY, PROVIDER_KEY = "gw-test-client-key", "sk-test-provider-key"
 WINDOW_TOKENS = 8000
 SCRIPT_TIMEOUT_S = 120
+COMMANDS = HERE / "node/node_modules/.bin"
+CODEX = ("exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "--json", "-m", "gpt-5")
+"""Codex's arguments: without a terminal, and whoever is asked says yes."""
 
 POLICY = "name: {0}\ndelivery: {0}\nstages: [budget: {{window: {1}}}, look: {{on_error: {2}}}]\n"
 """Under gate and hold answers are written anew, as they are where a policy refuses what it cannot check; a tap is as open as it looks."""
@@ -222,6 +225,21 @@ def environment(home: Path, base_url: str, **more: str) -> dict[str, str]:
     base = {"PATH": os.environ["PATH"], "HOME": str(home), "LANG": "C.UTF-8", "PYTHONUTF8": "1", "OPENAI_AGENTS_DISABLE_TRACING": "1"}
     keys = {"OPENAI_API_KEY": KEY, "ANTHROPIC_API_KEY": KEY, "GEMINI_API_KEY": KEY}
     return {**base, **keys, **({"OPENAI_BASE_URL": base_url} if base_url else {}), **more}
+
+
+def run_agent(home: Path, *command: str | Path, timeout_s: float = SCRIPT_TIMEOUT_S, **settings: str) -> str:
+    """What an agent of the command line writes, with `settings` in its environment, in the folder ``work``."""
+    done = subprocess.run(
+        list(map(str, command)),
+        env=environment(home, "", **settings),
+        cwd=home / "work",
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+    )
+    assert 0 == done.returncode, f"{done.stdout}\n{done.stderr}"
+    return done.stdout
 
 
 def run_script(command: Sequence[str | Path], folder: Path, base_url: str, **more: str) -> Outcome:

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.clients.conftest import (
+    CODEX,
+    COMMANDS,
     GEMINI_ROUTES,
-    HERE,
     KEY,
     MESSAGES_ROUTES,
     RESPONSES_ROUTES,
-    SCRIPT_TIMEOUT_S,
     Proxy,
-    environment,
     node,
+    run_agent,
     use_api_key,
 )
 
 pytestmark = pytest.mark.clients
-COMMANDS = HERE / "node/node_modules/.bin"
 ANSWER = "High water is at 11:42, the file says."
 """What the provider says when the file's content has come to it."""
 
@@ -40,29 +38,13 @@ def question(tmp_path: Path) -> str:
     return f"When is high water? It stands in {file}"
 
 
-def run(folder: Path, *command: str, **settings: str) -> str:
-    """What the command writes."""
-    done = subprocess.run(
-        [str(COMMANDS / command[0]), *command[1:]],
-        env=environment(folder, "", **settings),
-        cwd=folder / "work",
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=SCRIPT_TIMEOUT_S,
-    )
-    assert 0 == done.returncode, f"{done.stdout}\n{done.stderr}"
-    return done.stdout
-
-
 def test_codex(proxy: Proxy, address: str, policy: str, question: str, tmp_path: Path) -> None:
     node("@openai/codex")
-    options = ["--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "--json", "-m", "gpt-5"]
-    base_url = ["-c", f"openai_base_url={address}/{policy}/v1"]
-    said = [json.loads(line) for line in run(tmp_path, "codex", "exec", *options, *base_url, question, CODEX_API_KEY=KEY).splitlines()]
+    command = [COMMANDS / "codex", *CODEX, "-c", f"openai_base_url={address}/{policy}/v1", question]
+    said = [json.loads(line) for line in run_agent(tmp_path, *command, CODEX_API_KEY=KEY).splitlines()]
     items = [event["item"] for event in said if event["type"] == "item.completed"]
-    (command,) = (item for item in items if item["type"] == "command_execution")
-    assert (0, ANSWER) == (command["exit_code"], items[-1]["text"])
+    (ran,) = (item for item in items if item["type"] == "command_execution")
+    assert (0, ANSWER) == (ran["exit_code"], items[-1]["text"])
     assert proxy.provider.calls[-1].body.startswith(b'{"stream":true,')  # the proxy's: no message has it, and over HTTP it comes last
 
 
@@ -72,7 +54,7 @@ def test_claude_code(address: str, route: str, question: str, tmp_path: Path) ->
     model = "claude-sonnet-4-6" if route in MESSAGES_ROUTES else "gemini-3-pro"
     options = ["--model", model, "--allowedTools", "Read", "--output-format", "json"]
     settings = {"ANTHROPIC_BASE_URL": f"{address}/{route}", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}
-    said = json.loads(run(tmp_path, "claude", "-p", question, *options, **settings))
+    said = json.loads(run_agent(tmp_path, COMMANDS / "claude", "-p", question, *options, **settings))
     assert (False, 2, ANSWER) == (said["is_error"], said["num_turns"], said["result"])
 
 
@@ -83,7 +65,7 @@ def test_gemini_cli(address: str, route: str, question: str, tmp_path: Path) -> 
     use_api_key(tmp_path)
     options = ["--skip-trust", "-m", "gemini-2.5-flash", "-o", "json"]
     settings = {"GOOGLE_GEMINI_BASE_URL": f"{address}/{route}"}
-    said = json.loads(run(tmp_path, "gemini", *options, "-p", question, **settings))
+    said = json.loads(run_agent(tmp_path, COMMANDS / "gemini", *options, "-p", question, **settings))
     api = said["stats"]["models"]["gemini-2.5-flash"]["api"]
     assert (ANSWER, 2, 0) == (said["response"], api["totalRequests"], api["totalErrors"])
     assert 1 == said["stats"]["tools"]["byName"]["read_file"]["success"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
@@ -14,12 +13,11 @@ import pytest
 from msgspec import Struct
 
 from tests.clients import messages_provider, responses_provider
-from tests.clients.conftest import HERE, KEY, PROVIDER_KEY, Proxy, environment, node, opencode
+from tests.clients.conftest import CODEX, COMMANDS, KEY, PROVIDER_KEY, Proxy, node, opencode, run_agent
 from tests.clients.model import Asked
 from tests.clients.tasks import ACTIONS, ANSWER, prepare, task
 
 pytestmark = pytest.mark.clients
-BIN = HERE / "node/node_modules/.bin"
 DIRECT = "direct"
 TIMEOUT_S = 60
 TOLD = ("pass", "unchecked", "unsure", "skipped")
@@ -41,10 +39,8 @@ class Run(Struct):
 
 
 def run_codex(url: str, key: str, home: Path, question: str) -> str:
-    options = ["--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "--json", "-m", "gpt-5"]
-    lines = ran(
-        home, command("@openai/codex", "codex"), "exec", *options, "-c", f"openai_base_url={url}/v1", question, CODEX_API_KEY=key
-    ).splitlines()
+    codex = command("@openai/codex", "codex")
+    lines = ran(home, codex, *CODEX, "-c", f"openai_base_url={url}/v1", question, CODEX_API_KEY=key).splitlines()
     return str([event["item"] for event in map(json.loads, lines) if event["type"] == "item.completed"][-1]["text"])
 
 
@@ -64,22 +60,12 @@ def run_opencode(url: str, key: str, home: Path, question: str) -> str:
 def command(package: str, name: str) -> Path:
     """Skips without the package."""
     node(package)
-    return BIN / name
+    return COMMANDS / name
 
 
-def ran(home: Path, *arguments: str | Path, **settings: str) -> str:
+def ran(home: Path, *command: str | Path, **settings: str) -> str:
     """What it writes."""
-    done = subprocess.run(
-        list(map(str, arguments)),
-        env=environment(home, "", **settings),
-        cwd=home / "work",
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-    )
-    assert 0 == done.returncode, f"{done.stdout}\n{done.stderr}"
-    return done.stdout
+    return run_agent(home, *command, timeout_s=TIMEOUT_S, **settings)
 
 
 RESPONSES, MESSAGES = ("default", "agent"), ("messages-default", "messages-agent")

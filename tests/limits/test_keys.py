@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import time
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,9 @@ from typing import Any
 import pytest
 
 from proxy.__main__ import main
+from proxy.config.access import Clients
 from proxy.limits import keyring
+from proxy.limits.keys import KeysAndTeams
 from proxy.testing import completion, reply
 from tests.admin.pages import Browser, Page
 from tests.conftest import CHAT, Running, Start
@@ -92,6 +95,18 @@ async def test_a_new_key_is_known_at_once(start: Start, monkeypatch: pytest.Monk
     assert [200, 200, 401, 401] == [answer.status for answer in answers]
 
 
+async def test_a_flood_of_wrong_keys_does_not_keep_the_store_busy(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keyring, "LOOK_S", 3600)
+    async with start(store_options=STORED) as proxy:
+        assert proxy.app.admissions is not None
+        ring = proxy.app.admissions.ring
+        before, began = ring._looks_begun, time.monotonic()
+        while (took_s := time.monotonic() - began) < 0.5:
+            assert [False] * 20 == await asyncio.gather(*(ring.look_before_refusal() for _ in range(20)))
+        looks = ring._looks_begun - before
+    assert 2 <= looks <= took_s / keyring._APART_S + 2
+
+
 async def test_a_wrong_key_is_refused_in_time_where_the_store_hangs(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keyring, "LOOK_S", 3600)
     monkeypatch.setattr(keyring, "_PATIENCE_S", 0.05)
@@ -124,6 +139,27 @@ async def test_without_the_setting_no_key_is_made_that_nobody_would_look_for(sta
         answer = await proxy.post({"name": "ann"}, "/groundwire/v1/keys")
     assert 409 == answer.status
     assert "store: {keys: true}" in answer.json["error"]["message"]
+
+
+async def test_rows_that_cannot_be_read_are_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    class Later:
+        changed, problem = (1, 1), True
+
+        async def changes(self) -> tuple[int, int]:
+            return self.changed
+
+        async def all(self) -> KeysAndTeams:
+            if self.problem:
+                raise ValueError("of a later release")
+            return KeysAndTeams()
+
+    source = Later()
+    ring = keyring.KeyRing(Clients((), stored=True), {}, source)  # type: ignore[arg-type]
+    for source.changed in ((1, 1), (1, 1), (1, 2), (1, 2)):
+        assert not await ring.look_before_refusal()
+    assert 2 == sum("keys could not be read" in one for one in caplog.messages)
+    source.problem = False
+    assert await ring.look_before_refusal()
 
 
 async def test_the_text_of_a_key_is_neither_stored_nor_logged(start: Start, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

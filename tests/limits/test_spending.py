@@ -92,3 +92,23 @@ async def test_a_bug_of_ours_does_not_stop_later_ones(days: Days, caplog: pytest
         await asyncio.sleep(0.001)
     await sums.stop()
     assert 1 == days.requests
+
+
+async def test_what_waits_for_a_slow_store_has_a_bound(days: Days, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_MAX_ROWS", 10)
+    sums, days.problem = spending(days), StoreUnavailable("slow")
+    for turn in range(5):
+        days.begun.clear()
+        days.may_end.clear()
+        for number in range(10):
+            sums.add("ann", "red", f"before {turn} {number}", ONE)
+        flush = asyncio.create_task(sums.flush())
+        await days.begun.wait()
+        for number in range(10):
+            sums.add("ann", "red", f"meanwhile {turn} {number}", ONE)
+        days.may_end.set()
+        await flush
+    assert len(sums._sums) <= 11
+    days.problem = None
+    await sums.flush()
+    assert 100 == days.requests

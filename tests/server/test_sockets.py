@@ -194,6 +194,46 @@ async def test_only_the_latest_of_a_lane_is_remembered(start: Start) -> None:
     )
 
 
+async def test_ids_that_come_again_are_those_of_the_last_response(start: Start) -> None:
+    async with start(*(numbered(1) for _ in range(4))) as proxy:
+        free = proxy.app.ledger.bodies.free
+        async with connected(proxy) as socket:
+            for lane in ("a", "a", "b"):
+                await socket.ask(store=False, stream_id=lane, input=f"Of {lane}")
+            found = await socket.ask(store=False, stream_id="b", previous_response_id="resp_1", input="And?")
+            said = [item["content"] for item in sent(proxy)["input"]]
+        await until(lambda: free == proxy.app.ledger.bodies.free)
+    assert ("response.completed", ["Of b", HELLO["content"], "And?"]) == (found[-1]["type"], said)
+
+
+async def test_without_room_nothing_is_remembered_and_the_client_sends_all(start: Start) -> None:
+    async with start(numbered(1), numbered(2)) as proxy, connected(proxy) as socket:
+        bodies = proxy.app.ledger.bodies
+        bodies.total = bodies.free = 10_000
+        await socket.ask(store=False, input="x" * 6_000)
+        (error,) = await socket.ask(store=False, previous_response_id="resp_1", input="And?")
+        whole = await socket.ask(store=False, input="All of it.")
+    assert ("previous_response_not_found", "response.completed") == (error["error"]["code"], whole[-1]["type"])
+
+
+async def test_only_so_many_are_known_as_forgotten(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sockets, "MAX_FORGOTTEN", 1)
+    async with start(reply({"error": {"message": "none", "code": "of the provider"}}, 400)) as proxy, connected(proxy) as socket:
+        names = [(await socket.ask(store=False, generate=False))[-1]["response"]["id"] for _ in range(3)]
+        codes = [(await socket.ask(store=False, previous_response_id=name))[0]["error"]["code"] for name in names[:2]]
+    assert ["of the provider", "previous_response_not_found"] == codes
+
+
+@pytest.mark.parametrize("more", [{}, {"generate": False}], ids=["an answer", "none"])
+@pytest.mark.parametrize("given", [7, {"role": "user"}, True], ids=str)
+async def test_what_goes_on_with_no_input_that_can_be_read_is_refused(given: object, more: dict[str, Any], start: Start) -> None:
+    async with start(numbered(1)) as proxy, connected(proxy) as socket:
+        await socket.ask(store=False)
+        (error,) = await socket.ask(store=False, previous_response_id="resp_1", input=given, **more)
+        assert 1 == len(proxy.upstream.calls)
+    assert (400, "input") == (error["status"], error["error"]["param"])
+
+
 async def test_a_failed_continuation_forgets_what_it_went_on_from(start: Start) -> None:
     refused = reply({"error": {"message": "no", "type": "server_error", "param": None, "code": None}}, 500)
     async with start(numbered(1), refused) as proxy, connected(proxy) as socket:

@@ -68,6 +68,7 @@ async def doubted(steps: Sequence[Step], answer: str, **more: Any) -> list[tuple
         ([EDIT, RED], "All tests pass.", ("tests", "contradicted")),
         ([EDIT, RED, EDIT], "I fixed the rounding, and the test suite is green.", ("tests", "contradicted")),
         ([RED], "Alle Tests sind grün.", ("tests", "contradicted")),
+        ([RED, "Please mend it, thanks.", EDIT], "All tests pass.", ("tests", "contradicted")),
         ([EDIT, ("bash", {"command": "git diff"}, "+b")], "I ran the tests and they all pass.", ("tests", "unsupported")),
         (
             [("bash", {"command": "mypy src"}, "src/a.py:3: error: no\nFound 1 error\nexit code: 1")],
@@ -101,6 +102,25 @@ async def test_work_that_the_results_do_not_bear_out_is_a_warning(steps: list[St
     assert [expected] == await doubted(steps, answer)
 
 
+async def test_a_look_at_another_machine_that_shows_a_failure_bears_out_nothing() -> None:
+    looked: Step = ("bash", {"command": "gh run view 12 --exit-status"}, "X unit in 2m\nexit code: 1")
+    assert [("tests", "contradicted")] == await doubted([RED, looked], "In CI all tests pass.")
+
+
+@pytest.mark.parametrize(("tool", "expected"), [("cancel_parcel", 0), ("get_parcel", 1)])
+async def test_work_that_a_tool_of_the_operators_may_have_done_out_of_sight_is_not_doubted(tool: str, expected: int) -> None:
+    for steps in ([READ], [READ, HELD]):
+        exchange = exchange_of(steps, "I've cancelled order W-8812.", offers=["cancel_order"])
+        exchange.server_tools = ({"type": "function", "function": {"name": tool}},)
+        assert expected == sum(len(verdict.detail.get("doubted", ())) for verdict in await judged(exchange))
+
+
+async def test_what_the_provider_ran_for_the_answer_may_have_done_the_work() -> None:
+    exchange = exchange_of([RED], "All tests pass.")
+    exchange.answer = Answer((Choice(0, "All tests pass.", inputs=("pytest -q",)),))
+    assert [] == [one for verdict in await judged(exchange) for one in verdict.detail.get("doubted", ())]
+
+
 async def test_an_act_without_a_call_is_a_warning_where_a_tool_for_it_is_there() -> None:
     assert [("cancel", "unsupported")] == await doubted([READ], "I've cancelled your order.", offers=["cancel_order"])
     assert [] == await doubted([READ], "I've cancelled your order.")
@@ -120,6 +140,11 @@ async def test_the_verdict_has_the_code_the_sentence_and_the_call() -> None:
     ("steps", "answer"),
     [
         ([RED, EDIT, GREEN], "All tests pass now."),
+        ([RED, ("bash", {"command": "gh run view 12 --exit-status"}, "✓ unit in 2m")], "In CI all tests pass."),
+        ([EDIT, ("bash", {"command": "cd a && gh pr checks"}, "unit  pass  2m")], "The build succeeds and all tests pass."),
+        ([RED, ("get_check_runs", {"ref": "a"}, '{"conclusion": "success"}')], "On the server the test suite passes."),
+        ([RED, "On my machine it is 9/9.", READ], "Good, then the tests pass with your version."),
+        ([RED, "Bei mir laufen sie.", READ], "Gut, dann sind die Tests grün."),
         ([RED], "8 tests pass, one fails."),
         ([RED], "All tests should pass now."),
         ([RED], "All other tests pass."),

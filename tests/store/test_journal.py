@@ -146,3 +146,26 @@ def test_a_full_disk_stops_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixt
         here.begin(pending(number))
     assert 1 == len(caplog.messages)
     here.stop()
+
+
+def test_what_only_looks_like_a_journal_is_left_alone(tmp_path: Path) -> None:
+    here, longer = Journal(tmp_path / "a.db", "here"), tmp_path / "a.db-open-b"
+    others = Journal(longer, "left")
+    others.start()
+    others.begin(pending(1))
+    others.stop()
+    for name in (longer.name, f"{longer.name}-wal"):  # a database whose name begins as a journal's
+        (tmp_path / name).write_bytes(b"")
+    assert ([], None) == (here.abandoned(), here.find("gw_00000001"))
+    assert ["gw_00000001"] == [one.id for found in Journal(longer, "next").abandoned() for one in found.records]
+
+
+def test_what_a_killed_process_was_writing_anew_goes_with_its_file(tmp_path: Path) -> None:
+    left = Journal(tmp_path / "store.db", "left")
+    left.start()
+    left.begin(pending(1))
+    left.stop()
+    left.path.with_name(f".{left.path.name}").write_bytes(b"")
+    for found in Journal(tmp_path / "store.db", "here").abandoned():
+        found.remove()
+    assert [] == list(tmp_path.iterdir())

@@ -4,6 +4,7 @@ import json
 import string
 import time
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -209,6 +210,26 @@ def test_personal_data_is_masked_in_its_place(personal: str) -> None:
     assert MASK in mask_json(json.dumps({"text": f"call {personal} now"}, ensure_ascii=False).encode()).decode()
 
 
+@pytest.mark.parametrize(
+    "personal", ["DE89 3704 0044 0532 0130 00", "4111 1111 1111 1111", "378282246310005", "12345678Z", "255081416802538"]
+)
+@pytest.mark.parametrize("before", ["", ":", ",", "[", "0.", ":1.", "\n", "\x01", "\x01.", "é", '"', "x"])
+def test_json_is_searched_for_personal_data_as_its_texts_are(before: str, personal: str) -> None:
+    told = {"score": 0.9731234073638916, "said": before + personal, "list": [0.5, personal + before], before + personal: 1}
+    encoded = msgspec.json.encode(told)
+    assert msgspec.json.encode(mask(told)) == mask_json(encoded)
+
+
+def test_scores_and_ids_are_no_reason_to_read_a_record() -> None:
+    told = {
+        "score": 0.9731234073638916,
+        "scores": [0.1234567890123456, 1.25],
+        "id": "kf_86097536838ab492778743cd9250567f",
+        "code": "DISTRACTION",
+    }
+    assert not may_hold_secrets(msgspec.json.encode(told))
+
+
 def test_figures_behind_a_phone_number_do_not_hide_it() -> None:
     assert mask_text("call +49 171 5550123 2026 11 28") == f"call {MASK} 2026 11 28"
 
@@ -258,6 +279,7 @@ def test_figures_and_ids_stay(text: str) -> None:
         "A",
         "+" + "1" * 98 + "a",
         "+1 2" + "3" * 60 + "x",
+        "+1" + " 000" * 40_000 + " 00,",
     ],
 )
 def test_personal_data_is_looked_for_in_linear_time(piece: str) -> None:

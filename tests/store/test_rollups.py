@@ -9,12 +9,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from sqlalchemy import delete, select
+from sqlalchemy import delete, func, select
 
 from proxy.exchange import Facts
 from proxy.ports.panels import Bucket, RecordedVerdict, StagePanel
 from proxy.stages.claims.reporting import QualityPanel
 from proxy.stages.history import HistoryPanel
+from proxy.store.clock import StoreClock
 from proxy.store.database import Database
 from proxy.store.figures import DatabaseFigures, RollupBuilder, total
 from proxy.store.record_sums import MOST_WRONG, percentile
@@ -343,3 +344,12 @@ async def test_the_task_makes_rows_and_ends(database: Database) -> None:
         while not all((await kept(database)).values()):
             await asyncio.sleep(0.01)
     await builder.stop()
+
+
+async def test_sums_are_made_by_the_stores_clock(database: Database) -> None:
+    """A node whose own clock is a month ahead would keep all others from making them again for a month."""
+    database.clock = StoreClock(lambda: NOW)
+    await store(database, make_record(1, created_at=NOW - 3600.0))
+    assert 1 <= await RollupBuilder(DatabaseFigures(database), busy_share=1.0).run_once()
+    async with database.transaction() as connection:
+        assert NOW < await connection.scalar(select(func.max(rollups.c.wait_until))) < NOW + HOUR_S

@@ -8,7 +8,6 @@ from __future__ import annotations
 import csv
 import io
 import re
-import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -143,12 +142,12 @@ def figures_json(report: Report) -> bytes:
     return msgspec.json.encode({"starts": report.starts, "tiles": report.tiles, "panels": panels})
 
 
-def period_of(request: Request) -> Period:
+def period_of(request: Request, now: float) -> Period:
     """What the query asks for. Raises `InvalidRequest`."""
     query = request.query_params
     since, until = (seconds_of(query.get(name, "").strip(), name) for name in ("since", "until"))
     if since is not None or until is not None:
-        end = time.time() // 60 * 60 + 60 if until is None else until
+        end = now // 60 * 60 + 60 if until is None else until
         if since is None or since >= end:
             raise InvalidRequest("since, until: expected a time, and a later one", param="since")
         return Period(None, since, end)

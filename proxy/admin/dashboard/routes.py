@@ -263,7 +263,7 @@ class Dashboard:
     # ---- looking ----
 
     async def _overview(self, request: Request, visitor: Visitor) -> Response:
-        period = lists.period_of(request)
+        period = lists.period_of(request, self._parts.database.clock())
         nothing = await render_in_thread("overview.html", visitor, **lists.frame(period))
         parts = send_in_parts(nothing, self._overview_page(request, visitor, period), lists.OVERVIEW_CUTS)
         return StreamingResponse(parts, media_type="text/html")
@@ -278,7 +278,7 @@ class Dashboard:
         return await render_in_thread("overview.html", visitor, **shown, **more)
 
     async def _figures_json(self, request: Request, visitor: Visitor) -> Response:
-        report = await self._figures.get(lists.period_of(request))
+        report = await self._figures.get(lists.period_of(request, self._parts.database.clock()))
         assert report is not None
         return Response(lists.figures_json(report), media_type="application/json")
 

@@ -128,6 +128,7 @@ _OWN = {
     "ledger.connection_closed_count": "idle connections that made room for another of their address",
     "ledger.body_refused_count": "requests whose bodies were past the room for all, or past a party's share",
     "ledger.place_refused_count": "calls that got no place at an upstream",
+    "ledger.history_refused_count": "conversations of WebSockets that were not remembered for want of room: their clients send all again",
     "ledger.reader_stalled_count": "clients that were let go, as they read nothing of their answer",
     "ledger.guess_refused_count": "wrong keys past those that an address may send in a minute",
     "ledger.guess_uncounted_count": "wrong keys that their process alone counted, as who counts over all was away or busy",

@@ -43,12 +43,16 @@ def judged(statement: WorkStatement, run: Run) -> Finding | None:
         return _of_files(statement, run)
     if statement.files and statement.work.name in ("change", "create", "delete"):
         return None  # of a file, which is another matter
+    if statement.work.name in _BY_RESULT and run.looks_elsewhere:
+        return None
     every = run.attempts(statement.work)
     attempts = _meant(statement, every)
     if not attempts:
         return _never(statement, run)
     last, by_result = attempts[-1], statement.work.name in _BY_RESULT
-    if run.opaque_after(last.order) or any(attempt.order > last.order and attempt.result != "failed" for attempt in every):
+    if (by_result and run.was_tried_by_user(last)) or run.opaque_after(last.order):
+        return None
+    if any(attempt.order > last.order and attempt.result != "failed" for attempt in every):
         return None
     failed = _still_failed(statement, attempts) if by_result else _failed(statement.work, attempts, run)
     return Finding(statement.work, statement.sentence, "contradicted", LAST_FAILED, last.call) if failed else None
@@ -68,7 +72,7 @@ def failures(sentence: str, run: Run) -> list[Finding]:
     """What would speak against a sentence if it said that the work was done: for each kind of work of which every call failed."""
     found = []
     for work in works().values():
-        attempts = run.attempts(work)
+        attempts = [] if work.name in _BY_RESULT and run.looks_elsewhere else run.attempts(work)
         if attempts and all(attempt.result == "failed" for attempt in attempts) and not run.opaque_after(attempts[-1].order):
             found.append(Finding(work, sentence, "contradicted", LAST_FAILED, attempts[-1].call))
     return found
@@ -104,7 +108,7 @@ def _numbers(statement: WorkStatement) -> frozenset[str]:
 def _never(statement: WorkStatement, run: Run) -> Finding | None:
     """Of work for which no call was made."""
     work = statement.work
-    if not (work.never and run.calls and run.whole and run.offers(work)) or run.opaque or run.proves(work):
+    if not (work.never and run.calls and run.whole and run.offers(work)) or run.opaque_after(-1) or run.proves(work):
         return None
     if work.name in _BY_COMMAND or work.name == "tests":
         return Finding(statement.work, statement.sentence, "unsupported", NO_CALL) if run.shell else None
@@ -136,7 +140,7 @@ def _elsewhere(file: str, run: Run) -> bool:
 
 def _was_named(file: str, run: Run) -> bool:
     """Whether users speak of the file as changed already."""
-    return fold(file.rpartition("/")[2]) in run.asked and any(tells_of(works()["files"], said) for said in run.said)
+    return fold(file.rpartition("/")[2]) in run.asked and any(tells_of(works()["files"], turn.text) for turn in run.said)
 
 
 def _of_count(statement: WorkStatement, run: Run) -> Finding | None:

@@ -19,11 +19,11 @@ from proxy.context.archive import reference_ids
 from proxy.context.tool_results.names import reads, words_of_name
 from proxy.context.tool_results.result_text import exit_code
 from proxy.context.tool_results.results import exit_code_of, read_result, states_of
-from proxy.context.tool_results.turns import CalledTool, calls_in, read_turns
+from proxy.context.tool_results.turns import AgentTurn, CalledTool, calls_in, read_turns
 from proxy.exchange import Exchange, tool_name
 from proxy.language.lru import by_text
 from proxy.language.text import fold, text_of
-from proxy.stages.work_claims.statements import Work, expression, is_cleared, is_summary, mentions, tells_of, works
+from proxy.stages.work_claims.statements import Work, expression, is_cleared, is_own_look, is_summary, mentions, tells_of, works
 
 Result = Literal["done", "failed", "unknown"]
 SYSTEM = ("system", "developer")
@@ -75,15 +75,17 @@ class Run(Struct, frozen=True, dict=True):
     calls: Sequence[CalledTool]
     tools: frozenset[str]
     """Names of the tools that are offered, and of those that were called."""
-    said: Sequence[str]
+    said: Sequence[AgentTurn]
     """By users."""
     whole: bool
     """Whether nothing of it was left out or summed up, as far as it shows."""
+    unseen_end: bool = False
+    """Whether more may have been done behind it: by tools that the proxy, or the provider, has called for the answer."""
 
     @cached_property
     def asked(self) -> str:
         """What users said, folded."""
-        return fold("\n".join(self.said))
+        return fold("\n".join(turn.text for turn in self.said))
 
     @cached_property
     def opaque(self) -> tuple[int, ...]:
@@ -92,7 +94,12 @@ class Run(Struct, frozen=True, dict=True):
 
     def opaque_after(self, order: int) -> bool:
         """Whether one of those follows."""
-        return any(i > order for i in self.opaque)
+        return self.unseen_end or any(i > order for i in self.opaque)
+
+    @cached_property
+    def looks_elsewhere(self) -> bool:
+        """Whether a call saw how work went that another machine did, as a pipeline's checks."""
+        return any(_looks_elsewhere(call) and result_of(call) != "failed" for call in self.calls)
 
     @cached_property
     def shell(self) -> bool:
@@ -114,6 +121,10 @@ class Run(Struct, frozen=True, dict=True):
         """Whether a tool that does it is there."""
         return any(_names(work, tool) for tool in self.tools) or (work.commands is not None and self.shell)
 
+    def was_tried_by_user(self, attempt: Attempt) -> bool:
+        """Whether a user says behind it how it goes with them."""
+        return any(turn.message > attempt.call.message and is_own_look(turn.text) for turn in self.said)
+
     def changed(self, after: int = -1) -> list[CalledTool]:
         """The calls after that one which changed something, or may have."""
         return [call for call in self.calls[after + 1 :] if _changes(call) and result_of(call) != "failed"]
@@ -124,7 +135,7 @@ class Run(Struct, frozen=True, dict=True):
 
     def proves(self, work: Work) -> bool:
         """Whether a result says in a field of its own, or in words, that such work is done, or a user says so."""
-        return any(tells_of(work, said) for said in self.said) or any(
+        return any(tells_of(work, turn.text) for turn in self.said) or any(
             _says(work, call) for call in self.calls if not (_changes(call) and result_of(call) == "failed")
         )
 
@@ -136,7 +147,7 @@ class Run(Struct, frozen=True, dict=True):
     @cached_property
     def writes_elsewhere(self) -> bool:
         """Whether files may have been written without an edit's naming them."""
-        return bool(self.opaque) or any((command := command_of(call)) and _WRITES.search(command) for call in self.calls)
+        return self.opaque_after(-1) or any((command := command_of(call)) and _WRITES.search(command) for call in self.calls)
 
     def names(self, file: str) -> bool:
         """Whether a command or another tool's arguments name a file."""
@@ -147,13 +158,20 @@ class Run(Struct, frozen=True, dict=True):
 def run_of(exchange: Exchange) -> Run:
     """Of the conversation as the client sent it."""
     request, turns = exchange.original, read_turns(exchange.original.messages)
-    calls, users = calls_in(turns), [turn.text for turn in turns if turn.role == "user"]
+    calls, said = calls_in(turns), [turn for turn in turns if turn.role == "user"]
     systems = [text_of(message.get("content")) for message in request.messages if message.get("role") in SYSTEM]
     unseen = bool(request.unseen_items) or (bool(request.goes_on_from) and not request.held_whole)
     begun = next((message.get("role") for message in request.messages if message.get("role") not in SYSTEM), "")
     gone = unseen or begun != "user" or any(_is_gone(call.result_text) for call in calls)
     names = {name for tool in request.tools if (name := tool_name(tool))}
-    return Run(calls, frozenset((*names, *(call.tool for call in calls))), users, not (gone or any(map(is_summary, [*users, *systems]))))
+    whole = not (gone or any(map(is_summary, [*(turn.text for turn in said), *systems])))
+    return Run(calls, frozenset((*names, *(call.tool for call in calls))), said, whole, _ends_unseen(exchange))
+
+
+def _ends_unseen(exchange: Exchange) -> bool:
+    """The tools that an operator's server offers are called out of the client's sight, in the turns before as well."""
+    choices = exchange.answer.choices if exchange.answer is not None else ()
+    return any(choice.inputs for choice in choices) or any(not reads(tool_name(tool)) for tool in exchange.server_tools)
 
 
 def _is_gone(result: str) -> bool:
@@ -268,6 +286,13 @@ def _reads(part: str) -> bool:
 def _only_reads(call: CalledTool) -> bool:
     command = command_of(call)
     return bool(command) and not _WRITES.search(command) and all(_reads(part) for part in _SEGMENTS.split(command) if part.strip())
+
+
+def _looks_elsewhere(call: CalledTool) -> bool:
+    command = command_of(call)
+    if command:
+        return any(expression("shell", "elsewhere").search(part) for part in _SEGMENTS.split(command))
+    return reads(call.tool) and any(expression("shell", "pipelines").fullmatch(word) for word in words_of_name(call.tool))
 
 
 def _is_background(call: CalledTool) -> bool:

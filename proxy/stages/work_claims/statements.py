@@ -164,6 +164,11 @@ def is_cleared(result: str) -> bool:
     return len(result) < 200 and _open("cleared").search(fold(result)) is not None
 
 
+def is_own_look(said: str) -> bool:
+    """Whether a user tells what they see themselves: "7/7 here", "runs on my machine"."""
+    return _open("own_look").search(fold(said[-MAX_CHARS:])) is not None
+
+
 def was_done_before(work: Work, result: str) -> bool:
     """Whether a failure says that the work was done before."""
     folded = fold(result[:2000])

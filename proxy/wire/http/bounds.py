@@ -95,7 +95,7 @@ class BoundedProtocol(WatchesReader, HttpToolsProtocol):
         if idle:
             self._all.idle(self)
         else:
-            self._all.ask(self, health=False)
+            self._all.busy(self)
 
     def _should_upgrade_to_ws(self) -> bool:
         """Whether a request for a WebSocket, which this may be, gets one: else it is answered like any other."""
@@ -124,16 +124,6 @@ class BoundedProtocol(WatchesReader, HttpToolsProtocol):
         self._refused = True
         self._stop_waiting()
         self.transport.abort()
-
-    def pause_writing(self) -> None:
-        """More waits to be written than the transport likes."""
-        super().pause_writing()
-        self.watch_reading(anew=True)
-
-    def resume_writing(self) -> None:
-        """Most of it is read."""
-        super().resume_writing()
-        self.has_read = True
 
     def on_response_complete(self) -> None:
         """An answer is whole, if not yet read."""
@@ -308,16 +298,20 @@ class Connections:
 
     def ask(self, connection: Closable, *, health: bool) -> bool:
         """It has a request, for the server's `health` or for more; False where it may not ask for that."""
+        self.busy(connection)
+        return health or self._held.get(connection) is self._share or self._admit(connection)
+
+    def busy(self, connection: Closable) -> None:
+        """It makes no room for another one now."""
         idle = self._idle.get(connection.party)
         if idle is not None:
             idle.pop(connection, None)
             if not idle:
                 del self._idle[connection.party]
-        return health or self._held.get(connection) is self._share or self._admit(connection)
 
     def close(self, connection: Closable) -> None:
         """It is over; once more does nothing."""
-        self.ask(connection, health=True)
+        self.busy(connection)
         if (held := self._held.pop(connection, None)) is not None:
             held.release(connection.party)
 

@@ -7,7 +7,7 @@ import asyncio
 from proxy.ledger import Ledger, Party
 
 
-class WatchesReader:
+class WatchesReader(asyncio.Protocol):
     """A connection whose client has to read on: what waits for it, and whoever writes that, would wait for ever."""
 
     loop: asyncio.AbstractEventLoop
@@ -21,6 +21,16 @@ class WatchesReader:
         """Looks whether the client reads, while something waits to be written."""
         self.has_read = False
         """Since that was set."""
+
+    def pause_writing(self) -> None:
+        """More waits to be written than the transport likes."""
+        super().pause_writing()
+        self.watch_reading(anew=True)
+
+    def resume_writing(self) -> None:
+        """Most of it is read."""
+        super().resume_writing()
+        self.has_read = True
 
     def is_writing(self) -> bool:
         """Whether more comes whatever the client reads."""

@@ -12,13 +12,14 @@ from typing import Any
 
 from uvicorn._types import ASGISendEvent
 from uvicorn.config import Config
+from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from uvicorn.server import ServerState
 from websockets.frames import Frame
 from websockets.http11 import Request
 
 from proxy.ledger import Holding
-from proxy.wire.http.bounds import BODY_STALL_S, MIN_BODY_BYTES, BoundedProtocol
+from proxy.wire.http.bounds import BODY_STALL_S, MIN_BODY_BYTES, BoundedProtocol, log
 from proxy.wire.http.readers import WatchesReader
 from proxy.wire.http.sockets import DRAIN, IDLE
 
@@ -49,19 +50,9 @@ class BoundedSocket(WatchesReader, WebSocketsSansIOProtocol):
         super().connection_lost(exc)
         self._http.connection_over()
 
-    def pause_writing(self) -> None:
-        """More waits to be written than the transport likes."""
-        super().pause_writing()
-        self.watch_reading(anew=True)
-
-    def resume_writing(self) -> None:
-        """Most of it is read."""
-        super().resume_writing()
-        self.has_read = True
-
     def is_writing(self) -> bool:
         """Whether more comes whatever the client reads."""
-        return self.writable.is_set()
+        return self.writable.is_set() and not self.transport.is_closing()
 
     def data_received(self, data: bytes) -> None:
         """Bytes came."""
@@ -85,13 +76,20 @@ class BoundedSocket(WatchesReader, WebSocketsSansIOProtocol):
             extensions[IDLE] = self._http.set_idle
 
     async def send(self, message: ASGISendEvent) -> None:
-        """A message of the application; a handshake that it refuses is complete, too."""
+        """A message of the application; a handshake that it refuses is complete, too. Raises `ClientDisconnected`."""
+        await self.writable.wait()
+        if self.close_sent and self.initial_response is None:  # from here: uvicorn would call that the application's mistake
+            raise ClientDisconnected
         await super().send(message)
         self.handshake_complete = self.handshake_complete or self.close_sent
+        if self.close_sent:
+            self.watch_reading()  # or the rest of it would wait for ever to leave
 
     def handle_cont(self, event: Frame) -> None:
         """More of a message in several frames; of many small ones each would be an object of its own."""
-        self.frames[:] = [b"".join((*self.frames, event.data))] if len(event.data) < 4096 else [*self.frames, bytes(event.data)]
+        if not isinstance(self.frames[0], bytearray):
+            self.frames[0] = bytearray(self.frames[0])  # type: ignore[call-overload]
+        self.frames[0] += event.data
         if event.fin:
             self.send_receive_event_to_app()
 
@@ -109,7 +107,9 @@ class BoundedSocket(WatchesReader, WebSocketsSansIOProtocol):
         if self.read_paused or self._came - before >= MIN_BODY_BYTES:
             self._slow = self.loop.call_later(BODY_STALL_S, self._look, self._came)
         else:
-            self._end(_POLICY, f"less than {MIN_BODY_BYTES} bytes of a message within {BODY_STALL_S:g} s")
+            reason = f"less than {MIN_BODY_BYTES} bytes of a message within {BODY_STALL_S:g} s"
+            log.warning("%s: its WebSocket is closed: %s", self.client[0] if self.client else "a client", reason)
+            self._end(_POLICY, reason)
 
     def _whole(self) -> None:
         self._came = 0
@@ -127,3 +127,4 @@ class BoundedSocket(WatchesReader, WebSocketsSansIOProtocol):
         self.conn.fail(code, reason)
         self.transport.write(b"".join(self.conn.data_to_send()))
         self.transport.close()
+        self.watch_reading()

@@ -77,8 +77,12 @@ class Create(msgspec.Struct, frozen=True):
     generates: bool
     """Whether there is to be one: else its input is only said beforehand."""
 
+    def size_behind(self, past: Past | None) -> int:
+        """Bytes of the whole conversation."""
+        return (len(past.items) if past is not None else 0) + len(self.fields.get("input", b""))
+
     def body(self, past: Past | None) -> bytes:
-        """As it is posted, behind what is remembered of the response that it goes on from."""
+        """As it is posted, behind what is remembered of the response that it goes on from. Raises `InvalidRequest`."""
         body = {name: value for name, value in self.fields.items() if name not in _NOT_OF_THE_BODY}
         if past is not None:
             body["input"] = msgspec.Raw(b"[" + self.conversation(past, ()).items + b"]")
@@ -87,7 +91,7 @@ class Create(msgspec.Struct, frozen=True):
         return msgspec.json.encode({"stream": _TRUE, **body})
 
     def conversation(self, past: Past | None, output: Sequence[Any]) -> Past:
-        """All that has been said with the answer, for the response after it."""
+        """All that has been said with the answer, for the response after it. Raises `InvalidRequest`."""
         items = [past.items if past is not None else b"", _items_in(self.fields.get("input"))]
         items += [orjson.dumps(item) for item in _sendable(output)]
         return Past(b",".join(filter(None, items)), past.before if past is not None else self.goes_on_from)
@@ -170,11 +174,13 @@ def error_of(error: ProxyError | SocketRefused) -> bytes:
 
 
 def _items_in(raw: msgspec.Raw | None) -> bytes:
-    """An input's items."""
-    text = bytes(raw or b"").strip()
+    """An input's items. Raises `InvalidRequest`, as what stands behind others is not looked at by itself any more."""
+    text = bytes(raw or b"null").strip()
     if text.startswith(b'"'):
         return b'{"type":"message","role":"user","content":' + text + b"}"
-    return text[1:-1].strip() if text.startswith(b"[") else b""
+    if not text.startswith(b"[") and text != b"null":
+        raise InvalidRequest("input: expected a string or a list of items", param="input")
+    return text[1:-1].strip() if text != b"null" else b""
 
 
 def _sendable(output: Sequence[Any]) -> Sequence[Any]:

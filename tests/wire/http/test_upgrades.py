@@ -6,9 +6,11 @@ import asyncio
 import json
 import os
 import struct
+from typing import Any
 
 import pytest
 
+from proxy.server import sockets
 from proxy.testing import completion, reply, stream
 from proxy.wire.http import upgrades
 from tests.conftest import Running, Start
@@ -130,13 +132,16 @@ async def test_what_breaks_the_protocol_ends_the_connection_with_its_code(sent: 
         await free(proxy)
 
 
-async def test_a_message_that_comes_too_slowly_ends_the_connection(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_message_that_comes_too_slowly_ends_the_connection(
+    start: Start, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr(upgrades, "BODY_STALL_S", 0.05)
     async with start() as proxy, connected(proxy) as streams:
         await open_socket(streams)
         streams[1].write(frame(TEXT, b"{", length=1000))
         assert 1008 == await close_code(streams[0])
         await free(proxy)
+    assert "127.0.0.1: its WebSocket is closed: less than 8192 bytes of a message" in caplog.text
 
 
 async def test_who_sends_nothing_between_messages_may_stay(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,3 +201,85 @@ async def test_http_goes_on_beside_it(start: Start) -> None:
     async with start(reply(completion())) as proxy, connected(proxy) as streams:
         await open_socket(streams)
         assert 200 == (await proxy.post()).status
+
+
+@pytest.mark.parametrize("sent", [MESSAGE, b"no json"], ids=["message", "no message"])
+@pytest.mark.parametrize("leaves", [True, False], ids=["leaves", "breaks the protocol"])
+async def test_who_goes_while_a_message_is_read_leaves_nothing_behind(
+    sent: bytes, leaves: bool, start: Start, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    reads, on = asyncio.Event(), asyncio.Event()
+    remembered = frame(TEXT, MESSAGE.replace(b"{", b'{"store": false,', 1))
+    async with start(stream(HELLO), stream(HELLO)) as proxy, connected(proxy) as streams:
+        whole = proxy.app.ledger.bodies.free
+        await open_socket(streams)
+        streams[1].write(remembered)
+        assert await completes(streams)
+
+        async def slowly(size: int, work: Any, *given: Any) -> Any:
+            reads.set()
+            await on.wait()
+            return work(*given)
+
+        monkeypatch.setattr(sockets, "run_in_thread_if_large", slowly)
+        streams[1].write(frame(TEXT, sent))
+        await reads.wait()
+        if leaves:
+            streams[1].transport.abort()
+        else:
+            streams[1].write(bytes([0xF1, 0x80, 0, 0, 0, 0]))
+            assert 1002 == await close_code(streams[0])
+        await free(proxy)
+        on.set()
+        async with asyncio.timeout(10):
+            while proxy.app.ledger.bodies.free < whole:
+                await asyncio.sleep(0.002)
+        assert 0 == proxy.app.ledger.connections.total - proxy.app.ledger.connections.free
+        assert 1 == len(proxy.upstream.calls)
+    assert "Exception" not in caplog.text
+
+
+async def test_what_is_said_behind_the_server_s_own_end_is_no_failure(
+    start: Start, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As while what has been said before has not left yet, and the connection is not over."""
+    reads, on, over = asyncio.Event(), asyncio.Event(), list[Any]()
+    lost = upgrades.BoundedSocket.connection_lost
+    monkeypatch.setattr(upgrades.BoundedSocket, "connection_lost", lambda *given: over.append(given))
+
+    async def slowly(size: int, work: Any, *given: Any) -> Any:
+        reads.set()
+        await on.wait()
+        return work(*given)
+
+    async with start(stream(HELLO)) as proxy, connected(proxy) as streams:
+        whole = proxy.app.ledger.bodies.free
+        await open_socket(streams)
+        streams[1].write(frame(TEXT, MESSAGE.replace(b"{", b'{"store": false,', 1)))
+        assert await completes(streams)
+        monkeypatch.setattr(sockets, "run_in_thread_if_large", slowly)
+        streams[1].write(frame(TEXT, b"no json"))
+        await reads.wait()
+        streams[1].write(bytes([0xF1, 0x80, 0, 0, 0, 0]))
+        assert 1002 == await close_code(streams[0])
+        on.set()
+        async with asyncio.timeout(10):
+            while proxy.app.ledger.bodies.free < whole:
+                await asyncio.sleep(0.002)
+        assert "Exception" not in caplog.text
+        for given in over:
+            lost(*given)
+
+
+async def test_small_pieces_of_a_large_message_are_not_copied_each_time(start: Start) -> None:
+    """8 MB and then 20,000 frames of one byte: copied each time that were 160 GB, which takes tens of seconds."""
+    text = MESSAGE + b" " * 8_000_000
+    async with start(stream(HELLO)) as proxy, connected(proxy) as streams:
+        await open_socket(streams)
+        streams[1].write(frame(TEXT, b"", fin=False) + masked(text, fin=False) + frame(CONT, b" ", fin=False) * 20_000 + frame(CONT, b""))
+        assert await completes(streams)
+
+
+def masked(payload: bytes, *, fin: bool) -> bytes:
+    """A frame whose mask leaves everything as it is."""
+    return bytes([(0x80 if fin else 0) | CONT]) + b"\xff" + struct.pack("!Q", len(payload)) + bytes(4) + payload
