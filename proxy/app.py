@@ -18,7 +18,6 @@ from typing import Any
 from proxy import __version__
 from proxy.admin.api import AdminParts, make_admin
 from proxy.admin.keys import KeyParts
-from proxy.admin.mcp import OwnTools
 from proxy.admin.verdicts import client_access
 from proxy.config.access import Clients
 from proxy.config.settings import (
@@ -226,6 +225,8 @@ class App:
         more: dict[str, Any] = {"access": access, "exchanges": services.recorder.open, "ledger": self.ledger, "keys": keys}
         more |= {"runs": self.runs}
         if settings.mcp.endpoint:
+            from proxy.admin.mcp import OwnTools
+
             more["own_tools"] = OwnTools(ports, servers_of(self.routes, clients), failures)
         self._admin = make_admin(replace(parts, bodies=settings.store.bodies, **more))
         self.rollups = RollupBuilder(self._admin.state.figures, clock=self.database.clock)

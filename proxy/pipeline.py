@@ -17,12 +17,13 @@ from msgspec.structs import replace
 
 from proxy.context.passages import RETRIEVAL_TOOLS, find_passages
 from proxy.errors import INTERRUPTIONS, Overloaded, PolicyBlocked, ProxyError
-from proxy.exchange import CHECKS_CPU_S, QUIET, Evidence, Exchange, HookMark, Request, Sentence, ToolCall, Verdict, tool_name
+from proxy.exchange import CHECKS_CPU_S, QUIET, Evidence, Exchange, HookMark, Request, Sentence, Verdict, tool_name
 from proxy.exchange.verdicts import UNCHECKED
 from proxy.language.text import replaced
 from proxy.offloop import LARGE, OverBudget, allowed, run_in_thread_if_large
+from proxy.own_calls import Hook, OwnCalls
 from proxy.ports.deadline import within
-from proxy.ports.stage import SentenceStage, Stage, ToolFailed, can_answer_tools
+from proxy.ports.stage import SentenceStage, Stage, can_answer_tools, overrides
 
 log = logging.getLogger("groundwire.pipeline")
 
@@ -32,7 +33,6 @@ _LATE = frozenset(("check_timeout", "check_over_budget"))
 """Codes of checks that ran out of time: the same request may have more of it later."""
 _HEAD_START_S = 0.003
 """What the upstream's request gets of the event loop before the stages that only tell."""
-Hook = Callable[[Exchange], Awaitable[Verdict | None]]
 
 
 def never(_: float) -> bool:
@@ -73,31 +73,30 @@ class Pipeline:
         """
         self.stages = tuple(stages)
         self._retrieval_tools, self._reading_since = tuple(retrieval_tools), reading_since
-        requests = [(s, s.on_request) for s in stages if _overrides(s, "on_request")]
+        requests = [(s, s.on_request) for s in stages if overrides(s, "on_request")]
         self._beside = [(s, hook) for s, hook in requests if self.enforces and s.read_only and s.options.on_error == "open"]
         self._request = [one for one in requests if one not in self._beside]
         self._background: dict[str, _Background] = {}
         """By exchange."""
-        self._forward = sorted(((s, s.on_forward) for s in stages if _overrides(s, "on_forward")), key=lambda one: one[0].measures)
+        self._forward = sorted(((s, s.on_forward) for s in stages if overrides(s, "on_forward")), key=lambda one: one[0].measures)
         judging = answer_order(stages)
-        self._answer = [(s, s.on_answer) for s in judging if _overrides(s, "on_answer") and s.judges_answers and _has_findings(s, stages)]
-        self._done = [(s, s.on_done) for s in stages if _overrides(s, "on_done")]
-        self._failed = [(s, s.on_failed) for s in stages if _overrides(s, "on_failed")]
-        self._own = [stage for stage in stages if stage.answers or _overrides(stage, "answered_tools")]
-        self._results = [(stage, stage.on_tool_result) for stage in stages if _overrides(stage, "on_tool_result")]
+        self._answer = [(s, s.on_answer) for s in judging if overrides(s, "on_answer") and s.judges_answers and _has_findings(s, stages)]
+        self._done = [(s, s.on_done) for s in stages if overrides(s, "on_done")]
+        self._failed = [(s, s.on_failed) for s in stages if overrides(s, "on_failed")]
+        self.own_calls = OwnCalls(stages if self.enforces else (), self._run)
         self._sentence = [s for s in judging if isinstance(s, SentenceStage) and s.judges_sentences]
-        self._release = [s for s in stages if _overrides(s, "release")]
-        self._remembering = [s for s in stages if _overrides(s, "needs_run_identity")]
+        self._release = [s for s in stages if overrides(s, "release")]
+        self._remembering = [s for s in stages if overrides(s, "needs_run_identity")]
 
     def judges_answers(self, exchange: Exchange) -> bool:
         """Whether a stage will look at the whole answer."""
         if not exchange.skip:
             return bool(self._answer)
-        return any(not self._skipped(stage, exchange) for stage, _ in self._answer)
+        return any(not stage.is_left_out(exchange) for stage, _ in self._answer)
 
     def judges_sentences(self, exchange: Exchange) -> bool:
         """Whether a stage will look at single sentences, and every one that does can do so in this exchange."""
-        stages = [stage for stage in self._sentence if not self._skipped(stage, exchange)]
+        stages = [stage for stage in self._sentence if not stage.is_left_out(exchange)]
         return bool(stages) and all(stage.by_sentence(exchange) for stage in stages)
 
     def needs_run_identity(self, request: Request) -> bool:
@@ -107,35 +106,11 @@ class Pipeline:
     def closed(self, exchange: Exchange) -> bool:
         """Whether a stage that looks at answers refuses what it cannot check."""
         stages = (*(stage for stage, _ in self._answer), *self._sentence)
-        return any(stage.options.on_error == "closed" and not self._skipped(stage, exchange) for stage in stages)
-
-    def own_tools(self, exchange: Exchange) -> frozenset[str]:
-        """Names of the tools now offered to the model whose calls the proxy answers itself."""
-        if not self._own or exchange.tools is exchange.original.tools:
-            return frozenset()
-        known = {name for stage in self._own if not self._skipped(stage, exchange) for name in stage.answered_tools(exchange)}
-        offered = {name for tool in exchange.tools if (name := tool_name(tool)) in known}
-        return frozenset(offered - {tool_name(tool) for tool in exchange.original.tools} if offered else ())
-
-    def _answering(self, name: str, exchange: Exchange) -> Stage:
-        """Who answers calls of the own tool `name`: of several stages that offer it, the first that is not left out."""
-        offering = [stage for stage in self._own if name in stage.answered_tools(exchange)]
-        return next((stage for stage in offering if not self._skipped(stage, exchange)), offering[0])
-
-    def max_rounds(self, exchange: Exchange) -> int:
-        """How often the calls of an exchange's own tools are answered."""
-        names = self.own_tools(exchange)
-        return max(
-            (stage.max_rounds for stage in self._own if names.intersection(stage.answered_tools(exchange))), default=Stage.max_rounds
-        )
-
-    def keeps_from(self, exchange: Exchange, call: ToolCall) -> bool:
-        """Whether an own tool's call is worth running although its result cannot be told."""
-        return self._answering(call.name, exchange).keeps_from_calls
+        return any(stage.options.on_error == "closed" and not stage.is_left_out(exchange) for stage in stages)
 
     def learns(self, exchange: Exchange) -> bool:
         """Whether a stage wants to know what came of it, now that it is over."""
-        return any(not self._skipped(stage, exchange) for stage, _ in self._learning(exchange))
+        return any(not stage.is_left_out(exchange) for stage, _ in self._learning(exchange))
 
     def _learning(self, exchange: Exchange) -> Sequence[tuple[Stage, Callable[[Exchange], Awaitable[None]]]]:
         if exchange.unanswered is not None:
@@ -146,7 +121,7 @@ class Pipeline:
         """Whether anything of the policy applied: false when it has no stages, or every one was left out."""
         if not exchange.skip:
             return bool(self.stages)
-        return any(not self._skipped(stage, exchange) for stage in self.stages)
+        return any(not stage.is_left_out(exchange) for stage in self.stages)
 
     def verdict(self, exchange: Exchange) -> str:
         """The verdict so far, as headers, bodies and records say it: ``skipped`` where nothing applied and nothing was found."""
@@ -162,13 +137,13 @@ class Pipeline:
         request goes on while the model is asked, until `wait_for_background`. Raises `ProxyError`.
         """
         exchange.retrieval_tools = self._retrieval_tools
-        if any(stage.reads_passages and not self._skipped(stage, exchange) for stage in self.stages):
+        if any(stage.reads_passages and not stage.is_left_out(exchange) for stage in self.stages):
             found = await run_in_thread_if_large(exchange.original.size, find_passages, exchange.original.messages, self._retrieval_tools)
             exchange.evidence = (*exchange.evidence, *found)
             exchange.passages = (*exchange.original.passages, *found)
         if self._request:
             await self._run_all(self._request, "request", exchange)
-        if self._own and not can_answer_tools(exchange) and (own := self.own_tools(exchange)):
+        if (own := self.own_calls.offered(exchange)) and not can_answer_tools(exchange):
             exchange.tools = [tool for tool in exchange.tools if tool_name(tool) not in own]
         if exchange.answer is None:
             if self._beside:
@@ -205,79 +180,15 @@ class Pipeline:
         if exchange.answer is not None and exchange.answer.sources:
             exchange.evidence = (*exchange.evidence, *(Evidence(text, source) for text, source in exchange.answer.sources))
         for stage, hook in self._answer:
-            if not self._skipped(stage, exchange):
+            if not stage.is_left_out(exchange):
                 await self._run(stage, hook, "answer", exchange)
             if exchange.retry is not None:
                 return
 
-    async def call_tools(self, exchange: Exchange, calls: Sequence[ToolCall]) -> list[str]:
-        """What the model is told on calls of the stages' own tools, which run one after the other; those of servers wait together.
-        Raises `ProxyError`.
-        """
-        stages = [self._answering(call.name, exchange) for call in calls]
-        begun = {
-            i: asyncio.create_task(self._called(stage, exchange, calls[i])) for i, stage in enumerate(stages) if stage.results_from_outside
-        }
-        try:
-            return [
-                await self._told(stage, exchange, call, begun.get(i) or self._called(stage, exchange, call))
-                for i, (stage, call) in enumerate(zip(stages, calls, strict=True))
-            ]
-        finally:
-            for task in begun.values():
-                task.cancel()
-            await asyncio.gather(*begun.values(), return_exceptions=True)
-
-    async def _told(self, stage: Stage, exchange: Exchange, call: ToolCall, called: Awaitable[tuple[str, str]]) -> str:
-        """What the model is told on one call, once it has been `called`."""
-        result, problem = await called
-        if stage.results_from_outside:
-            result = await self._looked_at(exchange, call, result, failed=bool(problem))
-        change = {"stage": stage.name, "what": "answered tool", "tool": call.name}
-        sizes = {"arguments_characters": len(call.arguments), "result_characters": len(result)}
-        exchange.changes.append({**change, **sizes, **({"error": problem} if problem else {})})
-        stage.ports.counters.count("tools.answered_count")
-        return result
-
-    async def _looked_at(self, exchange: Exchange, call: ToolCall, result: str, *, failed: bool) -> str:
-        """What is left of a result from outside when the stages that look at one have seen it. Raises `ProxyError`."""
-        for stage, look in self._results:
-
-            async def hook(e: Exchange, look: Callable[..., Awaitable[tuple[str, Verdict | None]]] = look) -> Verdict | None:
-                nonlocal result
-                result, verdict = await look(e, call, result, failed=failed)
-                return verdict
-
-            if not self._skipped(stage, exchange):
-                await self._run(stage, hook, "tool_result", exchange)
-        if not failed:
-            exchange.evidence = (*exchange.evidence, Evidence(result, source=call.name, kind="tool_result"))
-        return result
-
-    async def _called(self, stage: Stage, exchange: Exchange, call: ToolCall) -> tuple[str, str]:
-        """The result, or what stands for it and the code of the problem."""
-        if call.parsed is None:
-            exchange.verdicts.append(Verdict(stage.name, "warn", code="tool_arguments_invalid", detail={"tool": call.name}))
-            return f"Error: the arguments of {call.name} were not a JSON object. Call it again with valid JSON.", "tool_arguments_invalid"
-        result = problem = ""
-
-        async def hook(e: Exchange) -> None:
-            nonlocal result, problem
-            try:
-                result = await stage.on_tool_call(e, call)
-            except ToolFailed as error:
-                result, problem = error.text, error.code
-            result = result.encode("utf-8", "replace").decode()  # JSON has no lone surrogates
-
-        failure = await self._run(stage, hook, "tool", exchange)
-        if failure is not None:
-            return f"Error: {call.name} could not be run. Go on without it.", failure.code
-        return result, problem
-
     async def done(self, exchange: Exchange) -> None:
         """After the answer, or the upstream's failure, has left. Never raises: what a stage fails to learn is logged."""
         for stage, hook in self._learning(exchange):
-            if self._skipped(stage, exchange):
+            if stage.is_left_out(exchange):
                 continue
             try:
                 async with within(stage.options.timeout_ms / 1000):
@@ -309,7 +220,7 @@ class Pipeline:
         """What goes out instead of `sentence` (mostly itself). Raises `PolicyBlocked`."""
         exchange.work.limit_s += CHECKS_CPU_S * len(sentence.text) / LARGE
         for stage in self._sentence:
-            if self._skipped(stage, exchange):
+            if stage.is_left_out(exchange):
                 continue
             judged = sentence  # each stage sees what the one before it left
 
@@ -326,7 +237,7 @@ class Pipeline:
     async def _run_all(self, hooks: Sequence[tuple[Stage, Hook]], phase: str, exchange: Exchange, *, whole: bool = False) -> None:
         """One after the other; before the model up to one that answers in its stead, unless the `whole` runs beside the model."""
         for stage, hook in hooks:
-            if not self._skipped(stage, exchange):
+            if not stage.is_left_out(exchange):
                 await self._run(stage, hook, phase, exchange)
             if phase == "request" and exchange.answer is not None and not whole:
                 return
@@ -403,12 +314,6 @@ class Pipeline:
         log.error("%s: stage %s (%s) failed", exchange.id, stage.name, phase, exc_info=error)
         return Verdict(stage.name, "error", code="check_failed", detail={"exception": type(error).__name__})
 
-    @staticmethod
-    def _skipped(stage: Stage, exchange: Exchange) -> bool:
-        if stage.shortens_history and exchange.original.server_side_history:
-            return True
-        return stage.name in exchange.skip or "all" in exchange.skip
-
 
 def answer_order(stages: Sequence[Stage]) -> list[Stage]:
     """`stages` in the order in which they judge an answer: each after those of its `answers_after`, else as they are listed.
@@ -441,7 +346,3 @@ def _is_news(verdict: Verdict, exchange: Exchange) -> bool:
 def _has_findings(stage: Stage, stages: Sequence[Stage]) -> bool:
     """Whether what its answer hook works on can be there."""
     return not stage.answers_with or any(other.name in stage.answers_with for other in stages)
-
-
-def _overrides(stage: Stage, hook: str) -> bool:
-    return getattr(type(stage), hook) is not getattr(Stage, hook)

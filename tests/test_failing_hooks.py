@@ -343,7 +343,7 @@ async def test_what_others_have_found_meanwhile_stays_when_a_sentence_fails() ->
     failing = asyncio.create_task(pipeline.sentence(exchange, first))
     await asyncio.sleep(0)
     await pipeline.sentence(exchange, second)
-    await pipeline.call_tools(exchange, [ToolCall("1", "own", '{"keep": 1}')])
+    await pipeline.own_calls.answer(exchange, [ToolCall("1", "own", '{"keep": 1}')])
     await failing
     assert ["second", "check_failed"] == [verdict.code for verdict in exchange.verdicts]
     assert ("HIGH", (), []) == (exchange.facts.confidence, exchange.tools, exchange.running)
@@ -353,7 +353,7 @@ async def test_the_prompt_is_put_back_when_a_tool_fails_beside_a_sentence() -> N
     pipeline, exchange = Pipeline([Slow(StageOptions(), make_ports())]), exchange_of()
     judging = asyncio.create_task(pipeline.sentence(exchange, Sentence("Yes.", 0, 0, 0, final=True)))
     await asyncio.sleep(0)
-    await pipeline.call_tools(exchange, [ToolCall("1", "own", "{}")])
+    await pipeline.own_calls.answer(exchange, [ToolCall("1", "own", "{}")])
     await judging
     assert exchange.original.tools == exchange.tools
 
@@ -373,7 +373,7 @@ async def test_what_a_server_gave_stays_evidence_when_a_call_beside_it_fails() -
 
     pipeline, exchange = Pipeline([Servers(StageOptions(), make_ports())]), exchange_of()
     async with asyncio.timeout(10):
-        results = await pipeline.call_tools(exchange, [ToolCall("1", "own", '{"order": 1}'), ToolCall("2", "own", "{}")])
+        results = await pipeline.own_calls.answer(exchange, [ToolCall("1", "own", '{"order": 1}'), ToolCall("2", "own", "{}")])
     assert ["shipped", "Error: own could not be run. Go on without it."] == results
     assert "shipped" == exchange.evidence[-1].content
 

@@ -221,9 +221,9 @@ async def test_of_several_stages_that_offer_a_tool_the_first_active_one_answers(
     exchange = make_exchange()
     exchange.tools = ({"type": "function", "function": {"name": "read"}},)
     exchange.skip = frozenset(skip)
-    assert frozenset({"read"} if answered_by else ()) == pipeline.own_tools(exchange)
+    assert frozenset({"read"} if answered_by else ()) == pipeline.own_calls.offered(exchange)
     if answered_by:
-        assert [answered_by] == await pipeline.call_tools(exchange, [ToolCall("1", "read", "{}")])
+        assert [answered_by] == await pipeline.own_calls.answer(exchange, [ToolCall("1", "read", "{}")])
 
 
 async def test_answers_are_judged_after_the_stages_that_a_stage_waits_for() -> None:

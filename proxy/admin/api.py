@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -26,7 +26,6 @@ from proxy.admin.dashboard.routes import Dashboard
 from proxy.admin.decisions import ClashesApi, FeedbackApi, QuarantineApi
 from proxy.admin.failures import FailuresApi
 from proxy.admin.keys import KeyBook, KeyParts, KeysApi
-from proxy.admin.mcp import McpApi, OwnTools
 from proxy.admin.reports import Period, make_report, panels_of
 from proxy.admin.verdicts import ClientAccess, VerdictsApi
 from proxy.config.access import Clients
@@ -48,6 +47,9 @@ from proxy.store.records import Records
 from proxy.store.rollups import DAY_S
 from proxy.store.tool_outcomes import DatabaseToolOutcomes
 from proxy.wire.http.headers import ResponseHeaders
+
+if TYPE_CHECKING:
+    from proxy.admin.mcp import OwnTools
 
 
 @dataclass(slots=True, frozen=True)
@@ -154,7 +156,7 @@ def make_admin(parts: AdminParts) -> Starlette:
         Route("/ready", api.ready),
         Route("/metrics", api.metrics),
         Route("/groundwire/v1/verdicts/{id}", answer_503_without_store(verdicts.verdict)),
-        *([Route("/mcp", McpApi(parts.own_tools, parts.access, auth).serve, methods=["POST"])] if parts.own_tools else ()),
+        *_mcp(parts, auth),
         *(Route(f"/groundwire/v1{path}", for_operator(auth, handler), methods=[method]) for method, path, handler in operators),
         *dashboard.routes(),
     ]
@@ -166,6 +168,15 @@ def make_admin(parts: AdminParts) -> Starlette:
     admin = Starlette(routes=routes, exception_handlers=dict.fromkeys((ProxyError, HTTPException, 500), _answer_error))
     admin.state.stop, admin.state.figures, admin.state.verdicts = stop, over_time, verdicts
     return admin
+
+
+def _mcp(parts: AdminParts, auth: AdminAuth) -> list[Route]:
+    """``/mcp``, where it is served; read no sooner."""
+    if parts.own_tools is None:
+        return []
+    from proxy.admin.mcp import McpApi
+
+    return [Route("/mcp", McpApi(parts.own_tools, parts.access, auth).serve, methods=["POST"])]
 
 
 class Api:

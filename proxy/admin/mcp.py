@@ -30,7 +30,7 @@ from proxy.pipeline import Pipeline
 from proxy.ports import Ports
 from proxy.stages.claims import Claims
 from proxy.stages.claims.options import ClaimsOptions
-from proxy.stages.tool_rag.find import found_reply, nothing_reply, search, shared_words
+from proxy.stages.tool_rag.find import found_reply, nothing_reply, relevance_to, search
 from proxy.stages.tool_rag.selection import catalogue_of, tools_of
 from proxy.store.failures import DatabaseFailures
 from proxy.wire.http.headers import client_headers
@@ -116,8 +116,7 @@ class OwnTools:
 
     async def _search(self, asked: SearchTools, client: str) -> str:
         catalogue = catalogue_of([one.tool for one in await self._ports.tool_servers.tools(self._servers_of(client))])
-        ranking = await self._ports.ranker.rank(catalogue.ranked_tools, asked.query, client=client) if catalogue.tools else None
-        relevance = ranking.relevance if ranking is not None else shared_words(catalogue, asked.query)
+        relevance = await relevance_to(asked.query, catalogue, self._ports.ranker, client)
         keys = search(catalogue, relevance, asked.query, _LEAST)
         if not keys:
             return nothing_reply((), len(catalogue.positions))

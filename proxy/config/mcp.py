@@ -6,6 +6,7 @@ import importlib.util
 import re
 from collections.abc import Iterator, Mapping
 from typing import Literal
+from urllib.parse import unquote_plus
 
 from proxy.config.sections import Positive, Seconds, Section
 
@@ -43,7 +44,10 @@ class McpServerSettings(Section, frozen=True, kw_only=True):
         """What must stand in no log, record or prompt, the longest first."""
         values = [part for value in self.headers.values() for part in (value, value.rpartition(" ")[2])]
         values += [value for name, value in self.env.items() if _SECRET_NAME.search(name)]
-        values += [self.url.partition("?")[2], self.url.partition("://")[2].rpartition("@")[0]]
+        query, login = self.url.partition("?")[2], self.url.partition("://")[2].rpartition("@")[0]
+        named = [part.partition("=") for part in query.split("&")]
+        parts = [login.partition(":")[2], *(value for name, _, value in named if _SECRET_NAME.search(name))]
+        values += [query, login, *parts, *map(unquote_plus, parts)]
         return tuple(sorted({value for value in values if len(value) >= _MIN_SECRET_CHARS}, key=len, reverse=True))
 
 
@@ -60,7 +64,7 @@ def mcp_problems(settings: McpSettings) -> Iterator[tuple[str, str]]:
     """Path and problem of what no single field shows."""
     for name, server in settings.servers.items():
         path = f"mcp.servers.{name}"
-        if not re.fullmatch(r"[a-z0-9](?:-?[a-z0-9]){0,23}", name):
+        if not re.fullmatch(r"(?=.{1,24}$)[a-z0-9](?:-?[a-z0-9])*", name):
             yield path, f"expected a name of small letters, digits and hyphens, at most 24, as github-issues; got {name!r}"
         if bool(server.url) == bool(server.command):
             yield path, "expected a url (streamable HTTP), or a command that is started; one of them"

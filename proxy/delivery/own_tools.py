@@ -43,7 +43,7 @@ class Rounds(WrappedReply):
         self._max_bytes = max_bytes
         self._round = self.attempts = 0
         self._own: frozenset[str] = frozenset()
-        self._max_rounds = pipeline.max_rounds(exchange)
+        self._max_rounds = pipeline.own_calls.max_rounds(exchange)
         self._sent = self._plain = self._closed = False
         self._first = b""
         self._pieces = self._run()
@@ -55,7 +55,7 @@ class Rounds(WrappedReply):
         self.status, self.headers, self.upstream = reply.status, reply.headers, reply.upstream
         self.attempts += reply.attempts
         self._exchange.upstream = reply.upstream
-        self._own |= self._pipeline.own_tools(self._exchange)
+        self._own |= self._pipeline.own_calls.offered(self._exchange)
         self._filter.begin(self._own)
 
     async def open(self) -> None:
@@ -128,8 +128,8 @@ class Rounds(WrappedReply):
             return False
         started = time.perf_counter()
         try:
-            calls = [call for call in turn.calls if not turn.mixed or self._pipeline.keeps_from(self._exchange, call)]
-            results = await self._pipeline.call_tools(self._exchange, calls[:MAX_CALLS])
+            calls = [call for call in turn.calls if not turn.mixed or self._pipeline.own_calls.keeps_from(self._exchange, call)]
+            results = await self._pipeline.own_calls.answer(self._exchange, calls[:MAX_CALLS])
             if turn.mixed:
                 return False
             results += [TOO_MANY] * (len(turn.calls) - MAX_CALLS)

@@ -20,7 +20,8 @@ from msgspec.structs import replace
 from proxy.context.passages import RETRIEVAL_TOOLS
 from proxy.errors import ProxyError
 from proxy.exchange import Exchange, Verdict, Would
-from proxy.pipeline import Hook, Pipeline, never
+from proxy.own_calls import Hook
+from proxy.pipeline import Pipeline, never
 from proxy.ports.stage import Stage
 
 log = logging.getLogger("groundwire.shadow")
@@ -52,10 +53,6 @@ class ShadowPipeline(Pipeline):
     def judges_sentences(self, exchange: Exchange) -> bool:
         """No sentence waits."""
         return False
-
-    def own_tools(self, exchange: Exchange) -> frozenset[str]:
-        """None is offered."""
-        return frozenset()
 
     async def begin(self, exchange: Exchange) -> None:
         """Nothing yet: it is forwarded as it came."""

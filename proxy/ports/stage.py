@@ -229,6 +229,12 @@ class Stage(Generic[OptionsT]):
         """
         return None
 
+    def is_left_out(self, exchange: Exchange) -> bool:
+        """Whether it does nothing in this exchange: the client left it out, or the history is not its to shorten."""
+        if self.shortens_history and exchange.original.server_side_history:
+            return True
+        return self.name in exchange.skip or "all" in exchange.skip
+
     async def on_tool_call(self, exchange: Exchange, call: ToolCall) -> str:
         """The result of a call of one of its own tools (`answers`), for the model. It may replace `exchange.tools`.
 
@@ -298,6 +304,11 @@ def can_answer_tools(exchange: Exchange, name: str = "") -> bool:
     """
     possible = exchange.wants.choices == 1 and exchange.wants.calls != "none"
     return possible and not (name and any(tool_name(tool) == name for tool in exchange.original.tools))
+
+
+def overrides(stage: Stage, hook: str) -> bool:
+    """Whether it has a hook of its own."""
+    return getattr(type(stage), hook) is not getattr(Stage, hook)
 
 
 class SentenceStage(Stage[OptionsT]):

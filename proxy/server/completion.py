@@ -156,7 +156,7 @@ class Completion(Handler):
         reply = await self._send(exchange, dialect, headers)
         self._replies.append(reply)
         exchange.upstream = reply.upstream
-        if self._policy.pipeline.own_tools(exchange):
+        if self._policy.pipeline.own_calls.offered(exchange):
             reply = await self._over_rounds(exchange, dialect, reply, headers)
         return reply
 

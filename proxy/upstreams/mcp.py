@@ -38,12 +38,18 @@ CONNECT_S = 20.0
 """For a connection, a handshake and a list; a program may have to be installed by its runner first, and is tried again."""
 STABLE_S = 30.0
 """A connection that lasted so long is no failed try."""
+LEAVE_S = 1.0
+"""For a connection to end by itself when it is stopped; then what a server is still asked for is given up."""
 STOP_S = 8.0
 """For a program to end, which is asked, told and then killed."""
 WAIT_S = 2.0
 """A call waits so long for a server that is just being connected with."""
+LIST_GAP_S = 1.0
+"""From one list of the tools to the next at least: a server may say with each that they have changed."""
 MAX_TOOLS = 512
-"""Of one server; the rest is left out, with a line in the log."""
+"""Of one server, those of its allow list first; the rest is left out, with a line in the log."""
+MAX_LISTED = 10_000
+"""Tools that are read to find those of the allow list."""
 MIN_MESSAGE_BYTES = 4_000_000
 """A message may be so long at least: a list of many tools is."""
 _PROBLEM_CHARS = 300
@@ -55,22 +61,29 @@ class McpConnection:
     """One server of ``mcp.servers``."""
 
     def __init__(self, name: str, settings: McpServerSettings, listing: Listing) -> None:
-        self.name, self.settings, self._listing = name, settings, listing
+        self.name, self.settings, self._listing, self._secrets = name, settings, listing, settings.secrets
         self.problem = "not connected yet"
         """Why it cannot be called; "" while it can."""
         self._client: Client | None = None
         self._connected, self._look_again, self._stopping = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._scope: anyio.CancelScope | None = None
+        """Of the task: what is given up through it lets a program end in order, as a plain cancellation would not."""
+        self._has_more = False
+        """Whether it had more tools than are taken when it was asked last."""
 
     def start(self) -> None:
         """Connect, in the background."""
-        self._task = asyncio.create_task(self._keep())
+        self._scope = anyio.CancelScope()
+        self._task = asyncio.create_task(self._keep(self._scope))
 
     async def stop(self) -> None:
         """End the connection, and the program."""
         self._stopping.set()
         self._look_again.set()
-        if self._task is not None:
+        if self._task is not None and self._scope is not None:
+            await asyncio.wait((self._task,), timeout=LEAVE_S)
+            self._scope.cancel()
             await asyncio.wait((self._task,), timeout=STOP_S)
             self._task.cancel()
             await asyncio.wait((self._task,), timeout=1)
@@ -101,61 +114,82 @@ class McpConnection:
 
     # ---- the connection ----
 
-    async def _keep(self) -> None:
+    async def _keep(self, scope: anyio.CancelScope) -> None:
         """Until it is stopped."""
         pause_s = FIRST_PAUSE_S
-        while not self._stopping.is_set():
-            began = time.monotonic()
-            try:
-                with anyio.fail_after(CONNECT_S) as limit:
-                    async with self._opened() as client:
-                        await self._list(client)
-                        limit.deadline = float("inf")
-                        self._client = client
-                        self._now("")
+        with scope:
+            while not self._stopping.is_set():
+                began = time.monotonic()
+                try:
+                    await self._connect()
+                except Exception as error:  # of any kind: the server's, the program's, the network's
+                    self._now(self._said(error))
+                pause_s = FIRST_PAUSE_S if time.monotonic() - began > STABLE_S else pause_s
+                await _wait(self._stopping, pause_s * random.uniform(0.5, 1))
+                pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+    async def _connect(self) -> None:
+        """Connect, and be so until it is stopped; raises when the server is away."""
+        with anyio.fail_after(CONNECT_S) as limit:
+            async with self._opened() as client:
+                await self._list(client)
+                limit.deadline = float("inf")
+                self._client = client
+                self._now("")
+                try:
+                    async with anyio.create_task_group() as beside:
+                        beside.start_soon(self._listen, client)
                         await self._watch(client)
-            except Exception as error:  # of any kind: the server's, the program's, the network's
-                self._now(self._said(error))
-            finally:
-                self._connected.clear()
-                self._client = None
-            pause_s = FIRST_PAUSE_S if time.monotonic() - began > STABLE_S else pause_s
-            await self._pause(pause_s * random.uniform(0.5, 1))
-            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+                        beside.cancel_scope.cancel()
+                finally:  # before a program ends, which takes its time
+                    self._connected.clear()
+                    self._client = None
 
     async def _watch(self, client: Client) -> None:
         """List the tools from time to time, at once where a call failed or the server says that they changed; raises when it is away."""
+        refresh_s = self.settings.refresh_s
         while not self._stopping.is_set():
-            await self._pause(self.settings.refresh_s)
+            await _wait(self._stopping, min(LIST_GAP_S, refresh_s))
+            await _wait(self._look_again, refresh_s)
             if not self._stopping.is_set():
-                with anyio.fail_after(CONNECT_S):
+                self._look_again.clear()
+                with anyio.fail_after(CONNECT_S + self.settings.timeout_s):  # it may answer one at a time, and be at a call
                     await self._list(client)
 
-    async def _pause(self, seconds: float) -> None:
-        try:
-            async with asyncio.timeout(seconds):
-                await self._look_again.wait()
-        except TimeoutError:
-            pass
-        if not self._stopping.is_set():
-            self._look_again.clear()
+    async def _listen(self, client: Client) -> None:
+        """Hear that the tools have changed, at a server of protocol 2026-07-28; older ones say so unasked (`_heard`)."""
+        from mcp.client.subscriptions import ListenNotSupportedError
+
+        while True:
+            try:
+                async with client.listen(tools_list_changed=True) as changes:
+                    async for _ in changes:
+                        self._look_again.set()
+            except ListenNotSupportedError:
+                return
+            except Exception as error:  # it is listed from time to time all the same
+                log.debug("MCP server %s does not say when its tools change: %s", self.name, self._said(error))
+            await asyncio.sleep(self.settings.refresh_s)
 
     async def _list(self, client: Client) -> None:
         found: list[ListedTool] = []
-        cursor: str | None = None
-        while len(found) <= MAX_TOOLS:
+        wanted, cursor = set(self.settings.tools), None
+        while len(found) <= MAX_TOOLS or (len(found) < MAX_LISTED and wanted.difference(tool.name for tool in found)):
             page = await client.list_tools(cursor=cursor, cache_mode="bypass")
             found += page.tools
             cursor = page.next_cursor
             if not cursor:
                 break
-        if len(found) > MAX_TOOLS:
+        has_more = len(found) > MAX_TOOLS
+        if has_more and not self._has_more:
             log.warning("MCP server %s has more than %d tools: the rest is left out", self.name, MAX_TOOLS)
+        self._has_more = has_more
+        found.sort(key=lambda tool: tool.name not in wanted)
         await self._listing(found[:MAX_TOOLS])
 
     async def _heard(self, message: object) -> None:
         """A notification: the tools may have changed."""
-        if type(message).__name__ == "ToolListChangedNotification":
+        if getattr(message, "method", "") == "notifications/tools/list_changed":
             self._look_again.set()
 
     @asynccontextmanager
@@ -165,6 +199,7 @@ class McpConnection:
 
         from proxy.upstreams.mcp_http import bounded_client
 
+        logging.getLogger("mcp").setLevel(logging.CRITICAL)  # it writes what it cannot read, and addresses, with secrets in them
         settings = self.settings
         if settings.command:
             program = StdioServerParameters(command=settings.command, args=list(settings.args), env=dict(settings.env))
@@ -198,9 +233,15 @@ class McpConnection:
         return f"{type(error).__name__}: {words}" if words else type(error).__name__
 
     def _masked(self, text: str) -> str:
-        for secret in self.settings.secrets:
+        for secret in self._secrets:
             text = text.replace(secret, MASK)
         return text
+
+
+async def _wait(event: asyncio.Event, seconds: float) -> None:
+    """Until it happens, `seconds` at most."""
+    with anyio.move_on_after(seconds):
+        await event.wait()
 
 
 def text_of(result: CallToolResult) -> str:

@@ -71,6 +71,8 @@ class _Server:
         """Tools that were put into quarantine since the process began."""
         self.looked_at = 0.0
         """When the decisions were last read."""
+        self.too_long: list[str] = []
+        """Names of tools that are left out for their length."""
 
         async def listed(tools: Sequence[ListedTool]) -> None:
             await listing(self, tools)
@@ -137,9 +139,11 @@ class McpServers:
     async def _listed(self, server: _Server, tools: Sequence[ListedTool]) -> None:
         """A server has told its tools."""
         defined = [_definition(server.connection.name, tool) for tool in tools]
-        if large := [one.tool.name for one in defined if len(one.content) > MAX_DEFINITION_BYTES]:
-            log.warning("MCP server %s: %d definitions of tools are too long and left out", server.connection.name, len(large))
-            defined = [one for one in defined if len(one.content) <= MAX_DEFINITION_BYTES]
+        too_long = [one.tool.name for one in defined if len(one.content) > MAX_DEFINITION_BYTES]
+        if too_long and too_long != server.too_long:
+            log.warning("MCP server %s: %d definitions of tools are too long and left out", server.connection.name, len(too_long))
+        server.too_long = too_long
+        defined = [one for one in defined if len(one.content) <= MAX_DEFINITION_BYTES]
         server.definitions = tuple({one.hash: one for one in sorted(defined, key=lambda one: (one.tool.name, one.hash))}.values())
         await self._review(server)
 
@@ -162,12 +166,14 @@ class McpServers:
         first: Mapping[str, str] = whole.detail.get("tools") or {}
         said: Mapping[str, str] = whole.detail.get("descriptions") or {}
         seen = set(first.values())
-        new = [one for one in server.wanted if one.hash not in seen and one.hash not in found][: MAX_HELD - server.put_count]
+        new = [one for one in server.wanted if one.hash not in seen and one.hash not in found][: max(0, MAX_HELD - server.put_count)]
         suspected = await asyncio.to_thread(self._suspected, new) if new else {}
         for one in new:
             server.put_count += 1
             found[one.hash] = await self._quarantine.put(_held(server, one, suspected.get(one.hash, ()), said.get(one.tool.name)))
             log.warning("MCP server %s: %s is held (%s)", server.connection.name, one.tool.name, found[one.hash].type)
+        if new and server.put_count >= MAX_HELD:
+            log.warning("MCP server %s: what else changes is not offered, and not held, until a restart", server.connection.name)
         decided = dict.fromkeys(seen, whole.status) | {hash_: item.status for hash_, item in found.items()}
         return {hash_ for hash_, status in decided.items() if status == "approved"}
 

@@ -178,9 +178,9 @@ class Policy:
 
     def read_archive(self, id_: str, **arguments: Any) -> str:
         """What the model is answered on a call of the archive's tool."""
-        assert READ_ARCHIVE in self._pipeline.own_tools(self.exchange)
+        assert READ_ARCHIVE in self._pipeline.own_calls.offered(self.exchange)
         call = ToolCall("call_read", READ_ARCHIVE, json.dumps({"id": id_, **arguments}))
-        return asyncio.run(self._pipeline.call_tools(self.exchange, [call]))[0]
+        return asyncio.run(self._pipeline.own_calls.answer(self.exchange, [call]))[0]
 
     def read_whole(self, id_: str) -> str:
         """All pages, joined."""

@@ -33,6 +33,7 @@ def problems(tmp_path: Path, mcp: str, environ: dict[str, str] | None = None) ->
         ("{servers: {shop: {}}}", "mcp.servers.shop: expected a url (streamable HTTP), or a command"),
         ("{servers: {shop: {url: 'http://a', command: b}}}", "mcp.servers.shop: expected a url (streamable HTTP), or a command"),
         ("{servers: {Shop_1: {url: 'http://a'}}}", "mcp.servers.Shop_1: expected a name of small letters"),
+        ("{servers: {a-b-c-d-e-f-g-h-i-j-k-l-m: {url: 'http://a'}}}", "l-m: expected a name of small letters"),
         ("{servers: {shop: {url: 'ftp://a'}}}", "mcp.servers.shop.url: expected http://"),
         ("{servers: {shop: {url: 'http://a', args: [x]}}}", "mcp.servers.shop.args: is for a server with a command"),
         ("{servers: {shop: {command: a, headers: {b: c}}}}", "mcp.servers.shop.headers: is for a server with a url"),
@@ -54,8 +55,10 @@ def test_a_policy_that_names_a_server_that_is_not_there_is_refused_with_a_sugges
 
 
 def test_secrets_are_headers_named_variables_and_what_a_url_hides() -> None:
-    server = McpServerSettings(url="https://me:secret-password@host/mcp?api_key=0123456789", headers={"Authorization": "Bearer abcdefghij"})
-    assert {"me:secret-password", "api_key=0123456789", "Bearer abcdefghij", "abcdefghij"} == set(server.secrets)
+    url = "https://me:secret-password@host/mcp?region=eu-west-10&api_key=0123%2F56789"
+    server = McpServerSettings(url=url, headers={"Authorization": "Bearer abcdefghij"})
+    of_url = {"me:secret-password", "secret-password", "region=eu-west-10&api_key=0123%2F56789", "0123%2F56789", "0123/56789"}
+    assert of_url | {"Bearer abcdefghij", "abcdefghij"} == set(server.secrets)
     assert ("token-0123456789",) == McpServerSettings(command="x", env={"SHOP_TOKEN": "token-0123456789", "REGION": "eu-west-10"}).secrets
 
 

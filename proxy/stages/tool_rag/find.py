@@ -1,4 +1,5 @@
-"""The tool ``groundwire_find_tools``: its schema, what a model may write as its arguments, and what it is told. Pure functions.
+"""The tool ``groundwire_find_tools``: its schema, what a model may write as its arguments, and what it is told. Pure functions, but for
+`relevance_to`, which asks the ranker.
 
 The schema names the number of all tools, not of those left out: that one changes as the set grows, and the tool stands first in
 the prompt, so that a provider's cache would miss everything behind it.
@@ -13,6 +14,8 @@ from typing import Any
 import orjson
 
 from proxy.exchange import Tool
+from proxy.offloop import LARGE, run_in_thread_if_large
+from proxy.ports import ToolRanker
 from proxy.stages.tool_rag.selection import ToolCatalogue, best, name_of, words_of
 
 FIND_TOOLS = "groundwire_find_tools"
@@ -46,6 +49,12 @@ def query_of(arguments: str) -> str:
     if isinstance(value, list):
         value = " ".join(item for item in value if isinstance(item, str))
     return value.strip()[:_QUERY_CHARS] if isinstance(value, str) else ""
+
+
+async def relevance_to(query: str, catalogue: ToolCatalogue, ranker: ToolRanker, client: str) -> Sequence[float]:
+    """Of each rankable tool; by the words it shares with `query` where the ranker has no answer."""
+    ranking = await ranker.rank(catalogue.ranked_tools, query, client=client) if catalogue.rankable else None
+    return ranking.relevance if ranking else await run_in_thread_if_large(LARGE, shared_words, catalogue, query)
 
 
 def search(catalogue: ToolCatalogue, relevance: Sequence[float], query: str, least: float) -> list[str]:

@@ -25,7 +25,7 @@ from proxy.errors import StoreUnavailable
 from proxy.exchange import Exchange, Facts, Found, Request, Tool, ToolCall, ToolSelection, Verdict
 from proxy.exchange.answers import OutputRequirements
 from proxy.language.text import text_of
-from proxy.offloop import LARGE, run_in_thread_if_large
+from proxy.offloop import run_in_thread_if_large
 from proxy.ports import ToolRanking, ToolRun
 from proxy.ports.stage import Stage, StageHeader, can_answer_tools
 from proxy.stages.tool_rag.find import (
@@ -36,8 +36,8 @@ from proxy.stages.tool_rag.find import (
     invalid_reply,
     nothing_reply,
     query_of,
+    relevance_to,
     search,
-    shared_words,
 )
 from proxy.stages.tool_rag.own import Ownership, of_servers_in, ownership
 from proxy.stages.tool_rag.panel import COUNTERS, ToolRagPanel
@@ -159,8 +159,7 @@ class ToolRag(Stage[ToolRagOptions]):
         if not query:
             return invalid_reply()
         catalogue = catalogue_of(exchange.catalogue)
-        ranking = await self.ports.ranker.rank(catalogue.ranked_tools, query, client=exchange.client)
-        relevance = ranking.relevance if ranking else await run_in_thread_if_large(LARGE, shared_words, catalogue, query)
+        relevance = await relevance_to(query, catalogue, self.ports.ranker, exchange.client)
         matching = search(catalogue, relevance, query, min(self.options.min_relevance, _PLAUSIBLE))
         if not matching:
             self._note_found(exchange, [])
