@@ -65,6 +65,7 @@ def check(path: Path) -> int:
         with found.caught():
             Database(settings.store.url, source=str(path))
             lines += _knowledge(settings, str(path))
+        lines += _programs(settings)
         with found.caught():
             check_exposure(settings, settings.server, str(path))
         reading = PolicyReading(settings, str(path))
@@ -97,6 +98,13 @@ def _knowledge(settings: Settings, source: str) -> Iterator[str]:
         return
     if problem:
         raise ConfigError(source, "knowledge.store", problem)
+
+
+def _programs(settings: Settings) -> Iterator[str]:
+    """MCP servers that cannot be started from here: the server's machine may be another one."""
+    for name, server in settings.mcp.servers.items():
+        if server.command and shutil.which(server.command, path=server.env.get("PATH")) is None:
+            yield f"  note: mcp.servers.{name}.command: there is no program {server.command!r} on this machine"
 
 
 def _refused(every: list[ConfigError]) -> int:

@@ -229,6 +229,8 @@ class McpConnection:
         """In one line, without secrets."""
         while isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]
+        if isinstance(error, FileNotFoundError) and self.settings.command:
+            return f"there is no program {self._masked(self.settings.command)!r}: install it, or mend mcp.servers.{self.name}.command"
         words = " ".join(self._masked(str(error)).split())[:_PROBLEM_CHARS]
         return f"{type(error).__name__}: {words}" if words else type(error).__name__
 

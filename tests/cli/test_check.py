@@ -184,3 +184,12 @@ def test_a_store_is_brought_to_this_release_without_a_server(tmp_path: Path, cap
     (tmp_path / "store.db").mkdir()
     assert 2 == main(["migrate", "--config", config])
     assert "cannot be migrated" in capsys.readouterr().err
+
+
+def test_a_program_of_an_mcp_server_that_is_not_here_is_noted(folder: Path, capsys: Captured) -> None:
+    config = "upstreams: {local: {kind: embedded}}\nroutes: [{upstream: local, policy: policies/rag.yaml}]\n"
+    servers = "mcp: {servers: {files: {command: no-such-program}, mine: {command: sh}}}\n"
+    (folder / "config.yaml").write_text(config + servers)
+    assert 0 == main(["check", "--config", str(folder / "config.yaml")])
+    notes = [line for line in capsys.readouterr().out.splitlines() if "mcp.servers" in line]
+    assert ["  note: mcp.servers.files.command: there is no program 'no-such-program' on this machine"] == notes

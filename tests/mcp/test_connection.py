@@ -141,3 +141,17 @@ async def test_what_a_program_writes_beside_its_messages_is_in_no_log(start: Sta
     async with start(policy=TAP, config=f"mcp: {{servers: {{shop: {settings}}}}}\n") as proxy:
         await connected(proxy)
     assert "abcdefghij" not in caplog.text
+
+
+async def test_a_program_that_is_not_there_is_said_with_what_to_do(caplog: pytest.LogCaptureFixture) -> None:
+    async def take(tools: Sequence[Tool]) -> None: ...
+
+    connection = McpConnection("shop", McpServerSettings(command="no-such-program"), take)
+    with caplog.at_level(logging.WARNING, "groundwire.mcp"):
+        connection.start()
+        async with asyncio.timeout(10):
+            while connection.problem == "not connected yet":
+                await asyncio.sleep(0.01)
+        await connection.stop()
+    wanted = "there is no program 'no-such-program': install it, or mend mcp.servers.shop.command"
+    assert [f"MCP server shop is away: {wanted}"] == caplog.messages
