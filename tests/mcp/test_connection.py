@@ -143,6 +143,7 @@ async def test_what_a_program_writes_beside_its_messages_is_in_no_log(start: Sta
     assert "abcdefghij" not in caplog.text
 
 
+@pytest.mark.process
 async def test_a_program_that_is_not_there_is_said_with_what_to_do(caplog: pytest.LogCaptureFixture) -> None:
     async def take(tools: Sequence[Tool]) -> None: ...
 
