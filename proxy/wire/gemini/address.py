@@ -27,9 +27,11 @@ GENERATE, COUNT = "/generateContent", "/generateContent/countTokens"
 """The paths below ``/v1`` that stand for the API's own."""
 KEY_HEADER = "x-goog-api-key"
 _METHODS = {"generateContent": GENERATE, "streamGenerateContent": GENERATE, "countTokens": COUNT}
-_ADDRESS = re.compile(rf"(.*?)/v1(?:beta|alpha)?/(?:models/)?((?:tunedModels/)?[^:]+):({'|'.join(_METHODS)})")
+_ADDRESS = re.compile(rf"(.*?)/v1(?:beta|alpha)?/(?:models/)?((?:tunedModels/)?.+):({'|'.join(_METHODS)})")
 _OTHER = re.compile(r"(.*?)/v1(?:beta|alpha)(/.*)")
 _MODEL = re.compile(r"[\w.@:+-]+(?:/[\w.@:+-]+)*", re.ASCII)
+_KEY = re.compile(r"[\x20-\x7e]+")
+"""What a header can hold: another one, of a key that is decoded out of a query, is none."""
 _TAIL = re.compile(rb'"model":("(?:[^"\\]|\\.)*"),"stream":(true|false)\}\s*\Z')
 
 
@@ -40,7 +42,8 @@ def readdressed(scope: Scope, send: Send) -> tuple[Scope, Send]:
     if other is None and (found is None or scope["method"] != "POST"):
         return scope, send
     query = parse_qsl(scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True)
-    headers = [*scope["headers"], *((KEY_HEADER.encode(), value.encode("latin-1", "replace")) for name, value in query if name == "key")]
+    keys = [value.encode() for name, value in query if name == "key" and _KEY.fullmatch(value)]
+    headers = [*scope["headers"], *((KEY_HEADER.encode(), key) for key in keys)]
     rest = [pair for pair in query if pair[0] != "key"]
     if found is not None and scope["method"] == "POST":
         prefix, model, method = found.groups()

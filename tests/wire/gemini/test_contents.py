@@ -203,6 +203,8 @@ def test_what_is_no_models_name_is_refused(name: str) -> None:
     ("path", "query", "inner", "asked"),
     [
         ("/p/v1beta/models/g:generateContent", "key=K", "/p/v1/generateContent", "model=g&stream=false"),
+        ("/v1beta/models/qwen3:8b:generateContent", "", "/v1/generateContent", "model=qwen3%3A8b&stream=false"),
+        ("/v1beta/models/g:generateContent", "key=K&key=%0aX:1&key=%00", "/v1/generateContent", "model=g&stream=false"),
         ("/v1/models/a/b:streamGenerateContent", "alt=sse", "/v1/generateContent", "model=a%2Fb&stream=true"),
         ("/v1beta/tunedModels/t:countTokens", "", "/v1/generateContent/countTokens", "model=tunedModels%2Ft&stream=false"),
         ("/v1beta/models/g", "key=K&x=1", "/v1/models/g", "x=1"),

@@ -264,3 +264,10 @@ async def test_calls_of_the_proxys_own_tools_stay_with_it(start: Start, delivery
     assert ("user", FIND) == (answered["role"], answered["parts"][0]["functionResponse"]["name"])
     assert {"googleSearch": {}} == second["tools"][1]
     assert ["search_flights", FIND, "book_hotel"] == [one["name"] for one in second["tools"][0]["functionDeclarations"]]
+
+
+async def test_a_key_that_no_header_can_hold_is_none_and_no_fault_of_the_upstream(start: Start) -> None:
+    async with start(reply(gemini.answer()), kind="gemini", api_key="forward") as proxy:
+        answer = await proxy.post(gemini.ASK, gemini.WHOLE + "?key=AIza%0d%0ax-evil:%201")
+    assert 200 == answer.status
+    assert not {"x-goog-api-key", "x-evil"} & {name.lower() for name in proxy.upstream.calls[0].headers}
