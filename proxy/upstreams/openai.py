@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Iterator
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 import groundwire_http1 as http1
 from msgspec.structs import replace
@@ -19,7 +19,7 @@ from proxy.config.sections import MODEL, PATHS, decision_api
 from proxy.config.settings import AnthropicSettings, GeminiSettings, OpenAISettings
 from proxy.errors import ConfigError, ProxyError, UpstreamTimeout, UpstreamUnreachable
 from proxy.ports.upstream import Call, Headers, Reply, header_of
-from proxy.wire.gemini.address import COUNT, GENERATE, KEY_HEADER, address_of, without_address
+from proxy.wire.gemini.address import COUNT, GENERATE, KEY_HEADER, address_of, without_address, without_keys
 from proxy.wire.http.encodings import Decoder, Undecodable
 
 _KEY_HEADERS = frozenset(("authorization", "api-key", "x-api-key", KEY_HEADER, "cookie", "openai-organization", "openai-project"))
@@ -293,7 +293,10 @@ class GeminiUpstream(OpenAIUpstream):
 
     async def send(self, call: Call) -> Reply:
         """Make the call, of ``generateContent`` at the address of its model. Raises `InvalidRequest` for a name that is no model's."""
-        path = call.path.partition("?")[0]
+        path, _, query = call.path.partition("?")
+        if "key" in parse_qs(query, keep_blank_values=True):  # also one of another path than the API's own is in no address
+            keys, rest = without_keys(query)
+            call = replace(call, path=f"{path}?{urlencode(rest)}" if rest else path, headers=[*call.headers, *keys])
         if path in (GENERATE, COUNT) and isinstance(call.body, bytes):
             model, streams, body = without_address(call.body)
             call = replace(call, path=address_of(path, model, streams=streams), body=body)

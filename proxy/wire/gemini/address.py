@@ -41,10 +41,8 @@ def readdressed(scope: Scope, send: Send) -> tuple[Scope, Send]:
     found, other = _ADDRESS.fullmatch(path), _OTHER.fullmatch(path)
     if other is None and (found is None or scope["method"] != "POST"):
         return scope, send
-    query = parse_qsl(scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True)
-    keys = [value.encode() for name, value in query if name == "key" and _KEY.fullmatch(value)]
-    headers = [*scope["headers"], *((KEY_HEADER.encode(), key) for key in keys)]
-    rest = [pair for pair in query if pair[0] != "key"]
+    keys, rest = without_keys(scope.get("query_string", b"").decode("latin-1"))
+    headers = [*scope["headers"], *((name.encode(), key.encode()) for name, key in keys)]
     if found is not None and scope["method"] == "POST":
         prefix, model, method = found.groups()
         inner, streams = _METHODS[method], method == "streamGenerateContent"
@@ -57,6 +55,13 @@ def readdressed(scope: Scope, send: Send) -> tuple[Scope, Send]:
     raw = f"{prefix}/v1{inner}"
     changed = {"path": unquote(raw), "raw_path": raw.encode("latin-1"), "query_string": urlencode(rest).encode(), "headers": headers}
     return {**scope, **changed}, send
+
+
+def without_keys(query: str) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+    """The keys of a query, as headers, and the rest of it."""
+    pairs = parse_qsl(query, keep_blank_values=True)
+    keys = [(KEY_HEADER, value) for name, value in pairs if name == "key" and _KEY.fullmatch(value)]
+    return keys, [pair for pair in pairs if pair[0] != "key"]
 
 
 def with_address(body: bytes, path: str) -> bytes:

@@ -182,11 +182,12 @@ def relocated(candidate: Mapping[str, Any], old: str, new: str) -> dict[str, Any
 def _moved(one: Any, before: bytes, after: bytes) -> Any:
     """A support or citation; None where its words are not there any more."""
     segment = one.get("segment", one) if isinstance(one, dict) else None
-    if not isinstance(segment, dict) or not is_number(segment.get("endIndex")):
+    if not isinstance(segment, dict) or not is_number(segment.get("endIndex")) or not is_number(segment.get("startIndex") or 0):
         return None
     start, end = int(segment.get("startIndex") or 0), int(segment["endIndex"])
     words = before[start:end]
     at = after.find(words, max(0, start - abs(len(before) - len(after)))) if words else -1
+    at = after.find(words) if at < 0 and words else at  # more was put in behind it than was left out before it
     if at < 0:
         return None
     moved = {**segment, "startIndex": at, "endIndex": at + len(words)}

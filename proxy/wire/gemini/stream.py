@@ -35,6 +35,8 @@ from proxy.wire.gemini.fields import arguments_of, is_text
 from proxy.wire.upstream_errors import error_event, gemini_envelope
 
 _HEAD = ("modelVersion", "responseId")
+_ABOUT_TEXT = frozenset(("groundingMetadata", "citationMetadata", "logprobsResult"))
+"""Of a candidate: what tells of places in its text, or repeats it."""
 WITHHELD = "The answer was withheld by a policy."
 
 
@@ -56,6 +58,8 @@ class GeminiStream(AnswerStream):
         """Events that are no chunks."""
         self._said: dict[int, list[str]] = {}
         """The text that has left, by candidate."""
+        self._upto: dict[int, int] = {}
+        """How long a candidate's text was when a chunk told of places in it, by the identity of what the chunk has of the candidate."""
 
     @property
     def complete(self) -> bool:
@@ -119,6 +123,8 @@ class GeminiStream(AnswerStream):
     def _piece(self, raw: bytes, payload: dict[str, Any], candidate: dict[str, Any]) -> StreamPiece:
         index = index_of(candidate)
         text = self._candidates.setdefault(index, Candidate()).absorb(candidate)
+        if candidate.keys() & _ABOUT_TEXT:
+            self._upto[id(candidate)] = sum(map(len, self._candidates[index].text))
         parts = parts_of(candidate)
         calls, ends = any(call_in(part) for part in parts), end_of(candidate.get("finishReason")) is not None
         words = all(is_text(part) for part in parts)
@@ -145,26 +151,16 @@ class GeminiStream(AnswerStream):
         said = self._said.setdefault(piece.choice, [])
         said.append(piece.text)
         (candidate,) = candidates_of(piece.payload)
-        if not candidate.keys() & {"groundingMetadata", "citationMetadata"}:
+        if not candidate.keys() & _ABOUT_TEXT:
             return piece.raw
-        old, new = "".join(self._candidates[piece.choice].text), "".join(said)
+        whole, new, upto = "".join(self._candidates[piece.choice].text), "".join(said), self._upto.get(id(candidate))
+        old = whole[:upto] if upto is not None else new if whole.startswith(new) else whole  # another reader's pieces are as they came
         return piece.raw if new == old else encode({**piece.payload, "candidates": [relocated(candidate, old, new)]})
 
     def with_text(self, piece: StreamPiece, text: str) -> bytes:
         """`piece` as an event that says `text` instead."""
-        payload = dict(piece.payload or {})
-        (candidate,) = candidates_of(payload)
-        made, left = [], text
-        for part in parts_of(candidate):
-            made.append({**part, "text": left} if is_text(part) else part)
-            left = "" if is_text(part) else left
-        if left:
-            made.insert(0, {"text": left})
         self._said.setdefault(piece.choice or 0, []).append(text)
-        content = candidate.get("content") or {"role": "model"}
-        changed = {**candidate, "content": {**content, "parts": made}}
-        old, new = "".join(self._candidates[piece.choice or 0].text), "".join(self._said[piece.choice or 0])
-        return encode({**payload, "candidates": [relocated(changed, old, new) if text != piece.text else changed]})
+        return encode(_saying(piece, text))
 
     def changed(self, pieces: Sequence[StreamPiece], changes: Changes) -> list[StreamPiece]:
         """The first piece with text of a changed candidate, or its end, says all of it; calls get their arguments."""
@@ -179,10 +175,8 @@ class GeminiStream(AnswerStream):
                 out.append(piece)
             elif choice not in said:
                 said.add(choice)
-                text = changes.texts[choice]
-                raw = self.with_text(piece, text)
-                self._said[choice] = []
-                out.append(replace(piece, raw=raw, text=text, payload=object_in(raw.removeprefix(b"data: ").strip())))
+                payload = _saying(piece, changes.texts[choice])
+                out.append(replace(piece, raw=encode(payload), text=changes.texts[choice], payload=payload))
             elif piece.finish:
                 out.append(replace(piece, text=""))
         return out
@@ -227,10 +221,24 @@ class GeminiStream(AnswerStream):
         return b"" if verdict is None else encode({**self._head, "groundwire": verdict})
 
 
+def _saying(piece: StreamPiece, text: str) -> dict[str, Any]:
+    """A piece's chunk with `text` for its words."""
+    payload = dict(piece.payload or {})
+    (candidate,) = candidates_of(payload)
+    made, left = [], text
+    for part in parts_of(candidate):
+        made.append({**part, "text": left} if is_text(part) else part)
+        left = "" if is_text(part) else left
+    if left:
+        made.insert(0, {"text": left})
+    content = candidate.get("content") or {"role": "model"}
+    return {**payload, "candidates": [{**candidate, "content": {**content, "parts": made}}]}
+
+
 def _steps(candidate: dict[str, Any]) -> list[dict[str, Any]]:
-    """A candidate of a chunk as candidates that do one thing each: say a part, or end."""
+    """A candidate of a chunk as candidates that do one thing each: say a part, or end, or tell of the text."""
     parts, ends = parts_of(candidate), end_of(candidate.get("finishReason")) is not None
-    if len(parts) + ends <= 1:
+    if len(parts) + (ends or bool(candidate.keys() & _ABOUT_TEXT)) <= 1:
         return [candidate]
     index = {"index": candidate["index"]} if "index" in candidate else {}
     said = [{"content": {**candidate["content"], "parts": [part]}, **index} for part in parts]

@@ -133,6 +133,14 @@ async def test_models_are_listed_at_the_apis_own_path(start: Start) -> None:
         assert ({"models": []}, "/v1/models?pageSize=5") == (answer.json, proxy.upstream.calls[0].path)
 
 
+@pytest.mark.parametrize(("own", "sent"), [("forward", "AIza-client"), ("AIza-operator", "AIza-operator")])
+async def test_a_key_in_the_query_of_another_path_is_in_no_address_either(own: str, sent: str, start: Start) -> None:
+    async with start(reply({"models": []}), **GEMINI | {"api_key": own}) as proxy:
+        await proxy.get("/v1/models?key=AIza-client&pageSize=5")
+        (call,) = proxy.upstream.calls
+    assert ("/v1/models?pageSize=5", sent) == (call.path, call.headers["x-goog-api-key"])
+
+
 BLOCKED = {"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}, "usageMetadata": {"promptTokenCount": 9, "totalTokenCount": 9}}
 
 
