@@ -147,6 +147,7 @@ def _report(arguments: argparse.Namespace) -> int:
 def _tune(arguments: argparse.Namespace) -> int:
     from proxy.cli.tune import Wanted, tune
 
+    logs.configure(level="warning")  # what its own store in memory says is nobody's business
     source = config_path(arguments.config)
     file = str(_policy_file(arguments.policy)) if arguments.policy else None
     names = ("judge", "since", "route", "limit", "max_s", "ask", "examples")

@@ -76,7 +76,11 @@ FIGURES: Mapping[str, tuple[str, Callable[[Bucket], Measured]]] = {
     "own_p95_ms": ("95th percentile of Groundwire's own time", lambda b: _time(b.own_ms)),
 }
 """What each figure of exchanges is, in words and of a bucket."""
-_STATE_WORDS = {"drift": "processes of the store that differ", "store_away_s": "the store is away"}
+_STATE_WORDS = {
+    "drift": ("the processes of the store differ: see /ready", "the processes of the store are alike again"),
+    "store_away_s": ("the store is away", "the store is back"),
+}
+"""While it is so, and when it is over."""
 
 
 class RuleState(Struct):
@@ -151,7 +155,7 @@ def in_words(rule: RuleSettings, event: Event, measured: Measured, dashboard_url
     value, count = measured
     head = {"firing": "", "repeated": "still: ", "cleared": "cleared: ", "test": "test: ", "report": ""}[event]
     if rule.figure in STATES:
-        said = f"{_STATE_WORDS[rule.figure]}" + (f" for {value:.0f} s" if rule.figure == "store_away_s" and value else "")
+        said = _STATE_WORDS[rule.figure][event == "cleared"] + (f" for {value:.0f} s" if rule.figure == "store_away_s" and value else "")
     else:
         of = f" of {count:,} exchanges" if count is not None else ""
         said = f"{_written(rule, value)}{of} in the last {rule.window_s / 60:g} min ({FIGURES[rule.figure][0]})"

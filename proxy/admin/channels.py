@@ -54,6 +54,9 @@ class Message(Struct, frozen=True, kw_only=True):
 
 def send(channel: Channel, message: Message) -> None:
     """One try. Raises `NotSent`."""
+    needed = () if isinstance(channel, EmailSettings) else ("url", "secret") if isinstance(channel, WebhookSettings) else ("url",)
+    if missing := [name for name in needed if not getattr(channel, name)]:
+        raise NotSent(f"its {' and its '.join(missing)} is empty: is the environment variable set?")
     try:
         if isinstance(channel, EmailSettings):
             _mail(channel, message)
@@ -100,7 +103,7 @@ def _mail(channel: EmailSettings, message: Message) -> None:
     mail["Message-ID"] = f"<{message.id}@{channel.sender.rpartition('@')[2]}>"
     mail.set_content(message.text)
     if message.page:
-        mail.add_attachment(message.page.encode(), "text", "html", filename="groundwire-report.html")
+        mail.add_attachment(message.page, subtype="html", filename="groundwire-report.html")
     context = ssl.create_default_context()
     if channel.security == "tls":
         server: smtplib.SMTP = smtplib.SMTP_SSL(channel.host, channel.port, timeout=TIMEOUT_S, context=context)

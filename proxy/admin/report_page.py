@@ -7,6 +7,7 @@ for paper. It has figures, codes and names, and no words of a conversation.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -29,6 +30,8 @@ _MANY_UNSURE, _MANY_BLOCKED, _LOW_PRECISION, _FEW_SAVED = 0.3, 0.1, 0.85, 0.02
 _MIN_COUNT, _MIN_SAID = 20, 5
 """Exchanges, and words of people, below which a share says little."""
 _TOP = 12
+_HOUSEKEEPING = re.compile(r"^(context_usage|allocation_|upstream_|judge_|window_|compression_)|_unchecked$|_length_exceeded$")
+"""Codes that say nothing of a text."""
 _JUDGED = ("pass", "unsure", "warn", "block", "error")
 
 
@@ -113,7 +116,7 @@ def _tiles(now: Mapping[str, Any], before: Mapping[str, Any] | None, saved_usd: 
     caught = verdicts.get("warn", 0) + verdicts.get("block", 0)
     yield Tile("Caught", number(caught), f"blocked {number(verdicts.get('block', 0))}{than(0, 'block')}")
     held = verdicts.get("pass", 0)
-    yield Tile("Held", number(held), f"every statement held; {many(total, 'exchange')} in all")
+    yield Tile("Held", number(held), f"every statement held, of {number(judged)} judged")
     cost = now["cost"]
     yield Tile(
         "Spend", dollars(cost["usd"]), f"{dollars(before['cost']['usd'])} before" if before else many(cost["priced"], "priced exchange")
@@ -121,15 +124,19 @@ def _tiles(now: Mapping[str, Any], before: Mapping[str, Any] | None, saved_usd: 
     tokens = now["tokens"]
     yield Tile("Saved", dollars(saved_usd), f"{number(max(0, tokens['saved']))} prompt tokens, {share(tokens['saved_share'])}")
     times = now["latency_ms"]
+    yield Tile("Exchanges", number(total), f"{number(before['exchanges']['total'])} before" if before else "in all")
     yield Tile("Provider, p95", milliseconds(times["provider"]["p95"]), f"Groundwire's own {milliseconds(times['own']['p95'])}")
 
 
 def _caught(now: Mapping[str, Any]) -> list[tuple[str, str, int]]:
-    """What was found, in words, its code, and in how many exchanges; the most common first. Context windows that fill are housekeeping."""
+    """What was found, in words, its code, and in how many exchanges; the most common first; without what only keeps house or says that
+    something could not be checked.
+    """
     found = {**now["warnings"]}
     for code, count in now["blocked"]["reasons"].items():
         found[code] = max(count, found.get(code, 0))
-    return [(in_words(code) or code, code, count) for code, count in sorted(found.items(), key=lambda one: (-one[1], one[0])) if code]
+    ordered = sorted(found.items(), key=lambda one: (-one[1], one[0]))
+    return [(in_words(code) or code, code, count) for code, count in ordered if code and not _HOUSEKEEPING.search(code)]
 
 
 def _bar(day: Bucket) -> dict[str, Any]:

@@ -112,7 +112,7 @@ class Outcome(Struct, kw_only=True):
     changes: list[Change] = field(default_factory=list)
     changed: int = 0
     prompt_tokens: dict[str, int] = field(default_factory=dict)
-    """As clients sent them (``sent``), as they went upstream (``before``), as they would (``after``); where all three are known."""
+    """As clients sent them (``sent``), as they went upstream (``before``), as they would (``after``); all by Groundwire's own count."""
     prompt_usd: dict[str, float] = field(default_factory=dict)
     """Of the same prompts, by the list of prices, nothing of them from a cache."""
     judge: dict[str, float] = field(default_factory=dict)
@@ -283,23 +283,23 @@ class _Replaying:
             if len(self._found.changes) < self._examples:
                 then, now = " and ".join(before), " and ".join(after)
                 self._found.changes.append(Change(row.id, then, now, why, first_words(question_of(exchange))))
-        await self._cost(row, exchange)
+        await self._cost(row, detail, exchange)
 
-    async def _cost(self, row: Record, exchange: Exchange) -> None:
+    async def _cost(self, row: Record, detail: RecordTexts, exchange: Exchange) -> None:
         use, judge = exchange.facts.judge, self._found.judge
         if use is not None:
             for name, value in (("questions", use.asked), ("input_tokens", use.input_tokens), ("output_tokens", use.output_tokens)):
                 judge[name] = judge.get(name, 0) + value
             judge["usd"] = judge.get("usd", 0.0) + (use.usd or 0.0)
-        if row.prompt_tokens is None or row.prompt_tokens_before is None:
-            return
         model, original = self._app.tokens.model(exchange.model), exchange.original
-        sent = await self._app.tokens.count_request(original.messages, original.tools, original.wants, model)
-        would = await self._app.tokens.count_request(exchange.messages, exchange.tools, original.wants, model)
-        after = max(
-            0, row.prompt_tokens_before - (sent.used_tokens - would.used_tokens)
-        )  # counted alike, so that what differs is the policy's
-        for name, tokens in (("sent", row.prompt_tokens_before), ("before", row.prompt_tokens), ("after", after)):
+        then = detail.forwarded if detail.forwarded is not None else {"messages": original.messages, "tools": original.tools}
+        prompts = {
+            "sent": (original.messages, original.tools),
+            "before": (then.get("messages", ()), then.get("tools", ())),
+            "after": (exchange.messages, exchange.tools),
+        }
+        for name, (messages, tools) in prompts.items():  # counted alike, so that what differs is the policy's
+            tokens = (await self._app.tokens.count_request(messages, tools, original.wants, model)).used_tokens
             self._found.prompt_tokens[name] = self._found.prompt_tokens.get(name, 0) + tokens
             if (usd := self._price(row.upstream, row.model, Usage(tokens, 0))) is not None:
                 self._found.prompt_usd[name] = self._found.prompt_usd.get(name, 0.0) + usd

@@ -137,7 +137,7 @@ def alert_problems(alerts: AlertSettings) -> _Found:
     for name, channel in alerts.channels.items():
         path = f"alerts.channels.{name}"
         if not isinstance(channel, EmailSettings):
-            if not re.match(r"https?://[^/\s]", channel.url):
+            if channel.url and not re.match(r"https?://[^/\s]", channel.url):
                 yield f"{path}.url", "expected http://… or https://…"  # it may hold a key
         elif channel.password and channel.security == "none":
             yield f"{path}.security", "is none, which would send the password in the clear: write starttls or tls"
@@ -180,12 +180,15 @@ _SECRETS: Mapping[str, tuple[str, ...]] = {"webhook": ("secret",), "slack": ("ur
 
 
 def written_secrets(raw: Any) -> _Found:
-    """Path and problem of secrets that stand in the file itself; `raw` is the whole of it before variables are put in."""
+    """Path and problem of secrets that stand in the file itself; `raw` is the whole of it before variables are put in.
+
+    An empty default is none: the channel then says that it cannot send, where something is to be sent.
+    """
     found = raw.get("alerts") if isinstance(raw, dict) else None
     channels = found.get("channels") if isinstance(found, dict) else None
     for name, channel in channels.items() if isinstance(channels, dict) else ():
         for field in _SECRETS.get(str(channel.get("kind")), ()) if isinstance(channel, dict) else ():
             value = channel.get(field)
-            if value is not None and not re.fullmatch(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}", str(value)):
+            if value is not None and not re.fullmatch(r"\$\{[A-Za-z_][A-Za-z0-9_]*(:-)?\}", str(value)):
                 variable = re.sub(r"\W", "_", f"{name}_{field}").upper()
                 yield f"alerts.channels.{name}.{field}", f"may stand in the environment only: write ${{{variable}}}, and set {variable}"
