@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 from msgspec import Struct, field
 
-from proxy.exchange import Facts, Found
+from proxy.exchange import Facts, VerdictView
 from proxy.language.amounts import many, number
 
 P = TypeVar("P", bound="StagePanel")
@@ -21,7 +21,7 @@ _NAMED = 3
 """Kinds that a panel names."""
 
 
-class RecordedVerdict(Found, Protocol):
+class RecordedVerdict(VerdictView, Protocol):
     """What a stage found, as the record has it."""
 
     def noted(self, kind: type[T]) -> T:

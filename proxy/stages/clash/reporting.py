@@ -44,7 +44,7 @@ FAMILIES = (
 )
 
 
-class Done(Struct, frozen=True):
+class ClashActions(Struct, frozen=True):
     """What the stage did about a request's clashes."""
 
     asked: bool = False
@@ -61,7 +61,7 @@ class Done(Struct, frozen=True):
     """Whether the policy refuses what could not be checked."""
 
 
-def codes_of(entries: Sequence[LedgerEntry], done: Done) -> list[tuple[Outcome, str]]:
+def codes_of(entries: Sequence[LedgerEntry], done: ClashActions) -> list[tuple[Outcome, str]]:
     """The verdicts' outcomes and codes, the one that tells most first: whatever was done is a warning, what was only found is none."""
     found: list[tuple[Outcome, str]] = []
     if done.problem and (done.insists or done.problem not in _LEFT_OPEN):
@@ -75,7 +75,7 @@ def codes_of(entries: Sequence[LedgerEntry], done: Done) -> list[tuple[Outcome, 
     return [("pass", FOUND if entries else "")]
 
 
-def detail_of(entries: Sequence[LedgerEntry], statements: int, pairs: int, done: Done) -> dict[str, Any]:
+def detail_of(entries: Sequence[LedgerEntry], statements: int, pairs: int, done: ClashActions) -> dict[str, Any]:
     """For the record."""
     detail: dict[str, Any] = {"statements": statements, "pairs_judged": pairs, "found": len(entries), "taken_out": done.removed}
     more = {"noted": done.noted, "skipped": done.skipped, "problem": done.problem}

@@ -22,7 +22,7 @@ from proxy.context.conversation import prefix_hashes
 from proxy.context.summaries.summariser import Summariser
 from proxy.errors import StoreUnavailable
 from proxy.exchange import CompressionResult as Report
-from proxy.exchange import ContextUse, Exchange, Facts, Found, Request, ToolCall, Verdict
+from proxy.exchange import ContextUse, Exchange, Facts, Request, ToolCall, Verdict, VerdictView
 from proxy.language.amounts import NONE, many
 from proxy.offloop import run_in_thread_if_large
 from proxy.ports import Ports
@@ -80,7 +80,7 @@ SMALL_BYTES = 16_384
 """A request below this is far from filling a window, so that nothing needs to be noted of its run yet."""
 
 
-def _header(facts: Facts, verdicts: Sequence[Found]) -> str | None:
+def _header(facts: Facts, verdicts: Sequence[VerdictView]) -> str | None:
     done = facts.compression
     if done is None:
         return None

@@ -24,7 +24,7 @@ COUNTERS = {
 }
 
 
-class _Described(Struct, frozen=True):
+class _DescriptionCost(Struct, frozen=True):
     """What tool descriptions cost."""
 
     description_tokens: int = 0
@@ -33,9 +33,9 @@ class _Described(Struct, frozen=True):
 class _Selection(Struct, frozen=True):
     """Of a verdict's detail."""
 
-    confusion: _Described = _Described()
+    confusion: _DescriptionCost = _DescriptionCost()
     """All tools that were offered."""
-    kept: _Described | None = None
+    kept: _DescriptionCost | None = None
     """Those that were sent; all where it is missing."""
 
 
