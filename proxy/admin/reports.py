@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from proxy.ports.panels import Bucket, StagePanel, ranked, ratio
+from proxy.ports.panels import Bucket, StagePanel, feedback_by_stage, interval, ranked, ratio
 from proxy.ports.stage import Stage
 from proxy.stages.compression.stage import CompressionPanel
 from proxy.stages.poisoning.report import PoisoningPanel
@@ -102,6 +102,7 @@ def figures_of(whole: Bucket) -> dict[str, Any]:
         "clashes": _clashes(whole) | {"asked_exchanges": warnings.get("clash_asked", 0)},
         "failures": _failures(whole)
         | {"asked_exchanges": warnings.get("human_asked", 0), "stopped_exchanges": blocked.get("system_error", 0)},
+        "feedback": {stage: _precision(*counts) for stage, counts in feedback_by_stage(whole).items()},
         "compression": {
             "runs": compressed.compressions,
             "tokens_before": compressed.compression_tokens_before,
@@ -149,6 +150,12 @@ def _clashes(whole: Bucket) -> dict[str, Any]:
     people = found - by_policy - whole.clashes_open
     states = {"auto_resolved": by_policy, "resolved_by_people": people, "open": whole.clashes_open}
     return {"found": found, **states, "types": ranked(whole.clashes)}
+
+
+def _precision(right: int, looked_at: int) -> dict[str, Any]:
+    """Of a stage's flags those that people looked at, and how many they called right; `low` and `high` are the 95% interval."""
+    low, high = interval(right, looked_at)
+    return {"looked_at": looked_at, "right": right, "precision": ratio(right, looked_at), "low": round(low, 4), "high": round(high, 4)}
 
 
 def _failures(whole: Bucket) -> dict[str, Any]:

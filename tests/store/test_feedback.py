@@ -25,4 +25,4 @@ async def test_it_is_kept_and_listed_on_both_databases(database: Database) -> No
     changed = await store.put(entry(1, note="anew"))
     assert (first.id, "anew", {}) == (changed.id, changed.note, changed.content)
     assert {changed.id, second.id} == {one.id for one in (await store.list())[0]}
-    assert {("claims", "0:0-9"): changed} == await store.of_record("gw_1")
+    assert [changed] == await store.of_records(["gw_1"])
