@@ -1,8 +1,9 @@
 """``groundwire judge try`` and ``calibrate``: what a policy's judge says of pairs, and how far its probabilities can be trusted.
 
-In: a policy, and pairs of a statement and its evidence: the shipped ones (`ROWS`: 306 statements over 34 invented documents in six languages,
-held out from everything that was trained here), one's own, or what people said of findings (``groundwire feedback export``). The judge is
-asked as the proxy would ask it, through config.yaml's upstreams; without one the built-in models are, with the exact rules before them.
+In: a policy, and pairs of a statement and its evidence: the shipped ones (`ROWS`: 306 statements over 34 invented documents in six
+languages, held out from everything that was trained here), one's own, or what people said of findings (``groundwire feedback export``).
+The judge is asked as the proxy would ask it, through config.yaml's upstreams; without one the built-in models are, with the exact rules
+before them.
 """
 
 from __future__ import annotations
