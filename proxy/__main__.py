@@ -196,12 +196,16 @@ def _knowledge(arguments: argparse.Namespace) -> int:
 
 def _judge_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     tries = commands.add_parser("try", help="print what the judge says of statements, each by its own evidence")
-    fits = commands.add_parser("calibrate", help="fit its temperature and thresholds on 306 shipped statements, and print their precision")
+    fits = commands.add_parser(
+        "calibrate", help="fit its temperature and thresholds on 306 shipped statements or your own, and print their precision"
+    )
     for parser in (tries, fits):
         parser.add_argument("policy", help="a policy's name or file; without judge: in it the built-in models are asked")
         parser.add_argument("--config", type=Path, help="its upstreams: and grounding: are used")
         parser.set_defaults(run=_judge)
-    tries.add_argument("file", type=Path, help="JSON Lines: statement, evidence (a text or a list of texts), and label where it is known")
+    rows = "JSON Lines: statement, evidence (a text or a list of texts), and label where it is known; or of groundwire feedback export"
+    tries.add_argument("file", type=Path, help=rows)
+    fits.add_argument("--rows", type=Path, metavar="FILE", help=f"labelled statements in place of the shipped ones. {rows}")
 
 
 def _judge(arguments: argparse.Namespace) -> int:
@@ -209,7 +213,7 @@ def _judge(arguments: argparse.Namespace) -> int:
     from proxy.policy.loading import load_policy
 
     policy, settings = load_policy(_policy_file(arguments.policy)), load_settings(config_path(arguments.config))
-    return try_pairs(policy, arguments.file, settings) if "file" in arguments else calibrate(policy, settings)
+    return try_pairs(policy, arguments.file, settings) if "file" in arguments else calibrate(policy, settings, arguments.rows)
 
 
 def _keys_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -228,7 +228,7 @@ class App:
             from proxy.admin.mcp import OwnTools
 
             more["own_tools"] = OwnTools(ports, servers_of(self.routes, clients), failures)
-        self._admin = make_admin(replace(parts, bodies=settings.store.bodies, **more))
+        self._admin = make_admin(replace(parts, bodies=settings.store.bodies, texts=settings.store.kept_texts, **more))
         self.rollups = RollupBuilder(self._admin.state.figures, clock=self.database.clock)
         self.alerts = Alerts(
             settings.alerts,

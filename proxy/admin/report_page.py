@@ -160,8 +160,8 @@ def advice(now: Mapping[str, Any]) -> Iterator[Advice]:
             f"{share(unsure / judged)} of judged answers were left undecided.", "Give the policy a judge, and try it: groundwire tune."
         )
     for stage, said in now["feedback"].items():
-        if said["right"] + said["wrong"] >= _MIN_SAID and said["precision"] < _LOW_PRECISION:
-            words = f"People called {said['wrong']} of {said['right'] + said['wrong']} findings of {stage} wrong."
+        if said["looked_at"] >= _MIN_SAID and said["precision"] < _LOW_PRECISION:
+            words = f"People called {said['looked_at'] - said['right']} of {said['looked_at']} findings of {stage} wrong."
             yield Advice(words, f"Let {stage} only annotate, or raise its threshold; groundwire feedback export has the cases.")
     if not now["feedback"] and judged >= _MIN_COUNT and (verdicts.get("warn") or verdicts.get("block") or unsure):
         yield Advice(

@@ -5,13 +5,13 @@ The figures are the dashboard's (`proxy.store.figures`), of a time and perhaps o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from msgspec import Struct
 
-from proxy.ports.panels import Bucket, StagePanel, ranked, ratio
+from proxy.ports.panels import Bucket, StagePanel, feedback_by_stage, interval, ranked, ratio
 from proxy.ports.stage import Stage
 from proxy.stages.compression.stage import CompressionPanel
 from proxy.stages.poisoning.report import PoisoningPanel
@@ -101,9 +101,9 @@ def figures_of(whole: Bucket) -> dict[str, Any]:
         "errors": ranked({name.rpartition(": ")[2]: count for name, count in whole.reasons.items() if not name.startswith("block: ")}),
         "poisoning": _poisoning(whole),
         "clashes": _clashes(whole) | {"asked_exchanges": warnings.get("clash_asked", 0)},
-        "feedback": feedback_of(whole.feedback),
         "failures": _failures(whole)
         | {"asked_exchanges": warnings.get("human_asked", 0), "stopped_exchanges": blocked.get("system_error", 0)},
+        "feedback": {stage: _precision(*counts) for stage, counts in feedback_by_stage(whole).items()},
         "compression": {
             "runs": compressed.compressions,
             "tokens_before": compressed.compression_tokens_before,
@@ -153,13 +153,10 @@ def _clashes(whole: Bucket) -> dict[str, Any]:
     return {"found": found, **states, "types": ranked(whole.clashes)}
 
 
-def feedback_of(counts: Mapping[str, int]) -> dict[str, Any]:
-    """What people said of findings, by stage: how many are right and wrong, and the share that is right."""
-    found: dict[str, Any] = {}
-    for stage in sorted({name.rpartition(":")[0] for name in counts}):
-        right, wrong = (counts.get(f"{stage}:{said}", 0) for said in ("right", "wrong"))
-        found[stage] = {"right": right, "wrong": wrong, "precision": ratio(right, right + wrong)}
-    return found
+def _precision(right: int, looked_at: int) -> dict[str, Any]:
+    """Of a stage's flags those that people looked at, and how many they called right; `low` and `high` are the 95% interval."""
+    low, high = interval(right, looked_at)
+    return {"looked_at": looked_at, "right": right, "precision": ratio(right, looked_at), "low": round(low, 4), "high": round(high, 4)}
 
 
 def _failures(whole: Bucket) -> dict[str, Any]:

@@ -231,7 +231,7 @@ _KINDS: Mapping[str, Kind] = {
     "mean": "score",
     **dict.fromkeys(("ratio", "average_offered", "average_kept"), "ratio"),
     **dict.fromkeys(("p50", "p95"), "ms"),
-    **dict.fromkeys(("rate", "precision", "savings", "saved_share"), "share"),
+    **dict.fromkeys(("rate", "precision", "low", "high", "savings", "saved_share"), "share"),
 }
 """How a figure is written, by its name; any other is a count."""
 _LISTED = ("shadow", "runs")

@@ -6,6 +6,7 @@ every bucket of time; `proxy.admin.dashboard` shows what `StagePanel.show` makes
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
@@ -17,6 +18,8 @@ from proxy.language.amounts import many, number
 P = TypeVar("P", bound="StagePanel")
 T = TypeVar("T")
 Unit = Literal["count", "share", "score", "ms", "usd"]
+_Z = 1.96
+"""Of 95% of a normal distribution."""
 _NAMED = 3
 """Kinds that a panel names."""
 
@@ -137,7 +140,7 @@ class Bucket(Struct, kw_only=True):
     failures: dict[str, int] = field(default_factory=dict)
     """Failures of runs by signal and what became of them until now: ``tool_error:active``."""
     feedback: dict[str, int] = field(default_factory=dict)
-    """What people said of findings, by stage and word: ``claims:wrong``."""
+    """What people said of flags, by stage and word: ``claims:wrong``."""
     panels: dict[str, StagePanel] = field(default_factory=dict)
     """What the stages' panels add up, by name."""
 
@@ -155,6 +158,22 @@ def over_time(name: str, values: Sequence[float | None]) -> tuple[Series, ...]:
 def ratio(value: float, by: float) -> float | None:
     """None where there is nothing to divide by."""
     return round(value / by, 4) if by else None
+
+
+def feedback_by_stage(bucket: Bucket) -> dict[str, tuple[int, int]]:
+    """Of each stage's flags how many people called right, and of how many they said something."""
+    stages = sorted({name.rpartition(":")[0] for name in bucket.feedback})
+    counts = [[bucket.feedback.get(f"{stage}:{word}", 0) for word in ("right", "wrong")] for stage in stages]
+    return {stage: (right, right + wrong) for stage, (right, wrong) in zip(stages, counts, strict=True)}
+
+
+def interval(hits: int, n: int) -> tuple[float, float]:
+    """The 95% interval of a share (Wilson, 1927); all that it can be where there is nothing to divide by."""
+    if not n:
+        return 0.0, 1.0
+    share, spread = hits / n, 1 + _Z**2 / n
+    centre, half = share + _Z**2 / (2 * n), _Z * math.sqrt(share * (1 - share) / n + _Z**2 / (4 * n**2))
+    return max(0.0, (centre - half) / spread), min(1.0, (centre + half) / spread)
 
 
 def most_common(counts: Mapping[str, int]) -> str:

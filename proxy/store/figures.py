@@ -26,11 +26,12 @@ from copy import deepcopy
 from typing import Any
 
 from msgspec import Struct
-from sqlalchemy import Table, and_, case, func, literal_column, or_, select
+from sqlalchemy import ColumnElement, Table, and_, case, func, literal_column, or_, select
 
 from proxy.errors import StoreUnavailable
 from proxy.ports.panels import Bucket, StagePanel, raise_count
 from proxy.store.database import Database
+from proxy.store.feedback import FLAGGED
 from proxy.store.record_sums import AT_ONCE, MAX_CODES, TIMEOUT_S, Grid, RecordSums
 from proxy.store.rollups import LEVELS_S, Due, Rollups, Row, unpacked
 from proxy.store.tables import HELD_BACK, TROUBLED, clashes, clean, failures, feedback, quarantine, records
@@ -214,15 +215,19 @@ class DatabaseFigures:
                 raise_count(bucket.clash_strategies, strategy, number)
             if status == "open":
                 bucket.clashes_open += number
-        async for bucket, stage, word, number in self._decided(made, grid, until, feedback, f.stage, f.said):
+        async for bucket, stage, word, number in self._decided(made, grid, until, feedback, f.stage, f.said, of=f.label.in_(FLAGGED)):
             raise_count(bucket.feedback, f"{stage}:{word}", number)
         async for bucket, signal, status, number in self._decided(made, grid, until, failures, failures.c.signal_type, failures.c.status):
             raise_count(bucket.failures, f"{signal}:{status}", number)
 
-    async def _decided(self, made: Mapping[float, Bucket], grid: Grid, until: float, table: Table, *columns: Any) -> AsyncIterator[Any]:
+    async def _decided(
+        self, made: Mapping[float, Bucket], grid: Grid, until: float, table: Table, *columns: Any, of: ColumnElement[bool] | None = None
+    ) -> AsyncIterator[Any]:
         """A table's rows by these columns, counted, each behind its bucket. What belongs to a route is what an exchange of it has made."""
         at = grid.index(table.c.created_at, self._database.is_sqlite)
         query = select(at, *columns, func.count()).where(table.c.created_at >= grid.origin, table.c.created_at < until)
+        if of is not None:
+            query = query.where(of)
         if self._route is not None:
             made_by = records.c.run_id == table.c.run_id if table is failures else records.c.id == table.c.record_id
             query = query.where(select(records.c.id).where(made_by, records.c.route == clean(self._route)).exists())

@@ -49,6 +49,8 @@ def _bytes(*names: str) -> Iterator[Column[Any]]:
 
 
 TROUBLED = "outcome IN ('warn', 'block', 'error', 'upstream_error') OR status >= 500"
+TO_REVIEW = "outcome IN ('unsure', 'warn', 'block', 'error')"
+"""Of records, those that may have a finding on which a person can say something."""
 WOULD_ACT = "would NOT IN ('', 'nothing')"
 HELD_BACK = f"{WOULD_ACT} AND would = 'block'"
 """Of records, the few that a report names: each has an index of its own, so that a month of others is not looked through."""
@@ -218,6 +220,7 @@ feedback = Table(
     *_bytes("content"),
     *_numbers("size_bytes"),
     *_times("created_at"),
+    Column("record_findings", BigInteger, nullable=False, server_default="0"),
     Index("feedback_created_at", "created_at", "id"),
     Index("feedback_record", "record_id"),
 )

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from proxy.admin.report_page import advice, report_page
-from proxy.admin.reports import feedback_of, figures_of
+from proxy.admin.reports import figures_of
 from proxy.exchange import Usage
 from proxy.ports.panels import Bucket
 from proxy.store.database import Database
@@ -119,7 +119,3 @@ async def test_models_are_counted_one_by_one() -> None:
 def test_it_advises_what_the_figures_show(changes: dict[str, Any], expected: list[str]) -> None:
     now = figures_of(Bucket(start=0.0, seconds=60, **changes)) | {"runs": {"top": []}}
     assert expected == [one.seen for one in advice(now)]
-
-
-def test_precision_is_of_what_was_said() -> None:
-    assert {"a": {"right": 1, "wrong": 3, "precision": 0.25}} == feedback_of({"a:right": 1, "a:wrong": 3})

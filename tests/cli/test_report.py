@@ -31,6 +31,7 @@ from proxy.stages.registry import STAGES
 from proxy.stages.tool_rag.panel import ToolRagPanel
 from proxy.store.clashes import DatabaseClashes
 from proxy.store.database import Database
+from proxy.store.feedback import DatabaseFeedback, Feedback
 from proxy.store.figures import DatabaseFigures, total
 from proxy.store.quarantine import DatabaseQuarantine
 from proxy.store.record_sums import MAX_CODES, MOST_WRONG
@@ -585,3 +586,16 @@ def test_a_report_says_what_shadow_mode_would_have_blocked_and_lists_the_newest(
 
 def test_a_report_without_shadow_mode_does_not_speak_of_it(berlin: None) -> None:
     assert [] == [line for line in table(made(figures(exchanges=1))) if "hadow" in line]
+
+
+async def test_what_people_said_of_flags_is_precision_by_stage() -> None:
+    async def work(database: Database) -> None:
+        store = DatabaseFeedback(database, clock=lambda: SINCE + 5)
+        for number, (label, said) in enumerate(
+            [("contradicted", "right"), ("unsupported", "right"), ("warn", "wrong"), ("unsure", "wrong")]
+        ):
+            fields: Any = {"client": "a", "policy": "p", "stage": "claims", "place": f"0:{number}-9", "label": label, "said": said}
+            await store.put(Feedback(record_id="gw_1", **fields))
+
+    found = (await figures_of_records(entry(1), work=work))["feedback"]
+    assert {"claims": {"looked_at": 3, "right": 2, "precision": 0.6667, "low": 0.2077, "high": 0.9385}} == found

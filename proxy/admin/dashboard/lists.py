@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Any, TypeAlias, cast
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 from starlette.requests import Request
 
 from proxy.admin.dashboard.panels import NAMES, SPANS, Period, Report, Span, chart_label
@@ -23,6 +23,7 @@ from proxy.admin.dashboard.summaries import REASONS, SIGNS, WORDS, RecordSummary
 from proxy.errors import InvalidRequest, StoreUnavailable
 from proxy.ports.panels import Panel, StagePanel
 from proxy.store.exchange_search import ExchangeFilters, ExchangePage, ExchangeSearch
+from proxy.store.feedback import Feedback
 from proxy.store.records import Record
 
 Failure: TypeAlias = Mapping[str, Any]
@@ -226,9 +227,15 @@ def _least(filters: Mapping[str, str], name: str) -> float | None:
     return found if filters[name] else None
 
 
-def exchanges_page(found: ExchangePage, filters: Mapping[str, str], after: str, routes: Sequence[str], bodies: bool) -> dict[str, Any]:
-    """What ``exchanges.html`` shows of a search; `routes` are the prefixes that clients can call, `bodies` says whether texts are kept."""
-    rows, given = [summary(row) for row in found.rows], {name: value for name, value in filters.items() if value}
+def exchanges_page(
+    found: ExchangePage, said: Sequence[Feedback], filters: Mapping[str, str], after: str, routes: Sequence[str], bodies: bool
+) -> dict[str, Any]:
+    """What ``exchanges.html`` shows of a search, and what people `said` of the exchanges it found; `routes` are the prefixes that
+    clients can call, `bodies` says whether texts are kept.
+    """
+    reviewed = {one.record_id: f"a person called this {one.said}" for one in sorted(said, key=lambda one: one.said)}  # wrong counts more
+    rows = [structs.replace(summary(row), reviewed=reviewed.get(row.id, "")) for row in found.rows]
+    given = {name: value for name, value in filters.items() if value}
     return {
         "filters": filters,
         "given": given,

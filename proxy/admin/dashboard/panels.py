@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from proxy.admin.dashboard.summaries import WORDS, in_words
 from proxy.language.amounts import NONE, dollars, many, milliseconds, number, score, share
-from proxy.ports.panels import Bucket, Panel, Series, StagePanel, Unit, most_common, non_empty
+from proxy.ports.panels import Bucket, Panel, Series, StagePanel, Unit, feedback_by_stage, interval, most_common, non_empty
 from proxy.stages.claims.reporting import QualityPanel
 from proxy.store.figures import total
 from proxy.store.record_sums import percentile
@@ -97,12 +97,14 @@ def _feedback(whole: Bucket, buckets: Sequence[Bucket]) -> Panel:
     """Precision as users see it: of what they looked at and said something of."""
     right, wrong = (sum(count for name, count in whole.feedback.items() if name.endswith(f":{word}")) for word in ("right", "wrong"))
     if not right + wrong:
-        hint = "An exchange's page asks beside each finding whether it is right."
+        hint = "The page Review, and an exchange's beside each finding, ask whether it is right."
         return _panel("feedback", NONE, "nobody has said anything yet", [], buckets, {}, parts=True, hint=hint)
-    stages = sorted({name.rpartition(":")[0] for name in whole.feedback})
-    counts = {stage: [whole.feedback.get(f"{stage}:{word}", 0) for word in ("right", "wrong")] for stage in stages}
-    detail = [f"{stage}: {good} of {good + bad} right" for stage, (good, bad) in counts.items()]
-    meaning = f"right, of {many(right + wrong, 'finding')} that people looked at"
+    detail = [
+        f"{stage}: {good} of {n} right, {share(low)} to {share(high)}"
+        for stage, (good, n) in feedback_by_stage(whole).items()
+        for low, high in (interval(good, n),)
+    ]
+    meaning = f"right, of {many(right + wrong, 'flag')} that people looked at; by stage with the 95% interval of its precision"
     lines: Lines = {word: _spoken(word) for word in ("right", "wrong")}
     return _panel("feedback", share(right / (right + wrong)), meaning, detail, buckets, lines, parts=True)
 

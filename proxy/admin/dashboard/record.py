@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from proxy.admin.dashboard.rendering import cut, pretty
 from proxy.admin.dashboard.summaries import list_in, mappings_in, outcome_of, why
-from proxy.admin.decisions import LABELS, OUTCOMES
+from proxy.admin.feedback import LABELS, OUTCOMES
 from proxy.admin.verdicts import ListedClaim, ListedClaims, headers_of, listed_claims
 from proxy.exchange import tool_name
 from proxy.language.amounts import dollars, milliseconds, number
@@ -198,7 +198,7 @@ class ShownClaim(Struct, frozen=True):
 
     @property
     def place(self) -> str:
-        """As `proxy.admin.decisions` names it."""
+        """As `proxy.admin.feedback` names it."""
         return f"{self.entry.choice}:{self.start}-{self.end}"
 
     @property

@@ -19,14 +19,16 @@ from starlette.routing import Route
 
 from proxy.admin.access import AdminAuth, number_in, require
 from proxy.admin.dashboard import lists
-from proxy.admin.dashboard.entrance import Entrance, fields_of, form_of
+from proxy.admin.dashboard.entrance import Entrance, fields_of, form_body, form_of
 from proxy.admin.dashboard.keys import KeysPage
 from proxy.admin.dashboard.panels import FigureSource, Period
 from proxy.admin.dashboard.record import record_page
-from proxy.admin.dashboard.rendering import STATIC, Visitor, check_choice, page, record_path, render_in_thread, send_in_parts, with_query
+from proxy.admin.dashboard.rendering import STATIC, Visitor, check_choice, page, render_in_thread, send_in_parts, with_query
+from proxy.admin.dashboard.review import ReviewPages
 from proxy.admin.dashboard.summaries import News, summary
-from proxy.admin.decisions import ClashesApi, DecisionBody, FeedbackApi, FeedbackBody, QuarantineApi, ResolutionBody
+from proxy.admin.decisions import ClashesApi, DecisionBody, QuarantineApi, ResolutionBody
 from proxy.admin.failures import FailuresApi, GuidanceBody, StatusBody
+from proxy.admin.feedback import FeedbackApi
 from proxy.admin.keys import KeyBook
 from proxy.errors import InvalidRequest, NotFound, ProxyError, StoreUnavailable
 from proxy.ports.failures import SIGNAL_TYPES, STATUSES
@@ -192,16 +194,6 @@ class FailureQueue(Queue):
         return decision, []
 
 
-def form_body(fields: Mapping[str, str], kind: type[Any]) -> Any:
-    """Those of a form's fields that the API's `kind` has, as it takes them; what is blank is not given. Raises `InvalidRequest`."""
-    given = {name: fields[name] for name in kind.__struct_fields__ if fields.get(name, "").strip()}
-    try:
-        return msgspec.convert(given, kind, strict=False)
-    except msgspec.ValidationError as error:
-        missing = "`reason`" in str(error)
-        raise InvalidRequest("give a reason: it stays in the audit trail" if missing else f"the form is refused: {error}") from None
-
-
 def _named(item: str) -> tuple[str, str]:
     """Id and version. Raises `InvalidRequest`."""
     name, _, version = item.rpartition(".")
@@ -235,6 +227,7 @@ class Dashboard:
         self._entrance = Entrance(auth, self._waiting)
         self._quarantine, self._clashes = quarantine_queue(quarantine, self._entrance), clash_queue(clashes, self._entrance)
         self._failures, self._keys = FailureQueue(failures, self._entrance), KeysPage(keys, self._entrance)
+        self._review = ReviewPages(feedback, self._entrance, parts.texts)
         self._news = News(parts.records, self._waiting, clock=parts.database.clock)
 
     def routes(self) -> list[Route]:
@@ -250,9 +243,8 @@ class Dashboard:
             Route(f"{pages}/exchanges", enter.page(self._exchanges)),
             Route(f"{pages}/exchanges/export", enter.page(self._export)),
             Route(f"{pages}/records/{{id}}", enter.page(self._record)),
-            Route(f"{pages}/records/{{id}}/feedback", enter.page(self._submit_feedback), methods=["POST"]),
             Route(f"{pages}/runs/{{id:path}}", enter.page(self._run)),
-            *(route for part in (self._quarantine, self._clashes, self._failures, self._keys) for route in part.routes()),
+            *(route for part in (self._review, self._quarantine, self._clashes, self._failures, self._keys) for route in part.routes()),
             Route(f"{pages}/{{rest:path}}", enter.page(_nothing), methods=["GET", "POST"]),
         ]
 
@@ -288,7 +280,8 @@ class Dashboard:
             place_of(after)  # what is refused is refused before anything is sent
 
         async def shown(found: ExchangePage, newest: str = "") -> str:
-            values = lists.exchanges_page(found, filters, after, self._parts.routes, self._parts.bodies)
+            said = await self._feedback.store.of_records([row.id for row in found.rows]) if found.rows else []
+            values = lists.exchanges_page(found, said, filters, after, self._parts.routes, self._parts.bodies)
             return await render_in_thread("exchanges.html", visitor, **values, newest=newest, first_call=self._first_call(request))
 
         async def searched() -> str:
@@ -310,17 +303,9 @@ class Dashboard:
     async def _record(self, request: Request, visitor: Visitor) -> Response:
         why_not = "it may not be written yet (they are written in batches), or be past its retention"
         row = require(await self._records.get(request.path_params["id"]), "exchange", why_not)
-        feedback = await self._feedback.of_record(row.id)
+        feedback = {(entry.stage, entry.place): entry for entry in await self._feedback.store.of_records([row.id])}
         shown = await asyncio.to_thread(record_page, row, self._headers, feedback)
         return await page("record.html", visitor, **shown, done=request.query_params.get("done", ""))
-
-    async def _submit_feedback(self, request: Request, visitor: Visitor) -> Response:
-        fields = fields_of(await form_of(request))
-        self._entrance.check_decision(request, fields)
-        record_id = request.path_params["id"]
-        expected = fields.get("expected", "") if fields.get("said") == "wrong" else ""
-        await self._feedback.say(form_body(fields | {"record_id": record_id, "expected": expected}, FeedbackBody))
-        return RedirectResponse(with_query(record_path(record_id), done="feedback"), 303)
 
     async def _run(self, request: Request, visitor: Visitor) -> Response:
         run_id, after = request.path_params["id"], request.query_params.get("after", "")

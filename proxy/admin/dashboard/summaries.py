@@ -60,6 +60,8 @@ class RecordSummary(Struct, frozen=True, kw_only=True):
     question: str = ""
     """First words, where bodies are kept; so `said` of the answer."""
     said: str = ""
+    reviewed: str = ""
+    """What people said of its findings, in lists of exchanges."""
 
 
 SIGNS = {

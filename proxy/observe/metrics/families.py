@@ -121,6 +121,7 @@ UPSTREAM_REASONS = ("429", "4xx", "5xx", "unreachable", "timeout", "overloaded",
 
 # ---- dotted counters ----
 
+_SAID = {"right": "called right", "wrong": "called wrong", "taken_back": "has taken a word back on"}
 _OWN = {
     "answers.left_out_count": "fields and events of upstreams' answers that a closed policy did not recognise and left out",
     "answers.own_count": "answers that a stage gave in the model's stead",
@@ -148,6 +149,7 @@ _OWN = {
     "context.learning_dropped_count": "outcomes that were not learned, as too many waited",
     **{f"quarantine.{name}_count": f"pieces that a person {name}" for name in ("approved", "rejected")},
     "clashes.operator_resolved_count": "clashes that an operator resolved",
+    **{f"feedback.{name}_count": f"findings that a person {done}" for name, done in _SAID.items()},
     **{f"failures.operator_{name}_count": f"failure records on which a person gave {name}" for name in ("resolved", "feedback")},
 }
 """Of the server, and of what people do over HTTP; a stage declares its own (`Stage.counters`)."""
