@@ -5,7 +5,7 @@ The figures are the dashboard's (`proxy.store.figures`), of a time and perhaps o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -23,6 +23,7 @@ from proxy.store.record_sums import percentile
 from proxy.store.records import NOTHING
 
 _SCORES = ("quality", "faithfulness", "relevance")
+WEEK_S = 7 * 86_400.0
 
 
 class Period(Struct, frozen=True):
@@ -100,6 +101,7 @@ def figures_of(whole: Bucket) -> dict[str, Any]:
         "errors": ranked({name.rpartition(": ")[2]: count for name, count in whole.reasons.items() if not name.startswith("block: ")}),
         "poisoning": _poisoning(whole),
         "clashes": _clashes(whole) | {"asked_exchanges": warnings.get("clash_asked", 0)},
+        "feedback": feedback_of(whole.feedback),
         "failures": _failures(whole)
         | {"asked_exchanges": warnings.get("human_asked", 0), "stopped_exchanges": blocked.get("system_error", 0)},
         "compression": {
@@ -149,6 +151,15 @@ def _clashes(whole: Bucket) -> dict[str, Any]:
     people = found - by_policy - whole.clashes_open
     states = {"auto_resolved": by_policy, "resolved_by_people": people, "open": whole.clashes_open}
     return {"found": found, **states, "types": ranked(whole.clashes)}
+
+
+def feedback_of(counts: Mapping[str, int]) -> dict[str, Any]:
+    """What people said of findings, by stage: how many are right and wrong, and the share that is right."""
+    found: dict[str, Any] = {}
+    for stage in sorted({name.rpartition(":")[0] for name in counts}):
+        right, wrong = (counts.get(f"{stage}:{said}", 0) for said in ("right", "wrong"))
+        found[stage] = {"right": right, "wrong": wrong, "precision": ratio(right, right + wrong)}
+    return found
 
 
 def _failures(whole: Bucket) -> dict[str, Any]:
