@@ -61,7 +61,7 @@ async def report_page(
     route: str | None = None,
 ) -> tuple[str, str]:
     """Text and HTML of the time from `since` to `until`; `price` gives what tokens cost. Raises `StoreUnavailable`."""
-    figures = DatabaseFigures(database, panels, route=route)
+    figures = DatabaseFigures(database, panels, only=None if route is None else ("route", route))
     report = await make_report(database, panels, Period(since, until), route, source or database.name)
     bucket_s = DAY_S if until - since <= 60 * DAY_S else 7 * DAY_S
     days, models = await figures.between(since, until, bucket_s), await figures.by_model(since, until)

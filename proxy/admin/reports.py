@@ -11,10 +11,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from proxy.ports.panels import Bucket, StagePanel, feedback_by_stage, interval, ranked, ratio
+from proxy.ports.panels import Bucket, StagePanel, feedback_by_stage, interval, raise_count, ranked, ratio
 from proxy.ports.stage import Stage
 from proxy.stages.compression.stage import CompressionPanel
 from proxy.stages.poisoning.report import PoisoningPanel
+from proxy.stages.registry import HOUSEKEEPING
 from proxy.stages.tool_rag.panel import ToolRagPanel
 from proxy.store.database import Database
 from proxy.store.figures import DatabaseFigures
@@ -51,7 +52,7 @@ async def make_report(
     database: Database, panels: Sequence[type[StagePanel]], wanted: Period, route: str | None, source: str
 ) -> dict[str, Any]:
     """As JSON; `route` is a prefix, "" for the route without one, None for all, and `source` names the store. Raises `StoreUnavailable`."""
-    figures, earlier = DatabaseFigures(database, panels, route=route), wanted.before()
+    figures, earlier = DatabaseFigures(database, panels, only=None if route is None else ("route", route)), wanted.before()
     now = await _figures(figures, wanted)
     return {
         "object": "report",
@@ -77,7 +78,8 @@ def figures_of(whole: Bucket) -> dict[str, Any]:
     saved, tools, compressed = whole.tokens_before - whole.tokens_after, whole.of(ToolRagPanel), whole.of(CompressionPanel)
     tokens = {"before": whole.tokens_before, "after": whole.tokens_after, "prompt": whole.prompt_tokens}
     blocked = {name.removeprefix("block: "): count for name, count in whole.reasons.items() if name.startswith("block: ")}
-    warnings = ranked(whole.warnings)
+    codes = ranked(whole.warnings)
+    warnings = {name: count for name, count in codes.items() if name not in HOUSEKEEPING}
     times = {"provider": whole.provider_ms, "own": whole.own_ms}
     return {
         "exchanges": {"total": whole.exchanges, "verdicts": ranked(whole.verdicts), "statuses": dict(sorted(whole.statuses.items()))},
@@ -96,9 +98,10 @@ def figures_of(whole: Bucket) -> dict[str, Any]:
             "precision": _mean(whole, "citations"),
         },
         "warnings": warnings,
+        "housekeeping": {name: count for name, count in codes.items() if name in HOUSEKEEPING},
         "blocked": {"total": whole.verdicts.get("block", 0), "reasons": ranked(blocked)},
         "shadow": _shadow(whole),
-        "errors": ranked({name.rpartition(": ")[2]: count for name, count in whole.reasons.items() if not name.startswith("block: ")}),
+        "errors": ranked(_errors(whole)),
         "poisoning": _poisoning(whole),
         "clashes": _clashes(whole) | {"asked_exchanges": warnings.get("clash_asked", 0)},
         "failures": _failures(whole)
@@ -108,7 +111,7 @@ def figures_of(whole: Bucket) -> dict[str, Any]:
             "runs": compressed.compressions,
             "tokens_before": compressed.compression_tokens_before,
             "tokens_after": compressed.compression_tokens_after,
-            "failures": warnings.get("compression_failed", 0),
+            "failures": codes.get("compression_failed", 0),
             "ratio": ratio(compressed.compression_tokens_before, compressed.compression_tokens_after),
         },
         "tools": {
@@ -121,6 +124,16 @@ def figures_of(whole: Bucket) -> dict[str, Any]:
         },
         "latency_ms": {who: {"p50": percentile(counts, 0.5), "p95": percentile(counts, 0.95)} for who, counts in times.items()},
     }
+
+
+def _errors(whole: Bucket) -> dict[str, int]:
+    """What failed, by code; neither refusals nor what a check had to say."""
+    found: dict[str, int] = {}
+    for name, count in whole.reasons.items():
+        verdict, _, code = name.rpartition(": ")
+        if verdict not in ("block", "warn") and (verdict != "unchecked" or code.startswith("status_")):
+            raise_count(found, code, count)
+    return found
 
 
 def _mean(whole: Bucket, score: str) -> float | None:

@@ -7,8 +7,8 @@ every bucket of time; `proxy.admin.dashboard` shows what `StagePanel.show` makes
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal, Protocol, TypeVar
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, ClassVar, Literal, Protocol, TypeAlias, TypeVar
 
 from msgspec import Struct, field
 
@@ -54,7 +54,7 @@ class Panel(Struct, frozen=True, kw_only=True):
     parts: bool = False
     """Whether the series are parts of a whole, so that their bars stand on each other; otherwise each stands before those before it."""
     hint: str = ""
-    """Where nothing was measured: what would measure it."""
+    """Where nothing was measured, and the page leaves it out: what would measure it."""
 
 
 class StagePanel(Struct):
@@ -78,10 +78,8 @@ class StagePanel(Struct):
         """
         found, first = whole.of(cls), cls.__struct_fields__[0]
         others = [f"{name.replace('_', ' ')} {number(getattr(found, name))}" for name in cls.__struct_fields__[1:]]
-        course = over_time(cls.meaning, [float(getattr(bucket.of(cls), first)) for bucket in buckets])
-        return Panel(
-            name=cls.name, title=cls.title, headline=number(getattr(found, first)), meaning=cls.meaning, detail=tuple(others), series=course
-        )
+        lines: Lines = {cls.meaning: lambda bucket: float(getattr(bucket.of(cls), first))}
+        return drawn(cls.name, cls.title, number(getattr(found, first)), cls.meaning, others, buckets, lines)
 
 
 class Bucket(Struct, kw_only=True):
@@ -95,7 +93,7 @@ class Bucket(Struct, kw_only=True):
     errors: int = 0
     """Exchanges with a status of 500 or more."""
     statuses: dict[str, int] = field(default_factory=dict)
-    """Exchanges with a status of 400 or more, by it."""
+    """Exchanges with a status of 400 or more, by it; without those that a policy refused."""
     would: dict[str, int] = field(default_factory=dict)
     """Exchanges in shadow mode, by the gravest thing that the policy would have done; ``nothing`` for most."""
     cost_usd: float = 0.0
@@ -115,7 +113,7 @@ class Bucket(Struct, kw_only=True):
     """Prompt tokens as the client sent them, where they were counted; `tokens_after` are these prompts as they went upstream."""
     tokens_after: int = 0
     reasons: dict[str, int] = field(default_factory=dict)
-    """Exchanges that were refused or failed, by verdict and code: ``block: hallucination_detected``."""
+    """Exchanges that were refused, failed, were warned of or not checked, by verdict and code: ``block: hallucination_detected``."""
     details: int = 0
     """Exchanges whose detail was read: what follows, but for decisions, is of these. Less than `exchanges` where those are too many.
     """
@@ -144,15 +142,36 @@ class Bucket(Struct, kw_only=True):
     panels: dict[str, StagePanel] = field(default_factory=dict)
     """What the stages' panels add up, by name."""
 
+    def caused(self, verdict: str, codes: Collection[str] | None = None) -> int:
+        """Exchanges with this verdict and one of these codes, of `reasons`; without `codes` all of that verdict."""
+        return sum(self.reasons.get(f"{verdict}: {code}", 0) for code in codes) if codes is not None else self.verdicts.get(verdict, 0)
+
     def of(self, panel: type[P]) -> P:
         """What this panel has added up; nothing where it has not."""
         found = self.panels.get(panel.name)
         return found if isinstance(found, panel) else panel()
 
 
-def over_time(name: str, values: Sequence[float | None]) -> tuple[Series, ...]:
-    """A chart of one line."""
-    return (Series(name, tuple(values)),)
+Course = Callable[[Bucket], float | None]
+Lines: TypeAlias = Mapping[str, Course]
+"""Of a chart, by title."""
+
+
+def drawn(
+    name: str,
+    title: str,
+    headline: str,
+    meaning: str,
+    detail: Sequence[str],
+    buckets: Sequence[Bucket],
+    lines: Lines,
+    *,
+    hint: str = "",
+    **more: Any,
+) -> Panel:
+    """A panel with a line of its chart for each of `lines`; with a `hint`, which says that nothing was measured, it has none."""
+    series = () if hint else tuple(Series(line, tuple(map(course, buckets))) for line, course in lines.items())
+    return Panel(name=name, title=title, headline=headline, meaning=meaning, detail=non_empty(*detail), series=series, hint=hint, **more)
 
 
 def ratio(value: float, by: float) -> float | None:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
-from sqlalchemy import BigInteger, Boolean, Column, Float, Index, Integer, LargeBinary, MetaData, Table, Text
+from sqlalchemy import BigInteger, Boolean, Column, ColumnElement, Float, Index, Integer, LargeBinary, MetaData, Table, Text, or_
 from sqlalchemy.types import TypeEngine
 
 MAX_TEXT_CHARS = 512
@@ -278,6 +278,16 @@ key_days = Table(
     *_numbers("requests", "refused", "prompt_tokens", "completion_tokens", "micro_usd"),
     Index("key_days_day", "day", "client"),
 )
+
+
+Only: TypeAlias = tuple[str, str]
+"""A column of records, and its value."""
+
+
+def are_only(only: Only) -> ColumnElement[bool]:
+    """Records with this value; of a policy's name those of every version of it."""
+    column, value = records.c[only[0]], clean(only[1])
+    return or_(column == value, column.startswith(f"{value}@", autoescape=True)) if only[0] == "policy" else column == value
 
 
 def key_of(*parts: str) -> str:

@@ -172,6 +172,8 @@ def _paths(filled: dict[str, str], *, hostile: bool = False) -> dict[str, Any]:
     return {
         "overview": "/dashboard",
         "exchanges": "/dashboard/exchanges",
+        "sorted": "/dashboard/exchanges?sort=faithfulness&view=Doubtful",
+        "compare": "/dashboard/compare?by=route",
         "record": f"/dashboard/records/{record}",
         "run": f"/dashboard/runs/{quote(run, safe='')}",
         "quarantine": "/dashboard/quarantine",

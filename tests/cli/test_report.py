@@ -135,7 +135,7 @@ def verdict(outcome: str, code: str, stage: str = "claims", **detail: Any) -> di
 
 async def test_exchanges_are_told_apart_by_verdict_and_by_a_bad_status() -> None:
     found = await figures_of_records(entry(1), entry(2, outcome="warn"), entry(3, outcome="block", status=400))
-    assert {"total": 3, "verdicts": {"block": 1, "pass": 1, "warn": 1}, "statuses": {"400": 1}} == found["exchanges"]
+    assert {"total": 3, "verdicts": {"block": 1, "pass": 1, "warn": 1}, "statuses": {}} == found["exchanges"]
 
 
 async def test_what_was_saved_is_of_the_prompts_that_were_counted() -> None:
@@ -155,6 +155,18 @@ async def test_refusals_and_errors_are_told_by_their_reasons() -> None:
     )
     assert {"total": 2, "reasons": {"hallucination_detected": 2}} == found["blocked"]
     assert {"status_502": 1, "upstream_timeout": 1} == found["errors"]
+
+
+async def test_warnings_of_answers_and_housekeeping_are_two_things() -> None:
+    found = await figures_of_records(
+        entry(1, {"verdicts": [verdict("warn", "context_usage_high", "budget"), verdict("warn", "claims_contradicted")]}, outcome="warn"),
+        entry(2, {"verdicts": [verdict("warn", "CONFUSION", "tool_rag")]}, outcome="warn", reason="CONFUSION"),
+    )
+    assert ({"claims_contradicted": 1}, {"CONFUSION": 1, "context_usage_high": 1}, {}) == (
+        found["warnings"],
+        found["housekeeping"],
+        found["errors"],
+    )
 
 
 async def test_scores_are_means_of_those_that_have_one() -> None:

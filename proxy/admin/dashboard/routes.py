@@ -19,6 +19,7 @@ from starlette.routing import Route
 
 from proxy.admin.access import AdminAuth, number_in, require
 from proxy.admin.dashboard import lists
+from proxy.admin.dashboard.compare import compare_page
 from proxy.admin.dashboard.entrance import Entrance, fields_of, form_body, form_of
 from proxy.admin.dashboard.keys import KeysPage
 from proxy.admin.dashboard.panels import FigureSource, Period
@@ -241,6 +242,7 @@ class Dashboard:
             Route(f"{pages}/news", self._tell_news),
             Route(f"{pages}/figures", enter.page(self._figures_json)),
             Route(f"{pages}/exchanges", enter.page(self._exchanges)),
+            Route(f"{pages}/compare", enter.page(self._compare)),
             Route(f"{pages}/exchanges/export", enter.page(self._export)),
             Route(f"{pages}/records/{{id}}", enter.page(self._record)),
             Route(f"{pages}/runs/{{id:path}}", enter.page(self._run)),
@@ -281,16 +283,22 @@ class Dashboard:
 
         async def shown(found: ExchangePage, newest: str = "") -> str:
             said = await self._feedback.store.of_records([row.id for row in found.rows]) if found.rows else []
-            values = lists.exchanges_page(found, said, filters, after, self._parts.routes, self._parts.bodies)
+            values = lists.exchanges_page(found, said, filters, after, self._parts)
             return await render_in_thread("exchanges.html", visitor, **values, newest=newest, first_call=self._first_call(request))
 
         async def searched() -> str:
             rows, _ = await self._records.list(limit=1)
-            found = await self._search.page(lists.search_filters(filters, self._parts.database.clock()), lists.EXCHANGES_PER_PAGE, after)
+            wanted, most = lists.search_filters(filters, self._parts.database.clock()), lists.EXCHANGES_PER_PAGE
+            found = await (self._search.least_faithful(wanted, most) if filters["sort"] else self._search.page(wanted, most, after))
             return await shown(found, rows[0].id if rows else "")
 
         nothing = await shown(ExchangePage([], "", 0.0))
         return StreamingResponse(send_in_parts(nothing, searched(), lists.EXCHANGES_CUTS), media_type="text/html")
+
+    async def _compare(self, request: Request, visitor: Visitor) -> Response:
+        period = lists.period_of(request, self._parts.database.clock())
+        newest, _ = await self._records.list(limit=lists.PLOTTED)
+        return await page("compare.html", visitor, **await compare_page(self._parts.database, request.query_params, period, newest))
 
     async def _export(self, request: Request, visitor: Visitor) -> Response:
         form = request.query_params.get("format", "csv")
@@ -309,7 +317,7 @@ class Dashboard:
 
     async def _run(self, request: Request, visitor: Visitor) -> Response:
         run_id, after = request.path_params["id"], request.query_params.get("after", "")
-        rows, more = await self._records.list(lists.TURNS_PER_PAGE, after or None, run_id=run_id)
+        rows, more = await self._records.list(lists.TURNS_PER_PAGE, after or None, run_id=run_id, answers=True)
         return await page("run.html", visitor, **lists.run_page(run_id, rows, await self._failures_of_run(run_id), more, after))
 
     # ---- news ----
