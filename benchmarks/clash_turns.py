@@ -22,6 +22,8 @@ from pathlib import Path
 
 from benchmarks import clash_data
 from benchmarks.clash import Written, found_in, through, written
+from proxy.ports.judge import Judge
+from proxy.testing import ScriptedJudge
 
 PAIRS = Path(__file__).parent / "data" / "clash_turns.tsv"
 EXPECTED = ("clash", "update", "none")
@@ -38,11 +40,11 @@ def rate(found: Sequence[Written], expected: str) -> str:
     return f"{share:.3f} [{low:.2f}, {high:.2f}] of {n}"
 
 
-async def conversations(models: clash_data.Models | None, *, show: bool) -> tuple[int, int, int]:
+async def conversations(models: clash_data.Models | None, judge: Judge | None = None, *, show: bool) -> tuple[int, int, int]:
     """``(conversations with anything found, all, statements)`` of `../shared/data/chats`."""
     alarms = statements = 0
     rows = clash_data.rows("chats/sgd")
-    stage = through(models)
+    stage = through(models, judge)
     for row in rows:
         spoken, found = await found_in(stage, row["messages"], row["id"])
         statements += len(spoken)
@@ -65,6 +67,10 @@ async def main() -> None:
             mine = [line for line in found if line.topic == kind]
             print(f"{kind:6}{name:12}found: " + "  ".join(f"{expected} {rate(mine, expected)}" for expected in EXPECTED))
         if told:
+            asked_of = ScriptedJudge(lambda _: "yes", "unsure")
+            _, n, statements = await conversations(asked, asked_of, show=False) if clash_data.available() else (0, 0, 0)
+            times = sum(map(len, asked_of.asked))
+            print(f"chats: a judge (`ask: unsure`) is asked {times} times in {n} conversations of {statements} statements")
             continue
         if clash_data.available():
             alarms, n, statements = await conversations(asked, show=show)

@@ -17,9 +17,10 @@ from msgspec import Struct
 from docs import openapi_clients
 from proxy import __version__
 from proxy.admin.api import _FILTERS as RECORD_FILTERS
-from proxy.admin.decisions import DecisionBody, FeedbackBody, ResolutionBody, UndoBody
+from proxy.admin.decisions import DecisionBody, ResolutionBody, UndoBody
 from proxy.admin.failures import _KNOWN as FAILURES_KNOWN
 from proxy.admin.failures import GuidanceBody, StatusBody
+from proxy.admin.feedback import ORDERS, FeedbackBody, Finding, TakeBackBody
 from proxy.admin.keys import KeyBody, LimitsBody, RotateBody
 from proxy.admin.verdicts import MAX_WAIT_MS, ExchangeVerdict
 from proxy.cli.explain import attribute_docs
@@ -130,6 +131,10 @@ OPERATIONS: tuple[Operation, ...] = (
         known={"said": ("right", "wrong")},
     ),
     Operation("POST", f"{API}/feedback", "say that a finding is right or wrong", body=FeedbackBody, gives=Feedback),
+    Operation("POST", f"{API}/feedback/{{id}}/undo", "take a word back: the finding waits again", body=TakeBackBody, gives=Feedback),
+    Operation(
+        "GET", f"{API}/review", "findings that wait for a person's word", (*PAGE, "stage", "order"), gives=Finding, known={"order": ORDERS}
+    ),
     Operation("GET", f"{API}/failures", "failures of runs", (*PAGE, *failures.FILTERS), gives=FailureRecord, known=FAILURES_KNOWN),
     Operation("GET", f"{API}/failures/{{id}}", "one failure record", gives=FailureRecord),
     Operation("GET", f"{API}/failures/{{id}}/revisions", "what became of it, the latest first", PAGE, gives="list"),

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from proxy.app import DIALECTS
-from proxy.config.access import PASSED, Passed
+from proxy.config.access import PASSED, PassthroughRules
 from proxy.stages.registry import STAGES
 from proxy.wire.gemini.address import COUNT, GENERATE
 from proxy.wire.http.headers import PREFIX, REQUEST, RESPONSE
@@ -127,7 +127,7 @@ def _policed(dialect: str, path: str) -> dict[str, Any]:
     }
 
 
-def _passed(method: str, path: str, passed: Passed) -> dict[str, Any]:
+def _passed(method: str, path: str, passed: PassthroughRules) -> dict[str, Any]:
     verdict = " (refused with 403 where the policy refuses answers)" if passed.answers else ""
     body = {"requestBody": {"content": _json({"type": "object"})}} if method == "post" else {}
     return {
@@ -145,7 +145,7 @@ def _plain(path: str) -> str:
     return re.sub(r"[/:]", "_", re.sub("[{}]", "", path.removeprefix("/v1")))
 
 
-def _spelled(passed: Passed) -> Iterator[str]:
+def _spelled(passed: PassthroughRules) -> Iterator[str]:
     if passed.itself:
         yield from ADDRESSES.get(f"/{passed.name}", (f"/v1/{passed.name}",))
     if passed.below:

@@ -19,6 +19,7 @@ from docs import openapi
 from proxy.__main__ import _parser
 from proxy.cli.explain import attribute_docs, option_rows, summary
 from proxy.config import settings
+from proxy.config.alerts import Channel, RuleSettings, WeeklySettings
 from proxy.config.sections import (
     DecisionsSettings,
     EmbeddingSettings,
@@ -54,6 +55,10 @@ SECTIONS: tuple[tuple[str, type[Struct]], ...] = (
     ("cors", settings.CorsSettings),
     ("mcp", settings.McpSettings),
     ("mcp.servers.NAME", settings.McpServerSettings),
+    ("alerts", settings.AlertSettings),
+    *((f"alerts.channels.NAME, kind: {kind.__struct_config__.tag}", kind) for kind in get_args(Channel)),
+    ("alerts.rules, a list", RuleSettings),
+    ("alerts.weekly", WeeklySettings),
     ("logging", LoggingSettings),
     ("tracing", TracingSettings),
 )

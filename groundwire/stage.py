@@ -1,6 +1,6 @@
 """What a stage of one's own is made of: its options, hooks and verdicts, its header and its panel of the dashboard."""
 
-from proxy.exchange import Answer, Choice, Exchange, Facts, Found, Sentence, Verdict
+from proxy.exchange import Answer, Choice, Exchange, Facts, Sentence, Verdict, VerdictView
 from proxy.language.text import text_of
 from proxy.ports import Ports
 from proxy.ports.panels import RecordedVerdict, StagePanel
@@ -12,7 +12,6 @@ __all__ = [
     "Choice",
     "Exchange",
     "Facts",
-    "Found",
     "Ports",
     "Positive",
     "RecordedVerdict",
@@ -24,5 +23,6 @@ __all__ = [
     "StageOptions",
     "StagePanel",
     "Verdict",
+    "VerdictView",
     "text_of",
 ]

@@ -1,4 +1,4 @@
-"""The command: ``groundwire serve | demo | check | explain | schema | init | tail | report | feedback | knowledge | judge | …``."""
+"""The command: ``groundwire serve | demo | check | explain | schema | init | tail | report | tune | alerts | feedback | …``."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _parser() -> argparse.ArgumentParser:
     schema = commands.add_parser("schema", help="print the JSON Schema of config.yaml or of policies, for editors")
     schema.add_argument("kind", choices=("config", "policy"))
     schema.set_defaults(run=_schema)
-    _watching_commands(commands)
+    _operator_commands(commands)
     knowledge = commands.add_parser("knowledge", help="build the index of a folder of facts, or check a claim against it")
     _knowledge_commands(knowledge.add_subparsers(required=True, metavar="COMMAND"))
     judge = commands.add_parser("judge", help="what a policy's judge says of pairs, or how far its probabilities can be trusted")
@@ -109,64 +109,12 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-_TAIL = """\
-Follow a running server: one line for each exchange, as it ends.
+def _operator_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    from proxy.cli.operator_commands import add_commands
 
-A line has, as far as the screen is wide enough: the time at which the
-request came, verdict, status, route, model, prompt tokens of the window,
-duration and the proxy's own part of it, quality (q), faithfulness,
-relevance, citations, what compression and tool selection did, clashes,
-warnings, policy, run and record id. Into a pipe or a file it has them all,
-without colour; NO_COLOR=1 turns colour off on a terminal, too.
-
-The admin key comes from GROUNDWIRE_ADMIN_KEY or the configuration.
-"""
-_TAIL_EXAMPLES = """\
-examples:
-  groundwire tail --verdict block
-  groundwire tail --route /rag -n 50
-  groundwire tail --json | jq -r 'select(.duration_ms > 5000) | .id'
-"""
-_REPORT = """\
-Print the figures of a period beside those of the period before: verdicts,
-tokens and what was saved of them, cost, quality, what was blocked and why,
-poisoning, clashes, compression, tools, time, errors, and the runs in most
-trouble. A table in this machine's time zone, or JSON in UTC.
-
-The store is opened read-only; no server need run. With --url a running
-server is asked instead, with the admin key from GROUNDWIRE_ADMIN_KEY or the
-configuration.
-"""
-_REPORT_EXAMPLES = """\
-examples:
-  groundwire report
-  groundwire report --since 1w --route /rag
-  groundwire report --since 2026-01-31 --until 2026-02-01 --json | jq .figures.cost
-"""
-
-
-def _watching_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    described = argparse.RawDescriptionHelpFormatter
-    tail = commands.add_parser(
-        "tail", help="follow a running server's exchanges, a line each", description=_TAIL, epilog=_TAIL_EXAMPLES, formatter_class=described
-    )
-    tail.add_argument("-n", type=int, default=10, metavar="NUMBER", dest="first", help="show the last ones first (default: 10)")
-    tail.add_argument("--run", metavar="ID", dest="of_run", help="only exchanges of this run")
-    tail.add_argument("--verdict", help="only those that ended so: pass, warn, block, error or skipped")
-    tail.add_argument("--client", metavar="NAME", help="only this client's: its key's name, or hash as records show it")
-    tail.add_argument("--url", help="the server's address (default: from server: of the configuration)")
-    tail.set_defaults(run=_tail)
-    report = commands.add_parser(
-        "report", help="print a period's figures", description=_REPORT, epilog=_REPORT_EXAMPLES, formatter_class=described
-    )
-    report.add_argument("--since", default="1d", metavar="WHEN", help="30m, 6h, 1d, 2w ago, or an ISO date or time (default: 1d)")
-    report.add_argument("--until", metavar="WHEN", help="the same; not part of the period (default: now)")
-    report.add_argument("--url", help="ask the running server at this address")
-    report.set_defaults(run=_report)
-    for parser in (tail, report):
-        parser.add_argument("--route", metavar="PREFIX", help="only this route; / for the one without a prefix")
-        parser.add_argument("--json", action="store_true", help="JSON, one record a line" if parser is tail else "JSON")
-        parser.add_argument("--config", type=Path, help=f"configuration file (default: ./{DEFAULT_CONFIG}, else the built-in one)")
+    runs = {"tail": _tail, "report": _report, "tune": _tune, "test": _alerts_test}
+    for name, parser in add_commands(commands, f"configuration file (default: ./{DEFAULT_CONFIG}, else the built-in one)").items():
+        parser.set_defaults(run=runs[name])
 
 
 def _settings(arguments: argparse.Namespace) -> Callable[[], Settings]:
@@ -187,12 +135,31 @@ def _report(arguments: argparse.Namespace) -> int:
     return report(
         _settings(arguments),
         source=config_path(arguments.config),
-        since=arguments.since,
+        since=arguments.since if arguments.days is None else f"{arguments.days}d",
         until=arguments.until,
         route=arguments.route,
         as_json=arguments.json,
         url=arguments.url,
+        html=arguments.html,
     )
+
+
+def _tune(arguments: argparse.Namespace) -> int:
+    from proxy.cli.tune import Wanted, tune
+
+    logs.configure(level="warning")  # what its own store in memory says is nobody's business
+    source = config_path(arguments.config)
+    file = str(_policy_file(arguments.policy)) if arguments.policy else None
+    names = ("judge", "since", "route", "limit", "max_s", "ask", "examples")
+    wanted = Wanted(policy=file, **{name: getattr(arguments, name) for name in names})
+    return tune(load_settings(source), wanted, source=source, as_json=arguments.json)
+
+
+def _alerts_test(arguments: argparse.Namespace) -> int:
+    from proxy.cli.report import try_alerts
+
+    source = config_path(arguments.config)
+    return try_alerts(load_settings(source).alerts, arguments.channel, str(source))
 
 
 def _feedback_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -229,12 +196,16 @@ def _knowledge(arguments: argparse.Namespace) -> int:
 
 def _judge_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     tries = commands.add_parser("try", help="print what the judge says of statements, each by its own evidence")
-    fits = commands.add_parser("calibrate", help="fit its temperature and thresholds on 306 shipped statements, and print their precision")
+    fits = commands.add_parser(
+        "calibrate", help="fit its temperature and thresholds on 306 shipped statements or your own, and print their precision"
+    )
     for parser in (tries, fits):
         parser.add_argument("policy", help="a policy's name or file; without judge: in it the built-in models are asked")
         parser.add_argument("--config", type=Path, help="its upstreams: and grounding: are used")
         parser.set_defaults(run=_judge)
-    tries.add_argument("file", type=Path, help="JSON Lines: statement, evidence (a text or a list of texts), and label where it is known")
+    rows = "JSON Lines: statement, evidence (a text or a list of texts), and label where it is known; or of groundwire feedback export"
+    tries.add_argument("file", type=Path, help=rows)
+    fits.add_argument("--rows", type=Path, metavar="FILE", help=f"labelled statements in place of the shipped ones. {rows}")
 
 
 def _judge(arguments: argparse.Namespace) -> int:
@@ -242,7 +213,7 @@ def _judge(arguments: argparse.Namespace) -> int:
     from proxy.policy.loading import load_policy
 
     policy, settings = load_policy(_policy_file(arguments.policy)), load_settings(config_path(arguments.config))
-    return try_pairs(policy, arguments.file, settings) if "file" in arguments else calibrate(policy, settings)
+    return try_pairs(policy, arguments.file, settings) if "file" in arguments else calibrate(policy, settings, arguments.rows)
 
 
 def _keys_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -9,20 +9,21 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from proxy import __version__
+from proxy.admin.alerts import Alerts
 from proxy.admin.api import AdminParts, make_admin
 from proxy.admin.keys import KeyParts
+from proxy.admin.report_page import report_page
 from proxy.admin.verdicts import client_access
 from proxy.config.access import Clients
 from proxy.config.settings import (
     BuiltinSettings,
-    LocalSettings,
     Settings,
     UpstreamSettings,
     forwarding,
@@ -80,7 +81,7 @@ from proxy.store.vectors import DatabaseVectors
 from proxy.store.writer import RecordWriter
 from proxy.upstreams.asking import UpstreamChat, UpstreamDecisions
 from proxy.upstreams.builtin import BuiltinUpstream
-from proxy.upstreams.making import decision_apis, make_resilient, make_upstream, model_settings
+from proxy.upstreams.making import decision_apis, make_resilient, make_upstream, model_prefixes, model_settings
 from proxy.upstreams.mcp_tools import McpServers
 from proxy.upstreams.resilience import Resilient
 from proxy.wire.chat.completions import ChatDialect
@@ -171,8 +172,7 @@ class App:
         self._watch()
         self.afterwards = Afterwards(self.metrics)
         self.tracing = make_tracing(settings)
-        named = {n: None if isinstance(s, LocalSettings) else s.model_prefix for n, s in settings.upstreams.items()}
-        prices = prices_of(named, self.tokens.model)
+        prices = prices_of(model_prefixes(settings), self.tokens.model)
         clients = Clients(settings.keys, stored=settings.store.keys, clock=self.database.clock)
         self.admissions = make_admissions(settings, self.database, self.counter, clients, self.tokens, prices, self.metrics)
         self._services = services = Services(
@@ -228,8 +228,17 @@ class App:
             from proxy.admin.mcp import OwnTools
 
             more["own_tools"] = OwnTools(ports, servers_of(self.routes, clients), failures)
-        self._admin = make_admin(replace(parts, bodies=settings.store.bodies, **more))
+        self._admin = make_admin(replace(parts, bodies=settings.store.bodies, texts=settings.store.kept_texts, **more))
         self.rollups = RollupBuilder(self._admin.state.figures, clock=self.database.clock)
+        self.alerts = Alerts(
+            settings.alerts,
+            self.pages_database,
+            self._admin.state.figures,
+            self.metrics,
+            name=process,
+            drift=lambda: self.processes.drift,
+            page=partial(report_page, self.pages_database, parts.panels, price=prices),
+        )
         self._warming: dict[str, asyncio.Task[Any]] = {}
         """What is made ready in threads, by what `missing` calls it."""
         self._pricing: asyncio.Task[None] | None = None
@@ -297,6 +306,7 @@ class App:
         self.processes.start()
         self.retention.start()
         self.rollups.start()
+        self.alerts.start()
         self.metrics.start()
         await self.counter.start()
         if self.places is not None:
@@ -309,29 +319,40 @@ class App:
             await upstream.upstream.start()
         self.mcp.start()
         self._pricing = asyncio.create_task(asyncio.to_thread(self.tokens.load_list))  # the metrics need its prices
-        judges = any(isinstance(upstream, BuiltinSettings) for upstream in self.settings.upstreams.values())
-        if self.has_stages or judges:
+        if self.has_stages or self._has_builtin:
             counter = asyncio.create_task(asyncio.to_thread(self.tokens.load))
             self._warming = {"token counter": counter, "stages": asyncio.create_task(self._warm_after(counter))}
-        stages = [stage for route in self.routes if route.default.load_models == "at_start" for stage in route.default.pipeline.stages]
-        if any(stage.embeds for stage in stages):
-            self._loading.append(asyncio.create_task(self.models.load()))
-        verifies = [stage for stage in stages if stage.verifies and stage.ports.verifiers is self.verifiers]
-        verifiers = dict.fromkeys(stage.ports.judge.local_model for stage in verifies)
-        if judges and self._verifiers is self.verifiers:
-            verifiers[""] = None
-        if self.knowledge:
-            self._loading.append(asyncio.create_task(self.knowledge.load()))
-        if verifiers:
-            self._loading.append(asyncio.create_task(self.verifiers.load(verifiers)))
+        self._loading = [asyncio.create_task(load) for load in self._models_to_load()]
         calm_collector()
         share_interpreter()
+
+    async def load_models(self) -> None:
+        """All that policies read at the start. A failure is logged, and shown by `missing`."""
+        await asyncio.gather(*self._models_to_load())
+
+    @property
+    def _has_builtin(self) -> bool:
+        return any(isinstance(upstream, BuiltinSettings) for upstream in self.settings.upstreams.values())
+
+    def _models_to_load(self) -> Iterator[Coroutine[Any, Any, None]]:
+        stages = [stage for route in self.routes if route.default.load_models == "at_start" for stage in route.default.pipeline.stages]
+        if any(stage.embeds for stage in stages):
+            yield self.models.load()
+        verifies = [stage for stage in stages if stage.verifies and stage.ports.verifiers is self.verifiers]
+        verifiers = dict.fromkeys(stage.ports.judge.local_model for stage in verifies)
+        if self._has_builtin and self._verifiers is self.verifiers:
+            verifiers[""] = None
+        if self.knowledge:
+            yield self.knowledge.load()
+        if verifiers:
+            yield self.verifiers.load(verifiers)
 
     async def stop(self) -> None:
         """Close everything; records that wait are written first."""
         for task in (*self._loading, *self._warming.values(), *((self._pricing,) if self._pricing is not None else ())):
             task.cancel()
         await self._admin.state.stop()
+        await self.alerts.stop()
         await self.afterwards.stop()
         if self.admissions is not None:
             await self.admissions.stop()
@@ -367,6 +388,7 @@ class App:
             self.metrics.declare(stage.counters)
         self.metrics.watch("groundwire_store_available", lambda: float(self.database.available))
         self.metrics.watch("groundwire_processes", lambda: float(self.processes.alive))
+        self.metrics.watch("groundwire_alerts_firing", lambda: float(len(self.alerts.state.get("firing", ()))))
         self.metrics.watch("groundwire_drift", lambda: float(bool(self.processes.drift)))
         self.metrics.watch("groundwire_mcp_servers_away", lambda: float(len(self.mcp.away())))
         self.metrics.watch("groundwire_mcp_tools_held", lambda: float(self.mcp.held_count()))
@@ -419,7 +441,7 @@ class App:
 
     def runs(self) -> dict[str, Any]:
         """The same, in what the other processes of its store differ, and what it cannot reach."""
-        found: dict[str, Any] = {"drift": self.processes.drift, "mcp_servers_away": self.mcp.away()}
+        found: dict[str, Any] = {"drift": self.processes.drift, "mcp_servers_away": self.mcp.away(), "alerts": self.alerts.state}
         return {**self.versions(), **{name: value for name, value in found.items() if value}}
 
     async def store_problem(self) -> str:

@@ -8,7 +8,7 @@ import os
 import shutil
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -186,6 +186,7 @@ def start(tmp_path: Path, migrated_file: Path, request: pytest.FixtureRequest) -
         retention: bool = False,
         bodies: bool = True,
         store_options: str = "",
+        environ: Mapping[str, str] | None = None,
     ) -> AsyncIterator[Running]:
         if not (tmp_path / "store.db").exists():
             shutil.copy(migrated_file, tmp_path / "store.db")
@@ -201,7 +202,7 @@ def start(tmp_path: Path, migrated_file: Path, request: pytest.FixtureRequest) -
                 f"routes: [{{prefix: '', upstream: main, policy: policy.yaml, {route_options}}}]\n" + config,
                 encoding="utf-8",
             )
-            app = App(load_settings(tmp_path / "config.yaml", {}), stages, verifiers=verifiers)
+            app = App(load_settings(tmp_path / "config.yaml", environ or {}), stages, verifiers=verifiers)
             if not retention:
                 app.retention.start = lambda: None
             async with serving(app) as url, aiohttp.ClientSession(auto_decompress=False) as session:

@@ -5,12 +5,11 @@
 Prints, by source and threshold, the share of the pairs that clash, and of those that do not, of which the verifier calls one contradicted
 by the other, both ways round. Rows:
 
-- `../shared/data/clash`: prosecco and daccord, train splits,
-- `../shared/data/grounding`: inference pairs of short sentences, train splits,
+- held-out turns, chats, and sentences of answers with their edits (`training.judge.turns`, `chats`, `clash_pairs`),
+- `../shared/data/clash`: prosecco and daccord, dev splits,
+- `../shared/data/grounding`: inference pairs of short sentences, dev splits,
 - `training/preferences.tsv` and `statements.tsv`, written for this: preferences in four languages with proposals that go with them and
-  against them, and what users say of themselves,
-- `training/clash_data`, written for this, too, and harder: what goes against a preference does so by what one knows of the world, and no
-  word gives it away.
+  against them, and what users say of themselves; no weights are trained on them.
 
 prefeval, citod and decode_pairs are left for `benchmarks.clash`.
 """
@@ -27,14 +26,16 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from benchmarks import clash_data as data
+from benchmarks.clash import found_in, through
+from proxy.grounding.clashes import deciding
 from proxy.grounding.clashes.deciding import questions
 from proxy.grounding.clashes.kinds import Pair
 from proxy.grounding.clashes.reading import as_statement, is_first_person
-from proxy.language.detection import language as language_of
+from training.grounding.data import CONTRADICTED
+from training.judge import chats, clash_pairs, turns
 
 PREFERENCES = Path(__file__).with_name("preferences.tsv")
 STATEMENTS = Path(__file__).with_name("statements.tsv")
-BLOCKS = Path(__file__).with_name("clash_data")
 SEED = 20261121
 INFERENCE = (
     "snli",
@@ -50,7 +51,8 @@ INFERENCE = (
 )
 """Sentence pairs with the label "contradicted"."""
 MAX_CHARS = 300
-THRESHOLDS = (0.8, 0.85, 0.9, 0.93, 0.95, 0.97)
+_NOTED = {"role": "assistant", "content": "Noted."}
+THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.93, 0.95, 0.97, 0.99)
 
 
 @dataclass(slots=True, frozen=True)
@@ -84,24 +86,25 @@ def statement_rows() -> Iterator[Row]:
             yield Row(pair, clashes == "1", f"statements-{older}")
 
 
-def block_rows() -> Iterator[Row]:
-    """Blocks of something said (``P:``), what goes against it (``-``), and what does not (``+``)."""
-    for path in sorted(BLOCKS.glob("*.txt")):
-        for block in path.read_text(encoding="utf-8").split("\n\n"):
-            said, *later = [line.strip() for line in block.splitlines() if line.strip()] or [""]
-            tongue = language_of(said[3:], default="en")
-            for line in later:
-                pair = pair_of(said[3:], line[2:], tongue, wish=path.stem != "statements")
-                yield Row(pair, line[0] == "-", f"blocks-{said[3:]}")
+def turn_rows() -> Iterator[Row]:
+    """Turns, chats and answers that are held out."""
+    for row in turns.rows():
+        if row.held_out:
+            wish = row.kind in ("preference", "proposal")
+            yield Row(pair_of(row.older, row.newer, row.language, wish=wish), row.label == "contradicted", f"turns-{row.group}")
+    rng = random.Random(SEED)
+    talked = [e for chat in chats.chats() if chat.held_out for e in chats.pairs(chat, rng)]
+    for e in (*talked, *clash_pairs.of_answers(rng, apart=True)):
+        yield Row(pair_of(e.evidence, e.claim, e.language), e.target == CONTRADICTED, f"{e.source}-{e.group}")
 
 
 def sentence_rows(limit: int) -> Iterator[Row]:
     """Debates, fact-checks and inference pairs; at most `limit` of each source and label."""
     for source in ("prosecco", "daccord"):
-        for row in data.rows(f"clash/{source}", split="train"):
+        for row in data.rows(f"clash/{source}", split="dev"):
             yield Row(pair_of(row["earlier"], row["later"], row["lang"]), bool(row["contradicts"]), row["id"])
     for source in INFERENCE:
-        rows = [row for row in data.rows(f"grounding/{source}", split="train") if len(row["context"]) < MAX_CHARS]
+        rows = [row for row in data.rows(f"grounding/{source}", split="dev") if len(row["context"]) < MAX_CHARS]
         random.Random(SEED).shuffle(rows)
         for clashes in (True, False):
             of_label = [row for row in rows if (row["label"] == "contradicted") is clashes][:limit]
@@ -132,14 +135,38 @@ async def contradictions(rows: Sequence[Row]) -> list[float]:
         models.stop()
 
 
+async def through_stage() -> None:
+    """Print, by threshold, in how many of the held-out pairs of a user's turns and of the held-out chats the whole stage finds a clash."""
+    models = data.Models()
+    said = [row for row in turns.rows() if row.held_out and row.kind != "proposal"]
+    talks: list[tuple[Sequence[str], bool, str]] = [((row.older, row.newer), row.label == "contradicted", "turns") for row in said]
+    talks += [(chat.messages, bool(chat.clash), "chats") for chat in chats.chats() if chat.held_out]
+    for threshold in THRESHOLDS:
+        deciding.CONTRADICTED = threshold
+        stage, hits = through(models), dict[tuple[str, bool], list[bool]]()
+        for number, (messages, clashes, source) in enumerate(talks):
+            spoken = [message for text in messages for message in ({"role": "user", "content": text}, _NOTED)][:-1]
+            _, found = await found_in(stage, spoken, f"{threshold} {number}")
+            hits.setdefault((source, clashes), []).append(bool(found))
+        names = {True: "found", False: "false"}
+        shares = (f"{source} {names[clashes]} {sum(some)} of {len(some)}" for (source, clashes), some in sorted(hits.items()))
+        print(f"{threshold}: " + "   ".join(shares), flush=True)
+    models.stop()
+
+
 def main() -> None:
     """Ask, print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=100, help="inference pairs of each source and label")
-    most = parser.parse_args().rows
+    parser.add_argument("--stage", action="store_true", help="the same through the whole stage, on turns and chats")
+    given = parser.parse_args()
+    most = given.rows
+    if given.stage:
+        asyncio.run(through_stage())
+        return
     if not data.available():
         raise SystemExit(f"no training data in {data.FOLDER}")
-    rows = [*preference_rows(), *statement_rows(), *block_rows(), *sentence_rows(most)]
+    rows = [*preference_rows(), *statement_rows(), *turn_rows(), *sentence_rows(most)]
     found = asyncio.run(contradictions(rows))
     for source in sorted({source_of(row) for row in rows}):
         mine = [(score, row.clashes) for score, row in zip(found, rows, strict=True) if source_of(row) == source]

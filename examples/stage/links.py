@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from proxy.exchange import Exchange, Facts, Found, Verdict
+from proxy.exchange import Exchange, Facts, Verdict, VerdictView
 from proxy.language.text import text_of
 from proxy.ports.panels import RecordedVerdict, StagePanel
 from proxy.ports.stage import Action, Stage, StageHeader, StageOptions
@@ -23,7 +23,7 @@ from proxy.ports.stage import Action, Stage, StageHeader, StageOptions
 LINK = re.compile(r"https?://[^\s<>()\[\]\"']{1,2000}")
 
 
-def known_links(facts: Facts, verdicts: Sequence[Found]) -> str | None:
+def known_links(facts: Facts, verdicts: Sequence[VerdictView]) -> str | None:
     """The value of its header: under ``delivery: hold`` the answer has been judged when headers are written."""
     found = next((verdict.detail for verdict in verdicts if verdict.stage == "links" and "links" in verdict.detail), None)
     return None if found is None else f"{found['links'] - found['unknown']}/{found['links']}"

@@ -200,7 +200,7 @@ def listing(
             if name in query and query[name] not in values:
                 raise InvalidRequest(f"{name}: expected one of {', '.join(values)}", param=name)
         wanted = {name: query.get(name) for name in filters} | {name: number_in(query, name) for name in numbers}
-        rows, has_more = await read(_limit(query.get("limit", "20")), query.get("after"), **wanted)
+        rows, has_more = await read(limit_in(query), query.get("after"), **wanted)
         return json_answer({"object": "list", "data": [shown(row) for row in rows], "has_more": has_more})
 
     return answer
@@ -212,7 +212,9 @@ def download(content: bytes) -> Response:
     return Response(content, media_type="application/octet-stream", headers=headers)
 
 
-def _limit(value: str) -> int:
+def limit_in(query: Mapping[str, str]) -> int:
+    """How many entries a query asks for. Raises `InvalidRequest`."""
+    value = query.get("limit", "20")
     if not value.isdecimal() or not 1 <= int(value) <= _LIST_MAX:
         raise InvalidRequest(f"limit: expected a number from 1 to {_LIST_MAX}", param="limit")
     return int(value)

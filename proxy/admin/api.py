@@ -1,7 +1,7 @@
 """``/health``, ``/ready``, ``/metrics`` and the operator's API: records, the scratchpad, tool outcomes, figures.
 
 What a person decides on is in `proxy.admin.decisions` and `proxy.admin.failures`, what people say of findings in
-`proxy.admin.decisions`, the pages in `proxy.admin.dashboard`.
+`proxy.admin.feedback`, the pages in `proxy.admin.dashboard`.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ from proxy.admin.dashboard.entrance import front
 from proxy.admin.dashboard.lists import FailuresOfRun
 from proxy.admin.dashboard.panels import FigureSource
 from proxy.admin.dashboard.routes import Dashboard
-from proxy.admin.decisions import ClashesApi, FeedbackApi, QuarantineApi
+from proxy.admin.decisions import ClashesApi, QuarantineApi
 from proxy.admin.failures import FailuresApi
+from proxy.admin.feedback import FeedbackApi
 from proxy.admin.keys import KeyBook, KeyParts, KeysApi
 from proxy.admin.reports import Period, make_report, panels_of
 from proxy.admin.verdicts import ClientAccess, VerdictsApi
@@ -76,6 +77,8 @@ class AdminParts:
     """Routes whose policy is not enforced."""
     bodies: bool = False
     """Whether texts are kept."""
+    texts: str = "all"
+    """As ``store.texts``: of which exchanges sentences and evidence are kept."""
     keys: KeyParts = field(default_factory=KeyParts)
     """What config.yaml says of client keys."""
     access: ClientAccess = field(default_factory=lambda: ClientAccess(Clients(())))
@@ -108,7 +111,8 @@ def make_admin(parts: AdminParts) -> Starlette:
     ``state.figures`` are its figures over time."""
     auth, database, metrics = AdminAuth(parts.admin_key, parts.ledger), parts.database, parts.metrics
     quarantine, clashes = QuarantineApi(DatabaseQuarantine(database), metrics), ClashesApi(DatabaseClashes(database), metrics)
-    failures, feedback = FailuresApi(DatabaseFailures(database), metrics), FeedbackApi(DatabaseFeedback(database), parts.records)
+    failures = FailuresApi(DatabaseFailures(database), metrics)
+    feedback = FeedbackApi(DatabaseFeedback(database), parts.records, metrics)
     over_time = DatabaseFigures(database, parts.panels)
     figures = FigureSource(over_time.between, metrics.figures, parts.panels, clock=database.clock)
     verdicts = VerdictsApi(parts.records, parts.exchanges, parts.access, parts.headers, auth)
@@ -136,6 +140,8 @@ def make_admin(parts: AdminParts) -> Starlette:
         ("POST", "/clashes/{id}/undo", clashes.undo_last),
         ("GET", "/feedback", feedback.list),
         ("POST", "/feedback", feedback.add),
+        ("POST", "/feedback/{id}/undo", feedback.undo),
+        ("GET", "/review", feedback.review),
         ("GET", "/keys", keys.list),
         ("POST", "/keys", keys.add),
         ("POST", "/keys/{name}/limits", keys.set_limits),

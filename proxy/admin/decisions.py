@@ -1,15 +1,14 @@
-"""``/groundwire/v1/quarantine``, ``…/clashes`` and ``…/feedback``: what waits for a person, and what people decided or said.
+"""``/groundwire/v1/quarantine`` and ``…/clashes``: what waits for a person, and what people decided.
 
 An approved piece of context is forwarded again from the next turn that has it, a rejected one stays out. A clash's resolution counts from
 the run's next turn. Everything can be decided anew, and the audit trail keeps every decision. A piece's content is shown as it came: it is
-not to be trusted, nor run, nor put into a page unescaped. What a finding was that somebody calls right or wrong is read from the record,
-never from the request: an entry cannot say of a stage what it has not said.
+not to be trusted, nor run, nor put into a page unescaped.
 """
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal, get_args
 
 from msgspec import Meta, Struct
@@ -17,15 +16,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from proxy.admin.access import body_of, download, json_answer, listing, objects, require
-from proxy.errors import Conflict, InvalidRequest, NotFound
+from proxy.errors import Conflict, InvalidRequest
 from proxy.ports import Counters
 from proxy.ports.review import POLICY, ClashRecord, ClashStatus, Decision, QuarantineItem, QuarantineStatus, Scope
-from proxy.store import clashes, feedback, quarantine
+from proxy.store import clashes, quarantine
 from proxy.store.clashes import DatabaseClashes
-from proxy.store.feedback import DatabaseFeedback, Feedback, Said
 from proxy.store.listing import MAX_REASON_CHARS
 from proxy.store.quarantine import DatabaseQuarantine
-from proxy.store.records import Record, Records
 
 _PIECE, _CLASH = "item in quarantine", "clash"
 _item, _clash, _decision = objects("quarantine_item", "content"), objects("clash"), objects("decision")
@@ -193,90 +190,3 @@ def _content(content: bytes) -> dict[str, Any]:
         return {"content": content.decode()}
     except UnicodeDecodeError:
         return {"content": None, "content_base64": base64.b64encode(content).decode()}
-
-
-_feedback = objects("feedback")
-LABELS = ("supported", "contradicted", "unsupported", "unsure", "not_checkable")
-"""What a sentence's verdict can be said to have to be."""
-OUTCOMES = ("pass", "warn", "block")
-_KEPT = ("text", "label", "score", "contradiction", "evidence", "reason", "instead", "verifier", "decided_by")
-"""Of a sentence's entry."""
-
-
-class FeedbackBody(Struct, forbid_unknown_fields=True):
-    """Which finding, and what is to be said of it."""
-
-    record_id: str
-    stage: str
-    place: str
-    """``CHOICE:START-END`` of a sentence, or the code of the stage's verdict."""
-    said: Said
-    expected: str = ""
-    note: Annotated[str, Meta(max_length=MAX_REASON_CHARS)] = ""
-    by: Name = "admin"
-
-
-class FeedbackApi:
-    """The handlers."""
-
-    def __init__(self, store: DatabaseFeedback, records: Records) -> None:
-        self._store, self._records = store, records
-        self.list = listing(store.list, _feedback, feedback.FILTERS, {"said": ("right", "wrong")})
-
-    async def add(self, request: Request) -> Response:
-        """Say it."""
-        return json_answer(_feedback(await self.say(await body_of(request, FeedbackBody))))
-
-    async def of_record(self, record_id: str) -> dict[tuple[str, str], Feedback]:
-        """What was said of an exchange, by stage and place."""
-        return await self._store.of_record(record_id)
-
-    async def say(self, body: FeedbackBody) -> Feedback:
-        """Keep it, as the API and the dashboard do. Raises `InvalidRequest`, `NotFound`."""
-        check_person(body.by, (POLICY,))
-        record = require(await self._records.get(body.record_id), "record", "it may not be written yet, or be past its retention")
-        label, content = _finding(record, body.stage, body.place)
-        known = LABELS if "text" in content else OUTCOMES
-        if body.expected and (body.expected not in known or body.expected == label):
-            raise InvalidRequest(f"expected: one of {', '.join(one for one in known if one != label)}", param="expected")
-        if body.said == "right" and body.expected:
-            raise InvalidRequest("expected: only with said: wrong", param="expected")
-        entry = Feedback(
-            record_id=record.id,
-            client=record.client,
-            policy=record.policy,
-            stage=body.stage,
-            place=body.place,
-            label=label,
-            said=body.said,
-            expected=body.expected,
-            said_by=body.by,
-            note=body.note,
-            content=content,
-        )
-        return await self._store.put(entry)
-
-
-def place_of(entry: Mapping[str, Any]) -> str:
-    """Of a sentence's entry in a record."""
-    start, end = entry["span"]
-    return f"{entry.get('choice', 0)}:{start}-{end}"
-
-
-def _finding(record: Record, stage: str, place: str) -> tuple[str, dict[str, Any]]:
-    """What the stage said there. Raises `NotFound`."""
-    verdicts = [verdict for verdict in record.typed_detail.verdicts if verdict.stage == stage]
-    for verdict in reversed(verdicts):
-        for entry in verdict.detail.get("claims") or ():
-            if isinstance(entry, Mapping) and _has_span(entry) and place_of(entry) == place:
-                return str(entry.get("label", "")), {"text": ""} | {name: entry[name] for name in _KEPT if name in entry}
-    for verdict in reversed(verdicts):
-        if (verdict.code or verdict.outcome) == place:
-            told = {"code": verdict.code, "score": verdict.score, "message": verdict.message}
-            return verdict.outcome, {name: value for name, value in told.items() if value not in (None, "")}
-    raise NotFound("the record has no such finding: stage and place as the record gives them")
-
-
-def _has_span(entry: Mapping[str, Any]) -> bool:
-    span = entry.get("span")
-    return isinstance(span, list) and len(span) == 2

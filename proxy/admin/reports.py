@@ -11,10 +11,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from proxy.ports.panels import Bucket, StagePanel, ranked, ratio
+from proxy.ports.panels import Bucket, StagePanel, feedback_by_stage, interval, raise_count, ranked, ratio
 from proxy.ports.stage import Stage
 from proxy.stages.compression.stage import CompressionPanel
 from proxy.stages.poisoning.report import PoisoningPanel
+from proxy.stages.registry import HOUSEKEEPING
 from proxy.stages.tool_rag.panel import ToolRagPanel
 from proxy.store.database import Database
 from proxy.store.figures import DatabaseFigures
@@ -23,6 +24,7 @@ from proxy.store.record_sums import percentile
 from proxy.store.records import NOTHING
 
 _SCORES = ("quality", "faithfulness", "relevance")
+WEEK_S = 7 * 86_400.0
 
 
 class Period(Struct, frozen=True):
@@ -50,7 +52,7 @@ async def make_report(
     database: Database, panels: Sequence[type[StagePanel]], wanted: Period, route: str | None, source: str
 ) -> dict[str, Any]:
     """As JSON; `route` is a prefix, "" for the route without one, None for all, and `source` names the store. Raises `StoreUnavailable`."""
-    figures, earlier = DatabaseFigures(database, panels, route=route), wanted.before()
+    figures, earlier = DatabaseFigures(database, panels, only=None if route is None else ("route", route)), wanted.before()
     now = await _figures(figures, wanted)
     return {
         "object": "report",
@@ -76,7 +78,8 @@ def figures_of(whole: Bucket) -> dict[str, Any]:
     saved, tools, compressed = whole.tokens_before - whole.tokens_after, whole.of(ToolRagPanel), whole.of(CompressionPanel)
     tokens = {"before": whole.tokens_before, "after": whole.tokens_after, "prompt": whole.prompt_tokens}
     blocked = {name.removeprefix("block: "): count for name, count in whole.reasons.items() if name.startswith("block: ")}
-    warnings = ranked(whole.warnings)
+    codes = ranked(whole.warnings)
+    warnings = {name: count for name, count in codes.items() if name not in HOUSEKEEPING}
     times = {"provider": whole.provider_ms, "own": whole.own_ms}
     return {
         "exchanges": {"total": whole.exchanges, "verdicts": ranked(whole.verdicts), "statuses": dict(sorted(whole.statuses.items()))},
@@ -95,18 +98,20 @@ def figures_of(whole: Bucket) -> dict[str, Any]:
             "precision": _mean(whole, "citations"),
         },
         "warnings": warnings,
+        "housekeeping": {name: count for name, count in codes.items() if name in HOUSEKEEPING},
         "blocked": {"total": whole.verdicts.get("block", 0), "reasons": ranked(blocked)},
         "shadow": _shadow(whole),
-        "errors": ranked({name.rpartition(": ")[2]: count for name, count in whole.reasons.items() if not name.startswith("block: ")}),
+        "errors": ranked(_errors(whole)),
         "poisoning": _poisoning(whole),
         "clashes": _clashes(whole) | {"asked_exchanges": warnings.get("clash_asked", 0)},
         "failures": _failures(whole)
         | {"asked_exchanges": warnings.get("human_asked", 0), "stopped_exchanges": blocked.get("system_error", 0)},
+        "feedback": {stage: _precision(*counts) for stage, counts in feedback_by_stage(whole).items()},
         "compression": {
             "runs": compressed.compressions,
             "tokens_before": compressed.compression_tokens_before,
             "tokens_after": compressed.compression_tokens_after,
-            "failures": warnings.get("compression_failed", 0),
+            "failures": codes.get("compression_failed", 0),
             "ratio": ratio(compressed.compression_tokens_before, compressed.compression_tokens_after),
         },
         "tools": {
@@ -119,6 +124,16 @@ def figures_of(whole: Bucket) -> dict[str, Any]:
         },
         "latency_ms": {who: {"p50": percentile(counts, 0.5), "p95": percentile(counts, 0.95)} for who, counts in times.items()},
     }
+
+
+def _errors(whole: Bucket) -> dict[str, int]:
+    """What failed, by code; neither refusals nor what a check had to say."""
+    found: dict[str, int] = {}
+    for name, count in whole.reasons.items():
+        verdict, _, code = name.rpartition(": ")
+        if verdict not in ("block", "warn") and (verdict != "unchecked" or code.startswith("status_")):
+            raise_count(found, code, count)
+    return found
 
 
 def _mean(whole: Bucket, score: str) -> float | None:
@@ -149,6 +164,12 @@ def _clashes(whole: Bucket) -> dict[str, Any]:
     people = found - by_policy - whole.clashes_open
     states = {"auto_resolved": by_policy, "resolved_by_people": people, "open": whole.clashes_open}
     return {"found": found, **states, "types": ranked(whole.clashes)}
+
+
+def _precision(right: int, looked_at: int) -> dict[str, Any]:
+    """Of a stage's flags those that people looked at, and how many they called right; `low` and `high` are the 95% interval."""
+    low, high = interval(right, looked_at)
+    return {"looked_at": looked_at, "right": right, "precision": ratio(right, looked_at), "low": round(low, 4), "high": round(high, 4)}
 
 
 def _failures(whole: Bucket) -> dict[str, Any]:

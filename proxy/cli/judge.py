@@ -1,8 +1,9 @@
 """``groundwire judge try`` and ``calibrate``: what a policy's judge says of pairs, and how far its probabilities can be trusted.
 
-In: a policy, and pairs of a statement and its evidence, of one's own or the shipped ones (`ROWS`: 306 statements over 34 invented documents
-in six languages, held out from everything that was trained here). The judge is asked as the proxy would ask it, through config.yaml's
-upstreams; without one the built-in models are, with the exact rules before them.
+In: a policy, and pairs of a statement and its evidence: the shipped ones (`ROWS`: 306 statements over 34 invented documents in six
+languages, held out from everything that was trained here), one's own, or what people said of findings (``groundwire feedback export``).
+The judge is asked as the proxy would ask it, through config.yaml's upstreams; without one the built-in models are, with the exact rules
+before them.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
+from proxy.admin.verdicts import ListedClaim
 from proxy.app import App
 from proxy.cli.terminal import Terminal
 from proxy.config.settings import Settings
@@ -31,11 +33,14 @@ from proxy.grounding.judging.questions import SUPPORT, JudgeOptions, support_que
 from proxy.policy.loading import Policy
 from proxy.policy.precision import FLOORS
 from proxy.ports.judge import JudgeAnswer
+from proxy.ports.panels import interval
+from proxy.store.feedback import Feedback
+from proxy.store.records import RecordVerdict
+from proxy.store.tables import key_of
 
 ROWS = "judge_rows.jsonl"
 TOGETHER = 32
 """Pairs asked about at a time."""
-_Z = 1.96
 _TEMPERATURES = [0.25 * 1.05**i for i in range(58)]
 """Up to 4."""
 _THRESHOLDS = [i / 100 for i in range(34, 100)]
@@ -43,6 +48,10 @@ _LEAST = 1e-4
 """A probability is no less, where its logarithm counts."""
 MIN_CALLED = 10
 """Statements below which a share says nothing of a threshold."""
+MIN_LABELLED = 4 * MIN_CALLED
+"""Statements of one's own below which nothing is fitted on one half and measured on the other."""
+_CHOICES = {"supported": "supported", "contradicted": "contradicted", "unsupported": "neither"}
+"""What a judge would have to choose, by the label of a sentence."""
 _FOLLOWS = (
     ("contradicted", "warn", FLOORS["warn"]),
     ("contradicted", "edit, block", FLOORS["block"]),
@@ -66,17 +75,33 @@ class JudgedPair(Struct, frozen=True):
 
 
 def read_pairs(file: Path) -> list[JudgedPair]:
-    """Raises `ConfigError`, with the line."""
-    found = []
-    for number, line in enumerate(file.read_text("utf-8").splitlines(), 1):
+    """Of a file of pairs, or of what ``groundwire feedback export`` printed. Raises `ConfigError`, with the line."""
+    found: list[JudgedPair] = []
+    try:
+        lines = file.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(str(file), "", f"cannot be read: {error}") from error
+    for number, line in enumerate(lines, 1):
         if line.strip():
             try:
-                found.append(msgspec.json.decode(line, type=JudgedPair))
-            except msgspec.DecodeError as error:
+                read = msgspec.json.decode(line)
+                is_export = isinstance(read, dict) and "said" in read
+                found += _of_feedback(msgspec.convert(read, Feedback)) if is_export else [msgspec.convert(read, JudgedPair)]
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
                 raise ConfigError(str(file), "", f"line {number}: {error}; expected {{statement, evidence}}") from error
     if not found:
-        raise ConfigError(str(file), "", "no pairs: a line is {statement: …, evidence: …}")
+        problem = "no pairs: a line is {statement: …, evidence: …}, or one of groundwire feedback export with a sentence and its evidence"
+        raise ConfigError(str(file), "", problem)
     return found
+
+
+def _of_feedback(entry: Feedback) -> list[JudgedPair]:
+    """What a person said of a sentence, with the evidence that it was held against; nothing where that does not say what is right."""
+    sentence = RecordVerdict(detail=dict(entry.content)).noted(ListedClaim)
+    label = _CHOICES.get(entry.label if entry.said == "right" else entry.expected, "")
+    if not sentence.text or sentence.evidence is None or not sentence.evidence.text or not label:
+        return []
+    return [JudgedPair(sentence.text, sentence.evidence.text, label, int(key_of(entry.record_id), 16))]
 
 
 def shipped_pairs() -> list[JudgedPair]:
@@ -103,15 +128,26 @@ def try_pairs(policy: Policy, file: Path, settings: Settings) -> int:
     return 1 if silent else 0
 
 
-def calibrate(policy: Policy, settings: Settings) -> int:
-    """Print temperature, thresholds and the precision of what follows from them; returns 1 without enough answers. Raises `ConfigError`."""
-    pairs, terminal = shipped_pairs(), Terminal()
+def calibrate(policy: Policy, settings: Settings, file: Path | None = None) -> int:
+    """Print temperature, thresholds and the precision of what follows from them; returns 1 without enough answers. Raises `ConfigError`.
+
+    On the labelled pairs of `file`, else on the shipped ones.
+    """
+    pairs, terminal = _labelled(file) if file is not None else shipped_pairs(), Terminal()
     plain = policy.judge and msgspec.structs.replace(policy.judge, temperature=1.0, max_usd_per_day=None)
     answers = asyncio.run(asked(plain, pairs, settings))
     lines = fit(pairs, answers, acts=_acts(policy), fits=plain is not None and bool(plain.upstream))
     for line in lines:
         terminal.line(line)
     return 0 if len(lines) > 2 else 1
+
+
+def _labelled(file: Path) -> list[JudgedPair]:
+    pairs = [pair for pair in read_pairs(file) if pair.label in SUPPORT]
+    if len(pairs) < MIN_LABELLED:
+        problem = f"{len(pairs)} labelled statements with evidence: fewer than {MIN_LABELLED} say nothing of thresholds"
+        raise ConfigError(str(file), "", problem)
+    return pairs
 
 
 def _acts(policy: Policy) -> bool:
@@ -151,14 +187,13 @@ def _of_choices(pairs: Sequence[JudgedPair], answers: Sequence[JudgeAnswer]) -> 
     said = [f"{'choice':13} precision [95%]    recall    n"]
     for choice in SUPPORT:
         called = [pair.label == choice for pair, answer in zip(pairs, answers, strict=True) if answer.choice == choice]
-        said.append(
-            f"{choice:13} {_figure(sum(called), len(called)):18} {sum(called) / sum(p.label == choice for p in pairs):5.2f} {len(called):4}"
-        )
+        labelled = sum(pair.label == choice for pair in pairs)
+        said.append(f"{choice:13} {_figure(sum(called), len(called)):18} {sum(called) / max(1, labelled):5.2f} {len(called):4}")
     return said
 
 
 def _figure(hits: int, n: int) -> str:
-    low, high = _wilson(hits, n)
+    low, high = interval(hits, n)
     return f"{hits / n:.2f} [{low:.2f}, {high:.2f}]" if n else "-"
 
 
@@ -242,12 +277,3 @@ def _hits(rows: _Scored, choice: str, threshold: float) -> tuple[int, int]:
     """How many of those that are called `choice` are, and how many are called so."""
     called = [pair.label == choice for pair, chances in rows if chances[choice] >= threshold and chances[choice] == max(chances.values())]
     return sum(called), len(called)
-
-
-def _wilson(hits: int, n: int) -> tuple[float, float]:
-    """The 95% interval of a share (Wilson, 1927)."""
-    if not n:
-        return 0.0, 1.0
-    share, spread = hits / n, 1 + _Z**2 / n
-    centre, half = share + _Z**2 / (2 * n), _Z * math.sqrt(share * (1 - share) / n + _Z**2 / (4 * n**2))
-    return (centre - half) / spread, (centre + half) / spread

@@ -18,7 +18,7 @@ from proxy.errors import ConfigError, ModelUnavailable, StoreUnavailable
 from proxy.exchange.judgements import FactVerdict
 from proxy.grounding.knowledge.checking import KnowledgeChecker
 from proxy.grounding.knowledge.reading import READERS, FileProblem
-from proxy.grounding.knowledge.retrieval import Built, base_name
+from proxy.grounding.knowledge.retrieval import BuildReport, base_name
 from proxy.models.knowledge.bases import FolderKnowledgeBases
 from proxy.models.making import make_embedder, make_verifiers
 from proxy.ports import KnowledgeBase
@@ -48,7 +48,7 @@ def build_folder(folder: Path, settings: Settings) -> int:
     return 1 if bad else 0
 
 
-async def _built(folder: Path, name: str, settings: Settings) -> Built:
+async def _built(folder: Path, name: str, settings: Settings) -> BuildReport:
     embedder = make_embedder(settings)
     try:
         if not settings.stored_knowledge:

@@ -5,7 +5,8 @@ of `proxy.admin.reports` line by line: each figure of the period, that of the pe
 period is left out. Times are in the zone of this machine, which the head names. Names that came from clients and upstreams are made
 harmless.
 
-And ``groundwire feedback export``: what people said of findings, as JSON Lines, the newest first, from the store opened read-only, too.
+With ``--html`` it is the page of `proxy.admin.report_page`. Here are also ``groundwire feedback export``, what people said of findings as
+JSON Lines, the newest first, from the store opened read-only; and ``groundwire alerts test``.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ import json
 import re
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import partial
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Literal, TextIO
+from typing import Any, Literal, TextIO, TypeVar
 
 import msgspec
 from rich.table import Column, Table
@@ -29,13 +30,18 @@ from rich.text import Text
 from proxy.admin.reports import Period, make_report, panels_of
 from proxy.cli.admin_client import AdminClient, ServerAway, ServerRefused, admin_key, server_url
 from proxy.cli.terminal import Terminal, harmless
+from proxy.config.alerts import AlertSettings
 from proxy.config.settings import Settings
 from proxy.errors import ConfigError, StoreUnavailable
 from proxy.language import amounts
+from proxy.models.tokens.counter import TiktokenCounter
+from proxy.observe.recording import prices_of
 from proxy.stages.registry import STAGES
 from proxy.store.feedback import DatabaseFeedback
 from proxy.store.reading import ReadOnlyDatabase
+from proxy.upstreams.making import model_prefixes, model_settings
 
+T = TypeVar("T")
 _PAGE = 1000
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
@@ -115,12 +121,20 @@ def report(
     route: str | None,
     as_json: bool,
     url: str | None,
+    html: Path | None = None,
     clock: Callable[[], float] = time.time,
 ) -> int:
-    """Print it; `source` is the file that `settings` come from. Returns 2 where nothing can be read. Raises `ConfigError`."""
+    """Print it, or write the page `html`; `source` is the file that `settings` come from. Returns 2 where nothing can be read.
+
+    Raises `ConfigError`.
+    """
     wanted = period(since, until, clock())
     prefix = None if route is None else route.rstrip("/")
+    if html is not None and url is not None:
+        raise ConfigError("command line", "--html", "reads the store itself: leave out --url, or --html")
     try:
+        if html is not None:
+            return _write_page(settings(), source, prefix, wanted, html)
         found = _from_server(settings, url, prefix, wanted) if url is not None else _from_store(settings(), source, prefix, wanted)
     except (StoreUnavailable, ServerAway, ServerRefused) as error:
         hint = "; --config names another configuration, --url asks a running server" if isinstance(error, StoreUnavailable) else ""
@@ -143,12 +157,34 @@ def _from_server(settings: Callable[[], Settings], url: str | None, route: str |
 
 
 def _from_store(settings: Settings, file: Path, route: str | None, wanted: Period) -> dict[str, Any]:
-    async def once() -> tuple[dict[str, Any], bool]:
-        database = ReadOnlyDatabase(settings.store.url, source=str(file))
+    return read_store(settings, file, lambda database: make_report(database, panels_of(STAGES), wanted, route, database.name))
+
+
+def _write_page(settings: Settings, file: Path, route: str | None, wanted: Period, page: Path) -> int:
+    from proxy.admin.report_page import report_page
+
+    tokens = TiktokenCounter(model_settings(settings))
+    tokens.load_list()
+    price, panels = prices_of(model_prefixes(settings), tokens.model), panels_of(STAGES)
+    text, html = read_store(
+        settings, file, lambda database: report_page(database, panels, wanted.since, wanted.until, price=price, route=route)
+    )
+    try:
+        page.write_text(html, "utf-8")
+    except OSError as error:
+        raise ConfigError("command line", "--html", f"{page} cannot be written: {error.strerror}") from error
+    Terminal().line(f"{harmless(text.partition(chr(10))[0])}: {page}")
+    return 0
+
+
+def read_store(settings: Settings, file: Path, look: Callable[[ReadOnlyDatabase], Awaitable[T]]) -> T:
+    """What `look` finds in the store, opened read-only. Raises `StoreUnavailable`, `ConfigError`."""
+
+    async def once() -> tuple[list[T], bool]:
+        database, found = ReadOnlyDatabase(settings.store.url, source=str(file)), list[T]()
         await database.start()
-        found: dict[str, Any] = {}
         try:
-            found = await make_report(database, panels_of(STAGES), wanted, route, database.name)
+            found.append(await look(database))
         except StoreUnavailable:
             if not database.overtaken:
                 raise
@@ -158,9 +194,29 @@ def _from_store(settings: Settings, file: Path, route: str | None, wanted: Perio
 
     for _ in range(_TRIES):
         found, overtaken = asyncio.run(once())
-        if not overtaken:
-            return found
+        if found and not overtaken:
+            return found[0]
     raise StoreUnavailable("the store was written in a way that it could not be read meanwhile: try again, or ask the server with --url")
+
+
+def try_alerts(alerts: AlertSettings, only: str | None, source: str) -> int:
+    """``groundwire alerts test``: a message through each channel, or `only` one; 1 where one did not take it. Raises `ConfigError`."""
+    from proxy.admin.alerts import trial
+    from proxy.admin.channels import NotSent, send
+
+    if not alerts.channels or (only is not None and only not in alerts.channels):
+        known = f"; there are: {', '.join(alerts.channels)}" if alerts.channels else ": add one, as ops: {kind: webhook, url: …, secret: …}"
+        raise ConfigError(source, "alerts.channels", ("is empty" if only is None else f"has no {only!r}") + known)
+    terminal, failed = Terminal(), 0
+    for name, channel in alerts.channels.items():
+        if only in (None, name):
+            try:
+                send(channel, trial(time.time(), alerts.dashboard_url))
+                terminal.line(f"{name}: sent")
+            except NotSent as error:
+                failed = 1
+                terminal.line(f"{name}: not sent: {harmless(str(error))}")
+    return failed
 
 
 # ---- the table ----
@@ -175,7 +231,7 @@ _KINDS: Mapping[str, Kind] = {
     "mean": "score",
     **dict.fromkeys(("ratio", "average_offered", "average_kept"), "ratio"),
     **dict.fromkeys(("p50", "p95"), "ms"),
-    **dict.fromkeys(("rate", "precision", "savings", "saved_share"), "share"),
+    **dict.fromkeys(("rate", "precision", "low", "high", "savings", "saved_share"), "share"),
 }
 """How a figure is written, by its name; any other is a count."""
 _LISTED = ("shadow", "runs")

@@ -138,7 +138,7 @@ def _abnormal(raw: str, problem: str) -> InvalidRequest:
     return InvalidRequest(f"the path {raw[:200]!r} {problem}; send each path in its plain form, as /v1/chat/completions")
 
 
-class Passed(Struct, frozen=True):
+class PassthroughRules(Struct, frozen=True):
     """A path that can be passed on."""
 
     name: str
@@ -159,21 +159,21 @@ class Passed(Struct, frozen=True):
 
 _GET, _POST = frozenset(("GET", "HEAD")), frozenset(("POST",))
 _EVERY = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"))
-PASSED: tuple[Passed, ...] = (
-    Passed("models", _GET, below=True),
-    Passed("embeddings", _POST),
-    Passed("moderations", _POST),
-    Passed("rerank", _POST),
-    Passed("messages/count_tokens", _POST),
-    Passed("generateContent/countTokens", _POST),
-    Passed("decisions", _POST),
-    Passed("systemone", _POST),
-    Passed("completions", _POST, answers=True),
-    Passed("responses/input_tokens", _POST),
-    Passed("responses/compact", _POST),
-    Passed("responses", frozenset(("DELETE",)), below=True, itself=False),
-    Passed("responses", _GET | _POST, below=True, itself=False, answers=True),
-    Passed("conversations", _GET | _POST | {"DELETE"}, below=True, answers=True),
+PASSED: tuple[PassthroughRules, ...] = (
+    PassthroughRules("models", _GET, below=True),
+    PassthroughRules("embeddings", _POST),
+    PassthroughRules("moderations", _POST),
+    PassthroughRules("rerank", _POST),
+    PassthroughRules("messages/count_tokens", _POST),
+    PassthroughRules("generateContent/countTokens", _POST),
+    PassthroughRules("decisions", _POST),
+    PassthroughRules("systemone", _POST),
+    PassthroughRules("completions", _POST, answers=True),
+    PassthroughRules("responses/input_tokens", _POST),
+    PassthroughRules("responses/compact", _POST),
+    PassthroughRules("responses", frozenset(("DELETE",)), below=True, itself=False),
+    PassthroughRules("responses", _GET | _POST, below=True, itself=False, answers=True),
+    PassthroughRules("conversations", _GET | _POST | {"DELETE"}, below=True, answers=True),
 )
 """What a route passes on unless it says otherwise. Nothing of an account's own is among it (files, fine-tuning, batches, organisation): the
 operator's key would open it."""
@@ -187,7 +187,7 @@ class PathRules:
         wanted = () if names == "none" else names
         known = {passed.name for passed in PASSED}
         self._passed = PASSED if wanted is None else tuple(p for p in PASSED if p.name in wanted)
-        self._passed += tuple(Passed(name, _EVERY, below=True, answers=True) for name in wanted or () if name not in known)
+        self._passed += tuple(PassthroughRules(name, _EVERY, below=True, answers=True) for name in wanted or () if name not in known)
 
     def refusal(self, method: str, path: str, *, strict: bool) -> ProxyError | None:
         """Why a request is not passed on; `path` is below ``/v1``, `strict` that the policy refuses answers. None where it is."""

@@ -17,6 +17,8 @@ import msgspec
 from msgspec import Meta
 
 from proxy.config.access import Passthrough, check_passthrough
+from proxy.config.alerts import AlertSettings as AlertSettings
+from proxy.config.alerts import alert_problems, written_secrets
 from proxy.config.conversion import Problems, mend, problems, read_yaml, suggested
 from proxy.config.keys import SHADOW as SHADOW
 from proxy.config.keys import KeySettings as KeySettings
@@ -232,6 +234,7 @@ class Settings(Section, frozen=True, kw_only=True):
     logging: LoggingSettings = LoggingSettings()
     cors: CorsSettings = CorsSettings()
     mcp: McpSettings = McpSettings()
+    alerts: AlertSettings = AlertSettings()
     tracing: TracingSettings | None = None
     not_written: ClassVar[tuple[str, ...]] = ("folder",)
     folder: str = ""
@@ -266,6 +269,7 @@ def read_settings(path: str | Path, found: Problems, environ: Mapping[str, str] 
         if isinstance(raw, dict) and "folder" in raw:
             del raw["folder"]
             found.found.append(ConfigError(file, "folder", "unknown key"))
+        found.found += (ConfigError(file, path, problem) for path, problem in written_secrets(raw))
         unset: list[ConfigError] = []
         raw = expand(raw, file, environ, unset=unset)
         found.found += unset
@@ -317,6 +321,7 @@ def check_whole(settings: Settings, file: str, found: Problems) -> None:
     found.found += (ConfigError(file, path, problem) for path, problem in _of_upstreams(settings))
     found.found += (ConfigError(file, path, problem) for path, problem in _of_keys(settings))
     found.found += (ConfigError(file, path, problem) for path, problem in mcp_problems(settings.mcp))
+    found.found += (ConfigError(file, path, problem) for path, problem in alert_problems(settings.alerts))
     if settings.store.bodies and settings.store.texts == "none":
         problem = "is none, and store.bodies keeps whole texts: leave one of them out, or write texts: flagged"
         found.found.append(ConfigError(file, "store.texts", problem))

@@ -34,9 +34,9 @@ from proxy.exchange.facts import ToolSelection as ToolSelection
 from proxy.exchange.histories import History
 from proxy.exchange.verdicts import OUTCOMES as OUTCOMES
 from proxy.exchange.verdicts import QUIET as QUIET
-from proxy.exchange.verdicts import Found as Found
 from proxy.exchange.verdicts import Outcome as Outcome
 from proxy.exchange.verdicts import Verdict as Verdict
+from proxy.exchange.verdicts import VerdictView as VerdictView
 from proxy.exchange.verdicts import Would as Would
 from proxy.exchange.verdicts import unchecked_reason as unchecked_reason
 from proxy.exchange.verdicts import warning_codes as warning_codes

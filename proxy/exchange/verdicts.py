@@ -56,7 +56,7 @@ class Verdict(Struct, frozen=True):
     """What it is about; of a hook that sees the answer it is ``answer`` at least."""
 
 
-class Found(Protocol):
+class VerdictView(Protocol):
     """A verdict, of an exchange or of its record."""
 
     @property
@@ -93,7 +93,7 @@ def worst_outcome(verdicts: Sequence[Verdict]) -> Outcome:
     return "unsure" if ("answer", "pass") in of_answer else "unchecked"
 
 
-def warning_codes(verdicts: Sequence[Found], outcome: str = "") -> list[str]:
+def warning_codes(verdicts: Sequence[VerdictView], outcome: str = "") -> list[str]:
     """Codes of every verdict that is not one of `QUIET`, in order, each once; of an exchange whose outcome is ``unchecked`` also why. That
     the policy's judge was not asked is among them.
     """
@@ -103,6 +103,6 @@ def warning_codes(verdicts: Sequence[Found], outcome: str = "") -> list[str]:
     return list(found)
 
 
-def unchecked_reason(verdicts: Sequence[Found]) -> str:
+def unchecked_reason(verdicts: Sequence[VerdictView]) -> str:
     """The code that says why nothing of the answer was checked."""
     return next((v.code for v in verdicts if v.outcome == "unchecked" and v.code.startswith(UNCHECKED)), NO_ANSWER_CHECK)

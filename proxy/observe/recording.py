@@ -42,6 +42,7 @@ from proxy.store.records import (
 )
 from proxy.store.words import wordless
 from proxy.store.writer import RecordWriter
+from proxy.wire.bodies import EXTENSION
 
 
 class _Place(Struct, frozen=True):
@@ -384,7 +385,11 @@ def _verdict(verdict: Verdict) -> RecordVerdict:
 
 def _request_body(exchange: Exchange) -> bytes:
     request = exchange.original
-    return orjson.dumps({"model": request.model, "messages": request.messages, "tools": request.tools, **request.params})
+    body = {"model": request.model, "messages": request.messages, "tools": request.tools, **request.params}
+    if request.has_context:
+        names = ("content", "source", "score", "timestamp", "fields")
+        body[EXTENSION] = {"context": [{name: getattr(one, name) for name in names} for one in request.passages]}
+    return orjson.dumps(body)
 
 
 def _changed_texts(exchange: Exchange) -> dict[str, Any]:

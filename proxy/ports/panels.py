@@ -6,22 +6,25 @@ every bucket of time; `proxy.admin.dashboard` shows what `StagePanel.show` makes
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal, Protocol, TypeVar
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, ClassVar, Literal, Protocol, TypeAlias, TypeVar
 
 from msgspec import Struct, field
 
-from proxy.exchange import Facts, Found
+from proxy.exchange import Facts, VerdictView
 from proxy.language.amounts import many, number
 
 P = TypeVar("P", bound="StagePanel")
 T = TypeVar("T")
 Unit = Literal["count", "share", "score", "ms", "usd"]
+_Z = 1.96
+"""Of 95% of a normal distribution."""
 _NAMED = 3
 """Kinds that a panel names."""
 
 
-class RecordedVerdict(Found, Protocol):
+class RecordedVerdict(VerdictView, Protocol):
     """What a stage found, as the record has it."""
 
     def noted(self, kind: type[T]) -> T:
@@ -51,7 +54,7 @@ class Panel(Struct, frozen=True, kw_only=True):
     parts: bool = False
     """Whether the series are parts of a whole, so that their bars stand on each other; otherwise each stands before those before it."""
     hint: str = ""
-    """Where nothing was measured: what would measure it."""
+    """Where nothing was measured, and the page leaves it out: what would measure it."""
 
 
 class StagePanel(Struct):
@@ -75,10 +78,8 @@ class StagePanel(Struct):
         """
         found, first = whole.of(cls), cls.__struct_fields__[0]
         others = [f"{name.replace('_', ' ')} {number(getattr(found, name))}" for name in cls.__struct_fields__[1:]]
-        course = over_time(cls.meaning, [float(getattr(bucket.of(cls), first)) for bucket in buckets])
-        return Panel(
-            name=cls.name, title=cls.title, headline=number(getattr(found, first)), meaning=cls.meaning, detail=tuple(others), series=course
-        )
+        lines: Lines = {cls.meaning: lambda bucket: float(getattr(bucket.of(cls), first))}
+        return drawn(cls.name, cls.title, number(getattr(found, first)), cls.meaning, others, buckets, lines)
 
 
 class Bucket(Struct, kw_only=True):
@@ -92,7 +93,7 @@ class Bucket(Struct, kw_only=True):
     errors: int = 0
     """Exchanges with a status of 500 or more."""
     statuses: dict[str, int] = field(default_factory=dict)
-    """Exchanges with a status of 400 or more, by it."""
+    """Exchanges with a status of 400 or more, by it; without those that a policy refused."""
     would: dict[str, int] = field(default_factory=dict)
     """Exchanges in shadow mode, by the gravest thing that the policy would have done; ``nothing`` for most."""
     cost_usd: float = 0.0
@@ -112,7 +113,7 @@ class Bucket(Struct, kw_only=True):
     """Prompt tokens as the client sent them, where they were counted; `tokens_after` are these prompts as they went upstream."""
     tokens_after: int = 0
     reasons: dict[str, int] = field(default_factory=dict)
-    """Exchanges that were refused or failed, by verdict and code: ``block: hallucination_detected``."""
+    """Exchanges that were refused, failed, were warned of or not checked, by verdict and code: ``block: hallucination_detected``."""
     details: int = 0
     """Exchanges whose detail was read: what follows, but for decisions, is of these. Less than `exchanges` where those are too many.
     """
@@ -137,9 +138,13 @@ class Bucket(Struct, kw_only=True):
     failures: dict[str, int] = field(default_factory=dict)
     """Failures of runs by signal and what became of them until now: ``tool_error:active``."""
     feedback: dict[str, int] = field(default_factory=dict)
-    """What people said of findings, by stage and word: ``claims:wrong``."""
+    """What people said of flags, by stage and word: ``claims:wrong``."""
     panels: dict[str, StagePanel] = field(default_factory=dict)
     """What the stages' panels add up, by name."""
+
+    def caused(self, verdict: str, codes: Collection[str] | None = None) -> int:
+        """Exchanges with this verdict and one of these codes, of `reasons`; without `codes` all of that verdict."""
+        return sum(self.reasons.get(f"{verdict}: {code}", 0) for code in codes) if codes is not None else self.verdicts.get(verdict, 0)
 
     def of(self, panel: type[P]) -> P:
         """What this panel has added up; nothing where it has not."""
@@ -147,14 +152,47 @@ class Bucket(Struct, kw_only=True):
         return found if isinstance(found, panel) else panel()
 
 
-def over_time(name: str, values: Sequence[float | None]) -> tuple[Series, ...]:
-    """A chart of one line."""
-    return (Series(name, tuple(values)),)
+Course = Callable[[Bucket], float | None]
+Lines: TypeAlias = Mapping[str, Course]
+"""Of a chart, by title."""
+
+
+def drawn(
+    name: str,
+    title: str,
+    headline: str,
+    meaning: str,
+    detail: Sequence[str],
+    buckets: Sequence[Bucket],
+    lines: Lines,
+    *,
+    hint: str = "",
+    **more: Any,
+) -> Panel:
+    """A panel with a line of its chart for each of `lines`; with a `hint`, which says that nothing was measured, it has none."""
+    series = () if hint else tuple(Series(line, tuple(map(course, buckets))) for line, course in lines.items())
+    return Panel(name=name, title=title, headline=headline, meaning=meaning, detail=non_empty(*detail), series=series, hint=hint, **more)
 
 
 def ratio(value: float, by: float) -> float | None:
     """None where there is nothing to divide by."""
     return round(value / by, 4) if by else None
+
+
+def feedback_by_stage(bucket: Bucket) -> dict[str, tuple[int, int]]:
+    """Of each stage's flags how many people called right, and of how many they said something."""
+    stages = sorted({name.rpartition(":")[0] for name in bucket.feedback})
+    counts = [[bucket.feedback.get(f"{stage}:{word}", 0) for word in ("right", "wrong")] for stage in stages]
+    return {stage: (right, right + wrong) for stage, (right, wrong) in zip(stages, counts, strict=True)}
+
+
+def interval(hits: int, n: int) -> tuple[float, float]:
+    """The 95% interval of a share (Wilson, 1927); all that it can be where there is nothing to divide by."""
+    if not n:
+        return 0.0, 1.0
+    share, spread = hits / n, 1 + _Z**2 / n
+    centre, half = share + _Z**2 / (2 * n), _Z * math.sqrt(share * (1 - share) / n + _Z**2 / (4 * n**2))
+    return max(0.0, (centre - half) / spread), min(1.0, (centre + half) / spread)
 
 
 def most_common(counts: Mapping[str, int]) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal
 
 from msgspec import Meta, Struct
 
-from proxy.exchange import CHECKS_CPU_S, OUTCOMES, Exchange, Facts, Found, Request, Sentence, ToolCall, Verdict, tool_name
+from proxy.exchange import CHECKS_CPU_S, OUTCOMES, Exchange, Facts, Request, Sentence, ToolCall, Verdict, VerdictView, tool_name
 from proxy.language.detection import load
 from proxy.language.text import replaced, split_sentences
 from proxy.offloop import LARGE, Allowance
@@ -358,7 +358,7 @@ class StageHeader(Struct, frozen=True):
     """Without the prefix: small letters, digits and hyphens."""
     meaning: str
     """For docs/reference/headers.md."""
-    value: Callable[[Facts, Sequence[Found]], str | None]
+    value: Callable[[Facts, Sequence[VerdictView]], str | None]
     """Of the facts and verdicts so far, also those of a record; None leaves it out. It is encoded and cut as headers need it."""
 
 

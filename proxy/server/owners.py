@@ -26,7 +26,7 @@ log = logging.getLogger("groundwire.endpoint")
 
 TIMEOUT_S = 5.0
 """For the store."""
-REMEMBERED = 50_000
+REMEMBERED = 16_384
 """Ids whose owner needs no look at the store."""
 _COLLECTIONS = (
     *("responses", "conversations", "files", "uploads", "batches", "vector_stores", "containers", "videos", "evals"),

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from proxy.context.compaction.parts import use_of
 from proxy.errors import ContextLengthExceeded
-from proxy.exchange import CompressionResult, ContextUse, Exchange, Facts, Found, Outcome, Verdict
+from proxy.exchange import CompressionResult, ContextUse, Exchange, Facts, Outcome, Verdict, VerdictView
 from proxy.ports import ModelInfo
 from proxy.ports.stage import Action, Share, Stage, StageHeader, StageOptions
 
@@ -78,7 +78,7 @@ COUNTERS = {
 }
 
 
-def _context(facts: Facts, verdicts: Sequence[Found]) -> str | None:
+def _context(facts: Facts, verdicts: Sequence[VerdictView]) -> str | None:
     use = facts.context
     return None if use is None else f"{use.used_tokens}/{use.window_tokens or 'unknown'};{'exact' if use.exact else 'estimate'}"
 

@@ -37,7 +37,7 @@ from proxy.exchange import Exchange, Facts, Outcome, ToolCall, Verdict
 from proxy.exchange.facts import Distraction
 from proxy.language.amounts import number
 from proxy.ports import Ports
-from proxy.ports.panels import Bucket, Panel, RecordedVerdict, StagePanel, most_common, non_empty, over_time, raise_count
+from proxy.ports.panels import Bucket, Lines, Panel, RecordedVerdict, StagePanel, drawn, most_common, raise_count
 from proxy.ports.stage import Positive, Stage, StageHeader, StageOptions
 
 Action = Literal["note", "warn", "summarize", "sliding_window"]
@@ -146,17 +146,11 @@ class HistoryPanel(StagePanel):
         """Alerts, and what would help."""
         found = whole.of(cls)
         alerts = sum(found.distractions.values())
-        return Panel(
-            name=cls.name,
-            title=cls.title,
-            headline=number(alerts),
-            meaning="alerts: histories that are too long",
-            detail=non_empty(
-                most_common(found.distractions), "recommended: " + most_common(found.recommended) if found.recommended else ""
-            ),
-            series=over_time("alerts", [float(sum(b.of(cls).distractions.values())) for b in buckets]) if alerts else (),
-            hint="" if alerts else "The stage history tells when a conversation has outgrown what a model attends to.",
-        )
+        advice = "recommended: " + most_common(found.recommended) if found.recommended else ""
+        lines: Lines = {"alerts": lambda b: float(sum(b.of(cls).distractions.values()))}
+        hint = "" if alerts else "The stage history tells when a conversation has outgrown what a model attends to."
+        detail, meaning = (most_common(found.distractions), advice), "alerts: histories that are too long"
+        return drawn(cls.name, cls.title, number(alerts), meaning, detail, buckets, lines, hint=hint)
 
 
 class History(Stage[HistoryOptions]):

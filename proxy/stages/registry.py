@@ -40,3 +40,6 @@ STAGES: tuple[type[Stage], ...] = (
     Claims,
     WorkClaims,
 )
+
+HOUSEKEEPING: frozenset[str] = frozenset(code for stage in STAGES if not stage.checks for code in stage.reports)
+"""Codes that say nothing against an answer: of stages that keep the prompt in shape and look for nothing wrong."""

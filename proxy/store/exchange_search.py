@@ -5,8 +5,9 @@ before, and when the time is up the page says how far it has looked, and where t
 their own. Where the first window has little, PostgreSQL is asked once for all that there is (`_few`): it knows of each megabyte of its
 records what may be in it, so that a value which is nowhere, or in few places, takes milliseconds, however many records there are.
 
-Words are looked for in the bodies of those exchanges that have some and that the other filters let through
-(``docs/decisions/words.md`` says why no index holds them).
+Policy and upstream are in no index, and are read from the rows of smaller windows. Words are looked for in the bodies, and a stage, a
+label and a faithfulness in the details, of those exchanges that the other filters let through (``docs/decisions/words.md`` says why no
+index holds them). Sorted by faithfulness are the newest `SORTED` of them, or fewer where the time is up: the page says how many.
 
 A cursor is ``SECONDS~ID`` of the last exchange that was looked at, whether or not that exists any more.
 """
@@ -17,16 +18,18 @@ import asyncio
 import json
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import msgspec
 from msgspec import Struct
-from sqlalchemy import BigInteger, ColumnElement, Select, and_, func, literal_column, or_, select
+from sqlalchemy import BigInteger, Column, ColumnElement, Select, and_, func, literal_column, or_, select
 
 from proxy.errors import InvalidRequest, StoreUnavailable
+from proxy.exchange import QUIET
 from proxy.store.database import Database
 from proxy.store.records import INTERRUPTED, Record, from_row
-from proxy.store.tables import TOKENS, WITH_BODIES, WOULD_ACT, clean
+from proxy.store.tables import TOKENS, WITH_BODIES, WOULD_ACT, are_only, clean
 from proxy.store.tables import records as table
 
 LOOK_S = 0.15
@@ -52,10 +55,20 @@ _CANCELLED = "57014"
 _MAX_INT = 2**63 - 1
 _FIRST_WINDOW, _LARGEST_WINDOW = 2000, 400_000
 """Exchanges; a window of the largest size takes about a tenth of a second on SQLite. Where bodies are read, the first size is kept."""
+_ROW_WINDOW = 20_000
+"""The largest where each exchange's row is read."""
+SORTED = 5000
+"""Exchanges that a page sorts: read and sorted in some tenths of a second."""
 _TEXT_BATCH = 100
 """Exchanges whose bodies are read at once."""
 _LISTED = [column for column in table.columns if column.name not in ("size_bytes", "request_body", "answer_body")]
-_CAUGHT, _FAILED = ("warn", "block"), ("error", "upstream_error", INTERRUPTED)
+UNDECIDED = ("unsure", "unchecked")
+"""Outcomes of an answer of which nobody knows whether it holds."""
+_GROUPS: Mapping[str, tuple[str, ...]] = {
+    "undecided": UNDECIDED,
+    "caught": ("warn", "block"),
+    "failed": ("error", "upstream_error", INTERRUPTED),
+}
 
 Place = tuple[float, str]
 """Of an exchange in the order of time: when it came, and its id."""
@@ -69,11 +82,21 @@ class ExchangeFilters(Struct, frozen=True, kw_only=True):
     run: str = ""
     client: str = ""
     model: str = ""
+    policy: str = ""
+    """Its name, of every version; or ``NAME@hash8``."""
+    upstream: str = ""
     outcome: str = ""
-    """A verdict; ``caught`` (refused or warned of), ``failed`` (by the provider, or as a check could not run), ``problem`` for all that are
-    bad news; ``would``: in shadow mode, but the policy would have acted."""
+    """A verdict; ``undecided``, ``caught`` (refused or warned of), ``failed`` (by the provider, or as a check could not run), ``problem``
+    for all that are bad news; ``would``: in shadow mode, but the policy would have acted."""
     reasons: Sequence[str] = ()
     """Any of these codes."""
+    without_reasons: Sequence[str] = ()
+    """None of these codes."""
+    stage: str = ""
+    """A stage that warned, refused or failed."""
+    label: str = ""
+    """Of a statement of the answer."""
+    max_faithfulness: float | None = None
     status: str = ""
     """``200``, or ``5xx``."""
     min_tokens: float | None = None
@@ -95,6 +118,30 @@ class ExchangePage(Struct, frozen=True):
     """Cursor of what is older; "" where there is nothing."""
     looked_back_to: float | None = None
     """Where the time was up before the page was full: when the last exchange that was looked at came."""
+    sorted_of: int = 0
+    """How many were sorted, for a page of the first of them."""
+
+
+class _Facts(Struct, frozen=True):
+    """What is looked for in a detail."""
+
+    faithfulness: float | None = None
+    claims: Mapping[str, int] | None = None
+
+
+class _Verdict(Struct, frozen=True):
+    stage: str = ""
+    outcome: str = ""
+
+
+class _Detail(Struct, frozen=True):
+    facts: _Facts | None = None
+    verdicts: Sequence[_Verdict] = ()
+
+
+_decode = msgspec.json.Decoder(_Detail).decode
+_Fits = Callable[[Sequence[Any]], bool]
+"""Whether the columns of an exchange that are read for it are as wanted."""
 
 
 class ExchangeSearch:
@@ -107,27 +154,46 @@ class ExchangeSearch:
 
     async def page(self, filters: ExchangeFilters, limit: int, after: str = "") -> ExchangePage:
         """At most `limit` exchanges older than the cursor `after`, without bodies. Raises `InvalidRequest`, `StoreUnavailable`."""
-        wanted, words = _conditions(filters, self._database.is_sqlite), words_of(filters.text)
-        start, found = place_of(after) if after else None, list[Place]()
-        window, deadline = _FIRST_WINDOW, self._clock() + self._look_s
-        asks = bool(wanted) and not words and not self._database.is_sqlite
+        found, next_, looked_back_to = await self._walk(filters, limit, place_of(after) if after else None)
+        return ExchangePage(await self._rows(found), next_, looked_back_to)
+
+    async def least_faithful(self, filters: ExchangeFilters, limit: int) -> ExchangePage:
+        """Of the newest `SORTED` at most, the `limit` whose faithfulness is the lowest. Raises `StoreUnavailable`."""
+        places, next_, looked_back_to = await self._walk(filters, SORTED, None)
+        if next_ and looked_back_to is None and places:
+            looked_back_to = places[-1][0]
+        scores: list[tuple[float, str]] = []
+        for i in range(0, len(places), _FIRST_WINDOW):
+            rows = await self._contents(places[i : i + _FIRST_WINDOW], [table.c.detail])
+            scores += await asyncio.to_thread(_scores, rows)
+        order = {name: i for i, (_, name) in enumerate(sorted(scores)[:limit])}
+        records = await self._rows([place for place in places if place[1] in order])
+        return ExchangePage(sorted(records, key=lambda row: order[row.id]), "", looked_back_to, sorted_of=len(scores))
+
+    async def _walk(self, filters: ExchangeFilters, limit: int, start: Place | None) -> tuple[list[Place], str, float | None]:
+        """At most `limit` places older than `start`, where to go on, and how far back it looked if the time was up."""
+        wanted, by_row = _conditions(filters, self._database.is_sqlite), _row_conditions(filters)
+        columns, fits = _contents_wanted(filters)
+        largest = _FIRST_WINDOW if columns else _ROW_WINDOW if by_row else _LARGEST_WINDOW
+        found, window, deadline = list[Place](), _FIRST_WINDOW, self._clock() + self._look_s
+        asks = bool(wanted) and not columns and not self._database.is_sqlite
+        wanted += by_row
         while True:
             if asks and window > _FIRST_WINDOW:
                 asks = False
                 if (few := await self._few(filters, wanted, start)) is not None:
                     found = [*found, *few]
-                    more = len(found) > limit
-                    return ExchangePage(await self._rows(found[:limit]), cursor_of(found[limit - 1]) if more else "")
+                    return found[:limit], cursor_of(found[limit - 1]) if len(found) > limit else "", None
             end = await self._end(filters, start, window)
             places, most = self._places(filters, wanted, start, end), limit + 1 - len(found)
-            found += await self._with_words(places, words, most) if words else await self._all(places, most)
+            found += await self._with_contents(places, columns, fits, most) if columns else await self._all(places, most)
             if len(found) > limit:
-                return ExchangePage(await self._rows(found[:limit]), cursor_of(found[limit - 1]))
+                return found[:limit], cursor_of(found[limit - 1]), None
             if end is None:
-                return ExchangePage(await self._rows(found), "")
-            start, window = end, window if words else min(window * 4, _LARGEST_WINDOW)
+                return found, "", None
+            start, window = end, min(window * 4, largest)
             if self._clock() > deadline:
-                return ExchangePage(await self._rows(found), cursor_of(end), end[0])
+                return found, cursor_of(end), end[0]
 
     async def _few(self, filters: ExchangeFilters, wanted: Sequence[ColumnElement[bool]], start: Place | None) -> list[Place] | None:
         """All that are as wanted, in order; None where they are many, or take too long."""
@@ -181,20 +247,23 @@ class ExchangeSearch:
             rows = (await connection.execute(query.limit(most))).all()
         return [(float(at), str(name)) for at, name in rows]
 
-    async def _with_words(self, query: Select[Any], words: Sequence[str], most: int) -> list[Place]:
-        """Those whose bodies have all the words."""
+    async def _with_contents(self, query: Select[Any], columns: Sequence[Column[Any]], fits: _Fits, most: int) -> list[Place]:
+        """Those whose bodies or details are as wanted."""
         found: list[Place] = []
         places = await self._all(query, _FIRST_WINDOW)
         for i in range(0, len(places), _TEXT_BATCH):
             some = places[i : i + _TEXT_BATCH]
-            bodies = select(table.c.id, table.c.request_body, table.c.answer_body).where(table.c.id.in_([name for _, name in some]))
-            async with self._database.transaction() as connection:
-                rows = (await connection.execute(bodies)).all()
-            having = await asyncio.to_thread(_having, rows, words)
+            rows = await self._contents(some, columns)
+            having = await asyncio.to_thread(_having, rows, fits)
             found += [place for place in some if place[1] in having]
             if len(found) >= most:
                 break
         return found[:most]
+
+    async def _contents(self, places: Sequence[Place], columns: Sequence[Column[Any]]) -> Sequence[Any]:
+        query = select(table.c.id, *columns).where(table.c.id.in_([name for _, name in places]))
+        async with self._database.transaction() as connection:
+            return list((await connection.execute(query)).all())
 
     async def _rows(self, places: Sequence[Place]) -> list[Record]:
         if not places:
@@ -232,14 +301,49 @@ def _is_alone(filters: ExchangeFilters) -> bool:
     return bool(filters.client) and filters == ExchangeFilters(client=filters.client, since=filters.since, until=filters.until)
 
 
-def _having(rows: Sequence[Any], words: Sequence[str]) -> set[str]:
-    """Ids of those whose bodies have all the words."""
-    found = set()
-    for name, *bodies in rows:
-        text = "\n".join(bytes(body).decode("utf-8", "replace").casefold() for body in bodies if body is not None)
-        if all(word in text for word in words):
-            found.add(name)
-    return found
+def _having(rows: Sequence[Any], fits: _Fits) -> set[str]:
+    return {str(name) for name, *values in rows if fits(values)}
+
+
+def _contents_wanted(filters: ExchangeFilters) -> tuple[list[Column[Any]], _Fits]:
+    """What has to be read of each exchange, and whether it is as wanted; no columns where nothing has."""
+    words, c = words_of(filters.text), table.c
+    bodies = [c.request_body, c.answer_body] if words else []
+    in_detail = bool(filters.stage or filters.label or filters.max_faithfulness is not None)
+
+    def fits(values: Sequence[Any]) -> bool:
+        text = "\n".join(bytes(body).decode("utf-8", "replace").casefold() for body in values[: len(bodies)] if body is not None)
+        return all(word in text for word in words) and (not in_detail or _detail_fits(filters, values[-1]))
+
+    return [*bodies, *([c.detail] if in_detail else [])], fits
+
+
+def _detail_fits(filters: ExchangeFilters, stored: bytes) -> bool:
+    detail, most = _read(stored), filters.max_faithfulness
+    facts = detail.facts or _Facts()
+    if most is not None and (facts.faithfulness is None or facts.faithfulness > most):
+        return False
+    if filters.label and not (facts.claims or {}).get(filters.label):
+        return False
+    return not filters.stage or any(one.stage == filters.stage and one.outcome not in QUIET for one in detail.verdicts)
+
+
+def _scores(rows: Sequence[Any]) -> list[tuple[float, str]]:
+    """Faithfulness and id of those that have one."""
+    found = [((_read(detail).facts or _Facts()).faithfulness, str(name)) for name, detail in rows]
+    return [(score, name) for score, name in found if score is not None]
+
+
+def _read(stored: bytes) -> _Detail:
+    try:
+        return _decode(bytes(stored))
+    except msgspec.DecodeError:  # another version's, which nothing is known of
+        return _Detail()
+
+
+def _row_conditions(filters: ExchangeFilters) -> list[ColumnElement[bool]]:
+    """On columns that are in no index."""
+    return [are_only((name, value)) for name in ("policy", "upstream") if (value := getattr(filters, name))]
 
 
 def _conditions(filters: ExchangeFilters, is_sqlite: bool) -> list[ColumnElement[bool]]:
@@ -254,10 +358,12 @@ def _conditions(filters: ExchangeFilters, is_sqlite: bool) -> list[ColumnElement
         found.append(c.model == clean(filters.model))
     if filters.reasons:
         found.append(c.reason.in_([clean(reason) for reason in filters.reasons]))
+    if filters.without_reasons:
+        found.append(c.reason.not_in([clean(reason) for reason in filters.without_reasons]))
     if filters.outcome == "problem":
-        found.append(or_(c.outcome.in_(_CAUGHT + _FAILED), c.status >= 400))
-    elif filters.outcome in ("caught", "failed"):
-        found.append(c.outcome.in_(_CAUGHT if filters.outcome == "caught" else _FAILED))
+        found.append(or_(c.outcome.in_(_GROUPS["caught"] + _GROUPS["failed"]), c.status >= 400))
+    elif filters.outcome in _GROUPS:
+        found.append(c.outcome.in_(_GROUPS[filters.outcome]))
     elif filters.outcome and filters.outcome != "would":
         found.append(c.outcome == clean(filters.outcome))
     if filters.status:

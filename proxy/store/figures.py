@@ -26,14 +26,15 @@ from copy import deepcopy
 from typing import Any
 
 from msgspec import Struct
-from sqlalchemy import Table, and_, case, func, literal_column, or_, select
+from sqlalchemy import ColumnElement, Table, and_, case, func, literal_column, or_, select
 
 from proxy.errors import StoreUnavailable
 from proxy.ports.panels import Bucket, StagePanel, raise_count
 from proxy.store.database import Database
+from proxy.store.feedback import FLAGGED
 from proxy.store.record_sums import AT_ONCE, MAX_CODES, TIMEOUT_S, Grid, RecordSums
 from proxy.store.rollups import LEVELS_S, Due, Rollups, Row, unpacked
-from proxy.store.tables import HELD_BACK, TROUBLED, clashes, clean, failures, feedback, quarantine, records
+from proxy.store.tables import HELD_BACK, TROUBLED, Only, are_only, clashes, failures, feedback, quarantine, records
 
 MAX_BUCKETS = 1000
 MAX_DETAILS = 200_000
@@ -87,15 +88,15 @@ class DatabaseFigures:
         *,
         max_details: int = MAX_DETAILS,
         at_once: int = AT_ONCE,
-        route: str | None = None,
+        only: Only | None = None,
     ) -> None:
         """`panels` are those of the stages; `at_once` is how many exchanges a query may go through.
 
-        Of a `route`, named by its prefix, no sums are kept: everything is read from its records.
+        Of those with `only` one route, policy, upstream or model no sums are kept: everything is read from their records.
         """
-        self._database, self._max_details, self._route = database, max_details, route
+        self._database, self._max_details, self._only = database, max_details, only
         self.clock = database.clock
-        self.rollups, self._records = Rollups(database, panels), RecordSums(database, panels, at_once=at_once, route=route)
+        self.rollups, self._records = Rollups(database, panels), RecordSums(database, panels, at_once=at_once, only=only)
         self._lock = asyncio.Lock()
 
     async def between(self, since: float, until: float, bucket_s: int) -> list[Bucket]:
@@ -133,12 +134,32 @@ class DatabaseFigures:
         query = query.group_by(c.run_id).order_by(counts[0].desc(), counts[1].desc(), c.run_id).limit(most)
         return [dict(zip(("run_id", "failed", "warned"), row, strict=True)) for row in await self._rows(query)]
 
+    async def by_model(self, since: float, until: float, most: int = 100) -> list[dict[str, Any]]:
+        """Exchanges, tokens and cost of each upstream's models, the most asked for first; `saved_tokens` of prompts did not go upstream.
+
+        Raises `StoreUnavailable`.
+        """
+        c, names = records.c, ("upstream", "model", "exchanges", "prompt_tokens", "completion_tokens", "saved_tokens", "cost_usd")
+        saved = func.sum(case((c.prompt_tokens_before.is_not(None), c.prompt_tokens_before - c.prompt_tokens), else_=0))
+        sums = [func.count(), func.sum(c.prompt_tokens), func.sum(c.completion_tokens), saved, func.sum(c.cost_usd)]
+        query = select(c.upstream, c.model, *sums).where(*self._records.within(since, until), c.upstream != "", c.model != "")
+        query = query.group_by(c.upstream, c.model).order_by(func.count().desc(), c.upstream, c.model).limit(most)
+        rows = [dict(zip(names, row, strict=True)) for row in await self._rows(query)]
+        return [row | {name: int(row[name] or 0) for name in names[2:6]} for row in rows]
+
     async def held_back(self, since: float, until: float, most: int = 10) -> list[dict[str, Any]]:
         """The newest exchanges that a policy in shadow mode would have refused. Raises `StoreUnavailable`."""
         names = ("id", "created_at", "model", "reason")
         query = select(*(records.c[name] for name in names)).where(*self._records.within(since, until), literal_column(HELD_BACK))
         rows = await self._rows(query.order_by(records.c.created_at.desc(), records.c.id.desc()).limit(most))
         return [dict(zip(names, row, strict=True)) for row in rows]
+
+    async def since_newest(self, since: float, until: float, most: int) -> float:
+        """When the first of the newest `most` exchanges of a time came; `since` where there are not so many. Raises `StoreUnavailable`."""
+        c = records.c
+        query = select(c.created_at).where(c.created_at >= since, c.created_at < until).order_by(c.created_at.desc(), c.id.desc())
+        rows = await self._rows(query.offset(most - 1).limit(1))
+        return float(rows[0][0]) if rows else since
 
     async def newest(self) -> float | None:
         """When the last exchange came; None where there is none. Raises `StoreUnavailable`."""
@@ -159,7 +180,7 @@ class DatabaseFigures:
         made = {start: Bucket(start=start, seconds=grid.bucket_s) for start in map(grid.start, range(number))}
         gaps = [(start, min(start + grid.bucket_s, until)) for start in made]
         known_from = await self.rollups.complete_from()
-        for level_s in LEVELS_S if self._route is None else ():
+        for level_s in LEVELS_S if self._only is None else ():
             gaps = await self._from_rows(made, grid, gaps, level_s, known_from, whole=most_details is None)
         left = most_details if most_details is not None else 10**12
         for since, end in reversed(_joined(gaps)):
@@ -201,18 +222,22 @@ class DatabaseFigures:
                 raise_count(bucket.clash_strategies, strategy, number)
             if status == "open":
                 bucket.clashes_open += number
-        async for bucket, stage, word, number in self._decided(made, grid, until, feedback, f.stage, f.said):
+        async for bucket, stage, word, number in self._decided(made, grid, until, feedback, f.stage, f.said, of=f.label.in_(FLAGGED)):
             raise_count(bucket.feedback, f"{stage}:{word}", number)
         async for bucket, signal, status, number in self._decided(made, grid, until, failures, failures.c.signal_type, failures.c.status):
             raise_count(bucket.failures, f"{signal}:{status}", number)
 
-    async def _decided(self, made: Mapping[float, Bucket], grid: Grid, until: float, table: Table, *columns: Any) -> AsyncIterator[Any]:
-        """A table's rows by these columns, counted, each behind its bucket. What belongs to a route is what an exchange of it has made."""
+    async def _decided(
+        self, made: Mapping[float, Bucket], grid: Grid, until: float, table: Table, *columns: Any, of: ColumnElement[bool] | None = None
+    ) -> AsyncIterator[Any]:
+        """A table's rows by these columns, counted, each behind its bucket: of `only` some exchanges what these have made."""
         at = grid.index(table.c.created_at, self._database.is_sqlite)
         query = select(at, *columns, func.count()).where(table.c.created_at >= grid.origin, table.c.created_at < until)
-        if self._route is not None:
+        if of is not None:
+            query = query.where(of)
+        if self._only is not None:
             made_by = records.c.run_id == table.c.run_id if table is failures else records.c.id == table.c.record_id
-            query = query.where(select(records.c.id).where(made_by, records.c.route == clean(self._route)).exists())
+            query = query.where(select(records.c.id).where(made_by, are_only(self._only)).exists())
         for index, *values, number in await self._rows(query.group_by(at, *columns)):
             yield made[grid.start(index)], *values, int(number)
 

@@ -19,8 +19,8 @@ from sqlalchemy import text
 
 from proxy.errors import ConfigError, StoreUnavailable
 from proxy.grounding.evidence.retrieval import terms
-from proxy.grounding.knowledge.reading import FileProblem, Placed, files_of, read_file, unread_files
-from proxy.grounding.knowledge.retrieval import BLOCK, Built, key_of, name_of, sayings
+from proxy.grounding.knowledge.reading import FactInFile, FileProblem, files_of, read_file, unread_files
+from proxy.grounding.knowledge.retrieval import BLOCK, BuildReport, key_of, name_of, sayings
 from proxy.ports import Embedder
 from proxy.ports.facts import Fact
 from proxy.store.database import Database, StoreRejected, fetch
@@ -71,7 +71,7 @@ class _File(Struct):
     digest: bytes
     ids: list[bytes]
     """Of its facts, in order, also of those that an earlier file has."""
-    facts: dict[bytes, Placed] = field(default_factory=dict)
+    facts: dict[bytes, FactInFile] = field(default_factory=dict)
     """Of one that was read."""
 
 
@@ -173,7 +173,7 @@ class _Build:
         return fact.id, clean(path), _hash(fact), self.number + 1, said, key_of(fact), words, msgspec.json.encode(fact)
 
 
-async def build(folder: Path, name: str, embedder: Embedder, database: Database, *, progress: Any = None) -> Built:
+async def build(folder: Path, name: str, embedder: Embedder, database: Database, *, progress: Any = None) -> BuildReport:
     """Bring the base `name` to what the folder has. Raises `ConfigError`, `StoreUnavailable` and `ModelUnavailable`."""
     paths = files_of(folder)
     await embedder.embed([""])  # its name and dimensions are known once it is loaded
@@ -202,7 +202,7 @@ async def build(folder: Path, name: str, embedder: Embedder, database: Database,
         await work.switch(new, gone, files, len(places), version)
     except StoreRejected as error:
         raise ConfigError(str(folder), "", f"the store refuses its facts: {error}") from error
-    return Built(version, len(places), work.embedded, len(gone), "pgvector", tuple(problems))
+    return BuildReport(version, len(places), work.embedded, len(gone), "pgvector", tuple(problems))
 
 
 async def _have_extension(database: Database) -> None:

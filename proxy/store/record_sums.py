@@ -26,7 +26,7 @@ from proxy.exchange import Facts
 from proxy.ports.panels import Bucket, StagePanel, raise_count
 from proxy.store.database import Database
 from proxy.store.records import PENDING, RecordDetail, decode
-from proxy.store.tables import clean, records
+from proxy.store.tables import Only, are_only, records
 
 _FIRST_MS, _WIDTH = 0.05, 1.05
 _CLASSES = 360
@@ -77,7 +77,7 @@ TIMEOUT_S = 60.0
 _PAGE = 2000
 _SHORTEST_S = 1.0
 """Time that is not divided, however much happened in it."""
-_BAD = ("block", "error", "upstream_error")
+_BAD, _DOUBTED = ("block", "error", "upstream_error"), ("warn", "unchecked")
 _SHARES = (("70", 0.7), ("80", 0.8), ("90", 0.9))
 
 
@@ -106,19 +106,19 @@ class RecordSums:
     """Reads them."""
 
     def __init__(
-        self, database: Database, panels: Sequence[type[StagePanel]] = (), *, at_once: int = AT_ONCE, route: str | None = None
+        self, database: Database, panels: Sequence[type[StagePanel]] = (), *, at_once: int = AT_ONCE, only: Only | None = None
     ) -> None:
         """`panels` are those of the stages, which read the records' details; `at_once` is how many exchanges a query may go through.
 
-        `route` is the prefix of those that count, None for all.
+        `only` says which of them count, None for all.
         """
-        self._database, self.panels, self._at_once, self._route = database, panels, at_once, route
+        self._database, self.panels, self._at_once, self._only = database, panels, at_once, only
 
     def within(self, since: float, until: float) -> list[ColumnElement[bool]]:
         """What exchanges count that came in this time: those that are over."""
         c = records.c
         over = c.outcome != PENDING
-        return [c.created_at >= since, c.created_at < until, over, *([c.route == clean(self._route)] if self._route is not None else [])]
+        return [c.created_at >= since, c.created_at < until, over, *([are_only(self._only)] if self._only is not None else [])]
 
     async def add(self, made: Mapping[float, Bucket], grid: Grid, since: float, until: float, most_details: int) -> int:
         """Add what happened from `since` to `until` (exclusive) to the buckets of `grid` in `made`; returns how many details were read.
@@ -171,11 +171,11 @@ class RecordSums:
             for name, value in zip(sums, values, strict=True):
                 before = getattr(bucket, name)
                 setattr(bucket, name, before + type(before)(value or 0))
-            if status >= 400:
+            if status >= 400 and outcome != "block":  # a refusal is the policy's work, and no error
                 raise_count(bucket.statuses, str(status), number)
             if status >= 500:
                 bucket.errors += number
-            if reason and (outcome in _BAD or status >= 500):
+            if reason and (outcome in _BAD or status >= 500 or (outcome in _DOUBTED and status < 400)):
                 _raise_bounded(bucket.reasons, f"{outcome}: {reason}", number)
             if would:
                 raise_count(bucket.would, would, number)

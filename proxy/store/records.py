@@ -355,16 +355,18 @@ class Records:
         *,
         since: float | None = None,
         until: float | None = None,
+        answers: bool = False,
         **filters: str | None,
     ) -> tuple[list[Record], bool]:
-        """Newest first, without bodies, and whether there are more.
+        """Newest first, without bodies but for `answers`, and whether there are more.
 
         `after` is the id of the last record already seen, whether or not it still exists; `filters` are columns, `since` (inclusive) and
         `until` (exclusive) are seconds since the epoch; `limit` is held between 1 and 1000. What is still in a worker's queue, a quarter of
         a second's worth, is not listed, nor is what goes on, but with the filter ``outcome="pending"``. Raises `StoreUnavailable`.
         """
         limit = min(max(limit, 1), MAX_LIST)
-        query: Select[Any] = select(*_LISTED).order_by(table.c.created_at.desc(), table.c.id.desc()).limit(limit + 1)
+        columns = [*_LISTED, table.c.answer_body] if answers else _LISTED
+        query: Select[Any] = select(*columns).order_by(table.c.created_at.desc(), table.c.id.desc()).limit(limit + 1)
         if filters.get("outcome") is None:
             query = query.where(table.c.outcome != PENDING)
         for name, wanted in filters.items():

@@ -11,15 +11,16 @@ from collections.abc import Mapping
 from sqlalchemy import Connection, inspect, text
 from sqlalchemy.schema import CreateColumn
 
-from proxy.store.tables import TOKENS, TROUBLED, WITH_BODIES, WOULD_ACT, metadata
+from proxy.store.tables import TO_REVIEW, TOKENS, TROUBLED, WITH_BODIES, WOULD_ACT, metadata
 
-HEAD = "0015"
+HEAD = "0016"
 """To be raised with each change of `proxy.store.tables`; the test of revisions keeps a schema of each one that stores may have."""
 _VERSION = "alembic_version"
 """The table that has a store's revision, by the name that Alembic gave it, which brought stores up before."""
 _PARTIAL = {
     "rollups_due": "rollups (seconds, start) WHERE built <> version",
     "records_troubled": f"records (created_at, run_id, outcome, status) WHERE {TROUBLED}",
+    "records_to_review": f"records (created_at, id) WHERE {TO_REVIEW}",
     "records_would": f"records (created_at, id) WHERE {WOULD_ACT}",
     "records_pending": "records (created_at) WHERE outcome = 'pending'",
     "records_with_bodies": f"records (created_at, id) WHERE {WITH_BODIES}",

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
-from sqlalchemy import BigInteger, Boolean, Column, Float, Index, Integer, LargeBinary, MetaData, Table, Text
+from sqlalchemy import BigInteger, Boolean, Column, ColumnElement, Float, Index, Integer, LargeBinary, MetaData, Table, Text, or_
 from sqlalchemy.types import TypeEngine
 
 MAX_TEXT_CHARS = 512
@@ -49,6 +49,8 @@ def _bytes(*names: str) -> Iterator[Column[Any]]:
 
 
 TROUBLED = "outcome IN ('warn', 'block', 'error', 'upstream_error') OR status >= 500"
+TO_REVIEW = "outcome IN ('unsure', 'warn', 'block', 'error')"
+"""Of records, those that may have a finding on which a person can say something."""
 WOULD_ACT = "would NOT IN ('', 'nothing')"
 HELD_BACK = f"{WOULD_ACT} AND would = 'block'"
 """Of records, the few that a report names: each has an index of its own, so that a month of others is not looked through."""
@@ -218,6 +220,7 @@ feedback = Table(
     *_bytes("content"),
     *_numbers("size_bytes"),
     *_times("created_at"),
+    Column("record_findings", BigInteger, nullable=False, server_default="0"),
     Index("feedback_created_at", "created_at", "id"),
     Index("feedback_record", "record_id"),
 )
@@ -275,6 +278,16 @@ key_days = Table(
     *_numbers("requests", "refused", "prompt_tokens", "completion_tokens", "micro_usd"),
     Index("key_days_day", "day", "client"),
 )
+
+
+Only: TypeAlias = tuple[str, str]
+"""A column of records, and its value."""
+
+
+def are_only(only: Only) -> ColumnElement[bool]:
+    """Records with this value; of a policy's name those of every version of it."""
+    column, value = records.c[only[0]], clean(only[1])
+    return or_(column == value, column.startswith(f"{value}@", autoescape=True)) if only[0] == "policy" else column == value
 
 
 def key_of(*parts: str) -> str:

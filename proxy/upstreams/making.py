@@ -11,6 +11,7 @@ from proxy.config.settings import (
     EmbeddedSettings,
     GeminiSettings,
     LiteLLMSettings,
+    LocalSettings,
     ModelSettings,
     OpenAISettings,
     Settings,
@@ -42,6 +43,11 @@ def make_upstream(name: str, settings: UpstreamSettings) -> Upstream:
     from proxy.upstreams.embedded import EmbeddedUpstream
 
     return EmbeddedUpstream(name, settings)
+
+
+def model_prefixes(settings: Settings) -> dict[str, str | None]:
+    """What each upstream puts before a model's name in the list of prices; None for one of this machine, which costs nothing."""
+    return {name: None if isinstance(one, LocalSettings) else one.model_prefix for name, one in settings.upstreams.items()}
 
 
 def make_resilient(

@@ -78,7 +78,7 @@ def number(given: Any, path: str) -> int:
     return found if isinstance(found, int) else 0
 
 
-class Tellings:
+class AnswerTexts:
     """The texts of an answer by their places. Each comes in pieces, or whole, or both, and may be told more than once; where it is told as
     something else than before, both are read, since a client may show either.
     """
@@ -94,7 +94,7 @@ class Tellings:
         """Some more of a text."""
         self._pieces.setdefault(place, []).append(piece)
 
-    def tell(self, place: Any, text: object) -> None:
+    def set_whole(self, place: Any, text: object) -> None:
         """All of it; nothing where that is no text."""
         if isinstance(text, str) and text:
             known = self._whole.get(place) or self.text(place)

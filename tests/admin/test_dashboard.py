@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 import time
 from typing import Any
 
@@ -32,6 +33,7 @@ PAGES = (
     "?span=week",
     "?since=2026-01-01T00:00&until=2026-01-02T00:00",
     "/exchanges?verdict=warn&within=1h",
+    "/compare?by=route",
 )
 
 
@@ -123,8 +125,15 @@ FILTERS = [
     ("route=/", lambda r: r.route == ""),
     ("run=research-0", lambda r: r.run_id == "research-0"),
     ("verdict=block", lambda r: r.outcome == "block"),
-    ("verdict=problem", lambda r: r.outcome not in ("pass", "unchecked")),
-    ("verdict=caught", lambda r: r.outcome in ("warn", "block")),
+    ("verdict=problem", lambda r: r.outcome not in ("pass", "unchecked", "warn")),  # these warn of their windows alone
+    ("verdict=caught", lambda r: r.outcome == "block"),
+    ("verdict=warned", lambda r: False),
+    ("verdict=housekeeping", lambda r: r.outcome == "warn"),
+    ("verdict=undecided", lambda r: r.outcome in ("unsure", "unchecked")),
+    ("policy=agent&upstream=openai&verdict=block", lambda r: r.outcome == "block"),
+    ("policy=agen", lambda r: False),
+    ("stage=claims", lambda r: r.outcome in ("warn", "block")),
+    ("faithfulness=0.6", lambda r: r.detail["facts"]["faithfulness"] <= 0.6),
     ("verdict=failed", lambda r: r.outcome in ("error", "upstream_error")),
     ("reason=upstream_502&status=5xx", lambda r: r.outcome == "upstream_error"),
     ("client=alice&model=gpt-4o-mini&ms=1000", lambda r: r.duration_ms >= 1000),
@@ -145,6 +154,45 @@ async def test_exchanges_are_filtered(start: Start) -> None:
     assert {query: {r.id for r in made if expected(r)} for query, expected in FILTERS} == {
         query: {row["data-id"] for row in page.all("tr") if "data-id" in row} for query, page in pages.items()
     }
+
+
+async def test_exchanges_are_sorted_by_faithfulness_and_a_view_has_a_name(start: Start) -> None:
+    now = time.time()
+    made = [making.record(number, now - 120.0 * number - 60) for number in range(20)]
+    async with start() as proxy, Browser(proxy) as browser:
+        await making.keep(proxy.app.database, made)
+        page = await browser.page("/dashboard/exchanges?sort=faithfulness&view=Look+at+<these>")
+        refused = await browser.get("/dashboard/exchanges?sort=cost")
+    expected = [r.id for r in sorted(made, key=lambda r: (r.detail["facts"]["faithfulness"], r.id))]
+    assert expected == [row["data-id"] for row in page.all("tr") if "data-id" in row]
+    assert "The 20 least faithful of the newest 20 exchanges like that with a faithfulness" in page.text
+    assert (True, 400) == ("<h1><bdi>Look at &lt;these&gt;</bdi></h1>" in page.html, refused.status)
+
+
+async def test_two_policies_are_compared_over_the_same_time(start: Start) -> None:
+    now = time.time()
+    made = [making.record(n, now - 60.0 * n - 60, policy=f"{name}@1", outcome=outcome) for n, (name, outcome) in enumerate(SIDES)]
+    async with start() as proxy, Browser(proxy) as browser:
+        await making.keep(proxy.app.database, made)
+        page = await browser.page("/dashboard/compare?a=rag&b=strict")
+        usual = await browser.page("/dashboard/compare")
+        refused = await browser.get("/dashboard/compare?by=client")
+    rows = re.findall(r'<th scope="row">([^<]*)</th><td class="n">([^<]*)</td><td class="n">([^<]*)</td>', page.html)
+    assert [("Exchanges", "4", "2"), ("Not decided", "50%", "0%"), ("Failed", "0%", "50%")] == rows[:3]
+    assert (["rag", "strict"], 400) == ([field["value"] for name in "ab" for field in usual.all("input", name=name)], refused.status)
+
+
+SIDES = [*[("rag", outcome) for outcome in ("pass", "unsure", "unchecked", "block")], ("strict", "pass"), ("strict", "upstream_error")]
+
+
+async def test_the_overview_leads_with_what_nobody_decided_and_hides_what_is_empty(start: Start) -> None:
+    async with start() as proxy, Browser(proxy) as browser:
+        await making.keep(proxy.app.database, [making.record(1, time.time() - 60, outcome="unsure")])
+        page = await browser.page()
+    tiles = [tile["data-tile"] for tile in page.all("div") if "data-tile" in tile]
+    hidden = {panel["data-panel"]: "hidden" in panel for panel in page.all("section") if "data-panel" in panel}
+    assert ["undecided", "failed", "warned", "refused", "held"] == tiles[:5]
+    assert ("tile none", False, True) == (page.all("div", data_tile="held")[0]["class"], hidden["undecided"], hidden["feedback"])
 
 
 async def test_a_search_that_takes_its_time_lets_what_is_above_its_list_go_first(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -386,6 +434,18 @@ async def test_a_run_tells_what_was_asked_what_was_changed_and_what_was_answered
     assert "the context window is nearly full" in text
 
 
+async def test_a_run_is_a_tree_of_turns_stages_and_tools_with_their_times(start: Start) -> None:
+    now = time.time()
+    answer = json.dumps({"choices": [{"tool_calls": [{"name": "search_documents", "arguments": "{}"}]}]}).encode()
+    first = making.record(1, now - 9, run_id="r", duration_ms=1000.0, overhead_ms=100.0, answer_body=answer)
+    async with start() as proxy, Browser(proxy) as browser:
+        await making.keep(proxy.app.database, [first, making.record(2, now - 5, run_id="r")])
+        text = (await browser.page("/dashboard/runs/r")).text
+    tree = text[text.index("On the request") : text.index("until the next turn")]
+    order = ("budget", "0.65 ms", "The provider 900 ms", "On the answer", "claims", "18 ms", "Tool search_documents", "then 3.0 s")
+    assert sorted(order, key=tree.index) == list(order)
+
+
 async def test_failures_are_listed_and_a_person_resolves_one(start: Start) -> None:
     failure = Failure(
         phase="tool",
@@ -618,7 +678,8 @@ async def test_the_pages_files_are_served_under_an_address_of_their_version(star
 
 def test_a_report_without_buckets_has_every_panel() -> None:
     stages = ["poisoning", "clashes", "distraction", "compression", "confusion", "quality"]
-    assert ["traffic", "latency", "cost", "failed", "caught", "feedback", *stages] == [panel.name for panel in report([], PANELS).panels]
+    general = ["undecided", "failed", "caught", "housekeeping", "traffic", "latency", "cost", "feedback"]
+    assert [*general, *stages] == [panel.name for panel in report([], PANELS).panels]
 
 
 def _texts(page: Page) -> list[str]:

@@ -305,11 +305,28 @@ def test_every_server_has_panels_of_traffic_time_cost_errors_and_what_was_caught
         own_ms=quick,
     )
     found = {panel.name: panel for panel in report([bucket], PANELS).panels}
-    assert ["traffic", "latency", "cost", "failed", "caught", "feedback"] == list(found)[:6]
+    assert ["undecided", "failed", "caught", "housekeeping", "traffic", "latency", "cost", "feedback"] == list(found)[:8]
     assert ("120", "$0.5000", "9", "11") == tuple(found[name].headline for name in ("traffic", "cost", "failed", "caught"))
     assert ("7 × 502, 2 × 400", "20 exchanges without a known price or usage") == (found["failed"].detail[0], found["cost"].detail[1])
     assert ("2 × the answer says what its context does not",) == found["caught"].detail
     assert ["provider p50", "provider p95", "Groundwire p50", "Groundwire p95"] == [line.name for line in found["latency"].series]
+
+
+def test_what_nobody_decided_what_held_and_housekeeping_are_counted_apart() -> None:
+    bucket = Bucket(
+        start=0.0,
+        seconds=60,
+        exchanges=12,
+        verdicts={"unsure": 2, "unchecked": 3, "pass": 1, "warn": 5, "block": 1},
+        reasons={"unchecked: unchecked_no_context": 3, "warn: context_usage_high": 4, "warn: claims_contradicted": 1},
+        warnings={"context_usage_high": 5, "claims_contradicted": 1},
+    )
+    made = report([bucket], PANELS)
+    found = {panel.name: panel for panel in made.panels}
+    assert ("5", "2", "4") == tuple(found[name].headline for name in ("undecided", "caught", "housekeeping"))
+    assert ("5", "1", "1", "1") == tuple(made.tiles[name][0] for name in ("undecided", "warned", "refused", "held"))
+    assert ("1 × a statement that the context contradicts",) == found["caught"].detail
+    assert "3 × no context to check the answer against" == found["undecided"].detail[0]
 
 
 def test_what_shadow_mode_held_back_is_told_of_all_that_it_judged() -> None:

@@ -82,8 +82,8 @@ async def test_the_overview_counts_it_by_stage(start: Start) -> None:
             await store.put(entry(number, stage=stage, said=said))
         await browser.get("/dashboard/figures")  # the page does not wait for them
         text = (await browser.page()).text
-    assert "67% right, of 3 findings that people looked at" in text
-    assert "budget: 1 of 1 right · claims: 1 of 2 right" in text
+    assert "67% right, of 3 flags that people looked at" in text
+    assert "budget: 1 of 1 right, 21% to 100% · claims: 1 of 2 right, 9% to 91%" in text
 
 
 def entry(number: int, **changes: Any) -> Feedback:

@@ -99,6 +99,19 @@ def test_a_decision_needs_nothing_but_a_keyboard(site: MakeSite, case: Case) -> 
     assert ["reason", "scope", "by", "Approve"] == [what for what in named if what in ("reason", "scope", "by", "Approve")]
 
 
+def test_twenty_findings_are_reviewed_with_a_key_each(site: MakeSite, case: Case) -> None:
+    keys = ["r", "w", "r", "s", "w"] * 4
+    done = case("review", url=site(some, fresh="review").url, keys=keys)
+    found = done["found"]
+    print(f"{found['took']:.0f} ms from a key to the next finding")
+    assert ([], 20) == (done["troubles"], len(set(found["seen"])))
+    assert {("ARTICLE", "solid")} == {(one["tag"], one["outline"]) for one in found["focus"]}
+    assert ("Kept: wrong." in found["told"], "Taken back" in found["undone"]) == (True, True)
+    assert (found["seen"][-1], found["seen"][-1]) == (found["again"], found["still"])
+    assert [8, 7] == [found["kept"].count(word) for word in ("right", "wrong")]
+    assert found["took"] < 2000
+
+
 def test_a_mark_on_an_answer_leads_to_its_evidence(site: MakeSite, case: Case) -> None:
     running = site(some)
     done = case("evidence", url=running.url, record=running.filled["whole"])
@@ -123,13 +136,14 @@ def test_axe_finds_nothing_on_any_page_in_light_and_dark_wide_and_narrow(site: M
         "resolved": "/dashboard/clashes?status=resolved",
         "approved": "/dashboard/quarantine?status=approved",
         "overcome": "/dashboard/failures?status=resolved",
+        "reviewing": "/dashboard/review?order=unsure&only=claims&done=right&undo=fb_0.1",
     }
     done = case("axe", url=running.url, paths=_paths(running.filled) | more, unfold=True)
     assert ([], []) == (done["troubles"], done["found"])
 
 
 def test_axe_finds_nothing_on_pages_that_are_empty(site: MakeSite, case: Case) -> None:
-    empty = ("", "/exchanges", "/quarantine", "/clashes", "/failures")
+    empty = ("", "/exchanges", "/review", "/quarantine", "/clashes", "/failures")
     paths = {f"empty-{path.strip('/') or 'overview'}": f"/dashboard{path}" for path in empty}
     missing = {
         "no-such-run": "/dashboard/runs/nobody",
@@ -158,10 +172,13 @@ def _paths(filled: dict[str, str], *, hostile: bool = False) -> dict[str, Any]:
     return {
         "overview": "/dashboard",
         "exchanges": "/dashboard/exchanges",
+        "sorted": "/dashboard/exchanges?sort=faithfulness&view=Doubtful",
+        "compare": "/dashboard/compare?by=route",
         "record": f"/dashboard/records/{record}",
         "run": f"/dashboard/runs/{quote(run, safe='')}",
         "quarantine": "/dashboard/quarantine",
         "rejected": "/dashboard/quarantine?status=rejected",
         "clashes": "/dashboard/clashes",
         "failures": "/dashboard/failures",
+        "review": "/dashboard/review",
     }

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
+from proxy.__main__ import main
 from proxy.cli.judge import JudgedPair, asked, fit, read_pairs, shipped_pairs
 from proxy.config.settings import Settings, load_settings
 from proxy.errors import ConfigError
 from proxy.grounding.judging.questions import JudgeOptions
 from proxy.ports.judge import JudgeAnswer
+from proxy.store.feedback import Feedback
 from proxy.testing import ScriptedUpstream, completion, reply
 
 PAIR = JudgedPair("The tower is in Paris.", "It stands in Paris.")
@@ -97,3 +101,47 @@ def test_the_built_in_models_have_no_thresholds_of_a_judge() -> None:
     pairs = shipped_pairs()
     lines = fit(pairs, [answered(pair.label, 0.9) for pair in pairs], acts=True, fits=False)
     assert ["1.00"] * 3 == [line.split()[1] for line in lines[2:]]
+
+
+def said(number: int, label: str, word: Any, expected: str = "", **content: Any) -> str:
+    """A line of ``groundwire feedback export``."""
+    kept = {"text": f"It has {number} rooms.", "evidence": {"text": "It has 7 rooms.", "source": "a.md"}} | content
+    entry = Feedback(record_id=f"gw_{number}", client="a", policy="p", stage="claims", place="0:0-9", label=label, said=word, content=kept)
+    return msgspec.json.encode(msgspec.structs.replace(entry, expected=expected)).decode()
+
+
+def test_what_people_said_of_findings_are_labelled_pairs(tmp_path: Path) -> None:
+    file = tmp_path / "said.jsonl"
+    lines = [
+        said(1, "contradicted", "right"),
+        said(2, "unsupported", "wrong", "supported"),
+        said(3, "unsure", "wrong", "unsupported"),
+        said(4, "contradicted", "wrong"),  # nobody said what it is
+        said(5, "unsure", "right"),
+        said(6, "supported", "right", text=""),  # its words were not kept
+        said(7, "unsupported", "right", evidence=None),
+        said(8, "block", "right", "", code="response_mismatch"),
+    ]
+    file.write_text("\n".join(lines))
+    pairs = read_pairs(file)
+    assert [("It has 1 rooms.", "contradicted"), ("It has 2 rooms.", "supported"), ("It has 3 rooms.", "neither")] == [
+        (pair.statement, pair.label) for pair in pairs
+    ]
+    assert {("It has 7 rooms.",)} == {pair.pieces for pair in pairs}
+
+
+def test_calibration_on_ones_own_rows_measures_these_and_refuses_too_few(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    settings_with(tmp_path, "http://127.0.0.1:9/v1")
+    file = tmp_path / "said.jsonl"
+    command = ["judge", "calibrate", str(tmp_path / "p.yaml"), "--rows", str(file), "--config", str(tmp_path / "config.yaml")]
+    file.write_text("\n".join(said(number, "contradicted", "right") for number in range(39)))
+    few = main(command)
+    problem = capsys.readouterr().err
+    rows = [said(number, "contradicted", "right") for number in range(100, 120)]
+    rows += [said(7, "unsupported", "wrong", "supported") for _ in range(20)]
+    file.write_text("\n".join(rows))
+    enough = main(command)
+    lines = capsys.readouterr().out.splitlines()
+    assert (2, True, 0) == (few, "39 labelled statements with evidence: fewer than 40" in problem, enough)
+    assert "40 of 40 statements answered by" in lines[0]
+    assert ["1.00 [0.84, 1.00]", "1.00 [0.84, 1.00]", "-"] == [line[14:33].strip() for line in lines[2:5]]

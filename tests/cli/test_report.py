@@ -31,6 +31,7 @@ from proxy.stages.registry import STAGES
 from proxy.stages.tool_rag.panel import ToolRagPanel
 from proxy.store.clashes import DatabaseClashes
 from proxy.store.database import Database
+from proxy.store.feedback import DatabaseFeedback, Feedback
 from proxy.store.figures import DatabaseFigures, total
 from proxy.store.quarantine import DatabaseQuarantine
 from proxy.store.record_sums import MAX_CODES, MOST_WRONG
@@ -134,7 +135,7 @@ def verdict(outcome: str, code: str, stage: str = "claims", **detail: Any) -> di
 
 async def test_exchanges_are_told_apart_by_verdict_and_by_a_bad_status() -> None:
     found = await figures_of_records(entry(1), entry(2, outcome="warn"), entry(3, outcome="block", status=400))
-    assert {"total": 3, "verdicts": {"block": 1, "pass": 1, "warn": 1}, "statuses": {"400": 1}} == found["exchanges"]
+    assert {"total": 3, "verdicts": {"block": 1, "pass": 1, "warn": 1}, "statuses": {}} == found["exchanges"]
 
 
 async def test_what_was_saved_is_of_the_prompts_that_were_counted() -> None:
@@ -154,6 +155,18 @@ async def test_refusals_and_errors_are_told_by_their_reasons() -> None:
     )
     assert {"total": 2, "reasons": {"hallucination_detected": 2}} == found["blocked"]
     assert {"status_502": 1, "upstream_timeout": 1} == found["errors"]
+
+
+async def test_warnings_of_answers_and_housekeeping_are_two_things() -> None:
+    found = await figures_of_records(
+        entry(1, {"verdicts": [verdict("warn", "context_usage_high", "budget"), verdict("warn", "claims_contradicted")]}, outcome="warn"),
+        entry(2, {"verdicts": [verdict("warn", "CONFUSION", "tool_rag")]}, outcome="warn", reason="CONFUSION"),
+    )
+    assert ({"claims_contradicted": 1}, {"CONFUSION": 1, "context_usage_high": 1}, {}) == (
+        found["warnings"],
+        found["housekeeping"],
+        found["errors"],
+    )
 
 
 async def test_scores_are_means_of_those_that_have_one() -> None:
@@ -585,3 +598,16 @@ def test_a_report_says_what_shadow_mode_would_have_blocked_and_lists_the_newest(
 
 def test_a_report_without_shadow_mode_does_not_speak_of_it(berlin: None) -> None:
     assert [] == [line for line in table(made(figures(exchanges=1))) if "hadow" in line]
+
+
+async def test_what_people_said_of_flags_is_precision_by_stage() -> None:
+    async def work(database: Database) -> None:
+        store = DatabaseFeedback(database, clock=lambda: SINCE + 5)
+        for number, (label, said) in enumerate(
+            [("contradicted", "right"), ("unsupported", "right"), ("warn", "wrong"), ("unsure", "wrong")]
+        ):
+            fields: Any = {"client": "a", "policy": "p", "stage": "claims", "place": f"0:{number}-9", "label": label, "said": said}
+            await store.put(Feedback(record_id="gw_1", **fields))
+
+    found = (await figures_of_records(entry(1), work=work))["feedback"]
+    assert {"claims": {"looked_at": 3, "right": 2, "precision": 0.6667, "low": 0.2077, "high": 0.9385}} == found

@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import math
 import signal
 import sys
 import tempfile
@@ -57,6 +58,7 @@ def main() -> int:
     options.add_argument("--first", type=int, help="the first seed (alone: only this one)")
     options.add_argument("--stop-s", type=float, default=4.0, help="how long a fault lasts, about")
     options.add_argument("--soak", type=float, default=0.0, metavar="MINUTES")
+    options.add_argument("--most", type=float, default=math.inf, metavar="RATE", help="requests a second of the soak, at most")
     options.add_argument("--cost", action="store_true", help="measure and write what a request costs")
     options.add_argument("--report", type=Path, help="what came of each seed, as JSON")
     options.add_argument("--keep", type=Path, help="a folder for configurations and logs, in place of one that goes")
@@ -72,7 +74,7 @@ def main() -> int:
                 status |= asyncio.run(faults(place / "faults", given.first or 0, count, given.stop_s, given.report)) > 0
             if given.soak:
                 (place / "soak").mkdir(parents=True)
-                status |= asyncio.run(soak.soak(place / "soak", given.soak))
+                status |= asyncio.run(soak.soak(place / "soak", given.soak, given.most))
             if given.cost:
                 (place / "cost").mkdir(parents=True)
                 asyncio.run(costs.measure(place / "cost"))

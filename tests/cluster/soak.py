@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -43,12 +44,12 @@ class Count:
         )
 
 
-async def soak(folder: Path, minutes: float) -> int:
-    """Run it; 1 where a promise was broken."""
+async def soak(folder: Path, minutes: float, most: float = math.inf) -> int:
+    """Run it, at no more than `most` requests a second; 1 where a promise was broken."""
     async with stub(folder) as upstream, cluster(folder, upstream) as running, session() as client:
         await closed(client, running.url, _WARM_S, _AT_ONCE)
         _, capacity = await closed(client, running.url, _MEASURED_S, _AT_ONCE)
-        rate, piece_s, began = SHARE * capacity, minutes * 60 / _PIECES, time.monotonic()
+        rate, piece_s, began = min(most, SHARE * capacity), minutes * 60 / _PIECES, time.monotonic()
         print(f"capacity {capacity:.0f} requests/s with {_AT_ONCE} at once on this machine; {minutes:g} min at {rate:.0f}/s", flush=True)
         counts, samples = [await count(running, began)], []
         for _ in range(_PIECES):

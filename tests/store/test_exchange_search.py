@@ -104,6 +104,48 @@ async def test_words_are_looked_for_in_what_was_asked_and_answered(database: Dat
     assert [[1], [2, 1], [2], [], [1], []] == [await _found(database, text=one) for one in asked]
 
 
+def _detail(faithfulness: float | None, **claims: int) -> dict[str, Any]:
+    verdicts = [{"stage": "claims", "outcome": "warn" if claims.get("contradicted") else "pass"}]
+    return {"facts": {"faithfulness": faithfulness, "claims": claims}, "verdicts": verdicts}
+
+
+async def test_exchanges_are_found_by_policy_upstream_stage_label_and_faithfulness(database: Database, counters: CountingCounters) -> None:
+    wanted: list[tuple[dict[str, Any], list[int]]] = [
+        ({"policy": "rag"}, [2, 1]),
+        ({"policy": "rag@b"}, [2]),
+        ({"policy": "ra"}, []),
+        ({"upstream": "other"}, [4]),
+        ({"stage": "claims"}, [3]),
+        ({"stage": "citations"}, []),
+        ({"label": "contradicted"}, [3]),
+        ({"label": "supported"}, [4, 3]),
+        ({"max_faithfulness": 0.5}, [3]),
+        ({"outcome": "undecided"}, [2, 1]),
+        ({"outcome": "caught", "without_reasons": ["context_usage_high"]}, []),
+        ({"outcome": "warn", "reasons": ["context_usage_high"]}, [3]),
+        ({"upstream": "other", "label": "supported", "min_ms": 1.0}, [4]),
+    ]
+    await _store(
+        database,
+        counters,
+        {"policy": "rag@a", "outcome": "unsure"},
+        {"policy": "rag@b", "outcome": "unchecked"},
+        {"policy": "ragged", "detail": _detail(0.25, supported=1, contradicted=3), "outcome": "warn", "reason": "context_usage_high"},
+        {"policy": "strict", "upstream": "other", "detail": _detail(1.0, supported=4, contradicted=0), "duration_ms": 5.0},
+    )
+    assert wanted == [(one, await _found(database, **one)) for one, _ in wanted]
+
+
+async def test_the_least_faithful_of_the_newest_come_first_and_the_page_says_of_how_many(
+    database: Database, counters: CountingCounters, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("proxy.store.exchange_search.SORTED", 4)
+    scores = (0.0, 0.9, 0.1, None, 0.5)
+    await _store(database, counters, *({"detail": _detail(score)} for score in scores))
+    page = await ExchangeSearch(database).least_faithful(ExchangeFilters(), 2)
+    assert ([3, 5], 3, NOW + 2, "") == ([int(row.id[-1]) for row in page.rows], page.sorted_of, page.looked_back_to, page.next)
+
+
 @pytest.mark.parametrize("wanted", [wanted for wanted, _ in WANTED if "run" not in wanted], ids=str)
 async def test_a_list_reads_the_index_alone(database: Database, wanted: dict[str, Any]) -> None:
     if not database.is_sqlite:
@@ -127,7 +169,9 @@ async def test_postgres_knows_of_each_megabyte_what_may_be_in_it(database: Datab
     query = search._looked_at(filters, None).where(*_conditions(filters, False)).order_by(None)
     async with database.transaction() as connection:
         await connection.execute(_FEW_ONLY)
-        await connection.execute(text("DROP INDEX records_line, records_troubled, records_of_client"))  # as good for an empty table
+        await connection.execute(
+            text("DROP INDEX records_line, records_troubled, records_of_client, records_to_review")
+        )  # as good for an empty table
         sql = str(query.compile(connection.engine.sync_engine, compile_kwargs={"literal_binds": True}))
         plan = str((await connection.execute(text(f"EXPLAIN {sql}".replace(":", "\\:")))).all())
         await connection.rollback()

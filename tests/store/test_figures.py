@@ -69,6 +69,7 @@ async def test_costs_statuses_and_what_shadow_mode_held_back_are_added_up(databa
         record(1, START, cost_usd=0.25, would="nothing"),
         record(2, START + 1, cost_usd=0.5, status=502, would="block"),
         record(3, START + 2, status=400),
+        record(4, START + 3, status=400, outcome="block"),
     )
     (found,) = await figures(database).between(START, START + HOUR, HOUR)
     assert (0.75, 2, {"502": 1, "400": 1}) == (found.cost_usd, found.priced, found.statuses)

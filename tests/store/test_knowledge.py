@@ -18,7 +18,7 @@ from proxy.app import App
 from proxy.config.settings import load_settings
 from proxy.errors import ConfigError, ModelUnavailable
 from proxy.grounding.knowledge.reading import read_folder
-from proxy.grounding.knowledge.retrieval import Built, base_name
+from proxy.grounding.knowledge.retrieval import BuildReport, base_name
 from proxy.models import making as builtin
 from proxy.models.knowledge.building import build_in_memory
 from proxy.ports import Embedder
@@ -74,7 +74,7 @@ class CountingEmbedder(HashEmbedder):
         return await super().embed(texts)
 
 
-async def built(folder: Path, store: Database, embedder: Embedder | None = None) -> Built:
+async def built(folder: Path, store: Database, embedder: Embedder | None = None) -> BuildReport:
     return await build(folder, "facts", embedder or HashEmbedder(), store)
 
 

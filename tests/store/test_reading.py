@@ -60,7 +60,7 @@ async def test_a_route_is_told_apart_with_its_pieces_and_clashes(url: str, datab
     told = []
     async with readable(url) as found:
         for route in (None, "/rag", ""):
-            figures = DatabaseFigures(found, route=route)
+            figures = DatabaseFigures(found, only=None if route is None else ("route", route))
             whole = await figures.whole(START, START + 9)
             told.append((whole.exchanges, whole.quarantined, whole.clashes, whole.clashes_open, await figures.newest()))
     both, date, name = {"wrong_date": 1, "wrong_name": 1}, {"wrong_date": 1}, {"wrong_name": 1}
@@ -74,7 +74,10 @@ async def test_failures_are_of_the_route_that_their_run_came_by(url: str, databa
         await kept.apply([occurred(name) for name in names], **STEP | {"run_id": run_id})
     await kept.resolve(failure_id("alice", "r1", "f1"), "resolved", by="ann")
     async with readable(url) as found:
-        told = [(await DatabaseFigures(found, route=route).whole(START, START + 9)).failures for route in (None, "/rag", "")]
+        told = [
+            (await DatabaseFigures(found, only=None if route is None else ("route", route)).whole(START, START + 9)).failures
+            for route in (None, "/rag", "")
+        ]
         assert {} == (await DatabaseFigures(found).whole(START, START + 5)).failures
     active, resolved = "tool_error:active", "tool_error:resolved"
     assert [{active: 2, resolved: 1}, {active: 1, resolved: 1}, {active: 1}] == told

@@ -106,7 +106,7 @@ def wanted(there: Sequence[Record], since: float, until: float) -> dict[str, Any
         "exchanges": len(found),
         "details": len(found),
         "verdicts": dict(Counter(one.outcome for one in found)),
-        "statuses": dict(Counter(str(one.status) for one in found if one.status >= 400)),
+        "statuses": dict(Counter(str(one.status) for one in found if one.status >= 400 and one.outcome != "block")),
         "errors": sum(one.status >= 500 for one in found),
         "would": dict(Counter(one.would for one in found if one.would)),
         "cost_usd": pytest.approx(sum(one.cost_usd or 0.0 for one in found)),

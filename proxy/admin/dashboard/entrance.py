@@ -8,8 +8,10 @@ say: no upstreams, no policies, no traffic.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
 from urllib.parse import parse_qs
 
+import msgspec
 from msgspec import structs
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import RedirectResponse, Response
@@ -175,6 +177,16 @@ async def form_of(request: Request) -> dict[str, list[str]]:
         return parse_qs((await read_body(request)).decode("ascii"), keep_blank_values=True, max_num_fields=_MAX_FIELDS, errors="replace")
     except ValueError as error:
         raise InvalidRequest("the form cannot be read") from error
+
+
+def form_body(fields: Mapping[str, str], kind: type[Any]) -> Any:
+    """Those of a form's fields that the API's `kind` has, as it takes them; what is blank is not given. Raises `InvalidRequest`."""
+    given = {name: fields[name] for name in kind.__struct_fields__ if fields.get(name, "").strip()}
+    try:
+        return msgspec.convert(given, kind, strict=False)
+    except msgspec.ValidationError as error:
+        missing = "`reason`" in str(error)
+        raise InvalidRequest("give a reason: it stays in the audit trail" if missing else f"the form is refused: {error}") from None
 
 
 def fields_of(form: Mapping[str, list[str]]) -> dict[str, str]:

@@ -11,19 +11,25 @@ import re
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 from starlette.requests import Request
 
 from proxy.admin.dashboard.panels import NAMES, SPANS, Period, Report, Span, chart_label
+from proxy.admin.dashboard.record import StageRow, called_tools, stage_rows
 from proxy.admin.dashboard.rendering import Cut, check_choice, minute, run_path, seconds_of, with_query
 from proxy.admin.dashboard.summaries import REASONS, SIGNS, WORDS, RecordSummary, codes_alike, in_words, outcome_of, summary
 from proxy.errors import InvalidRequest, StoreUnavailable
 from proxy.ports.panels import Panel, StagePanel
+from proxy.stages.registry import HOUSEKEEPING
 from proxy.store.exchange_search import ExchangeFilters, ExchangePage, ExchangeSearch
+from proxy.store.feedback import Feedback
 from proxy.store.records import Record
+
+if TYPE_CHECKING:
+    from proxy.admin.api import AdminParts
 
 Failure: TypeAlias = Mapping[str, Any]
 FailuresOfRun: TypeAlias = Callable[[str], Awaitable[Sequence[Failure]]]
@@ -31,10 +37,11 @@ FailuresOfRun: TypeAlias = Callable[[str], Awaitable[Sequence[Failure]]]
 ``created_at``, ``last_seen_at`` (seconds since the epoch) and ``recommended_adjustment``."""
 TURNS_PER_PAGE = 100
 _OVER = ("resolved", "superseded")
+_REQUEST_HOOKS = frozenset(("request", "forward"))
 
 
 class Turn(Struct, frozen=True):
-    """One exchange of the run."""
+    """One exchange of the run: what ran in it, in order, and what it led to."""
 
     summary: RecordSummary
     step: str
@@ -42,6 +49,13 @@ class Turn(Struct, frozen=True):
     """What the stages changed, in few words: guidance about failures is among it."""
     asked: bool
     """Whether its question is another than that of the turn before."""
+    before: Sequence[StageRow]
+    """Stages that had the request; `behind` are those that had the answer alone."""
+    behind: Sequence[StageRow]
+    calls: Sequence[str]
+    """Tools that the answer calls."""
+    pause_ms: float | None
+    """Until the next turn came: the time of its tools, or of a person."""
 
 
 def run_page(run_id: str, records: Sequence[Record], failures: Sequence[Failure], more: bool, after: str) -> dict[str, Any]:
@@ -76,8 +90,15 @@ def _timeline(
 ) -> list[tuple[float, Turn | None, Failure | None]]:
     found: list[tuple[float, Turn | None, Failure | None]] = [(_created_at(failure), None, failure) for failure in failures]
     question = ""
-    for record, s in sorted(zip(records, rows, strict=True), key=lambda one: one[1].at):
-        turn = Turn(s, record.step_id, _changed(record.typed_detail.changes), bool(s.question) and s.question != question)
+    ordered = sorted(zip(records, rows, strict=True), key=lambda one: one[1].at)
+    for (record, s), (_, later) in zip(ordered, [*ordered[1:], (None, None)], strict=True):
+        detail = record.typed_detail
+        stages = stage_rows(detail)
+        before = [one for one in stages if _REQUEST_HOOKS & one.times_ms.keys()]
+        pause_ms = max(0.0, (later.at - s.at) * 1000 - s.ms) if later is not None else None
+        asked = bool(s.question) and s.question != question
+        behind = [one for one in stages if one not in before]
+        turn = Turn(s, record.step_id, _changed(detail.changes), asked, before, behind, called_tools(record), pause_ms)
         found.append((s.at, turn, None))
         question = s.question
     return sorted(found, key=lambda entry: entry[0])
@@ -161,11 +182,18 @@ WITHIN_S = {"15m": 900.0, "1h": 3600.0, "1d": 86_400.0, "7d": 7 * 86_400.0, "30d
 FORMATS = ("csv", "jsonl")
 """What a list can be downloaded as."""
 _FILTERS = (
-    *("q", "route", "model", "client", "verdict", "within", "run", "status", "reason"),
+    *("q", "route", "model", "client", "policy", "upstream", "verdict", "within", "run", "status", "reason", "stage", "label"),
     *("tokens", "usd", "ms"),  # at least
+    "faithfulness",  # at most
+    *("sort", "view"),  # `SORTS`; what somebody calls this list, whose address is all that is kept of it
     *("since", "until"),  # a minute in UTC, as a browser's field for it gives it: 2026-02-03T14:05
 )
-_VERDICTS = ("", *SIGNS, "problem", "caught", "failed", "would")
+SORTS = {"": "newest first", "faithfulness": "least faithful first"}
+_VERDICTS = ("", *SIGNS, "undecided", "problem", "caught", "warned", "housekeeping", "failed", "would")
+_AGAINST = ("problem", "caught", "warned")
+"""Of these, those that a warning of housekeeping is none of."""
+_MAX_VIEW_CHARS = 80
+STATEMENT_LABELS = ("contradicted", "unsupported", "unsure", "supported")
 MAX_ROWS = 100_000
 _READ_AT_ONCE = 500
 _COLUMNS = (
@@ -189,6 +217,9 @@ def filters_of(query: Mapping[str, str]) -> dict[str, str]:
     found = {name: query.get(name, "").strip() for name in _FILTERS}
     check_choice("verdict", found["verdict"], _VERDICTS)
     check_choice("within", found["within"], ("", *WITHIN_S))
+    check_choice("sort", found["sort"], tuple(SORTS))
+    check_choice("label", found["label"], ("", *STATEMENT_LABELS))
+    found["view"] = found["view"][:_MAX_VIEW_CHARS]
     if found["status"] and _STATUS.fullmatch(found["status"].lower()) is None:
         raise InvalidRequest("status: expected a number, as 502, or a kind of them, as 5xx", param="status")
     search_filters(found, 0.0)
@@ -198,14 +229,22 @@ def filters_of(query: Mapping[str, str]) -> dict[str, str]:
 def search_filters(filters: Mapping[str, str], now: float) -> ExchangeFilters:
     """The same for the store. Raises `InvalidRequest`."""
     since, until = seconds_of(filters["since"], "since"), seconds_of(filters["until"], "until")
-    back_s = WITHIN_S.get(filters["within"])
+    back_s, verdict, reasons = WITHIN_S.get(filters["within"]), filters["verdict"], codes_alike(filters["reason"])
+    if verdict == "housekeeping":
+        reasons = tuple(code for code in sorted(HOUSEKEEPING) if not reasons or code in reasons) or ("none",)
     return ExchangeFilters(
         route={"": None, "/": ""}.get(filters["route"], filters["route"]),
         run=filters["run"],
         client=filters["client"],
         model=filters["model"],
-        outcome=filters["verdict"],
-        reasons=codes_alike(filters["reason"]),
+        policy=filters["policy"],
+        upstream=filters["upstream"],
+        outcome="warn" if verdict in ("warned", "housekeeping") else verdict,
+        reasons=reasons,
+        without_reasons=tuple(sorted(HOUSEKEEPING)) if verdict in _AGAINST else (),
+        stage=filters["stage"],
+        label=filters["label"],
+        max_faithfulness=_least(filters, "faithfulness"),
         status=filters["status"].lower(),
         min_tokens=_least(filters, "tokens"),
         min_usd=_least(filters, "usd"),
@@ -226,9 +265,13 @@ def _least(filters: Mapping[str, str], name: str) -> float | None:
     return found if filters[name] else None
 
 
-def exchanges_page(found: ExchangePage, filters: Mapping[str, str], after: str, routes: Sequence[str], bodies: bool) -> dict[str, Any]:
-    """What ``exchanges.html`` shows of a search; `routes` are the prefixes that clients can call, `bodies` says whether texts are kept."""
-    rows, given = [summary(row) for row in found.rows], {name: value for name, value in filters.items() if value}
+def exchanges_page(
+    found: ExchangePage, said: Sequence[Feedback], filters: Mapping[str, str], after: str, parts: AdminParts
+) -> dict[str, Any]:
+    """What ``exchanges.html`` shows of a search, and what people `said` of the exchanges it found."""
+    reviewed = {one.record_id: f"a person called this {one.said}" for one in sorted(said, key=lambda one: one.said)}  # wrong counts more
+    rows = [structs.replace(summary(row), reviewed=reviewed.get(row.id, "")) for row in found.rows]
+    given = {name: value for name, value in filters.items() if value}
     return {
         "filters": filters,
         "given": given,
@@ -237,9 +280,15 @@ def exchanges_page(found: ExchangePage, filters: Mapping[str, str], after: str, 
         "newer": with_query(PATH, **given) if after else None,
         "older": with_query(PATH, **given, after=found.next) if found.next else None,
         "looked_back_to": found.looked_back_to,
-        "routes": sorted({prefix or "/" for prefix in routes} | {s.route for s in rows}),
+        "sorted_of": found.sorted_of if filters["sort"] else None,
+        "sorts": SORTS,
+        "routes": sorted({prefix or "/" for prefix in parts.routes} | {s.route for s in rows}),
+        "policies": sorted({s.policy.partition("@")[0] for s in rows if s.policy}),
+        "upstreams": sorted({s.upstream for s in rows if s.upstream}),
+        "stages": [("", "any"), *((stage.name, stage.name.replace("_", " ")) for stage in parts.stages if stage.checks)],
+        "labels": [("", "any"), *((label, label) for label in STATEMENT_LABELS)],
         "reasons": _reasons(filters["reason"]),
-        "bodies": bodies or any(s.question for s in rows) or bool(filters["q"]),
+        "bodies": parts.bodies or any(s.question for s in rows) or bool(filters["q"]),
     }
 
 

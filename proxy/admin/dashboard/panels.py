@@ -1,8 +1,8 @@
 """The panels of an hour, a day or any other time: for each concern one figure, what it is made of, its course; and the tiles above them.
 
 In: the buckets of `proxy.store.figures`. Out: `Panel` values, which the page shows and which it fetches anew as JSON: first those that
-every server has (traffic, time, cost, errors, what was caught, what people said), then the stages' own. `FigureSource` keeps a page from
-waiting: what takes longer comes by a second request.
+every server has (what nobody decided, what failed, what was caught, housekeeping, traffic, time, cost, what people said), then the stages'
+own. `FigureSource` keeps a page from waiting: what takes longer comes by a second request.
 """
 
 from __future__ import annotations
@@ -19,15 +19,13 @@ from msgspec import Struct
 
 from proxy.admin.dashboard.summaries import WORDS, in_words
 from proxy.language.amounts import NONE, dollars, many, milliseconds, number, score, share
-from proxy.ports.panels import Bucket, Panel, Series, StagePanel, Unit, most_common, non_empty
-from proxy.stages.claims.reporting import QualityPanel
+from proxy.ports.panels import Bucket, Course, Lines, Panel, StagePanel, Unit, drawn, feedback_by_stage, interval, most_common
+from proxy.stages.registry import HOUSEKEEPING
+from proxy.store.exchange_search import UNDECIDED
 from proxy.store.figures import total
 from proxy.store.record_sums import percentile
-from proxy.store.records import NOTHING
+from proxy.store.records import INTERRUPTED, NOTHING
 
-Course = Callable[[Bucket], float | None]
-Lines: TypeAlias = Mapping[str, Course]
-"""Of a chart, by title."""
 NAMES = WORDS["panels"]
 """Titles of the panels, in order."""
 _STATUSES = 4
@@ -36,43 +34,23 @@ _STATUSES = 4
 
 def traffic_panels(whole: Bucket, buckets: Sequence[Bucket]) -> tuple[Panel, ...]:
     """In the order of `NAMES`."""
-    return tuple(make(whole, buckets) for make in (_traffic, _latency, _cost, _failed, _caught, _feedback))
+    makers = (_undecided, _failed, _caught, _housekeeping, _traffic, _latency, _cost, _feedback)
+    return tuple(make(whole, buckets) for make in makers)
 
 
 def _panel(name: str, figure: str, meaning: str, detail: Sequence[str], buckets: Sequence[Bucket], lines: Lines, **more: Any) -> Panel:
-    """A panel with a line of its chart for each of `lines`; without lines there is nothing to draw."""
-    series = tuple(Series(title, tuple(course(bucket) for bucket in buckets)) for title, course in lines.items())
-    return Panel(name=name, title=NAMES[name], headline=figure, meaning=meaning, detail=non_empty(*detail), series=series, **more)
+    return drawn(name, NAMES[name], figure, meaning, detail, buckets, lines, **more)
 
 
-def _traffic(whole: Bucket, buckets: Sequence[Bucket]) -> Panel:
-    tokens = f"{number(whole.prompt_tokens)} tokens in, {number(whole.completion_tokens)} out" if whole.exchanges else ""
-    taken = whole.tokens_before - whole.tokens_after
-    detail = (tokens, f"{number(taken)} tokens taken out of prompts" if taken > 0 else "")
-    lines: Lines = {"exchanges": lambda b: float(b.exchanges)} if whole.exchanges else {}
-    return _panel("traffic", number(whole.exchanges), "exchange" if whole.exchanges == 1 else "exchanges", detail, buckets, lines)
-
-
-def _latency(whole: Bucket, buckets: Sequence[Bucket]) -> Panel:
-    half, most = percentile(whole.provider_ms, 0.5), percentile(whole.provider_ms, 0.95)
-    own, own_most = percentile(whole.own_ms, 0.5), percentile(whole.own_ms, 0.95)
-    ours = f"Groundwire: {milliseconds(own)} at the median, 95% within {milliseconds(own_most)}" if own is not None else ""
-    if half is None:
-        return _panel("latency", milliseconds(half), "nothing timed yet", [ours], buckets, {}, unit="ms")
-    times = {"provider": "provider_ms", "Groundwire": "own_ms"}
-    lines: Lines = {f"{who} p{p}": _percentile_of(name, p / 100) for who, name in times.items() for p in (50, 95)}
-    meaning = f"the provider's median, 95% within {milliseconds(most)}"
-    return _panel("latency", milliseconds(half), meaning, [ours], buckets, lines, unit="ms")
-
-
-def _cost(whole: Bucket, buckets: Sequence[Bucket]) -> Panel:
-    unknown, meaning = whole.exchanges - whole.priced, "by the list of prices"
-    if not whole.priced:
-        hint = "A cost is known where the model is in the list of prices, and the provider told its usage."
-        return _panel("cost", NONE, meaning, [], buckets, {}, unit="usd", hint=hint)
-    without = f"{many(unknown, 'exchange')} without a known price or usage" if unknown else ""
-    detail = (f"{dollars(whole.cost_usd / whole.priced)} each", without)
-    return _panel("cost", dollars(whole.cost_usd), meaning, detail, buckets, {"cost": lambda b: b.cost_usd}, unit="usd")
+def _undecided(whole: Bucket, buckets: Sequence[Bucket]) -> Panel:
+    """What nobody could decide, beside what held: the one is never taken for the other."""
+    counts = {name: whole.verdicts.get(name, 0) for name in UNDECIDED}
+    held = whole.verdicts.get("pass", 0)
+    why = {in_words(name.partition(": ")[2]): count for name, count in whole.reasons.items() if name.startswith("unchecked: ")}
+    detail = (most_common(why), f"{held:,} of {many(whole.exchanges, 'exchange')} held: every statement was checked, and supported")
+    lines = {words: _count_of("verdicts", name) for name, words in (("unsure", "unsure"), ("unchecked", "not checked"), ("pass", "held"))}
+    hint = "" if sum(counts.values()) + held else "No answer was left undecided."
+    return _panel("undecided", number(sum(counts.values())), "answers that nobody decided", detail, buckets, lines, parts=True, hint=hint)
 
 
 def _failed(whole: Bucket, buckets: Sequence[Bucket]) -> Panel:
@@ -81,28 +59,81 @@ def _failed(whole: Bucket, buckets: Sequence[Bucket]) -> Panel:
     detail = (most_common(whole.statuses), f"{many(unable, 'exchange')} in which a check could not run" if unable else "")
     hint = "" if statuses or unable else "Nothing went wrong."
     lines: Lines = {one: _count_of("statuses", one) for one in statuses[:_STATUSES]}
-    figure = number(sum(whole.statuses.values()))
-    return _panel("failed", figure, "with a status of 400 or more", detail, buckets, lines, parts=True, hint=hint)
+    figure, meaning = number(sum(whole.statuses.values())), "with a status of 400 or more, without what a policy refused"
+    return _panel("failed", figure, meaning, detail, buckets, lines, parts=True, hint=hint)
 
 
 def _caught(whole: Bucket, buckets: Sequence[Bucket]) -> Panel:
-    count = sum(whole.verdicts.get(name, 0) for name in ("block", "warn"))
-    codes = {in_words(name): count for name, count in whole.warnings.items() if not name.startswith("upstream_")}
+    """What speaks against answers, or what they rest on."""
+    count = whole.verdicts.get("block", 0) + warned(whole)
+    codes = {in_words(name): count for name, count in whole.warnings.items() if not _is_beside(name)}
     hint = "" if count else "No check had anything to say."
-    lines: Lines = {"refused": _count_of("verdicts", "block"), "with a warning": _count_of("verdicts", "warn")} if count else {}
+    lines: Lines = {"refused": _count_of("verdicts", "block"), "with a warning": lambda bucket: float(warned(bucket))}
     return _panel("caught", number(count), "refused, or with a warning", [most_common(codes)], buckets, lines, parts=True, hint=hint)
+
+
+def warned(bucket: Bucket) -> int:
+    """Exchanges with a warning that speaks against them: of those of housekeeping the answer may be as it should."""
+    return bucket.verdicts.get("warn", 0) - bucket.caused("warn", HOUSEKEEPING)
+
+
+def _is_beside(code: str) -> bool:
+    """Whether a code is none of a check."""
+    return code in HOUSEKEEPING or code.startswith("upstream_")
+
+
+def _housekeeping(whole: Bucket, buckets: Sequence[Bucket]) -> Panel:
+    """Windows that fill, tools and history that were left out."""
+    codes = {in_words(name): count for name, count in whole.warnings.items() if name in HOUSEKEEPING}
+    full = whole.thresholds.get("90", 0)
+    lines: Lines = {"warned of housekeeping": lambda bucket: float(bucket.caused("warn", HOUSEKEEPING))}
+    detail = (most_common(codes), f"{many(full, 'prompt')} above 90% of the window" if full else "")
+    hint = "" if codes or full else "No prompt had to be kept in shape."
+    figure, meaning = number(whole.caused("warn", HOUSEKEEPING)), "warned of the prompt's size or tools, and of nothing else"
+    return _panel("housekeeping", figure, meaning, detail, buckets, lines, hint=hint)
+
+
+def _traffic(whole: Bucket, buckets: Sequence[Bucket]) -> Panel:
+    tokens = f"{number(whole.prompt_tokens)} tokens in, {number(whole.completion_tokens)} out" if whole.exchanges else ""
+    taken = whole.tokens_before - whole.tokens_after
+    detail = (tokens, f"{number(taken)} tokens taken out of prompts" if taken > 0 else "")
+    hint = "" if whole.exchanges else "No exchange came."
+    meaning = "exchange" if whole.exchanges == 1 else "exchanges"
+    return _panel("traffic", number(whole.exchanges), meaning, detail, buckets, {"exchanges": lambda b: float(b.exchanges)}, hint=hint)
+
+
+def _latency(whole: Bucket, buckets: Sequence[Bucket]) -> Panel:
+    half, most = percentile(whole.provider_ms, 0.5), percentile(whole.provider_ms, 0.95)
+    own, own_most = percentile(whole.own_ms, 0.5), percentile(whole.own_ms, 0.95)
+    ours = f"Groundwire: {milliseconds(own)} at the median, 95% within {milliseconds(own_most)}" if own is not None else ""
+    times = {"provider": "provider_ms", "Groundwire": "own_ms"}
+    lines: Lines = {f"{who} p{p}": _percentile_of(name, p / 100) for who, name in times.items() for p in (50, 95)}
+    hint = "" if half is not None else "Nothing was timed yet."
+    meaning = f"the provider's median, 95% within {milliseconds(most)}"
+    return _panel("latency", milliseconds(half), meaning, [ours], buckets, lines, unit="ms", hint=hint)
+
+
+def _cost(whole: Bucket, buckets: Sequence[Bucket]) -> Panel:
+    unknown, meaning = whole.exchanges - whole.priced, "by the list of prices"
+    hint = "" if whole.priced else "A cost is known where the model is in the list of prices, and the provider told its usage."
+    without = f"{many(unknown, 'exchange')} without a known price or usage" if unknown else ""
+    detail = (f"{dollars(whole.cost_usd / whole.priced)} each" if whole.priced else "", without)
+    figure = dollars(whole.cost_usd) if whole.priced else NONE
+    return _panel("cost", figure, meaning, detail, buckets, {"cost": lambda b: b.cost_usd}, unit="usd", hint=hint)
 
 
 def _feedback(whole: Bucket, buckets: Sequence[Bucket]) -> Panel:
     """Precision as users see it: of what they looked at and said something of."""
     right, wrong = (sum(count for name, count in whole.feedback.items() if name.endswith(f":{word}")) for word in ("right", "wrong"))
     if not right + wrong:
-        hint = "An exchange's page asks beside each finding whether it is right."
-        return _panel("feedback", NONE, "nobody has said anything yet", [], buckets, {}, parts=True, hint=hint)
-    stages = sorted({name.rpartition(":")[0] for name in whole.feedback})
-    counts = {stage: [whole.feedback.get(f"{stage}:{word}", 0) for word in ("right", "wrong")] for stage in stages}
-    detail = [f"{stage}: {good} of {good + bad} right" for stage, (good, bad) in counts.items()]
-    meaning = f"right, of {many(right + wrong, 'finding')} that people looked at"
+        hint = "The page Review, and an exchange's beside each finding, ask whether it is right."
+        return _panel("feedback", NONE, "", [], buckets, {}, hint=hint)
+    detail = [
+        f"{stage}: {good} of {n} right, {share(low)} to {share(high)}"
+        for stage, (good, n) in feedback_by_stage(whole).items()
+        for low, high in (interval(good, n),)
+    ]
+    meaning = f"right, of {many(right + wrong, 'flag')} that people looked at; by stage with the 95% interval of its precision"
     lines: Lines = {word: _spoken(word) for word in ("right", "wrong")}
     return _panel("feedback", share(right / (right + wrong)), meaning, detail, buckets, lines, parts=True)
 
@@ -120,23 +151,22 @@ def _count_of(what: str, name: str) -> Course:
 
 
 def tiles(whole: Bucket) -> dict[str, tuple[str, str]]:
-    """By name: the figure and what stands below it."""
-    verdicts = whole.verdicts
-    blocked, warned, unable = (verdicts.get(name, 0) for name in ("block", "warn", "error"))
-    provider = verdicts.get("upstream_error", 0)
-    answers = whole.of(QualityPanel)
+    """By name: the figure and what stands below it. What needs a person comes first; only what was decided is said to hold."""
+    unsure, unchecked, blocked, unable, held = (whole.verdicts.get(name, 0) for name in (*UNDECIDED, "block", "error", "pass"))
+    provider, broken = whole.verdicts.get("upstream_error", 0), whole.verdicts.get(INTERRUPTED, 0)
     own = percentile(whole.own_ms, 0.5)
     return {
+        "undecided": (number(unsure + unchecked), f"{number(unsure)} unsure, {number(unchecked)} not checked"),
+        "failed": (number(provider + unable + broken), f"{number(provider)} by the provider, {number(unable)} of checks"),
+        "warned": (number(warned(whole)), "with a warning about the answer or its context"),
+        "refused": (number(blocked), "by a policy"),
+        "held": (number(held), f"of {many(whole.exchanges, 'exchange')}, each statement checked and supported"),
         "exchanges": (number(whole.exchanges), f"{number(whole.prompt_tokens)} tokens in" if whole.exchanges else "none yet"),
-        "caught": (number(blocked + warned), f"{number(blocked)} refused, {number(warned)} warned"),
-        "failed": (number(provider + unable), f"{number(provider)} by the provider, {number(unable)} of checks"),
         "latency": (
             milliseconds(percentile(whole.provider_ms, 0.5)),
             f"and {milliseconds(own)} of ours, at the median" if own is not None else "nothing timed yet",
         ),
         "cost": (dollars(whole.cost_usd), f"of {many(whole.priced, 'exchange')}") if whole.priced else (NONE, "no price known"),
-        "full": (number(whole.thresholds.get("90", 0)), "above 90% of the window"),
-        "quality": (score(answers.mean), f"of {many(answers.quality_count, 'answer')}" if answers.quality_count else "no answer measured"),
         "shadow": _shadow(whole),
     }
 

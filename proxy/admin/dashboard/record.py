@@ -18,10 +18,10 @@ from typing import Any, Literal, TypeAlias
 from msgspec import Struct
 
 from proxy.admin.dashboard.rendering import cut, pretty
-from proxy.admin.dashboard.summaries import list_in, mappings_in, outcome_of, why
-from proxy.admin.decisions import LABELS, OUTCOMES
+from proxy.admin.dashboard.summaries import in_words, list_in, mappings_in, outcome_of, why
+from proxy.admin.feedback import LABELS, OUTCOMES
 from proxy.admin.verdicts import ListedClaim, ListedClaims, headers_of, listed_claims
-from proxy.exchange import tool_name
+from proxy.exchange import tool_name, unchecked_reason
 from proxy.language.amounts import dollars, milliseconds, number
 from proxy.language.text import text_of
 from proxy.store.feedback import Feedback
@@ -198,7 +198,7 @@ class ShownClaim(Struct, frozen=True):
 
     @property
     def place(self) -> str:
-        """As `proxy.admin.decisions` names it."""
+        """As `proxy.admin.feedback` names it."""
         return f"{self.entry.choice}:{self.start}-{self.end}"
 
     @property
@@ -285,7 +285,8 @@ def record_page(record: Record, headers: ResponseHeaders, feedback: Mapping[tupl
         "choices": None if record.answer_body is None else _choices(_loaded(record.answer_body), claims),
         "judge": _judge(detail),
         "components": _components(detail),
-        "stage_rows": _stage_rows(detail),
+        "unchecked": in_words(_unchecked(detail)),
+        "stage_rows": stage_rows(detail),
         "changes": [_change(change) for change in detail.changes],
         "steps": None if record.request_body is None else shown,
         "steps_left_out": len(steps) - len(shown),
@@ -297,6 +298,12 @@ def record_page(record: Record, headers: ResponseHeaders, feedback: Mapping[tupl
         "sentence_labels": LABELS,
         "verdict_labels": OUTCOMES,
     }
+
+
+def called_tools(record: Record) -> tuple[str, ...]:
+    """Names of the tools that its answer calls, where its body is kept."""
+    choices = mappings_in(_loaded(record.answer_body or b"{}"), "choices")
+    return tuple(str(call.get("name", "")) for choice in choices for call in mappings_in(choice, "tool_calls"))
 
 
 def _choices(body: Any, claims: Sequence[ShownClaim]) -> list[Choice]:
@@ -329,7 +336,13 @@ def _components(detail: RecordTexts) -> list[tuple[str, int]]:
     return sorted(((name, tokens) for name, tokens in use.components.items() if tokens > 0), key=lambda one: -one[1])
 
 
-def _stage_rows(detail: RecordTexts) -> list[StageRow]:
+def _unchecked(detail: RecordTexts) -> str:
+    """The code that says why no sentence was checked."""
+    said = next((one.code for one in reversed(detail.verdicts) if one.stage == "claims" and one.code), "")
+    return said or unchecked_reason(detail.verdicts)
+
+
+def stage_rows(detail: RecordTexts) -> list[StageRow]:
     """In the order in which they ran."""
     times: dict[str, dict[str, float]] = {}
     for name, ms in detail.timings_ms.items():

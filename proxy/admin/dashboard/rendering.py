@@ -102,7 +102,7 @@ _UNSEEN = re.compile(
 )
 """Not among them: tab, line feed, and the joiners and variation selectors that scripts and emoji need."""
 _TAG_BLOCK = 0xE0000
-_SHORT_CHARS = 14
+_SHORT_CHARS = 22
 _MINUTE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?")
 _OPEN, _CLOSE = Markup("<bdi>"), Markup("</bdi>")
 
@@ -270,7 +270,7 @@ def own_address(address: str) -> str:
 
 def short(name: str) -> str:
     """A long id or name by how it begins, for who knows it, and by its end, which tells it from others of its kind."""
-    return name if len(name) <= _SHORT_CHARS else f"{name[:8]}…{name[-5:]}"
+    return name if len(name) <= _SHORT_CHARS else f"{name[:12]}…{name[-9:]}"
 
 
 # ---- a page that leaves in parts ----

@@ -19,14 +19,17 @@ from starlette.routing import Route
 
 from proxy.admin.access import AdminAuth, number_in, require
 from proxy.admin.dashboard import lists
-from proxy.admin.dashboard.entrance import Entrance, fields_of, form_of
+from proxy.admin.dashboard.compare import compare_page
+from proxy.admin.dashboard.entrance import Entrance, fields_of, form_body, form_of
 from proxy.admin.dashboard.keys import KeysPage
 from proxy.admin.dashboard.panels import FigureSource, Period
 from proxy.admin.dashboard.record import record_page
-from proxy.admin.dashboard.rendering import STATIC, Visitor, check_choice, page, record_path, render_in_thread, send_in_parts, with_query
+from proxy.admin.dashboard.rendering import STATIC, Visitor, check_choice, page, render_in_thread, send_in_parts, with_query
+from proxy.admin.dashboard.review import ReviewPages
 from proxy.admin.dashboard.summaries import News, summary
-from proxy.admin.decisions import ClashesApi, DecisionBody, FeedbackApi, FeedbackBody, QuarantineApi, ResolutionBody
+from proxy.admin.decisions import ClashesApi, DecisionBody, QuarantineApi, ResolutionBody
 from proxy.admin.failures import FailuresApi, GuidanceBody, StatusBody
+from proxy.admin.feedback import FeedbackApi
 from proxy.admin.keys import KeyBook
 from proxy.errors import InvalidRequest, NotFound, ProxyError, StoreUnavailable
 from proxy.ports.failures import SIGNAL_TYPES, STATUSES
@@ -192,16 +195,6 @@ class FailureQueue(Queue):
         return decision, []
 
 
-def form_body(fields: Mapping[str, str], kind: type[Any]) -> Any:
-    """Those of a form's fields that the API's `kind` has, as it takes them; what is blank is not given. Raises `InvalidRequest`."""
-    given = {name: fields[name] for name in kind.__struct_fields__ if fields.get(name, "").strip()}
-    try:
-        return msgspec.convert(given, kind, strict=False)
-    except msgspec.ValidationError as error:
-        missing = "`reason`" in str(error)
-        raise InvalidRequest("give a reason: it stays in the audit trail" if missing else f"the form is refused: {error}") from None
-
-
 def _named(item: str) -> tuple[str, str]:
     """Id and version. Raises `InvalidRequest`."""
     name, _, version = item.rpartition(".")
@@ -235,6 +228,7 @@ class Dashboard:
         self._entrance = Entrance(auth, self._waiting)
         self._quarantine, self._clashes = quarantine_queue(quarantine, self._entrance), clash_queue(clashes, self._entrance)
         self._failures, self._keys = FailureQueue(failures, self._entrance), KeysPage(keys, self._entrance)
+        self._review = ReviewPages(feedback, self._entrance, parts.texts)
         self._news = News(parts.records, self._waiting, clock=parts.database.clock)
 
     def routes(self) -> list[Route]:
@@ -248,11 +242,11 @@ class Dashboard:
             Route(f"{pages}/news", self._tell_news),
             Route(f"{pages}/figures", enter.page(self._figures_json)),
             Route(f"{pages}/exchanges", enter.page(self._exchanges)),
+            Route(f"{pages}/compare", enter.page(self._compare)),
             Route(f"{pages}/exchanges/export", enter.page(self._export)),
             Route(f"{pages}/records/{{id}}", enter.page(self._record)),
-            Route(f"{pages}/records/{{id}}/feedback", enter.page(self._submit_feedback), methods=["POST"]),
             Route(f"{pages}/runs/{{id:path}}", enter.page(self._run)),
-            *(route for part in (self._quarantine, self._clashes, self._failures, self._keys) for route in part.routes()),
+            *(route for part in (self._review, self._quarantine, self._clashes, self._failures, self._keys) for route in part.routes()),
             Route(f"{pages}/{{rest:path}}", enter.page(_nothing), methods=["GET", "POST"]),
         ]
 
@@ -288,16 +282,23 @@ class Dashboard:
             place_of(after)  # what is refused is refused before anything is sent
 
         async def shown(found: ExchangePage, newest: str = "") -> str:
-            values = lists.exchanges_page(found, filters, after, self._parts.routes, self._parts.bodies)
+            said = await self._feedback.store.of_records([row.id for row in found.rows]) if found.rows else []
+            values = lists.exchanges_page(found, said, filters, after, self._parts)
             return await render_in_thread("exchanges.html", visitor, **values, newest=newest, first_call=self._first_call(request))
 
         async def searched() -> str:
             rows, _ = await self._records.list(limit=1)
-            found = await self._search.page(lists.search_filters(filters, self._parts.database.clock()), lists.EXCHANGES_PER_PAGE, after)
+            wanted, most = lists.search_filters(filters, self._parts.database.clock()), lists.EXCHANGES_PER_PAGE
+            found = await (self._search.least_faithful(wanted, most) if filters["sort"] else self._search.page(wanted, most, after))
             return await shown(found, rows[0].id if rows else "")
 
         nothing = await shown(ExchangePage([], "", 0.0))
         return StreamingResponse(send_in_parts(nothing, searched(), lists.EXCHANGES_CUTS), media_type="text/html")
+
+    async def _compare(self, request: Request, visitor: Visitor) -> Response:
+        period = lists.period_of(request, self._parts.database.clock())
+        newest, _ = await self._records.list(limit=lists.PLOTTED)
+        return await page("compare.html", visitor, **await compare_page(self._parts.database, request.query_params, period, newest))
 
     async def _export(self, request: Request, visitor: Visitor) -> Response:
         form = request.query_params.get("format", "csv")
@@ -310,21 +311,13 @@ class Dashboard:
     async def _record(self, request: Request, visitor: Visitor) -> Response:
         why_not = "it may not be written yet (they are written in batches), or be past its retention"
         row = require(await self._records.get(request.path_params["id"]), "exchange", why_not)
-        feedback = await self._feedback.of_record(row.id)
+        feedback = {(entry.stage, entry.place): entry for entry in await self._feedback.store.of_records([row.id])}
         shown = await asyncio.to_thread(record_page, row, self._headers, feedback)
         return await page("record.html", visitor, **shown, done=request.query_params.get("done", ""))
 
-    async def _submit_feedback(self, request: Request, visitor: Visitor) -> Response:
-        fields = fields_of(await form_of(request))
-        self._entrance.check_decision(request, fields)
-        record_id = request.path_params["id"]
-        expected = fields.get("expected", "") if fields.get("said") == "wrong" else ""
-        await self._feedback.say(form_body(fields | {"record_id": record_id, "expected": expected}, FeedbackBody))
-        return RedirectResponse(with_query(record_path(record_id), done="feedback"), 303)
-
     async def _run(self, request: Request, visitor: Visitor) -> Response:
         run_id, after = request.path_params["id"], request.query_params.get("after", "")
-        rows, more = await self._records.list(lists.TURNS_PER_PAGE, after or None, run_id=run_id)
+        rows, more = await self._records.list(lists.TURNS_PER_PAGE, after or None, run_id=run_id, answers=True)
         return await page("run.html", visitor, **lists.run_page(run_id, rows, await self._failures_of_run(run_id), more, after))
 
     # ---- news ----

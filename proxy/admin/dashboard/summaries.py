@@ -20,6 +20,7 @@ from typing import Any
 from msgspec import Struct
 
 from proxy.exchange import QUIET
+from proxy.stages.registry import HOUSEKEEPING
 from proxy.store.records import NOTHING, PENDING, Record, Records
 
 WORDS: dict[str, dict[str, str]] = tomllib.loads(Path(__file__).with_name("words.toml").read_text("utf-8"))
@@ -39,6 +40,8 @@ class RecordSummary(Struct, frozen=True, kw_only=True):
     run: str
     model: str
     policy: str
+    upstream: str = ""
+    faithfulness: float | None = None
     outcome: str
     status: int
     tokens: int | None
@@ -60,6 +63,8 @@ class RecordSummary(Struct, frozen=True, kw_only=True):
     question: str = ""
     """First words, where bodies are kept; so `said` of the answer."""
     said: str = ""
+    reviewed: str = ""
+    """What people said of its findings, in lists of exchanges."""
 
 
 SIGNS = {
@@ -98,6 +103,8 @@ def summary(record: Record) -> RecordSummary:
         run=record.run_id,
         model=record.model[:MAX_MODEL_CHARS],
         policy=record.policy,
+        upstream=record.upstream,
+        faithfulness=facts.faithfulness if facts is not None else None,
         outcome=outcome_of(record),
         status=record.status,
         tokens=tokens,
@@ -131,9 +138,9 @@ def codes_alike(code: str) -> tuple[str, ...]:
 
 
 def why(reason: str, would: str) -> str:
-    """What happened, in a few words: what a policy in shadow mode held back comes first."""
+    """What happened, in a few words: what a policy in shadow mode held back comes first; and that a warning says nothing of the answer."""
     held = WORDS["would"].get(would, "") if would != NOTHING else ""
-    return ": ".join(part for part in (held, in_words(reason)) if part)
+    return ": ".join(part for part in (held, "housekeeping" if reason in HOUSEKEEPING else "", in_words(reason)) if part)
 
 
 def usage_points(summaries: Sequence[RecordSummary]) -> dict[str, Any]:

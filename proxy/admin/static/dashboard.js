@@ -8,6 +8,7 @@ import {listen} from './live.js';
 for (const element of document.querySelectorAll('time')) localise(element);
 keepNames();
 tickAll();
+giveKeys();
 await painted();
 const usage = drawUsage();
 drawPanels();
@@ -46,6 +47,25 @@ function tickAll() {
   every.addEventListener('change', () => {
     for (const box of document.querySelectorAll(`input[name="${CSS.escape(every.dataset.every ?? '')}"]`)) /** @type {HTMLInputElement} */ (box).checked = every.checked;
   });
+}
+
+/** Each button or link that names a key is pressed by it, once a page, while the keyboard is in the content and not in a field. */
+function giveKeys() {
+  const main = document.getElementById('content');
+  if (!main?.querySelector('[data-key]')) return;
+  let pressed = false;
+  main.addEventListener('keydown', event => {
+    const {key, target} = event;
+    if (pressed || event.repeat || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (target instanceof Element && target.matches('input, select, textarea')) return;
+    const found = /** @type {HTMLElement | null} */ (main.querySelector(`[data-key="${CSS.escape(key.toLowerCase())}"]`));
+    if (!found) return;
+    pressed = true;
+    event.preventDefault();
+    found.click();
+  });
+  addEventListener('pageshow', () => { pressed = false; });
+  /** @type {HTMLElement | null} */ (main.querySelector('article') ?? main)?.focus({preventScroll: true});
 }
 
 /** A link to a finding moves the keyboard there too, and opens what it stands in. */

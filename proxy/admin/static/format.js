@@ -33,7 +33,7 @@ export function dollars(value) {
 
 /** A long id or name by how it begins and how it ends, as `rendering.py` cuts it.
  * @param {string} id */
-export const short = id => id.length > 14 ? `${id.slice(0, 8)}…${id.slice(-5)}` : id;
+export const short = id => id.length > 22 ? `${id.slice(0, 12)}…${id.slice(-9)}` : id;
 
 /** @param {number} value */
 const two = value => String(value).padStart(2, '0');

@@ -133,13 +133,15 @@ function show(report) {
   for (const [name, [figure, below]] of Object.entries(/** @type {Record<string, [string, string]>} */ (report.tiles))) {
     const tile = document.querySelector(`[data-tile="${CSS.escape(name)}"]`);
     put(tile, '.figure', figure);
+    tile?.classList.toggle('none', figure === '0');
     put(tile, '.below', below);
   }
   for (const panel of report.panels) {
     const card = document.querySelector(`[data-panel="${CSS.escape(panel.name)}"]`);
     put(card, '.figure', panel.headline);
     put(card, '.meaning', panel.meaning);
-    put(card, '.detail', panel.detail.join(' · ') || panel.hint);
+    put(card, '.detail', panel.detail.join(' · '));
+    if (card) /** @type {HTMLElement} */ (card).hidden = !!panel.hint;
     const plot = /** @type {HTMLElement | null} */ (card?.querySelector('[data-chart]') ?? null);
     if (!plot) continue;
     plot.setAttribute('aria-label', panel.label);

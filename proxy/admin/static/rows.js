@@ -5,7 +5,7 @@ import {NONE, SIGNS, dollars, milliseconds, number, share, short} from './format
 
 /** @typedef {{id: string, at: number, route: string, run: string, model: string, outcome: string, tokens: number | null,
  *   window: number | null, share: number | null, answer: number | null, ms: number, own_ms: number | null,
- *   status: number, client: string, why: string, usd: number | null, question: string, said: string}} Summary */
+ *   faithfulness: number | null, status: number, client: string, why: string, usd: number | null, question: string, said: string}} Summary */
 
 const SVG = 'http://www.w3.org/2000/svg';
 
@@ -30,9 +30,9 @@ export function drawRow(row, one) {
   row.className = 'new';
   row.removeAttribute('aria-hidden');
   row.dataset.id = one.id;
-  const cells = /** @type {Record<string, Node[]>} */ ({
+  const cells = /** @type {Record<string, (Node | string)[]>} */ ({
     when: [el('a', {href: `/dashboard/records/${encodeURIComponent(one.id)}`}, moment(one.at))],
-    verdict: [badge(one.outcome), ...one.why ? [second(el('bdi', {}, one.why))] : []],
+    verdict: [badge(one.outcome), ...one.faithfulness === null ? [] : [' ', el('span', {class: 'faithful', title: 'Faithfulness'}, one.faithfulness.toFixed(2))], ...one.why ? [second(el('bdi', {}, one.why))] : []],
     route: [el('bdi', {}, one.route), second(one.run ? el('a', {href: `/dashboard/runs/${encodeURIComponent(one.run)}`, title: one.run}, el('bdi', {}, short(one.run))) : NONE)],
     model: [one.model ? el('bdi', {}, one.model) : text(NONE), ...one.client ? [second(el('bdi', {}, one.client))] : []],
     status: [el('span', {class: one.status >= 400 ? 'code wrong' : 'code'}, one.status ? String(one.status) : NONE)],

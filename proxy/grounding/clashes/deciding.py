@@ -25,8 +25,9 @@ from proxy.language.number_words import LANGUAGES
 from proxy.language.text import fold
 
 CONTRADICTED = 0.93
-"""Probability that each of two statements contradicts the other, from which they clash: with the built-in verifier none of the 2,833 pairs
-of `training.clash` that go together goes so far, of those that clash 2 of 833 that users say, and 38 of 1,000 inference pairs."""
+"""Probability that each of two statements contradicts the other, from which they clash: with the built-in verifier none of the 7,839
+held-out pairs of `training.clash` that go together goes so far; of those that clash none of 874 turns, 8 of 664 edited sentences, 3 of 781
+inference pairs."""
 DUPLICATE_SUPPORT = 0.8
 """Probability that each of two facts supports the other, from which they are the same."""
 CRITICAL = frozenset(("diet", "allergy", "budget", "email", "phone"))

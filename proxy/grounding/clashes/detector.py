@@ -49,10 +49,7 @@ BY_ATTRIBUTE = 24
 BY_WORDS = 6
 """Of those that share a rare term with it."""
 BY_SIMILARITY = 6
-"""Of those that are alike in meaning."""
-MIN_SIMILARITY = 0.3
-"""Cosine of the built-in embedding model. Of the pairs that clash in training/statements.tsv 98 of 100 are above, of a wish and a proposal
-against it (training/preferences.tsv) 53."""
+"""Of those that are most alike in meaning, however little: "I don't drink" and "a glass of Rioja with dinner" are not alike."""
 _COMMON_SHARE = 0.3
 """A term that stands in more of the statements than this says nothing of what one is about."""
 _ALWAYS_RARE = 6
@@ -156,8 +153,7 @@ def _keys(statement: Statement) -> frozenset[str]:
 
 
 def _most_similar(i: int, cosines: Sequence[float]) -> Iterable[int]:
-    near = [j for j, cosine in enumerate(cosines) if cosine >= MIN_SIMILARITY and j != i]
-    return sorted(near, key=lambda j: (cosines[j], j), reverse=True)
+    return sorted((j for j in range(len(cosines)) if j != i), key=lambda j: (cosines[j], j), reverse=True)
 
 
 # ---- what they are ----

@@ -1,7 +1,7 @@
 """A conversation's texts -> what they state, sentence by sentence, with their places, and whether it is meant.
 
 In: `TextPiece`s, each a text that one author wrote. Out: `Statement`s: what plainly gives a value (`clashes.plain`), wishes and facts,
-and the fields of JSON records. Questions, requests, suppositions, quotations, code, what once was and what others like are none. A record
+and the fields of JSON records. Questions, suppositions, quotations, code, what once was and what others like are none. A record
 is known by its id or name: the same field of the same record with another value is another state of it, or an error.
 
 Somebody speaks in earnest, and of themselves, as far as the words around tell: not in a message that hands over a text (to translate, to
@@ -275,7 +275,7 @@ def _sentences(text: str) -> Iterator[tuple[str, int]]:
 
 
 def _kind_of(text: str, origin: Origin, says: Sequence[Declaration]) -> StatementKind | None:
-    """What a sentence is; None for what states nothing of its author, or of the world: a question, a greeting, a request."""
+    """What a sentence is; None for what states nothing of its author, or of the world: a question, a greeting."""
     if says:
         return "preference" if says[0].attribute in WISHES else "fact"
     said = _INLINE_QUOTE.sub(lambda match: " " * len(match[0]), text)
@@ -285,10 +285,8 @@ def _kind_of(text: str, origin: Origin, says: Sequence[Declaration]) -> Statemen
     if is_question(said) or is_hypothetical(said) or _PAST.search(said) is not None:
         return None
     own = origin in ("user", "system", "memory")
-    if is_request(said):  # "I'm looking for a room", "Book a table for four": what is wanted
-        return "preference" if own and (_DIGIT.search(said) is not None or is_first_person(said.split(maxsplit=1)[0])) else None
-    if own and _WISH.search(said) is not None:
-        return "preference"
+    if is_request(said) or (own and _WISH.search(said) is not None):  # "Book a table for four", "No emojis": what is wanted
+        return "preference" if own else None
     return "fact" if has_verb(said) or (own and len(words) >= _BRIEF_WORDS) else None
 
 

@@ -49,7 +49,7 @@ LARGE = 40
 """Facts found from which comparing them with their claims leaves the event loop: about 8 ms."""
 
 
-class _Retrieved(Struct, frozen=True):
+class _Neighbours(Struct, frozen=True):
     """A claim and the facts that a search has found for it, best first."""
 
     claim: str
@@ -145,10 +145,10 @@ class KnowledgeChecker:
             retrieved = _retrieved(open_, every, tongue)
         await asyncio.gather(*(self._settle(one, now, found, base.version) for one in retrieved))
 
-    async def _settle(self, one: _Retrieved, now: float, found: dict[str, FactVerdict], version: str) -> None:
+    async def _settle(self, one: _Neighbours, now: float, found: dict[str, FactVerdict], version: str) -> None:
         found[one.claim] = replace(await self._judged(one, now), version=version)
 
-    async def _judged(self, one: _Retrieved, now: float) -> FactVerdict:
+    async def _judged(self, one: _Neighbours, now: float) -> FactVerdict:
         claim, tongue = one.claim, one.language
         chosen = [(hit, matter) for hit, matter in one.matters if hit.score >= MIN_SCORE or matter.likely_subject]
         holding = [pair for pair in chosen if pair[0].fact.holds_at(now)][:MAX_ASKED]
@@ -200,12 +200,12 @@ class KnowledgeChecker:
         return matter
 
 
-def _retrieved(claims: Sequence[str], every: Sequence[Sequence[FactHit]], tongue: str) -> list[_Retrieved]:
+def _retrieved(claims: Sequence[str], every: Sequence[Sequence[FactHit]], tongue: str) -> list[_Neighbours]:
     """How the facts that were found for each claim bear on it; 0.2 ms a fact."""
     found = []
     for claim, hits in zip(claims, every, strict=True):
         spoken = tongue or language(claim)
-        found.append(_Retrieved(claim, spoken, [(hit, matter_of(claim, hit, spoken, _ahead(hit, hits))) for hit in hits]))
+        found.append(_Neighbours(claim, spoken, [(hit, matter_of(claim, hit, spoken, _ahead(hit, hits))) for hit in hits]))
     return found
 
 

@@ -267,7 +267,7 @@ READERS = {
 }
 
 
-class Placed(Struct, frozen=True):
+class FactInFile(Struct, frozen=True):
     """A fact with the place where it was read."""
 
     fact: Fact
@@ -307,7 +307,7 @@ def read_folder(folder: Path) -> Iterator[Fact | FileProblem]:
     yield from unread_files(folder)
 
 
-def read_file(folder: Path, path: str) -> Iterator[Placed | FileProblem]:
+def read_file(folder: Path, path: str) -> Iterator[FactInFile | FileProblem]:
     """What stands in one file."""
     reader = READERS[Path(path).suffix.lower()]
     try:
@@ -315,7 +315,7 @@ def read_file(folder: Path, path: str) -> Iterator[Placed | FileProblem]:
             empty = True
             for found in reader(file, path):
                 empty = False
-                yield found if isinstance(found, FileProblem) else Placed(found[1], path, found[0])
+                yield found if isinstance(found, FileProblem) else FactInFile(found[1], path, found[0])
             if empty:
                 yield FileProblem(path, 0, "is empty", "note")
     except (OSError, UnicodeError) as error:

@@ -26,7 +26,7 @@ BLOCK = 1024
 """Facts that are embedded at a time."""
 
 
-class Built(Struct, frozen=True):
+class BuildReport(Struct, frozen=True):
     """What a build did."""
 
     version: str

@@ -25,7 +25,7 @@ import numpy as np
 from proxy.errors import ConfigError
 from proxy.grounding.evidence.retrieval import terms
 from proxy.grounding.knowledge.reading import FileProblem, files_of, read_folder
-from proxy.grounding.knowledge.retrieval import BLOCK, Built, key_of, name_of, sayings
+from proxy.grounding.knowledge.retrieval import BLOCK, BuildReport, key_of, name_of, sayings
 from proxy.models.knowledge.bases import FILE, FOLDER, stamps_of
 from proxy.models.knowledge.index import (
     KnowledgeIndex,
@@ -128,7 +128,7 @@ class _Known:
             return int(file.execute("SELECT count(DISTINCT key) FROM facts").fetchone()[0]) - len(self._used)
 
 
-async def build(folder: Path, embedder: Embedder, *, progress: Progress | None = None, threads: int = 1) -> Built:
+async def build(folder: Path, embedder: Embedder, *, progress: Progress | None = None, threads: int = 1) -> BuildReport:
     """Build the folder's index on disk. Raises `ConfigError` (no folder, not writable, another build) and `ModelUnavailable`."""
     files = files_of(folder)
     await embedder.embed([""])  # its name and dimensions are known once it is loaded
@@ -146,7 +146,7 @@ async def build(folder: Path, embedder: Embedder, *, progress: Progress | None =
             index = writer.finish(stamps, f"{time.time_ns()}.faiss", threads)
         removed, made = known.unused(), index.manifest
         _put_in_place(where, new, index, known.faiss)
-        return Built(made.version, made.facts, embedded, removed, made.kind, tuple(problems))
+        return BuildReport(made.version, made.facts, embedded, removed, made.kind, tuple(problems))
 
 
 async def build_in_memory(facts: Sequence[Fact], embedder: Embedder) -> KnowledgeIndex:

@@ -54,7 +54,7 @@ FRESH_S = 5.0
 
 
 @dataclass(slots=True)
-class _Learned:
+class _LearnedMoves:
     """What one client taught about one set of tools."""
 
     moves: Moves | None = None
@@ -104,7 +104,7 @@ class EmbeddingToolRanker:
     clock: Callable[[], float] = time.monotonic
     relevance: ToolRelevance = field(default_factory=shipped)
     _indexes: OrderedDict[bytes, _Building] = field(default_factory=OrderedDict)
-    _learned: OrderedDict[tuple[str, bytes], _Learned] = field(default_factory=OrderedDict)
+    _learned: OrderedDict[tuple[str, bytes], _LearnedMoves] = field(default_factory=OrderedDict)
     _sizes: dict[bytes, int] = field(default_factory=dict)
 
     async def rank(self, tools: Sequence[Tool], query: str, *, context: str = "", client: str = "") -> ToolRanking | None:
@@ -230,7 +230,7 @@ class EmbeddingToolRanker:
 
     async def _moves(self, client: str, key: bytes, index: ToolIndex) -> Moves | None:
         """What is known of the client's outcomes; read and fitted in the background when there is news."""
-        learned = self._learned.setdefault((client, key), _Learned())
+        learned = self._learned.setdefault((client, key), _LearnedMoves())
         self._learned.move_to_end((client, key))
         while len(self._learned) > MAX_LEARNED:
             self._learned.popitem(last=False)
@@ -243,7 +243,7 @@ class EmbeddingToolRanker:
             await _within(learned.task, self.wait_s)
         return learned.moves
 
-    async def _refresh(self, learned: _Learned, client: str, index: ToolIndex) -> None:
+    async def _refresh(self, learned: _LearnedMoves, client: str, index: ToolIndex) -> None:
         learned.checked_at = self.clock()
         try:
             version = await self.outcomes.version(client)

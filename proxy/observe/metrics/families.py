@@ -111,6 +111,7 @@ GAUGES: tuple[tuple[str, str, Callable[[Sequence[float]], float]], ...] = (
     ("groundwire_mcp_tools_held", "Tools of MCP servers that are listed and wait for a person", max),
     ("groundwire_records_waiting", "Records that are not in the store yet", sum),
     ("groundwire_processes", "Processes of all nodes that the store serves", max),
+    ("groundwire_alerts_firing", "Rules of alerts that ring now", max),
     ("groundwire_drift", "1 where those differ in release, policies, keys or knowledge, else 0", max),
 )
 """Name, meaning, and how it is put together over processes: only living ones count."""
@@ -120,6 +121,7 @@ UPSTREAM_REASONS = ("429", "4xx", "5xx", "unreachable", "timeout", "overloaded",
 
 # ---- dotted counters ----
 
+_SAID = {"right": "called right", "wrong": "called wrong", "taken_back": "has taken a word back on"}
 _OWN = {
     "answers.left_out_count": "fields and events of upstreams' answers that a closed policy did not recognise and left out",
     "answers.own_count": "answers that a stage gave in the model's stead",
@@ -133,6 +135,8 @@ _OWN = {
     "ledger.guess_refused_count": "wrong keys past those that an address may send in a minute",
     "ledger.guess_uncounted_count": "wrong keys that their process alone counted, as who counts over all was away or busy",
     "ledger.owner_refused_count": "requests that named what is another client's, or nobody's",
+    "alerts.sent_count": "messages of alerts that a channel took",
+    "alerts.failed_count": "messages of alerts that were given up after all tries",
     "limits.uncounted_count": "requests that went on uncounted, as who counts them was away",
     "limits.closed_count": "requests that were refused because who counts them was away",
     "upstream.retry_count": "calls of an upstream that were tried again",
@@ -145,6 +149,7 @@ _OWN = {
     "context.learning_dropped_count": "outcomes that were not learned, as too many waited",
     **{f"quarantine.{name}_count": f"pieces that a person {name}" for name in ("approved", "rejected")},
     "clashes.operator_resolved_count": "clashes that an operator resolved",
+    **{f"feedback.{name}_count": f"findings that a person {done}" for name, done in _SAID.items()},
     **{f"failures.operator_{name}_count": f"failure records on which a person gave {name}" for name in ("resolved", "feedback")},
 }
 """Of the server, and of what people do over HTTP; a stage declares its own (`Stage.counters`)."""

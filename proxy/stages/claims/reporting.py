@@ -14,7 +14,7 @@ from proxy.exchange import Exchange, Facts, Outcome, Sentence, Verdict
 from proxy.exchange.judgements import UNKNOWN_LANGUAGE, EvidenceSpan, Judgement, faithfulness, support, was_judged
 from proxy.exchange.verdicts import UNCHECKED
 from proxy.language.amounts import dollars, many, score
-from proxy.ports.panels import Bucket, Panel, RecordedVerdict, StagePanel, non_empty, over_time, ratio
+from proxy.ports.panels import Bucket, Lines, Panel, RecordedVerdict, StagePanel, drawn, ratio
 from proxy.stages.claims.acting import failing_of
 from proxy.stages.claims.judging import MADE_UP, NO_CONTEXT, ClaimCase, Ground, JudgedClaim
 from proxy.stages.claims.options import ClaimsOptions
@@ -264,22 +264,14 @@ class QualityPanel(StagePanel):
         """Both means over time."""
         done = whole.of(cls)
         faithful = f"faithfulness {score(done.mean_faithfulness)} over {many(done.faithfulness_count, 'answer')}"
-        course = (
-            *over_time("quality", [b.of(cls).mean for b in buckets]),
-            *over_time("faithfulness", [b.of(cls).mean_faithfulness for b in buckets]),
+        detail = (
+            faithful if done.faithfulness_count else "",
+            many(done.quality_count, "answer") + " measured" if done.quality_count else "",
+            done.judge,
+            *(f"{whole.verdicts[name]:,} {words}" for name, words in _VERDICTS.items() if whole.verdicts.get(name)),
         )
-        return Panel(
-            name=cls.name,
-            title=cls.title,
-            headline=score(done.mean),
-            meaning="mean quality of answers, 0 to 1",
-            unit="score",
-            detail=non_empty(
-                faithful if done.faithfulness_count else "",
-                many(done.quality_count, "answer") + " measured" if done.quality_count else "",
-                done.judge,
-                *(f"{whole.verdicts[name]:,} {words}" for name, words in _VERDICTS.items() if whole.verdicts.get(name)),
-            ),
-            series=course if done.quality_count or done.faithfulness_count else (),
-            hint="" if done.quality_count else "The stages claims and citations check answers against their context.",
-        )
+        lines: Lines = {"quality": lambda b: b.of(cls).mean, "faithfulness": lambda b: b.of(cls).mean_faithfulness}
+        measured = done.quality_count or done.faithfulness_count
+        hint = "" if measured else "The stages claims and citations check answers against their context."
+        meaning = "mean quality of answers, 0 to 1"
+        return drawn(cls.name, cls.title, score(done.mean), meaning, detail, buckets, lines, hint=hint, unit="score")

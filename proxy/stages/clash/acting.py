@@ -33,7 +33,7 @@ _JOINED_BEHIND = re.compile(
 _END = re.compile(r"[.!?…;]{1,4}[\"'”’»)\]*_]{0,3}")
 
 
-class _Leaving(Struct, frozen=True):
+class _Removal(Struct, frozen=True):
     """A statement that leaves, and what takes its place."""
 
     one: PlacedStatement
@@ -50,15 +50,15 @@ def edits_of(entries: Iterable[LedgerEntry], editing: Editing = "all") -> list[E
     """The edits that carry the decisions out, each statement once."""
     entries = list(entries)
     lost = [one.key for entry in entries for one in entry.leaving]
-    leaving: dict[str, _Leaving] = {}
+    leaving: dict[str, _Removal] = {}
     for entry in entries:
         for one in entry.leaving:
             if not can_leave(entry, one, editing):
                 continue
             earlier = leaving.get(one.key)
             text = "" if earlier is not None and not earlier.text else _instead(entry, one, lost, editing)
-            leaving[one.key] = _Leaving(one, text)
-        leaving |= {one.key: _Leaving(one) for one in entry.echoes if can_leave(entry, one, editing)}
+            leaving[one.key] = _Removal(one, text)
+        leaving |= {one.key: _Removal(one) for one in entry.echoes if can_leave(entry, one, editing)}
     return [_edit(one) for one in leaving.values()]
 
 
@@ -73,7 +73,7 @@ def _instead(entry: LedgerEntry, one: PlacedStatement, lost: list[str], editing:
     return entry.record.merged if editable and one is editable[0] else ""
 
 
-def _edit(leaving: _Leaving) -> Edit:
+def _edit(leaving: _Removal) -> Edit:
     said, piece = leaving.one.statement, leaving.one.piece
     if leaving.text:
         return Edit(piece, said.start, said.end, leaving.text)

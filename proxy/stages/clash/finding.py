@@ -27,7 +27,7 @@ MAX_RUNS = 2048
 """Runs of which this process knows what was compared."""
 MAX_SEEN = 4000
 """Statements of a run that are known to have been compared; of a longer one the oldest are compared again."""
-MAX_INNOCENT = 50_000
+MAX_INNOCENT = 16_384
 """Pairs that are known not to clash."""
 
 

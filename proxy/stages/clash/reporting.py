@@ -10,7 +10,7 @@ from msgspec import Struct
 from proxy.exchange import Outcome
 from proxy.language.amounts import number
 from proxy.ports import ClashRecord, Counters
-from proxy.ports.panels import Bucket, Panel, StagePanel, most_common, non_empty, over_time
+from proxy.ports.panels import Bucket, Lines, Panel, StagePanel, drawn, most_common
 from proxy.ports.stage import CounterFamily
 from proxy.stages.clash.ledger import LedgerEntry
 
@@ -44,7 +44,7 @@ FAMILIES = (
 )
 
 
-class Done(Struct, frozen=True):
+class ClashActions(Struct, frozen=True):
     """What the stage did about a request's clashes."""
 
     asked: bool = False
@@ -61,7 +61,7 @@ class Done(Struct, frozen=True):
     """Whether the policy refuses what could not be checked."""
 
 
-def codes_of(entries: Sequence[LedgerEntry], done: Done) -> list[tuple[Outcome, str]]:
+def codes_of(entries: Sequence[LedgerEntry], done: ClashActions) -> list[tuple[Outcome, str]]:
     """The verdicts' outcomes and codes, the one that tells most first: whatever was done is a warning, what was only found is none."""
     found: list[tuple[Outcome, str]] = []
     if done.problem and (done.insists or done.problem not in _LEFT_OPEN):
@@ -75,7 +75,7 @@ def codes_of(entries: Sequence[LedgerEntry], done: Done) -> list[tuple[Outcome, 
     return [("pass", FOUND if entries else "")]
 
 
-def detail_of(entries: Sequence[LedgerEntry], statements: int, pairs: int, done: Done) -> dict[str, Any]:
+def detail_of(entries: Sequence[LedgerEntry], statements: int, pairs: int, done: ClashActions) -> dict[str, Any]:
     """For the record."""
     detail: dict[str, Any] = {"statements": statements, "pairs_judged": pairs, "found": len(entries), "taken_out": done.removed}
     more = {"noted": done.noted, "skipped": done.skipped, "problem": done.problem}
@@ -141,20 +141,11 @@ class ClashPanel(StagePanel):
     def show(cls, whole: Bucket, buckets: Sequence[Bucket], counted: Mapping[str, Any]) -> Panel:
         """Found and open ones."""
         found, by_policy = sum(whole.clashes.values()), sum(whole.clash_strategies.values())
-        course = (
-            *over_time("found", [float(sum(b.clashes.values())) for b in buckets]),
-            *over_time("open", [float(b.clashes_open) for b in buckets]),
+        detail = (
+            f"{by_policy:,} ({by_policy / found:.0%}) resolved by the policy, {whole.clashes_open:,} open" if found else "",
+            most_common(whole.clashes),
+            "the policy did: " + most_common(whole.clash_strategies) if by_policy else "",
         )
-        return Panel(
-            name=cls.name,
-            title=cls.title,
-            headline=number(found),
-            meaning="found in conversations",
-            detail=non_empty(
-                f"{by_policy:,} ({by_policy / found:.0%}) resolved by the policy, {whole.clashes_open:,} open" if found else "",
-                most_common(whole.clashes),
-                "the policy did: " + most_common(whole.clash_strategies) if by_policy else "",
-            ),
-            series=course if found else (),
-            hint="" if found else "The stage clash finds statements of one conversation that contradict each other.",
-        )
+        lines: Lines = {"found": lambda b: float(sum(b.clashes.values())), "open": lambda b: float(b.clashes_open)}
+        hint = "" if found else "The stage clash finds statements of one conversation that contradict each other."
+        return drawn(cls.name, cls.title, number(found), "found in conversations", detail, buckets, lines, hint=hint)

@@ -38,8 +38,8 @@ from proxy.stages.clash.reporting import (
     SKIPPED,
     UNCHECKED,
     UNRESOLVED,
+    ClashActions,
     ClashPanel,
-    Done,
     codes_of,
     count_answered,
     count_asked,
@@ -225,7 +225,7 @@ class Clash(Stage[ClashOptions]):
         if notes and not asked:
             self._notes[exchange.id] = notes
             exchange.changes.append({"stage": self.name, "what": "note", "notes": len(notes)})
-        done = Done(
+        done = ClashActions(
             asked=asked,
             removed=len(edits) if removed else 0,
             noted=0 if asked else len(notes),

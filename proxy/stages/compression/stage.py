@@ -22,11 +22,11 @@ from proxy.context.conversation import prefix_hashes
 from proxy.context.summaries.summariser import Summariser
 from proxy.errors import StoreUnavailable
 from proxy.exchange import CompressionResult as Report
-from proxy.exchange import ContextUse, Exchange, Facts, Found, Request, ToolCall, Verdict
+from proxy.exchange import ContextUse, Exchange, Facts, Request, ToolCall, Verdict, VerdictView
 from proxy.language.amounts import NONE, many
 from proxy.offloop import run_in_thread_if_large
 from proxy.ports import Ports
-from proxy.ports.panels import Bucket, Panel, RecordedVerdict, StagePanel, non_empty, over_time
+from proxy.ports.panels import Bucket, Lines, Panel, RecordedVerdict, StagePanel, drawn
 from proxy.ports.stage import CounterFamily, Stage, StageHeader
 from proxy.stages.compression.allocations import AllocationFit, CompressionGoal, exceeded_allocations, fit, goal_of
 from proxy.stages.compression.attempt import KEPT, NOTHING, CompressionRun, message_ages
@@ -55,15 +55,11 @@ class CompressionPanel(StagePanel):
         done = whole.of(cls)
         before, after = done.compression_tokens_before, done.compression_tokens_after
         freed = f"{many(done.compressions, 'prompt')} compressed, {before - after:,} tokens taken out"
-        return Panel(
-            name=cls.name,
-            title=cls.title,
-            headline=f"{before / after:.1f}×" if after else NONE,
-            meaning="smaller, where compressed",
-            detail=non_empty(freed if done.compressions else ""),
-            series=over_time("compressed", [float(b.of(cls).compressions) for b in buckets]) if done.compressions else (),
-            hint="" if done.compressions else "The stage compression begins where a prompt fills 80% of its window.",
-        )
+        detail = (freed if done.compressions else "",)
+        lines: Lines = {"compressed": lambda b: float(b.of(cls).compressions)}
+        hint = "" if done.compressions else "The stage compression begins where a prompt fills 80% of its window."
+        figure = f"{before / after:.1f}×" if after else NONE
+        return drawn(cls.name, cls.title, figure, "smaller, where compressed", detail, buckets, lines, hint=hint)
 
 
 COUNTERS = {
@@ -80,7 +76,7 @@ SMALL_BYTES = 16_384
 """A request below this is far from filling a window, so that nothing needs to be noted of its run yet."""
 
 
-def _header(facts: Facts, verdicts: Sequence[Found]) -> str | None:
+def _header(facts: Facts, verdicts: Sequence[VerdictView]) -> str | None:
     done = facts.compression
     if done is None:
         return None

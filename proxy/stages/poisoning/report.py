@@ -15,7 +15,7 @@ from proxy.context.pieces import ContextPiece
 from proxy.exchange import Facts, Verdict
 from proxy.language.amounts import number
 from proxy.ports import QuarantineItem
-from proxy.ports.panels import Bucket, Panel, RecordedVerdict, StagePanel, most_common, non_empty, over_time
+from proxy.ports.panels import Bucket, Lines, Panel, RecordedVerdict, StagePanel, drawn, most_common
 from proxy.stages.poisoning.rules import KINDS, PieceDecision
 
 BLOCKED, ANSWER = "poisoned_context", "answer_quarantined"
@@ -167,20 +167,16 @@ class PoisoningPanel(StagePanel):
         """Pieces kept out, their share, and what people decided."""
         found, checked = sum(whole.quarantined.values()), whole.of(cls).poisoning_checked
         states = ", ".join(f"{count:,} {name}" for name, count in sorted(whole.quarantine.items()))
-        return Panel(
-            name=cls.name,
-            title=cls.title,
-            headline=number(found),
-            meaning="kept out of the context" + (f", {found / checked:.1%} of those checked" if found and checked else ""),
-            detail=non_empty(
-                f"alert: more than {ALERT_ABOVE:.0%} of what came in" if found > ALERT_ABOVE * (checked or found) else "",
-                f"{checked:,} new pieces checked" if checked else "",
-                states,
-                most_common(whole.quarantined),
-            ),
-            series=over_time("kept out", [float(sum(b.quarantined.values())) for b in buckets]) if found else (),
-            hint="" if found or checked else "Add the stage poisoning to a policy to check new content before it enters.",
+        meaning = "kept out of the context" + (f", {found / checked:.1%} of those checked" if found and checked else "")
+        detail = (
+            f"alert: more than {ALERT_ABOVE:.0%} of what came in" if found > ALERT_ABOVE * (checked or found) else "",
+            f"{checked:,} new pieces checked" if checked else "",
+            states,
+            most_common(whole.quarantined),
         )
+        lines: Lines = {"kept out": lambda b: float(sum(b.quarantined.values()))} if found else {}
+        hint = "" if found or checked else "Add the stage poisoning to a policy to check new content before it enters."
+        return drawn(cls.name, cls.title, number(found), meaning, detail, buckets, lines, hint=hint)
 
 
 class PoisoningRate:

@@ -86,7 +86,7 @@ CANDIDATES = 24
 SUBJECTS = 24
 """Tools whose failures are looked for: those called lately, then those offered; of the others the latest failures come by themselves."""
 INJECTED = "told failures"
-MAX_EVENTS = 65_536
+MAX_EVENTS = 16_384
 """That this worker remembers to have put into the store, about 100 bytes each. A memory only: the store knows each by its cause."""
 MAX_EXCHANGES = 4096
 """Whose answer has not left yet, and runs that are known to have failed."""

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from proxy.exchange import Facts
 from proxy.language.amounts import many, share
-from proxy.ports.panels import Bucket, Panel, RecordedVerdict, StagePanel, non_empty, over_time, ratio
+from proxy.ports.panels import Bucket, Lines, Panel, RecordedVerdict, StagePanel, drawn, ratio
 
 COUNTERS = {
     "context.tool_rag_requests_count": "requests whose tools were selected from",
@@ -24,7 +24,7 @@ COUNTERS = {
 }
 
 
-class _Described(Struct, frozen=True):
+class _DescriptionCost(Struct, frozen=True):
     """What tool descriptions cost."""
 
     description_tokens: int = 0
@@ -33,9 +33,9 @@ class _Described(Struct, frozen=True):
 class _Selection(Struct, frozen=True):
     """Of a verdict's detail."""
 
-    confusion: _Described = _Described()
+    confusion: _DescriptionCost = _DescriptionCost()
     """All tools that were offered."""
-    kept: _Described | None = None
+    kept: _DescriptionCost | None = None
     """Those that were sent; all where it is missing."""
 
 
@@ -75,20 +75,15 @@ class ToolRagPanel(StagePanel):
         chosen = counted.get("tool_selection")
         incidents = int(chosen.get("confusion_incidents", 0)) if isinstance(chosen, Mapping) else 0
         accuracy = chosen.get("selection_accuracy") if isinstance(chosen, Mapping) else None
-        return Panel(
-            name=cls.name,
-            title=cls.title,
-            headline=share(done.saved),
-            meaning="of tool description tokens saved",
-            unit="share",
-            detail=non_empty(
-                many(requests, "request") + " with a choice of tools" if requests else "",
-                f"{done.tools_kept / requests:.1f} of {done.tools_offered / requests:.1f} tools in context" if requests else "",
-                many(incidents, "request") + " with all of too many tools" if incidents else "",
-                f"{accuracy:.1%} of {chosen['calls']:,} requests had the tool they called in their first set, since the start"
-                if chosen and accuracy is not None
-                else "",
-            ),
-            series=over_time("tokens saved", [b.of(cls).saved for b in buckets]) if requests else (),
-            hint="" if requests else "The stage tool_rag chooses among many tools; none had to be chosen from.",
+        detail = (
+            many(requests, "request") + " with a choice of tools" if requests else "",
+            f"{done.tools_kept / requests:.1f} of {done.tools_offered / requests:.1f} tools in context" if requests else "",
+            many(incidents, "request") + " with all of too many tools" if incidents else "",
+            f"{accuracy:.1%} of {chosen['calls']:,} requests had the tool they called in their first set, since the start"
+            if chosen and accuracy is not None
+            else "",
         )
+        lines: Lines = {"tokens saved": lambda b: b.of(cls).saved}
+        hint = "" if requests else "The stage tool_rag chooses among many tools; none had to be chosen from."
+        meaning = "of tool description tokens saved"
+        return drawn(cls.name, cls.title, share(done.saved), meaning, detail, buckets, lines, hint=hint, unit="share")

@@ -22,7 +22,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from proxy.errors import StoreUnavailable
-from proxy.exchange import Exchange, Facts, Found, Request, Tool, ToolCall, ToolSelection, Verdict
+from proxy.exchange import Exchange, Facts, Request, Tool, ToolCall, ToolSelection, Verdict, VerdictView
 from proxy.exchange.answers import OutputRequirements
 from proxy.language.text import text_of
 from proxy.offloop import run_in_thread_if_large
@@ -79,7 +79,7 @@ _ALL = "*"
 """Among a run's names: all tools were sent at first, and stay."""
 
 
-class _Found(Struct, frozen=True):
+class _Needs(Struct, frozen=True):
     """What a ranking and the run's memory gave for one request."""
 
     wanted: frozenset[str]
@@ -90,7 +90,7 @@ class _Found(Struct, frozen=True):
     """Those of `wanted` that stay whatever is asked."""
 
 
-def _tools_header(facts: Facts, verdicts: Sequence[Found]) -> str | None:
+def _tools_header(facts: Facts, verdicts: Sequence[VerdictView]) -> str | None:
     tools = facts.tools
     return None if tools is None else f"{tools.offered}->{tools.kept}" + (f";{tools.reason}" if tools.reason else "")
 
@@ -229,18 +229,18 @@ class ToolRag(Stage[ToolRagOptions]):
 
     def _wanted(
         self, exchange: Exchange, offered: ToolCatalogue, ranking: ToolRanking | None, known: Sequence[str], owned: Ownership
-    ) -> _Found:
+    ) -> _Needs:
         """What should be there now: what must stay, and what is relevant of the other tools."""
         kept = owned.own | must_keep(offered, exchange.conversation, exchange.wants.chosen_tools, self.options.always)
         if ranking is None:
-            return _Found(frozenset(kept), {}, "indexing", kept)
+            return _Needs(frozenset(kept), {}, "indexing", kept)
         catalogue, relevance = without(offered, ranking.relevance, owned.own)
         relevant = self._relevant(exchange, catalogue, relevance, bool(known), owned)
         if not relevant and self._fill(exchange, bool(known or kept), bool(known)):
             most = self.options.top_k if known else likely_enough(relevance, self.options.top_k)
             relevant = best(catalogue, relevance, most, self._least(bool(known)))
             relevant |= {} if known else kin(catalogue, relevance, list(relevant)[:_OBJECTS], self.options.kin)
-        return _Found(frozenset((*relevant, *kept)), relevant, "shortlist" if ranking.shortlist else "ok", kept)
+        return _Needs(frozenset((*relevant, *kept)), relevant, "shortlist" if ranking.shortlist else "ok", kept)
 
     def _least(self, known: bool) -> float:
         """Relevance of what joins beyond the best: a run that has tools takes on only what is worth a look."""
@@ -286,7 +286,7 @@ class ToolRag(Stage[ToolRagOptions]):
             return None
 
     async def _remember(
-        self, exchange: Exchange, catalogue: ToolCatalogue, found: _Found, run: ToolRun | None
+        self, exchange: Exchange, catalogue: ToolCatalogue, found: _Needs, run: ToolRun | None
     ) -> tuple[tuple[str, ...], bool]:
         """The run's keys with those wanted; whether they are stored: not when the store is away or others keep being faster.
 
@@ -316,7 +316,7 @@ class ToolRag(Stage[ToolRagOptions]):
     # ---- sending ----
 
     async def _send(
-        self, exchange: Exchange, catalogue: ToolCatalogue, keys: Sequence[str], found: _Found, tokens: int, *, stored: bool
+        self, exchange: Exchange, catalogue: ToolCatalogue, keys: Sequence[str], found: _Needs, tokens: int, *, stored: bool
     ) -> Verdict:
         chosen = tools_of(catalogue, keys)
         offered = len(catalogue.tools)
@@ -346,7 +346,7 @@ class ToolRag(Stage[ToolRagOptions]):
         exchange.tools = (*exchange.tools, *tools)
         if (selection := exchange.facts.tools) is not None:
             exchange.facts.tools = ToolSelection(selection.offered, selection.kept + len(tools))
-        found = _Found(frozenset((*here, *added)), {}, "ok", frozenset())
+        found = _Needs(frozenset((*here, *added)), {}, "ok", frozenset())
         await self._remember(exchange, catalogue, found, await self._recall(exchange))
 
     def _all_kept(self, exchange: Exchange, tokens: int, offered: int, reason: str) -> Verdict:

@@ -15,7 +15,7 @@ from urllib.parse import quote
 from msgspec import Struct
 
 from proxy.errors import InvalidRequest, RequestTooLarge
-from proxy.exchange import Facts, Found, warning_codes
+from proxy.exchange import Facts, VerdictView, warning_codes
 from proxy.ports.stage import StageHeader
 from proxy.ports.upstream import Reply
 from proxy.wire.http.asgi import RawHeaders, Scope
@@ -99,7 +99,7 @@ class ResponseHeaders:
     def __call__(
         self,
         facts: Facts,
-        verdicts: Sequence[Found],
+        verdicts: Sequence[VerdictView],
         *,
         record_id: str,
         policy: str,
@@ -130,7 +130,7 @@ class ResponseHeaders:
             found.append((b"x-groundwire-warnings", ascii_value(_codes(warnings))))
         return found
 
-    def _of_stages(self, facts: Facts, verdicts: Sequence[Found], record_id: str) -> list[tuple[bytes, bytes]]:
+    def _of_stages(self, facts: Facts, verdicts: Sequence[VerdictView], record_id: str) -> list[tuple[bytes, bytes]]:
         found = []
         for name, get in self._declared:
             try:

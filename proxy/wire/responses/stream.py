@@ -17,11 +17,11 @@ from msgspec.structs import replace
 from proxy.errors import ProxyError
 from proxy.exchange import Answer, Choice, ToolCall
 from proxy.wire import sse
-from proxy.wire.answers import Tellings, usage_in
+from proxy.wire.answers import AnswerTexts, usage_in
 from proxy.wire.dialect import AnswerStream, Changes, StreamPiece
 from proxy.wire.responses import events
 from proxy.wire.responses.events import Place, event_of, index_of, place_of, response_of
-from proxy.wire.responses.leaving import GAP_MARK, TOLD_MARK, Leaving
+from proxy.wire.responses.outgoing import GAP_MARK, REPEAT_MARK, OutgoingEvents
 from proxy.wire.responses.output import GAP, finish_reason, is_read, items_of, joined, parted
 from proxy.wire.shapes import strings
 from proxy.wire.upstream_errors import error_event
@@ -39,10 +39,10 @@ class ResponsesStream(AnswerStream):
 
     def __init__(self) -> None:
         super().__init__()
-        self._texts, self._refusals = Tellings(), Tellings()
-        self._thoughts = Tellings()
+        self._texts, self._refusals = AnswerTexts(), AnswerTexts()
+        self._thoughts = AnswerTexts()
         """By an item's position, one of its fields, and a position in that."""
-        self._given = Tellings()
+        self._given = AnswerTexts()
         """What calls take, by the positions of their items and the field that says it."""
         self._inputs: dict[str, None] = {}
         """Other texts of calls, each once."""
@@ -60,7 +60,7 @@ class ResponsesStream(AnswerStream):
         """The response as the last event has it."""
         self.unread = ""
         """The first place with text that is not read."""
-        self._leaving = Leaving(self._texts, self._refusals)
+        self._leaving = OutgoingEvents(self._texts, self._refusals)
 
     @classmethod
     def whole(cls, response: dict[str, Any]) -> Answer:
@@ -164,13 +164,13 @@ class ResponsesStream(AnswerStream):
             if kind in events.THOUGHTS:
                 self._thoughts.add(place, events.delta_in(event))
             else:
-                self._thoughts.tell(place, event.get("text", part.get("text")))
+                self._thoughts.set_whole(place, event.get("text", part.get("text")))
         elif kind == events.PART_DONE and part.get("type") == "reasoning_text":
-            self._thoughts.tell((at, "content", place_of(event)[1]), part.get("text"))
+            self._thoughts.set_whole((at, "content", place_of(event)[1]), part.get("text"))
         elif (found := events.given_in(kind)) is not None:
             field, whole = found
             if whole:
-                self._given.tell((at, field), event.get(field))
+                self._given.set_whole((at, field), event.get(field))
             else:
                 self._given.add((at, field), events.delta_in(event))
 
@@ -180,7 +180,7 @@ class ResponsesStream(AnswerStream):
             parts = item.get(field)
             for i, part in enumerate(parts if isinstance(parts, list) else ()):
                 if isinstance(part, Mapping):
-                    self._thoughts.tell((position, field, i), part.get("text"))
+                    self._thoughts.set_whole((position, field, i), part.get("text"))
         if kind not in ("message", "reasoning", "function_call"):
             given = (value for name, value in item.items() if name not in _NOT_GIVEN)
             self._inputs |= dict.fromkeys(text for value in given for text in strings(value) if text)
@@ -262,7 +262,7 @@ class ResponsesStream(AnswerStream):
         if not refusal:
             yield from self._gap(place, rest, event)
         growing.add(place, rest)
-        payload = {**self._delta(place, event), "delta": rest, TOLD_MARK: True}
+        payload = {**self._delta(place, event), "delta": rest, REPEAT_MARK: True}
         if refusal:
             yield StreamPiece(b"", 0, refusal=True, waits=True, payload={**payload, "type": events.REFUSAL})
         else:

@@ -204,6 +204,37 @@ const cases = {
     return {way, said: await page.textContent('.notice')};
   },
 
+  /** Findings are reviewed with a key each, the last one taken back; nothing else is pressed. */
+  async review(browser) {
+    const page = await open(browser, {viewport: args.phone ? PHONE : DESK, colorScheme: args.dark ? 'dark' : 'light'});
+    const item = () => page.locator('article input[name=item]').getAttribute('value');
+    const here = () => page.evaluate(() => ({tag: document.activeElement.tagName, outline: getComputedStyle(document.activeElement).outlineStyle}));
+    const press = async key => {
+      const before = page.url();
+      await page.keyboard.press(key);
+      await page.waitForURL(url => url.href !== before);
+      await page.waitForFunction(() => document.activeElement.matches('article, main'));
+    };
+    await page.goto(`${args.url}/dashboard/review`);
+    await page.waitForFunction(() => document.activeElement.matches('article'));
+    const seen = [], focus = [];
+    const began = Date.now();
+    for (const key of args.keys) {
+      seen.push(await item());
+      focus.push(await here());
+      await press(key);
+    }
+    const took = (Date.now() - began) / args.keys.length;
+    const next = await item(), told = await page.textContent('.notice');
+    await shot(page, 'reviewed');
+    await press('u');
+    const again = await item(), undone = await page.textContent('.notice');
+    await page.locator('summary').filter({hasText: 'your name'}).click();
+    await page.locator('article input[name=note]').pressSequentially('worth a look, rather');  // letters in a field press nothing
+    const kept = await page.evaluate(async () => (await (await fetch('/groundwire/v1/feedback?limit=100')).json()).data.map(one => one.said));
+    return {seen, focus, next, told, again, undone, took, still: await item(), kept, moved: await page.evaluate(() => globalThis.moved)};
+  },
+
   /** A mark on an answer leads to its evidence. */
   async evidence(browser) {
     const page = await open(browser);

@@ -109,8 +109,14 @@ def test_what_once_was_is_no_statement() -> None:
     assert texts("I used to live in Rome.", "Früher habe ich geraucht.") == []
 
 
-def test_code_and_greetings_and_requests_state_nothing() -> None:
-    assert texts("Hi there, thanks a lot!", "```\nI live in Berlin.\n```", "Write me a poem about the sea.") == []
+def test_code_and_greetings_state_nothing() -> None:
+    assert texts("Hi there, thanks a lot!", "```\nI live in Berlin.\n```") == []
+
+
+def test_what_a_user_asks_for_is_a_wish() -> None:
+    assert ["No emojis in your replies.", "Only search the web when I ask for it."] == texts(
+        "No emojis in your replies.", "Only search the web when I ask for it."
+    )
 
 
 def test_a_memory_may_speak_of_somebody_close_to_the_user() -> None:

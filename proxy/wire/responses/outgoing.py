@@ -10,21 +10,21 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from proxy.errors import ProxyError
-from proxy.wire.answers import Tellings, added_up
+from proxy.wire.answers import AnswerTexts, added_up
 from proxy.wire.dialect import StreamPiece
 from proxy.wire.responses import events
 from proxy.wire.responses.events import Place, encode, index_of, place_of, response_of
 from proxy.wire.responses.output import GAP, changed_item, changed_part, moved, once_more
 
-GAP_MARK, TOLD_MARK = "_gap", "_told"
+GAP_MARK, REPEAT_MARK = "_gap", "_told"
 """In a payload: it stands between two texts; it is the text of an event behind it. Neither has bytes of its own."""
 Event = dict[str, Any]
 
 
-class Leaving:
+class OutgoingEvents:
     """Of one stream."""
 
-    def __init__(self, texts: Tellings, refusals: Tellings) -> None:
+    def __init__(self, texts: AnswerTexts, refusals: AnswerTexts) -> None:
         """What came of each text and refusal, as `stream` goes on to fill it."""
         self._texts, self._refusals = texts, refusals
         self._sent: dict[str, dict[Place, list[str]]] = {events.TEXT: {}, events.REFUSAL: {}}
@@ -77,7 +77,7 @@ class Leaving:
         if kind in self._sent:
             text = events.delta_in(event)
             self._sent[kind].setdefault(place, []).append(text)
-            return b"" if TOLD_MARK in event or not (piece.raw or text) else self._written(piece.raw, event, event)
+            return b"" if REPEAT_MARK in event or not (piece.raw or text) else self._written(piece.raw, event, event)
         if kind == events.ANNOTATION and self._is_late(event):
             return b""
         late = self._late_annotations(place) if kind in (events.TEXT_DONE, events.PART_DONE) else b""
@@ -89,7 +89,7 @@ class Leaving:
         event = {name: value for name, value in (piece.payload or {}).items() if name != GAP_MARK}
         text = text.removeprefix(GAP) if GAP_MARK in (piece.payload or {}) else text
         self._sent[str(event["type"])].setdefault(place_of(event), []).append(text)
-        if not text or TOLD_MARK in event:
+        if not text or REPEAT_MARK in event:
             return b""
         return self._write({**event, "delta": text} | ({"logprobs": []} if event.get("logprobs") and text != piece.text else {}))
 

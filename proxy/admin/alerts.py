@@ -1,0 +1,382 @@
+"""Rings when a figure is above its threshold, and says when it is so no more: ``alerts:`` of config.yaml.
+
+Every process looks at the store's row `KEY` each `every_s` seconds; the one whose name stands there leads, until its time is over. It reads
+the figures of `proxy.store.figures` over each rule's window, moves each rule on (`step`), and writes what is to be sent into the row first.
+So a message goes out once over all workers and nodes, and a restart neither forgets nor repeats it; a process that dies between sending and
+saying so leaves one message to be sent again, under the same id. Of words that somebody wrote there are none in the figures.
+
+A store that is away can hold no row. The process that led last tells of that, and keeps what it has told in its memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+import uuid
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct, field
+from sqlalchemy import select
+
+from proxy.admin.channels import Message, NotSent, send
+from proxy.admin.reports import WEEK_S
+from proxy.config.alerts import SHARES, STATES, WEEKDAYS, AlertSettings, RuleSettings, WeeklySettings
+from proxy.errors import StoreUnavailable
+from proxy.language import amounts
+from proxy.ports import Counters
+from proxy.ports.panels import Bucket
+from proxy.store.database import Database
+from proxy.store.figures import DatabaseFigures
+from proxy.store.memory import Memory
+from proxy.store.record_sums import percentile
+
+log = logging.getLogger("groundwire.alerts")
+
+Event = Literal["firing", "repeated", "cleared", "test", "report"]
+Measured = tuple[float | None, int | None]
+"""A figure's value, None for nothing to divide; and of how many exchanges it is, None where that does not matter."""
+KEY = "alerts:lead"
+_LEAD_S = 120.0
+"""At least so long a process leads that says nothing more."""
+_NOT_ENDED = ("pending", "interrupted")
+_NOT_JUDGED = (*_NOT_ENDED, "skipped", "unchecked", "upstream_error")
+_UNSUPPORTED = ("claims_contradicted", "claims_unsupported", "hallucination_detected")
+_SUBJECTS: Mapping[Event, str] = {"firing": "rings", "repeated": "still rings", "cleared": "has cleared"}
+_SEEN_FAILED = 20
+"""Channels that failed, of which the row keeps the reason."""
+
+
+def _share(whole: Bucket, number: int, besides: Iterable[str] = _NOT_JUDGED) -> Measured:
+    count = sum(whole.verdicts.values()) - sum(whole.verdicts.get(name, 0) for name in besides)
+    return (min(1.0, number / count) if count else None), count
+
+
+def _time(counts: Mapping[str, int]) -> Measured:
+    return percentile(counts, 0.95), sum(counts.values())
+
+
+FIGURES: Mapping[str, tuple[str, Callable[[Bucket], Measured]]] = {
+    "unsure": ("unsure answers, of those that were judged", lambda b: _share(b, b.verdicts.get("unsure", 0))),
+    "unsupported": (
+        "answers with a statement that is contradicted or unsupported, of those that were judged",
+        lambda b: _share(b, sum(b.warnings.get(code, 0) for code in _UNSUPPORTED)),
+    ),
+    "blocked": ("blocked exchanges, of all that ended", lambda b: _share(b, b.verdicts.get("block", 0), _NOT_ENDED)),
+    "errors": (
+        "exchanges in which the provider gave no whole answer or a check could not run, of all that ended",
+        lambda b: _share(b, b.verdicts.get("upstream_error", 0) + b.verdicts.get("error", 0), _NOT_ENDED),
+    ),
+    "spend_usd": ("USD spent, by the list of prices", lambda b: (b.cost_usd, None)),
+    "provider_p95_ms": ("95th percentile of the providers' time", lambda b: _time(b.provider_ms)),
+    "own_p95_ms": ("95th percentile of Groundwire's own time", lambda b: _time(b.own_ms)),
+}
+"""What each figure of exchanges is, in words and of a bucket."""
+_STATE_WORDS = {
+    "drift": ("the processes of the store differ: see /ready", "the processes of the store are alike again"),
+    "store_away_s": ("the store is away", "the store is back"),
+}
+"""While it is so, and when it is over."""
+
+
+class RuleState(Struct):
+    """How a rule stands. Times are seconds since the epoch."""
+
+    firing: bool = False
+    since: float = 0.0
+    above_at: float = 0.0
+    """When the figure was above the threshold last."""
+    told_at: float = 0.0
+    value: float | None = None
+
+
+def step(rule: RuleSettings, state: RuleState, measured: Measured, now: float) -> Event | None:
+    """Move `state` on to `now`; what is to be told of that."""
+    value, count = measured
+    enough = value is not None and (count is None or count >= rule.min_count)
+    above = enough and value is not None and value > rule.threshold
+    if above:
+        state.above_at, state.value = now, value
+    if not state.firing:
+        if above:
+            state.firing, state.since, state.told_at = True, now, now
+        return "firing" if above else None
+    if above:
+        if not rule.repeat_s or now - state.told_at < rule.repeat_s:
+            return None
+        state.told_at = now
+        return "repeated"
+    if (enough and value is not None and value <= rule.clears_at) or now - state.above_at >= rule.clear_after_s:
+        state.firing, state.since, state.told_at, state.value = False, now, now, value
+        return "cleared"
+    return None
+
+
+class _Letter(Struct):
+    """A message to one channel, until it is sent or given up."""
+
+    id: str
+    channel: str
+    at: float
+    event: Event
+    rule: str = ""
+    data: dict[str, Any] = field(default_factory=dict)
+    text: str = ""
+    tries: int = 0
+    due: float = 0.0
+
+
+class _Row(Struct):
+    """What all processes share."""
+
+    holder: str = ""
+    until: float = 0.0
+    rules: dict[str, RuleState] = field(default_factory=dict)
+    outbox: list[_Letter] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
+    """Channels whose last message was given up, and why."""
+    reported: float = 0.0
+    """The week whose report was sent last, by its end; 0 before the first look."""
+
+
+def slot(weekly: WeeklySettings, now: float) -> float:
+    """When the last report was due."""
+    today = datetime.fromtimestamp(now, UTC).replace(hour=weekly.hour, minute=0, second=0, microsecond=0)
+    found = (today - timedelta(days=(today.weekday() - WEEKDAYS.index(weekly.day)) % 7)).timestamp()
+    return found if found <= now else found - WEEK_S
+
+
+def in_words(rule: RuleSettings, event: Event, measured: Measured, dashboard_url: str = "") -> str:
+    """A message's text: what happened, the figure, the threshold, and where to look."""
+    value, count = measured
+    head = {"firing": "", "repeated": "still: ", "cleared": "cleared: ", "test": "test: ", "report": ""}[event]
+    if rule.figure in STATES:
+        said = _STATE_WORDS[rule.figure][event == "cleared"] + (f" for {value:.0f} s" if rule.figure == "store_away_s" and value else "")
+    else:
+        of = f" of {count:,} exchanges" if count is not None else ""
+        said = f"{_written(rule, value)}{of} in the last {rule.window_s / 60:g} min ({FIGURES[rule.figure][0]})"
+        said += f"; rings above {_written(rule, rule.threshold)}"
+    return f"Groundwire, {rule.title}: {head}{said}" + (f"\n{dashboard_url}" if dashboard_url else "")
+
+
+def _written(rule: RuleSettings, value: float | None) -> str:
+    if rule.figure in SHARES:
+        return amounts.share(value)
+    return amounts.dollars(value) if rule.figure == "spend_usd" else amounts.milliseconds(value)
+
+
+class Alerts:
+    """The task of one process."""
+
+    def __init__(
+        self,
+        settings: AlertSettings,
+        database: Database,
+        figures: DatabaseFigures,
+        counters: Counters,
+        *,
+        name: str,
+        drift: Callable[[], Sequence[str]] = tuple,
+        page: Callable[[float, float], Awaitable[tuple[str, str]]] | None = None,
+        clock: Callable[[], float] | None = None,
+    ) -> None:
+        """`name` is this process's; `drift` says in what the store's processes differ; `page` makes the text and HTML of a period's report.
+
+        `clock` takes the place of the database's.
+        """
+        self._settings, self._database, self._figures, self._counters = settings, database, figures, counters
+        self._name, self._drift, self._page, self._clock = name, drift, page, clock
+        self._memory = Memory(database, "alerts")
+        self._lead_s = max(_LEAD_S, 3 * settings.every_s)
+        self._row, self._own = _Row(), _Row()
+        """As last seen; and what this process alone knows: of a store that is away."""
+        self._leads, self._store_seen_at = False, 0.0
+        """Whether it led in the last round that found the store; and when that was, by `time.monotonic`."""
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin, where there is anything to look at."""
+        if self._settings.rules or self._settings.weekly:
+            self._task = asyncio.create_task(self._run(), name="alerts")
+
+    async def stop(self) -> None:
+        """End the task, and leave the lead to others."""
+        if self._task is None:
+            return
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        self._task = None
+        if self._leads:
+            try:
+                row, version = await self._load()
+                if row.holder == self._name:
+                    row.until = 0.0
+                    await self._swap(row, version)
+            except StoreUnavailable as error:
+                log.debug("the lead of alerts ends by itself: %s", error)
+
+    @property
+    def state(self) -> dict[str, list[str]]:
+        """For ``/ready`` and the dashboard: rules that ring, and channels that did not take the last message; without what is empty."""
+        rules = {**self._row.rules, **self._own.rules}
+        found = {
+            "firing": sorted(name for name, one in rules.items() if one.firing),
+            "failed": sorted({**self._row.failed, **self._own.failed}),
+        }
+        return {name: names for name, names in found.items() if names}
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                await self.look()
+            except Exception:
+                log.exception("alerts could not be looked at")
+            await asyncio.sleep(self._settings.every_s * random.uniform(0.9, 1.1))
+
+    async def look(self) -> bool:
+        """One round; whether this process leads. Raises nothing for a store that is away."""
+        away_s = 0.0
+        try:
+            self._leads, self._store_seen_at = await self._led(), time.monotonic()
+        except StoreUnavailable as error:
+            log.debug("alerts wait for the store: %s", error)
+            if not self._leads:
+                return False
+            away_s = time.monotonic() - self._store_seen_at
+        await self._look_at_store(away_s)
+        return self._leads
+
+    async def _led(self) -> bool:
+        async with self._database.transaction() as connection:
+            now = float((await connection.execute(select(self._database.now))).scalar_one())
+        now = self._clock() if self._clock is not None else now
+        row, version = await self._load()
+        self._row = row
+        if row.holder != self._name and now < row.until < now + 2 * self._lead_s:
+            return False
+        row.holder, row.until = self._name, now + self._lead_s
+        await self._move(row, now)
+        if not await self._swap(row, version):
+            return False
+        if any(letter.due <= now for letter in row.outbox):
+            await self._deliver(row, now)
+            return await self._swap(row, version + 1)
+        return True
+
+    async def _load(self) -> tuple[_Row, int]:
+        content, version = await self._memory.load(KEY)
+        try:
+            return (msgspec.json.decode(content, type=_Row) if content else _Row()), version
+        except msgspec.DecodeError:  # another version's
+            return _Row(), version
+
+    async def _swap(self, row: _Row, version: int) -> bool:
+        return await self._memory.swap(KEY, msgspec.json.encode(row), version, "")
+
+    async def _move(self, row: _Row, now: float) -> None:
+        """Every rule on to `now`, and into the outbox what is to be told. Raises `StoreUnavailable`."""
+        row.rules = {rule.title: row.rules.get(rule.title, RuleState()) for rule in self._settings.rules if rule.figure != "store_away_s"}
+        row.failed = {name: why for name, why in row.failed.items() if name in self._settings.channels}
+        windows: dict[float, Bucket] = {}
+        for rule in self._settings.rules:
+            if rule.title not in row.rules:
+                continue
+            if rule.figure in STATES:
+                measured: Measured = (float(bool(self._drift())), None)
+            else:
+                if rule.window_s not in windows:
+                    windows[rule.window_s] = await self._figures.whole(now - rule.window_s, now)
+                measured = FIGURES[rule.figure][1](windows[rule.window_s])
+            self._step(row, rule, measured, now)
+        weekly = self._settings.weekly
+        if weekly is not None and (due := slot(weekly, now)) != row.reported:
+            if row.reported and due > row.reported:
+                period = {"since": due - WEEK_S, "until": due}
+                row.outbox += [_letter(channel, "report", now, period) for channel in weekly.channels]
+            row.reported = due
+
+    def _step(self, row: _Row, rule: RuleSettings, measured: Measured, now: float) -> None:
+        state = row.rules.setdefault(rule.title, RuleState())
+        since = state.since
+        event = step(rule, state, measured, now)
+        if event is None:
+            return
+        (value, count), text = measured, in_words(rule, event, measured, self._settings.dashboard_url)
+        log.warning("%s", text.partition("\n")[0]) if event != "cleared" else log.info("%s", text.partition("\n")[0])
+        data = {"event": event, "rule": rule.title, "figure": rule.figure, "value": value, "count": count, "at": now}
+        data |= {
+            "above": rule.threshold,
+            "clear_at": rule.clears_at,
+            "window_s": rule.window_s,
+            "since": since if event == "cleared" else state.since,
+        }
+        for channel in rule.channels or tuple(self._settings.channels):
+            row.outbox.append(_letter(channel, event, now, data, text, rule.title))
+
+    async def _look_at_store(self, away_s: float) -> None:
+        """In the process that led last, and in one that has told of it: one of all rings."""
+        now = time.time()
+        for rule in self._settings.rules:
+            if rule.figure == "store_away_s" and (away_s or rule.title in self._own.rules):
+                self._step(self._own, rule, (away_s, None), now)
+        if self._own.outbox:
+            await self._deliver(self._own, now)
+
+    async def _deliver(self, row: _Row, now: float) -> None:
+        """What is due, all channels at once; what failed stays for later, until it was tried often enough."""
+        due = [letter for letter in row.outbox if letter.due <= now]
+        problems = await asyncio.gather(*map(self._sent, due))
+        for letter, problem in zip(due, problems, strict=True):
+            letter.tries += 1
+            if not problem:
+                row.failed.pop(letter.channel, None)
+                self._counters.count("alerts.sent_count")
+            elif letter.tries >= self._settings.tries:
+                log.error(
+                    "alert %s was given up after %d tries: channel %s: %s",
+                    letter.rule or letter.event,
+                    letter.tries,
+                    letter.channel,
+                    problem,
+                )
+                row.failed = dict([*row.failed.items(), (letter.channel, problem)][-_SEEN_FAILED:])
+                self._counters.count("alerts.failed_count")
+            else:
+                log.warning("alert %s is tried again: channel %s: %s", letter.rule or letter.event, letter.channel, problem)
+                letter.due = now + self._settings.every_s * 2 ** (letter.tries - 1)
+                continue
+            row.outbox.remove(letter)
+
+    async def _sent(self, letter: _Letter) -> str:
+        """Why it was not; "" where it was."""
+        channel = self._settings.channels.get(letter.channel)
+        if channel is None:
+            return "config.yaml has no such channel any more"
+        try:
+            text, page = letter.text, ""
+            if letter.event == "report":
+                if self._page is None:
+                    return "no report can be made here"
+                text, page = await self._page(letter.data["since"], letter.data["until"])
+            subject = f"Groundwire: {letter.rule} {_SUBJECTS[letter.event]}" if letter.rule else text.partition("\n")[0]
+            await asyncio.to_thread(
+                send, channel, Message(id=letter.id, at=time.time(), subject=subject, text=text, data=letter.data, page=page)
+            )
+        except (NotSent, StoreUnavailable) as error:
+            return str(error)
+        return ""
+
+
+def _letter(channel: str, event: Event, now: float, data: Mapping[str, Any], text: str = "", rule: str = "") -> _Letter:
+    return _Letter(f"alert_{uuid.uuid4().hex}", channel, now, event, rule, dict(data), text, due=now)
+
+
+def trial(now: float, dashboard_url: str) -> Message:
+    """What ``groundwire alerts test`` sends."""
+    text = "Groundwire, test: this channel works" + (f"\n{dashboard_url}" if dashboard_url else "")
+    data = {"event": "test", "rule": "test", "at": now}
+    return Message(id=f"alert_{uuid.uuid4().hex}", at=now, subject=text.partition("\n")[0], text=text, data=data)

@@ -1,0 +1,131 @@
+"""Where alerts go: a webhook with a signature, what takes Slack's messages, an SMTP server. Blocking: call `send` in a thread.
+
+In: a channel of config.yaml and a `Message`. Out: nothing, or `NotSent` with a reason that has no address and no secret in it.
+Redirects are not followed: the signature and the address, which may be a secret, go where the operator said and nowhere else.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import http.client
+import smtplib
+import ssl
+from collections.abc import Mapping
+from email.message import EmailMessage
+from email.utils import formatdate
+from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.request import HTTPRedirectHandler, Request, build_opener
+
+import msgspec
+from msgspec import Struct
+
+from proxy.config.alerts import Channel, EmailSettings, WebhookSettings
+from proxy.errors import GroundwireError
+from proxy.observe.logs import one_line
+
+TIMEOUT_S = 10.0
+"""For one try."""
+_MAX_REASON_CHARS = 200
+
+
+class NotSent(GroundwireError):
+    """The channel did not take it."""
+
+
+class Message(Struct, frozen=True, kw_only=True):
+    """One message, for every kind of channel."""
+
+    id: str
+    """The same in every try, so that a receiver knows what it has already."""
+    at: float
+    """Seconds since the epoch."""
+    subject: str
+    text: str
+    """Lines for a person."""
+    data: Mapping[str, Any]
+    """JSON for programs."""
+    page: str = ""
+    """HTML, which goes by e-mail beside the text."""
+
+
+def send(channel: Channel, message: Message) -> None:
+    """One try. Raises `NotSent`."""
+    needed = () if isinstance(channel, EmailSettings) else ("url", "secret") if isinstance(channel, WebhookSettings) else ("url",)
+    if missing := [name for name in needed if not getattr(channel, name)]:
+        raise NotSent(f"its {' and its '.join(missing)} is empty: is the environment variable set?")
+    try:
+        if isinstance(channel, EmailSettings):
+            _mail(channel, message)
+        elif isinstance(channel, WebhookSettings):
+            body = msgspec.json.encode({"id": message.id, "text": message.text, **message.data})
+            _post(channel.url, body, signature(channel.secret, message.id, int(message.at), body))
+        else:
+            text = message.text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")  # as Slack wants it
+            _post(channel.url, msgspec.json.encode({"text": text}), {})
+    except HTTPError as error:
+        raise NotSent(f"it answers {error.code}") from None  # its reason phrase is anybody's text
+    except (OSError, http.client.HTTPException, smtplib.SMTPException, ValueError) as error:
+        why = error.reason if isinstance(error, URLError) else error
+        raise NotSent(one_line(_words(why))[:_MAX_REASON_CHARS]) from None
+
+
+def signature(secret: str, message_id: str, at: int, body: bytes) -> dict[str, str]:
+    """Headers as https://www.standardwebhooks.com has them; a secret that begins with ``whsec_`` is base64, any other its own bytes."""
+    key = secret.encode()
+    if secret.startswith("whsec_"):
+        try:
+            key = base64.b64decode(secret.removeprefix("whsec_"), validate=True)
+        except binascii.Error:
+            raise NotSent("its secret begins with whsec_, and what follows is not base64") from None
+    signed = hmac.new(key, f"{message_id}.{at}.".encode() + body, hashlib.sha256).digest()
+    return {"webhook-id": message_id, "webhook-timestamp": str(at), "webhook-signature": f"v1,{base64.b64encode(signed).decode()}"}
+
+
+class _NoRedirects(HTTPRedirectHandler):
+    def redirect_request(self, *_: Any) -> None:
+        """A redirect is an answer like any other that is not a success."""
+
+
+def _post(url: str, body: bytes, headers: Mapping[str, str]) -> None:
+    request = Request(url, body, {"content-type": "application/json", "user-agent": "groundwire", **headers})  # noqa: S310 - http or https
+    with build_opener(_NoRedirects).open(request, timeout=TIMEOUT_S) as response:
+        response.read(1)
+
+
+def _mail(channel: EmailSettings, message: Message) -> None:
+    mail = EmailMessage()
+    mail["Subject"], mail["From"], mail["To"] = message.subject, channel.sender, ", ".join(channel.to)
+    mail["Date"] = formatdate(message.at, usegmt=True)
+    mail["Message-ID"] = f"<{message.id}@{channel.sender.rpartition('@')[2]}>"
+    mail.set_content(message.text)
+    if message.page:
+        mail.add_attachment(message.page, subtype="html", filename="groundwire-report.html")
+    context = ssl.create_default_context()
+    if channel.security == "tls":
+        server: smtplib.SMTP = smtplib.SMTP_SSL(channel.host, channel.port, timeout=TIMEOUT_S, context=context)
+    else:
+        server = smtplib.SMTP(channel.host, channel.port, timeout=TIMEOUT_S)
+    with server:
+        if channel.security == "starttls":
+            server.starttls(context=context)
+        if channel.user:
+            server.login(channel.user, channel.password)
+        server.send_message(mail)
+
+
+def _words(error: object) -> str:
+    if isinstance(error, TimeoutError):
+        return f"no answer within {TIMEOUT_S:g} s"
+    if isinstance(error, smtplib.SMTPResponseException):
+        return f"the mail server answers {error.smtp_code}"
+    if isinstance(error, smtplib.SMTPRecipientsRefused):
+        return "the mail server refuses every recipient"
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted: {error.verify_message}"
+    if isinstance(error, OSError):
+        return error.strerror or str(error) or type(error).__name__
+    return type(error).__name__  # the text of any other may repeat the address

@@ -1,0 +1,93 @@
+"""What leaves through each channel, on real sockets: bytes, signatures, addresses; and what is said where nothing is taken."""
+
+import asyncio
+import base64
+import hashlib
+import hmac
+from typing import Any
+
+import pytest
+
+from proxy.admin.channels import Message, NotSent, send, signature
+from proxy.config.alerts import Channel, EmailSettings, SlackSettings, WebhookSettings
+from proxy.testing import ScriptedUpstream, reply
+from tests.smtp import MailSink
+
+MESSAGE = Message(id="alert_1", at=1_700_000_000.5, subject="Groundwire: a", text="a <b> & c", data={"event": "firing", "value": 0.5})
+
+
+async def sent(channel: Channel, message: Message = MESSAGE) -> None:
+    await asyncio.to_thread(send, channel, message)
+
+
+def mail_to(port: int, **more: Any) -> EmailSettings:
+    given = {"host": "127.0.0.1", "port": port, "security": "none", "sender": "gw@example.com", "to": ("a@example.com", "b@example.com")}
+    return EmailSettings(**given | more)
+
+
+async def test_a_webhook_gets_json_with_a_signature_that_the_secret_proves() -> None:
+    async with ScriptedUpstream(reply({})) as sink:
+        await sent(WebhookSettings(url=sink.base_url + "/ops", secret="s3cret"))
+    (call,) = sink.calls
+    signed = f"alert_1.1700000000.{call.body.decode()}".encode()
+    expected = base64.b64encode(hmac.new(b"s3cret", signed, hashlib.sha256).digest()).decode()
+    assert ("POST", "/v1/ops") == (call.method, call.path)
+    assert {"id": "alert_1", "text": "a <b> & c", "event": "firing", "value": 0.5} == call.json
+    assert (f"v1,{expected}", "alert_1", "1700000000") == tuple(
+        call.headers[name] for name in ("webhook-signature", "webhook-id", "webhook-timestamp")
+    )
+
+
+def test_the_signature_is_that_of_the_specification() -> None:
+    # The example of https://github.com/standard-webhooks/standard-webhooks, spec/standard-webhooks.md and its libraries' tests.
+    found = signature("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, b'{"test": 2432232314}')
+    assert "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=" == found["webhook-signature"]
+
+
+async def test_slack_gets_a_text_without_its_own_marks() -> None:
+    async with ScriptedUpstream(reply(b"ok")) as sink:
+        await sent(SlackSettings(url=sink.base_url))
+    assert {"text": "a &lt;b&gt; &amp; c"} == sink.calls[0].json
+
+
+async def test_a_mail_goes_to_everybody_with_the_page_beside_its_text() -> None:
+    page = Message(id="alert_2", at=1_700_000_000.0, subject="Report", text="lines", data={}, page="<h1>Wöche</h1>")
+    async with MailSink() as sink:
+        await sent(mail_to(sink.port), page)
+    (mail,) = sink.mails
+    (attached,) = mail.iter_attachments()
+    body = mail.get_body(("plain",))
+    assert (["a@example.com", "b@example.com"], "Report", "<alert_2@example.com>") == (sink.recipients, mail["Subject"], mail["Message-ID"])
+    assert ("lines", "text/html") == (body.get_content().strip() if body is not None else None, attached.get_content_type())
+    assert "<h1>Wöche</h1>" == attached.get_content().strip()
+
+
+@pytest.mark.parametrize(("status", "location"), [(500, ""), (302, "http://127.0.0.1:9/elsewhere"), (404, "")])
+async def test_what_is_no_success_is_not_sent_and_a_redirect_is_not_followed(status: int, location: str) -> None:
+    async with ScriptedUpstream(reply(b"SECRET PAGE", status, {"location": location} if location else {})) as sink:
+        with pytest.raises(NotSent, match=f"^it answers {status}$"):
+            await sent(WebhookSettings(url=sink.base_url, secret="x"))
+        assert 1 == len(sink.calls)
+
+
+@pytest.mark.parametrize(
+    ("channel", "message"),
+    [
+        (SlackSettings(url="http://127.0.0.1:9/T0/SECRET"), "Connection refused"),
+        (SlackSettings(url="http://127.0.0.1:9/T0/SEC RET"), "InvalidURL"),
+        (SlackSettings(url=""), "its url is empty: is the environment variable set?"),
+        (WebhookSettings(url="http://127.0.0.1:9", secret=""), "its secret is empty: is the environment variable set?"),
+        (WebhookSettings(url="http://127.0.0.1:9", secret="whsec_!"), "its secret begins with whsec_, and what follows is not base64"),
+        (mail_to(9), "Connection refused"),
+    ],
+)
+async def test_what_is_said_has_no_secret_in_it(channel: Channel, message: str) -> None:
+    with pytest.raises(NotSent) as caught:
+        await sent(channel)
+    assert message == str(caught.value)
+
+
+async def test_a_mail_server_that_refuses_everybody_is_said() -> None:
+    async with MailSink(refuse=True) as sink:
+        with pytest.raises(NotSent, match=r"^the mail server refuses every recipient$"):
+            await sent(mail_to(sink.port))

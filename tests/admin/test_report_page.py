@@ -1,0 +1,121 @@
+"""A period's report as one page: what leads it, that it needs nothing else, that no text from outside is markup, and what it advises."""
+
+import re
+from typing import Any
+
+import pytest
+
+from proxy.admin.report_page import advice, report_page
+from proxy.admin.reports import figures_of
+from proxy.exchange import Usage
+from proxy.ports.panels import Bucket
+from proxy.store.database import Database
+from proxy.store.feedback import DatabaseFeedback, Feedback
+from proxy.store.figures import DatabaseFigures
+from proxy.store.records import Record
+from proxy.store.writer import RecordWriter
+from tests.store.conftest import CountingCounters, make_record
+from tests.stores import opened
+
+NOW = 1_700_000_000.0
+DAY = 86_400.0
+HOSTILE = '<script>alert("x")</script>'
+
+
+def price(upstream: str, model: str, usage: Usage) -> float | None:
+    return usage.prompt_tokens * 1e-3 if model == "gpt-4o-mini" else None
+
+
+async def write(database: Database, *records: Record) -> None:
+    writer = RecordWriter(database, CountingCounters())
+    for record in records:
+        writer.submit(record)
+    await writer.flush()
+
+
+async def page(*records: Record, said: tuple[Feedback, ...] = ()) -> tuple[str, str]:
+    async with opened("sqlite://") as database:
+        await write(database, *records)
+        store = DatabaseFeedback(database, clock=lambda: NOW - 5)
+        for one in said:
+            await store.put(one)
+        return await report_page(database, (), NOW - 7 * DAY, NOW, price=price, source="here")
+
+
+def record(number: int, outcome: str = "pass", **more: Any) -> Record:
+    return make_record(number, created_at=NOW - 100 + number, outcome=outcome, **more)
+
+
+async def test_it_leads_with_what_nobody_could_decide_and_what_failed() -> None:
+    text, html = await page(
+        record(1), record(2, "unsure"), record(3, "upstream_error", status=502, reason="upstream_502"), record(4, "block")
+    )
+    names = re.findall(r"<dt>(.*?)</dt>", html)
+    assert ["Undecided", "Failed", "Caught", "Held"] == names[:4]
+    assert ["Undecided: 1 (33% of judged, 0 before)", "Failed: 1 (provider 1, checks 0)"] == text.splitlines()[1:3]
+
+
+async def test_it_needs_nothing_else_and_runs_nothing() -> None:
+    _, html = await page(record(1))
+    assert [] == re.findall(r"<(?:script|link|img|iframe)\b|(?:href|src)=|url\(|@import", html)
+    assert ["light dark", True, True] == [
+        *re.findall(r'name="color-scheme" content="(.*?)"', html),
+        "prefers-color-scheme: dark" in html,
+        "@media print" in html,
+    ]
+
+
+async def test_what_clients_named_is_no_markup() -> None:
+    _, html = await page(record(1, "block", model=HOSTILE, reason=HOSTILE, upstream=HOSTILE, run_id=HOSTILE))
+    assert "<script" not in html
+    assert "&lt;script&gt;" in html
+
+
+async def test_savings_are_at_the_price_of_each_model_and_what_has_none_is_said() -> None:
+    known, unknown = record(1), record(2, model="own-model")  # 20 tokens less each
+    _, html = await page(known, unknown)
+    rows = [re.findall(r">([^<>]+)<", row) for row in re.findall(r"<tr>(.*?)</tr>", html) if "openai" in row]
+    assert [["20", "$0.0200"], ["20", "–"]] == [row[-2:] for row in rows]
+
+
+async def test_what_people_said_is_counted_as_precision() -> None:
+    given = {"record_id": "gw_1", "client": "a", "policy": "p", "stage": "claims", "label": "warn"}
+    said = tuple(Feedback(place=str(i), said="wrong" if i == 0 else "right", **given) for i in range(4))
+    _, html = await page(record(1), said=said)
+    assert re.search(r"<td><bdi>claims</bdi></td><td class=\"n\">3</td><td class=\"n\">1</td><td class=\"n\">75%</td>", html)
+
+
+async def test_a_time_without_exchanges_says_so() -> None:
+    _, html = await page()
+    assert "No exchanges in this time." in html
+
+
+async def test_models_are_counted_one_by_one() -> None:
+    async with opened("sqlite://") as database:
+        await write(database, record(1), record(2), record(3, model="b", cost_usd=0.5, prompt_tokens_before=None), record(4, upstream=""))
+        found = await DatabaseFigures(database).by_model(0.0, NOW)
+    assert [("gpt-4o-mini", 2, 160, 14, 40, None), ("b", 1, 80, 7, 0, 0.5)] == [
+        (one["model"], one["exchanges"], one["prompt_tokens"], one["completion_tokens"], one["saved_tokens"], one["cost_usd"])
+        for one in found
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"verdicts": {"pass": 100}, "exchanges": 100, "priced": 100}, []),
+        ({"verdicts": {"pass": 60, "unsure": 40}, "feedback": {"claims:right": 9}}, ["40% of judged answers were left undecided."]),
+        ({"verdicts": {"pass": 10, "unsure": 9}}, []),
+        ({"feedback": {"claims:right": 5, "claims:wrong": 5}}, ["People called 5 of 10 findings of claims wrong."]),
+        ({"feedback": {"claims:right": 2, "claims:wrong": 2}}, []),
+        (
+            {"verdicts": {"block": 30, "pass": 70}, "exchanges": 100, "feedback": {"claims:right": 9}},
+            ["30% of all exchanges were blocked."],
+        ),
+        ({"verdicts": {"pass": 100, "error": 3}, "exchanges": 103}, ["3 checks could not run."]),
+        ({"verdicts": {"pass": 90, "warn": 10}}, ["Nobody has said of a finding whether it is right."]),
+    ],
+)
+def test_it_advises_what_the_figures_show(changes: dict[str, Any], expected: list[str]) -> None:
+    now = figures_of(Bucket(start=0.0, seconds=60, **changes)) | {"runs": {"top": []}}
+    assert expected == [one.seen for one in advice(now)]
