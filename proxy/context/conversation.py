@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Literal
 
 import orjson
@@ -283,16 +284,17 @@ def opening_of(client: str, route: str, messages: Sequence[Message]) -> str:
     for message in messages:
         role = message.get("role")
         content = message.get("content")
-        digest.update(orjson.dumps([role, steady(text_of(content)) if role in _SYSTEM else content]))
+        digest.update(orjson.dumps([role, steady(text_of(content)[:STEADY_CHARS]) if role in _SYSTEM else content]))
         if role == "user":
             break
     return "run_" + digest.hexdigest()
 
 
-def steady(text: str) -> list[str]:
+@lru_cache(maxsize=64)  # a client's system message comes again with each of its turns
+def steady(text: str) -> tuple[str, ...]:
     """The first `STEADY_SENTENCES` of a system message that do not say what moves: no digit, no day or month, no header of a client's."""
     found: list[str] = []
-    for line in text[:STEADY_CHARS].splitlines():
+    for line in text.splitlines():
         if _HEADER_LINE.match(line):
             continue
         for part in _SENTENCE_END.split(line):
@@ -302,8 +304,8 @@ def steady(text: str) -> list[str]:
             if len(sentence) >= _SHORTEST_SENTENCE and _MOVING.isdisjoint(_WORD.findall(sentence.lower())):
                 found.append(sentence)
                 if len(found) == STEADY_SENTENCES:
-                    return found
-    return found
+                    return tuple(found)
+    return tuple(found)
 
 
 def branch_of(run: str, beginning: str) -> str:

@@ -92,8 +92,21 @@ def _settings(given: LoggingSettings, environ: Mapping[str, str]) -> LoggingSett
 def exchange(line: LogLine) -> None:
     """Write the line of an exchange that is over: a warning, and at once, where it failed; else `LineHandler` lets it wait a moment."""
     level = logging.WARNING if line.failed else logging.INFO
-    if exchanges.isEnabledFor(level):
-        exchanges.handle(logging.LogRecord(exchanges.name, level, __file__, 0, _Message(line), None, None))
+    if not exchanges.isEnabledFor(level):
+        return
+    if level == logging.INFO and (handler := _only_handler()) is not None and handler.hold(line):
+        return
+    exchanges.handle(logging.LogRecord(exchanges.name, level, __file__, 0, _Message(line), None, None))
+
+
+def _only_handler() -> LineHandler | None:
+    """The one that an exchange's line goes to, where that is all that becomes of it: nobody else looks at it, or leaves it out."""
+    found, logger = list[logging.Handler](), exchanges
+    while logger is not None:
+        found += logger.handlers
+        logger = logger.parent if logger.propagate else None  # type: ignore[assignment]
+    only = found[0] if len(found) == 1 and not exchanges.filters else None
+    return only if type(only) is LineHandler and not only.filters and only.level <= logging.INFO else None
 
 
 class _Message:
@@ -150,16 +163,20 @@ class ConsoleFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """One record."""
-        text = self._line(record.created, record.msecs, record.levelname, record.name, _message(record))
+        text = self._line(record.created, record.levelname, record.name, _message(record))
         if trace := _traceback(self, record):
             text += "".join(f"\n  | {one_line(line)}" for line in trace.splitlines())
         return text
 
-    def _line(self, at: float, milliseconds: float, level: str, logger: str, message: str) -> str:
+    def exchange(self, at: float, level: str, line: LogLine) -> str:
+        """The line of one, at this time."""
+        return self._line(at, level, exchanges.name, _said(line))
+
+    def _line(self, at: float, level: str, logger: str, message: str) -> str:
         second = int(at)
         if second != self._second:
             self._second, self._stamp = second, time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(second))
-        return f"{self._stamp},{int(milliseconds):03d} {level:7} {logger}: {one_line(message)}"
+        return f"{self._stamp},{int(at % 1 * 1000):03d} {level:7} {logger}: {one_line(message)}"
 
 
 class JsonFormatter(logging.Formatter):
@@ -172,8 +189,7 @@ class JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """One record."""
         if isinstance(record.msg, _Message):
-            head = orjson.dumps(self._head(record.created, record.levelname, record.name))
-            return _ascii(head[:-1] + b',"event":"exchange",' + _encoded(record.msg.line)[1:])
+            return self.exchange(record.created, record.levelname, record.msg.line)
         fields = {**self._head(record.created, record.levelname, record.name), "message": _message(record)}
         if trace := _traceback(self, record):
             fields["exception"] = trace
@@ -181,6 +197,11 @@ class JsonFormatter(logging.Formatter):
             return _ascii(orjson.dumps(fields))
         except orjson.JSONEncodeError:  # half of a surrogate pair
             return json.dumps(fields)
+
+    def exchange(self, at: float, level: str, line: LogLine) -> str:
+        """The line of one, at this time."""
+        head = orjson.dumps(self._head(at, level, exchanges.name))
+        return _ascii(head[:-1] + b',"event":"exchange",' + _encoded(line)[1:])
 
     def _head(self, at: float, level: str, logger: str) -> dict[str, str | int]:
         return {"time": self._time(at), "level": level.lower(), "logger": logger, "pid": self._pid}
@@ -230,30 +251,47 @@ class LineHandler(logging.StreamHandler[IO[str]]):
 
     def __init__(self, stream: IO[str]) -> None:
         super().__init__(stream)
-        self._waiting: list[bytes] = []
+        self._waiting: list[bytes | tuple[float, LogLine]] = []
+        """Lines, and of exchanges what is made one when it is written."""
         self._loop: asyncio.AbstractEventLoop | None = None
         """The one on which a timer runs."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write it, within `HOLD_S` where an event loop runs and it is of an exchange that went well; what cannot be written is lost."""
+        """Write it at once; what cannot be written is lost."""
         try:
             self._waiting.append(self.format(record).encode("utf-8", "backslashreplace") + b"\n")
         except Exception:
             self.handleError(record)
-        may_wait = record.levelno <= logging.INFO and isinstance(record.msg, _Message) and len(self._waiting) < HELD_LINES
-        if not may_wait or not self._set_timer():
+        self.flush()
+
+    def hold(self, line: LogLine) -> bool:
+        """Write the line of an exchange that went well within `HOLD_S`; False, and nothing is done, where nothing can wait.
+
+        What a `LogRecord` takes, and to ask each logger on its way, is more than all else that is done for the line.
+        """
+        if not isinstance(self.formatter, ConsoleFormatter | JsonFormatter) or not self._set_timer():
+            return False
+        with self.lock or nullcontext():
+            self._waiting.append((time.time(), line))
+        if len(self._waiting) >= HELD_LINES:
             self.flush()
+        return True
 
     def flush(self) -> None:
         """Write what waits."""
         with self.lock or nullcontext():
-            lines, self._waiting, together = self._waiting, [], b""
-            for line in lines:
+            waiting, self._waiting, together = self._waiting, [], b""
+            for line in [one if isinstance(one, bytes) else self._made(*one) for one in waiting]:
                 if len(together) + len(line) > _ONE_WRITE_BYTES:
                     self._put(together)
                     together = b""
                 together += line
             self._put(together)
+
+    def _made(self, at: float, line: LogLine) -> bytes:
+        formatter = self.formatter
+        assert isinstance(formatter, ConsoleFormatter | JsonFormatter)
+        return formatter.exchange(at, "INFO", line).encode("utf-8", "backslashreplace") + b"\n"
 
     def _set_timer(self) -> bool:
         """Whether what waits will be written soon."""

@@ -71,10 +71,10 @@ def usage_in(api: str, value: object) -> Usage | None:
 
 def number(given: Any, path: str) -> int:
     """A figure in an object, or in one of its objects; 0 for what is none."""
-    if "." in path:
-        outer, _, path = path.partition(".")
-        given = given.get(outer)
-    found = given.get(path) if isinstance(given, dict) else None
+    outer, dot, inner = path.partition(".")
+    found = given.get(outer)
+    if dot:
+        found = found.get(inner) if isinstance(found, dict) else None
     return found if isinstance(found, int) else 0
 
 

@@ -59,4 +59,4 @@ def test_clients_and_routes_are_apart() -> None:
 
 def test_only_sentences_that_stay_are_steady() -> None:
     text = "x-a-b: 1\nToday is Monday the first. You are kind to everybody. Ok.\nIt is 3 o'clock.\nSay what you know. Be brief, please."
-    assert steady(text) == ["You are kind to everybody.", "Say what you know.", "Be brief, please."]
+    assert steady(text) == ("You are kind to everybody.", "Say what you know.", "Be brief, please.")
