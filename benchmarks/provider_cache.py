@@ -44,7 +44,7 @@ RESULTS = Path(__file__).parent / "results" / "provider_cache.json"
 SEED = 35
 MODEL = "gpt-4o"
 GOAL = 0.80
-LIMITS = {"Anthropic": (1.05, 1.30), "OpenAI, read at 0.1": (1.00, 1.22), "OpenAI, read at 0.5": (0.83, 1.00)}
+LIMITS = {"Anthropic": (0.85, 1.05), "OpenAI, read at 0.1": (0.83, 1.03), "OpenAI, read at 0.5": (0.77, 1.00)}
 """Of the policy `agent`: the ratio of all sessions together, and of the dearest."""
 RESERVE_TOKENS = 2048
 """Of the policy `agent`, for the answer."""
@@ -62,6 +62,8 @@ _WORDS = (
 class Price(Struct, frozen=True):
     """Shares of the price of an input token."""
 
+    model: str
+    """One of the bundled list with these prices: the policy goes by them."""
     read: float
     write: float
     least_tokens: int = 0
@@ -74,9 +76,9 @@ class Price(Struct, frozen=True):
 
 
 PRICES: Mapping[str, Price] = {
-    "Anthropic": Price(0.1, 1.25),
-    "OpenAI, read at 0.1": Price(0.1, 1.0, 1024, 128),
-    "OpenAI, read at 0.5": Price(0.5, 1.0, 1024, 128),
+    "Anthropic": Price("claude-sonnet-4-6", 0.1, 1.25),
+    "OpenAI, read at 0.1": Price("gpt-5", 0.1, 1.0, 1024, 128),
+    "OpenAI, read at 0.5": Price("gpt-4o", 0.5, 1.0, 1024, 128),
 }
 
 
@@ -97,9 +99,9 @@ class Session(Struct, frozen=True):
 # ---- the sessions ----
 
 
-def sessions(number: int, counted: Counted) -> Iterator[Session]:
+def sessions(number: int, counted: Counted, seed: int = SEED) -> Iterator[Session]:
     """Made from parts by a seed."""
-    source, servers = random.Random(SEED), _servers()
+    source, servers = random.Random(seed), _servers()
     agents = agent_rows("agents.jsonl")[:4]
     for i in range(number):
         agent = agents[i % len(agents)]
@@ -216,7 +218,7 @@ def bill(prompts: Sequence[Sequence[str]], counted: Counted) -> Bill:
 # ---- through the proxy ----
 
 
-async def replay(session: Session, policy: Path) -> list[list[str]]:
+async def replay(session: Session, policy: Path, model: str) -> list[list[str]]:
     """The prompts as the proxy forwards them."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -224,7 +226,7 @@ async def replay(session: Session, policy: Path) -> list[list[str]]:
             (folder / "config.yaml").write_text(
                 f"store: {{url: 'sqlite+aiosqlite:///{folder}/store.db'}}\nlogging: {{level: error}}\n"
                 f"upstreams: {{main: {{kind: openai, base_url: '{upstream.base_url}', api_key: sk-test, retries: {{attempts: 0}}}}}}\n"
-                f"models: {{{MODEL}: {{window: {session.window_tokens}, max_output_tokens: 2048, encoding: o200k_base}}}}\n"
+                f"models: {{{model}: {{window: {session.window_tokens}, max_output_tokens: 2048, encoding: o200k_base}}}}\n"
                 f"routes: [{{prefix: '', upstream: main, policy: '{policy}'}}]\n",
                 encoding="utf-8",
             )
@@ -232,7 +234,7 @@ async def replay(session: Session, policy: Path) -> list[list[str]]:
             found = []
             async with serving(app) as url, aiohttp.ClientSession() as client:
                 for end in session.ends:
-                    body = {"model": MODEL, "messages": session.messages[:end], "tools": session.tools}
+                    body = {"model": model, "messages": session.messages[:end], "tools": session.tools}
                     headers = {"authorization": "Bearer cache", "x-groundwire-run-id": session.name}
                     async with client.post(f"{url}/v1/chat/completions", json=body, headers=headers) as response:
                         if response.status != 200:
@@ -243,9 +245,9 @@ async def replay(session: Session, policy: Path) -> list[list[str]]:
             return found
 
 
-def row_of(session: Session, without: Bill, with_it: Bill) -> dict[str, Any]:
+def row_of(session: Session, without: Bill, with_it: Mapping[str, Bill]) -> dict[str, Any]:
     """One line of the table."""
-    ratios = {name: round(with_it.cost[name] / without.cost[name], 3) for name in PRICES}
+    ratios = {name: round(with_it[name].cost[name] / without.cost[name], 3) for name in PRICES}
     return {
         "session": session.name,
         "kind": session.kind,
@@ -253,9 +255,9 @@ def row_of(session: Session, without: Bill, with_it: Bill) -> dict[str, Any]:
         "tools": len(session.tools),
         "window": session.window_tokens,
         "share": round(session.share, 2),
-        "sent": [without.sent, with_it.sent],
-        "cached": [round(one.cached / one.sent, 3) for one in (without, with_it)],
-        "cost": {name: [round(without.cost[name]), round(with_it.cost[name])] for name in PRICES},
+        "sent": [without.sent, *(with_it[name].sent for name in PRICES)],
+        "cached": [round(one.cached / one.sent, 3) for one in (without, *(with_it[name] for name in PRICES))],
+        "cost": {name: [round(without.cost[name]), round(with_it[name].cost[name])] for name in PRICES},
         "ratio": ratios,
     }
 
@@ -282,20 +284,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sessions", type=int, default=20)
     parser.add_argument("--policy", default="agent", help="a shipped policy's name, or a file")
+    parser.add_argument("--seed", type=int, default=SEED, help="of the sessions: another for what is chosen on them")
     parser.add_argument("--check", action="store_true")
     given = parser.parse_args()
     shipped = Path(__file__).parent.parent / "policies" / f"{given.policy}.yaml"
     policy = shipped if shipped.exists() else Path(given.policy).resolve()
     counted, found = Counted(), []
-    for session in sessions(given.sessions, counted):
+    for session in sessions(given.sessions, counted, given.seed):
         plain = [parts_of(session.tools, session.messages[:end]) for end in session.ends]
-        found.append(row_of(session, bill(plain, counted), bill(asyncio.run(replay(session, policy)), counted)))
+        through = {name: bill(asyncio.run(replay(session, policy, price.model)), counted) for name, price in PRICES.items()}
+        found.append(row_of(session, bill(plain, counted), through))
         print(json.dumps(found[-1]), flush=True)
     total = summary(found)
     print(json.dumps(total, indent=1))
     for name, one in total["all"].items():
         print(f"{name}: ratio {one['ratio']} (goal {GOAL}), dearest session {one['worst']}, {one['dearer']} of {len(found)} dearer")
-    if policy == shipped and given.sessions == 20:
+    if policy == shipped and (given.sessions, given.seed) == (20, SEED):
         RESULTS.write_text(json.dumps({"seed": SEED, "summary": total, "sessions": found}, indent=1) + "\n", encoding="utf-8")
     over = [name for name, (ratio, worst) in LIMITS.items() if total["all"][name]["ratio"] > ratio or total["all"][name]["worst"] > worst]
     sys.exit(1 if given.check and over else 0)

@@ -11,7 +11,7 @@ import pytest
 from proxy.errors import StoreUnavailable
 from proxy.exchange import Answer, Choice, ContextUse, Exchange, Tool, ToolCall, Verdict
 from proxy.pipeline import Pipeline
-from proxy.ports import Ports, ToolRanking, ToolRun
+from proxy.ports import ModelInfo, Ports, ToolRanking, ToolRun
 from proxy.ports.deadline import with_deadline
 from proxy.stages.tool_rag import ToolRag, ToolRagOptions
 from proxy.testing import CountedNames, MemoryToolRuns, SharedWords, WordCounter, make_exchange, make_ports
@@ -234,8 +234,9 @@ async def test_a_request_that_says_nothing_keeps_all_tools() -> None:
 
 
 def turn(ports: Ports, *, client: str = "anonymous", run: str = "r", **options: Any) -> Any:
-    async def send(text: str, **more: Any) -> Exchange:
+    async def send(text: str, *, behind: int = 0, **more: Any) -> Exchange:
         exchange = asking(text, **more)
+        exchange.facts.context_before = ContextUse(250 + behind, 20_000, True, {"tool_descriptions": 250})
         exchange.run_id, exchange.client = run, client
         await stage(ports, **options).on_request(exchange)
         return exchange
@@ -253,6 +254,42 @@ async def test_within_a_run_tools_are_only_added_at_the_end() -> None:
 async def test_the_search_tool_stays_the_same_as_the_set_grows() -> None:
     send = turn(make_ports())
     assert (await send("book mail")).tools[0] == (await send("search flights")).tools[0]
+
+
+class OneTool:
+    """A ranker that knows one tool, and how relevant it is, for each query."""
+
+    def __init__(self, by_query: dict[str, tuple[str, float]]) -> None:
+        self._by_query = by_query
+
+    async def rank(self, tools: Sequence[Tool], query: str, *, context: str = "", client: str = "") -> ToolRanking | None:
+        name, relevance = self._by_query[query]
+        return ToolRanking(tuple(relevance if one["function"]["name"] == name else 0.0 for one in tools))
+
+    async def learn(self, tools: Sequence[Tool], query: str, called: Sequence[str], *, context: str = "", client: str = "") -> None:
+        raise AssertionError
+
+
+class PricedWords(WordCounter):
+    """Words of a model whose provider reads its cache at a tenth."""
+
+    def model(self, name: str) -> ModelInfo:
+        return msgspec.structs.replace(
+            super().model(name), input_usd_per_token=1e-6, cached_usd_per_token=1e-7, written_usd_per_token=1.25e-6
+        )
+
+
+@pytest.mark.parametrize(("relevance", "history", "joins"), [(0.4, 9000, False), (0.6, 9000, True), (0.4, 10, True)])
+async def test_late_in_a_run_a_tool_joins_that_is_worth_writing_the_cache_anew(relevance: float, history: int, joins: bool) -> None:
+    send = turn(
+        make_ports(
+            ranker=OneTool({"search flights": ("search_flights", 0.9), "book it": ("book_hotels", relevance)}), tokens=PricedWords()
+        ),
+        min_relevance=0.3,
+    )
+    first = names(await send("search flights"))
+    later = names(await send("book it", behind=history))
+    assert ([FIND, "search_flights"], [*first, *(["book_hotels"] if joins else [])]) == (first, later)
 
 
 async def test_in_an_agents_loop_nothing_is_added_because_nothing_is_relevant() -> None:

@@ -14,6 +14,7 @@ from proxy.stages.tool_rag.selection import (
     confusion_risk,
     grown,
     kin,
+    least_relevance_of_late,
     likely_enough,
     must_keep,
     name_of,
@@ -234,3 +235,22 @@ def test_the_risk_of_confusion(tools: int, share: float, risk: str) -> None:
 )
 def test_where_no_tool_is_sure_more_are_kept_up_to_twice_as_many(relevance, kept):
     assert kept == likely_enough(relevance, 3)
+
+
+# ---- what joins late ----
+
+
+@pytest.mark.parametrize(
+    ("ratio", "behind", "withheld", "least"),
+    [
+        (0.0, 100_000, 0, 0.0),  # no price of reading a cache: nothing is lost
+        (9.0, 0, 1_000, 0.0),
+        (9.0, 1_000, 1_000, 0.0),  # the tools withheld saved more than it costs
+        (9.0, 2_000, 1_000, 0.5),  # 0.9 by its price alone; what the request is about joins
+        (0.25, 9_000, 1_000, 0.2),
+    ],
+)
+def test_a_tool_joins_late_where_it_is_worth_what_the_cache_costs_or_what_the_request_is_about(
+    ratio: float, behind: int, withheld: float, least: float
+) -> None:
+    assert pytest.approx(least) == least_relevance_of_late(ratio, behind, withheld)

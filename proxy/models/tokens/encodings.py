@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-Entry = tuple[int | None, int | None, float | None, float | None, float | None]
+Entry = tuple[int | None, int | None, float | None, float | None, float | None, float | None]
 """Window and longest answer in tokens, price of input, output and cached input in USD a token: a tuple, as there are thousands of them."""
 
 PRICE_LIST = "model_prices_and_context_window_backup.json"
@@ -117,7 +117,7 @@ class Catalogue:
     def _find(self, name: str) -> ModelInfo:
         names = list(dict.fromkeys(spellings(name)))
         listed = self.bundled()
-        window, longest, *prices = next((listed[n] for n in names if n in listed), (None,) * 5)
+        window, longest, *prices = next((listed[n] for n in names if n in listed), (None,) * 6)
         settings = next((self._models[n] for n in names if n in self._models), None)
         if settings is None:
             return ModelInfo(name, window, longest, encoding_of(name), *prices)
@@ -161,6 +161,7 @@ def _entry(row: Mapping[str, Any]) -> Entry | None:
         price_in,
         price_out,
         _number(row.get("cache_read_input_token_cost")),
+        _number(row.get("cache_creation_input_token_cost")),
     )
 
 

@@ -157,6 +157,16 @@ def best(catalogue: ToolCatalogue, relevance: Sequence[float], most: int, least:
     return found
 
 
+def least_relevance_of_late(rewrite_ratio: float, behind_tokens: int, withheld_tokens: float) -> float:
+    """From which relevance a tool is worth adding to a run's: a provider writes the `behind_tokens` that stand behind the tools anew.
+
+    0 as long as that costs no more than it saved to write the prompt without the tools withheld. Else a tool that is left out and needed
+    after all costs the same, and a turn to search it, which reads the prompt once more. What a request is about joins whatever it costs.
+    """
+    worth = rewrite_ratio / (1 + rewrite_ratio) if rewrite_ratio * behind_tokens > (1 + rewrite_ratio) * withheld_tokens else 0.0
+    return min(worth, SURE)
+
+
 def likely_enough(relevance: Sequence[float], top_k: int) -> int:
     """How many of the most relevant tools to keep: `top_k` where one is sure, else as many as hold `_MASS`, at most twice `top_k`."""
     ordered = sorted(relevance, reverse=True)

@@ -52,6 +52,7 @@ from proxy.stages.tool_rag.selection import (
     enough_of_servers,
     grown,
     kin,
+    least_relevance_of_late,
     likely_enough,
     must_keep,
     name_of,
@@ -143,7 +144,8 @@ class ToolRag(Stage[ToolRagOptions]):
             if run is not None:
                 await self._swap(exchange, (*run.names, _ALL), run.version)
             return self._all_kept(exchange, tokens, len(offered), "unsure")
-        found = self._wanted(exchange, catalogue, ranking, known, owned)
+        late = self._least_of_late(exchange, tokens, len(known) / len(offered)) if known else 0.0
+        found = self._wanted(exchange, catalogue, ranking, known, owned, late)
         keys, stored = await self._remember(exchange, catalogue, found, run)
         return await self._send(exchange, catalogue, keys, found, tokens, stored=stored)
 
@@ -228,28 +230,33 @@ class ToolRag(Stage[ToolRagOptions]):
         return ranking is not None and max(ranking.relevance, default=0.0) >= SURE
 
     def _wanted(
-        self, exchange: Exchange, offered: ToolCatalogue, ranking: ToolRanking | None, known: Sequence[str], owned: Ownership
+        self, exchange: Exchange, offered: ToolCatalogue, ranking: ToolRanking | None, known: Sequence[str], owned: Ownership, late: float
     ) -> _Needs:
         """What should be there now: what must stay, and what is relevant of the other tools."""
         kept = owned.own | must_keep(offered, exchange.conversation, exchange.wants.chosen_tools, self.options.always)
         if ranking is None:
             return _Needs(frozenset(kept), {}, "indexing", kept)
         catalogue, relevance = without(offered, ranking.relevance, owned.own)
-        relevant = self._relevant(exchange, catalogue, relevance, bool(known), owned)
-        if not relevant and self._fill(exchange, bool(known or kept), bool(known)):
+        relevant = self._relevant(exchange, catalogue, relevance, bool(known), owned, late)
+        if not relevant and not late and self._fill(exchange, bool(known or kept), bool(known)):
             most = self.options.top_k if known else likely_enough(relevance, self.options.top_k)
             relevant = best(catalogue, relevance, most, self._least(bool(known)))
             relevant |= {} if known else kin(catalogue, relevance, list(relevant)[:_OBJECTS], self.options.kin)
         return _Needs(frozenset((*relevant, *kept)), relevant, "shortlist" if ranking.shortlist else "ok", kept)
+
+    def _least_of_late(self, exchange: Exchange, tokens: int, known_share: float) -> float:
+        use, model = exchange.facts.context_before, self.ports.tokens.model(exchange.model)
+        behind = max(use.used_tokens - tokens, 0) if use is not None and self._can_search(exchange) else 0
+        return least_relevance_of_late(model.rewrite_ratio, behind, tokens * (1 - known_share))
 
     def _least(self, known: bool) -> float:
         """Relevance of what joins beyond the best: a run that has tools takes on only what is worth a look."""
         return min(self.options.min_relevance, _PLAUSIBLE) if known else -1.0
 
     def _relevant(
-        self, exchange: Exchange, catalogue: ToolCatalogue, relevance: Sequence[float], known: bool, owned: Ownership
+        self, exchange: Exchange, catalogue: ToolCatalogue, relevance: Sequence[float], known: bool, owned: Ownership, late: float
     ) -> dict[str, float]:
-        """The best tools, more where none is sure, their kin, and those of servers that the user names."""
+        """The best tools, more where none is sure, their kin, and those of servers that the user names. Of the first none below `late`."""
         options = self.options
         relevant = best(catalogue, relevance, options.top_k, options.min_relevance)
         if relevant:
@@ -259,6 +266,7 @@ class ToolRag(Stage[ToolRagOptions]):
             relevant |= kin(catalogue, relevance, list(relevant)[: _OBJECTS if likely else 1], options.kin)
         if owned.by_server and not known and options.when_none == "all":
             relevant |= best(catalogue, relevance, enough_of_servers(relevance, options.top_k, options.max_tools))
+        relevant = {key: score for key, score in relevant.items() if score >= late}
         named = of_servers_in(task_of(exchange.conversation)[0], owned.servers)
         return relevant | (best(*without(catalogue, relevance, owned.servers.keys() - named), _OF_SERVER) if named else {})
 
