@@ -1,6 +1,7 @@
 """What does a request cost the proxy under an empty policy, as a multiple of what it costs a bare pass-through (`benchmarks.floor`)?
 
     python -m benchmarks.hop                      # half a minute: small, 204 KB of plain words, 204 KB as an agent sends them
+    python -m benchmarks.hop --sizes              # an agent's bodies of 5 KB to 2 MB
     python -m benchmarks.hop --check              # fails where calls have risen by more than 15%, CPU by half, above the committed ones
     python -m benchmarks.hop --repeat 8           # how far the figures scatter
 
@@ -57,6 +58,8 @@ LOSS = {"us": 0.5, "calls": 0.15}
 CONNECTIONS = 8
 TURNS = {"small": (36, 64), "large": (24, 16), "agent": (24, 16)}
 """By kind of body: how many turns, and requests in each."""
+SIZES = {"agent, 5 KB": (24, 48), "agent, 50 KB": (24, 32), "agent, 200 KB with an image": (16, 16), "agent, 2 MB": (12, 8)}
+"""Further ones, as agents send them: measured where they are asked for."""
 COUNTED = 64
 TRIES = 3
 """A check fails only on what is too dear in each of so many measurements; calls are counted in so many turns."""
@@ -282,6 +285,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     options.add_argument("--check", action="store_true", help="fail where a figure is too far above the committed one")
     options.add_argument("--repeat", type=int, default=1, help="measure so often, each time anew")
     options.add_argument("--bodies", nargs="+", choices=list(TURNS), default=list(TURNS))
+    options.add_argument("--sizes", action="store_true", help="an agent's bodies of 5 KB to 2 MB, in place of `--bodies`")
     return options.parse_args(arguments)
 
 
@@ -290,7 +294,7 @@ def main() -> int:
     before = committed()
     problems: set[str] | None = None
     for _ in range(TRIES if given.check else given.repeat):
-        found = logged(lambda: measure({kind: TURNS[kind] for kind in given.bodies}))
+        found = logged(lambda: measure(SIZES if given.sizes else {kind: TURNS[kind] for kind in given.bodies}))
         show(found, before)
         dear = lost(found, before) if given.check else {}
         problems = set(dear) if problems is None else problems & set(dear)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import random
 from typing import Any
@@ -12,6 +13,7 @@ MODEL = "gpt-4o"  # its tokenizer is public: the budget stage really counts
 SEED = 20240607
 LARGE_MESSAGES = 200
 AGENT_BYTES = 204_000
+IMAGE_FROM_BYTES = 50_000
 _LARGE_MESSAGE_BYTES = 986  # 200 of them make 204 KB, about 50,000 tokens
 _NUMBERS = 0.2  # share of words that are order numbers: with them 204 KB are about 50,000 tokens, o200k_base
 _TEXT = (
@@ -44,6 +46,16 @@ def large(*, stream: bool = False) -> bytes:
 def agent(*, stream: bool = False) -> bytes:
     """An agent's conversation of 204 KB, with its calls and their results: texts of code, diffs, JSON, logs, and prose in four scripts."""
     return _body(agent_messages(), stream)
+
+
+def agent_of(size: int) -> bytes:
+    """The same conversation, `size` bytes of it; from 50 KB on its last user message brings a screenshot, a third of all bytes."""
+    if size < IMAGE_FROM_BYTES:
+        return _body(agent_messages(size), stream=False)
+    picture = base64.b64encode(random.Random(SEED).randbytes(size // 4)).decode()
+    image = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{picture}"}}
+    parts = [{"type": "text", "text": "What is wrong here?"}, image]
+    return _body([*agent_messages(size - len(picture)), {"role": "user", "content": parts}], stream=False)
 
 
 def agent_messages(size: int = AGENT_BYTES) -> list[dict[str, Any]]:

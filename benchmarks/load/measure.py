@@ -11,7 +11,15 @@ from benchmarks.load.statistics import percentile
 from benchmarks.load.streaming import read_streams
 from benchmarks.load.systems import System
 
-BODIES: dict[str, Callable[[], bytes]] = {"small": bodies.small, "large": bodies.large, "agent": bodies.agent}
+BODIES: dict[str, Callable[[], bytes]] = {
+    "small": bodies.small,
+    "large": bodies.large,
+    "agent": bodies.agent,
+    "agent, 5 KB": lambda: bodies.agent_of(5_000),
+    "agent, 50 KB": lambda: bodies.agent_of(50_000),
+    "agent, 200 KB with an image": lambda: bodies.agent_of(200_000),
+    "agent, 2 MB": lambda: bodies.agent_of(2_000_000),
+}
 _PERCENTILES = {"p50": 0.50, "p95": 0.95, "p99": 0.99}
 
 

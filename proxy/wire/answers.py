@@ -53,28 +53,40 @@ _USAGE: Mapping[str, tuple[str, ...]] = {
     "gemini": ("promptTokenCount", "candidatesTokenCount", "cachedContentTokenCount", "", "thoughtsTokenCount"),
 }
 """Where each API tells of the prompt, the completion, what of the prompt was read from a cache, or put there, and thoughts."""
+_PATHS = {api: [(outer, inner) for outer, _, inner in (path.partition(".") for path in paths)] for api, paths in _USAGE.items()}
 
 
 def usage_in(api: str, value: object) -> Usage | None:
     """The usage that an object of the API tells; None for null, and for what is none. Messages counts a cache's apart, Gemini thoughts."""
     if not isinstance(value, dict):
         return None
-    prompt, completion, cached, written, thought = [number(value, path) for path in _USAGE[api]]
+    prompt, completion, cached, written, thought = _figures(value, _PATHS[api])
     if api == "messages":
         prompt += cached + written
     elif api == "gemini":  # thoughts, and what the provider's own tools put into the prompt, are counted apart
         prompt, completion = prompt + number(value, "toolUsePromptTokenCount"), completion + thought
-    elif api == "chat":  # DeepSeek's, and Anthropic's own server of this API
+    elif api == "chat" and not (cached and written):  # DeepSeek's, and Anthropic's own server of this API
         cached, written = cached or number(value, "prompt_cache_hit_tokens"), written or number(value, "cache_creation_input_tokens")
     return Usage(prompt, completion, cached, written, thought)
 
 
+def _figures(value: Mapping[str, Any], paths: Sequence[tuple[str, str]]) -> list[int]:
+    """As `number` finds them, all together: every answer has some."""
+    found = list[int]()
+    for outer, inner in paths:
+        one = value.get(outer)
+        if inner:
+            one = one.get(inner) if type(one) is dict else None
+        found.append(one if isinstance(one, int) else 0)
+    return found
+
+
 def number(given: Any, path: str) -> int:
     """A figure in an object, or in one of its objects; 0 for what is none."""
-    outer, dot, inner = path.partition(".")
-    found = given.get(outer)
-    if dot:
-        found = found.get(inner) if isinstance(found, dict) else None
+    if "." in path:
+        outer, _, path = path.partition(".")
+        given = given.get(outer)
+    found = given.get(path) if isinstance(given, dict) else None
     return found if isinstance(found, int) else 0
 
 
