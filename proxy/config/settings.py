@@ -362,7 +362,7 @@ def _of_upstreams(settings: Settings) -> _Found:
                 yield f"upstreams.{name}.fallback", _unknown(other, settings.upstreams)
             if other == name:
                 yield f"upstreams.{name}.fallback", "an upstream cannot be its own fallback"
-        if isinstance(upstream, OpenAISettings) and not re.match(r"https?://[^/]", upstream.base_url):
+        if isinstance(upstream, OpenAISettings) and not re.fullmatch(r"https?://[^/\s]\S*", upstream.base_url):
             yield f"upstreams.{name}.base_url", f"expected http://… or https://…, got {upstream.base_url!r}"
         elif isinstance(upstream, OpenAISettings) and (wanted := _mended(upstream.base_url)) is not None:
             yield f"upstreams.{name}.base_url", f"expected it up to and with its version, and no further: did you mean {wanted!r}?"
@@ -381,6 +381,7 @@ def _of_upstreams(settings: Settings) -> _Found:
 
 
 _OPERATION = re.compile(r"/(?:chat/completions|completions|responses|messages|embeddings|models)/*$")
+_TWICE = re.compile(r"(/v\d+(?:beta)?)(?:\1)+/*$")
 _ROOTS = {
     "https://api.openai.com": "/v1",
     "https://api.anthropic.com": "/v1",
@@ -390,8 +391,8 @@ _ROOTS = {
 
 
 def _mended(base_url: str) -> str | None:
-    """What was meant where a base URL cannot work: it ends in an operation, or without the ``/v1`` that its server wants."""
-    bare = _OPERATION.sub("", base_url)
+    """What was meant where a base URL cannot work: it ends in an operation, has its version twice, or lacks the ``/v1`` of its server."""
+    bare = _TWICE.sub(r"\1", _OPERATION.sub("", base_url))
     if (behind := _ROOTS.get(bare.rstrip("/"))) is not None:
         return bare.rstrip("/") + behind
     return bare if bare != base_url else None

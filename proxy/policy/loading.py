@@ -212,7 +212,7 @@ class PolicyReading:
         path = Path(self._settings.folder) / route.policy
         default = self._named(path, f"routes[{i}].policy")
         allowed = {default.name: default} if default is not None else {}
-        for n, entry in enumerate(route.allow_policies):
+        for n, entry in enumerate(route.allow_policies if default is not None or path.is_file() else ()):  # they stand beside it
             other_path = path.parent / f"{entry}.yaml" if not entry.endswith((".yaml", ".yml")) else Path(self._settings.folder) / entry
             other = self._named(other_path, f"routes[{i}].allow_policies[{n}]")
             if other is not None and allowed.setdefault(other.name, other) is not other:
@@ -231,7 +231,8 @@ class PolicyReading:
             str(file.relative_to(root) if file.is_relative_to(root) else file) for file in folder.glob("*.y*ml") if has_stages(file)
         )
         near = next((name for name in there if Path(name).stem == path.stem), "") or suggested(path.name, there)
-        hint = f"did you mean {near!r}?" if near else f"there are: {', '.join(there)}" if there else f"{folder} has no policies"
+        none = f"{folder} has no policies (groundwire init writes some)"
+        hint = f"did you mean {near!r}?" if near else f"there are: {', '.join(there)}" if there else none
         self.problems.found.append(ConfigError(self._source, place, f"no such policy file: {path}; {hint}"))
         return None
 

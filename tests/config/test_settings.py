@@ -71,6 +71,11 @@ def test_a_default_may_hold_an_address(tmp_path: Path) -> None:
             "upstreams.openai.timeouts: unknown key 'conect_s'; did you mean 'connect_s'?",
         ),
         (BASE.replace('"http://x/v1"', "x/v1"), "upstreams.openai.base_url: expected http://… or https://…, got 'x/v1'"),
+        (BASE.replace("http://x/v1", "http://x y/v1"), "upstreams.openai.base_url: expected http://… or https://…, got 'http://x y/v1'"),
+        (
+            BASE.replace("http://x/v1", "http://x/v1/v1"),
+            "upstreams.openai.base_url: expected it up to and with its version, and no further: did you mean 'http://x/v1'?",
+        ),
         (
             BASE.replace("{kind: openai, base_url", "{kind: openai, bas_url"),
             "upstreams.openai: unknown key 'bas_url'; did you mean 'base_url'?",
