@@ -28,7 +28,7 @@ _PATIENCE_S = (0.05, 0.15, 0.3)
 and a client that sends one request after the other must not be refused for that."""
 _TOGETHER_S = 0.005
 """What ends within so long is settled together."""
-_MAX_WAITING = 100_000
+_MAX_WAITING, _QUIET_S = 100_000, 60.0
 _MOST = 2**53
 """Of tokens and of millionths of a dollar: an upstream may say what it likes, and what no counter can hold would be settled never, nor what
 waits behind it."""
@@ -63,7 +63,7 @@ class Limiter:
 
     def __init__(self, counter: Counter, settings: LimitSettings, counters: Counters, clock: Callable[[], float] = time.monotonic) -> None:
         self.counter, self.settings, self._counters, self._clock = counter, settings, counters, clock
-        self._away_until = 0.0
+        self._away_until = self._quiet_until = 0.0
         self._open: dict[str, Lease] = {}
         self._waiting: list[Settlement] = []
         self._news = asyncio.Event()
@@ -138,6 +138,10 @@ class Limiter:
         at = lease.decision.at if lease.decision is not None else time.time()
         if len(self._waiting) >= _MAX_WAITING:
             del self._waiting[0]
+            self._counters.count("limits.dropped_count")
+            if self._clock() >= self._quiet_until:  # once a minute, and not for each request
+                self._quiet_until = self._clock() + _QUIET_S
+                log.error("%d requests wait to be settled: of the oldest what was reserved counts as spent", _MAX_WAITING)
         self._waiting.append(Settlement(lease.id, lease.subjects, at, lease.reserved, taken))
         self._news.set()
 

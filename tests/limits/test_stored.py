@@ -139,3 +139,16 @@ async def test_names_that_the_store_cuts_to_the_same_are_added_to_one_row(databa
     days = DatabaseKeyDays(database)
     await days.add({("2026-01-31", "ann", "red", "m" * 600 + end): (1, 0, 1, 1, 1) for end in "ab"})
     assert [("m" * 512, 2)] == [(row.model, row.requests) for row in await days.spending(("model",), "2026-01-01")]
+
+
+async def test_a_settlement_that_is_dropped_as_too_many_wait_is_counted_and_said_once(
+    database: Database, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("proxy.limits.limiter._MAX_WAITING", 2)
+    counters = CountingCounters()
+    limiter = Limiter(DatabaseAccounts(database), LimitSettings(), counters)  # not started: nothing is settled
+    for number in range(4):
+        limiter.settle(await limiter.reserve(f"gw_{number}", (), Ask()), Amount())
+    assert ["gw_2", "gw_3"] == [one.lease for one in limiter._waiting]
+    assert 2 == counters["limits.dropped_count"]
+    assert 1 == caplog.text.count("wait to be settled")

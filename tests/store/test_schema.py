@@ -155,3 +155,17 @@ async def test_a_store_of_a_newer_version_is_left_alone(empty_url: str) -> None:
     assert not database.available
     assert "revision 9999, newer than this groundwire knows" in database.problem
     await database.stop()
+
+
+async def test_the_last_release_goes_on_writing_to_the_new_tables(tmp_path: Path) -> None:
+    """Its columns are there, and what is new beside them need not be given: a node that was not replaced yet knows nothing of it."""
+    last = max(path.stem.removeprefix("revision_") for path in (Path(__file__).parent / "data").glob("revision_*.sql"))
+    urls = [f"sqlite:///{tmp_path / name}" for name in ("old.db", "new.db")]
+    await filled(urls[0], *statements(last, lite=True))
+    async with opened(urls[1]):
+        pass
+    with closing(sqlite3.connect(tmp_path / "old.db")) as old, closing(sqlite3.connect(tmp_path / "new.db")) as new:
+        for (table,) in old.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'").fetchall():
+            before, now = ({row[1]: row for row in one.execute(f"PRAGMA table_info({table})")} for one in (old, new))
+            assert set() == set(before) - set(now), table
+            assert [] == [name for name in now.keys() - before.keys() if now[name][3] and now[name][4] is None], table

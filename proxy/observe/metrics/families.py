@@ -137,6 +137,7 @@ _OWN = {
     "ledger.owner_refused_count": "requests that named what is another client's, or nobody's",
     "alerts.sent_count": "messages of alerts that a channel took",
     "alerts.failed_count": "messages of alerts that were given up after all tries",
+    "limits.dropped_count": "requests whose settlement was dropped, as too many waited: what was reserved counts as spent",
     "limits.uncounted_count": "requests that went on uncounted, as who counts them was away",
     "limits.closed_count": "requests that were refused because who counts them was away",
     "upstream.retry_count": "calls of an upstream that were tried again",
