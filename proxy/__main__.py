@@ -83,8 +83,14 @@ def _parser() -> argparse.ArgumentParser:
     explain.add_argument("policy", nargs="*", help="policy files, or names of some in policies/ (without one: when to take which)")
     explain.add_argument("--all", action="store_true", help="every option, what each stage needs, and how right its actions are")
     explain.set_defaults(run=_explain)
-    init = commands.add_parser("init", help="write the default config.yaml, policies/ and their schemas/ into a folder, to edit")
+    init = commands.add_parser(
+        "init", help="write config.yaml, policies/ and their schemas/ into a folder, to edit; on a terminal, ask first"
+    )
     init.add_argument("folder", type=Path, nargs="?", default=Path())
+    init.add_argument("--provider", default="", help="openai, anthropic, gemini, or the address of an OpenAI-compatible server")
+    init.add_argument("--key-env", default="", metavar="NAME", help="the environment variable that has the provider's key")
+    init.add_argument("--policy", default="", help="one of the shipped ones")
+    init.add_argument("--agent", default="", help="codex, claude-code, gemini-cli, openai-sdk, anthropic-sdk or google-genai")
     init.set_defaults(run=_init)
     schema = commands.add_parser("schema", help="print the JSON Schema of config.yaml or of policies, for editors")
     schema.add_argument("kind", choices=("config", "policy"))
@@ -340,10 +346,16 @@ def _schema(arguments: argparse.Namespace) -> int:
 
 
 def _init(arguments: argparse.Namespace) -> int:
-    from proxy.cli.check import write_files
+    from proxy.cli.init import Answers, init
 
-    for line in write_files(_bundled(), DEFAULT_CONFIG, arguments.folder):
-        print(line)
+    given = Answers(arguments.provider, arguments.key_env, arguments.policy, arguments.agent)
+    ask = input if sys.stdin.isatty() and sys.stdout.isatty() else None
+    try:
+        for line in init(_bundled(), DEFAULT_CONFIG, arguments.folder, given, _shipped_policies(), ask):
+            print(line)
+    except (EOFError, KeyboardInterrupt):
+        print("\nnothing was written", file=sys.stderr)
+        return 130
     return 0
 
 

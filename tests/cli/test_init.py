@@ -1,0 +1,87 @@
+"""``groundwire init``: the files it writes, and what it asks."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from proxy.__main__ import main
+from proxy.cli.init import AGENTS, Answers, init
+
+BUNDLED = Path(__file__).parents[2]
+POLICIES = ("observe", "default", "agent", "rag", "strict")
+Captured = pytest.CaptureFixture[str]
+
+
+def saying(*answers: str) -> Callable[[str], str]:
+    left: Iterator[str] = iter(answers)
+    return lambda _: next(left)
+
+
+def lines(folder: Path, ask: Callable[[str], str]) -> list[str]:
+    return [*init(BUNDLED, "config.yaml", folder, Answers(), POLICIES, ask)]
+
+
+def test_answers_are_in_what_check_accepts(tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = lines(tmp_path, ask=saying("anthropic", "MY_KEY", "strict", ""))
+    assert told[-3:] == [
+        "export MY_KEY=…",
+        f"groundwire serve --config {tmp_path / 'config.yaml'}",
+        "claude-code, before its command: ANTHROPIC_BASE_URL=http://127.0.0.1:4000/anthropic",
+    ]
+    text = (tmp_path / "config.yaml").read_text()
+    assert 'kind: anthropic, api_key: "${MY_KEY:-}"' in text
+    assert "upstream: anthropic, policy: policies/strict.yaml, allow_policies: [observe, default, rag, agent]" in text
+    monkeypatch.setenv("MY_KEY", "sk")
+    assert 0 == main(["check", "--config", str(tmp_path / "config.yaml")])
+
+
+def test_nothing_but_return_takes_what_is_shipped(tmp_path: Path) -> None:
+    lines(tmp_path, ask=saying("", "", "", ""))
+    assert (BUNDLED / "config.yaml").read_text() == (tmp_path / "config.yaml").read_text()
+
+
+def test_what_cannot_be_is_asked_again(tmp_path: Path, capsys: Captured) -> None:
+    told = lines(tmp_path, ask=saying("opena", "http://localhost:11434/v1", "sk-123", "KEY", "stric", "rag", "codx", "codex"))
+    asked = capsys.readouterr().err.splitlines()
+    assert 4 == len(asked)
+    assert ["did you mean 'strict'?", "did you mean 'codex'?"] == asked[2:]
+    assert 'base_url: "http://localhost:11434/v1", api_key: "${KEY:-}"' in (tmp_path / "config.yaml").read_text()
+    assert told[-1].endswith(AGENTS["codex"][2])
+
+
+def test_options_answer_without_a_terminal(tmp_path: Path, capsys: Captured) -> None:
+    assert 0 == main(["init", str(tmp_path), "--provider", "gemini", "--policy", "agent"])
+    told = capsys.readouterr().out.splitlines()
+    assert told[-1] == "gemini-cli, before its command: GOOGLE_GEMINI_BASE_URL=http://127.0.0.1:4000/gemini"
+    assert "upstream: gemini, policy: policies/agent.yaml" in (tmp_path / "config.yaml").read_text()
+
+
+@pytest.mark.parametrize(
+    "options", [["--provider", "ftp://x"], ["--provider", "gemini", "--agent", "codex"], ["--policy", "nope"], ["--key-env", "sk-1"]]
+)
+def test_an_option_that_cannot_be_is_one_line_and_nothing_is_written(tmp_path: Path, options: list[str], capsys: Captured) -> None:
+    assert 2 == main(["init", str(tmp_path), *options])
+    assert [options[-2]] == [line.split(": ")[1] for line in capsys.readouterr().err.splitlines()]
+    assert [] == [*tmp_path.iterdir()]
+
+
+def test_a_configuration_that_is_there_is_not_asked_about(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text("mine")
+    told = lines(tmp_path, ask=saying())
+    assert f"{tmp_path}/config.yaml: left as it is" == told[0]
+    assert "mine" == (tmp_path / "config.yaml").read_text()
+
+
+def test_who_goes_away_while_asked_leaves_nothing(tmp_path: Path) -> None:
+    def gone(_: str) -> str:
+        raise EOFError
+
+    with pytest.raises(EOFError):
+        lines(tmp_path, ask=gone)
+    assert [] == [*tmp_path.iterdir()]
+
+
+def test_agents_lines_are_the_guides() -> None:
+    guide = (BUNDLED / "docs" / "guides" / "connect.md").read_text()
+    assert [] == [name for name, (_, _, line) in AGENTS.items() if line not in guide]
