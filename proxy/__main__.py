@@ -354,7 +354,7 @@ def _init(arguments: argparse.Namespace) -> int:
         for line in init(_bundled(), DEFAULT_CONFIG, arguments.folder, given, _shipped_policies(), ask):
             print(line)
     except (EOFError, KeyboardInterrupt):
-        print("\nnothing was written", file=sys.stderr)
+        print("\nstopped", file=sys.stderr)
         return 130
     return 0
 

@@ -50,6 +50,8 @@ def init(bundled: Path, config: str, folder: Path, given: Answers, policies: Seq
     answered. Raises `ConfigError` for what was given and cannot be, and where a file cannot be written.
     """
     target = folder / config
+    if given != Answers() and target.exists():
+        raise ConfigError(str(target), "", "is there already and stays as it is: name another folder, or edit it")
     answers = _answered(given, policies, ask) if (ask is not None or given != Answers()) and not target.exists() else None
     for source in (bundled / config, *sorted((bundled / "policies").glob("*.yaml")), *sorted((bundled / "schemas").glob("*.json"))):
         text = source.read_text(encoding="utf-8")

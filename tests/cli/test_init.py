@@ -73,6 +73,13 @@ def test_a_configuration_that_is_there_is_not_asked_about(tmp_path: Path) -> Non
     assert "mine" == (tmp_path / "config.yaml").read_text()
 
 
+def test_options_for_a_configuration_that_is_there_are_refused(tmp_path: Path, capsys: Captured) -> None:
+    (tmp_path / "config.yaml").write_text("mine")
+    assert 2 == main(["init", str(tmp_path), "--policy", "rag"])
+    assert "is there already" in capsys.readouterr().err
+    assert ["config.yaml"] == [path.name for path in tmp_path.iterdir()]
+
+
 def test_who_goes_away_while_asked_leaves_nothing(tmp_path: Path) -> None:
     def gone(_: str) -> str:
         raise EOFError
