@@ -114,7 +114,7 @@ def _created_at(failure: Failure) -> float:
     return float(value) if isinstance(value, int | float) else 0.0
 
 
-LATEST, PLOTTED = 8, 200
+LATEST, PLOTTED = 8, 160
 """Exchanges of the list, and of the chart."""
 WAITING = 3
 """Items that the page names."""
