@@ -8,6 +8,7 @@ it has not said. `ReviewQueue` looks through the newest exchanges that were flag
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
@@ -22,8 +23,9 @@ from proxy.admin.verdicts import ListedClaim
 from proxy.errors import InvalidRequest, NotFound
 from proxy.ports import Counters
 from proxy.ports.review import POLICY
+from proxy.stages.registry import HOUSEKEEPING
 from proxy.store import feedback
-from proxy.store.feedback import REVIEWED, DatabaseFeedback, Feedback, Said, entry_id
+from proxy.store.feedback import FLAGGED, REVIEWED, DatabaseFeedback, Feedback, Said, entry_id
 from proxy.store.listing import MAX_REASON_CHARS
 from proxy.store.records import Record, Records, RecordVerdict, from_row
 
@@ -91,10 +93,19 @@ def findings(record: Record) -> list[Finding]:
 
 
 def to_review(record: Record) -> list[Finding]:
-    """Those on which a person is asked: sentences that were flagged or left undecided, verdicts that warn or refuse for another reason."""
+    """Those on which a person is asked: sentences that were flagged or left undecided, verdicts that warn or refuse for another reason.
+
+    Of housekeeping nobody is asked: it says nothing that a person could call wrong.
+    """
     found = findings(record)
     with_sentences = {one.stage for one in found if one.is_sentence}
-    return [one for one in found if one.label in REVIEWED and (one.is_sentence or one.stage not in with_sentences)]
+
+    def is_asked(one: Finding) -> bool:
+        if one.is_sentence:
+            return one.label in REVIEWED
+        return one.label in FLAGGED and one.stage not in with_sentences and one.place not in HOUSEKEEPING
+
+    return [one for one in found if is_asked(one)]
 
 
 def _said_in(record: Record) -> Iterator[tuple[str, str, str, dict[str, Any]]]:
@@ -149,6 +160,8 @@ class ReviewPage(Struct, frozen=True):
     more: bool
     without_words: int = 0
     """Exchanges that were passed over as their record has no words."""
+    further: str = ""
+    """Where one list has looked through as many exchanges as it may: what to go on behind, in the order of time."""
 
 
 class FeedbackApi:
@@ -180,7 +193,7 @@ class FeedbackApi:
         """Keep it, as the API and the dashboard do. Raises `InvalidRequest`, `NotFound`, `Conflict`."""
         check_person(body.by, (POLICY,))
         record = require(await self._records.get(body.record_id), "record", "it may not be written yet, or be past its retention")
-        there = {(one.stage, one.place): one for one in findings(record)}
+        there, asked = {(one.stage, one.place): one for one in findings(record)}, to_review(record)
         finding = there.get((body.stage, body.place))
         if finding is None:
             raise NotFound("the record has no such finding: stage and place as the record gives them")
@@ -201,7 +214,7 @@ class FeedbackApi:
             said_by=body.by,
             note=body.note,
             content=finding.content,
-            record_findings=len(to_review(record)),
+            record_findings=len(asked) if any(one.id == finding.id for one in asked) else 0,
         )
         kept = await self.store.put(entry, body.version)
         self._counters.count(f"feedback.{kept.said}_count")
@@ -218,14 +231,14 @@ class FeedbackApi:
 
         Raises `StoreUnavailable`.
         """
+        if order == "newest":
+            return await self._look(limit, after, stage)
         last = await self._finding_of(after) if after else None
         if after and last is None:
             return ReviewPage((), more=False)
-        if order == "newest":
-            return await self._look(limit, last, stage)
-        found = await self._look(MAX_SORTED, None, stage)
+        found = await self._look(MAX_SORTED, "", stage)
         behind = [one for one in sorted(found.findings, key=_by_certainty) if last is None or _by_certainty(one) > _by_certainty(last)]
-        return ReviewPage(behind[:limit], len(behind) > limit, found.without_words)
+        return ReviewPage(behind[:limit], len(behind) > limit, found.without_words, found.further)
 
     async def one(self, name: str) -> Finding | None:
         """The finding of this id, if it waits."""
@@ -239,19 +252,20 @@ class FeedbackApi:
         record = await self._records.get(record_id, bodies=False)
         return to_review(record) if record is not None and record.typed_detail.texts else []
 
-    async def _look(self, limit: int, after: Finding | None, stage: str) -> ReviewPage:
+    async def _look(self, limit: int, after: str, stage: str) -> ReviewPage:
         """The newest first. A record that `after` is of can have more behind it."""
-        found, without_words, looked, more, last = list[Finding](), 0, 0, True, None
-        if after is not None:
-            last = after.record_id
-            rest = [one for one in await self._of_record(last) if _number(one) > _number(after)]
+        found, without_words, looked, more = list[Finding](), 0, 0, True
+        last = after.rpartition(".")[0] if after else None
+        if last:
+            rest = [one for one in await self._of_record(last) if _number(one.id) > _number(after)]
             found = await self._undecided([one for one in rest if stage in ("", one.stage)])
         while more and len(found) <= limit and looked < _MAX_LOOKED:
             rows, more = await self.store.records_to_review(_AT_ONCE, last)
             some, wordless = await asyncio.to_thread(_read, rows)
             found += await self._undecided([one for one in some if stage in ("", one.stage)])
             without_words, looked, last = without_words + wordless, looked + len(rows), rows[-1]["id"] if rows else last
-        return ReviewPage(found[:limit], len(found) > limit, without_words)
+        further = f"{last}." if more and len(found) <= limit else ""
+        return ReviewPage(found[:limit], len(found) > limit, without_words, further)
 
     async def _undecided(self, some: Sequence[Finding]) -> list[Finding]:
         said = {entry.id for entry in await self.store.of_records({one.record_id for one in some})} if some else set()
@@ -270,8 +284,10 @@ def _read(rows: Sequence[RowMapping]) -> tuple[list[Finding], int]:
     return found, without_words
 
 
-def _number(finding: Finding) -> int:
-    return int(finding.id.rpartition(".")[2])
+def _number(name: str) -> float:
+    """The place of a finding among its record's, of its id; behind them all where the id has none."""
+    place = name.rpartition(".")[2]
+    return float(place) if place.isdecimal() else math.inf
 
 
 def _by_certainty(finding: Finding) -> tuple[float, float, str]:

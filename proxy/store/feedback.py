@@ -49,7 +49,7 @@ class Feedback(Struct, frozen=True, kw_only=True):
     created_at: float = 0.0
     """Seconds since the epoch."""
     record_findings: int = 0
-    """Findings of this exchange on which a person is asked; 0 where that was not noted."""
+    """Findings of this exchange on which a person is asked; 0 where this is none of them."""
     version: int = 0
     """Microseconds of `created_at`: another decision has another one."""
 
@@ -111,9 +111,9 @@ class DatabaseFeedback(Listed[Feedback]):
 
         Some of them may have none. Raises `StoreUnavailable`.
         """
-        own = select(table.c.record_id).where(table.c.record_id == records.c.id, table.c.label.in_(REVIEWED)).group_by(table.c.record_id)
-        most = func.max(table.c.record_findings)
-        query = select(*_OF_RECORDS).where(literal_column(f"({TO_REVIEW})"), ~exists(own.having(most > 0, func.count() >= most)))
+        own = select(table.c.record_id).where(table.c.record_id == records.c.id, table.c.record_findings > 0).group_by(table.c.record_id)
+        decided = exists(own.having(func.count() >= func.max(table.c.record_findings)))
+        query = select(*_OF_RECORDS).where(literal_column(f"({TO_REVIEW})"), ~decided)
         async with self._database.transaction() as connection:
             return await page(connection, query, records, limit, after)
 

@@ -4,6 +4,8 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
+
 from proxy.store.feedback import DatabaseFeedback
 from tests.admin.pages import Browser, Page
 from tests.browser import making
@@ -194,6 +196,44 @@ async def test_a_stages_other_verdicts_wait_too_and_have_tabs(start: Start) -> N
     assert ("age: expected a number" in page.text, "That was the last one." in after.text) == (True, True)
     assert f"{REVIEW}?order=newest&only=schema" in tabs
     assert ("schema", "block", "wrong", "pass") == (entry["stage"], entry["label"], entry["said"], entry["expected"])
+
+
+async def test_nobody_is_asked_about_housekeeping_nor_about_a_verdict_that_flags_nothing(start: Start) -> None:
+    async with start() as proxy:
+        full = {"stage": "budget", "outcome": "warn", "code": "context_usage_high"}
+        undecided = {"stage": "claims", "outcome": "unsure"}
+        verdicts = {"stage": "claims", "outcome": "warn", "detail": {"claims": sentences(0, ["unsure"], [0.5])}}
+        made = [[full], [undecided], [full, verdicts]]
+        rows = [making.record(n, time.time() - 5, outcome="warn", detail={"verdicts": one, "texts": True}) for n, one in enumerate(made)]
+        await making.keep(proxy.app.database, rows)
+        found = (await proxy.get(API)).json["data"]
+    assert [(rows[2].id, "claims", "unsure")] == [(one["record_id"], one["stage"], one["label"]) for one in found]
+
+
+async def test_a_word_on_what_nobody_was_asked_about_leaves_the_findings_of_the_exchange_in_the_queue(start: Start) -> None:
+    async with start() as proxy:
+        (record,) = await keep(proxy, {"claims": sentences(0, ["contradicted"], [0.1])})
+        body = {"record_id": record, "stage": "claims", "place": "warn", "said": "right"}
+        kept = (await proxy.post(body, "/groundwire/v1/feedback")).json
+        left = (await proxy.get(API)).json["data"]
+        await proxy.post(body | {"place": left[0]["place"]}, "/groundwire/v1/feedback")
+        after = (await proxy.get(API)).json["data"]
+    assert (0, ["contradicted"], []) == (kept["record_findings"], [one["label"] for one in left], after)
+
+
+async def test_the_queue_says_that_it_has_not_looked_at_all_and_goes_on(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("proxy.admin.feedback._MAX_LOOKED", 100)
+    async with start() as proxy, Browser(proxy) as browser:
+        now, full = time.time() - 5, {"stage": "budget", "outcome": "warn", "code": "context_usage_high"}
+        quiet = [making.record(n, now - n, outcome="warn", detail={"verdicts": [full], "texts": True}) for n in range(150)]
+        flagged = {"stage": "claims", "outcome": "warn", "detail": {"claims": sentences(0)}}
+        old = making.record(150, now - 150, outcome="warn", detail={"verdicts": [flagged], "texts": True})
+        await making.keep(proxy.app.database, [*quiet, old])
+        page = await browser.page(REVIEW)
+        (further,) = [link["href"] for link in page.all("a", rel="next")]
+        found = await browser.page(further)
+    assert ("More than" in page.text, "There are more flagged exchanges than one look goes through." in page.text) == (False, True)
+    assert (SENTENCES[0], []) == (sentence_of(found), found.all("a", rel="next"))
 
 
 async def test_ten_thousand_flagged_exchanges_are_a_page_as_one(start: Start) -> None:

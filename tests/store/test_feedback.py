@@ -81,7 +81,7 @@ async def test_exchanges_wait_until_all_of_their_findings_are_decided(database: 
     for place in ("0:0-9", "0:10-19"):
         await store.put(entry(0, record_id=ids[3], place=place, record_findings=2))
         await store.put(entry(0, record_id=ids[2], place=place, record_findings=3))
-        await store.put(entry(0, record_id=ids[1], place=place, record_findings=2, label="supported"))  # nobody was asked
+        await store.put(entry(0, record_id=ids[1], place=place, record_findings=0, label="supported"))  # nobody was asked
     assert ([ids[5], ids[2], ids[1]], False) == await waiting()
 
 

@@ -60,6 +60,7 @@ class ReviewPages:
             "item": waiting[0] if waiting else None,
             "left": len(waiting) - 1,
             "more": found.more,
+            "further": found.further,
             "labels": LABELS if waiting and waiting[0].is_sentence else OUTCOMES,
             "without_words": found.without_words,
             "texts": self._texts,
