@@ -27,6 +27,7 @@ from proxy.observe.finished import Finished
 from proxy.observe.metrics import Metrics
 from proxy.offloop import run_in_thread_if_large
 from proxy.ports import ModelInfo
+from proxy.stages.registry import HOUSEKEEPING
 from proxy.store.masking import mask, mask_text
 from proxy.store.records import (
     NOTHING,
@@ -154,7 +155,10 @@ _QUIET = (*QUIET, "skipped", "pending")
 
 
 def reason_of(finished: Finished) -> str:
-    """The code of what decided the outcome: of the error that ended it, of the gravest verdict, or why nothing was checked; else ""."""
+    """The code of what decided the outcome: of the error that ended it, of the gravest verdict, or why nothing was checked; else "".
+
+    A warning of housekeeping is named where there is no other.
+    """
     error, exchange = finished.error, finished.exchange
     if error is not None:
         return error.param or error.code if error.code == "policy_blocked" else error.code
@@ -162,7 +166,8 @@ def reason_of(finished: Finished) -> str:
     if finished.verdict in _QUIET:
         unchecked = unchecked_reason(verdicts) if finished.verdict == "unchecked" else ""
         return f"status_{finished.status}" if finished.status >= 400 else unchecked
-    return next((one.code for one in reversed(verdicts) if one.outcome == finished.verdict and one.code), "")
+    codes = [one.code for one in reversed(verdicts) if one.outcome == finished.verdict and one.code]
+    return next((code for code in codes if code not in HOUSEKEEPING), codes[0] if codes else "")
 
 
 def would_of(exchange: Exchange | None) -> str:

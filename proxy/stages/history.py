@@ -127,7 +127,6 @@ class HistoryPanel(StagePanel):
     """Histories that are too long."""
 
     name = "distraction"
-    checks = False
     title = "Long conversations"
     distractions: dict[str, int] = field(default_factory=dict)
     """By severity."""
@@ -157,6 +156,7 @@ class History(Stage[HistoryOptions]):
     """Tells of a history that distracts the model, or shortens it."""
 
     name = "history"
+    checks = False
     Options = HistoryOptions
     changes = ("messages", "tools")
     shortens_history = True

@@ -90,8 +90,8 @@ class ExchangeFilters(Struct, frozen=True, kw_only=True):
     for all that are bad news; ``would``: in shadow mode, but the policy would have acted."""
     reasons: Sequence[str] = ()
     """Any of these codes."""
-    without_reasons: Sequence[str] = ()
-    """None of these codes."""
+    without_warnings: Sequence[str] = ()
+    """Not those that were warned of with one of these codes; who was refused with one is among them."""
     stage: str = ""
     """A stage that warned, refused or failed."""
     label: str = ""
@@ -358,8 +358,8 @@ def _conditions(filters: ExchangeFilters, is_sqlite: bool) -> list[ColumnElement
         found.append(c.model == clean(filters.model))
     if filters.reasons:
         found.append(c.reason.in_([clean(reason) for reason in filters.reasons]))
-    if filters.without_reasons:
-        found.append(c.reason.not_in([clean(reason) for reason in filters.without_reasons]))
+    if filters.without_warnings:
+        found.append(or_(c.outcome != "warn", c.reason.not_in([clean(reason) for reason in filters.without_warnings])))
     if filters.outcome == "problem":
         found.append(or_(c.outcome.in_(_GROUPS["caught"] + _GROUPS["failed"]), c.status >= 400))
     elif filters.outcome in _GROUPS:

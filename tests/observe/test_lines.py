@@ -13,10 +13,13 @@ from proxy.ports import ModelInfo
 from proxy.testing import make_exchange
 
 BLOCK, WARN = Verdict("claims", "block", code="hallucination_detected"), Verdict("budget", "warn", code="context_usage_high")
+SUSPICIOUS, CONFUSED = Verdict("poisoning", "warn", code="context_suspicious"), Verdict("tool_rag", "warn", code="tool_confusion")
 REASONS: list[tuple[str, dict[str, Any], tuple[Verdict, ...]]] = [
     ("", {"verdict": "pass", "status": 200}, (Verdict("tool_rag", "pass", code="tool_confusion"),)),
     ("context_usage_high", {"verdict": "warn", "status": 200}, (WARN,)),
     ("hallucination_detected", {"verdict": "block", "status": 400}, (WARN, BLOCK, WARN)),
+    ("context_suspicious", {"verdict": "warn", "status": 200}, (WARN, SUSPICIOUS, CONFUSED)),
+    ("tool_confusion", {"verdict": "warn", "status": 200}, (WARN, CONFUSED)),
     ("upstream_timeout", {"verdict": "upstream_error", "status": 504, "error": UpstreamTimeout("late")}, ()),
     ("status_404", {"verdict": "skipped", "status": 404}, ()),
 ]

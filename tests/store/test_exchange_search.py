@@ -121,7 +121,8 @@ async def test_exchanges_are_found_by_policy_upstream_stage_label_and_faithfulne
         ({"label": "supported"}, [4, 3]),
         ({"max_faithfulness": 0.5}, [3]),
         ({"outcome": "undecided"}, [2, 1]),
-        ({"outcome": "caught", "without_reasons": ["context_usage_high"]}, []),
+        ({"outcome": "caught", "without_warnings": ["context_usage_high"]}, [5]),
+        ({"outcome": "problem", "without_warnings": ["context_usage_high"]}, [5]),
         ({"outcome": "warn", "reasons": ["context_usage_high"]}, [3]),
         ({"upstream": "other", "label": "supported", "min_ms": 1.0}, [4]),
     ]
@@ -132,6 +133,7 @@ async def test_exchanges_are_found_by_policy_upstream_stage_label_and_faithfulne
         {"policy": "rag@b", "outcome": "unchecked"},
         {"policy": "ragged", "detail": _detail(0.25, supported=1, contradicted=3), "outcome": "warn", "reason": "context_usage_high"},
         {"policy": "strict", "upstream": "other", "detail": _detail(1.0, supported=4, contradicted=0), "duration_ms": 5.0},
+        {"policy": "closed", "outcome": "block", "reason": "context_usage_high"},
     )
     assert wanted == [(one, await _found(database, **one)) for one, _ in wanted]
 

@@ -241,7 +241,7 @@ def search_filters(filters: Mapping[str, str], now: float) -> ExchangeFilters:
         upstream=filters["upstream"],
         outcome="warn" if verdict in ("warned", "housekeeping") else verdict,
         reasons=reasons,
-        without_reasons=tuple(sorted(HOUSEKEEPING)) if verdict in _AGAINST else (),
+        without_warnings=tuple(sorted(HOUSEKEEPING)) if verdict in _AGAINST else (),
         stage=filters["stage"],
         label=filters["label"],
         max_faithfulness=_least(filters, "faithfulness"),
