@@ -8,7 +8,7 @@ const FLAGS = [
   '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update',
   '--disable-sync', '--disable-dev-shm-usage',
 ];
-const DESK = {width: 1280, height: 900}, PHONE = {width: 360, height: 740}, WIDE = {width: 1440, height: 900}, NARROW = {width: 390, height: 844};
+const DESK = {width: 1280, height: 900}, PHONE = {width: 360, height: 740}, TABLET = {width: 768, height: 1024}, WIDE = {width: 1440, height: 900}, NARROW = {width: 390, height: 844};
 const [name, given] = process.argv.slice(2);
 const args = JSON.parse(given);
 const troubles = [];
@@ -248,10 +248,10 @@ const cases = {
     };
   },
 
-  /** Every page, on a desk and on a phone, with all that means harm in it. */
+  /** Every page, on a desk, on a tablet and on a phone, with all that means harm in it. */
   async harmless(browser) {
     const found = {};
-    for (const [size, viewport] of Object.entries({desk: DESK, phone: PHONE})) {
+    for (const [size, viewport] of Object.entries({desk: DESK, tablet: TABLET, phone: PHONE})) {
       const page = await open(browser, {viewport});
       for (const path of args.paths) {
         await page.goto(args.url + path, {waitUntil: 'load'});
