@@ -318,7 +318,8 @@ class Dashboard:
     async def _run(self, request: Request, visitor: Visitor) -> Response:
         run_id, after = request.path_params["id"], request.query_params.get("after", "")
         rows, more = await self._records.list(lists.TURNS_PER_PAGE, after or None, run_id=run_id, answers=True)
-        return await page("run.html", visitor, **lists.run_page(run_id, rows, await self._failures_of_run(run_id), more, after))
+        shown = await asyncio.to_thread(lists.run_page, run_id, rows, await self._failures_of_run(run_id), more, after)
+        return await page("run.html", visitor, **shown)
 
     # ---- news ----
 
