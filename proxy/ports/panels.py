@@ -7,7 +7,7 @@ every bucket of time; `proxy.admin.dashboard` shows what `StagePanel.show` makes
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias, TypeVar
 
 from msgspec import Struct, field
@@ -142,9 +142,9 @@ class Bucket(Struct, kw_only=True):
     panels: dict[str, StagePanel] = field(default_factory=dict)
     """What the stages' panels add up, by name."""
 
-    def caused(self, verdict: str, codes: Collection[str] | None = None) -> int:
-        """Exchanges with this verdict and one of these codes, of `reasons`; without `codes` all of that verdict."""
-        return sum(self.reasons.get(f"{verdict}: {code}", 0) for code in codes) if codes is not None else self.verdicts.get(verdict, 0)
+    def caused(self, verdict: str, codes: Iterable[str]) -> int:
+        """Exchanges with this verdict and one of these codes, of `reasons`."""
+        return sum(self.reasons.get(f"{verdict}: {code}", 0) for code in codes)
 
     def of(self, panel: type[P]) -> P:
         """What this panel has added up; nothing where it has not."""

@@ -64,7 +64,7 @@ _TEXT_BATCH = 100
 _LISTED = [column for column in table.columns if column.name not in ("size_bytes", "request_body", "answer_body")]
 UNDECIDED = ("unsure", "unchecked")
 """Outcomes of an answer of which nobody knows whether it holds."""
-_GROUPS: Mapping[str, tuple[str, ...]] = {
+GROUPS: Mapping[str, tuple[str, ...]] = {
     "undecided": UNDECIDED,
     "caught": ("warn", "block"),
     "failed": ("error", "upstream_error", INTERRUPTED),
@@ -361,9 +361,9 @@ def _conditions(filters: ExchangeFilters, is_sqlite: bool) -> list[ColumnElement
     if filters.without_warnings:
         found.append(or_(c.outcome != "warn", c.reason.not_in([clean(reason) for reason in filters.without_warnings])))
     if filters.outcome == "problem":
-        found.append(or_(c.outcome.in_(_GROUPS["caught"] + _GROUPS["failed"]), c.status >= 400))
-    elif filters.outcome in _GROUPS:
-        found.append(c.outcome.in_(_GROUPS[filters.outcome]))
+        found.append(or_(c.outcome.in_(GROUPS["caught"] + GROUPS["failed"]), c.status >= 400))
+    elif filters.outcome in GROUPS:
+        found.append(c.outcome.in_(GROUPS[filters.outcome]))
     elif filters.outcome and filters.outcome != "would":
         found.append(c.outcome == clean(filters.outcome))
     if filters.status:

@@ -9,21 +9,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from proxy.admin.dashboard.panels import SPANS, Period, chart_label, warned
+from proxy.admin.dashboard.panels import AMOUNTS, SPANS, Period, chart_label, warned
 from proxy.admin.dashboard.rendering import check_choice, with_query
-from proxy.language.amounts import NONE, dollars, milliseconds, number, score, share
+from proxy.language.amounts import NONE
 from proxy.ports.panels import Bucket, Course, Panel, Series, Unit, ratio
 from proxy.store.database import Database
-from proxy.store.exchange_search import UNDECIDED
+from proxy.store.exchange_search import GROUPS
 from proxy.store.figures import DatabaseFigures, total
 from proxy.store.record_sums import percentile
-from proxy.store.records import INTERRUPTED, Record
+from proxy.store.records import Record
 
 BY = ("policy", "upstream", "model", "route")
 PATH = "/dashboard/compare"
 MOST, _DETAILS = 100_000, 20_000
 """Exchanges that are counted, of both sides together, and those of a side whose scores are read."""
-_FORMATS: Mapping[Unit, Any] = {"count": number, "share": share, "score": score, "ms": milliseconds, "usd": dollars}
 
 
 def _part(*verdicts: str) -> Course:
@@ -36,8 +35,8 @@ def _mean(name: str) -> Course:
 
 _FIGURES: Mapping[str, tuple[Unit, Course]] = {
     "Exchanges": ("count", lambda b: float(b.exchanges)),
-    "Not decided": ("share", _part(*UNDECIDED)),
-    "Failed": ("share", _part("error", "upstream_error", INTERRUPTED)),
+    "Not decided": ("share", _part(*GROUPS["undecided"])),
+    "Failed": ("share", _part(*GROUPS["failed"])),
     "Warned of": ("share", lambda b: ratio(warned(b), b.exchanges)),
     "Refused": ("share", _part("block")),
     "Held": ("share", _part("pass")),
@@ -90,7 +89,7 @@ def _known(by: str, newest: Sequence[Record]) -> list[str]:
 
 
 def _said(unit: Unit, value: float | None) -> str:
-    return NONE if value is None else str(_FORMATS[unit](value))
+    return NONE if value is None else AMOUNTS[unit](value)
 
 
 def _panel(name: str, sides: Sequence[str], courses: Sequence[Sequence[Bucket]]) -> Panel:

@@ -198,7 +198,7 @@ _MOST_BUCKETS = 60
 _MOST_PERIODS = 32
 """Whose figures are remembered at a time."""
 _FRESH_S, _END_S = 5.0, 2.0
-_AMOUNTS = {"count": number, "share": share, "score": score, "ms": milliseconds, "usd": dollars}
+AMOUNTS: Mapping[Unit, Callable[[Any], str]] = {"count": number, "share": share, "score": score, "ms": milliseconds, "usd": dollars}
 
 
 class Period(Struct, frozen=True):
@@ -255,7 +255,7 @@ def _range(values: Sequence[float | None], unit: Unit) -> str:
     if not there:
         return "no values"
     last = next(value for value in reversed(values) if value is not None)
-    amount = _AMOUNTS[unit]
+    amount = AMOUNTS[unit]
     return f"from {amount(min(there))} to {amount(max(there))}, lately {amount(last)}"
 
 
