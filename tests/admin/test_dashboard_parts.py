@@ -329,6 +329,11 @@ def test_what_nobody_decided_what_held_and_housekeeping_are_counted_apart() -> N
     assert "3 × no context to check the answer against" == found["undecided"].detail[0]
 
 
+def test_the_parts_of_what_failed_add_up() -> None:
+    bucket = Bucket(start=0.0, seconds=60, verdicts={"upstream_error": 3, "error": 2, "interrupted": 1})
+    assert ("6", "3 by the provider, 2 of checks, 1 interrupted") == report([bucket], PANELS).tiles["failed"]
+
+
 def test_what_shadow_mode_held_back_is_told_of_all_that_it_judged() -> None:
     bucket = Bucket(start=0.0, seconds=60, would={"nothing": 328, "block": 10, "edit": 2})
     assert ("12 of 340", "refused 10, changed 2") == report([bucket], PANELS).tiles["shadow"]

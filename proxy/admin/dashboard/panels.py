@@ -155,9 +155,10 @@ def tiles(whole: Bucket) -> dict[str, tuple[str, str]]:
     unsure, unchecked, blocked, unable, held = (whole.verdicts.get(name, 0) for name in (*UNDECIDED, "block", "error", "pass"))
     provider, broken = whole.verdicts.get("upstream_error", 0), whole.verdicts.get(INTERRUPTED, 0)
     own = percentile(whole.own_ms, 0.5)
+    failed = f"{number(provider)} by the provider, {number(unable)} of checks" + (f", {number(broken)} interrupted" if broken else "")
     return {
         "undecided": (number(unsure + unchecked), f"{number(unsure)} unsure, {number(unchecked)} not checked"),
-        "failed": (number(provider + unable + broken), f"{number(provider)} by the provider, {number(unable)} of checks"),
+        "failed": (number(provider + unable + broken), failed),
         "warned": (number(warned(whole)), "with a warning about the answer or its context"),
         "refused": (number(blocked), "by a policy"),
         "held": (number(held), f"of {many(whole.exchanges, 'exchange')}, each statement checked and supported"),
