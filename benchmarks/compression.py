@@ -1,6 +1,6 @@
 """What is left of a conversation after compression, how much smaller it is, and what it costs.
 
-    python -m benchmarks.compression [--quick] [--seed N]
+    python -m benchmarks.compression [--quick | --chats] [--seed N]
 
 Data, ``../shared/data/compression``: LoCoMo (five long dialogues with questions; evaluation only) and tau-bench's airline trajectories
 (an agent's tool calls). The stages `budget` and `compression` run as in the proxy, with the extractive summariser and no network; the
@@ -10,7 +10,8 @@ prompt or in the archive, one call of the model's away.
 Dialogues: answers (that stand in the dialogue word for word) and evidence (the longest sentence of each evidence turn), the question
 asked at the end. Trajectories are cut at 60%: the identifiers, dates and amounts that later calls use and that had come up before. The
 ratio is that of all messages but the system's. Baselines with as many tokens: the last messages, random ones; the system message too.
-Intervals are 95% bootstrap over conversations (dialogues: questions). Long chats: `benchmarks.long_chats`, with the shipped defaults.
+Intervals are 95% bootstrap over conversations (dialogues: questions). Long chats (`benchmarks.long_chats`; `--chats`: nothing else,
+written nowhere): the shipped defaults but for the target.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import random
 import re
 import time
 from collections.abc import Iterator, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +48,8 @@ RESULTS = Path(__file__).parent / "results" / "compression.json"
 FULL = 0.85
 READER_TOKENS = 225
 """Of the tool that reads the archive."""
+TARGETS = (0.60, 0.35, 0.20)
+"""Shares of the window that long chats are brought down to: the default, that of the policy `agent`, and a lower one."""
 KEEP = 2
 """Blocks at the end that stay."""
 MODEL = "gpt-4o"
@@ -321,13 +325,13 @@ def spans(messages: Sequence[Any], length: int) -> Iterator[Messages]:
 
 
 async def planted(tokens: TiktokenCounter, seed: int, report: dict[str, Any]) -> None:
-    """Of the facts planted in each long chat how many are still in the prompt, by the share of the window that it fills."""
+    """Of the facts planted in each long chat how many are still in the prompt, by the share of the window that it fills, and by target."""
     chats = long_chats()
-    print(f"\nlong chats: n {len(chats)}, {len(chats[0].facts)} facts planted in each, in the prompt with the defaults")
-    for share in SHARES:
+    print(f"\nlong chats: n {len(chats)}, {len(chats[0].facts)} facts planted in each, in the prompt by target of compression")
+    for target, share in product(TARGETS, SHARES):
         found, ratios = [], []
         for chat in chats:
-            exchange, _ = await once(tokens, chat.messages, share, CompressionOptions())
+            exchange, _ = await once(tokens, chat.messages, share, CompressionOptions(target=target))
             found.append((facts_in(chat.facts, said(exchange.messages)), len(chat.facts)))
             before, after = exchange.facts.context_before, exchange.facts.context
             assert before is not None
@@ -335,8 +339,9 @@ async def planted(tokens: TiktokenCounter, seed: int, report: dict[str, Any]) ->
             ratios.append(before.used_tokens / after.used_tokens)
         mean, low, high = (len(chats[0].facts) * value for value in interval(found, seed))
         counts = {chat.chat: count for chat, (count, _) in zip(chats, found, strict=True)}
-        report[f"long chats at {share:.0%}"] = {"kept": counts, "mean": mean, "interval": [low, high], "ratio": float(np.mean(ratios))}
-        print(f"  at {share:.0%}: {mean:.2f} [{low:.2f}, {high:.2f}], ratio {np.mean(ratios):.2f}, {counts}")
+        name, ratio = f"at {share:.0%} down to {target:.0%}", float(np.mean(ratios))
+        report[f"long chats {name}"] = {"kept": counts, "mean": mean, "interval": [low, high], "ratio": ratio}
+        print(f"  {name}: {mean:.2f} [{low:.2f}, {high:.2f}], ratio {ratio:.2f}, {counts}")
 
 
 async def prefix_stability(tokens: TiktokenCounter, turns: int, report: dict[str, Any]) -> None:
@@ -366,9 +371,14 @@ async def prefix_stability(tokens: TiktokenCounter, turns: int, report: dict[str
     print(f"prefix_stability over {turns} turns, {crossings} crossings left out: {repeated / sent:.3f}")
 
 
-async def run(quick: bool, seed: int) -> None:
+def encodings() -> TiktokenCounter:
     tokens = TiktokenCounter({})
     tokens.load()
+    return tokens
+
+
+async def run(quick: bool, seed: int) -> None:
+    tokens = encodings()
     report: dict[str, Any] = {"seed": seed}
     for ratio in (2, 3, 5):
         await on_dialogues(tokens, ratio, 4 if quick else 20, seed, report, strategies=("summarize",))
@@ -386,8 +396,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="four questions a dialogue, twenty trajectories")
     parser.add_argument("--seed", type=int, default=20261121)
+    parser.add_argument("--chats", action="store_true", help="only the facts planted in long chats, written nowhere")
     options = parser.parse_args()
-    asyncio.run(run(options.quick, options.seed))
+    asyncio.run(planted(encodings(), options.seed, {}) if options.chats else run(options.quick, options.seed))
 
 
 if __name__ == "__main__":

@@ -282,10 +282,11 @@ def logged(work: Callable[[], Coroutine[Any, Any, Figures]]) -> Figures:
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     options = argparse.ArgumentParser(prog="python -m benchmarks.hop", description=__doc__.split("\n\n")[0])
-    options.add_argument("--check", action="store_true", help="fail where a figure is too far above the committed one")
+    either = options.add_mutually_exclusive_group()  # nothing is committed of further sizes
+    either.add_argument("--check", action="store_true", help="fail where a figure is too far above the committed one")
+    either.add_argument("--sizes", action="store_true", help="an agent's bodies of 5 KB to 2 MB, in place of `--bodies`")
     options.add_argument("--repeat", type=int, default=1, help="measure so often, each time anew")
     options.add_argument("--bodies", nargs="+", choices=list(TURNS), default=list(TURNS))
-    options.add_argument("--sizes", action="store_true", help="an agent's bodies of 5 KB to 2 MB, in place of `--bodies`")
     return options.parse_args(arguments)
 
 

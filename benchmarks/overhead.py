@@ -37,7 +37,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     options.add_argument("--rounds", type=int, default=5, help="interleaved rounds over all systems")
     options.add_argument("--seconds", type=float, default=1.0, help="length of one measurement")
     options.add_argument("--concurrency", type=int, nargs="+", default=[1, 4, 16, 64])
-    options.add_argument("--bodies", nargs="+", choices=list(measure.BODIES), default=list(measure.BODIES))
+    options.add_argument("--bodies", nargs="+", choices=list(measure.BODIES), default=measure.USUAL)
     options.add_argument("--stream-concurrency", type=int, nargs="*", default=[1, 16], help="empty: no streams")
     options.add_argument("--stream-rounds", type=int, default=4)
     options.add_argument("--stream-policy", type=Path, nargs="*", default=[], metavar="FILE", help="further policies, streams only")

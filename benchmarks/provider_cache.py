@@ -1,6 +1,6 @@
 """What an agent's long session costs at a provider that caches prompts, with and without Groundwire's policy `agent` in between.
 
-    python -m benchmarks.provider_cache [--sessions N] [--policy agent] [--check]
+    python -m benchmarks.provider_cache [--sessions N] [--policy agent] [--seed N] [--check]
 
 20 sessions of four agents (``data/agent_tools``: their own tools, their system prompts, and those of three MCP servers), 20 to 200 turns
 each: files read, searches, edits, test runs, made from parts by a seed. The client sends all of its history with every turn, as agents do.

@@ -20,6 +20,8 @@ BODIES: dict[str, Callable[[], bytes]] = {
     "agent, 200 KB with an image": lambda: bodies.agent_of(200_000),
     "agent, 2 MB": lambda: bodies.agent_of(2_000_000),
 }
+USUAL = ("small", "large", "agent")
+"""Measured unless somebody asks for others."""
 _PERCENTILES = {"p50": 0.50, "p95": 0.95, "p99": 0.99}
 
 

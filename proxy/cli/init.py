@@ -27,7 +27,8 @@ AGENTS = {
     "google-genai": ("gemini", "its base URL", "http://127.0.0.1:4000/gemini"),
 }
 """By agent: the provider whose API it speaks, where a line goes, and the line, as docs/guides/connect.md has it."""
-_ADDRESS = re.compile(r"https?://[^/\s\"'{}$]\S*")
+_ADDRESS = re.compile(r"https?://[^/\s\"'{}$\\][^\s\"'{}$\\]*")
+"""What stands between quotes in the file as it is."""
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _OPENAI = "https://api.openai.com/v1"
 
@@ -115,13 +116,18 @@ def _choice_problem(value: str, choices: Sequence[str]) -> str:
 
 
 def _chosen(text: str, answers: Answers) -> str:
-    """The shipped configuration with the answers in it."""
+    """The shipped configuration with the answers in it. Raises `ConfigError` where it has no place for one."""
     route = answers.provider if answers.provider in KEYS else "openai"
-    text = text.replace(f"${{{KEYS[route]}:-}}", f"${{{answers.key_variable}:-}}")
+    rules, others = "policy: policies/{}.yaml, allow_policies: [{}]", ("observe", "default", "rag", "agent", "strict")
+
+    def of(policy: str) -> str:
+        return rules.format(policy, ", ".join(name for name in others if name != policy))
+
+    changes = [(f"${{{KEYS[route]}:-}}", f"${{{answers.key_variable}:-}}"), (of("default"), of(answers.policy))]
     if answers.provider not in KEYS:
-        text = text.replace(f"${{OPENAI_BASE_URL:-{_OPENAI}}}", answers.provider)
-    chosen, others = f"policies/{answers.policy}.yaml", ("observe", "default", "rag", "agent", "strict")
-    allowed = ", ".join(name for name in others if name != answers.policy)
-    return text.replace(
-        "policy: policies/default.yaml, allow_policies: [observe, rag, agent, strict]", f"policy: {chosen}, allow_policies: [{allowed}]"
-    )
+        changes.append((f"${{OPENAI_BASE_URL:-{_OPENAI}}}", answers.provider))
+    for old, new in changes:
+        if old not in text:
+            raise ConfigError("the shipped configuration", "", f"has no {old!r} in whose place {new!r} could stand: nothing was written")
+        text = text.replace(old, new)
+    return text

@@ -96,7 +96,11 @@ def exchange(line: LogLine) -> None:
         return
     if level == logging.INFO and (handler := _only_handler()) is not None and handler.hold(line):
         return
-    exchanges.handle(logging.LogRecord(exchanges.name, level, __file__, 0, _Message(line), None, None))
+    exchanges.handle(_record(line, level))
+
+
+def _record(line: LogLine, level: int) -> logging.LogRecord:
+    return logging.LogRecord(exchanges.name, level, __file__, 0, _Message(line), None, None)
 
 
 def _only_handler() -> LineHandler | None:
@@ -289,9 +293,14 @@ class LineHandler(logging.StreamHandler[IO[str]]):
             self._put(together)
 
     def _made(self, at: float, line: LogLine) -> bytes:
+        """The line, or nothing where it cannot be made: those that wait with it, and who logs next, go on."""
         formatter = self.formatter
-        assert isinstance(formatter, ConsoleFormatter | JsonFormatter)
-        return formatter.exchange(at, "INFO", line).encode("utf-8", "backslashreplace") + b"\n"
+        try:
+            assert isinstance(formatter, ConsoleFormatter | JsonFormatter)
+            return formatter.exchange(at, "INFO", line).encode("utf-8", "backslashreplace") + b"\n"
+        except Exception:
+            self.handleError(_record(line, logging.INFO))
+            return b""
 
     def _set_timer(self) -> bool:
         """Whether what waits will be written soon."""

@@ -48,7 +48,7 @@ class ModelInfo(Struct, frozen=True):
     cached_usd_per_token: float | None = None
     """For input that the provider read from its cache; None where the list names no price of its own for it."""
     written_usd_per_token: float | None = None
-    """For input that it wrote to its cache; None where that costs as much as other input."""
+    """For input that it wrote to its cache; None where the list names no price of its own for it."""
 
     @property
     def exact(self) -> bool:
@@ -58,10 +58,10 @@ class ModelInfo(Struct, frozen=True):
     @property
     def rewrite_ratio(self) -> float:
         """What a token costs more where the cache has to be written anew than where it is read, in prices of reading; 0 where no price of
-        reading is known: nothing is lost then."""
-        read = self.cached_usd_per_token
-        write = self.input_usd_per_token if self.written_usd_per_token is None else self.written_usd_per_token
-        return max(write / read - 1, 0.0) if read and write else 0.0
+        reading is known: nothing is lost then. What is written costs no less than other input: a list's 0 is no price, and Gemini's is
+        that of keeping it."""
+        read, write = self.cached_usd_per_token, max(self.input_usd_per_token or 0.0, self.written_usd_per_token or 0.0)
+        return max(write / read - 1, 0.0) if read else 0.0
 
     def cost_usd(self, prompt_tokens: int, completion_tokens: int, cached_tokens: int = 0) -> float | None:
         """By the list of prices, `cached_tokens` being a part of the prompt's; None where a price is not known."""

@@ -71,7 +71,7 @@ def usage_in(api: str, value: object) -> Usage | None:
 
 
 def _figures(value: Mapping[str, Any], paths: Sequence[tuple[str, str]]) -> list[int]:
-    """As `number` finds them, all together: every answer has some."""
+    """As `number` finds them, also in one of the object's objects, all together: every answer has some."""
     found = list[int]()
     for outer, inner in paths:
         one = value.get(outer)
@@ -81,12 +81,9 @@ def _figures(value: Mapping[str, Any], paths: Sequence[tuple[str, str]]) -> list
     return found
 
 
-def number(given: Any, path: str) -> int:
-    """A figure in an object, or in one of its objects; 0 for what is none."""
-    if "." in path:
-        outer, _, path = path.partition(".")
-        given = given.get(outer)
-    found = given.get(path) if isinstance(given, dict) else None
+def number(given: Any, name: str) -> int:
+    """A figure in an object; 0 for what is none."""
+    found = given.get(name) if isinstance(given, dict) else None
     return found if isinstance(found, int) else 0
 
 

@@ -4,9 +4,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from proxy.__main__ import main
-from proxy.cli.init import AGENTS, Answers, init
+from proxy.cli.init import AGENTS, KEYS, Answers, init
+from proxy.errors import ConfigError
 
 BUNDLED = Path(__file__).parents[2]
 POLICIES = ("observe", "default", "agent", "rag", "strict")
@@ -58,7 +60,15 @@ def test_options_answer_without_a_terminal(tmp_path: Path, capsys: Captured) -> 
 
 
 @pytest.mark.parametrize(
-    "options", [["--provider", "ftp://x"], ["--provider", "gemini", "--agent", "codex"], ["--policy", "nope"], ["--key-env", "sk-1"]]
+    "options",
+    [
+        ["--provider", "ftp://x"],
+        ["--provider", 'http://a"b'],
+        ["--provider", "http://a${B}"],
+        ["--provider", "gemini", "--agent", "codex"],
+        ["--policy", "nope"],
+        ["--key-env", "sk-1"],
+    ],
 )
 def test_an_option_that_cannot_be_is_one_line_and_nothing_is_written(tmp_path: Path, options: list[str], capsys: Captured) -> None:
     assert 2 == main(["init", str(tmp_path), *options])
@@ -78,6 +88,28 @@ def test_options_for_a_configuration_that_is_there_are_refused(tmp_path: Path, c
     assert 2 == main(["init", str(tmp_path), "--policy", "rag"])
     assert "is there already" in capsys.readouterr().err
     assert ["config.yaml"] == [path.name for path in tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize("reworded", ["ANTHROPIC_API_KEY", "allow_policies", "OPENAI_BASE_URL", "OPENAI_API_KEY"])
+def test_an_answer_that_finds_no_place_is_said_and_nothing_is_written(tmp_path: Path, reworded: str) -> None:
+    text = (BUNDLED / "config.yaml").read_text()
+    assert reworded in text
+    (tmp_path / "shipped").mkdir()
+    (tmp_path / "shipped" / "config.yaml").write_text(text.replace(reworded, "REWORDED"))
+    provider = "anthropic" if reworded == "ANTHROPIC_API_KEY" else "http://localhost:11434/v1"
+    with pytest.raises(ConfigError, match=f"has no '.*{reworded}.*: nothing was written"):
+        [*init(tmp_path / "shipped", "config.yaml", tmp_path / "mine", Answers(provider, policy="rag"), POLICIES, None)]
+    assert not (tmp_path / "mine").exists()
+
+
+@pytest.mark.parametrize("provider", [*KEYS, "http://localhost:11434/v1"])
+@pytest.mark.parametrize("policy", POLICIES)
+def test_every_route_gets_the_policy_and_the_provider_its_key(tmp_path: Path, provider: str, policy: str) -> None:
+    assert [*init(BUNDLED, "config.yaml", tmp_path, Answers(provider, "MY_KEY", policy), POLICIES, None)]
+    found = yaml.safe_load((tmp_path / "config.yaml").read_text())
+    assert {f"policies/{policy}.yaml"} == {route["policy"] for route in found["routes"]}
+    assert [set(POLICIES) - {policy}] * len(found["routes"]) == [set(route["allow_policies"]) for route in found["routes"]]
+    assert "${MY_KEY:-}" == found["upstreams"][provider if provider in KEYS else "openai"]["api_key"]
 
 
 def test_who_goes_away_while_asked_leaves_nothing(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 from proxy.config.settings import ModelSettings
 from proxy.models.tokens.counter import TiktokenCounter
 from proxy.models.tokens.encodings import PRICE_LIST, Catalogue
+from proxy.ports import ModelInfo
 
 LISTED = {
     "plain": {"max_input_tokens": 1000, "input_cost_per_token": 2e-6, "output_cost_per_token": 8e-6},
@@ -56,3 +57,20 @@ def test_the_bundled_list_names_a_lower_price_for_cached_input() -> None:
     assert found.cached_usd_per_token is not None
     assert found.input_usd_per_token is not None
     assert 0 < found.cached_usd_per_token < found.input_usd_per_token
+
+
+@pytest.mark.parametrize(
+    ("read", "written", "ratio"),
+    [(1e-7, 1.25e-6, 11.5), (1e-7, None, 9.0), (1e-7, 0.0, 9.0), (1e-7, 8e-8, 9.0), (None, 1.25e-6, 0.0), (0.0, 1.25e-6, 0.0)],
+    ids=[
+        "dearer than input",
+        "not listed",
+        "listed as nothing",
+        "listed as the keeping alone",
+        "no price of reading",
+        "reading costs nothing",
+    ],
+)
+def test_a_cache_written_anew_costs_no_less_than_other_input(read: float | None, written: float | None, ratio: float) -> None:
+    info = ModelInfo("m", 8192, input_usd_per_token=1e-6, cached_usd_per_token=read, written_usd_per_token=written)
+    assert info.rewrite_ratio == pytest.approx(ratio)

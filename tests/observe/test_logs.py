@@ -475,6 +475,16 @@ async def test_what_waits_at_the_end_is_written() -> None:
         assert ["last"] == written(handler)
 
 
+async def test_a_line_that_cannot_be_made_takes_no_other_with_it(capsys: pytest.CaptureFixture[str]) -> None:
+    with alone() as handler:
+        broken = LogLine(id="broken", model={"no": "text"})  # type: ignore[arg-type]
+        for line in (LogLine(id="before", status=200), broken, LogLine(id="after", status=200)):
+            logs.exchange(line)
+        logging.getLogger("groundwire.x").warning("next")
+        assert ["before", "after", "next"] == written(handler)
+        assert "Logging error" in capsys.readouterr().err
+
+
 def test_without_an_event_loop_a_line_does_not_wait() -> None:
     with alone() as handler:
         logs.exchange(LogLine(id="alone", status=200))

@@ -43,7 +43,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 Entry = tuple[int | None, int | None, float | None, float | None, float | None, float | None]
-"""Window and longest answer in tokens, price of input, output and cached input in USD a token: a tuple, as there are thousands of them."""
+"""Window and longest answer in tokens, price of input, output, input read from a cache and written to it in USD a token: a tuple, as there
+are thousands of them."""
 
 PRICE_LIST = "model_prices_and_context_window_backup.json"
 REMEMBERED_NAMES = 1024

@@ -58,8 +58,9 @@ class GeminiStream(AnswerStream):
         """Events that are no chunks."""
         self._said: dict[int, list[str]] = {}
         """The text that has left, by candidate."""
-        self._upto: dict[int, int] = {}
-        """How long a candidate's text was when a chunk told of places in it, by the identity of what the chunk has of the candidate."""
+        self._upto: dict[int, tuple[dict[str, Any], int]] = {}
+        """What a chunk has of a candidate and tells of places in its text, by identity, which it keeps as long as it stands here; and how
+        long the text was then."""
 
     @property
     def complete(self) -> bool:
@@ -124,7 +125,7 @@ class GeminiStream(AnswerStream):
         index = index_of(candidate)
         text = self._candidates.setdefault(index, Candidate()).absorb(candidate)
         if candidate.keys() & _ABOUT_TEXT:
-            self._upto[id(candidate)] = sum(map(len, self._candidates[index].text))
+            self._upto[id(candidate)] = candidate, sum(map(len, self._candidates[index].text))
         parts = parts_of(candidate)
         calls, ends = any(call_in(part) for part in parts), end_of(candidate.get("finishReason")) is not None
         words = all(is_text(part) for part in parts)
@@ -153,7 +154,8 @@ class GeminiStream(AnswerStream):
         (candidate,) = candidates_of(piece.payload)
         if not candidate.keys() & _ABOUT_TEXT:
             return piece.raw
-        whole, new, upto = "".join(self._candidates[piece.choice].text), "".join(said), self._upto.get(id(candidate))
+        whole, new = "".join(self._candidates[piece.choice].text), "".join(said)
+        _, upto = self._upto.pop(id(candidate), (None, None))
         old = whole[:upto] if upto is not None else new if whole.startswith(new) else whole  # another reader's pieces are as they came
         return piece.raw if new == old else encode({**piece.payload, "candidates": [relocated(candidate, old, new)]})
 

@@ -54,6 +54,17 @@ def test_they_do_so_where_another_reader_has_read_them_again() -> None:
     assert (5, IN_MIDST) == (len(held), out)
 
 
+def test_places_of_what_has_left_are_not_taken_for_those_of_what_came_after_it() -> None:
+    reader, again = GeminiStream(separate=True), GeminiStream()
+    for i in range(20):  # an object that is gone leaves its identity to the next one
+        said = chunk("High tide. ", groundingMetadata=supporting(11 * i, 11 * i + 11))
+        assert 2 == len([reader.encode_outgoing(piece) for piece in reader.feed(said)])
+    late = chunk("High tide. ", groundingMetadata=supporting(220, 231))
+    held = [*reader.feed(late)]
+    del held
+    assert [late] == [reader.encode_outgoing(piece) for piece in again.feed(late)]
+
+
 @pytest.mark.parametrize("start", ["eleven", [1], {"a": 1}])
 def test_a_place_that_is_no_number_goes_with_a_changed_text(start: object) -> None:
     candidate = relocated({"groundingMetadata": supporting(start, 19)}, "High tide. At noon.", "At noon.")
