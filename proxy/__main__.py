@@ -141,7 +141,7 @@ def _report(arguments: argparse.Namespace) -> int:
     return report(
         _settings(arguments),
         source=config_path(arguments.config),
-        since=arguments.since if arguments.days is None else f"{arguments.days}d",
+        since=arguments.since,
         until=arguments.until,
         route=arguments.route,
         as_json=arguments.json,

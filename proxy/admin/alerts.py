@@ -91,7 +91,6 @@ class RuleState(Struct):
     above_at: float = 0.0
     """When the figure was above the threshold last."""
     told_at: float = 0.0
-    value: float | None = None
 
 
 def step(rule: RuleSettings, state: RuleState, measured: Measured, now: float) -> Event | None:
@@ -100,7 +99,7 @@ def step(rule: RuleSettings, state: RuleState, measured: Measured, now: float) -
     enough = value is not None and (count is None or count >= rule.min_count)
     above = enough and value is not None and value > rule.threshold
     if above:
-        state.above_at, state.value = now, value
+        state.above_at = now
     if not state.firing:
         if above:
             state.firing, state.since, state.told_at = True, now, now
@@ -111,7 +110,7 @@ def step(rule: RuleSettings, state: RuleState, measured: Measured, now: float) -
         state.told_at = now
         return "repeated"
     if (enough and value is not None and value <= rule.clears_at) or now - state.above_at >= rule.clear_after_s:
-        state.firing, state.since, state.told_at, state.value = False, now, now, value
+        state.firing, state.since, state.told_at = False, now, now
         return "cleared"
     return None
 
@@ -153,7 +152,7 @@ def slot(weekly: WeeklySettings, now: float) -> float:
 def in_words(rule: RuleSettings, event: Event, measured: Measured, dashboard_url: str = "") -> str:
     """A message's text: what happened, the figure, the threshold, and where to look."""
     value, count = measured
-    head = {"firing": "", "repeated": "still: ", "cleared": "cleared: ", "test": "test: ", "report": ""}[event]
+    head = {"repeated": "still: ", "cleared": "cleared: "}.get(event, "")
     if rule.figure in STATES:
         said = _STATE_WORDS[rule.figure][event == "cleared"] + (f" for {value:.0f} s" if rule.figure == "store_away_s" and value else "")
     else:
@@ -368,6 +367,9 @@ class Alerts:
             )
         except (NotSent, StoreUnavailable) as error:
             return str(error)
+        except Exception as error:  # one that left here would keep what the other channels took from being noted: it would go out again
+            log.exception("alert %s cannot be made or sent: channel %s", letter.rule or letter.event, letter.channel)
+            return f"an error of Groundwire's own ({type(error).__name__}), which the log has"
         return ""
 
 

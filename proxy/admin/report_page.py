@@ -14,6 +14,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from proxy.admin.dashboard.panels import caught
 from proxy.admin.dashboard.rendering import render
 from proxy.admin.dashboard.summaries import in_words
 from proxy.admin.reports import Period, make_report
@@ -30,8 +31,8 @@ _MANY_UNSURE, _MANY_BLOCKED, _LOW_PRECISION, _FEW_SAVED = 0.3, 0.1, 0.85, 0.02
 _MIN_COUNT, _MIN_SAID = 20, 5
 """Exchanges, and words of people, below which a share says little."""
 _TOP = 12
-_HOUSEKEEPING = re.compile(r"^(context_usage|allocation_|upstream_|judge_|window_|compression_)|_unchecked$|_length_exceeded$")
-"""Codes that say nothing of a text."""
+_NO_FINDING = re.compile(r"^(upstream_|judge_)|_unchecked$|_length_exceeded$")
+"""Codes that say nothing of a text, beside those of housekeeping."""
 _JUDGED = ("pass", "unsure", "warn", "block", "error")
 
 
@@ -107,14 +108,13 @@ def _tiles(now: Mapping[str, Any], before: Mapping[str, Any] | None, saved_usd: 
     verdicts, total, judged = now["exchanges"]["verdicts"], now["exchanges"]["total"], judged_of(now)
     earlier = before["exchanges"]["verdicts"] if before else {}
 
-    def than(value: int, name: str) -> str:
+    def than(name: str) -> str:
         return f", {number(earlier.get(name, 0))} before" if before else ""
 
     unsure, failed = verdicts.get("unsure", 0), verdicts.get("error", 0) + verdicts.get("upstream_error", 0)
-    yield Tile("Undecided", number(unsure), f"{share(unsure / judged if judged else None)} of judged{than(unsure, 'unsure')}")
+    yield Tile("Undecided", number(unsure), f"{share(unsure / judged if judged else None)} of judged{than('unsure')}")
     yield Tile("Failed", number(failed), f"provider {number(verdicts.get('upstream_error', 0))}, checks {number(verdicts.get('error', 0))}")
-    caught = verdicts.get("warn", 0) + verdicts.get("block", 0)
-    yield Tile("Caught", number(caught), f"blocked {number(verdicts.get('block', 0))}{than(0, 'block')}")
+    yield Tile("Caught", number(now["caught"]["total"]), f"blocked {number(verdicts.get('block', 0))}{than('block')}")
     held = verdicts.get("pass", 0)
     yield Tile("Held", number(held), f"every statement held, of {number(judged)} judged")
     cost = now["cost"]
@@ -129,25 +129,25 @@ def _tiles(now: Mapping[str, Any], before: Mapping[str, Any] | None, saved_usd: 
 
 
 def _caught(now: Mapping[str, Any]) -> list[tuple[str, str, int]]:
-    """What was found, in words, its code, and in how many exchanges; the most common first; without what only keeps house or says that
-    something could not be checked.
+    """What was found, in words, its code, and in how many exchanges; the most common first; without what says that something could not be
+    checked.
     """
     found = {**now["warnings"]}
     for code, count in now["blocked"]["reasons"].items():
         found[code] = max(count, found.get(code, 0))
     ordered = sorted(found.items(), key=lambda one: (-one[1], one[0]))
-    return [(in_words(code) or code, code, count) for code, count in ordered if code and not _HOUSEKEEPING.search(code)]
+    return [(in_words(code) or code, code, count) for code, count in ordered if code and not _NO_FINDING.search(code)]
 
 
 def _bar(day: Bucket) -> dict[str, Any]:
     """A day's exchanges, by what became of them."""
     verdicts = day.verdicts
     failed = verdicts.get("error", 0) + verdicts.get("upstream_error", 0)
-    caught, held = verdicts.get("warn", 0) + verdicts.get("block", 0), verdicts.get("pass", 0)
+    held = verdicts.get("pass", 0)
     unsure = verdicts.get("unsure", 0)
-    rest = max(0, day.exchanges - failed - caught - held - unsure)
+    rest = max(0, day.exchanges - failed - caught(day) - held - unsure)
     at = datetime.fromtimestamp(day.start, UTC)
-    parts = [("held", held), ("undecided", unsure), ("caught", caught), ("failed", failed), ("not judged", rest)]
+    parts = [("held", held), ("undecided", unsure), ("caught", caught(day)), ("failed", failed), ("not judged", rest)]
     return {"label": f"{at:%a %d}", "title": f"{at:%Y-%m-%d}", "total": day.exchanges, "parts": parts}
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from proxy.admin.dashboard.panels import caught
 from proxy.ports.panels import Bucket, StagePanel, feedback_by_stage, interval, raise_count, ranked, ratio
 from proxy.ports.stage import Stage
 from proxy.stages.compression.stage import CompressionPanel
@@ -83,6 +84,7 @@ def figures_of(whole: Bucket) -> dict[str, Any]:
     times = {"provider": whole.provider_ms, "own": whole.own_ms}
     return {
         "exchanges": {"total": whole.exchanges, "verdicts": ranked(whole.verdicts), "statuses": dict(sorted(whole.statuses.items()))},
+        "caught": {"total": caught(whole)},
         "tokens": tokens
         | {"completion": whole.completion_tokens, "cached": whole.cached_tokens}
         | {"saved": saved, "saved_share": ratio(saved, whole.tokens_before)},

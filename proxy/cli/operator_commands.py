@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from pathlib import Path
 
 _TAIL = """\
@@ -79,8 +80,9 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser], 
     report = commands.add_parser(
         "report", help="print a period's figures", description=_REPORT, epilog=_REPORT_EXAMPLES, formatter_class=described
     )
-    report.add_argument("--since", default="1d", metavar="WHEN", help="30m, 6h, 1d, 2w ago, or an ISO date or time (default: 1d)")
-    report.add_argument("--days", type=_positive, metavar="N", help="the same as --since Nd")
+    begins = report.add_mutually_exclusive_group()
+    begins.add_argument("--since", default="1d", metavar="WHEN", help="30m, 6h, 1d, 2w ago, or an ISO date or time (default: 1d)")
+    begins.add_argument("--days", type=_days, dest="since", default=argparse.SUPPRESS, metavar="N", help="the same as --since Nd")
     report.add_argument("--until", metavar="WHEN", help="the same; not part of the period (default: now)")
     report.add_argument("--html", type=Path, metavar="FILE", help="write a page that needs nothing else")
     report.add_argument("--url", help="ask the running server at this address")
@@ -92,7 +94,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser], 
         formatter_class=described,
     )
     tune.add_argument("policy", nargs="?", help="a policy's name or file (default: each route's own)")
-    tune.add_argument("--judge", metavar="UPSTREAM/MODEL", help="put this judge in place of the policy's")
+    tune.add_argument("--judge", metavar="UPSTREAM/MODEL", help="ask this chat model in place of the policy's judge")
     tune.add_argument("--since", default="1w", metavar="WHEN", help="30m, 6h, 1d, 2w ago, or an ISO date or time (default: 1w)")
     tune.add_argument("--limit", type=_positive, default=200, metavar="N", help="at most so many, the newest (default: 200)")
     tune.add_argument("--max-s", type=_positive, default=600, metavar="SECONDS", help="end after so long (default: 600)")
@@ -111,7 +113,10 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser], 
 
 
 def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
+    if not re.fullmatch(r"0*[1-9][0-9]{0,8}", text, re.ASCII):
         raise argparse.ArgumentTypeError(f"expected a whole number from 1 on, got {text!r}")
-    return number
+    return int(text)
+
+
+def _days(text: str) -> str:
+    return f"{_positive(text)}d"

@@ -234,8 +234,8 @@ _KINDS: Mapping[str, Kind] = {
     **dict.fromkeys(("rate", "precision", "low", "high", "savings", "saved_share"), "share"),
 }
 """How a figure is written, by its name; any other is a count."""
-_LISTED = ("shadow", "runs")
-"""What is no table of figures."""
+_LISTED = ("shadow", "runs", "caught")
+"""What is no table of figures, or is the sum of others."""
 
 
 def write(report: Mapping[str, Any], terminal: Terminal) -> None:

@@ -15,9 +15,8 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import yaml
@@ -29,34 +28,21 @@ from proxy.app import App
 from proxy.cli.report import moment, read_store
 from proxy.cli.terminal import Terminal, cut, harmless
 from proxy.config.conversion import read_yaml
-from proxy.config.settings import SHADOW, RouteSettings, Settings, StoreSettings, UpstreamSettings
+from proxy.config.settings import Settings, StoreSettings, UpstreamSettings
 from proxy.errors import ConfigError, StoreUnavailable, UpstreamUnreachable
-from proxy.exchange import Answer, Choice, Exchange, Prompt, Request, Usage
-from proxy.exchange.answers import OutputRequirements
+from proxy.exchange import Exchange, Usage
 from proxy.language import amounts
 from proxy.observe.recording import first_words, prices_of, question_of, would_of
+from proxy.observe.stored_exchanges import answer_of, exchange_of
 from proxy.pipeline import Pipeline
+from proxy.policy.judge_keys import OLD_NAME
 from proxy.policy.loading import load_policy
 from proxy.ports.upstream import Call, Reply, Upstream
-from proxy.server.routes import ActivePolicy
 from proxy.store.reading import ReadOnlyDatabase
 from proxy.store.records import PENDING, Record, RecordTexts, read
 from proxy.store.tables import clean, records
 from proxy.upstreams.making import model_prefixes
-from proxy.wire import bodies
-from proxy.wire.chat.output_requirements import output_requirements_of as of_chat
-from proxy.wire.gemini.address import GENERATE
-from proxy.wire.gemini.requests import output_requirements_of as of_gemini
-from proxy.wire.messages.requests import output_requirements_of as of_messages
-from proxy.wire.responses.dialect import output_requirements_of as of_responses
 
-_READERS: Mapping[str, Callable[[Mapping[str, Any]], OutputRequirements]] = {
-    GENERATE: of_gemini,
-    "/messages": of_messages,
-    "/responses": of_responses,
-}
-"""By path; that of chat completions reads what is of no other."""
-_NOT_PARAMS = ("model", "messages", "tools", bodies.EXTENSION)
 GROUPS = ("blocked", "warned", "unsure", "error", "passed", "unchecked", "edited", "asked")
 """What becomes of an exchange. It is in one of the first six; and beside that, if its request or answer is not what came, or somebody is
 asked (the user, or the model once more), in one of the last two."""
@@ -67,6 +53,10 @@ _NO_BODIES = (
     "{count:,} exchanges since then, and bodies of none of them: a replay needs what was asked and answered. Set store.bodies: true, and"
     " store.texts: flagged or all, and wait for some"
 )
+
+
+_KEPT_OF_JUDGE = ("ask", "timeout_ms", "max_usd_per_day")
+"""What a policy's judge is given by the policy, whichever model it is; all else was made for one model."""
 
 
 class Wanted(Struct, frozen=True, kw_only=True):
@@ -142,6 +132,10 @@ class _Silent:
 
 def tune(settings: Settings, wanted: Wanted, *, source: Path, as_json: bool) -> int:
     """Print it: 0, 1 where some could not be replayed or checked, 2 where there is nothing to replay. Raises `ConfigError`."""
+    if settings.stored_knowledge:
+        raise ConfigError(
+            str(source), "knowledge.store", "is postgres, which a replay cannot read: write knowledge: {store: folder} for it"
+        )
     since = moment(wanted.since, "--since", time.time())
     try:
         stored, rows = read_store(settings, source, lambda database: _rows(database, wanted, since))
@@ -152,12 +146,8 @@ def tune(settings: Settings, wanted: Wanted, *, source: Path, as_json: bool) -> 
         said = _NO_BODIES.format(count=stored) if stored else "no exchanges since then"
         print(f"groundwire: {said}; --since looks further back", file=sys.stderr)
         return 2
-    if settings.stored_knowledge:
-        raise ConfigError(
-            str(source), "knowledge.store", "is postgres, which a replay cannot read: write knowledge: {store: folder} for it"
-        )
     with tempfile.TemporaryDirectory(prefix="groundwire-tune-") as folder:
-        replayed = asyncio.run(_replay(_shadowed(settings, wanted, source, Path(folder)), wanted, stored, rows))
+        replayed = asyncio.run(_replay(_shadowed(settings, wanted, {row.route for row in rows}, Path(folder)), wanted, stored, rows))
     if as_json:
         print(json.dumps(msgspec.to_builtins(replayed), indent=2))
     else:
@@ -179,40 +169,46 @@ async def _rows(database: ReadOnlyDatabase, wanted: Wanted, since: float) -> tup
     return stored, [Record(**{**row, "detail": msgspec.json.decode(row["detail"])}) for row in reversed(found)]
 
 
-def _shadowed(settings: Settings, wanted: Wanted, source: Path, folder: Path) -> Settings:
-    """The settings of the replay: a store in memory, no limits, every route in shadow under the policy. Raises `ConfigError`."""
-    own = Path(settings.folder)
+def _shadowed(settings: Settings, wanted: Wanted, prefixes: Collection[str], folder: Path) -> Settings:
+    """The settings of the replay: a store in memory, no limits, the routes with these prefixes in shadow under the policy.
 
-    def route(one: RouteSettings) -> RouteSettings:
-        file = own / one.policy if wanted.policy is None else Path(wanted.policy).resolve()
-        if wanted.judge is not None:
-            upstream, slash, model = wanted.judge.partition("/")
-            if not slash or not model or upstream not in settings.upstreams:
-                raise ConfigError("command line", "--judge", f"expected UPSTREAM/MODEL, with one of {', '.join(settings.upstreams)}")
-            load_policy(file)
-            raw = read_yaml(file)
-            raw["judge"] = {"upstream": upstream, "model": model}
-            raw.pop("second_opinion", None)
-            file = folder / f"{len(list(folder.iterdir()))}-{file.name}"
-            file.write_text(yaml.safe_dump(raw, sort_keys=False), "utf-8")
-        return replace(one, policy=str(file), allow_policies=(), enforce=False)
-
-    quiet = (
-        settings.upstreams
-        if wanted.ask
-        else {n: replace(one, retries=replace(one.retries, attempts=0)) for n, one in settings.upstreams.items()}
-    )
+    Raises `ConfigError`.
+    """
+    routes = [route for route in settings.routes if route.prefix in prefixes]
+    files = [Path(settings.folder) / route.policy if wanted.policy is None else Path(wanted.policy).resolve() for route in routes]
+    if wanted.judge is not None:
+        judged = [_with_judge(file, wanted.judge, settings, folder / str(number)) for number, file in enumerate(files)]
+        if files and judged == files:
+            raise ConfigError("command line", "--judge", "no policy that is replayed has a stage that asks one; claims does")
+        files = judged
     return replace(
         settings,
         store=StoreSettings(url="sqlite://"),
-        routes=tuple(map(route, settings.routes)),
-        upstreams=quiet,
+        routes=tuple(replace(one, policy=str(file), allow_policies=(), enforce=False) for one, file in zip(routes, files, strict=True)),
+        upstreams=settings.upstreams
+        if wanted.ask
+        else {n: replace(one, retries=replace(one.retries, attempts=0)) for n, one in settings.upstreams.items()},
         keys=(),
         teams={},
         limits=type(settings.limits)(),
         alerts=type(settings.alerts)(),
         tracing=None,
     )
+
+
+def _with_judge(file: Path, judge: str, settings: Settings, copy: Path) -> Path:
+    """A `copy` of the policy with this judge, a chat model; the policy itself where no stage asks one. Raises `ConfigError`."""
+    upstream, _, model = judge.partition("/")
+    if not model or upstream not in settings.upstreams:
+        raise ConfigError("command line", "--judge", f"expected UPSTREAM/MODEL, with one of {', '.join(settings.upstreams)}")
+    policy, raw = load_policy(file), read_yaml(file)
+    if not any(spec.stage.judges(spec.options) for spec in policy.stages):
+        return file
+    own = msgspec.to_builtins(policy.judge) if policy.judge is not None else {}
+    raw["judge"] = {"upstream": upstream, "model": model} | {name: own[name] for name in _KEPT_OF_JUDGE if name in own}
+    raw.pop(OLD_NAME, None)
+    copy.write_text(yaml.safe_dump(raw, sort_keys=False), "utf-8")
+    return copy
 
 
 async def _replay(settings: Settings, wanted: Wanted, stored: int, rows: Sequence[Record]) -> Outcome:
@@ -251,14 +247,14 @@ class _Replaying:
     async def add(self, row: Record) -> None:
         """Replay it, and compare."""
         detail, route = read(row.detail, RecordTexts), self._routes.get(row.route)
-        answer, why = _answer(row, detail), ""
+        answer, why = answer_of(row, detail), ""
         if route is None:
             why = "its route is gone"
         elif answer is None:
             why = "no answer was stored, as it was refused before or failed"
         else:
             try:
-                exchange = _exchange(row, detail, answer, route.default, route.upstream.upstream.catalogue_name(row.model))
+                exchange = exchange_of(row, detail, answer, route.default.label, route.upstream.upstream.catalogue_name(row.model))
             except (ValueError, TypeError, KeyError) as error:
                 why = f"its body cannot be read ({type(error).__name__})"
         if why or route is None:
@@ -305,53 +301,6 @@ class _Replaying:
                 self._found.prompt_usd[name] = self._found.prompt_usd.get(name, 0.0) + usd
 
 
-def _answer(row: Record, detail: RecordTexts) -> Answer | None:
-    """As it came from the upstream; None where none is there."""
-    try:
-        choices = msgspec.convert(msgspec.json.decode(row.answer_body or b"{}").get("choices"), tuple[Choice, ...])
-    except (msgspec.DecodeError, AttributeError):
-        return None
-    usage = Usage(detail.usage.prompt, detail.usage.completion, detail.usage.cached) if detail.usage is not None else None
-    return Answer(choices, row.model, usage) if choices else None
-
-
-def _exchange(row: Record, detail: RecordTexts, answer: Answer, policy: ActivePolicy, model: str) -> Exchange:
-    """The exchange as it was before any stage saw it, but for what was masked. Raises `ValueError`, `TypeError`, `KeyError`."""
-    body = msgspec.json.decode(row.request_body or b"")
-    extension = body.get(bodies.EXTENSION)
-    params = {name: value for name, value in body.items() if name not in _NOT_PARAMS}
-    reader = _READERS.get(row.path, of_chat)
-    request = Request(
-        row.model,
-        tuple(body["messages"]),
-        tuple(body["tools"]),
-        params,
-        stream=row.stream,
-        wants=reader(params),
-        read_wants=reader,
-        passages=bodies.passages_of(extension),
-        has_context="context" in (extension or {}),
-        size=len(row.request_body or b""),
-    )
-    exchange = Exchange(
-        id=row.id,
-        route=row.route,
-        policy=policy.label,
-        upstream=row.upstream,
-        client=row.client.removesuffix(SHADOW) + SHADOW,
-        original=request,
-        model=model,
-        prompt=Prompt(request.messages, request.tools, request.params, evidence=request.passages),
-        run_id=row.run_id,
-        step_id=row.step_id,
-        skip=frozenset(detail.skip),
-        enforced=False,
-        received_at=row.created_at,
-    )
-    exchange.answer = exchange.upstream_answer = answer
-    return exchange
-
-
 def _before(row: Record, detail: RecordTexts) -> _Ending:
     """What became of it."""
     act = _OF_WOULD.get(row.would, "")
@@ -366,8 +315,11 @@ def _after(exchange: Exchange, verdict: str) -> tuple[_Ending, str]:
     """What would become of it, and what decides that: stage and code."""
     act = _OF_WOULD.get(would_of(exchange), "")
     outcome = "blocked" if act == "blocked" else _OF_OUTCOME.get(verdict, verdict)
-    deciding = [one for one in exchange.verdicts if (one.would == "block" if act == "blocked" else one.outcome == verdict)]
-    why = ": ".join(filter(None, (deciding[-1].stage, deciding[-1].code))) if deciding else ""
+    if act == "blocked":  # the first one would have ended it
+        deciding = next((one for one in exchange.verdicts if one.would == "block"), None)
+    else:
+        deciding = next((one for one in reversed(exchange.verdicts) if one.outcome == verdict), None)
+    why = ": ".join(filter(None, (deciding.stage, deciding.code))) if deciding is not None else ""
     return tuple(dict.fromkeys(filter(None, (outcome, act)))), why
 
 

@@ -55,6 +55,15 @@ async def test_it_leads_with_what_nobody_could_decide_and_what_failed() -> None:
     assert ["Undecided: 1 (33% of judged, 0 before)", "Failed: 1 (provider 1, checks 0)"] == text.splitlines()[1:3]
 
 
+async def test_what_keeps_a_prompt_in_shape_is_nothing_that_was_caught() -> None:
+    full = {"stage": "budget", "outcome": "warn", "code": "context_usage_high"}
+    text, html = await page(
+        record(1, "warn", reason="context_usage_high", detail={"verdicts": [full]}), record(2, "warn", reason="claims_contradicted")
+    )
+    assert "Caught: 1 (blocked 0, 0 before)" in text.splitlines()
+    assert re.search(r'<span class="vh">caught 1, not judged 1, </span>', html)
+
+
 async def test_it_needs_nothing_else_and_runs_nothing() -> None:
     _, html = await page(record(1))
     assert [] == re.findall(r"<(?:script|link|img|iframe)\b|(?:href|src)=|url\(|@import", html)

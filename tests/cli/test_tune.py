@@ -68,3 +68,34 @@ async def test_a_judge_is_asked_only_where_that_is_said(start: Start, tmp_path: 
         assert (calls, False) == (len(proxy.upstream.calls), found["judge_asked"])
         assert 2 == await asyncio.to_thread(main, ["tune", "--judge", "nobody/x", "--config", str(tmp_path / "config.yaml")])
     assert "--judge: expected UPSTREAM/MODEL, with one of main" in capsys.readouterr().err
+
+
+async def test_a_judge_takes_the_place_of_a_policys_which_goes_on_saying_what_it_is_asked(
+    start: Start, tmp_path: Path, capsys: Captured
+) -> None:
+    asking = f"judge: {{upstream: main, model: other, ask: all, temperature: 2.0}}\n{POLICY}"
+    silent = "name: silent\ndelivery: tap\nstages: [budget]\n"
+    said = completion("The Kestrel cargo bike is fun to ride.")
+    options = {
+        "policies": {"silent": silent},
+        "route_options": "allow_skip: true}, {prefix: /other, upstream: main, policy: silent.yaml",
+    }
+    async with start(reply(said), policy=asking, **options) as proxy:
+        for path in ("", "/other"):
+            await proxy.record(await proxy.post(ask(1), f"{path}/v1/chat/completions"))
+        calls = len(proxy.upstream.calls)
+        _, found = await tuned(tmp_path, capsys, "--judge", "main/gpt-6-luna", "--ask")
+        asked = {call.json["model"] for call in proxy.upstream.calls[calls:]}
+        refused = await asyncio.to_thread(
+            main, ["tune", "--judge", "main/x", "--route", "/other", "--config", str(tmp_path / "config.yaml")]
+        )
+    assert ({"gpt-6-luna"}, 2, True) == (asked, found["replayed"], found["judge"]["questions"] > 0)
+    assert (2, True) == (refused, "--judge: no policy that is replayed has a stage that asks one" in capsys.readouterr().err)
+
+
+async def test_of_several_stages_that_would_block_the_first_one_decides(start: Start, tmp_path: Path, capsys: Captured) -> None:
+    refusing = BLOCKING.replace("budget", "{budget: {window: 20, reserve_output_tokens: 5}}")
+    async with start(reply(completion(WRONG)), policy=POLICY, policies={"next": refusing}) as proxy:
+        await proxy.record(await proxy.post(ask(1)))
+        _, found = await tuned(tmp_path, capsys, str(tmp_path / "next.yaml"))
+    assert ["budget: context_length_exceeded"] == [change["why"] for change in found["changes"]]

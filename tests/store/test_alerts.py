@@ -208,6 +208,26 @@ async def test_the_weekly_report_goes_once_and_not_at_the_first_look(database: D
     assert [f"{WEEK_S:.0f} s"] == [mail["Subject"] for mail in mails.mails]
 
 
+async def test_a_report_that_cannot_be_made_is_given_up_and_nothing_else_is_sent_again(database: Database) -> None:
+    async def page(since: float, until: float) -> tuple[str, str]:
+        raise KeyError("figures")
+
+    weekly = WeeklySettings(channels=("mail",))
+    due = slot(weekly, NOW) + WEEK_S - NOW
+    async with ScriptedUpstream(reply({})) as sink:
+        channels = {
+            "ops": WebhookSettings(url=sink.base_url, secret="x"),
+            "mail": EmailSettings(host="127.0.0.1", port=9, security="none", sender="a@b.c", to=("d@e.f",)),
+        }
+        rule = RuleSettings(figure="unsure", above=0.3, min_count=10, channels=("ops",))
+        watch = Watch(database, sink, channels=channels, rules=(rule,), weekly=weekly, page=page)
+        await watch.look(due - 30)
+        await fill(database, ["unsure"] * 10, NOW + due - 10)
+        for at in (due, due + 10, due + 20):
+            await watch.look(at)
+    assert ([("unsure", "firing")], {"firing": ["unsure"], "failed": ["mail"]}) == (events(sink), watch.alerts.state)
+
+
 # ---- without a store ----
 
 

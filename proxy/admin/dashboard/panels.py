@@ -65,11 +65,16 @@ def _failed(whole: Bucket, buckets: Sequence[Bucket]) -> Panel:
 
 def _caught(whole: Bucket, buckets: Sequence[Bucket]) -> Panel:
     """What speaks against answers, or what they rest on."""
-    count = whole.verdicts.get("block", 0) + warned(whole)
+    count = caught(whole)
     codes = {in_words(name): count for name, count in whole.warnings.items() if not _is_beside(name)}
     hint = "" if count else "No check had anything to say."
     lines: Lines = {"refused": _count_of("verdicts", "block"), "with a warning": lambda bucket: float(warned(bucket))}
     return _panel("caught", number(count), "refused, or with a warning", [most_common(codes)], buckets, lines, parts=True, hint=hint)
+
+
+def caught(bucket: Bucket) -> int:
+    """Exchanges that were refused, or warned of because of what they say."""
+    return bucket.verdicts.get("block", 0) + warned(bucket)
 
 
 def warned(bucket: Bucket) -> int:
