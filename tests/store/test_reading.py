@@ -15,7 +15,8 @@ from proxy.errors import StoreUnavailable
 from proxy.ports.review import ClashRecord, QuarantineItem
 from proxy.store.clashes import DatabaseClashes
 from proxy.store.database import Database
-from proxy.store.failures import DatabaseFailures, failure_id
+from proxy.store.failure_rows import failure_id
+from proxy.store.failures import DatabaseFailures
 from proxy.store.figures import DatabaseFigures
 from proxy.store.quarantine import DatabaseQuarantine
 from proxy.store.reading import ReadOnlyDatabase

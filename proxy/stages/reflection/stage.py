@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache, partial
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 from msgspec.structs import asdict
@@ -196,20 +196,13 @@ class Reflection(Stage[ReflectionOptions]):
         history = await self._history(exchange)
         every = await run_in_thread_if_large(LARGE, lambda: history.events)
         events = [event for event in every if self._counts(event.failure)]
-        await self._apply(exchange, events)
         if self.read_only and not events and key_of(*_owner(exchange)) not in self._failing_runs:
             return _Situation(history, [], [])
         situation, newest = await run_in_thread_if_large(exchange.original.size, history.now)
         shown = dict.fromkeys(failure.fingerprint for failure in newest if self._counts(failure))
         fingerprints = list(dict.fromkeys([*shown, *situation.fingerprints]))
         subjects = list(dict.fromkeys([*situation.recent_tools, "", *situation.tools]))[:SUBJECTS]
-        found = await self.ports.failures.relevant(
-            client=exchange.client,
-            run_id=exchange.run_id if self.options.scope == "run" else None,
-            fingerprints=fingerprints,
-            subjects=subjects,
-            limit=max(CANDIDATES, 4 * self.options.top_k),
-        )
+        found = await self._apply_and_find(exchange, events, fingerprints, subjects)
         found = [record for record in found if record.signal_type in self.options.signals]
         own = [record for record in found if record.run_id == exchange.run_id]
         over = [*history.resolved(own), *superseded(own)]
@@ -345,11 +338,26 @@ class Reflection(Stage[ReflectionOptions]):
         """Let those that this worker has not applied yet happen. Raises `StoreUnavailable`."""
         owner = _owner(exchange)
         new = [event for event in events if _key(owner, event) not in self._applied]
+        if new:
+            self._note(exchange, new, await self.ports.failures.apply(new, **_scene(exchange)))
+
+    async def _apply_and_find(
+        self, exchange: Exchange, events: Sequence[FailureEvent], fingerprints: Sequence[str], subjects: Sequence[str]
+    ) -> list[FailureRecord]:
+        """As `_apply`; then the records that matter to where the run stands. Raises `StoreUnavailable`."""
+        owner, across_runs = _owner(exchange), self.options.scope == "client"
+        new = [event for event in events if _key(owner, event) not in self._applied]
+        about: dict[str, Any] = {"fingerprints": fingerprints, "subjects": subjects, "limit": max(CANDIDATES, 4 * self.options.top_k)}
         if not new:
-            return
-        records = await self.ports.failures.apply(
-            new, client=exchange.client, run_id=exchange.run_id, policy=exchange.policy, step_id=exchange.step_id, record_id=exchange.id
-        )
+            run_id = None if across_runs else exchange.run_id
+            return await self.ports.failures.relevant(client=exchange.client, run_id=run_id, **about)
+        records, found = await self.ports.failures.apply_and_find(new, **_scene(exchange), across_runs=across_runs, **about)
+        self._note(exchange, new, records)
+        return found
+
+    def _note(self, exchange: Exchange, new: Sequence[FailureEvent], records: Sequence[FailureRecord]) -> None:
+        """That they have happened."""
+        owner = _owner(exchange)
         self._failing_runs.put(key_of(*owner), True)
         for event in new:
             self._applied.put(_key(owner, event), True)
@@ -372,6 +380,12 @@ class Reflection(Stage[ReflectionOptions]):
 def _owner(exchange: Exchange) -> tuple[str, str]:
     """Whose failures: client and run."""
     return (exchange.client, exchange.run_id)
+
+
+def _scene(exchange: Exchange) -> dict[str, Any]:
+    """Where its events happen, as the store is told."""
+    where = {"client": exchange.client, "run_id": exchange.run_id, "policy": exchange.policy}
+    return {**where, "step_id": exchange.step_id, "record_id": exchange.id}
 
 
 def _key(owner: tuple[str, str], event: FailureEvent) -> bytes:
