@@ -116,7 +116,7 @@ async def test_tables_of_another_version_are_refused(url: str, database: Databas
 
 async def revise(database: Database, revision: str) -> None:
     async with database.transaction() as connection:
-        await connection.execute(text("UPDATE alembic_version SET version_num = :revision"), {"revision": revision})
+        await connection.execute(text("UPDATE alembic_version SET version_num = :now, compatible_from = :now"), {"now": revision})
 
 
 # ---- SQLite's files ----
