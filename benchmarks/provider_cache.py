@@ -45,8 +45,8 @@ SEED = 35
 MODEL = "gpt-4o"
 GOAL = 0.80
 LIMITS = {"Anthropic": (0.80, 1.08), "OpenAI, read at 0.1": (0.80, 1.08), "OpenAI, read at 0.5": (0.80, 1.00)}
-"""Of the policy `agent`: the ratio of all sessions together, and of the dearest: where a first turn is sent whole since the machine was too busy to
-choose its tools, a short session costs 7% more."""
+"""Of the policy `agent`: the ratio of all sessions together, and of the dearest: where a machine is too busy to choose the
+first turn's tools in time, that turn has them all, and a short session costs 7% more."""
 RESERVE_TOKENS = 2048
 """Of the policy `agent`, for the answer."""
 Message = dict[str, Any]
