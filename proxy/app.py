@@ -171,6 +171,7 @@ class App:
         self.processes = Processes(self.database, process, self.versions, journal=journal)
         self._watch()
         self.afterwards = Afterwards(self.metrics)
+        self._ping: asyncio.Task[str] | None = None
         self.tracing = make_tracing(settings)
         prices = prices_of(model_prefixes(settings), self.tokens.model)
         clients = Clients(settings.keys, stored=settings.store.keys, clock=self.database.clock)
@@ -374,6 +375,8 @@ class App:
         await self.rollups.stop()
         await self.records_writer.stop()
         await self.processes.stop()
+        if self._ping is not None:
+            self._ping.cancel()
         if self.pages_database is not self.database:
             await self.pages_database.stop()
         await self.database.stop()
@@ -444,16 +447,25 @@ class App:
         found: dict[str, Any] = {"drift": self.processes.drift, "mcp_servers_away": self.mcp.away(), "alerts": self.alerts.state}
         return {**self.versions(), **{name: value for name, value in found.items() if value}}
 
-    async def store_problem(self) -> str:
-        """Why the store takes nothing now; "" where it does. Requests are answered all the same."""
+    async def store_problem(self, patience_s: float | None = None) -> str:
+        """Why the store takes nothing now; "" where it does. Requests are answered all the same. One that says nothing at all for
+        `patience_s` is away; what was asked of it then is for whoever asks next.
+        """
         problem = self.records_writer.problem
         found = [f"{len(self.records_writer)} records wait to be written: {problem}"] if problem else []
         found += [self.database.clock.problem] if self.database.clock.problem else []
+        if self._ping is None or self._ping.done():
+            self._ping = asyncio.create_task(self._pinged(), name="store-ping")
+        done, _ = await asyncio.wait((self._ping,), timeout=patience_s)
+        problem = self._ping.result() if done else f"the store gave no answer within {patience_s:g} s"
+        return "; ".join([problem, *found] if problem else found)
+
+    async def _pinged(self) -> str:
         try:
             await self.database.ping()
         except StoreUnavailable as error:
-            found.insert(0, str(error))
-        return "; ".join(found)
+            return str(error)
+        return ""
 
     def _leave(self) -> None:
         self._leaves = True
