@@ -326,3 +326,11 @@ def _choices(n: object) -> int:
 
 def _whole(value: object) -> int | None:
     return value if type(value) is int and value > 0 else None
+
+
+def fits(text: str, wants: OutputRequirements) -> bool:
+    """Whether a text has the form that was asked for."""
+    try:
+        return wants.form == "text" or (wants.form == "json" and isinstance(orjson.loads(text), dict))
+    except orjson.JSONDecodeError:
+        return False

@@ -18,7 +18,6 @@ import orjson
 from proxy.exchange import Answer, Choice, Exchange, ToolCall, Usage
 from proxy.wire.answers import end_of, has_words, spread, usage_in
 from proxy.wire.bodies import is_number
-from proxy.wire.chat.forms import fits
 from proxy.wire.dialect import Recogniser
 from proxy.wire.gemini.fields import arguments_of, is_text, made_id
 from proxy.wire.shapes import ABSENT, Asked, Fields, either, listed, table
@@ -239,15 +238,6 @@ def _append(parts: list[dict[str, Any]], part: Mapping[str, Any]) -> None:
 
 
 # ---- an answer of the proxy's own ----
-
-
-def own_answer(exchange: Exchange) -> Answer:
-    """`exchange.answer` as one candidate; text without the form that the client asked for is withheld, as the API has no refusals."""
-    made = exchange.answer or Answer(())
-    choice = made.choices[0] if made.choices else Choice(0)
-    text = choice.text or choice.refusal
-    given = Choice(0, text=text, finish_reason="stop" if fits(text, exchange.original.wants) else "content_filter")
-    return Answer((given,), made.model or exchange.original.model, made.usage or Usage(0, 0))
 
 
 def own_body(exchange: Exchange, answer: Answer) -> dict[str, Any]:

@@ -251,10 +251,6 @@ class GeminiDialect(Dialect):
                 candidates[position] = bodies.dumped(made)
         raw["candidates"] = bodies.as_raw(candidates)
 
-    def own_answer(self, exchange: Exchange) -> Answer:
-        """A stage's answer as one candidate."""
-        return answers.own_answer(exchange)
-
     def own_body(self, exchange: Exchange, answer: Answer) -> dict[str, Any]:
         """The answer."""
         return answers.own_body(exchange, answer)

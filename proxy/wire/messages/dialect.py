@@ -199,10 +199,6 @@ class MessagesDialect(Dialect):
         blocks = answers.changed_blocks(raw_items(raw["content"]), changes.texts.get(0), changes.arguments.get(0, {}))
         raw["content"] = as_raw(blocks)
 
-    def own_answer(self, exchange: Exchange) -> Answer:
-        """A stage's answer as one message."""
-        return answers.own_answer(exchange)
-
     def own_body(self, exchange: Exchange, answer: Answer) -> dict[str, Any]:
         """The message."""
         return answers.own_message(exchange, answer)
