@@ -25,7 +25,7 @@ from proxy.exchange.answers import OutputRequirements
 from proxy.exchange.answers import Sentence as Sentence
 from proxy.exchange.answers import ToolCall as ToolCall
 from proxy.exchange.answers import Usage as Usage
-from proxy.exchange.attempts import Attempts
+from proxy.exchange.facts import Attempts
 from proxy.exchange.facts import CompressionResult as CompressionResult
 from proxy.exchange.facts import ContextUse as ContextUse
 from proxy.exchange.facts import Facts as Facts

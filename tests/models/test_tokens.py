@@ -22,7 +22,7 @@ from proxy.exchange import ContextUse
 from proxy.exchange.answers import OutputRequirements
 from proxy.models.tokens.counter import TiktokenCounter
 from proxy.models.tokens.encodings import ESTIMATE, Encodings, pieces
-from proxy.wire.chat.output_requirements import output_requirements_of
+from proxy.wire.requests import output_requirements_of
 from tests.cost import below
 from tests.examples import share
 
