@@ -21,6 +21,8 @@ class ClaimsOptions(StageOptions, frozen=True, kw_only=True):
     removed = {
         "min_faithfulness": "an answer with a failing claim is acted upon, however much of it is supported",
         "tool_arguments": "the stage schema checks the arguments of tool calls; what they take for granted, a stage of your own can",
+        "marker": "what is taken out leaves nothing",
+        "embed": "leave it out: evidence is found by similarity, too",
         "without_context": "without context, an answer is checked by what the request itself says",
     }
     action: Annotated[
@@ -56,7 +58,6 @@ class ClaimsOptions(StageOptions, frozen=True, kw_only=True):
             "model than the built-in one judges"
         ),
     ] = 0.5
-    marker: Annotated[str, Meta(description="redact: what stands in place of what was taken out; empty takes it out cleanly")] = ""
     replacement: Annotated[
         str | Mapping[str, str],
         Meta(description="the no-answer text, or texts by language; without one of the answer's language, relevance's wording"),
@@ -65,7 +66,6 @@ class ClaimsOptions(StageOptions, frozen=True, kw_only=True):
     max_claims: Annotated[
         Positive, Meta(description="claims judged of one choice; the rest of a longer answer is unsure, and said to be")
     ] = 100
-    embed: Annotated[bool, Meta(description="find the evidence by similarity too, not by words alone")] = True
 
     def bounds(self) -> tuple[float, float]:
         """Probabilities of support up to which a claim is unsupported, and from which it is supported."""

@@ -67,10 +67,10 @@ class Claims(SentenceStage[ClaimsOptions]):
     answers_after = ("schema",)
     reads_passages = True
     verifies = True
+    embeds = True
 
     def __init__(self, options: ClaimsOptions, ports: Ports) -> None:
         super().__init__(options, ports)
-        self.embeds = options.embed
         self._judge = ClaimJudge(options, ports)
         self._cases: dict[str, ClaimCase] = {}
         """By exchange id, while it lasts."""
@@ -268,7 +268,7 @@ class Claims(SentenceStage[ClaimsOptions]):
         if self.options.action != "redact":
             return None
         self._count("redacted", len(failing))
-        left = acting.sentence_without(sentence, [judgement.claim for judgement in failing], self.options.marker)
+        left = acting.sentence_without(sentence, [judgement.claim for judgement in failing])
         alone = not left and sentence.final and sentence.choice not in case.left
         return no_answer(self.options.replacement, sentence.text, question) if alone else left
 

@@ -49,8 +49,7 @@ class Schema(Stage[SchemaOptions]):
     @classmethod
     def actions(cls, options: SchemaOptions) -> tuple[Action, ...]:
         """All by the schemas that the client sent."""
-        mended = (Action("edit", REPAIRED, exact=True),) if options.repair else ()
-        return (*mended, Action("block" if options.on_violation == "block" else "warn", BLOCKED, exact=True))
+        return (Action("edit", REPAIRED, exact=True), Action("block" if options.on_violation == "block" else "warn", BLOCKED, exact=True))
 
     @classmethod
     def blocks_answers(cls, options: SchemaOptions) -> bool:
@@ -67,12 +66,11 @@ class Schema(Stage[SchemaOptions]):
     async def on_answer(self, exchange: Exchange) -> Verdict | None:
         """Judge, mend, ask again, and sum up."""
         answer = exchange.answer
-        if answer is None or not needs_check(answer, exchange.wants, self.options):
+        if answer is None or not needs_check(answer, exchange.wants):
             return None
         undelivered = bool(exchange.attempts) and not exchange.gated
         tools = offered_tools(exchange.tools, exchange.original.tools)
-        mend = undelivered and self.options.repair
-        found = await run_in_thread_if_large(LARGE, check_answer, answer, tools, exchange.wants, self.options, mend=mend)
+        found = await run_in_thread_if_large(LARGE, check_answer, answer, tools, exchange.wants, mend=undelivered)
         self._count(found)
         if not found.violations:
             self._apply(exchange, found)
