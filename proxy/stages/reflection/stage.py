@@ -29,17 +29,23 @@ from proxy.ports.failures import Failure, FailureEvent, FailureRecord, SignalTyp
 from proxy.ports.stage import Action, Positive, Share, Stage, StageHeader, StageOptions, count_text
 from proxy.stages.reflection import failures, wording
 from proxy.stages.reflection.history import FailureHistory, Reading, ask_judge, history_of, read_conversation, warm
-from proxy.stages.reflection.records import Cap, Escalation, cap_answer, caps_of, escalation, select, superseded
-from proxy.stages.reflection.report import (
+from proxy.stages.reflection.records import (
     ASKED,
     CAPPED,
     COUNTERS,
     REPEATED,
     STOPPED,
     UNCHECKED,
+    Cap,
+    Escalation,
+    cap_answer,
+    caps_of,
     count_events,
     detail_of,
+    escalation,
     listed,
+    select,
+    superseded,
 )
 
 
