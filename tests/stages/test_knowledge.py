@@ -118,7 +118,7 @@ async def answered(
     exchange = make_exchange(messages)
     await Knowledge(KnowledgeOptions(), ports).on_request(exchange)
     exchange.answer = exchange.upstream_answer = Answer((Choice(0, text, finish_reason="stop"),))
-    claims = Claims(ClaimsOptions(**options), ports)
+    claims = Claims(ClaimsOptions(embed=False, **options), ports)
     await claims.on_answer(exchange)
     claims.release(exchange)
     return [(judgement.label, judgement.verifier.partition("@")[0]) for judgement in exchange.judgements.get(0, [])]
@@ -156,7 +156,7 @@ async def test_redaction_takes_out_what_a_fact_contradicts() -> None:
     exchange = asking()
     await Knowledge(KnowledgeOptions(), ports).on_request(exchange)
     exchange.answer = exchange.upstream_answer = Answer((Choice(0, f"Tea grows in Assam. {BERGEN}", finish_reason="stop"),))
-    await Claims(ClaimsOptions(action="redact"), ports).on_answer(exchange)
+    await Claims(ClaimsOptions(embed=False, action="redact"), ports).on_answer(exchange)
     assert "Tea grows in Assam." == exchange.answer.text.strip()
 
 

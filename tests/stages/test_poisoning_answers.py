@@ -32,7 +32,7 @@ def policy(delivery: str = "hold", claims: str = "action: annotate", poisoning: 
 async def judged(exchange: Exchange, ports: Ports | None = None, claims: str = "annotate", **options: Any) -> Poisoning:
     """An answer through both stages."""
     stage = made(ports or make_ports(), **{"answers": "contradicted", **options})
-    await Pipeline([stage, make_stage(action=claims)]).answer(exchange)
+    await Pipeline([stage, make_stage(action=claims, embed=False)]).answer(exchange)
     return stage
 
 

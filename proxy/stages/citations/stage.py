@@ -51,7 +51,6 @@ class CitationsOptions(StageOptions, frozen=True, kw_only=True):
         "min_precision": "action: block with fail_on: unsupported refuses an answer with any citation that does not support its sentence",
         "min_recall": "leave it out: the record's citation_recall says how many sentences cite what they need",
         "require": "leave it out: the record's citation_recall says how many sentences cite what they need",
-        "embed": "leave it out: the place in a long passage is found by similarity, too",
         "ignored_below": "an answer ignores its passages where less than half of it is supported",
         "max_citations": "of an answer 60 citations are judged",
     }
@@ -71,6 +70,7 @@ class CitationsOptions(StageOptions, frozen=True, kw_only=True):
         ),
     ] = "invented"
     min_support: Annotated[Share, Meta(description="probability from which a passage counts as supporting a claim")] = 0.5
+    embed: Annotated[bool, Meta(description="find the place in a long passage by similarity too, not by words alone")] = True
 
 
 BLOCKED = "citations_invalid"
@@ -225,7 +225,7 @@ class Citations(SentenceStage[CitationsOptions]):
     def _made(self, exchange: Exchange) -> Case:
         grounder = Grounder(
             self._verifier,
-            embedder=self.ports.embedder,
+            embedder=self.ports.embedder if self.options.embed else None,
             min_support=self.options.min_support,
             judge=self.ports.judge.session(exchange, self.name),
         )

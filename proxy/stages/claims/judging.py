@@ -211,7 +211,7 @@ class ClaimJudge:
         elif asks_to_make_up(question):
             skipped = MADE_UP
         words = await run_in_thread_if_large(base.chars, words_of, " ".join(base.sentences)) if scope == "declared" else frozenset[str]()
-        if not skipped and base.chars > EVIDENCE_CHARS and len(base) <= EMBED_ALL:
+        if self._options.embed and not skipped and base.chars > EVIDENCE_CHARS and len(base) <= EMBED_ALL:
             case.warm(self._embed(base))
         return Ground(base, self._grounder(scope), question, skipped, exchange.knowledge, scope, words)
 
@@ -219,7 +219,7 @@ class ClaimJudge:
         options, (low, high) = self._options, self._options.bounds()
         return Grounder(
             self._verifier,
-            embedder=self._embedder,
+            embedder=self._embedder if options.embed else None,
             min_support=high,
             min_contradiction=options.min_contradiction,
             only_certain=True,

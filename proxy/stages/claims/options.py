@@ -22,7 +22,6 @@ class ClaimsOptions(StageOptions, frozen=True, kw_only=True):
         "min_faithfulness": "an answer with a failing claim is acted upon, however much of it is supported",
         "tool_arguments": "the stage schema checks the arguments of tool calls; what they take for granted, a stage of your own can",
         "marker": "what is taken out leaves nothing",
-        "embed": "leave it out: evidence is found by similarity, too",
         "without_context": "without context, an answer is checked by what the request itself says",
     }
     action: Annotated[
@@ -66,6 +65,7 @@ class ClaimsOptions(StageOptions, frozen=True, kw_only=True):
     max_claims: Annotated[
         Positive, Meta(description="claims judged of one choice; the rest of a longer answer is unsure, and said to be")
     ] = 100
+    embed: Annotated[bool, Meta(description="find the evidence by similarity too, not by words alone")] = True
 
     def bounds(self) -> tuple[float, float]:
         """Probabilities of support up to which a claim is unsupported, and from which it is supported."""

@@ -67,10 +67,10 @@ class Claims(SentenceStage[ClaimsOptions]):
     answers_after = ("schema",)
     reads_passages = True
     verifies = True
-    embeds = True
 
     def __init__(self, options: ClaimsOptions, ports: Ports) -> None:
         super().__init__(options, ports)
+        self.embeds = options.embed
         self._judge = ClaimJudge(options, ports)
         self._cases: dict[str, ClaimCase] = {}
         """By exchange id, while it lasts."""
