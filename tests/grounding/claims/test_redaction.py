@@ -148,7 +148,7 @@ def test_redaction_takes_time_that_grows_with_the_text(line: str) -> None:
     with below(3.0):
         assert redacted(text, spans).strip() == ""
     with below(3.0):
-        assert redacted(text, spans[::2]).count("[removed]") >= 1
+        assert 0 < len(redacted(text, spans[::2])) < len(text)
 
 
 def test_a_long_line_is_redacted_as_its_sentences_are() -> None:
