@@ -268,7 +268,7 @@ class Claims(SentenceStage[ClaimsOptions]):
         if self.options.action != "redact":
             return None
         self._count("redacted", len(failing))
-        left = acting.sentence_without(sentence, [judgement.claim for judgement in failing], self.options.marker)
+        left = acting.sentence_without(sentence, [judgement.claim for judgement in failing])
         alone = not left and sentence.final and sentence.choice not in case.left
         return no_answer(self.options.replacement, sentence.text, question) if alone else left
 

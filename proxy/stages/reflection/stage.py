@@ -29,23 +29,30 @@ from proxy.ports.failures import Failure, FailureEvent, FailureRecord, SignalTyp
 from proxy.ports.stage import Action, Positive, Share, Stage, StageHeader, StageOptions, count_text
 from proxy.stages.reflection import failures, wording
 from proxy.stages.reflection.history import FailureHistory, Reading, ask_judge, history_of, read_conversation, warm
-from proxy.stages.reflection.records import Cap, Escalation, cap_answer, caps_of, escalation, select, superseded
-from proxy.stages.reflection.report import (
+from proxy.stages.reflection.records import (
     ASKED,
     CAPPED,
     COUNTERS,
     REPEATED,
     STOPPED,
     UNCHECKED,
+    Cap,
+    Escalation,
+    cap_answer,
+    caps_of,
     count_events,
     detail_of,
+    escalation,
     listed,
+    select,
+    superseded,
 )
 
 
 class ReflectionOptions(StageOptions, frozen=True, kw_only=True):
     """``reflection:``"""
 
+    removed = {"stall_after": "leave it out: six steps without anything new are a stall"}
     top_k: Annotated[Positive, Meta(description="failures told in one prompt, at most")] = 5
     max_tokens: Annotated[int, Meta(ge=0, description="longest block of guidance; 0: failures are recorded and never told")] = 200
     escalate_after: Annotated[
@@ -55,7 +62,6 @@ class ReflectionOptions(StageOptions, frozen=True, kw_only=True):
             "where an invariant is broken; null: never, the model is told of it"
         ),
     ] = None
-    stall_after: Annotated[int, Meta(ge=3, description="steps without anything new that count as a stall")] = 6
     scope: Annotated[
         Literal["run", "client"], Meta(description="whose failures are told: the run's own, or those of all runs of the client")
     ] = "run"
@@ -225,7 +231,7 @@ class Reflection(Stage[ReflectionOptions]):
 
         reading = await run_in_thread_if_large(LARGE, read)
         reading = await ask_judge(reading, tools, self.ports.judge.session(exchange, self.name), corrects=corrects)
-        return await run_in_thread_if_large(LARGE, lambda: history_of(reading, tools, retrieves, stall_after=self.options.stall_after))
+        return await run_in_thread_if_large(LARGE, lambda: history_of(reading, tools, retrieves))
 
     def _counts(self, failure: Failure | None) -> bool:
         return failure is None or failure.signal_type in self.options.signals
