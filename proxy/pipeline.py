@@ -302,8 +302,7 @@ class Pipeline:
 
     def _turn(self, stage: Stage, exchange: Exchange) -> AbstractAsyncContextManager[None]:
         """Of the process, for a hook that has something to read; no wait for it is the stage's time. Raises `ChecksOverloaded`."""
-        computes = stage.verifies or stage.embeds or stage.reads_passages
-        if self._queue is None or not computes or not (exchange.passages or exchange.original.size > _SHORT):
+        if self._queue is None or not stage.takes_turns or not (exchange.passages or exchange.original.size > _SHORT):
             return nullcontext()
         return self._queue.turn(exchange)
 

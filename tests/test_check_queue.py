@@ -14,14 +14,14 @@ PASSAGE = Evidence("The tower is in Paris.")
 
 
 def computing(ran: list[str], go_on: asyncio.Event, options: StageOptions | None = None, **attributes: object) -> Stage:
-    """A stage that verifies, notes whose check begins, and is done when `go_on` is set."""
+    """A stage that takes turns, notes whose check begins, and is done when `go_on` is set."""
 
     async def hook(self: Stage, exchange: Exchange) -> Verdict:
         ran.append(exchange.id)
         await go_on.wait()
         return Verdict("probe", "pass")
 
-    kind = type("Probe", (Stage,), {"name": "probe", "verifies": True, "on_request": hook, "on_answer": hook, **attributes})
+    kind = type("Probe", (Stage,), {"name": "probe", "takes_turns": True, "on_request": hook, "on_answer": hook, **attributes})
     return kind(options or StageOptions(), make_ports())
 
 
@@ -112,7 +112,7 @@ async def test_a_short_chat_without_passages_and_a_stage_that_computes_nothing_t
     done = asyncio.Event()
     done.set()
     await Pipeline([computing(ran, done)], queue=queue).answer(asked("chat", 2.0, ()))
-    await Pipeline([computing(ran, done, verifies=False)], queue=queue).answer(asked("counts", 3.0))
+    await Pipeline([computing(ran, done, takes_turns=False)], queue=queue).answer(asked("counts", 3.0))
     assert ["busy", "chat", "counts"] == ran
     go_on.set()
     await busy
