@@ -1,11 +1,12 @@
 """Turns of the checks that compute: few exchanges at a time, the oldest first, the others in a queue with an end.
 
 In: the hooks of stages that read or judge new content (`Stage.takes_turns`), of every policy of the process, from `proxy.pipeline`. Out: a
-turn for each, or `ChecksOverloaded`. Without a bound all exchanges advance together, each by a slice of the event loop and of the models' threads: under load
-none is done before its time is over, and a plain request waits for a slice of every one.
+turn for each, or `ChecksOverloaded`. Without a bound all exchanges advance together, each by a slice of the event loop and of the models'
+threads: under load none is done before its time is over, and a plain request waits for a slice of every one.
 
 An exchange that has had a turn goes before those that came after it, so that what was begun is finished first; who is refused is refused
-at the entrance (Welsh and Culler 2003, "Adaptive overload control for busy internet servers"). An exchange that got none within `max_wait_s`, or found the queue full, gets none later: its other checks are told at once.
+at the entrance (Welsh and Culler 2003, "Adaptive overload control for busy internet servers"). An exchange that got none within
+`max_wait_s`, or found the queue full, gets none later: its other checks are told at once.
 """
 
 from __future__ import annotations
