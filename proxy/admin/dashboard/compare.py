@@ -22,7 +22,7 @@ from proxy.store.records import Record
 
 BY = ("policy", "upstream", "model", "route")
 PATH = "/dashboard/compare"
-MOST, _DETAILS = 50_000, 10_000
+MOST, _DETAILS = 20_000, 5_000
 """Exchanges that are counted, of both sides together, and those of a side whose scores are read."""
 
 
