@@ -178,8 +178,9 @@ docs: $(VENV)/.installed  ## write the generated tables and the JSON Schemas ane
 	for kind in config policy; do $(BIN)/groundwire schema $$kind > schemas/$$kind.json; done
 	$(MAKE) site
 
-site: $(VENV)-docs/.installed  ## build the pages of docs/ into site/, offline; a link that leads nowhere is an error
-	NO_MKDOCS_2_WARNING=1 $(VENV)-docs/bin/python -m mkdocs build --strict --quiet
+# TAGS="v0.1.0 v0.2.0" builds the pages of these tags too.
+site: $(VENV)-docs/.installed  ## build the pages of docs/ into site/VERSION/, offline, beside earlier versions; a link that leads nowhere is an error
+	$(VENV)-docs/bin/python -m docs.versions $(if $(TAGS),--tags $(TAGS))
 
 $(VENV)-docs/.installed: requirements/docs.txt
 	@$(PYTHON) -m requirements.install $(VENV)-docs requirements/docs.txt
