@@ -3,7 +3,7 @@
 A call does work of a kind when its tool's name, or a part of the shell command it ran, says so. How it went is read from the client's own
 flag, an exit code, a report of tests, an error envelope, a status field; what none of these tells is ``unknown``, and nothing follows from
 it. A call that may have done anything (a script, another agent, what runs in the background, a result that is not there any more) is
-*opaque*: what comes before it proves nothing about afterwards.
+taken for any work that it may hide (`hides`): what comes before it proves nothing about afterwards.
 """
 
 from __future__ import annotations
@@ -23,11 +23,13 @@ from proxy.context.tool_results.turns import AgentTurn, CalledTool, calls_in, re
 from proxy.exchange import Exchange, tool_name
 from proxy.language.lru import by_text
 from proxy.language.text import fold, text_of
-from proxy.stages.work_claims.statements import Work, expression, is_cleared, is_own_look, is_summary, mentions, tells_of, works
+from proxy.stages.work_claims.figures import Shown
+from proxy.stages.work_claims.statements import Work, expression, is_cleared, is_own_look, is_summary, mentions, plain_german, tells_of, works
 
 Result = Literal["done", "failed", "unknown"]
 SYSTEM = ("system", "developer")
 MAX_ARGUMENT_CHARS = 20_000
+MAX_TEXT_CHARS = 60_000
 REPORT_CHARS = 4_000
 """Of output, at its end."""
 _COMMAND = ("command", "cmd", "script", "commands")
@@ -47,6 +49,7 @@ _HEREDOC = re.compile(r"<<-?\s*['\"]?(\w+)['\"]?.*?(?:^[ \t]*\1[ \t]*$|\Z)", re.
 _WRITES = re.compile(
     r"(?<![0-9&>])>{1,2}(?!&|\s*/dev/null)|\b(?:sed -i|tee|mv|cp|rm|touch|mkdir|patch|git (?:apply|mv|rm|checkout|restore|stash))\b|<<"
 )
+_OBJECT = re.compile(r"\{[^{}]{1,4000}\}")
 _NUMBERS = re.compile(r"\b(\d{1,6}) (?:\w{1,12} )?(failed|failures?|failing|errors?|passed|passing|passes|pass)\b", re.I)
 _JVM = re.compile(r"Tests run: (\d+), Failures: (\d+), Errors: (\d+)|(?:Failed|failed):\s+(\d+), (?:Passed|passed):\s+(\d+)")
 _BAD = re.compile(r"^(?:FAIL\b|--- FAIL|FAILED\b|FAILURES!|not ok \d)|test result: FAILED|tests? failed\b|^[ \t]*BUILD FAILED", re.M)
@@ -87,14 +90,21 @@ class Run(Struct, frozen=True, dict=True):
         """What users said, folded."""
         return fold("\n".join(turn.text for turn in self.said))
 
-    @cached_property
-    def opaque(self) -> tuple[int, ...]:
-        """The calls that may have done anything."""
-        return tuple(i for i, call in enumerate(self.calls) if _is_opaque(call))
+    declared: bool = False
+    """Whether the request lists its tools."""
+    texts: tuple[str, ...] = ()
+    """All that was said and returned, and the arguments."""
 
-    def opaque_after(self, order: int) -> bool:
-        """Whether one of those follows."""
-        return self.unseen_end or any(i > order for i in self.opaque)
+    @cached_property
+    def _hidden(self) -> dict[str, int]:
+        return {}
+
+    def hidden_after(self, work: Work, order: int) -> bool:
+        """Whether a later call may have done such work unseen."""
+        if work.name not in self._hidden:
+            orders = (i for i in range(len(self.calls) - 1, -1, -1) if hides(work, self.calls[i]))
+            self._hidden[work.name] = next(orders, -1)
+        return self.unseen_end or self._hidden[work.name] > order
 
     @cached_property
     def looks_elsewhere(self) -> bool:
@@ -133,6 +143,10 @@ class Run(Struct, frozen=True, dict=True):
         """Whether a result has it, in any case."""
         return any(text in call.result_text.lower() for call in self.calls)
 
+    def asks(self, work: Work) -> bool:
+        """Whether users speak of such work in any form."""
+        return work.tools is not None and any(work.tools.fullmatch(word) for word in words_of_name(self.asked[:MAX_ARGUMENT_CHARS]))
+
     def proves(self, work: Work) -> bool:
         """Whether a result says in a field of its own, or in words, that such work is done, or a user says so."""
         return any(tells_of(work, turn.text) for turn in self.said) or any(
@@ -147,12 +161,12 @@ class Run(Struct, frozen=True, dict=True):
     @cached_property
     def writes_elsewhere(self) -> bool:
         """Whether files may have been written without an edit's naming them."""
-        return self.opaque_after(-1) or any((command := command_of(call)) and _WRITES.search(command) for call in self.calls)
+        return self.hidden_after(works()["files"], -1) or any((command := command_of(call)) and _WRITES.search(command) for call in self.calls)
 
     def names(self, file: str) -> bool:
         """Whether a command or another tool's arguments name a file."""
         name = file.rpartition("/")[2]
-        return any(name in call.arguments for call in self.calls if not paths_of(call) and not reads(call.tool) and not _only_reads(call))
+        return any(name in call.arguments for call in self.calls if not paths_of(call) and not reads(call.tool) and not only_reads(call))
 
 
 def run_of(exchange: Exchange) -> Run:
@@ -165,7 +179,15 @@ def run_of(exchange: Exchange) -> Run:
     gone = unseen or begun != "user" or any(_is_gone(call.result_text) for call in calls)
     names = {name for tool in request.tools if (name := tool_name(tool))}
     whole = not (gone or any(map(is_summary, [*(turn.text for turn in said), *systems])))
-    return Run(calls, frozenset((*names, *(call.tool for call in calls))), said, whole, _ends_unseen(exchange))
+    called, spoken = (call.arguments for call in calls), (text_of(message.get("content")) for message in request.messages)
+    texts = tuple(text[:MAX_TEXT_CHARS] for text in (*spoken, *called))
+    return Run(calls, frozenset((*names, *(call.tool for call in calls))), said, whole, _ends_unseen(exchange), bool(names), texts)
+
+
+def shown_by(run: Run) -> Shown:
+    """What the run shows of figures."""
+    results = [call.result_text[:MAX_TEXT_CHARS] for call in run.calls]
+    return Shown(run.texts, results, [call.result_text[:MAX_TEXT_CHARS] for call in run.calls if _changes(call)])
 
 
 def _ends_unseen(exchange: Exchange) -> bool:
@@ -194,6 +216,18 @@ def command_of(call: CalledTool) -> str:
         if isinstance(value, str) and value:
             return value[:MAX_ARGUMENT_CHARS]
     return ""
+
+
+def values_of(call: CalledTool) -> list[str]:
+    """The texts and numbers among a call's arguments, folded."""
+    return [fold(str(value)) for value in (call.parsed or {}).values() if isinstance(value, str | int | float) and not isinstance(value, bool)]
+
+
+def linked(result: str, one: str, other: str) -> bool:
+    """Whether a result tells of two things as of one: they stand in one object of it, or in text that is no JSON."""
+    if one not in result or other not in result:
+        return False
+    return not any(one in part and other not in part for part in _OBJECT.findall(result))
 
 
 def paths_of(call: CalledTool) -> list[str]:
@@ -276,14 +310,17 @@ def report_of(output: str) -> tuple[int, int | None] | None:
 
 
 def _names(work: Work, tool: str) -> bool:
-    return work.tools is not None and any(work.tools.fullmatch(word) for word in words_of_name(tool))
+    return work.tools is not None and any(
+        work.tools.fullmatch(written) for word in words_of_name(tool) for written in (word, plain_german(word))
+    )
 
 
 def _reads(part: str) -> bool:
     return expression("shell", "reading").match(part.strip().lstrip("(")) is not None
 
 
-def _only_reads(call: CalledTool) -> bool:
+def only_reads(call: CalledTool) -> bool:
+    """Whether it runs a command that changes nothing."""
     command = command_of(call)
     return bool(command) and not _WRITES.search(command) and all(_reads(part) for part in _SEGMENTS.split(command) if part.strip())
 
@@ -300,20 +337,45 @@ def _is_background(call: CalledTool) -> bool:
     return any(given.get(name) is True for name in ("run_in_background", "is_background", "background"))
 
 
-def _is_opaque(call: CalledTool) -> bool:
-    """Whether a call may have done anything."""
+def hides(work: Work, call: CalledTool) -> bool:
+    """Whether a call may have done work of a kind unseen: in a script, by another agent, or by a tool whose name says nothing of it."""
     command = command_of(call)
     if command:
-        known = [work.commands for work in works().values() if work.commands is not None]
-        parts = [part for part in _SEGMENTS.split(_HEREDOC.sub(" ", command)) if part.strip()]
-        plain = all(_reads(part) or any(pattern.search(part) for pattern in known) or _WRITES.search(part) for part in parts)
-        return _is_background(call) or "<<" in command or not plain
-    if paths_of(call) or is_note(call.tool):
+        return _is_background(call) or any(_part_hides(work, part, call) for part in _parts(command) if part.strip())
+    if is_note(call.tool) or result_of(call) == "failed":
         return False
+    if paths_of(call):
+        return work.name in ANY_CHANGE
     words = words_of_name(call.tool)
     if any(expression("shell", "others").fullmatch(word) for word in words):
         return True
-    return not reads(call.tool) and not any(_names(work, call.tool) for work in works().values())
+    if reads(call.tool) or _names(work, call.tool):
+        return False
+    if mentions(work, fold(f"{call.arguments[:MAX_ARGUMENT_CHARS]} {call.result_text[:REPORT_CHARS]}")):
+        return True
+    anything = any(expression("shell", "anything").fullmatch(word) for word in words)
+    return (anything and not work.aside) or not (anything or any(_names(other, call.tool) for other in works().values()))
+
+
+ANY_CHANGE = ("change", "create", "delete", "files")
+
+
+def _parts(command: str) -> list[str]:
+    return _SEGMENTS.split(_HEREDOC.sub(" ", command)) + (["<<"] if "<<" in command else [])
+
+
+def _part_hides(work: Work, part: str, call: CalledTool) -> bool:
+    if part == "<<":
+        return work.commands is None or expression("shell", "publishing").search(call.arguments) is not None
+    if _reads(part) or _WRITES.search(part):
+        return work.commands is None and work.name in ANY_CHANGE and not _reads(part)
+    if any(other.commands.search(part) for other in works().values() if other.commands is not None):
+        return False
+    if work.commands is None:
+        return True
+    words = "checking" if work.name in ("tests", "build", "lint") else "publishing"
+    script = expression("shell", "scripts").match(part.strip()) is not None
+    return script or any(expression("shell", words).search(fold(text)) for text in (part, call.result_text[-REPORT_CHARS:]))
 
 
 def is_note(tool: str) -> bool:
@@ -323,7 +385,7 @@ def is_note(tool: str) -> bool:
 
 def _changes(call: CalledTool) -> bool:
     command = command_of(call)
-    return not _only_reads(call) if command else not is_note(call.tool) and not reads(call.tool)
+    return not only_reads(call) if command else not is_note(call.tool) and not reads(call.tool)
 
 
 def _says(work: Work, call: CalledTool) -> bool:

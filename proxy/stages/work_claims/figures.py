@@ -1,0 +1,197 @@
+"""Whether the figures of a statement are those of the run: a sentence and what the run shows in, the figure that differs out. Pure.
+
+A figure counts as shown where it stands in a message, a result or the arguments of a call, in any writing, and where it follows from what the
+results have: a sum, a difference, a product, a share, rounded or not. Small whole numbers, dates beside other dates, rules ("within 30 days")
+and guesses ("about 40") are left alone. Numbers, dates and times are read by `proxy.language.quantities`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from itertools import combinations
+
+from msgspec import Struct
+
+from proxy.language.dates import Date, date_agrees, read_dates, read_times
+from proxy.language.lru import by_text
+from proxy.language.quantities import MONEY, Quantity, read_quantities
+from proxy.language.text import fold
+from proxy.stages.work_claims.statements import AccountSentence, expression, file_names, split_clauses
+
+SMALLEST = 10
+"""Of whole numbers without a unit: smaller ones are counted from what is there."""
+MAX_COMBINED = 60
+"""Numbers of one result that are combined, the last; and of all results that have one unit."""
+_NUMBER = re.compile(r"(?<![\w.])\d+(?:[.,]\d+)*|(?<=[A-Za-z_-])\d+(?:[.,]\d+)*")
+_SPAN = re.compile(r"`[^`\n]{1,200}`|https?://\S+")
+_CODE = re.compile(r"\b[A-Z]{1,6}-?\d{2,}[A-Z0-9-]*\b|\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,40}\b|[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
+_UNIT = re.compile(r"\W{0,2}([^\W\d_]+|[%€$£])(?:\W([^\W\d_]{3,}))?")
+_KEY = re.compile(r"([\w-]+)[\"']?\s*[:=]\s*[\"']?$")
+_ZONE = re.compile(r"T\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?:Z|[+-]\d\d)")
+_RANGE = re.compile(r"\d\.?\s*(?:to|until|through|bis|au|al|hasta|ate|a|and|und|et|y|e|–|-)\s*(?:the |el |le |zum )?$")
+_SUM = re.compile(r"amount|total|price|sum|fee|charge|refund|cost|paid|betrag|preis|summe|gebuhr|montant|prix|frais|importe|precio|importo|prezzo|valor|preco|€|\$|eur|usd|gbp")
+
+
+class Shown(Struct, frozen=True, dict=True):
+    """What a run shows of figures."""
+
+    texts: Sequence[str]
+    """Everything: messages, arguments, results."""
+    results: Sequence[str]
+    outcomes: Sequence[str]
+    """Of the results, those of calls that did something."""
+
+    @cached_property
+    def numbers(self) -> frozenset[float]:
+        """All that stand somewhere."""
+        return frozenset(value for text in self.texts for value in _numbers(text))
+
+    @cached_property
+    def compact(self) -> str:
+        """Letters and digits of all texts, so that "21 99811-2233" is found in "21998112233"."""
+        return "\n".join(_compact(text) for text in self.texts)
+
+    @cached_property
+    def dates(self) -> list[Date]:
+        """All dates."""
+        return [date for text in self.texts for date in read_dates(text)]
+
+    @cached_property
+    def combined(self) -> frozenset[float]:
+        """What follows from the numbers of one result each."""
+        return frozenset(value for text in self.results for value in _combined(_numbers(text)[-MAX_COMBINED:]))
+
+    @cached_property
+    def by_unit(self) -> dict[str, list[float]]:
+        """The outcomes' numbers by the beginning of the word they stand with."""
+        found: dict[str, list[float]] = {}
+        for text in self.outcomes:
+            for unit, value in _with_units(text):
+                found.setdefault(unit, []).append(value)
+        return found
+
+
+def unshown(sentence: AccountSentence, shown: Shown) -> str | None:
+    """The figure of a sentence that neither stands in the run nor follows from it; None where there is none."""
+    for clause in split_clauses(_SPAN.sub(" ", sentence.text)):
+        folded, done = fold(clause), sentence.done and expression("open", "done").search(clause.lower().strip()) is not None
+        if expression("open", "clause").search(folded):
+            continue
+        for name in file_names(clause):
+            clause = clause.replace(name, " ")
+        quantities = read_quantities(clause, any_language=True)
+        for number in quantities.numbers if not expression("open", "loose").search(folded) else ():
+            if not (number.spelled or number.relation or _CODE.search(number.text)) and _differs(number, clause, shown, done=done):
+                return number.text.strip()
+        if done:
+            missing = [code for code in _CODE.findall(clause) if _compact(code) not in shown.compact]
+            if missing:
+                return missing[0]
+            days = [date for date in quantities.dates if date.readings[0][2] is not None]
+            if len(days) == 1 and shown.dates and not any(date_agrees(days[0], other) for other in shown.dates) and not _RANGE.search(fold(clause[: days[0].start])):
+                return days[0].text
+    return None
+
+
+def _differs(number: Quantity, clause: str, shown: Shown, *, done: bool) -> bool:
+    small = all(value < SMALLEST and value.is_integer() for value in number.values) and number.dimension not in (*MONEY, "ratio")
+    if small or _is_near(number, shown.numbers):
+        return False
+    digits = re.sub(r"\D", "", number.text)
+    if len(digits) > 3 and digits in shown.compact:
+        return False
+    bound = [value for unit in _units(clause, number) for value in shown.by_unit.get(unit, ())]
+    if not done and not bound:
+        return False
+    derived = _combined([*dict.fromkeys(bound)][-MAX_COMBINED:]) if bound else ()
+    return not _is_near(number, derived) and not _is_near(number, [sum(bound)]) and not _is_near(number, shown.combined)
+
+
+def other_than(sentence: str, evidence: Sequence[str]) -> str | None:
+    """The amount, or the date, of a sentence where the calls that it tells of have amounts, or dates, and none of the sentence's."""
+    text = _SPAN.sub(" ", sentence)
+    quantities = read_quantities(text, any_language=True)
+    amounts = [number for number in quantities.numbers if number.dimension in MONEY and not number.relation]
+    given = [text for text in evidence if _SUM.search(fold(text))]
+    values = [value for text in given for value in _numbers(text)]
+    if amounts and values and not any(_is_near(one, [*values, *_combined(values[-MAX_COMBINED:]), sum(values)]) for one in amounts):
+        return amounts[0].text.strip()
+    days, called = [date for date in quantities.dates if date.readings[0][2] is not None], [d for text in evidence for d in read_dates(text)]
+    if days and called and not any(date_agrees(day, other) for day in days for other in called):
+        return days[0].text
+    times, meant = quantities.times, [time for text in evidence for time in read_times(text.replace("T", " "))]
+    zoned = any(_ZONE.search(text) for text in evidence)
+    if times and meant and not zoned and not any(set(time.minutes) & set(other.minutes) for time in times for other in meant):
+        return times[0].text
+    return None
+
+
+# ---- numbers ----
+
+
+@by_text(8192)
+def _numbers(text: str) -> list[float]:
+    return list(dict.fromkeys(value for match in _NUMBER.finditer(text) for value in _values(match[0])))
+
+
+def _values(written: str) -> Iterator[float]:
+    """What digits may be worth: "1.234" is 1234 and 1.234."""
+    parts = re.split(r"[.,]", written)
+    if len(parts) == 1 or all(len(part) == 3 for part in parts[1:]):
+        yield float("".join(parts))
+    if len(parts) > 1:
+        yield float("".join(parts[:-1]) + "." + parts[-1])
+
+
+def _combined(numbers: Sequence[float]) -> set[float]:
+    """Sums, differences, products with a count, shares in per cent."""
+    found = {sum(numbers)}
+    for a, b in combinations(numbers, 2):
+        found |= {a + b, abs(a - b)}
+        if min(a, b) <= 31:
+            found.add(a * b)
+        if a and b:
+            found |= {100 * a / b, 100 * b / a, abs(100 * (a - b) / a), abs(100 * (a - b) / b)}
+            if min(a, b) < 100:
+                found.add(a * b / 100)
+    return found
+
+
+def _is_near(number: Quantity, values: Iterable[float]) -> bool:
+    """Whether one of them is the number, as it is rounded."""
+    wanted = number.values
+    if isinstance(values, frozenset) and not values.isdisjoint(wanted):
+        return True
+    margin = number.step / 2 * (1 + 1e-9) if number.step else 0
+    scales = (1.0, 100.0) if number.dimension == "ratio" else (1.0,)
+    return any(abs(value * scale - one) <= margin for value in values for one in _as_written(number, wanted) for scale in scales)
+
+
+def _as_written(number: Quantity, values: Sequence[float]) -> Iterator[float]:
+    """Amounts of money may stand in cents."""
+    yield from values
+    if number.dimension in MONEY:
+        yield from (value * 100 for value in values)
+
+
+def _with_units(text: str) -> Iterator[tuple[str, float]]:
+    folded = fold(text)
+    for match in _NUMBER.finditer(folded):
+        after, before = _UNIT.match(folded, match.end()), _KEY.search(folded[max(0, match.start() - 40) : match.start()])
+        words = [word for word in (*(after.groups() if after else ()), *(re.split(r"[_-]", before[1]) if before else ())) if word]
+        for word in words:
+            for value in _values(match[0]):
+                yield word[:4], value
+
+
+def _units(clause: str, number: Quantity) -> list[str]:
+    """The words that a number of a sentence stands with."""
+    digits = re.search(r"[\d.,]*\d", clause[number.start : number.end])
+    end = number.start + digits.end() if digits else number.end
+    return [word[:4] for word in re.findall(r"[^\W\d_]+|[%€$£]", fold(clause[end : end + 40]))[:3]]
+
+
+def _compact(text: str) -> str:
+    return re.sub(r"[\W_]", "", fold(text))
