@@ -78,7 +78,7 @@ def _failure_in(text: str, retrieval: bool) -> ToolFailure | Literal[False]:
     return ToolFailure("empty_result") if empty else False
 
 
-_STATES = ("status", "state", "result", "outcome", "statut", "estado", "stato", "zustand")
+_STATES = ("status", "state", "result", "outcome", "statut", "estado", "stato", "zustand", "esito", "ergebnis", "resultat", "resultado", "situacao")
 MAX_DEPTH = 6
 """Of nested objects that are looked into."""
 MAX_CHUNKS = 200

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, permutations
 
 from msgspec import Struct
 
@@ -24,13 +24,16 @@ SMALLEST = 10
 """Of whole numbers without a unit: smaller ones are counted from what is there."""
 MAX_COMBINED = 60
 """Numbers of one result that are combined, the last; and of all results that have one unit."""
+MAX_SHARED = 6
+MOST_OF_A_KIND = 31
+"""Things that an amount is multiplied with."""
 _NUMBER = re.compile(r"(?<![\w.])\d+(?:[.,]\d+)*|(?<=[A-Za-z_-])\d+(?:[.,]\d+)*")
 _SPAN = re.compile(r"`[^`\n]{1,200}`|https?://\S+")
 _CODE = re.compile(r"\b[A-Z]{1,6}-?\d{2,}[A-Z0-9-]*\b|\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,40}\b|[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
 _UNIT = re.compile(r"\W{0,2}([^\W\d_]+|[%€$£])(?:\W([^\W\d_]{3,}))?")
 _KEY = re.compile(r"([\w-]+)[\"']?\s*[:=]\s*[\"']?$")
 _ZONE = re.compile(r"T\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?:Z|[+-]\d\d)")
-_RANGE = re.compile(r"\d\.?\s*(?:to|until|through|bis|au|al|hasta|ate|a|and|und|et|y|e|–|-)\s*(?:the |el |le |zum )?$")
+_RANGE = re.compile(r"(?<!\w)\d{1,2}\.?\s*(?:to|until|through|bis|au|al|hasta|ate|a|and|und|et|y|e|–|-)\s*(?:the |el |le |zum )?$")
 _SUM = re.compile(r"amount|total|price|sum|fee|charge|refund|cost|paid|betrag|preis|summe|gebuhr|montant|prix|frais|importe|precio|importo|prezzo|valor|preco|€|\$|eur|usd|gbp")
 
 
@@ -62,6 +65,11 @@ class Shown(Struct, frozen=True, dict=True):
     def combined(self) -> frozenset[float]:
         """What follows from the numbers of one result each."""
         return frozenset(value for text in self.results for value in _combined(_numbers(text)[-MAX_COMBINED:]))
+
+    @cached_property
+    def shares(self) -> frozenset[float]:
+        """The shares that follow from short results."""
+        return frozenset(share for text in self.results if len(_numbers(text)) <= MAX_SHARED for share in _shares(_numbers(text)))
 
     @cached_property
     def by_unit(self) -> dict[str, list[float]]:
@@ -105,8 +113,10 @@ def _differs(number: Quantity, clause: str, shown: Shown, *, done: bool) -> bool
     bound = [value for unit in _units(clause, number) for value in shown.by_unit.get(unit, ())]
     if not done and not bound:
         return False
-    derived = _combined([*dict.fromkeys(bound)][-MAX_COMBINED:]) if bound else ()
-    return not _is_near(number, derived) and not _is_near(number, [sum(bound)]) and not _is_near(number, shown.combined)
+    of_unit = [*dict.fromkeys(bound)][-MAX_COMBINED:]
+    if any(_is_near(number, values, exact=True) for values in (_combined(of_unit), [sum(bound)], shown.combined)):
+        return False
+    return number.dimension != "ratio" or not _is_near(number, _shares(of_unit) | shown.shares)
 
 
 def other_than(sentence: str, evidence: Sequence[str]) -> str | None:
@@ -145,35 +155,26 @@ def _values(written: str) -> Iterator[float]:
         yield float("".join(parts[:-1]) + "." + parts[-1])
 
 
-def _combined(numbers: Sequence[float]) -> set[float]:
-    """Sums, differences, products with a count, shares in per cent."""
-    found = {sum(numbers)}
-    for a, b in combinations(numbers, 2):
-        found |= {a + b, abs(a - b)}
-        if min(a, b) <= 31:
-            found.add(a * b)
-        if a and b:
-            found |= {100 * a / b, 100 * b / a, abs(100 * (a - b) / a), abs(100 * (a - b) / b)}
-            if min(a, b) < 100:
-                found.add(a * b / 100)
-    return found
+def _combined(numbers: Sequence[float]) -> frozenset[float]:
+    """Sums, differences, products with a count."""
+    pairs = [*combinations(numbers, 2)]
+    products = (a * b for a, b in pairs if min(a, b) <= MOST_OF_A_KIND)
+    return frozenset((sum(numbers), *(a + b for a, b in pairs), *(abs(a - b) for a, b in pairs), *products))
 
 
-def _is_near(number: Quantity, values: Iterable[float]) -> bool:
-    """Whether one of them is the number, as it is rounded."""
-    wanted = number.values
-    if isinstance(values, frozenset) and not values.isdisjoint(wanted):
-        return True
-    margin = number.step / 2 * (1 + 1e-9) if number.step else 0
-    scales = (1.0, 100.0) if number.dimension == "ratio" else (1.0,)
-    return any(abs(value * scale - one) <= margin for value in values for one in _as_written(number, wanted) for scale in scales)
+def _shares(numbers: Sequence[float]) -> frozenset[float]:
+    """What one is of another, and how much it is less or more, in per cent."""
+    pairs = [(a, b) for a, b in permutations(numbers, 2) if b]
+    return frozenset((*(100 * a / b for a, b in pairs), *(abs(100 * (a - b) / b) for a, b in pairs)))
 
 
-def _as_written(number: Quantity, values: Sequence[float]) -> Iterator[float]:
-    """Amounts of money may stand in cents."""
-    yield from values
-    if number.dimension in MONEY:
-        yield from (value * 100 for value in values)
+def _is_near(number: Quantity, values: Iterable[float], *, exact: bool = False) -> bool:
+    """Whether one of them is the number; as it is rounded, unless it is to be a whole number's exact value."""
+    margin = 1e-6 if exact and number.step == 1 and number.dimension != "ratio" else max(1e-6, number.step / 2 * (1 + 1e-9))
+    scales = (1.0, 100.0) if number.dimension in (*MONEY, "ratio") else (1.0,)
+    if exact and number.dimension in MONEY:
+        scales = (1.0,)
+    return any(abs(value * scale - one) <= margin or abs(value - one * scale) <= margin for value in values for one in number.values for scale in scales)
 
 
 def _with_units(text: str) -> Iterator[tuple[str, float]]:

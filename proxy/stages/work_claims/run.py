@@ -41,6 +41,9 @@ _CONTENT = (
 )
 _FAILED = frozenset((
     "failed", "failure", "fail", "declined", "rejected", "denied", "refused", "error", "errored", "unsuccessful", "aborted", "invalid",
+    "abgelehnt", "fehlgeschlagen", "fehler", "gescheitert", "verweigert", "refuse", "refusee", "rejete", "rejetee", "echoue", "echec", "erreur",
+    "rechazado", "rechazada", "fallido", "fallida", "fallo", "denegado", "denegada", "rifiutato", "rifiutata", "respinto", "respinta", "fallito",
+    "fallita", "errore", "recusado", "recusada", "negado", "negada", "falhou", "falha", "rejeitado", "rejeitada", "erro",
 ))
 # fmt: on
 _PATCHED = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+)$|^\*\*\* Move to: (.+)$", re.M)
@@ -252,7 +255,7 @@ def _result(text: str) -> Result:
         return "unknown"
     code = exit_code_of(text)
     code = exit_code(text) if code is None else code
-    failed = code or read_result(text) is not None or any(not _FAILED.isdisjoint(state.split()) for state in states_of(text, depth=1))
+    failed = code or read_result(text) is not None or any(not _FAILED.isdisjoint(fold(state).split()) for state in states_of(text, depth=1))
     return "failed" if failed else "done"
 
 
@@ -345,7 +348,7 @@ def hides(work: Work, call: CalledTool) -> bool:
     if is_note(call.tool) or result_of(call) == "failed":
         return False
     if paths_of(call):
-        return work.name in ANY_CHANGE
+        return work.name in ANY_CHANGE and work.name != "files"
     words = words_of_name(call.tool)
     if any(expression("shell", "others").fullmatch(word) for word in words):
         return True

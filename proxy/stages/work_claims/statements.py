@@ -31,7 +31,7 @@ _QUOTED = re.compile(r"[\"“„«][^\"“”„«»\n]{1,300}[\"”“»]")
 _TAGGED = re.compile(r"<(\w+)>[^<]{0,400}</\1>")
 _ITEM = re.compile(r"[ \t]*(?:[-*+•–]|\d{1,3}[.)])[ \t]+")
 _EMPHASIS = re.compile(r"\*{1,3}|(?<!\w)_{1,2}|_{1,2}(?!\w)")
-_CLAUSE = re.compile(r"[;:—!]\s|\s[–-]\s|,\s(?:and\s|but\s)?|\s(?:and|but|so|und|aber|et|mais|y|pero|e|ed|ma|mas)\s")
+_CLAUSE = re.compile(r"[;:—!.]\s|\s[–-]\s|,\s(?:and\s|but\s)?|\s(?:and|but|so|und|aber|et|mais|y|pero|e|ed|ma|mas)\s")
 _WORD = re.compile(r"[^\W_]+")
 _BARE = re.compile(r"\W{0,4}(?:(?:done|successfully|also|erledigt|fait|listo|fatto|pronto)\W{1,3})?$")
 """Before a participle that begins its clause."""

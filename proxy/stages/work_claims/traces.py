@@ -65,7 +65,7 @@ def unwritten(sentence: AccountSentence, run: Run) -> Finding | None:
 def beside(sentence: AccountSentence, answer: str, run: Run) -> Finding | None:
     """That only one file was changed, where others were that the account does not name; that one was, whose change was taken back."""
     named = [name.rpartition("/")[2] for name in file_names(sentence.text)]
-    if not named or works()["files"].any_words.search(sentence.folded) is None or not run.whole:
+    if not named or not run.whole or not (sentence.done or works()["files"].any_words.search(sentence.folded)):
         return None
     written = [(path.rpartition("/")[2], i) for path, i, result in run.files if result != "failed"]
     only = expression("open", "alone_changed").search(sentence.folded)
