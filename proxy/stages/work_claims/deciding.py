@@ -80,7 +80,7 @@ def _otherwise(statement: WorkStatement, attempts: Sequence[Attempt], run: Run) 
         left = next((a for a in failed if any(value not in known for value in values_of(a.call) if len(value) > 1)), None)
         if left is not None:
             return f"one call of it failed: {left.call.arguments[:80]}"
-    if (figure := other_than(statement.sentence, evidence)) is not None:
+    if (figure := other_than(statement.sentence, *([getattr(attempt.call, name) for attempt in done] for name in ("arguments", "result_text")))) is not None:
         return f"the calls of it have other figures than {figure}"
     return _of_object(statement, evidence, run)
 

@@ -30,10 +30,11 @@ MOST_OF_A_KIND = 31
 _NUMBER = re.compile(r"(?<![\w.])\d+(?:[.,]\d+)*|(?<=[A-Za-z_-])\d+(?:[.,]\d+)*")
 _SPAN = re.compile(r"`[^`\n]{1,200}`|https?://\S+")
 _CODE = re.compile(r"\b[A-Z]{1,6}-?\d{2,}[A-Z0-9-]*\b|\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,40}\b|[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
-_UNIT = re.compile(r"\W{0,2}([^\W\d_]+|[%€$£])(?:\W([^\W\d_]{3,}))?")
+_UNIT = re.compile(r"[^\w%€$£]{0,2}([^\W\d_]+|[%€$£])(?:\W([^\W\d_]{3,}))?")
 _KEY = re.compile(r"([\w-]+)[\"']?\s*[:=]\s*[\"']?$")
 _ZONE = re.compile(r"T\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?:Z|[+-]\d\d)")
 _RANGE = re.compile(r"(?<!\w)\d{1,2}\.?\s*(?:to|until|through|bis|au|al|hasta|ate|a|and|und|et|y|e|–|-)\s*(?:the |el |le |zum )?$")
+_SPACED = re.compile(r"(?<=\d)T(?=\d)")
 _SUM = re.compile(r"amount|total|price|sum|fee|charge|refund|cost|paid|betrag|preis|summe|gebuhr|montant|prix|frais|importe|precio|importo|prezzo|valor|preco|€|\$|eur|usd|gbp")
 
 
@@ -119,9 +120,9 @@ def _differs(number: Quantity, clause: str, shown: Shown, *, done: bool) -> bool
     return number.dimension != "ratio" or not _is_near(number, _shares(of_unit) | shown.shares)
 
 
-def other_than(sentence: str, evidence: Sequence[str]) -> str | None:
-    """The amount, or the date, of a sentence where the calls that it tells of have amounts, or dates, and none of the sentence's."""
-    text = _SPAN.sub(" ", sentence)
+def other_than(sentence: str, arguments: Sequence[str], results: Sequence[str]) -> str | None:
+    """The amount, the date or the time of a sentence where the calls that it tells of were given such, and have none of the sentence's."""
+    text, evidence = _SPAN.sub(" ", sentence), [*arguments, *results]
     quantities = read_quantities(text, any_language=True)
     amounts = [number for number in quantities.numbers if number.dimension in MONEY and not number.relation]
     given = [text for text in evidence if _SUM.search(fold(text))]
@@ -129,9 +130,11 @@ def other_than(sentence: str, evidence: Sequence[str]) -> str | None:
     if amounts and values and not any(_is_near(one, [*values, *_combined(values[-MAX_COMBINED:]), sum(values)]) for one in amounts):
         return amounts[0].text.strip()
     days, called = [date for date in quantities.dates if date.readings[0][2] is not None], [d for text in evidence for d in read_dates(text)]
+    called = called if any(read_dates(text) for text in arguments) else []
     if days and called and not any(date_agrees(day, other) for day in days for other in called):
         return days[0].text
-    times, meant = quantities.times, [time for text in evidence for time in read_times(text.replace("T", " "))]
+    times, meant = quantities.times, [time for text in arguments for time in read_times(_SPACED.sub(" ", text))]
+    meant += [time for text in evidence for time in read_times(_SPACED.sub(" ", text))] if meant else []
     zoned = any(_ZONE.search(text) for text in evidence)
     if times and meant and not zoned and not any(set(time.minutes) & set(other.minutes) for time in times for other in meant):
         return times[0].text
@@ -178,7 +181,7 @@ def _is_near(number: Quantity, values: Iterable[float], *, exact: bool = False) 
 
 
 def _with_units(text: str) -> Iterator[tuple[str, float]]:
-    folded = fold(text)
+    folded = fold(text.replace("\\n", "\n"))
     for match in _NUMBER.finditer(folded):
         after, before = _UNIT.match(folded, match.end()), _KEY.search(folded[max(0, match.start() - 40) : match.start()])
         words = [word for word in (*(after.groups() if after else ()), *(re.split(r"[_-]", before[1]) if before else ())) if word]

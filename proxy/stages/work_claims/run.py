@@ -16,7 +16,7 @@ from typing import Literal
 from msgspec import Struct
 
 from proxy.context.archive import reference_ids
-from proxy.context.tool_results.names import reads, words_of_name
+from proxy.context.tool_results.names import changes, reads, words_of_name
 from proxy.context.tool_results.result_text import exit_code
 from proxy.context.tool_results.results import exit_code_of, read_result, states_of
 from proxy.context.tool_results.turns import AgentTurn, CalledTool, calls_in, read_turns
@@ -52,6 +52,7 @@ _HEREDOC = re.compile(r"<<-?\s*['\"]?(\w+)['\"]?.*?(?:^[ \t]*\1[ \t]*$|\Z)", re.
 _WRITES = re.compile(
     r"(?<![0-9&>])>{1,2}(?!&|\s*/dev/null)|\b(?:sed -i|tee|mv|cp|rm|touch|mkdir|patch|git (?:apply|mv|rm|checkout|restore|stash))\b|<<"
 )
+_WORD = re.compile(r"[^\W\d_]+")
 _OBJECT = re.compile(r"\{[^{}]{1,4000}\}")
 _NUMBERS = re.compile(r"\b(\d{1,6}) (?:\w{1,12} )?(failed|failures?|failing|errors?|passed|passing|passes|pass)\b", re.I)
 _JVM = re.compile(r"Tests run: (\d+), Failures: (\d+), Errors: (\d+)|(?:Failed|failed):\s+(\d+), (?:Passed|passed):\s+(\d+)")
@@ -190,7 +191,7 @@ def run_of(exchange: Exchange) -> Run:
 def shown_by(run: Run) -> Shown:
     """What the run shows of figures."""
     results = [call.result_text[:MAX_TEXT_CHARS] for call in run.calls]
-    return Shown(run.texts, results, [call.result_text[:MAX_TEXT_CHARS] for call in run.calls if _changes(call)])
+    return Shown(run.texts, results, [call.result_text[:MAX_TEXT_CHARS] for call in run.calls if command_of(call) or changes(call.tool)])
 
 
 def _ends_unseen(exchange: Exchange) -> bool:
@@ -312,6 +313,11 @@ def report_of(output: str) -> tuple[int, int | None] | None:
     return (0, None) if _GOOD.search(tail) else None
 
 
+def _is_of(work: Work, word: str) -> bool:
+    """Whether a word is one of such work's tools, or of what it is done to."""
+    return any(words is not None and words.fullmatch(word) is not None for words in (work.tools, work.things))
+
+
 def _names(work: Work, tool: str) -> bool:
     return work.tools is not None and any(
         work.tools.fullmatch(written) for word in words_of_name(tool) for written in (word, plain_german(word))
@@ -354,7 +360,8 @@ def hides(work: Work, call: CalledTool) -> bool:
         return True
     if reads(call.tool) or _names(work, call.tool):
         return False
-    if mentions(work, fold(f"{call.arguments[:MAX_ARGUMENT_CHARS]} {call.result_text[:REPORT_CHARS]}")):
+    shown = fold(f"{call.arguments[:MAX_ARGUMENT_CHARS]} {call.result_text[:REPORT_CHARS]}")
+    if mentions(work, shown) or any(_is_of(work, word) for word in (*words, *_WORD.findall(shown))):
         return True
     anything = any(expression("shell", "anything").fullmatch(word) for word in words)
     return (anything and not work.aside) or not (anything or any(_names(other, call.tool) for other in works().values()))

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from proxy.context.tool_results.turns import CalledTool, ToolResult
 from proxy.exchange import Choice, Exchange, Verdict
 from proxy.grounding.judging.questions import work_question
 from proxy.offloop import SENTENCES, run_in_thread_if_large
@@ -58,7 +59,12 @@ class WorkClaims(Stage[WorkClaimsOptions]):
     def warm(self) -> None:
         """And read and compile the words."""
         super().warm()
-        statements_of("All tests pass and lint is clean, I updated `a.py`, committed and pushed it. The order was cancelled and refunded.")
+        call = CalledTool("c", "run", '{"command": "true && x"}', 1, ToolResult(2, "3 of 4 passed, 2026-05-01 9:00"))
+        run = Run([call], frozenset(("run",)), (), whole=True, declared=True, texts=("4",))
+        for answer in ("All tests pass and lint is clean, I updated `a.py`, committed and pushed it.", "The order was cancelled, I refunded 12.50 €."):
+            for statement in statements_of(answer):
+                judged(statement, run)
+            _of_sentences(answer, account_of(answer), run, set())
 
     async def on_answer(self, exchange: Exchange) -> Verdict | None:
         """Read the account, hold it against the run, warn."""
@@ -123,7 +129,7 @@ def _of_sentences(answer: str, told: Sequence[AccountSentence], run: Run, known:
         if finding is not None:
             found.append(finding)
     known |= {finding.sentence for finding in found}
-    if not known and not speaks_of_trouble(answer) and (step := unmended(told, run)) is not None:
+    if not known and "?" not in answer and not speaks_of_trouble(answer) and (step := unmended(told, run)) is not None:
         found.append(step)
     return found
 

@@ -67,6 +67,8 @@ class Work(Struct, frozen=True):
     aside: bool
     """Another change never does it along the way without saying so."""
     tools: LazyPattern | None
+    things: LazyPattern | None
+    """Words of what such work is done to, in the name, the arguments or the result of a tool that may do it."""
     commands: LazyPattern | None
     proof: LazyPattern | None
     topic: LazyPattern | None
@@ -137,10 +139,11 @@ def _work(name: str, table: Mapping[str, Any]) -> Work:
     words = {language: table[language] for language in _languages() if language in table}
     preterite = table.get("preterite", "(?!)")
     every = "|".join([*words.values(), fold(preterite)])
-    tools, commands, proof, topic = (pattern(table[key]) if key in table else None for key in ("tools", "commands", "proof", "topic"))
+    optional = ("tools", "things", "commands", "proof", "topic")
+    tools, things, commands, proof, topic = (pattern(table[key]) if key in table else None for key in optional)
     compiled = {language: pattern(rf"\b(?:{text})\b") for language, text in words.items()}
     first, any_words = pattern(rf"\b{preterite}\b"), pattern(rf"\b(?:{every})\b")
-    return Work(name, table["what"], table.get("never", False), table.get("aside", False), tools, commands, proof, topic, compiled, first, any_words)
+    return Work(name, table["what"], table.get("never", False), table.get("aside", False), tools, things, commands, proof, topic, compiled, first, any_words)
 
 
 @cache

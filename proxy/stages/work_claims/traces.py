@@ -91,12 +91,14 @@ def unmended(sentences: Sequence[AccountSentence], run: Run) -> Finding | None:
         return None
     if any(_program(call) == _program(failed[1]) for call in later if command_of(call)):
         return None
+    if sum(bool(part.strip()) for part in command_of(failed[1]).split("&&")) > 1:
+        return None  # which part failed is not known
     if any(attempt_at(works()[name], failed[1], 0) for name in ("tests", "build", "lint")):
         return None
     done, own = [_stems(_text_of(call)) for i, call in enumerate(run.calls) if i != failed[0] and result_of(call) != "failed"], _stems(_text_of(failed[1]))
     best: tuple[int, AccountSentence] | None = None
     for sentence in sentences:
-        if not sentence.done or any(is_negated(sentence.folded, language) for language in works()["cancel"].words):
+        if not sentence.done or expression("open", "seen").search(sentence.folded) or any(is_negated(sentence.folded, language) for language in works()["cancel"].words):
             continue
         told = _stems(sentence.text)
         score = len(told & own) - max((len(told & other) for other in done), default=0)
