@@ -191,6 +191,7 @@ async def replay(accounts: Sequence[Account], policy: str) -> list[Seen]:
                 encoding="utf-8",
             )
             app = App(load_settings(folder / "config.yaml", {}))
+            app.warm()
             async with serving(app) as url, aiohttp.ClientSession() as session:
                 return [await _send(app, upstream, url, session, account) for account in accounts]
 

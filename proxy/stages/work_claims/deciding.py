@@ -90,7 +90,7 @@ def _of_object(statement: WorkStatement, evidence: Sequence[str], run: Run) -> s
     changed = "\n".join(f"{call.arguments}\n{call.result_text}" for call in run.changed()).lower()
     others = {value for text in evidence for value in _LONG_ID.findall(text.lower())} - statement.ids
     for name in statement.ids:
-        if _LONG_ID.fullmatch(name) is None or name in changed or not any(name in text.lower() for text in run.texts):
+        if _LONG_ID.fullmatch(name) is None or name in changed or re.sub(r"\W", "", name) in re.sub(r"\W", "", changed) or not any(name in text.lower() for text in run.texts):
             continue
         if others and not any(linked(call.result_text.lower(), name, other) for call in run.calls for other in others):
             return f"no call of it names {name}"

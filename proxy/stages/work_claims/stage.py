@@ -108,7 +108,7 @@ def _read(exchange: Exchange, texts: Sequence[Choice], *, every: bool) -> tuple[
     """The run, how many statements of work there are, and what speaks against them. Without any, and no judge, the run is not read."""
     statements = [statement for choice in texts for statement in statements_of(choice.text)]
     sentences = [(choice.text, account_of(choice.text)) for choice in texts]
-    if not statements and not every and not any(one.done or any(map(str.isdigit, one.text)) for _, told in sentences for one in told):
+    if not statements and not every and not any(told for _, told in sentences):
         return None, 0, []
     run = run_of(exchange)
     found = [finding for statement in statements if (finding := judged(statement, run)) is not None]
