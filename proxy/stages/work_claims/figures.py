@@ -25,7 +25,7 @@ SMALLEST = 10
 MAX_COMBINED = 60
 """Numbers of one result that are combined, the last; and of all results that have one unit."""
 MAX_SHARED = 6
-MOST_OF_A_KIND = 31
+MOST_OF_A_KIND = 12
 """Things that an amount is multiplied with."""
 _NUMBER = re.compile(r"(?<![\w.])\d+(?:[.,]\d+)*|(?<=[A-Za-z_-])\d+(?:[.,]\d+)*")
 _SPAN = re.compile(r"`[^`\n]{1,200}`|https?://\S+")
@@ -112,10 +112,12 @@ def _differs(number: Quantity, clause: str, shown: Shown, *, done: bool) -> bool
     if len(digits) > 3 and digits in shown.compact:
         return False
     bound = [value for unit in _units(clause, number) for value in shown.by_unit.get(unit, ())]
-    if not done and not bound:
+    if not done and (not bound or number.dimension in MONEY):
         return False
     of_unit = [*dict.fromkeys(bound)][-MAX_COMBINED:]
     if any(_is_near(number, values, exact=True) for values in (_combined(of_unit), [sum(bound)], shown.combined)):
+        return False
+    if number.dimension in MONEY and any(_is_near(number, [count * value for value in shown.numbers], exact=True) for count in range(2, MOST_OF_A_KIND)):
         return False
     return number.dimension != "ratio" or not _is_near(number, _shares(of_unit) | shown.shares)
 

@@ -167,10 +167,21 @@ class Run(Struct, frozen=True, dict=True):
         """Whether files may have been written without an edit's naming them."""
         return self.hidden_after(works()["files"], -1) or any((command := command_of(call)) and _WRITES.search(command) for call in self.calls)
 
+    @cached_property
+    def written(self) -> tuple[tuple[str, int], ...]:
+        """The names of the files that edits wrote, without their folders, with the call's place."""
+        return tuple((path.rpartition("/")[2], i) for path, i, result in self.files if result != "failed")
+
+    @cached_property
+    def _others(self) -> str:
+        edits = {i for _, i, _ in self.files}
+        return "\n".join(
+            call.arguments for i, call in enumerate(self.calls) if i not in edits and not reads(call.tool) and not only_reads(call)
+        )
+
     def names(self, file: str) -> bool:
         """Whether a command or another tool's arguments name a file."""
-        name = file.rpartition("/")[2]
-        return any(name in call.arguments for call in self.calls if not paths_of(call) and not reads(call.tool) and not only_reads(call))
+        return file.rpartition("/")[2] in self._others
 
 
 def run_of(exchange: Exchange) -> Run:

@@ -67,13 +67,11 @@ def beside(sentence: AccountSentence, answer: str, run: Run) -> Finding | None:
     named = [name.rpartition("/")[2] for name in file_names(sentence.text)]
     if not named or not run.whole or not (sentence.done or works()["files"].any_words.search(sentence.folded)):
         return None
-    written = [(path.rpartition("/")[2], i) for path, i, result in run.files if result != "failed"]
-    only = expression("open", "alone_changed").search(sentence.folded)
-    more = [name for name, _ in written if name not in answer]
-    if only and more and any(name in named for name, _ in written):
+    more = [name for name, _ in run.written if name not in answer] if expression("open", "alone_changed").search(sentence.folded) else []
+    if more and any(name in named for name, _ in run.written):
         return Finding("files", sentence.text, sentence.text, "contradicted", f"{more[0]} was changed, too")
     for name in named:
-        last = max((i for written_name, i in written if written_name == name), default=len(run.calls))
+        last = max((i for written, i in run.written if written == name), default=len(run.calls))
         undone = next((call for call in run.calls[last + 1 :] if _undoes(call, name)), None)
         if undone is not None and not any("stash pop" in call.arguments or "stash apply" in call.arguments for call in run.calls[last:]):
             return Finding("files", sentence.text, sentence.text, "contradicted", f"the change of {name} was taken back", undone)
