@@ -20,7 +20,7 @@ from proxy.stages.work_claims.run import REPORT_CHARS, Attempt, Run, attempt_at,
 from proxy.stages.work_claims.statements import Work, WorkStatement, expression, is_object, tells_of, was_done_before, works
 
 _BY_RESULT = ("tests", "build", "lint")
-_BY_COMMAND = ("commit", "push", "pull_request")
+_BY_COMMAND = ("commit", "push", "pull_request", "tag", "merge", "lint")
 _ANYTHING = ("change", "create", "delete")
 """Work whose tools may do other work, too: an order is cancelled by changing it."""
 _LONG_ID = re.compile(r"(?=[\w-]*\d)[\w][\w-]{3,40}")
@@ -88,13 +88,22 @@ def _otherwise(statement: WorkStatement, attempts: Sequence[Attempt], run: Run) 
 def _of_object(statement: WorkStatement, evidence: Sequence[str], run: Run) -> str | None:
     """Whether it was done to something else: the run knows what the statement names apart from what the calls name."""
     changed = "\n".join(f"{call.arguments}\n{call.result_text}" for call in run.changed()).lower()
-    others = {value for text in evidence for value in _LONG_ID.findall(text.lower())} - statement.ids
+    others, some = {value for text in evidence for value in _LONG_ID.findall(text.lower())}, any(name in changed for name in statement.ids)
     for name in statement.ids:
-        if _LONG_ID.fullmatch(name) is None or name in changed or re.sub(r"\W", "", name) in re.sub(r"\W", "", changed) or not any(name in text.lower() for text in run.texts):
+        if _LONG_ID.fullmatch(name) is None or name in changed or re.sub(r"\W", "", name) in re.sub(r"\W", "", changed):
+            continue
+        if not any(name in text.lower() for text in run.texts) or (some and not _is_listed(name, statement)):
             continue
         if others and not any(linked(call.result_text.lower(), name, other) for call in run.calls for other in others):
             return f"no call of it names {name}"
     return None
+
+
+def _is_listed(name: str, statement: WorkStatement) -> bool:
+    """Whether a statement names one thing beside another: "7001 and 7002"."""
+    beside = "|".join(re.escape(other) for other in statement.ids if other != name)
+    joined = r"\W{1,3}(?:and|und|et|y|e|sowie)?\W{0,2}(?:\w{2,4} )?\W{0,2}"
+    return re.search(rf"(?:{beside}){joined}{re.escape(name)}|{re.escape(name)}{joined}(?:{beside})", statement.sentence.lower()) is not None
 
 
 def _of_report(statement: WorkStatement, attempts: Sequence[Attempt], run: Run) -> str | None:
@@ -115,7 +124,9 @@ def _failed(work: Work, attempts: Sequence[Attempt], run: Run) -> bool:
     if any(was_done_before(work, attempt.call.result_text) for attempt in attempts):
         return False
     others = [works()[name] for name in _ANYTHING if name != work.name]
-    return not any(attempt_at(other, call, 0) for call in run.changed(attempts[-1].order) for other in others)
+    values = {value for attempt in attempts for value in values_of(attempt.call) if len(value) > 2}
+    later = [call for call in run.changed(attempts[-1].order) if not values or any(value in fold(call.arguments) for value in values)]
+    return not any(attempt_at(other, call, 0) for call in later for other in others)
 
 
 def failures(sentence: str, run: Run) -> list[Finding]:

@@ -26,6 +26,7 @@ MAX_COMBINED = 60
 """Numbers of one result that are combined, the last; and of all results that have one unit."""
 MAX_SHARED = 6
 MOST_OF_A_KIND = 12
+_COUNTS = [*range(2, MOST_OF_A_KIND + 1), *(1 / count for count in range(2, MOST_OF_A_KIND + 1))]
 """Things that an amount is multiplied with."""
 _NUMBER = re.compile(r"(?<![\w.])\d+(?:[.,]\d+)*|(?<=[A-Za-z_-])\d+(?:[.,]\d+)*")
 _SPAN = re.compile(r"`[^`\n]{1,200}`|https?://\S+")
@@ -46,6 +47,8 @@ class Shown(Struct, frozen=True, dict=True):
     results: Sequence[str]
     outcomes: Sequence[str]
     """Of the results, those of calls that did something."""
+    commands: bool = False
+    """Whether commands were run."""
 
     @cached_property
     def numbers(self) -> frozenset[float]:
@@ -88,11 +91,12 @@ def unshown(sentence: AccountSentence, shown: Shown) -> str | None:
         folded, done = fold(clause), sentence.done and expression("open", "done").search(clause.lower().strip()) is not None
         if expression("open", "clause").search(folded):
             continue
+        measured = done or (shown.commands and expression("open", "measured").search(folded) is not None)
         for name in file_names(clause):
             clause = clause.replace(name, " ")
         quantities = read_quantities(clause, any_language=True)
         for number in quantities.numbers if not expression("open", "loose").search(folded) else ():
-            if not (number.spelled or number.relation or _CODE.search(number.text)) and _differs(number, clause, shown, done=done):
+            if not (number.spelled or number.relation or _CODE.search(number.text)) and _differs(number, clause, shown, done=measured):
                 return number.text.strip()
         if done:
             missing = [code for code in _CODE.findall(clause) if _compact(code) not in shown.compact]
@@ -117,7 +121,7 @@ def _differs(number: Quantity, clause: str, shown: Shown, *, done: bool) -> bool
     of_unit = [*dict.fromkeys(bound)][-MAX_COMBINED:]
     if any(_is_near(number, values, exact=True) for values in (_combined(of_unit), [sum(bound)], shown.combined)):
         return False
-    if number.dimension in MONEY and any(_is_near(number, [count * value for value in shown.numbers], exact=True) for count in range(2, MOST_OF_A_KIND)):
+    if number.dimension in MONEY and _is_near(number, [count * value for value in shown.numbers for count in _COUNTS], exact=True):
         return False
     return number.dimension != "ratio" or not _is_near(number, _shares(of_unit) | shown.shares)
 

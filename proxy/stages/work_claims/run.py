@@ -202,7 +202,7 @@ def run_of(exchange: Exchange) -> Run:
 def shown_by(run: Run) -> Shown:
     """What the run shows of figures."""
     results = [call.result_text[:MAX_TEXT_CHARS] for call in run.calls]
-    return Shown(run.texts, results, [call.result_text[:MAX_TEXT_CHARS] for call in run.calls if command_of(call) or changes(call.tool)])
+    return Shown(run.texts, results, [call.result_text[:MAX_TEXT_CHARS] for call in run.calls if command_of(call) or changes(call.tool)], run.shell)
 
 
 def _ends_unseen(exchange: Exchange) -> bool:

@@ -21,7 +21,7 @@ from proxy.stages.work_claims.deciding import Finding, failures, judged
 from proxy.stages.work_claims.figures import unshown
 from proxy.stages.work_claims.run import Run, run_of, shown_by
 from proxy.stages.work_claims.statements import AccountSentence, account_of, sentences_of, speaks_of_trouble, statements_of
-from proxy.stages.work_claims.traces import beside, unmended, untraced, unwritten
+from proxy.stages.work_claims.traces import beside, unmended, unreported, untraced, unwritten
 
 UNSUPPORTED = "work_claim_unsupported"
 MAX_CHARS = 400
@@ -123,7 +123,7 @@ def _of_sentences(answer: str, told: Sequence[AccountSentence], run: Run, known:
     for sentence in told:
         if sentence.text in known:
             continue
-        finding = untraced(sentence, run) or unwritten(sentence, run) or beside(sentence, answer, run)
+        finding = untraced(sentence, run) or unreported(sentence, run) or unwritten(sentence, run) or beside(sentence, answer, run)
         if finding is None and run.whole and not run.unseen_end and (figure := unshown(sentence, shown)) is not None:
             finding = Finding("figure", sentence.text, sentence.text, "contradicted", f"{figure} stands nowhere in the run")
         if finding is not None:

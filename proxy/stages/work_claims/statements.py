@@ -136,14 +136,26 @@ def works() -> Mapping[str, Work]:
 
 
 def _work(name: str, table: Mapping[str, Any]) -> Work:
-    words = {language: table[language] for language in _languages() if language in table}
+    words = {language: _with_noun(language, table) for language in _languages() if language in table}
     preterite = table.get("preterite", "(?!)")
+    if "nouns" in table:
+        preterite = f"(?:{preterite}|(?:{phrases()['light']['preterite']})(?= (?:\\w+ ){{0,3}}(?:{table['nouns']})\\b))"
     every = "|".join([*words.values(), fold(preterite)])
     optional = ("tools", "things", "commands", "proof", "topic")
     tools, things, commands, proof, topic = (pattern(table[key]) if key in table else None for key in optional)
     compiled = {language: pattern(rf"\b(?:{text})\b") for language, text in words.items()}
     first, any_words = pattern(rf"\b{preterite}\b"), pattern(rf"\b(?:{every})\b")
     return Work(name, table["what"], table.get("never", False), table.get("aside", False), tools, things, commands, proof, topic, compiled, first, any_words)
+
+
+def _with_noun(language: str, table: Mapping[str, Any]) -> str:
+    """A language's words for a kind of work, "issued a refund" among them."""
+    if "nouns" not in table:
+        return str(table[language])
+    light, nouns = phrases()["light"][language], table["nouns"]
+    if language == "de":
+        return rf"{table[language]}|(?:{nouns})\b(?: [^\s,.]+){{0,6}} (?:{light})"
+    return rf"{table[language]}|(?:{light})(?= (?:\w+ ){{0,3}}(?:{nouns})\b)"
 
 
 @cache

@@ -8,6 +8,7 @@ sentence that tells of it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import cache
 
@@ -22,6 +23,8 @@ from proxy.stages.work_claims.statements import AccountSentence, expression, fil
 
 NO_TRACE = "no call of the run shows it"
 NOT_SINCE = "no call of it comes after the last change"
+_SPAN = re.compile(r"`([^`\n]{2,60})`")
+_PROGRAM = re.compile(r"[a-z][a-z0-9_.-]{1,20}")
 _STEM = 4
 """Letters by which words are compared: "migrated", "migration"."""
 
@@ -45,6 +48,24 @@ def untraced(sentence: AccountSentence, run: Run) -> Finding | None:
             return Finding(name, clause, sentence.text, "unsupported", NOT_SINCE if late else NO_TRACE)
     if again and _last_edit(run) == len(run.calls) - 1:
         return Finding("check", clause, sentence.text, "unsupported", NOT_SINCE, run.calls[-1])
+    return None
+
+
+def unreported(sentence: AccountSentence, run: Run) -> Finding | None:
+    """A command in backticks that is said to report something, and was never run; a search said to be empty that was not."""
+    if not run.whole or run.unseen_end:
+        return None
+    spans, folded = [span for span in _SPAN.findall(sentence.text) if span.strip()], sentence.folded
+    for span in spans:
+        around = fold(sentence.text.replace(f"`{span}`", "…", 1))
+        program = span.split()[0]
+        if run.shell and " " in span and _PROGRAM.fullmatch(program) and expression("open", "reports").search(around):
+            if not any(span in call.arguments or span in call.result_text for call in run.calls) and not any(hides(works()["tests"], c) for c in run.calls):
+                return Finding("command", folded, sentence.text, "unsupported", f"`{span}` was not run")
+    if spans and expression("open", "empty").search(folded):
+        last = next((call for call in reversed(run.calls) if spans[-1] in call.arguments), None)
+        if last is not None and spans[-1] in last.result_text and _only_looks(last):
+            return Finding("search", folded, sentence.text, "contradicted", f"the last search finds {spans[-1]}", last)
     return None
 
 
@@ -93,13 +114,14 @@ def unmended(sentences: Sequence[AccountSentence], run: Run) -> Finding | None:
         return None  # which part failed is not known
     if any(attempt_at(works()[name], failed[1], 0) for name in ("tests", "build", "lint")):
         return None
-    done, own = [_stems(_text_of(call)) for i, call in enumerate(run.calls) if i != failed[0] and result_of(call) != "failed"], _stems(_text_of(failed[1]))
+    done = {stem for i, call in enumerate(run.calls) if i != failed[0] and result_of(call) != "failed" for stem in _stems(_text_of(call))}
+    own = _stems(_text_of(failed[1])) - done
     best: tuple[int, AccountSentence] | None = None
     for sentence in sentences:
-        if not sentence.done or expression("open", "seen").search(sentence.folded) or any(is_negated(sentence.folded, language) for language in works()["cancel"].words):
+        finished = sentence.done or expression("open", "finished").search(sentence.folded)
+        if not finished or expression("open", "seen").search(sentence.folded) or any(is_negated(sentence.folded, language) for language in works()["cancel"].words):
             continue
-        told = _stems(sentence.text)
-        score = len(told & own) - max((len(told & other) for other in done), default=0)
+        score = len(_stems(sentence.text) & own)
         if score <= 0 and command_of(failed[1]) and not later and expression("open", "ran").search(sentence.folded):
             score = 1 if not any(command_of(call) and not _only_looks(call) for _, call in steps if call is not failed[1]) else 0
         if score > 0 and (best is None or score > best[0]):
