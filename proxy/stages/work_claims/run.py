@@ -33,11 +33,12 @@ MAX_TEXT_CHARS = 60_000
 REPORT_CHARS = 4_000
 """Of output, at its end."""
 _COMMAND = ("command", "cmd", "script", "commands")
-_PATH = ("file_path", "filepath", "path", "filename", "file", "target_file", "notebook_path", "absolute_path")
+_PATH = ("filepath", "path", "filename", "file", "targetfile", "notebookpath", "absolutepath", "relativeworkspacepath")
+"""Names of arguments, in lower case and without underscores, as in `_CONTENT`."""
 # fmt: off
 _CONTENT = (
-    "content", "contents", "new_string", "new_str", "new_text", "newtext", "new_source", "diff", "patch", "edits", "code_edit", "file_text",
-    "replacement", "insert_text", "instructions",
+    "content", "contents", "newstring", "newstr", "newtext", "newsource", "diff", "patch", "edits", "codeedit", "filetext", "replacement",
+    "inserttext", "instructions", "replace", "updated",
 )
 _FAILED = frozenset((
     "failed", "failure", "fail", "declined", "rejected", "denied", "refused", "error", "errored", "unsuccessful", "aborted", "invalid",
@@ -222,7 +223,7 @@ def _is_gone(result: str) -> bool:
 def command_of(call: CalledTool) -> str:
     """The shell command that a call runs; "" where it runs none."""
     given = call.parsed or {}
-    if any(name in given for name in _PATH[:6]) and any(name in given for name in (*_CONTENT, "old_str")):
+    if "command" in given and any(name in given for name in ("path", "file_path")) and any(name in given for name in ("old_str", "file_text", "insert_text", "new_str", "content")):
         return ""  # an editor whose sub-command is named so
     for name in _COMMAND:
         value = given.get(name)
@@ -251,9 +252,10 @@ def paths_of(call: CalledTool) -> list[str]:
     texts = [call.arguments] if given is None else [value for value in given.values() if isinstance(value, str)]
     if patched := [path.strip() for text in texts if "*** " in text for pair in _PATCHED.findall(text) for path in pair if path]:
         return patched
-    if given is None or reads(call.tool) or not any(name in given for name in _CONTENT):
+    if given is None or reads(call.tool):
         return []
-    return [value for name in _PATH if isinstance(value := given.get(name), str)]
+    plain = {name.lower().replace("_", ""): value for name, value in given.items()}
+    return [value for name in _PATH if isinstance(value := plain.get(name), str)] if any(name in plain for name in _CONTENT) else []
 
 
 def result_of(call: CalledTool) -> Result:
@@ -367,7 +369,8 @@ def hides(work: Work, call: CalledTool) -> bool:
     if paths_of(call):
         return work.name in ANY_CHANGE and work.name != "files"
     words = words_of_name(call.tool)
-    if any(expression("shell", "others").fullmatch(word) for word in words):
+    plain = reads(call.tool) or any(_names(works()[name], call.tool) for name in ANY_CHANGE[:3])
+    if not plain and any(expression("shell", "others").fullmatch(word) for word in words):
         return True
     if reads(call.tool) or _names(work, call.tool):
         return False
@@ -375,7 +378,7 @@ def hides(work: Work, call: CalledTool) -> bool:
     if mentions(work, shown) or any(_is_of(work, word) for word in (*words, *_WORD.findall(shown))):
         return True
     anything = any(expression("shell", "anything").fullmatch(word) for word in words)
-    return (anything and not work.aside) or not (anything or any(_names(other, call.tool) for other in works().values()))
+    return (anything and not work.aside and work.commands is None) or not (anything or any(_names(other, call.tool) for other in works().values()))
 
 
 ANY_CHANGE = ("change", "create", "delete", "files")

@@ -12,13 +12,14 @@ import re
 from collections.abc import Sequence
 from functools import cache
 
+from proxy.context.passages.empty_results import is_empty_text
 from proxy.context.tool_results.names import reads, words_of_name
 from proxy.context.tool_results.turns import CalledTool
 from proxy.language.patterns import LazyPattern
 from proxy.language.text import fold, is_negated
 from proxy.language.words import content_words
 from proxy.stages.work_claims.deciding import Finding
-from proxy.stages.work_claims.run import MAX_ARGUMENT_CHARS, REPORT_CHARS, Run, attempt_at, command_of, hides, is_note, only_reads, paths_of, result_of
+from proxy.stages.work_claims.run import MAX_ARGUMENT_CHARS, REPORT_CHARS, Run, attempt_at, command_of, hides, is_note, only_reads, paths_of, result_of, values_of
 from proxy.stages.work_claims.statements import AccountSentence, expression, file_names, pattern, phrases, split_clauses, works
 
 NO_TRACE = "no call of the run shows it"
@@ -64,7 +65,7 @@ def unreported(sentence: AccountSentence, run: Run) -> Finding | None:
                 return Finding("command", folded, sentence.text, "unsupported", f"`{span}` was not run")
     if spans and expression("open", "empty").search(folded):
         last = next((call for call in reversed(run.calls) if spans[-1] in call.arguments), None)
-        if last is not None and spans[-1] in last.result_text and _only_looks(last):
+        if last is not None and _only_looks(last) and last.result_text.strip() and not is_empty_text(last.result_text):
             return Finding("search", folded, sentence.text, "contradicted", f"the last search finds {spans[-1]}", last)
     return None
 
@@ -107,6 +108,9 @@ def unmended(sentences: Sequence[AccountSentence], run: Run) -> Finding | None:
         return None
     later = [call for i, call in steps if i > failed[0]]
     if any(call.tool == failed[1].tool and not command_of(call) for call in later) or any(hides(works()["deploy"], call) for call in later):
+        return None
+    values = [value for value in values_of(failed[1]) if len(value) > 2]
+    if any(value in fold(call.arguments) for call in later for value in values):
         return None
     if any(_program(call) == _program(failed[1]) for call in later if command_of(call)):
         return None
