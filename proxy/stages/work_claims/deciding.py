@@ -14,6 +14,7 @@ from typing import Literal
 from msgspec import Struct
 
 from proxy.context.tool_results.turns import CalledTool
+from proxy.language.number_words import word_value
 from proxy.language.text import fold
 from proxy.stages.work_claims.figures import other_than
 from proxy.stages.work_claims.run import REPORT_CHARS, Attempt, Run, attempt_at, command_of, linked, values_of
@@ -24,6 +25,9 @@ _BY_COMMAND = ("commit", "push", "pull_request", "tag", "merge", "lint")
 _ANYTHING = ("change", "create", "delete")
 """Work whose tools may do other work, too: an order is cancelled by changing it."""
 _LONG_ID = re.compile(r"(?=[\w-]*\d)[\w][\w-]{3,40}")
+_ALL_OF = re.compile(
+    r"\b(?:all|alle|tod[oa]s|tous les|toutes les|tutt[ie] e|tutt[ie]) (?:of )?(?:the |your |les |los |las |os |as |i |gli |le )?(\w+)"
+)
 _NONE = re.compile(r"\b(?:no|zero|0|without(?: any)?|ohne|keine|sans|aucune?|sin|senza|sem)\b")
 _KINDS = re.compile(r"\b(?:warning|error|problem|offen[cs]e|issue)")
 _COUNTED = re.compile(r"\b([1-9]\d{0,5}) (warning|error|problem|offen[cs]e|issue)")
@@ -80,9 +84,27 @@ def _otherwise(statement: WorkStatement, attempts: Sequence[Attempt], run: Run) 
         left = next((a for a in failed if any(value not in known for value in values_of(a.call) if len(value) > 1)), None)
         if left is not None:
             return f"one call of it failed: {left.call.arguments[:80]}"
-    if (figure := other_than(statement.sentence, *([getattr(attempt.call, name) for attempt in done] for name in ("arguments", "result_text")))) is not None:
+    several, targets = _several(statement.folded), {attempt.terms for attempt in run.attempts(statement.work) if attempt.result != "failed"}
+    if 1 < len(targets) < several and not any("[" in target or "," in target.partition(",")[2] for target in targets):
+        return f"{len(targets)} calls did it, {several} are stated"
+    if (
+        figure := other_than(
+            statement.sentence, *([getattr(attempt.call, name) for attempt in done] for name in ("arguments", "result_text"))
+        )
+    ) is not None:
         return f"the calls of it have other figures than {figure}"
     return _of_object(statement, evidence, run)
+
+
+def _several(folded: str) -> int:
+    """How many things a sentence says were all worked on; 0 where it gives no number."""
+    word = _ALL_OF.search(folded)
+    values = (
+        (word_value(word[1], language) if not word[1].isdigit() else float(word[1]) for language in ("en", "de", "fr", "es", "it", "pt"))
+        if word
+        else ()
+    )
+    return next((int(value) for value in values if value), 0)
 
 
 def _of_object(statement: WorkStatement, evidence: Sequence[str], run: Run) -> str | None:
@@ -103,7 +125,9 @@ def _is_listed(name: str, statement: WorkStatement) -> bool:
     """Whether a statement names one thing beside another: "7001 and 7002"."""
     beside = "|".join(re.escape(other) for other in statement.ids if other != name)
     joined = r"\W{1,3}(?:and|und|et|y|e|sowie)?\W{0,2}(?:\w{2,4} )?\W{0,2}"
-    return re.search(rf"(?:{beside}){joined}{re.escape(name)}|{re.escape(name)}{joined}(?:{beside})", statement.sentence.lower()) is not None
+    return (
+        re.search(rf"(?:{beside}){joined}{re.escape(name)}|{re.escape(name)}{joined}(?:{beside})", statement.sentence.lower()) is not None
+    )
 
 
 def _of_report(statement: WorkStatement, attempts: Sequence[Attempt], run: Run) -> str | None:
@@ -169,7 +193,11 @@ def _numbers(statement: WorkStatement) -> frozenset[str]:
 def _never(statement: WorkStatement, run: Run) -> Finding | None:
     """Of work for which no call was made."""
     work = statement.work
-    if not (work.never and run.calls and run.whole and (run.declared or run.offers(work))) or run.hidden_after(work, -1) or run.proves(work):
+    if (
+        not (work.never and run.calls and run.whole and (run.declared or run.offers(work)))
+        or run.hidden_after(work, -1)
+        or run.proves(work)
+    ):
         return None
     if work.name in _BY_COMMAND or work.name == "tests":
         return Finding(statement.work.name, statement.work.what, statement.sentence, "unsupported", NO_CALL) if run.shell else None
@@ -184,13 +212,28 @@ def _never(statement: WorkStatement, run: Run) -> Finding | None:
 def _of_files(statement: WorkStatement, run: Run) -> Finding | None:
     if not run.files:
         return None
+    both = len(statement.files) > 1 and expression("open", "each").search(statement.folded) is not None
     for file in statement.files:
         mine = [(order, result) for path, order, result in run.files if _same(path, file)]
-        if mine and all(result == "failed" for _, result in mine) and not run.hidden_after(statement.work, mine[-1][0]) and not _elsewhere(file, run):
-            return Finding(statement.work.name, statement.work.what, statement.sentence, "contradicted", f"every edit of {file} failed", run.calls[mine[-1][0]])
-        if not mine and run.whole and not run.writes_elsewhere and not run.names(file) and is_object(statement, file):
+        if (
+            mine
+            and all(result == "failed" for _, result in mine)
+            and not run.hidden_after(statement.work, mine[-1][0])
+            and not _elsewhere(file, run)
+        ):
+            return Finding(
+                statement.work.name,
+                statement.work.what,
+                statement.sentence,
+                "contradicted",
+                f"every edit of {file} failed",
+                run.calls[mine[-1][0]],
+            )
+        if not mine and run.whole and not run.writes_elsewhere and not run.names(file) and (is_object(statement, file) or both):
             return (
-                Finding(statement.work.name, statement.work.what, statement.sentence, "unsupported", f"no call wrote {file}") if not _was_named(file, run) else None
+                Finding(statement.work.name, statement.work.what, statement.sentence, "unsupported", f"no call wrote {file}")
+                if not _was_named(file, run)
+                else None
             )
     return _of_count(statement, run)
 
@@ -212,7 +255,13 @@ def _of_count(statement: WorkStatement, run: Run) -> Finding | None:
     written = {path for path, _, result in run.files if result != "failed"}
     if statement.count <= len(written):
         return None
-    return Finding(statement.work.name, statement.work.what, statement.sentence, "contradicted", f"{len(written)} files were written, {statement.count} are stated")
+    return Finding(
+        statement.work.name,
+        statement.work.what,
+        statement.sentence,
+        "contradicted",
+        f"{len(written)} files were written, {statement.count} are stated",
+    )
 
 
 def _same(path: str, file: str) -> bool:

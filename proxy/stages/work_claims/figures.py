@@ -24,19 +24,24 @@ SMALLEST = 10
 """Of whole numbers without a unit: smaller ones are counted from what is there."""
 MAX_COMBINED = 60
 """Numbers of one result that are combined, the last; and of all results that have one unit."""
+MAX_FRAGMENT_WORDS = 4
+"""Of a clause without a verb of its own."""
 MAX_SHARED = 6
 MOST_OF_A_KIND = 12
 _COUNTS = [*range(2, MOST_OF_A_KIND + 1), *(1 / count for count in range(2, MOST_OF_A_KIND + 1))]
 """Things that an amount is multiplied with."""
 _NUMBER = re.compile(r"(?<![\w.])\d+(?:[.,]\d+)*|(?<=[A-Za-z_-])\d+(?:[.,]\d+)*")
 _SPAN = re.compile(r"`[^`\n]{1,200}`|https?://\S+")
-_CODE = re.compile(r"\b[A-Z]{1,6}-?\d{2,}[A-Z0-9-]*\b|\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,40}\b|[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
+_CODE = re.compile(r"\b[A-Z]{1,6}-?\d{2,}[A-Z0-9-]*\b|\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,40}\b")
+_MAIL = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
 _UNIT = re.compile(r"[^\w%€$£]{0,2}([^\W\d_]+|[%€$£])(?:\W([^\W\d_]{3,}))?")
 _KEY = re.compile(r"([\w-]+)[\"']?\s*[:=]\s*[\"']?$")
 _ZONE = re.compile(r"T\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?:Z|[+-]\d\d)")
 _RANGE = re.compile(r"(?<!\w)\d{1,2}\.?\s*(?:to|until|through|bis|au|al|hasta|ate|a|and|und|et|y|e|–|-)\s*(?:the |el |le |zum )?$")
 _SPACED = re.compile(r"(?<=\d)T(?=\d)")
-_SUM = re.compile(r"amount|total|price|sum|fee|charge|refund|cost|paid|betrag|preis|summe|gebuhr|montant|prix|frais|importe|precio|importo|prezzo|valor|preco|€|\$|eur|usd|gbp")
+_SUM = re.compile(
+    r"amount|total|price|sum|fee|charge|refund|cost|paid|betrag|preis|summe|gebuhr|montant|prix|frais|importe|precio|importo|prezzo|valor|preco|€|\$|eur|usd|gbp"
+)
 
 
 class Shown(Struct, frozen=True, dict=True):
@@ -52,8 +57,10 @@ class Shown(Struct, frozen=True, dict=True):
 
     @cached_property
     def numbers(self) -> frozenset[float]:
-        """All that stand somewhere."""
-        return frozenset(value for text in self.texts for value in _numbers(text))
+        """All that stand somewhere, and how many lines and objects results have."""
+        lines = (float(sum(bool(line.strip()) for line in text.splitlines())) for text in self.results)
+        items = (float(text.count("{")) for text in self.results)
+        return frozenset((*(value for text in self.texts for value in _numbers(text)), *lines, *items, float(len(self.results))))
 
     @cached_property
     def compact(self) -> str:
@@ -88,7 +95,8 @@ class Shown(Struct, frozen=True, dict=True):
 def unshown(sentence: AccountSentence, shown: Shown) -> str | None:
     """The figure of a sentence that neither stands in the run nor follows from it; None where there is none."""
     for clause in split_clauses(_SPAN.sub(" ", sentence.text)):
-        folded, done = fold(clause), sentence.done and expression("open", "done").search(clause.lower().strip()) is not None
+        folded, fragment = fold(clause), len(clause.split()) <= MAX_FRAGMENT_WORDS and not set("()") & set(clause)
+        done = sentence.done and (fragment or expression("open", "done").search(clause.lower().strip()) is not None)
         if expression("open", "clause").search(folded):
             continue
         measured = done or (shown.commands and expression("open", "measured").search(folded) is not None)
@@ -99,11 +107,16 @@ def unshown(sentence: AccountSentence, shown: Shown) -> str | None:
             if not (number.spelled or number.relation or _CODE.search(number.text)) and _differs(number, clause, shown, done=measured):
                 return number.text.strip()
         if done:
-            missing = [code for code in _CODE.findall(clause) if _compact(code) not in shown.compact]
+            missing = [code for code in (*_CODE.findall(clause), *_MAIL.findall(clause)) if _compact(code) not in shown.compact]
             if missing:
                 return missing[0]
             days = [date for date in quantities.dates if date.readings[0][2] is not None]
-            if len(days) == 1 and shown.dates and not any(date_agrees(days[0], other) for other in shown.dates) and not _RANGE.search(fold(clause[: days[0].start])):
+            if (
+                len(days) == 1
+                and shown.dates
+                and not any(date_agrees(days[0], other) for other in shown.dates)
+                and not _RANGE.search(fold(clause[: days[0].start]))
+            ):
                 return days[0].text
     return None
 
@@ -131,11 +144,16 @@ def other_than(sentence: str, arguments: Sequence[str], results: Sequence[str]) 
     text, evidence = _SPAN.sub(" ", sentence), [*arguments, *results]
     quantities = read_quantities(text, any_language=True)
     amounts = [number for number in quantities.numbers if number.dimension in MONEY and not number.relation]
-    given = [text for text in evidence if _SUM.search(fold(text))]
-    values = [value for text in given for value in _numbers(text)]
+    values = [value for text in evidence if _SUM.search(fold(text)) for value in _numbers(text)]
     if amounts and values and not any(_is_near(one, [*values, *_combined(values[-MAX_COMBINED:]), sum(values)]) for one in amounts):
         return amounts[0].text.strip()
-    days, called = [date for date in quantities.dates if date.readings[0][2] is not None], [d for text in evidence for d in read_dates(text)]
+    mails, given = _MAIL.findall(sentence.lower()), [mail for text in arguments for mail in _MAIL.findall(text.lower())]
+    if mails and given and not set(mails) & set(given):
+        return mails[0]
+    days, called = (
+        [date for date in quantities.dates if date.readings[0][2] is not None],
+        [d for text in evidence for d in read_dates(text)],
+    )
     called = called if any(read_dates(text) for text in arguments) else []
     if days and called and not any(date_agrees(day, other) for day in days for other in called):
         return days[0].text
@@ -183,7 +201,8 @@ def _is_near(number: Quantity, values: Iterable[float], *, exact: bool = False) 
     scales = (1.0, 100.0) if number.dimension in (*MONEY, "ratio") else (1.0,)
     if exact and number.dimension in MONEY:
         scales = (1.0,)
-    return any(abs(value * scale - one) <= margin or abs(value - one * scale) <= margin for value in values for one in number.values for scale in scales)
+    written = (max(number.values),) if number.dimension in MONEY else number.values  # "1.250 €" are not 1.25
+    return any(abs(value - one * scale) <= margin for value in values for one in written for scale in scales)
 
 
 def _with_units(text: str) -> Iterator[tuple[str, float]]:

@@ -24,7 +24,17 @@ from proxy.exchange import Exchange, tool_name
 from proxy.language.lru import by_text
 from proxy.language.text import fold, text_of
 from proxy.stages.work_claims.figures import Shown
-from proxy.stages.work_claims.statements import Work, expression, is_cleared, is_own_look, is_summary, mentions, plain_german, tells_of, works
+from proxy.stages.work_claims.statements import (
+    Work,
+    expression,
+    is_cleared,
+    is_own_look,
+    is_summary,
+    mentions,
+    plain_german,
+    tells_of,
+    works,
+)
 
 Result = Literal["done", "failed", "unknown"]
 SYSTEM = ("system", "developer")
@@ -166,7 +176,9 @@ class Run(Struct, frozen=True, dict=True):
     @cached_property
     def writes_elsewhere(self) -> bool:
         """Whether files may have been written without an edit's naming them."""
-        return self.hidden_after(works()["files"], -1) or any((command := command_of(call)) and _WRITES.search(command) for call in self.calls)
+        return self.hidden_after(works()["files"], -1) or any(
+            (command := command_of(call)) and _WRITES.search(command) for call in self.calls
+        )
 
     @cached_property
     def written(self) -> tuple[tuple[str, int], ...]:
@@ -203,7 +215,9 @@ def run_of(exchange: Exchange) -> Run:
 def shown_by(run: Run) -> Shown:
     """What the run shows of figures."""
     results = [call.result_text[:MAX_TEXT_CHARS] for call in run.calls]
-    return Shown(run.texts, results, [call.result_text[:MAX_TEXT_CHARS] for call in run.calls if command_of(call) or changes(call.tool)], run.shell)
+    return Shown(
+        run.texts, results, [call.result_text[:MAX_TEXT_CHARS] for call in run.calls if command_of(call) or changes(call.tool)], run.shell
+    )
 
 
 def _ends_unseen(exchange: Exchange) -> bool:
@@ -223,7 +237,11 @@ def _is_gone(result: str) -> bool:
 def command_of(call: CalledTool) -> str:
     """The shell command that a call runs; "" where it runs none."""
     given = call.parsed or {}
-    if "command" in given and any(name in given for name in ("path", "file_path")) and any(name in given for name in ("old_str", "file_text", "insert_text", "new_str", "content")):
+    if (
+        "command" in given
+        and any(name in given for name in ("path", "file_path"))
+        and any(name in given for name in ("old_str", "file_text", "insert_text", "new_str", "content"))
+    ):
         return ""  # an editor whose sub-command is named so
     for name in _COMMAND:
         value = given.get(name)
@@ -236,7 +254,9 @@ def command_of(call: CalledTool) -> str:
 
 def values_of(call: CalledTool) -> list[str]:
     """The texts and numbers among a call's arguments, folded."""
-    return [fold(str(value)) for value in (call.parsed or {}).values() if isinstance(value, str | int | float) and not isinstance(value, bool)]
+    return [
+        fold(str(value)) for value in (call.parsed or {}).values() if isinstance(value, str | int | float) and not isinstance(value, bool)
+    ]
 
 
 def linked(result: str, one: str, other: str) -> bool:
@@ -378,7 +398,9 @@ def hides(work: Work, call: CalledTool) -> bool:
     if mentions(work, shown) or any(_is_of(work, word) for word in (*words, *_WORD.findall(shown))):
         return True
     anything = any(expression("shell", "anything").fullmatch(word) for word in words)
-    return (anything and not work.aside and work.commands is None) or not (anything or any(_names(other, call.tool) for other in works().values()))
+    return (anything and not work.aside and work.commands is None) or not (
+        anything or any(_names(other, call.tool) for other in works().values())
+    )
 
 
 ANY_CHANGE = ("change", "create", "delete", "files")

@@ -61,7 +61,10 @@ class WorkClaims(Stage[WorkClaimsOptions]):
         super().warm()
         call = CalledTool("c", "run", '{"command": "true && x"}', 1, ToolResult(2, "3 of 4 passed, 2026-05-01 9:00"))
         run = Run([call], frozenset(("run",)), (), whole=True, declared=True, texts=("4",))
-        for answer in ("All tests pass and lint is clean, I updated `a.py`, committed and pushed it.", "The order was cancelled, I refunded 12.50 €."):
+        for answer in (
+            "All tests pass and lint is clean, I updated `a.py`, committed and pushed it.",
+            "The order was cancelled, I refunded 12.50 €.",
+        ):
             for statement in statements_of(answer):
                 judged(statement, run)
             _of_sentences(answer, account_of(answer), run, set())

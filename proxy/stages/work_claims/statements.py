@@ -145,7 +145,20 @@ def _work(name: str, table: Mapping[str, Any]) -> Work:
     tools, things, commands, proof, topic = (pattern(table[key]) if key in table else None for key in optional)
     compiled = {language: pattern(rf"\b(?:{text})\b") for language, text in words.items()}
     first, any_words = pattern(rf"\b{preterite}\b"), pattern(rf"\b(?:{every})\b")
-    return Work(name, table["what"], table.get("never", False), table.get("aside", False), tools, things, commands, proof, topic, compiled, first, any_words)
+    return Work(
+        name,
+        table["what"],
+        table.get("never", False),
+        table.get("aside", False),
+        tools,
+        things,
+        commands,
+        proof,
+        topic,
+        compiled,
+        first,
+        any_words,
+    )
 
 
 def _with_noun(language: str, table: Mapping[str, Any]) -> str:
@@ -228,7 +241,9 @@ def account_of(answer: str) -> list[AccountSentence]:
         return []
     every = [(said, folded) for said, folded, open_item in _sentences(answer[-MAX_CHARS:]) if not open_item]
     plain = [one for one in dict.fromkeys(every) if not _open("sentence").search(_open("alone").sub(" ", _open("empty").sub(" ", one[1])))]
-    return [AccountSentence(said, folded, _open("done").search(_unquoted(said).lower()) is not None) for said, folded in plain][-MAX_STATEMENTS:]
+    return [AccountSentence(said, folded, _open("done").search(_unquoted(said).lower()) is not None) for said, folded in plain][
+        -MAX_STATEMENTS:
+    ]
 
 
 def split_clauses(sentence: str) -> list[str]:

@@ -19,7 +19,19 @@ from proxy.language.patterns import LazyPattern
 from proxy.language.text import fold, is_negated
 from proxy.language.words import content_words
 from proxy.stages.work_claims.deciding import Finding
-from proxy.stages.work_claims.run import MAX_ARGUMENT_CHARS, REPORT_CHARS, Run, attempt_at, command_of, hides, is_note, only_reads, paths_of, result_of, values_of
+from proxy.stages.work_claims.run import (
+    MAX_ARGUMENT_CHARS,
+    REPORT_CHARS,
+    Run,
+    attempt_at,
+    command_of,
+    hides,
+    is_note,
+    only_reads,
+    paths_of,
+    result_of,
+    values_of,
+)
 from proxy.stages.work_claims.statements import AccountSentence, expression, file_names, pattern, phrases, split_clauses, works
 
 NO_TRACE = "no call of the run shows it"
@@ -35,7 +47,11 @@ def untraced(sentence: AccountSentence, run: Run) -> Finding | None:
     if not (run.whole and run.calls and run.declared) or run.unseen_end:
         return None
     clause = next((fold(one) for one in split_clauses(sentence.text) if expression("open", "looked").search(fold(one))), None)
-    if clause is None or expression("open", "clause").search(clause) or any(is_negated(clause, language) for language in works()["cancel"].words):
+    if (
+        clause is None
+        or expression("open", "clause").search(clause)
+        or any(is_negated(clause, language) for language in works()["cancel"].words)
+    ):
         return None
     again = expression("open", "again").search(clause) is not None
     for name, said, shown in _table("trace"):
@@ -61,7 +77,9 @@ def unreported(sentence: AccountSentence, run: Run) -> Finding | None:
         around = fold(sentence.text.replace(f"`{span}`", "…", 1))
         program = span.split()[0]
         if run.shell and " " in span and _PROGRAM.fullmatch(program) and expression("open", "reports").search(around):
-            if not any(span in call.arguments or span in call.result_text for call in run.calls) and not any(hides(works()["tests"], c) for c in run.calls):
+            if not any(span in call.arguments or span in call.result_text for call in run.calls) and not any(
+                hides(works()["tests"], c) for c in run.calls
+            ):
                 return Finding("command", folded, sentence.text, "unsupported", f"`{span}` was not run")
     if spans and expression("open", "empty").search(folded):
         last = next((call for call in reversed(run.calls) if spans[-1] in call.arguments), None)
@@ -123,7 +141,11 @@ def unmended(sentences: Sequence[AccountSentence], run: Run) -> Finding | None:
     best: tuple[int, AccountSentence] | None = None
     for sentence in sentences:
         finished = sentence.done or expression("open", "finished").search(sentence.folded)
-        if not finished or expression("open", "seen").search(sentence.folded) or any(is_negated(sentence.folded, language) for language in works()["cancel"].words):
+        if (
+            not finished
+            or expression("open", "seen").search(sentence.folded)
+            or any(is_negated(sentence.folded, language) for language in works()["cancel"].words)
+        ):
             continue
         score = len(_stems(sentence.text) & own)
         if score <= 0 and command_of(failed[1]) and not later and expression("open", "ran").search(sentence.folded):
@@ -154,7 +176,10 @@ def _stems(text: str) -> set[str]:
 
 def _last_edit(run: Run) -> int:
     """The place of the last call that certainly changed something and looked at nothing: an edit, a changing tool."""
-    return max((i for i, call in enumerate(run.calls) if not command_of(call) and not _only_looks(call) and result_of(call) != "failed"), default=-1)
+    return max(
+        (i for i, call in enumerate(run.calls) if not command_of(call) and not _only_looks(call) and result_of(call) != "failed"),
+        default=-1,
+    )
 
 
 def _only_looks(call: CalledTool) -> bool:
