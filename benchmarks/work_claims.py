@@ -40,7 +40,7 @@ DATA = Path(__file__).parent / "data" / "work_claims"
 RESULTS = Path(__file__).parent / "results" / "work_claims.json"
 CODE = "work_claim_unsupported"
 MIN_FOUND, MAX_FALSE = 0.70, 0.02
-SETS = ("development", "first", "varied", "third", "report", "other")
+SETS = ("development", "first", "varied", "report", "other", "blind")
 PATHS = {"chat": "chat/completions", "responses": "responses", "messages": "messages"}
 
 

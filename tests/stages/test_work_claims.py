@@ -14,7 +14,7 @@ from proxy.pipeline import Pipeline
 from proxy.ports import Ports
 from proxy.ports.judge import AskAbout, JudgeAnswer, JudgeQuestion
 from proxy.stages.work_claims import WorkClaims
-from proxy.stages.work_claims.run import report_of, result_of
+from proxy.stages.work_claims.calls import report_of, result_of
 from proxy.stages.work_claims.stage import WorkClaimsOptions
 from proxy.stages.work_claims.statements import statements_of
 from proxy.store.words import without_words

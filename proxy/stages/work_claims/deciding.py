@@ -16,8 +16,9 @@ from msgspec import Struct
 from proxy.context.tool_results.turns import CalledTool
 from proxy.language.number_words import word_value
 from proxy.language.text import fold
+from proxy.stages.work_claims.calls import REPORT_CHARS, Attempt, attempt_at, command_of, linked, values_of
 from proxy.stages.work_claims.figures import other_than
-from proxy.stages.work_claims.run import REPORT_CHARS, Attempt, Run, attempt_at, command_of, linked, values_of
+from proxy.stages.work_claims.run import Run
 from proxy.stages.work_claims.statements import Work, WorkStatement, expression, is_object, tells_of, was_done_before, works
 
 _BY_RESULT = ("tests", "build", "lint")
@@ -135,7 +136,7 @@ def _of_report(statement: WorkStatement, attempts: Sequence[Attempt], run: Run) 
     if statement.work.name == "tests" or not _NONE.search(statement.folded):
         return None
     output = attempts[-1].call.result_text[-REPORT_CHARS:]
-    named = _KINDS.findall(_NONE.search(statement.folded)[0] if statement.everything else statement.folded)
+    named = _KINDS.findall(statement.folded)
     counted = {kind[:5]: int(number) for number, kind in _COUNTED.findall(output.lower())}
     kind = next((kind for kind in named if counted.get(kind[:5], 0)), None)
     return f"the last report has {kind}s" if kind else None

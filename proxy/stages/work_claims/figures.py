@@ -109,7 +109,7 @@ def unshown(sentence: AccountSentence, shown: Shown) -> str | None:
         if done:
             missing = [code for code in (*_CODE.findall(clause), *_MAIL.findall(clause)) if _compact(code) not in shown.compact]
             if missing:
-                return missing[0]
+                return str(missing[0])
             days = [date for date in quantities.dates if date.readings[0][2] is not None]
             if (
                 len(days) == 1
@@ -149,7 +149,7 @@ def other_than(sentence: str, arguments: Sequence[str], results: Sequence[str]) 
         return amounts[0].text.strip()
     mails, given = _MAIL.findall(sentence.lower()), [mail for text in arguments for mail in _MAIL.findall(text.lower())]
     if mails and given and not set(mails) & set(given):
-        return mails[0]
+        return str(mails[0])
     days, called = (
         [date for date in quantities.dates if date.readings[0][2] is not None],
         [d for text in evidence for d in read_dates(text)],

@@ -18,11 +18,9 @@ from proxy.context.tool_results.turns import CalledTool
 from proxy.language.patterns import LazyPattern
 from proxy.language.text import fold, is_negated
 from proxy.language.words import content_words
-from proxy.stages.work_claims.deciding import Finding
-from proxy.stages.work_claims.run import (
+from proxy.stages.work_claims.calls import (
     MAX_ARGUMENT_CHARS,
     REPORT_CHARS,
-    Run,
     attempt_at,
     command_of,
     hides,
@@ -32,6 +30,8 @@ from proxy.stages.work_claims.run import (
     result_of,
     values_of,
 )
+from proxy.stages.work_claims.deciding import Finding
+from proxy.stages.work_claims.run import Run
 from proxy.stages.work_claims.statements import AccountSentence, expression, file_names, pattern, phrases, split_clauses, works
 
 NO_TRACE = "no call of the run shows it"
@@ -76,11 +76,11 @@ def unreported(sentence: AccountSentence, run: Run) -> Finding | None:
     for span in spans:
         around = fold(sentence.text.replace(f"`{span}`", "…", 1))
         program = span.split()[0]
-        if run.shell and " " in span and _PROGRAM.fullmatch(program) and expression("open", "reports").search(around):
-            if not any(span in call.arguments or span in call.result_text for call in run.calls) and not any(
-                hides(works()["tests"], c) for c in run.calls
-            ):
-                return Finding("command", folded, sentence.text, "unsupported", f"`{span}` was not run")
+        if not (run.shell and " " in span and _PROGRAM.fullmatch(program) and expression("open", "reports").search(around)):
+            continue
+        ran = any(span in call.arguments or span in call.result_text or hides(works()["tests"], call) for call in run.calls)
+        if not ran:
+            return Finding("command", folded, sentence.text, "unsupported", f"`{span}` was not run")
     if spans and expression("open", "empty").search(folded):
         last = next((call for call in reversed(run.calls) if spans[-1] in call.arguments), None)
         if last is not None and _only_looks(last) and last.result_text.strip() and not is_empty_text(last.result_text):
