@@ -42,7 +42,10 @@ _MESSAGE = (
     "meldung", "mensaje", "mensagem", "messaggio", "grund", "motif", "motivo", "text", "hint", "info",
 )
 _FLAGS = ("success", "ok", "succeeded", "successful")
-_STATUS = ("status", "statuscode", "httpstatus", "httpcode", "code", "errorcode", "httpstatuscode", "responsecode", "cod", "codigo", "codice")
+_STATUS = (
+    "status", "statuscode", "httpstatus", "httpcode", "code", "errorcode", "httpstatuscode", "responsecode", "cod",
+    "codigo", "codice",
+)
 _EXIT = ("exitcode", "returncode", "exitstatus", "returnstatus", "rc", "exit")
 _FAILED_WORDS = frozenset(("error", "failed", "failure", "fail", "fehler", "erreur", "fallido"))
 _NO_ERROR = frozenset(("", "none", "no", "null", "false", "ok", "no error", "noerror", "0", "success", "n/a"))

@@ -34,9 +34,10 @@ _CONTENT = (
 )
 _FAILED = frozenset((
     "failed", "failure", "fail", "declined", "rejected", "denied", "refused", "error", "errored", "unsuccessful", "aborted", "invalid",
-    "abgelehnt", "fehlgeschlagen", "fehler", "gescheitert", "verweigert", "refuse", "refusee", "rejete", "rejetee", "echoue", "echec", "erreur",
-    "rechazado", "rechazada", "fallido", "fallida", "fallo", "denegado", "denegada", "rifiutato", "rifiutata", "respinto", "respinta", "fallito",
-    "fallita", "errore", "recusado", "recusada", "negado", "negada", "falhou", "falha", "rejeitado", "rejeitada", "erro",
+    "abgelehnt", "fehlgeschlagen", "fehler", "gescheitert", "verweigert", "refuse", "refusee", "rejete", "rejetee", "echoue", "echec",
+    "erreur", "rechazado", "rechazada", "fallido", "fallida", "fallo", "denegado", "denegada", "rifiutato", "rifiutata", "respinto",
+    "respinta", "fallito", "fallita", "errore", "recusado", "recusada", "negado", "negada", "falhou", "falha", "rejeitado", "rejeitada",
+    "erro",
 ))
 # fmt: on
 _PATCHED = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+)$|^\*\*\* Move to: (.+)$", re.M)

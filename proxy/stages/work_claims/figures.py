@@ -1,8 +1,8 @@
 """Whether the figures of a statement are those of the run: a sentence and what the run shows in, the figure that differs out. Pure.
 
-A figure counts as shown where it stands in a message, a result or the arguments of a call, in any writing, and where it follows from what the
-results have: a sum, a difference, a product, a share, rounded or not. Small whole numbers, dates beside other dates, rules ("within 30 days")
-and guesses ("about 40") are left alone. Numbers, dates and times are read by `proxy.language.quantities`.
+A figure counts as shown where it stands in a message, a result or the arguments of a call, in any writing, and where it follows from what
+the results have: a sum, a difference, a product, a share, rounded or not. Small whole numbers, dates beside other dates, rules ("within 30
+days") and guesses ("about 40") are left alone. Numbers, dates and times are read by `proxy.language.quantities`.
 """
 
 from __future__ import annotations

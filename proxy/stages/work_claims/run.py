@@ -1,8 +1,8 @@
 """What an agent's calls did, by what their results state in a typed way: a conversation in, a `Run` out. Pure.
 
-A call does work of a kind when its tool's name, or a part of the shell command it ran, says so (`calls`). A call that may have done anything
-(a script, another agent, what runs in the background, a result that is not there any more) is taken for any work that it may hide (`hides`):
-what comes before it proves nothing about afterwards.
+A call does work of a kind when its tool's name, or a part of the shell command it ran, says so (`calls`). A call that may have done
+anything (a script, another agent, what runs in the background, a result that is not there any more) is taken for any work that it may hide
+(`hides`): what comes before it proves nothing about afterwards.
 """
 
 from __future__ import annotations

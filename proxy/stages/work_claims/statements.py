@@ -240,7 +240,7 @@ def account_of(answer: str) -> list[AccountSentence]:
     if looks_json(answer):
         return []
     every = [(said, folded) for said, folded, open_item in _sentences(answer[-MAX_CHARS:]) if not open_item]
-    plain = [one for one in dict.fromkeys(every) if not _open("sentence").search(_open("alone").sub(" ", _open("empty").sub(" ", one[1])))]
+    plain = [one for one in dict.fromkeys(every) if not _open("sentence").search(_open("alone").sub(" ", one[1]))]
     return [AccountSentence(said, folded, _open("done").search(_unquoted(said).lower()) is not None) for said, folded in plain][
         -MAX_STATEMENTS:
     ]

@@ -1,9 +1,9 @@
 """What a sentence tells of that leaves a trace, whatever the work is: a look, a run, a text that was written, a step that failed. Pure.
 
-"I ran the linter", "I checked it in the browser", "I added tests": a call that did so has the thing in its name, its command or its result
-(``[trace]`` and ``[artefact]`` of ``phrases.toml``). Nothing is said where a script, another agent or a tool of unknown name may have done it, or
-where the conversation is not whole. A change that failed, that nothing made good and that the account does not admit, speaks against the
-sentence that tells of it.
+"I ran the linter", "I checked it in the browser", "I added tests": a call that did so has the thing in its name, its command or its
+result (``[trace]`` and ``[artefact]`` of ``phrases.toml``). Nothing is said where a script, another agent or a tool of unknown name may have
+done it, or where the conversation is not whole. A change that failed, that nothing made good and that the account does not admit, speaks
+against the sentence that tells of it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import re
 from collections.abc import Sequence
 from functools import cache
 
-from proxy.context.passages.empty_results import is_empty_text
 from proxy.context.tool_results.names import reads, words_of_name
 from proxy.context.tool_results.turns import CalledTool
 from proxy.language.patterns import LazyPattern
@@ -69,7 +68,7 @@ def untraced(sentence: AccountSentence, run: Run) -> Finding | None:
 
 
 def unreported(sentence: AccountSentence, run: Run) -> Finding | None:
-    """A command in backticks that is said to report something, and was never run; a search said to be empty that was not."""
+    """A command in backticks that is said to report something, and was never run."""
     if not run.whole or run.unseen_end:
         return None
     spans, folded = [span for span in _SPAN.findall(sentence.text) if span.strip()], sentence.folded
@@ -81,10 +80,6 @@ def unreported(sentence: AccountSentence, run: Run) -> Finding | None:
         ran = any(span in call.arguments or span in call.result_text or hides(works()["tests"], call) for call in run.calls)
         if not ran:
             return Finding("command", folded, sentence.text, "unsupported", f"`{span}` was not run")
-    if spans and expression("open", "empty").search(folded):
-        last = next((call for call in reversed(run.calls) if spans[-1] in call.arguments), None)
-        if last is not None and _only_looks(last) and last.result_text.strip() and not is_empty_text(last.result_text):
-            return Finding("search", folded, sentence.text, "contradicted", f"the last search finds {spans[-1]}", last)
     return None
 
 
