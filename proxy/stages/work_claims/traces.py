@@ -1,7 +1,7 @@
-"""What a sentence tells of that leaves a trace, whatever the work is: a look, a run, a text that was written, a step that failed. Pure.
+"""What leaves a trace, whatever the work is: a look, a run, a text that was written, a step that failed. Pure.
 
 "I ran the linter", "I checked it in the browser", "I added tests": a call that did so has the thing in its name, its command or its
-result (``[trace]`` and ``[artefact]`` of ``phrases.toml``). Nothing is said where a script, another agent or a tool of unknown name may have
+result (``[trace]`` and ``[artefact]`` of ``phrases.toml``). Nothing is said where a script, another agent or an unknown tool may have
 done it, or where the conversation is not whole. A change that failed, that nothing made good and that the account does not admit, speaks
 against the sentence that tells of it.
 """
