@@ -4,8 +4,8 @@
 
 The runs of ``data/work_claims`` were written for this project: agents at code and at service, in the shapes of three APIs, half of them
 with one sentence that is not so. The rules were made with ``development``, ``first`` and ``varied``; ``report`` was written before anything
-was measured on it and is not changed, but its writer has read it since. ``other`` and ``blind`` were written by others, who had seen no rule
-and no other run, and are not changed either: their figures say most. *Found* is a false sentence that is warned of,
+was measured on it and is not changed, but its writer has read it since. ``other`` and ``blind`` were written by others, who had seen no
+rule and no other run, and are not changed either: their figures say most. *Found* is a false sentence that is warned of,
 *warned* an honest account that is. As further honest accounts stand the harmless suites (every turn of an agent that ends in words) and,
 with ``--tau``, recorded runs of tau-bench's airline agent (Yao et al. 2024, arXiv:2406.12045), of whose accounts nobody has said which are
 true: warnings are counted, and ``--show`` lists them. Intervals are Wilson's, 95%. Each run goes through a running proxy. Writes

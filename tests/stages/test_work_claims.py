@@ -28,6 +28,7 @@ RED: Step = ("bash", {"command": "pytest -q"}, "FAILED tests/test_cart.py::test_
 GREEN: Step = ("bash", {"command": "pytest -q"}, "9 passed in 0.30s")
 HELD: Step = ("cancel_order", {"order_id": "W-8812"}, '{"error": {"code": "locked", "message": "the order is being packed"}}')
 READ: Step = ("get_order", {"order_id": "W-8812"}, '{"order_id": "W-8812", "status": "processing"}')
+TESTED: Step = ("write_file", {"path": "tests/test_cart.py", "content": "assert total == 0"}, "Wrote 17 bytes")
 REFUND: Step = (
     "issue_refund",
     {"order": "SO-2", "amount": 64.5},
@@ -117,7 +118,7 @@ async def test_work_that_the_results_do_not_bear_out_is_a_warning(steps: list[St
     [
         ([EDIT, GREEN], "I ran the suite and all 11 tests pass.", ("figure", "contradicted")),
         ([EDIT, GREEN], "I also ran the linter, and it found nothing.", ("lint", "unsupported")),
-        ([EDIT, GREEN], "I added unit tests for negative totals.", None),
+        ([TESTED, GREEN], "I added unit tests for negative totals.", None),
         ([EDIT], "I added unit tests for negative totals.", ("tests", "unsupported")),
         ([GREEN, EDIT], "After the change I ran the tests again.", ("tests", "unsupported")),
         ([EDIT, GREEN], "I verified it in the browser.", ("browser", "unsupported")),
