@@ -15,6 +15,7 @@ from typing import Any, Literal, get_args
 from msgspec.structs import replace
 
 from proxy.config.conversion import Problems, checked, read_yaml, suggested
+from proxy.config.extras import missing
 from proxy.config.settings import RouteSettings, Settings, forwarding
 from proxy.context.passages import RETRIEVAL_TOOLS
 from proxy.errors import ConfigError
@@ -267,12 +268,14 @@ def _unknown_servers(policy: Policy, settings: Settings) -> Iterator[ConfigError
 
 
 def _missing_folders(policy: Policy, settings: Settings) -> Iterator[ConfigError]:
-    """Folders that a stage reads, and that are not there; what is asked for in the store need not be."""
+    """Folders that a stage reads and that are not there, or that nothing here can search; what is asked for in the store needs neither."""
     for spec in policy.stages if not settings.stored_knowledge else ():
         for option, name in spec.stage.folders(spec.options).items():
             folder = Path(settings.folder) / name
             if not folder.is_dir():
                 yield ConfigError(policy.file, f"stages.{spec.stage.name}.{option}", f"no such folder: {folder}")
+            elif problem := missing("FAISS", "faiss", "tools"):
+                yield ConfigError(policy.file, f"stages.{spec.stage.name}", problem)
 
 
 def _retrieval_tools(value: Any, file: str) -> tuple[str, ...]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import importlib.util
 import logging
 import os
 import secrets
@@ -60,10 +59,7 @@ class EmbeddedUpstream:
         return f"embedded/{self._file.stem}"
 
     async def start(self) -> None:
-        """Load the model, off the event loop. Raises `ConfigError`: package or file missing, file not loadable."""
-        if importlib.util.find_spec("xllamacpp") is None:
-            problem = "the embedded model needs the package xllamacpp: pip install 'groundwire[local]'"
-            raise ConfigError("config.yaml", f"upstreams.{self.name}", problem)
+        """Load the model, off the event loop. Raises `ConfigError`: file missing, or not loadable."""
         self._wanted = True
         async with self._changing:
             await self._load()

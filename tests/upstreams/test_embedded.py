@@ -16,7 +16,6 @@ import pytest
 from proxy.config.settings import Api, EmbeddedSettings
 from proxy.errors import ConfigError, UpstreamUnreachable
 from proxy.ports.upstream import Call, Upstream
-from proxy.upstreams import embedded
 from proxy.upstreams.embedded import EmbeddedUpstream, envelope_from
 from proxy.upstreams.gguf import fetch_model
 from proxy.upstreams.translating import Translating
@@ -58,12 +57,6 @@ def test_an_input_that_the_model_cannot_take_is_not_a_server_error() -> None:
 def test_any_error_body_becomes_an_envelope(body: bytes) -> None:
     status, envelope = envelope_from(503, body)
     assert (503, "server_error", None) == (status, *(json.loads(envelope)["error"][key] for key in ("type", "code")))
-
-
-async def test_without_the_package_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embedded.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ConfigError, match=r"pip install 'groundwire\[local\]'"):
-        await EmbeddedUpstream("local", EmbeddedSettings()).start()
 
 
 async def test_other_paths_of_llama_cpp_are_not_reachable() -> None:
