@@ -55,7 +55,7 @@ class Policy:
     """Tools whose results are passages; ``*`` stands for anything."""
     enforce: bool = True
     """False is shadow mode: judge and record everything, change and block nothing."""
-    load_models: LoadModels = "at_start"
+    load_models: LoadModels = "at_first_use"
     """When this process reads the weights that its stages use: before a request comes, or when a conversation first has work for them."""
 
     unknown: Unknown = "drop"
@@ -135,7 +135,7 @@ def load_policy(path: str | Path, stages: Sequence[type[Stage]] = STAGES) -> Pol
     return Policy(digest=digest, stages=tuple(s for s in specs or () if s.options.enabled), file=file, **said)
 
 
-_HEAD = {"name": None, "delivery": "hold", "enforce": True, "load_models": "at_start", "unknown": "drop"}
+_HEAD = {"name": None, "delivery": "hold", "enforce": True, "load_models": "at_first_use", "unknown": "drop"}
 """Keys beside the stages, with their defaults."""
 _CHOICES = {"delivery": DELIVERIES, "load_models": get_args(LoadModels), "unknown": get_args(Unknown)}
 

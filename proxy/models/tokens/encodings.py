@@ -32,7 +32,7 @@ import msgspec
 
 from proxy.config.settings import ModelSettings
 from proxy.language.lru import LRU
-from proxy.offloop import each, give_back_memory
+from proxy.offloop import each, give_back_memory, leave_loop
 from proxy.ports import ModelInfo
 
 if TYPE_CHECKING:
@@ -198,6 +198,7 @@ class Encodings:
         """Whether `encoding` can be had; loads it the first time (0.1 to 0.3 s) and warns once when it cannot."""
         name = ESTIMATE_BASE if encoding == ESTIMATE else encoding
         if name not in self._loaded:
+            leave_loop()
             with self._loading:
                 if name not in self._loaded:
                     self._loaded[name] = _load(name, self._folders())
