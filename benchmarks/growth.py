@@ -3,8 +3,9 @@
     python -m benchmarks.growth --requests 100000
 
 Each request has a text, a user's name and a run of its own, so that nothing is answered from what was remembered. Columns: MB resident
-(`/proc/PID/smaps_rollup`), of these anonymous, MB that the C library has given out and that it holds free (`mallinfo2(3)`: what grows there is
-fragmentation), SQLite's own MB, blocks of Python's allocator in thousands. `serve` is the server with a thread that writes the last four.
+(`/proc/PID/smaps_rollup`), of these anonymous, MB that the C library has given out and MB that it holds free (`mallinfo2(3)`: what grows
+there is fragmentation), SQLite's own MB, blocks of Python's allocator in thousands. `serve` is the server with a thread that writes the
+last four.
 """
 
 from __future__ import annotations
