@@ -35,7 +35,7 @@ grep -qF "pip install 'groundwire[local]'" missing
 plain/bin/groundwire serve --config mine/config.yaml --port 0 >plain.log 2>&1 &
 server=$!
 awaited plain.log
-plain/bin/python -c "import sys, urllib.request; print('plain:', urllib.request.urlopen(sys.argv[1] + '/ready', timeout=60).status)" "$url"
+plain/bin/python -c "import sys, urllib.request; print('plain:', urllib.request.urlopen(sys.argv[1] + '/health', timeout=60).status)" "$url"
 kill "$server"
 wait "$server" || true
 (cd "$root" && python3 -m requirements.install "$work/venv" requirements/all.txt)
