@@ -198,8 +198,8 @@ sbom: $(VENV)/.installed  ## a bill of materials of dependencies and weights, Cy
 LOCK = uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --no-emit-find-links
 
 lock:  ## resolve the lock files anew (needs uv)
-	$(LOCK) pyproject.toml --extra local --extra mcp --extra postgres --extra tracing --extra valkey -o requirements/all.txt
-	$(LOCK) pyproject.toml --extra local --extra mcp --extra postgres --extra tracing --extra valkey --group dev -c requirements/all.txt -o requirements/dev.txt
+	$(LOCK) pyproject.toml --extra all -o requirements/all.txt
+	$(LOCK) pyproject.toml --extra all --group dev -c requirements/all.txt -o requirements/dev.txt
 	$(LOCK) requirements/clients.in -o requirements/clients.txt
 	$(LOCK) requirements/torch.in -c requirements/dev.txt --overrides requirements/without-torch.txt -o requirements/torch.txt
 	$(LOCK) requirements/docs.in -o requirements/docs.txt

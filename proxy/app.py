@@ -320,9 +320,11 @@ class App:
             await upstream.upstream.start()
         self.mcp.start()
         self._pricing = asyncio.create_task(asyncio.to_thread(self.tokens.load_list))  # the metrics need its prices
-        if self.has_stages or self._has_builtin:
-            counter = asyncio.create_task(asyncio.to_thread(self.tokens.load))
-            self._warming = {"token counter": counter, "stages": asyncio.create_task(self._warm_after(counter))}
+        counter = None
+        if self._counts_at_start:
+            self._warming["token counter"] = counter = asyncio.create_task(asyncio.to_thread(self.tokens.load))
+        if self.has_stages:
+            self._warming["stages"] = asyncio.create_task(self._warm_after(counter))
         self._loading = [asyncio.create_task(load) for load in self._models_to_load()]
         calm_collector()
         share_interpreter()
@@ -330,6 +332,12 @@ class App:
     async def load_models(self) -> None:
         """All that policies read at the start. A failure is logged, and shown by `missing`."""
         await asyncio.gather(*self._models_to_load())
+
+    @property
+    def _counts_at_start(self) -> bool:
+        """Whether the vocabulary is read at start: where a policy says so, and where what keys have used is counted on the event loop."""
+        early = any(route.default.load_models == "at_start" and route.default.pipeline.stages for route in self.routes)
+        return early or self._has_builtin or self.admissions is not None
 
     @property
     def _has_builtin(self) -> bool:
@@ -397,9 +405,10 @@ class App:
         self.metrics.watch("groundwire_mcp_tools_held", lambda: float(self.mcp.held_count()))
         self.metrics.watch("groundwire_records_waiting", lambda: float(len(self.records_writer)))
 
-    async def _warm_after(self, counter: asyncio.Task[bool]) -> None:
+    async def _warm_after(self, counter: asyncio.Task[bool] | None) -> None:
         """Not beside the vocabulary, whose reading makes a million small objects for a moment: one kept among them keeps the memory."""
-        await asyncio.wait([counter])
+        if counter is not None:
+            await asyncio.wait([counter])
         await asyncio.to_thread(self.warm)
 
     @property

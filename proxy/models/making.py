@@ -111,7 +111,9 @@ class DeferredModels:
         """Whether one of the models was being made or read at some time after `moment`, in `time.perf_counter`'s seconds."""
         if self._making is None:
             return False
-        return not self._making.done() or self._made_at > moment or (not self._making.exception() and self._made.reading_since(moment))
+        if not self._making.done():
+            return True
+        return self._making.exception() is None and (self._made_at > moment or self._made.reading_since(moment))
 
     async def load(self) -> None:
         """Make them, and load the embedding model. A failure is logged there, and shown by `problem`."""

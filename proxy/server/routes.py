@@ -49,7 +49,7 @@ class ActivePolicy:
     """Whether it may refuse or change an answer, or ends a request whose check could not run."""
     judges: bool = False
     """Whether it acts by what the request says: then every reader must read the same."""
-    load_models: LoadModels = "at_start"
+    load_models: LoadModels = "at_first_use"
     unknown: Unknown = "drop"
     """What becomes of an answer that is not recognised whole, where the policy refuses what it cannot check."""
 

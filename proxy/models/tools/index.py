@@ -1,4 +1,4 @@
-"""A set of tools, ready to be searched: FAISS over descriptions, BM25 over words, and the features that relevance is made of.
+"""A set of tools, ready to be searched: vectors of descriptions, BM25 over words, and the features that relevance is made of.
 
 In: the views of every tool (`proxy.models.tools.words`) with their vectors, and a query with its own. Out: for the few tools that any
 search brings up, one row of features each; every other tool is not relevant. A tool's features tell of its family, too: the tools of one
@@ -24,7 +24,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import faiss
 import msgspec
 import numpy as np
 from msgspec import Struct
@@ -82,8 +81,6 @@ def _together(
 
 
 Floats = NDArray[np.float32]
-
-faiss.omp_set_num_threads(1)  # a search takes less than waking threads does, and they would compete with the requests'
 
 NEAREST = 128
 """Tools that the vector search brings up for the whole query; as many as matter for any `top_k` that shortens a prompt."""
@@ -152,8 +149,6 @@ class ToolIndex:
         self.keys = tuple(tool.key for tool in tools)
         self.descriptions = vectors.descriptions
         self._names = vectors.names
-        self._nearest = faiss.IndexFlatIP(vectors.descriptions.shape[1])
-        self._nearest.add(vectors.descriptions)
         self._words = LexicalIndex([tool.terms for tool in tools])
         self._name_words = LexicalIndex([tool.name_terms for tool in tools])
         known = vocabulary_of(tools)
@@ -229,9 +224,13 @@ class ToolIndex:
         return best[family], best[family] - best.max(), described - best[family], np.log(self._family_size[family])
 
     def _search(self, vectors: Floats, limit: int) -> tuple[Floats, NDArray[np.int64]]:
-        """Inner products and positions of the nearest descriptions, best first: ``(len(vectors), limit)``."""
-        found: tuple[Floats, NDArray[np.int64]] = self._nearest.search(np.ascontiguousarray(vectors), min(limit, len(self.tools)))
-        return found
+        """Inner products and positions of the nearest descriptions, best first, the earlier of equals first: ``(len(vectors), limit)``."""
+        products: Floats = vectors @ self.descriptions.T
+        most = min(limit, len(self.tools))
+        likeliest = np.sort(np.argpartition(-products, most - 1, axis=1)[:, :most], axis=1)
+        order = np.argsort(-np.take_along_axis(products, likeliest, axis=1), axis=1, kind="stable")
+        positions = np.take_along_axis(likeliest, order, axis=1)
+        return np.take_along_axis(products, positions, axis=1), positions
 
 
 class _Covers(NamedTuple):

@@ -188,7 +188,7 @@ class Reflection(Stage[ReflectionOptions]):
                 return await self._stop(exchange, stop)
         if self.options.enforce:
             self._caps[exchange.id] = caps_of(reading.records)
-        shown, tokens = self._inform(exchange, reading)
+        shown, tokens = await self._inform(exchange, reading)
         again = any(record.occurrence_count > 1 for record in reading.newest)
         return Verdict(self.name, "unchecked", code=REPEATED if again else "", detail=detail_of(reading.newest, shown, tokens))
 
@@ -236,7 +236,7 @@ class Reflection(Stage[ReflectionOptions]):
     def _counts(self, failure: Failure | None) -> bool:
         return failure is None or failure.signal_type in self.options.signals
 
-    def _inform(self, exchange: Exchange, reading: _Situation) -> tuple[list[FailureRecord], int]:
+    async def _inform(self, exchange: Exchange, reading: _Situation) -> tuple[list[FailureRecord], int]:
         """Put what matters into the prompt; the failures told, and the tokens that took."""
         options = self.options
         if not options.max_tokens or not reading.records:
@@ -247,7 +247,7 @@ class Reflection(Stage[ReflectionOptions]):
             return self.ports.tokens.count_text(text, model)
 
         chosen = select(reading.records, reading.history.situation, top_k=options.top_k)
-        block, shown = wording.render(chosen, count, options.max_tokens)
+        block, shown = await run_in_thread_if_large(0, wording.render, chosen, count, options.max_tokens)
         messages = wording.with_block(exchange.messages, block) if shown else None
         if messages is None:
             return [], 0
