@@ -129,7 +129,10 @@ def aider(place: Place) -> str:
     options = ["--model", "openai/gpt-4o", "--weak-model", "openai/gpt-4o", "--no-git", "--yes-always", "--no-show-model-warnings"]
     options += ["--no-check-update", "--analytics-disable", "--no-auto-lint", "--map-tokens", "0", "--no-fancy-input", "--no-pretty"]
     settings = {"OPENAI_API_BASE": f"{place.url}/v1", "OPENAI_API_KEY": place.key, "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
-    settings |= {"OPTIONS": json.dumps([*options, "src/tide.py", "notes/crew.md"]), "LINES": json.dumps([line.format(place.question) for line in LINES])}
+    settings |= {
+        "OPTIONS": json.dumps([*options, "src/tide.py", "notes/crew.md"]),
+        "LINES": json.dumps([line.format(place.question) for line in LINES]),
+    }
     return _run(place, aider_python(), HERE / "scripts/aider_turns.py", **settings).strip().splitlines()[-1]
 
 
