@@ -44,8 +44,9 @@ RESULTS = Path(__file__).parent / "results" / "provider_cache.json"
 SEED = 35
 MODEL = "gpt-4o"
 GOAL = 0.80
-LIMITS = {"Anthropic": (0.85, 1.05), "OpenAI, read at 0.1": (0.83, 1.03), "OpenAI, read at 0.5": (0.77, 1.00)}
-"""Of the policy `agent`: the ratio of all sessions together, and of the dearest."""
+LIMITS = {"Anthropic": (0.80, 1.08), "OpenAI, read at 0.1": (0.80, 1.08), "OpenAI, read at 0.5": (0.80, 1.00)}
+"""Of the policy `agent`: the ratio of all sessions together, and of the dearest: where a machine is too busy to choose the
+first turn's tools in time, that turn has them all, and a short session costs 7% more."""
 RESERVE_TOKENS = 2048
 """Of the policy `agent`, for the answer."""
 Message = dict[str, Any]

@@ -34,7 +34,8 @@ class CompressionResult(Struct, frozen=True):
     before_tokens: int = 0
     after_tokens: int = 0
     reason: str = ""
-    """Why nothing was done: ``below-threshold``, ``nothing-left``, ``skipped`` (the window is not known), ``failed-kept-original``."""
+    """Why nothing was done: ``below-threshold``, ``waits-until-it-pays``, ``nothing-left``, ``skipped`` (the window is not known),
+    ``failed-kept-original``."""
     found_share: float | UnsetType = UNSET
     """Used part of the window when it set to work, with what was decided earlier repeated; not set where it had nothing to do."""
     fitted: tuple[str, ...] | UnsetType = UNSET

@@ -13,7 +13,7 @@ from proxy.context.summaries import summary_text
 from proxy.errors import StoreUnavailable
 from proxy.exchange import CompressionResult as Report
 from proxy.exchange import Exchange, Message, Verdict
-from proxy.ports import Ports
+from proxy.ports import ModelInfo, Ports
 from proxy.stages.budget import Budget, BudgetOptions
 from proxy.stages.compression import Compression, CompressionOptions
 from proxy.stages.compression.options import CompressionThresholds, thresholds
@@ -104,6 +104,34 @@ async def test_an_unknown_window_is_said_and_nothing_done() -> None:
     assert Report(reason="skipped") == exchange.facts.compression
     assert "the model's window is not known" == detail(verdict)["why"]
     assert exchange.messages is exchange.original.messages
+
+
+class Cached(WordCounter):
+    """A model whose provider reads its cache for a tenth and writes it for 1.25 of the price of input."""
+
+    def model(self, name: str) -> ModelInfo:
+        return replace(super().model(name), input_usd_per_token=1.0, cached_usd_per_token=0.1, written_usd_per_token=1.25)
+
+
+@pytest.mark.parametrize(
+    ("used", "turn_words", "reserve", "reason"),
+    [
+        (6600, 500, 0, "waits-until-it-pays"),  # six turns: a cut to 20% pays after four, and half of six is three
+        (6600, 300, 0, ""),  # ten turns
+        (7600, 700, 0, "waits-until-it-pays"),  # above 90%, where aggressive_at is not reached
+        (7600, 700, 1000, ""),  # the answer has no room
+    ],
+)
+async def test_a_cut_waits_until_it_pays_or_the_answer_has_no_room(used: int, turn_words: int, reserve: int, reason: str) -> None:
+    options = {"target": 0.2, "aggressive_at": 1.0, "pays_within": 0.5}
+    verdict, exchange = await compressed(sized(used, turn_words), make_ports(tokens=Cached(8192)), reserve, **options)
+    assert (reason, bool(reason)) == (report(exchange).reason, verdict is None)
+    assert (exchange.messages is exchange.original.messages) == bool(reason)
+
+
+async def test_without_prices_no_cut_waits() -> None:
+    _, exchange = await compressed(sized(6600, 500), target=0.2, pays_within=0.0)
+    assert report(exchange).strategies
 
 
 # ---- the strategies ----

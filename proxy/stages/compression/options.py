@@ -26,6 +26,13 @@ class CompressionOptions(StageOptions, frozen=True, kw_only=True):
         Share, Meta(description="share from which the whole conversation is summarised and every tool result that was read archived")
     ] = 0.90
     target: Annotated[Share, Meta(description="share of the window to come down to")] = 0.60
+    pays_within: Annotated[
+        Share | None,
+        Meta(
+            description="a prompt that still fits is compressed only where the tokens saved outweigh the provider's cache that is written "
+            "anew within this share of the run's turns so far; null does not wait"
+        ),
+    ] = None
     strategies: Annotated[tuple[Strategy, ...], Meta(description="in order; the next one is tried while the target is not met")] = (
         "trim",
         "summarize",
@@ -81,6 +88,15 @@ def thresholds(window_tokens: int, reserve_tokens: int, at: float, aggressive_at
     room = max(window_tokens - reserve_tokens, 0)
     compress = min(at * window_tokens, room + 1)
     return CompressionThresholds(int(-(-compress // 1)), int(-(-aggressive_at * window_tokens // 1)), int(compress * target / at), room)
+
+
+def turns_to_pay(used_tokens: int, target_tokens: int, rewrite_ratio: float) -> float:
+    """After how many turns a cut to `target_tokens` has saved what it cost.
+
+    The provider writes what is left into its cache anew, once, at `rewrite_ratio` times the price of reading more than it would have read
+    it for; what was cut is not read in any turn that follows.
+    """
+    return rewrite_ratio * target_tokens / max(used_tokens - target_tokens, 1)
 
 
 def advice(use: ContextUse) -> str:

@@ -30,7 +30,7 @@ from proxy.ports.panels import Bucket, Lines, Panel, RecordedVerdict, StagePanel
 from proxy.ports.stage import CounterFamily, Stage, StageHeader
 from proxy.stages.compression.allocations import AllocationFit, CompressionGoal, exceeded_allocations, fit, goal_of
 from proxy.stages.compression.attempt import KEPT, NOTHING, CompressionRun, message_ages
-from proxy.stages.compression.options import CompressionOptions, CompressionThresholds, advice, thresholds
+from proxy.stages.compression.options import CompressionOptions, CompressionThresholds, advice, thresholds, turns_to_pay
 
 
 class CompressionPanel(StagePanel):
@@ -72,6 +72,8 @@ COUNTERS = {
 }
 
 
+BELOW, WAITS = "below-threshold", "waits-until-it-pays"
+"""Why a prompt was not compressed."""
 SMALL_BYTES = 16_384
 """A request below this is far from filling a window, so that nothing needs to be noted of its run yet."""
 
@@ -134,7 +136,7 @@ class Compression(Stage[CompressionOptions]):
         options, allocations = self.options, exchange.facts.allocations or {}
         untouched = exchange.messages is exchange.original.messages
         if before.used_tokens < limits.target and untouched and not allocations:
-            exchange.facts.compression = Report(reason="below-threshold")
+            exchange.facts.compression = Report(reason=BELOW)
             return None
         fitted = await fit(exchange, self.ports, allocations) if allocations else AllocationFit()
         known, ages = await asyncio.gather(recall(exchange, self.ports), self._ages(exchange))
@@ -142,9 +144,10 @@ class Compression(Stage[CompressionOptions]):
         same = not known.length and exchange.messages is given.messages and exchange.tools is given.tools
         use = before if same else await prompt_use(exchange, self.ports, known.parts)
         over = exceeded_allocations(use, allocations)
-        if use.used_tokens < limits.compress and not over:
+        waits = not over and self._waits(exchange, use, limits)
+        if waits or (use.used_tokens < limits.compress and not over):
             await self._send(exchange, known, use)
-            return self._untouched(exchange, known, use, fitted)
+            return self._untouched(exchange, known, use, fitted, WAITS if waits else BELOW)
         most = limits.target if use.used_tokens >= limits.compress else limits.room
         goal = goal_of(over, use, allocations, most, options.target / options.at)
         return await self._compress(
@@ -163,6 +166,15 @@ class Compression(Stage[CompressionOptions]):
         options, reserve = self.options, exchange.facts.output_reserve_tokens or 0
         return thresholds(use.window_tokens or 0, reserve, options.at, options.aggressive_at, options.target)
 
+    def _waits(self, exchange: Exchange, use: ContextUse, limits: CompressionThresholds) -> bool:
+        """Whether a prompt that passes `at`, and still fits, is left alone, since its cut would not pay soon enough."""
+        within = self.options.pays_within
+        if within is None or not limits.compress <= use.used_tokens < min(limits.aggressive, limits.room + 1):
+            return False
+        turns = sum(message.get("role") == "assistant" for message in exchange.conversation)
+        ratio = self.ports.tokens.model(exchange.model).rewrite_ratio
+        return turns_to_pay(use.used_tokens, limits.target, ratio) > within * turns
+
     def broke_off(self, exchange: Exchange, hook: str) -> None:
         """The prompt is as it was."""
         if hook == "request":
@@ -172,12 +184,12 @@ class Compression(Stage[CompressionOptions]):
         """Read the archive."""
         return await answer_from_archive(self.ports.scratchpad, exchange, call)
 
-    def _untouched(self, exchange: Exchange, known: CompactedPrompt, use: ContextUse, fitted: AllocationFit) -> Verdict | None:
+    def _untouched(self, exchange: Exchange, known: CompactedPrompt, use: ContextUse, fitted: AllocationFit, reason: str) -> Verdict | None:
         """Nothing is folded: what was decided earlier is repeated, and what passed its allocation by itself was brought back to it."""
         before = exchange.facts.context_before or use
         strategies = (*(("stored",) if known.length else ()), *fitted.strategies)
         done = Report(strategies, before.used_tokens, use.used_tokens, fitted=fitted.names or UNSET)
-        exchange.facts.compression = done if strategies else Report(reason="below-threshold")
+        exchange.facts.compression = done if strategies else Report(reason=reason)
         problem = known.problem or fitted.problem
         if fitted.names:
             self.ports.counters.count("context.allocation_compressed_count")
