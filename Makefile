@@ -54,11 +54,12 @@ test-clients: $(VENV)/.installed $(VENV)/.clients  ## real client libraries agai
 	@$(BIN)/groundwire fetch-model
 	$(BIN)/python -m pytest -m clients tests/clients
 
-# Client libraries live in an environment of their own: their pins are not the proxy's.
-$(VENV)/.clients: requirements/clients.txt tests/clients/node/package-lock.json
+# Client libraries live in an environment of their own: their pins are not the proxy's, and aider's are nobody else's.
+$(VENV)/.clients: requirements/clients.txt tests/clients/aider.txt tests/clients/node/package-lock.json
 	@$(PYTHON) -m requirements.install $(VENV)-clients requirements/clients.txt
+	@$(PYTHON) -m requirements.install $(VENV)-aider tests/clients/aider.txt || { rm -rf $(VENV)-aider; echo "aider cannot be installed here (it wants a Python below 3.13): its tests will be skipped"; }
 	@if command -v npm >/dev/null; then npm ci --prefix tests/clients/node --loglevel=error --no-fund --no-audit; \
-	else echo "no npm here: the tests of node clients, Codex and Claude Code will be skipped"; fi
+	else echo "no npm here: the tests of node clients and of agents of the command line will be skipped"; fi
 	touch $@
 
 # Runs with a fault (twelve have one of each kind), and minutes of the soak; `python -m tests.cluster` takes more.
@@ -201,10 +202,11 @@ lock:  ## resolve the lock files anew (needs uv)
 	$(LOCK) pyproject.toml --extra all -o requirements/all.txt
 	$(LOCK) pyproject.toml --extra all --group dev -c requirements/all.txt -o requirements/dev.txt
 	$(LOCK) requirements/clients.in -o requirements/clients.txt
+	$(LOCK) tests/clients/aider.in -o tests/clients/aider.txt
 	$(LOCK) requirements/torch.in -c requirements/dev.txt --overrides requirements/without-torch.txt -o requirements/torch.txt
 	$(LOCK) requirements/docs.in -o requirements/docs.txt
 	$(LOCK) requirements/uv.in -o requirements/uv.txt
 	$(LOCK) --no-deps requirements/embeddings.in -c requirements/dev.txt -o requirements/embeddings.txt
 
 clean:  ## remove environments and caches
-	rm -rf $(VENV) $(VENV)-clients $(VENV)-docs $(VENV)-torch site build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) $(VENV)-clients $(VENV)-aider $(VENV)-docs $(VENV)-torch site build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

@@ -274,7 +274,7 @@ class App:
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = sent_path(scope)
-        if ":" in path or "/v1beta" in path:
+        if ":" in path or "/v1beta" in path or "/v1alpha" in path:
             scope, send = readdressed(scope, send)
             path = sent_path(scope)
         for route in self.routes:

@@ -17,6 +17,7 @@ import sys
 import threading
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -197,6 +198,15 @@ def client_python() -> Path:
     pytest.skip(f"no environment with client libraries ({found[-1].parents[1].name}): `make test-clients` makes it")
 
 
+def aider_python() -> Path:
+    """The interpreter with aider, whose pins are not the other libraries'; skips without one."""
+    places = [Path(f"{sys.prefix}-aider/bin/python"), ROOT / ".venv-aider/bin/python"]
+    for path in places:
+        if path.exists():
+            return path
+    pytest.skip(f"no environment with aider ({places[-1].parents[1].name}): `make test-clients` makes it")
+
+
 def node(package: str = "openai") -> Path:
     """The node command; skips without it or without the package."""
     command = shutil.which("node")
@@ -260,11 +270,16 @@ def run_script(command: Sequence[str | Path], folder: Path, base_url: str, **mor
 
 @pytest.fixture(scope="session")
 def address(proxy: Proxy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """`groundwire serve` with the shipped policies, each a route of its own."""
-    folder = tmp_path_factory.mktemp("served")
+    with serve_shipped(tmp_path_factory.mktemp("served"), proxy.provider.base_url) as url:
+        yield url
+
+
+@contextmanager
+def serve_shipped(folder: Path, upstream: str) -> Iterator[str]:
+    """`groundwire serve` with the shipped policies, each a route of its own, before a provider at `upstream`."""
     shutil.copytree(ROOT / "policies", folder / "policies")
     digest = hashlib.sha256(KEY.encode()).hexdigest()
-    config = SHIPPED.format(folder=folder, upstream=proxy.provider.base_url, provider_key=PROVIDER_KEY, digest=digest)
+    config = SHIPPED.format(folder=folder, upstream=upstream, provider_key=PROVIDER_KEY, digest=digest)
     (folder / "config.yaml").write_text(config, encoding="utf-8")
     with serve(folder) as url:
         yield url

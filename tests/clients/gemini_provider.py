@@ -13,7 +13,7 @@ from tests.clients.provider import PIECE_BYTES
 
 COUNTED = 14
 """What the provider's own count of tokens says."""
-ADDRESS = re.compile(r"/v1/models/([^:]+):(generateContent|streamGenerateContent\?alt=sse|countTokens)")
+ADDRESS = re.compile(r"/v1(?:beta)?/models/([^:]+):(generateContent|streamGenerateContent\?alt=sse|countTokens)")
 _FIELDS = frozenset(
     ("contents", "systemInstruction", "tools", "toolConfig", "generationConfig", "safetySettings", "cachedContent", "labels", "serviceTier")
 )

@@ -6,28 +6,13 @@ import json
 import re
 from typing import Any
 
-from msgspec import Struct
-
 from tests.clients import tasks
+from tests.clients.asked import Asked as Asked
 from tests.clients.provider import CITIES, REPORT_JSON, TEXT
 
 FILE = re.compile(r"/\S+/tides\.txt")
 TIME = re.compile(r"\b\d\d:\d\d\b")
 SHELLS = ("exec_command", "shell", "shell_command")
-
-
-class Asked(Struct):
-    """A request, read by the provider of its API."""
-
-    question: str
-    """The last thing that the user said."""
-    tools: tuple[str, ...]
-    """Names."""
-    called: tuple[str, ...]
-    """Names of the tools that were called since the question."""
-    results: tuple[str, ...]
-    """What came of them."""
-    wants_json: bool = False
 
 
 Call = tuple[str, dict[str, Any]]

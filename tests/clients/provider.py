@@ -11,6 +11,8 @@ from itertools import chain, zip_longest
 from typing import Any
 
 from proxy.testing import ReceivedCall, completion, reply
+from tests.clients import tasks
+from tests.clients.asked import Asked
 
 TEXT = "Grüße aus Zürich! It is 21.5 °C there, i.e. warm. 漢字 and 🌤️ pass too. Is that all? Yes."
 SECOND = "Another choice. It says something else."
@@ -68,12 +70,46 @@ async def _chat(writer: asyncio.StreamWriter, call: ReceivedCall) -> None:
 
 def _answers(body: dict[str, Any]) -> list[dict[str, Any]]:
     """One assistant message for each choice asked for."""
-    first = _calls(body) or {"content": _text(body)}
+    first = _of_task(body) or _calls(body) or {"content": _text(body)}
     if body.get("logprobs"):
         first = {"content": "".join(token for token, _ in LOGPROBS), "logprobs": [_logprob(*pair) for pair in LOGPROBS]}
     if body["model"] == "reasoner":
         first["reasoning_content"] = REASONING
     return [first, *({"content": SECOND} for _ in range(1, body.get("n") or 1))]
+
+
+def _of_task(body: dict[str, Any]) -> dict[str, Any] | None:
+    """What the model of `tests.clients.tasks` says or calls; None where another question was asked."""
+    if not any(message["role"] == "user" for message in body["messages"]):
+        return None
+    question = asked(body)
+    if not question.tools:
+        step: Any = tasks.edit(question.question, question.results)
+    else:
+        step = tasks.step(question.question, question.tools, len(question.results), question.results)
+    return {"content": step} if isinstance(step, str) else _calling(step, str(len(question.results))) if step else None
+
+
+def asked(body: dict[str, Any]) -> Asked:
+    """A request as the model reads it; where no tools are offered, what users said before stands for results."""
+    messages = body["messages"]
+    asks = [i for i, message in enumerate(messages) if message["role"] == "user"]
+    names = tuple(tool["function"]["name"] for tool in body.get("tools") or () if tool.get("type") == "function")
+    since = [message for message in messages[asks[-1] :] if message["role"] == "tool"] if names else [messages[i] for i in asks[:-1]]
+    return Asked(_plain(messages[asks[-1]]["content"]), names, (), tuple(_plain(message["content"]) for message in since))
+
+
+def _calling(wanted: list[tuple[str, dict[str, Any]]], turn: str = "") -> dict[str, Any]:
+    """A message that calls."""
+    calls = [
+        {
+            "id": f"call_{turn}{i}_{name}",
+            "type": "function",
+            "function": {"name": name, "arguments": json.dumps(arguments, ensure_ascii=False)},
+        }
+        for i, (name, arguments) in enumerate(wanted)
+    ]
+    return {"content": None, "tool_calls": calls}
 
 
 def _text(body: dict[str, Any]) -> str:
@@ -102,11 +138,7 @@ def _calls(body: dict[str, Any]) -> dict[str, Any] | None:
         wanted = [("get_weather", {"city": city}) for city in CITIES if city in question]
     else:
         wanted = [(name, REPORT) for name in other[:1]]
-    calls = [
-        {"id": f"call_{i}_{name}", "type": "function", "function": {"name": name, "arguments": json.dumps(arguments, ensure_ascii=False)}}
-        for i, (name, arguments) in enumerate(wanted)
-    ]
-    return {"content": None, "tool_calls": calls} if calls else None
+    return _calling(wanted) if wanted else None
 
 
 def _choice(index: int, said: dict[str, Any]) -> dict[str, Any]:

@@ -34,7 +34,9 @@ async def _answer(writer: asyncio.StreamWriter, call: ReceivedCall, body: Any, i
     if isinstance(step, str):
         output.append(text_item(step, identity=f"msg_{number}"))
     else:
-        output += [call_item(name, arguments_json(given), f"call_{i}_{name}_{number}") for i, (name, given) in enumerate(step)]
+        output += [
+            _call(name, arguments_json(given), f"call_{i}_{name.rpartition('.')[2]}_{number}") for i, (name, given) in enumerate(step)
+        ]
     named = {"id": f"resp_{number}", "model": body["model"]}
     _kept[named["id"]] = [*items, *output]
     if not body.get("stream"):
@@ -80,11 +82,23 @@ def _asked(body: Any, items: list[Item]) -> Asked:
     since = items[asks[-1] :]
     return Asked(
         question=_text(since[0]["content"]),
-        tools=tuple(tool["name"] for tool in body.get("tools") or () if "name" in tool),
+        tools=tuple(name for tool in body.get("tools") or () for name in _names(tool)),
         called=tuple(item["name"] for item in since if item.get("type") in CALLS),
         results=tuple(_text(item["output"]) for item in since if item.get("type") in RESULTS),
         wants_json=((body.get("text") or {}).get("format") or {}).get("type", "text") != "text",
     )
+
+
+def _names(tool: Any) -> list[str]:
+    """Of a namespace, as Codex has one for each MCP server, those of its tools: ``mcp__tides.tide_table``."""
+    if tool["type"] == "namespace":
+        return [f"{tool['name']}.{one['name']}" for one in tool["tools"]]
+    return [tool["name"]] if "name" in tool else []
+
+
+def _call(name: str, arguments: str, call_id: str) -> Item:
+    namespace, _, own = name.rpartition(".")
+    return {**call_item(own, arguments, call_id), **({"namespace": namespace} if namespace else {})}
 
 
 def _text(content: Any) -> str:

@@ -12,14 +12,17 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
+from mcp.server.mcpserver import MCPServer
 
 from proxy.app import App
 from proxy.config.settings import load_settings
 from proxy.ports.stage import Stage
 from proxy.stages.registry import STAGES
 from proxy.testing import ScriptedReply, ScriptedUpstream, serving
+from tests.mcp import servers as mcp_servers
 
 ROOT = Path(__file__).parents[2]
 START_TIMEOUT_S = 60
@@ -109,3 +112,25 @@ class Servers(threading.Thread):
         if self.is_alive():
             self._loop.call_soon_threadsafe(self._stopped.set)
         self.join()
+
+
+@contextmanager
+def over_http(server: MCPServer[Any]) -> Iterator[str]:
+    """An MCP server on a thread of its own; gives its URL."""
+    ready, addresses = threading.Event(), list[str]()
+    loop, end = asyncio.new_event_loop(), asyncio.Event()
+
+    async def run() -> None:
+        async with mcp_servers.over_http(server) as url:
+            addresses.append(url)
+            ready.set()
+            await end.wait()
+
+    thread = threading.Thread(target=loop.run_until_complete, args=(run(),), name="mcp", daemon=True)
+    thread.start()
+    assert ready.wait(START_TIMEOUT_S)
+    try:
+        yield addresses[0]
+    finally:
+        loop.call_soon_threadsafe(end.set)
+        thread.join(START_TIMEOUT_S)

@@ -162,19 +162,26 @@ def with_changes(candidate: Mapping[str, Any], text: str | None, arguments: Mapp
     content = candidate.get("content")
     about = content if isinstance(content, dict) else {"role": "model"}
     found = {**candidate, "content": {**about, "parts": made}}
-    return relocated(found, before, text) if changed and text is not None else found
+    return relocated(found, before, text, parts, made) if changed and text is not None else found
 
 
-def relocated(candidate: Mapping[str, Any], old: str, new: str) -> dict[str, Any]:
-    """A candidate whose text was `old` and is `new`: what tells of places in it, by its UTF-8 bytes, tells of those in the new one."""
+def relocated(
+    candidate: Mapping[str, Any], old: str, new: str, parts: Sequence[Mapping[str, Any]] = (), made: Sequence[Mapping[str, Any]] = ()
+) -> dict[str, Any]:
+    """A candidate whose text was `old` and is `new`: what tells of places in it, by its UTF-8 bytes, tells of those in the new one.
+
+    A segment counts from the beginning of its part, by ``partIndex``: of `parts` before, of `made` after. A stream, which has its text in
+    one part, leaves them out.
+    """
     found = dict(candidate)
     found.pop("logprobsResult", None)  # they belong to the words that were replaced
     before, after = old.encode(), new.encode()
+    starts, ends = _starts(parts), _starts(made)
     for name in ("groundingMetadata", "citationMetadata"):
         given = found.get(name)
         if isinstance(given, dict):
             found[name] = {
-                key: [moved for one in value if (moved := _moved(one, before, after)) is not None]
+                key: [moved for one in value if (moved := _moved(one, before, after, starts, ends)) is not None]
                 if key in _GROUNDED and isinstance(value, list)
                 else value
                 for key, value in given.items()
@@ -182,19 +189,36 @@ def relocated(candidate: Mapping[str, Any], old: str, new: str) -> dict[str, Any
     return found
 
 
-def _moved(one: Any, before: bytes, after: bytes) -> Any:
-    """A support or citation; None where its words are not there any more."""
+def _starts(parts: Sequence[Mapping[str, Any]]) -> dict[int, int]:
+    """Where each part with text begins in the whole text, in bytes."""
+    starts, at = dict[int, int](), 0
+    for i, part in enumerate(parts):
+        if is_text(part):
+            starts[i] = at
+            at += len(part["text"].encode())
+    return starts
+
+
+def _moved(one: Any, before: bytes, after: bytes, starts: Mapping[int, int], ends: Mapping[int, int]) -> Any:
+    """A support or citation; None where its words are not there any more, or not in one part."""
     segment = one.get("segment", one) if isinstance(one, dict) else None
     if not isinstance(segment, dict) or not is_number(segment.get("endIndex")) or not is_number(segment.get("startIndex") or 0):
         return None
-    start, end = int(segment.get("startIndex") or 0), int(segment["endIndex"])
+    index = segment.get("partIndex") or 0
+    base = starts.get(index, 0) if isinstance(index, int) else 0
+    start, end = base + int(segment.get("startIndex") or 0), base + int(segment["endIndex"])
     words = before[start:end]
     at = after.find(words, max(0, start - abs(len(before) - len(after)))) if words else -1
     at = after.find(words) if at < 0 and words else at  # more was put in behind it than was left out before it
     if at < 0:
         return None
-    moved = {**segment, "startIndex": at, "endIndex": at + len(words)}
-    return {**one, "segment": moved} if "segment" in one else moved
+    if "segment" not in one:  # a citation has no part
+        return {**segment, "startIndex": at, "endIndex": at + len(words)}
+    part, base = max(((i, begin) for i, begin in ends.items() if begin <= at), default=(0, 0))
+    if at + len(words) > min((begin for begin in ends.values() if begin > base), default=len(after)):
+        return None
+    named = {"partIndex": part} if ("partIndex" in segment and ends) or base else {}
+    return {**one, "segment": {**segment, **named, "startIndex": at - base, "endIndex": at - base + len(words)}}
 
 
 # ---- a stream as one answer ----

@@ -9,6 +9,7 @@ from proxy.errors import RateLimited
 from proxy.exchange import Exchange, Verdict
 from proxy.ports.stage import Stage
 from proxy.testing import ScriptedVerifiers, reply, stream
+from proxy.wire.gemini.answers import relocated, with_changes
 from proxy.wire.gemini.dialect import GeminiDialect
 from tests import gemini
 from tests.claims import LONDON, PARIS, TALL, TOWER, WHERE, judged_by_words
@@ -127,9 +128,17 @@ async def test_tokens_are_estimated_where_the_provider_does_not_count(start: Sta
         assert 0 < answer.json["totalTokens"] < 30
 
 
-async def test_models_are_listed_at_the_apis_own_path(start: Start) -> None:
+@pytest.mark.parametrize("version", ["v1", "v1beta", "v1alpha"])
+async def test_each_version_of_the_api_is_served(version: str, start: Start) -> None:
+    async with start(reply(gemini.answer()), **GEMINI) as proxy:
+        answer = await proxy.post(gemini.ASK, f"/{version}/models/gemini-2.5-flash:generateContent")
+        assert (200, "/v1/models/gemini-2.5-flash:generateContent") == (answer.status, sent_to(proxy)[0])
+
+
+@pytest.mark.parametrize("version", ["v1beta", "v1alpha"])
+async def test_models_are_listed_at_the_apis_own_path(version: str, start: Start) -> None:
     async with start(reply({"models": []}), **GEMINI) as proxy:
-        answer = await proxy.get("/v1beta/models?key=AIza&pageSize=5")
+        answer = await proxy.get(f"/{version}/models?key=AIza&pageSize=5")
         assert ({"models": []}, "/v1/models?pageSize=5") == (answer.json, proxy.upstream.calls[0].path)
 
 
@@ -139,6 +148,24 @@ async def test_a_key_in_the_query_of_another_path_is_in_no_address_either(own: s
         await proxy.get("/v1/models?key=AIza-client&pageSize=5")
         (call,) = proxy.upstream.calls
     assert ("/v1/models?pageSize=5", sent) == (call.path, call.headers["x-goog-api-key"])
+
+
+@pytest.mark.parametrize("index", [1, 2])
+def test_a_place_counts_from_the_beginning_of_its_part(index: int) -> None:
+    parts = [gemini.text("Grüße. London is the capital. "), gemini.text("High tide. "), gemini.text("High tide at noon.")]
+    segment = {"partIndex": index, "startIndex": 5, "endIndex": 9, "text": "tide"}
+    candidate = {"content": {"role": "model", "parts": parts}, "groundingMetadata": {"groundingSupports": [{"segment": segment}]}}
+    changed = with_changes(candidate, "Grüße. High tide. High tide at noon.", {})
+    (support,) = changed["groundingMetadata"]["groundingSupports"]
+    text = changed["content"]["parts"][support["segment"]["partIndex"]]["text"]
+    assert "tide" == text.encode()[support["segment"]["startIndex"] : support["segment"]["endIndex"]].decode()
+    assert ("noon" in text) == (index == 2)
+
+
+def test_words_that_are_left_in_no_single_part_have_no_place() -> None:
+    candidate = {"groundingMetadata": {"groundingSupports": [{"segment": {"startIndex": 3, "endIndex": 7}}]}}
+    moved = relocated(candidate, "xx abcd", "abcd", [gemini.text("xx abcd")], [gemini.text("ab"), gemini.text("cd")])
+    assert [] == moved["groundingMetadata"]["groundingSupports"]
 
 
 BLOCKED = {"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}, "usageMetadata": {"promptTokenCount": 9, "totalTokenCount": 9}}
