@@ -122,7 +122,9 @@ def cline(place: Place) -> str:
     settings = place.home / ".cline/data/settings"
     settings.mkdir(parents=True)
     (settings / "cline_mcp_settings.json").write_text(json.dumps(servers), encoding="utf-8")
-    command = _command("cline", "cline")
+    package = "@cline/cli-linux-x64"  # of one platform, as OpenCode is: the wrapper wants those of all in the lock file
+    node(package)
+    command = HERE / "node/node_modules" / package / "bin/cline"
     quiet = {"CLINE_SESSION_BACKEND_MODE": "local", "CLINE_NO_AUTO_UPDATE": "1"}  # no daemon that outlives the task
     _run(place, command, "auth", "-p", "openai-compatible", "-k", place.key, "-m", CLINE_MODEL, "-b", f"{place.url}/v1", **quiet)
     lines = _run(place, command, "--json", "-P", "openai-compatible", "-m", CLINE_MODEL, place.question, **quiet).splitlines()
