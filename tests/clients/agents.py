@@ -50,6 +50,10 @@ START_S = 60
 """For an MCP server, on a busy machine."""
 
 
+CLINE_MODEL = "gpt-4.1"
+"""Its prompt is longer than the 8,000 tokens that gpt-4o has in the tests' config.yaml."""
+
+
 class Place(Struct):
     """Where and what an agent is asked."""
 
@@ -118,9 +122,12 @@ def cline(place: Place) -> str:
     settings = place.home / ".cline/data/settings"
     settings.mkdir(parents=True)
     (settings / "cline_mcp_settings.json").write_text(json.dumps(servers), encoding="utf-8")
-    command = _command("cline", "cline")
-    _run(place, command, "auth", "-p", "openai-compatible", "-k", place.key, "-m", "gpt-4o", "-b", f"{place.url}/v1")
-    lines = _run(place, command, "--json", "-P", "openai-compatible", "-m", "gpt-4o", place.question).splitlines()
+    package = "@cline/cli-linux-x64"  # of one platform, as OpenCode is: the wrapper wants those of all in the lock file
+    node(package)
+    command = HERE / "node/node_modules" / package / "bin/cline"
+    quiet = {"CLINE_SESSION_BACKEND_MODE": "local", "CLINE_NO_AUTO_UPDATE": "1"}  # no daemon that outlives the task
+    _run(place, command, "auth", "-p", "openai-compatible", "-k", place.key, "-m", CLINE_MODEL, "-b", f"{place.url}/v1", **quiet)
+    lines = _run(place, command, "--json", "-P", "openai-compatible", "-m", CLINE_MODEL, place.question, **quiet).splitlines()
     return str(json.loads(lines[-1])["text"])
 
 

@@ -117,20 +117,21 @@ class Servers(threading.Thread):
 @contextmanager
 def over_http(server: MCPServer[Any]) -> Iterator[str]:
     """An MCP server on a thread of its own; gives its URL."""
-    ready, addresses = threading.Event(), list[str]()
-    loop, end = asyncio.new_event_loop(), asyncio.Event()
+    ready, end, addresses = threading.Event(), asyncio.Event(), list[str]()
+    loops = list[asyncio.AbstractEventLoop]()
 
     async def run() -> None:
         async with mcp_servers.over_http(server) as url:
             addresses.append(url)
+            loops.append(asyncio.get_running_loop())
             ready.set()
             await end.wait()
 
-    thread = threading.Thread(target=loop.run_until_complete, args=(run(),), name="mcp", daemon=True)
+    thread = threading.Thread(target=lambda: asyncio.run(run()), name="mcp", daemon=True)
     thread.start()
     assert ready.wait(START_TIMEOUT_S)
     try:
         yield addresses[0]
     finally:
-        loop.call_soon_threadsafe(end.set)
+        loops[0].call_soon_threadsafe(end.set)
         thread.join(START_TIMEOUT_S)

@@ -15,6 +15,8 @@ from tests.clients.tasks import ACTIONS, ANSWER, REPORT
 pytestmark = pytest.mark.clients
 UNTROUBLED = ("pass", "unchecked", "unsure", "skipped")
 """Outcomes of exchanges that nothing was said against."""
+OF_SERVERS = ("tide_table", "order_pilot")
+"""Some agents begin before an MCP server is up, and offer its tools from a later turn on; that both were called is another test."""
 Do = Callable[[str, str], Run]
 
 
@@ -63,7 +65,7 @@ def test_the_task_is_done_in_as_many_turns_with_all_that_was_said(agent: str, ro
 def test_nothing_is_withheld_and_little_added(agent: str, route: str, do: Do) -> None:
     direct, through = do(agent, DIRECT), do(agent, route)
     for before, after in zip(direct.asked, through.asked, strict=True):
-        assert set(before.tools) <= set(after.tools)
+        assert {name for name in before.tools if not name.endswith(OF_SERVERS)} <= set(after.tools)
     assert sum(through.sizes) <= 1.03 * sum(direct.sizes)
     assert not [outcome for outcome in through.outcomes if outcome not in UNTROUBLED]
 
