@@ -207,11 +207,6 @@ class Breather:
             self._since = time.perf_counter()
 
 
-def available_cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def step_back() -> None:
     """Called in a thread that computes: where cores are short, the event loop's thread goes first (Linux; elsewhere nothing)."""
     if sys.platform == "linux":

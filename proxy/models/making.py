@@ -69,8 +69,8 @@ def make_pair_model(settings: Settings, name: str) -> PairModel:
 
     Raises `ModelUnavailable`.
     """
+    from proxy.models.embedding.encoders import available_cores
     from proxy.models.verifier.onnx import FOLDER, OnnxVerifier
-    from proxy.offloop import available_cores
 
     given = settings.grounding
     threads = given.threads or min(2, available_cores())
@@ -202,8 +202,8 @@ def embedder() -> Embedder:
 @cache
 def verifier() -> Verifier:
     """The built-in one."""
+    from proxy.models.embedding.encoders import available_cores
     from proxy.models.verifier.onnx import FOLDER, OnnxVerifier
     from proxy.models.verifier.verifier import BatchingVerifier
-    from proxy.offloop import available_cores
 
     return BatchingVerifier(lambda: OnnxVerifier(FOLDER, min(2, available_cores())), "builtin")

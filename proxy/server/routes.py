@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from proxy.check_queue import TURNS_A_CORE, CheckQueue
 from proxy.config.access import Clients, PathRules
 from proxy.config.settings import Api, RouteSettings, ServerSettings, Settings, forwarding, spends
 from proxy.grounding.judging.judges import make_judge
 from proxy.ledger import Ledger
 from proxy.observe.metrics import Metrics
 from proxy.observe.recording import Recorder
-from proxy.offloop import available_cores
 from proxy.pipeline import Pipeline, never
 from proxy.policy.loading import Delivery, LoadModels, Policy, RoutePolicies, Unknown
 from proxy.policy.shadow import ShadowPipeline, Uncounted
@@ -175,7 +173,6 @@ def make_routes(
 ) -> list[Route]:
     """As ``routes:`` has them, the longest prefix first; `reading_since` is for pipelines whose models are read at their first use."""
     active: dict[tuple[int, bool], ActivePolicy] = {}
-    queue = CheckQueue(TURNS_A_CORE * available_cores())
     uncounted = msgspec.structs.replace(ports, counters=Uncounted())
 
     def activate(policy: Policy, route: RouteSettings) -> ActivePolicy:
@@ -187,8 +184,7 @@ def make_routes(
             stages = [spec.stage(spec.options, with_deadline(given, spec.options.timeout_ms)) for spec in policy.stages]
             later = policy.load_models == "at_first_use"
             made = Pipeline if enforced else ShadowPipeline
-            asks = policy.judge is not None and policy.judge.kind != "builtin"  # somebody's answer is waited for: no turn may stand still
-            pipeline = made(stages, policy.retrieval_tools, reading_since=reading_since if later else never, queue=None if asks else queue)
+            pipeline = made(stages, policy.retrieval_tools, reading_since=reading_since if later else never)
             active[key] = ActivePolicy(
                 policy.label,
                 policy.delivery,

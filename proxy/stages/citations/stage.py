@@ -113,7 +113,6 @@ class Citations(SentenceStage[CitationsOptions]):
     )
     reads_passages = True
     verifies = True
-    takes_turns = True
     embeds = True
     answers_after = ("schema", "claims")
 

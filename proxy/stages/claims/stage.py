@@ -67,7 +67,6 @@ class Claims(SentenceStage[ClaimsOptions]):
     answers_after = ("schema",)
     reads_passages = True
     verifies = True
-    takes_turns = True
 
     def __init__(self, options: ClaimsOptions, ports: Ports) -> None:
         super().__init__(options, ports)

@@ -78,7 +78,6 @@ class Clash(Stage[ClashOptions]):
     reports = (REMOVED, NOTED, ASKED, UNRESOLVED, UNCHECKED, FOUND, SKIPPED)
     retryable = frozenset((UNCHECKED,))
     reads_passages = True
-    takes_turns = True
 
     def __init__(self, options: ClashOptions, ports: Ports) -> None:
         super().__init__(options, ports)

@@ -64,7 +64,6 @@ class Validation(Stage[ValidationOptions]):
     reports = (*CODES.values(), UNCHECKED, REJECTED)
     reads_passages = True
     verifies = True
-    takes_turns = True
     retryable = frozenset((UNCHECKED,))
     embeds = True
 
