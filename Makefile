@@ -179,8 +179,9 @@ docs: $(VENV)/.installed  ## write the generated tables and the JSON Schemas ane
 	for kind in config policy; do $(BIN)/groundwire schema $$kind > schemas/$$kind.json; done
 	$(MAKE) site
 
-site: $(VENV)-docs/.installed  ## build the pages of docs/ into site/, offline; a link that leads nowhere is an error
-	NO_MKDOCS_2_WARNING=1 $(VENV)-docs/bin/python -m mkdocs build --strict --quiet
+# TAGS="v0.1.0 v0.2.0" builds the pages of these tags too.
+site: $(VENV)-docs/.installed  ## build the pages of docs/ into site/VERSION/, offline, beside earlier versions; a link that leads nowhere is an error
+	$(VENV)-docs/bin/python -m docs.versions $(if $(TAGS),--tags $(TAGS))
 
 $(VENV)-docs/.installed: requirements/docs.txt
 	@$(PYTHON) -m requirements.install $(VENV)-docs requirements/docs.txt
@@ -198,8 +199,8 @@ sbom: $(VENV)/.installed  ## a bill of materials of dependencies and weights, Cy
 LOCK = uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --no-emit-find-links
 
 lock:  ## resolve the lock files anew (needs uv)
-	$(LOCK) pyproject.toml --extra local --extra mcp --extra postgres --extra tracing --extra valkey -o requirements/all.txt
-	$(LOCK) pyproject.toml --extra local --extra mcp --extra postgres --extra tracing --extra valkey --group dev -c requirements/all.txt -o requirements/dev.txt
+	$(LOCK) pyproject.toml --extra all -o requirements/all.txt
+	$(LOCK) pyproject.toml --extra all --group dev -c requirements/all.txt -o requirements/dev.txt
 	$(LOCK) requirements/clients.in -o requirements/clients.txt
 	$(LOCK) tests/clients/aider.in -o tests/clients/aider.txt
 	$(LOCK) requirements/torch.in -c requirements/dev.txt --overrides requirements/without-torch.txt -o requirements/torch.txt

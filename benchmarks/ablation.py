@@ -34,9 +34,10 @@ from benchmarks.load.statistics import wilson
 from proxy.grounding.judging.grounder import Grounder
 from proxy.language.text import text_of
 from proxy.models.embedding.embedder import BatchingEmbedder
-from proxy.models.embedding.encoders import UseEncoder, available_cores
+from proxy.models.embedding.encoders import UseEncoder
 from proxy.models.verifier.onnx import FOLDER, OnnxVerifier
 from proxy.models.verifier.verifier import LocalVerifiers
+from proxy.offloop import available_cores
 from proxy.stages.poisoning.injection import InjectionFinding, detect
 from proxy.stages.poisoning.phrases import _signals
 

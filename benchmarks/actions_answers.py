@@ -30,9 +30,10 @@ from proxy.grounding.claims.claims import claims_of
 from proxy.grounding.evidence.gathering import EvidenceBase
 from proxy.grounding.judging.grounder import Grounder
 from proxy.models.embedding.embedder import BatchingEmbedder
-from proxy.models.embedding.encoders import UseEncoder, available_cores
+from proxy.models.embedding.encoders import UseEncoder
 from proxy.models.verifier.onnx import FOLDER, OnnxVerifier
 from proxy.models.verifier.verifier import LocalVerifiers
+from proxy.offloop import available_cores
 
 RESULTS = Path(__file__).with_name("results")
 TOGETHER = 32

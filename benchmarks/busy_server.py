@@ -1,12 +1,13 @@
 """How does a server start, what does it hold, and do its plain requests suffer from those that are judged beside them?
 
-    python -m benchmarks.busy_server [--rounds 5] [--seconds 2] [--starts 3]
+    python -m benchmarks.busy_server [--rounds 5] [--seconds 2] [--starts 3] [--flood-s 20]
 
 *Start*: from exec to the first answer of ``/ready``, and to the one that says that nothing is still loading, of a server with a route for
 every shipped policy. *Memory*: resident and proportional set size when it is ready, of one with the default policy alone before its first
 request, and of each of two workers after judged answers. *Beside*: the p99 of plain chats under the default policy, 64 at a time on one
-core, alone and while two clients have answers to new passages judged; rounds take turns. Prints a table with the goals, writes
-results/busy_server.json. Needs two cores.
+core, alone and while two clients have answers to new passages judged; rounds take turns. *Flood*: 64 clients that have answers judged under
+mixed policies (default, rag, strict, in turns), and one that asks under ``observe``: what becomes of their answers, and the longest wait.
+Without ``--starts`` (0) neither start nor memory. Prints a table with the goals, writes results/busy_server.json. Needs two cores.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ import platform
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from multiprocessing.synchronize import Event
 from pathlib import Path
@@ -31,7 +34,7 @@ import yaml
 
 from benchmarks.load import bodies, stub
 from benchmarks.load.generator import Expected, closed_loop, request_bytes
-from benchmarks.load.processes import Server, _tree, cores, free_port
+from benchmarks.load.processes import Server, cores, free_port, tree
 from benchmarks.load.statistics import estimate, percentile
 from benchmarks.load.systems import REPOSITORY, Place, start_stub
 from benchmarks.stage_costs_texts import Texts
@@ -39,7 +42,7 @@ from benchmarks.stage_costs_texts import Texts
 RESULTS = Path(__file__).parent / "results" / "busy_server.json"
 POLICIES = ("default", "agent", "rag", "strict", "observe")
 JUDGED = ("rag", "strict", "default")
-GOALS = {"first answer s": 1.5, "idle RSS MB": 100.0, "all models RSS MB": 350.0, "p99 beside / alone": 3.0}
+GOALS = {"first answer s": 1.5, "idle RSS MB": 100.0, "all models RSS MB": 350.0, "p99 beside / alone": 2.0, "longest wait s": 60.0}
 CLIENTS, JUDGING = 64, 2
 
 
@@ -82,7 +85,7 @@ def _status(port: int) -> int:
 def memory(server: Server) -> list[dict[str, float]]:
     """RSS and PSS in MB of each process of a server, the largest first."""
     found = []
-    for pid in _tree(server.process.pid):
+    for pid in tree(server.process.pid):
         fields = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:])
         found.append({name: float(fields[name.title()].split()[0]) / 1024 for name in ("rss", "pss")})
     return sorted(found, key=lambda one: -one["rss"])
@@ -100,14 +103,14 @@ def judged(number: int, place: Texts) -> tuple[str, bytes]:
     return f"/{JUDGED[number % len(JUDGED)]}/v1/chat/completions", json.dumps(body).encode()
 
 
-def ask(port: int, path: str, body: bytes) -> int:
-    """The status of one answer."""
+def ask(port: int, path: str, body: bytes) -> tuple[int, str]:
+    """Status and verdict of one answer."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     try:
         connection.request("POST", path, body, {"content-type": "application/json", "authorization": "Bearer sk-benchmark"})
         response = connection.getresponse()
         response.read()
-        return response.status
+        return response.status, response.getheader("x-groundwire-verdict", "")
     finally:
         connection.close()
 
@@ -164,7 +167,56 @@ def beside(port: int, rounds: int, seconds: float) -> dict[str, Any]:
     return {name: estimate(values).as_json() for name, values in found.items()}
 
 
+def flood(port: int, seconds: float) -> dict[str, Any]:
+    """64 judging clients at once and a plain one: answers by what became of them, milliseconds of the plain ones, the longest wait."""
+    until = time.perf_counter() + seconds
+
+    def keep_asking(requests: Iterator[tuple[str, bytes]]) -> list[tuple[float, str]]:
+        answers = []
+        while (began := time.perf_counter()) < until:
+            status, verdict = ask(port, *next(requests))
+            answers.append((time.perf_counter() - began, verdict if status == 200 else str(status)))
+        return answers
+
+    with ThreadPoolExecutor(CLIENTS + 1) as clients:
+        plain = clients.submit(keep_asking, itertools.repeat(("/observe/v1/chat/completions", bodies.small())))
+        texts = [Texts(f"flood {i}") for i in range(CLIENTS)]
+        busy = [clients.submit(keep_asking, (judged(n, texts[i]) for n in itertools.count(i))) for i in range(CLIENTS)]
+        answers = [answer for client in busy for answer in client.result()]
+    beside_ms = [1000 * taken for taken, _ in plain.result()]
+    return {
+        "answers": dict(Counter(verdict for _, verdict in answers)),
+        "longest wait s": max(taken for taken, _ in answers),
+        "p50 wait s": percentile([taken for taken, _ in answers], 0.5),
+        "plain": len(beside_ms),
+        "plain p50 ms": percentile(beside_ms, 0.5),
+        "plain p99 ms": percentile(beside_ms, 0.99),
+    }
+
+
 # ---- all of it ----
+
+
+def start_and_memory(place: Place, count: int, texts: Texts) -> dict[str, Any]:
+    """Of `count` starts, and of servers that are ready, idle, or have two workers."""
+    found: dict[str, Any] = {}
+    start(place, "compiled", POLICIES)[0].stop()  # leaves the modules compiled, as an installed package's are
+    starts = []
+    for _ in range(count):
+        server, times = start(place, "all", POLICIES)
+        found["ready MB"] = memory(server)[0]
+        server.stop()
+        starts.append(times)
+    found["start"] = {name: estimate([one[name] for one in starts]).as_json() for name in starts[0]}
+    idle, _ = start(place, "idle", ("default",))
+    found["idle MB"] = memory(idle)[0]
+    idle.stop()
+    many, _ = start(place, "workers", POLICIES, workers=2)
+    for number in range(24):
+        ask(many.port, *judged(number, texts))
+    found["workers MB"] = memory(many)
+    many.stop()
+    return found
 
 
 def run(given: argparse.Namespace) -> dict[str, Any]:
@@ -176,48 +228,36 @@ def run(given: argparse.Namespace) -> dict[str, Any]:
         upstream = start_stub(folder, load_core, stack, "--chunks", "20", "--gap-ms", "10")
         os.sched_setaffinity(0, {load_core})
         place = Place(folder, server_core, upstream.port, stack)
-        start(place, "compiled", POLICIES)[0].stop()  # leaves the modules compiled, as an installed package's are
-        starts = []
-        for _ in range(given.starts):
-            server, times = start(place, "all", POLICIES)
-            found["ready MB"] = memory(server)[0]
-            server.stop()
-            starts.append(times)
-        found["start"] = {name: estimate([one[name] for one in starts]).as_json() for name in starts[0]}
-        idle, _ = start(place, "idle", ("default",))
-        found["idle MB"] = memory(idle)[0]
-        idle.stop()
         texts = Texts("memory")
-        many, _ = start(place, "workers", POLICIES, workers=2)
-        for number in range(24):
-            ask(many.port, *judged(number, texts))
-        found["workers MB"] = memory(many)
-        many.stop()
+        if given.starts:
+            found |= start_and_memory(place, given.starts, texts)
         server, _ = start(place, "busy", POLICIES)
         for number in range(12):
             ask(server.port, *judged(number, texts))
         found["used MB"] = memory(server)[0]
         found["beside"] = beside(server.port, given.rounds, given.seconds)
+        found["flood"] = flood(server.port, given.flood_s)
     return found
 
 
 def show(found: dict[str, Any]) -> None:
     """The figures that have goals, and what explains them."""
-    rows = {
-        "first answer s": found["start"]["first answer s"]["mean"],
-        "idle RSS MB": found["idle MB"]["rss"],
-        "all models RSS MB": found["used MB"]["rss"],
-        "p99 beside / alone": found["beside"]["ratio"]["mean"],
-    }
+    rows = {"p99 beside / alone": found["beside"]["ratio"]["mean"], "longest wait s": found["flood"]["longest wait s"]}
+    if "start" in found:
+        rows |= {"first answer s": found["start"]["first answer s"]["mean"], "idle RSS MB": found["idle MB"]["rss"]}
+    rows["all models RSS MB"] = found["used MB"]["rss"]
     print(f"cores {found['cores']}, load at the start {found['load']:.1f}")
     for name, value in rows.items():
         print(f"{name:22}{value:9.2f}   goal {GOALS[name]:g}{'' if value <= GOALS[name] else '  missed'}")
-    for name, one in {**found["start"], **found["beside"]}.items():
+    for name, one in {**found.get("start", {}), **found["beside"]}.items():
         print(f"  {name:20}{one['mean']:9.2f} [{one['low']:.2f}, {one['high']:.2f}]")
     for name in ("idle MB", "ready MB", "used MB"):
-        print(f"  {name:20} RSS {found[name]['rss']:.0f}, PSS {found[name]['pss']:.0f}")
-    print("  two workers          " + "; ".join(f"RSS {one['rss']:.0f}, PSS {one['pss']:.0f}" for one in found["workers MB"]))
-    print(f"  all their processes  PSS {sum(one['pss'] for one in found['workers MB']):.0f}")
+        if name in found:
+            print(f"  {name:20} RSS {found[name]['rss']:.0f}, PSS {found[name]['pss']:.0f}")
+    if workers := found.get("workers MB", ()):
+        print("  two workers          " + "; ".join(f"RSS {one['rss']:.0f}, PSS {one['pss']:.0f}" for one in workers))
+        print(f"  all their processes  PSS {sum(one['pss'] for one in workers):.0f}")
+    print(f"  flood                {found['flood']}")
 
 
 def main() -> None:
@@ -226,6 +266,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--starts", type=int, default=3)
+    parser.add_argument("--flood-s", type=float, default=20.0)
     parser.add_argument("--output", type=Path, default=RESULTS)
     given = parser.parse_args()
     found = run(given)

@@ -12,10 +12,11 @@ from proxy.exchange.judgements import ClaimPair, Support
 from proxy.grounding.clashes.deciding import questions
 from proxy.grounding.clashes.kinds import Pair
 from proxy.models.embedding.embedder import BatchingEmbedder
-from proxy.models.embedding.encoders import UseEncoder, available_cores
+from proxy.models.embedding.encoders import UseEncoder
 from proxy.models.verifier.onnx import FOLDER as MODEL
 from proxy.models.verifier.onnx import OnnxVerifier
 from proxy.models.verifier.verifier import LocalVerifiers
+from proxy.offloop import available_cores
 
 FOLDER = Path(__file__).resolve().parents[2] / "shared" / "data"
 TOGETHER = 64

@@ -26,10 +26,11 @@ from numpy.typing import NDArray
 
 from proxy.exchange import Evidence, Exchange
 from proxy.models.embedding.embedder import BatchingEmbedder
-from proxy.models.embedding.encoders import UseEncoder, available_cores
+from proxy.models.embedding.encoders import UseEncoder
 from proxy.models.verifier.onnx import FOLDER as MODEL
 from proxy.models.verifier.onnx import OnnxVerifier
 from proxy.models.verifier.verifier import LocalVerifiers
+from proxy.offloop import available_cores
 from proxy.ports import Ports
 from proxy.stages.clash import Clash, ClashOptions
 from proxy.testing import make_exchange, make_ports

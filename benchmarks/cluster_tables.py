@@ -1,9 +1,10 @@
-"""Tables of docs/scaling.md, from what ``python -m tests.cluster --cost`` has written."""
+"""Tables of docs/scaling.md, from what ``python -m tests.cluster --cost`` and ``--nodes`` have written."""
 
 from __future__ import annotations
 
 import json
 import math
+import statistics
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -95,4 +96,25 @@ def _room(rows_bytes: int) -> str:
     return f"{full}: set it to what the database's disk holds."
 
 
-TABLES: dict[str, Callable[[], str | None]] = {"cluster-costs": per_request, "cluster-needs": needed}
+def side_by_side() -> str | None:
+    """What a node carries beside another, against what it carries alone."""
+    path = RESULT.with_name("cluster_nodes.json")
+    if not path.exists():
+        return None
+    found = json.loads(path.read_text("utf-8"))
+    lines = ["| nodes that serve | CPU ms of a request in them, median | least to most |", "| --- | ---: | ---: |"]
+    for name, label in (("one", "one"), ("two", "two, each at the same rate")):
+        costs = sorted(pair[name] for pair in found["pairs"])
+        lines.append(f"| {label} | {statistics.median(costs):.3f} | {costs[0]:.3f} to {costs[-1]:.3f} |")
+    least, median, most = found["times_one"]
+    spread = f"{least:.2f} to {most:.2f} in {len(found['pairs'])} pairs"
+    lines += [
+        "",
+        f"With as much CPU each, two nodes carry {median:.2f} times what one does ({spread}).",
+        "",
+        f"*Measured {found['made']}: {found['machine']}, {found['a_node_s']:g} requests a second of each node.*",
+    ]
+    return "\n".join(lines)
+
+
+TABLES: dict[str, Callable[[], str | None]] = {"cluster-costs": per_request, "cluster-needs": needed, "cluster-nodes": side_by_side}

@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from benchmarks.embedding_candidates import CANDIDATES
 from benchmarks.embedding_serving import serving_table
 from benchmarks.load.statistics import percentile
-from proxy.models.embedding.encoders import available_cores
+from proxy.offloop import available_cores
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared" / "data"

@@ -35,8 +35,9 @@ from benchmarks.grounding_data import HELD_OUT, Pair
 from benchmarks.grounding_system import Product, why_not
 from benchmarks.grounding_tables import SHOWN
 from proxy.grounding.claims.claims import claims_of
-from proxy.models.embedding.encoders import UseEncoder, available_cores
+from proxy.models.embedding.encoders import UseEncoder
 from proxy.models.tokens.encodings import Encodings
+from proxy.offloop import available_cores
 
 RESULTS = Path(__file__).parent / "results"
 ROWS, ANSWERS, TRAINING_ROWS, SEED = 120, 200, 60, 1

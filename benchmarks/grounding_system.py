@@ -17,9 +17,10 @@ from proxy.exchange.judgements import Claim, Judgement
 from proxy.grounding.evidence.gathering import EvidenceBase
 from proxy.grounding.judging.grounder import Grounder
 from proxy.models.embedding.embedder import BatchingEmbedder
-from proxy.models.embedding.encoders import UseEncoder, available_cores
+from proxy.models.embedding.encoders import UseEncoder
 from proxy.models.verifier.onnx import FOLDER, OnnxVerifier
 from proxy.models.verifier.verifier import LocalVerifiers
+from proxy.offloop import available_cores
 
 if TYPE_CHECKING:
     from proxy.models.verifier.verifier import PairModel

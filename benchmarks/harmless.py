@@ -29,9 +29,9 @@ from typing import Any
 from benchmarks.harmless_data import SUITES, Conversation, load
 from benchmarks.harmless_replay import Outcome, replay
 from benchmarks.load.statistics import percentile
-from proxy.models.embedding.encoders import available_cores
 from proxy.models.verifier.onnx import FOLDER, OnnxVerifier
 from proxy.models.verifier.verifier import LocalVerifiers
+from proxy.offloop import available_cores
 
 RESULTS = Path(__file__).parent / "results"
 SHIPPED = ("observe", "default", "agent", "rag", "strict")

@@ -38,7 +38,7 @@ from proxy.limits.valkey import ValkeyAccounts
 from proxy.models.tokens.counter import TiktokenCounter
 from proxy.store.database import Database
 from proxy.testing import ReceivedCall, ScriptedUpstream, chunk
-from proxy.wire.chat.output_requirements import output_requirements_of
+from proxy.wire.requests import output_requirements_of
 
 RESULTS = Path(__file__).parent / "results" / "limits.json"
 MESSAGES = [{"role": "user", "content": "Say the word."}]

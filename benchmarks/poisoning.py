@@ -38,11 +38,12 @@ from proxy.grounding.knowledge.reading import make_fact
 from proxy.grounding.values.consistency import differences
 from proxy.language.text import split_sentences, text_of
 from proxy.models.embedding.embedder import BatchingEmbedder
-from proxy.models.embedding.encoders import UseEncoder, available_cores
+from proxy.models.embedding.encoders import UseEncoder
 from proxy.models.knowledge.bases import KnowledgeSnapshot
 from proxy.models.knowledge.building import build_in_memory
 from proxy.models.verifier.onnx import FOLDER, OnnxVerifier
 from proxy.models.verifier.verifier import LocalVerifiers
+from proxy.offloop import available_cores
 from proxy.stages.poisoning import Poisoning, PoisoningOptions
 from proxy.stages.poisoning.injection import THRESHOLD, detect
 from proxy.testing import make_exchange, make_ports

@@ -22,9 +22,9 @@ from benchmarks.promise_data import Question
 from benchmarks.promise_oracle import Kind, Oracle, replying, with_judge
 from proxy.app import App
 from proxy.config.settings import load_settings
-from proxy.models.embedding.encoders import available_cores
 from proxy.models.verifier.onnx import FOLDER, OnnxVerifier
 from proxy.models.verifier.verifier import LocalVerifiers
+from proxy.offloop import available_cores
 from proxy.testing import ScriptedUpstream, completion, reply, serving, stream
 
 POLICIES = Path(__file__).parent.parent / "policies"

@@ -29,11 +29,12 @@ from proxy.exchange.judgements import FactVerdict
 from proxy.grounding.knowledge.checking import KnowledgeChecker
 from proxy.grounding.knowledge.reading import make_fact, read_folder
 from proxy.models.embedding.embedder import BatchingEmbedder
-from proxy.models.embedding.encoders import UseEncoder, available_cores
+from proxy.models.embedding.encoders import UseEncoder
 from proxy.models.knowledge.bases import KnowledgeSnapshot
 from proxy.models.knowledge.building import build_in_memory
 from proxy.models.verifier.onnx import FOLDER, OnnxVerifier
 from proxy.models.verifier.verifier import LocalVerifiers
+from proxy.offloop import available_cores
 from proxy.ports.facts import Fact
 from proxy.stages.poisoning import Poisoning, PoisoningOptions
 from proxy.testing import make_exchange, make_ports

@@ -26,7 +26,8 @@ from typing import Any
 
 from proxy.exchange.answers import OutputRequirements
 from proxy.models.tokens.counter import TiktokenCounter
-from proxy.models.tokens.encodings import ESTIMATE, Encodings, bundled_folder
+from proxy.models.tokens.encodings import ESTIMATE, Encodings
+from requirements.bundled import source, vocabulary
 
 RESULTS = Path(__file__).parent / "results" / "tokens.json"
 COMMON = """
@@ -180,13 +181,12 @@ print(json.dumps(out))
 
 def estimates() -> dict[str, Any]:
     """Estimate over true count, for the one other tokenizer at hand (Claude 2's). Needs the package tokenizers."""
-    folder = bundled_folder()
     try:
         from tokenizers import Tokenizer
 
-        other = Tokenizer.from_file(str(folder / "litellm_core_utils" / "tokenizers" / "anthropic_tokenizer.json"))  # type: ignore[operator]
-    except (ImportError, TypeError, OSError):
-        print("estimates: not measured, the package tokenizers is not installed")
+        other = Tokenizer.from_file(str(vocabulary(source(), "anthropic_tokenizer.json")))
+    except (ImportError, OSError):
+        print("estimates: not measured, litellm is not installed")
         return {}
     encodings = Encodings()
     rows = {}

@@ -223,9 +223,9 @@ def _judge(arguments: argparse.Namespace) -> int:
 
 
 def _keys_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    from proxy.cli.key_commands import add_commands
+    from proxy.cli.operator_commands import add_keys_commands
 
-    add_commands(commands, f"configuration file (default: ./{DEFAULT_CONFIG}, else the built-in one)")
+    add_keys_commands(commands, f"configuration file (default: ./{DEFAULT_CONFIG}, else the built-in one)")
     for parser in commands.choices.values():
         parser.set_defaults(run=_keys)
 

@@ -171,6 +171,7 @@ class App:
         self.processes = Processes(self.database, process, self.versions, journal=journal)
         self._watch()
         self.afterwards = Afterwards(self.metrics)
+        self._ping: asyncio.Task[str] | None = None
         self.tracing = make_tracing(settings)
         prices = prices_of(model_prefixes(settings), self.tokens.model)
         clients = Clients(settings.keys, stored=settings.store.keys, clock=self.database.clock)
@@ -319,9 +320,11 @@ class App:
             await upstream.upstream.start()
         self.mcp.start()
         self._pricing = asyncio.create_task(asyncio.to_thread(self.tokens.load_list))  # the metrics need its prices
-        if self.has_stages or self._has_builtin:
-            counter = asyncio.create_task(asyncio.to_thread(self.tokens.load))
-            self._warming = {"token counter": counter, "stages": asyncio.create_task(self._warm_after(counter))}
+        counter = None
+        if self._counts_at_start:
+            self._warming["token counter"] = counter = asyncio.create_task(asyncio.to_thread(self.tokens.load))
+        if self.has_stages:
+            self._warming["stages"] = asyncio.create_task(self._warm_after(counter))
         self._loading = [asyncio.create_task(load) for load in self._models_to_load()]
         calm_collector()
         share_interpreter()
@@ -329,6 +332,12 @@ class App:
     async def load_models(self) -> None:
         """All that policies read at the start. A failure is logged, and shown by `missing`."""
         await asyncio.gather(*self._models_to_load())
+
+    @property
+    def _counts_at_start(self) -> bool:
+        """Whether the vocabulary is read at start: where a policy says so, and where what keys have used is counted on the event loop."""
+        early = any(route.default.load_models == "at_start" and route.default.pipeline.stages for route in self.routes)
+        return early or self._has_builtin or self.admissions is not None
 
     @property
     def _has_builtin(self) -> bool:
@@ -374,6 +383,8 @@ class App:
         await self.rollups.stop()
         await self.records_writer.stop()
         await self.processes.stop()
+        if self._ping is not None:
+            self._ping.cancel()
         if self.pages_database is not self.database:
             await self.pages_database.stop()
         await self.database.stop()
@@ -394,9 +405,10 @@ class App:
         self.metrics.watch("groundwire_mcp_tools_held", lambda: float(self.mcp.held_count()))
         self.metrics.watch("groundwire_records_waiting", lambda: float(len(self.records_writer)))
 
-    async def _warm_after(self, counter: asyncio.Task[bool]) -> None:
+    async def _warm_after(self, counter: asyncio.Task[bool] | None) -> None:
         """Not beside the vocabulary, whose reading makes a million small objects for a moment: one kept among them keeps the memory."""
-        await asyncio.wait([counter])
+        if counter is not None:
+            await asyncio.wait([counter])
         await asyncio.to_thread(self.warm)
 
     @property
@@ -444,16 +456,25 @@ class App:
         found: dict[str, Any] = {"drift": self.processes.drift, "mcp_servers_away": self.mcp.away(), "alerts": self.alerts.state}
         return {**self.versions(), **{name: value for name, value in found.items() if value}}
 
-    async def store_problem(self) -> str:
-        """Why the store takes nothing now; "" where it does. Requests are answered all the same."""
+    async def store_problem(self, patience_s: float | None = None) -> str:
+        """Why the store takes nothing now; "" where it does. Requests are answered all the same. One that says nothing at all for
+        `patience_s` is away; what was asked of it then is for whoever asks next.
+        """
         problem = self.records_writer.problem
         found = [f"{len(self.records_writer)} records wait to be written: {problem}"] if problem else []
         found += [self.database.clock.problem] if self.database.clock.problem else []
+        if self._ping is None or self._ping.done():
+            self._ping = asyncio.create_task(self._pinged(), name="store-ping")
+        done, _ = await asyncio.wait((self._ping,), timeout=patience_s)
+        problem = self._ping.result() if done else f"the store gave no answer within {patience_s:g} s"
+        return "; ".join([problem, *found] if problem else found)
+
+    async def _pinged(self) -> str:
         try:
             await self.database.ping()
         except StoreUnavailable as error:
-            found.insert(0, str(error))
-        return "; ".join(found)
+            return str(error)
+        return ""
 
     def _leave(self) -> None:
         self._leaves = True

@@ -176,6 +176,12 @@ def check() -> None:
         work.check()
 
 
+def leave_loop() -> None:
+    """Before something that takes long in one piece, in work of `run_in_thread_if_large`: on the event loop it begins again in a thread."""
+    if (work := _here.work) is not None and work.on_loop:
+        raise _TooLong
+
+
 def each(items: Iterable[T]) -> Iterator[T]:
     """`items`, with a `check` before each."""
     if (work := _here.work) is None:
@@ -199,6 +205,11 @@ class Breather:
         if time.perf_counter() - self._since > SLICE_S:
             await asyncio.sleep(0)
             self._since = time.perf_counter()
+
+
+def available_cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def step_back() -> None:

@@ -10,11 +10,12 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from functools import partial
 
 from msgspec.structs import replace
 
+from proxy.check_queue import CheckQueue, ChecksOverloaded
 from proxy.context.passages import RETRIEVAL_TOOLS, find_passages
 from proxy.errors import INTERRUPTIONS, Overloaded, PolicyBlocked, ProxyError
 from proxy.exchange import CHECKS_CPU_S, QUIET, Evidence, Exchange, HookMark, Request, Sentence, Verdict, tool_name
@@ -29,8 +30,10 @@ log = logging.getLogger("groundwire.pipeline")
 
 RETRY_AFTER_S = "1"
 """Whoever comes again after a second finds a store, or a model, that had a hiccup."""
-_LATE = frozenset(("check_timeout", "check_over_budget"))
-"""Codes of checks that ran out of time: the same request may have more of it later."""
+_LATE = frozenset(("check_timeout", "check_over_budget", "check_overloaded"))
+"""Codes of checks that ran out of time, or got none: the same request may have more of it later."""
+_SHORT = LARGE // 4
+"""Bytes of a request without passages up to which its checks are no work to wait for a turn with."""
 _HEAD_START_S = 0.003
 """What the upstream's request gets of the event loop before the stages that only tell."""
 
@@ -66,11 +69,17 @@ class Pipeline:
     """Whether what the stages decide is done."""
 
     def __init__(
-        self, stages: Sequence[Stage], retrieval_tools: Sequence[str] = RETRIEVAL_TOOLS, *, reading_since: Callable[[float], bool] = never
+        self,
+        stages: Sequence[Stage],
+        retrieval_tools: Sequence[str] = RETRIEVAL_TOOLS,
+        *,
+        reading_since: Callable[[float], bool] = never,
+        queue: CheckQueue | None = None,
     ) -> None:
         """`reading_since` says whether a model was being read at some time after a moment (`time.perf_counter`): where models are read at
-        their first use, a check that could not wait for one is unchecked and no error.
+        their first use, a check that could not wait for one is unchecked and no error. Hooks that compute take their turns of `queue`.
         """
+        self._queue = queue
         self.stages = tuple(stages)
         self._retrieval_tools, self._reading_since = tuple(retrieval_tools), reading_since
         requests = [(s, s.on_request) for s in stages if overrides(s, "on_request")]
@@ -249,9 +258,11 @@ class Pipeline:
         try:
             if phase == "sentence" and exchange.work.over():
                 raise OverBudget
-            with allowed(stage.allowance(exchange)):
-                async with within(stage.options.timeout_ms / 1000):
-                    verdict = await hook(exchange)
+            async with self._turn(stage, exchange):
+                started = time.perf_counter()
+                with allowed(stage.allowance(exchange)):
+                    async with within(stage.options.timeout_ms / 1000):
+                        verdict = await hook(exchange)
             if verdict is not None and verdict.outcome == "error":
                 verdict = self._excused(stage, verdict, started)
             if verdict is not None and phase in ("sentence", "answer") and verdict.scope == "request":
@@ -289,6 +300,12 @@ class Pipeline:
                 raise PolicyBlocked(message, param=verdict.code or "check_failed")
         return verdict
 
+    def _turn(self, stage: Stage, exchange: Exchange) -> AbstractAsyncContextManager[None]:
+        """Of the process, for a hook that has something to read; no wait for it is the stage's time. Raises `ChecksOverloaded`."""
+        if self._queue is None or not stage.takes_turns or not (exchange.passages or exchange.original.size > _SHORT):
+            return nullcontext()
+        return self._queue.turn(exchange)
+
     def _excused(self, stage: Stage, verdict: Verdict, started: float) -> Verdict:
         """An error of a hook that has waited for a model's first reading: nothing was checked, and nothing is wrong."""
         if stage.options.on_error == "closed" or not (stage.embeds or stage.verifies) or not self._reading_since(started):
@@ -308,6 +325,10 @@ class Pipeline:
             if stage.options.on_error == "open" and phase in ("sentence", "answer"):
                 return Verdict(stage.name, "unchecked", code=f"{UNCHECKED}over_budget", detail=detail)
             return Verdict(stage.name, "error", code="check_over_budget", detail=detail)
+        if isinstance(error, ChecksOverloaded):
+            if stage.options.on_error == "open":
+                return Verdict(stage.name, "unchecked", code=f"{UNCHECKED}overloaded")
+            return Verdict(stage.name, "error", code="check_overloaded")
         if isinstance(error, TimeoutError):
             log.warning("%s: stage %s (%s) took longer than %g ms", exchange.id, stage.name, phase, stage.options.timeout_ms)
             return Verdict(stage.name, "error", code="check_timeout", detail={"timeout_ms": stage.options.timeout_ms})

@@ -11,7 +11,7 @@ import pytest
 
 import proxy.faithful
 from benchmarks import readme
-from docs import charts, hooks, picture, reference
+from docs import charts, hooks, picture, reference, versions
 from proxy.config.settings import Settings
 from proxy.context import faithful
 from proxy.stages.registry import STAGES
@@ -123,6 +123,41 @@ def test_a_page_that_loads_from_elsewhere_breaks_the_build(tag: str, tmp_path: P
         hooks.on_post_build({"site_dir": str(tmp_path)})
     (tmp_path / "index.html").write_text('<a href="https://a.example">fine</a>', "utf-8")
     hooks.on_post_build({"site_dir": str(tmp_path)})
+
+
+def _site(folder: Path, *names: str) -> Path:
+    for name in names:
+        (folder / name).mkdir()
+        (folder / name / "index.html").write_text("a page", encoding="utf-8")
+    return folder
+
+
+def test_versions_of_the_site_stand_in_their_order(tmp_path: Path) -> None:
+    site = _site(tmp_path, "0.9.0", "0.10.0", "0.10.0rc2", "0.10.0rc10", "assets")
+    (site / "0.11.0").mkdir()  # without pages: a build that failed
+    assert ["0.10.0", "0.10.0rc10", "0.10.0rc2", "0.9.0"] == versions.versions_in(site)
+
+
+def test_the_newest_version_of_the_site_is_the_latest_one(tmp_path: Path) -> None:
+    site = _site(tmp_path, "1.0", "1.1")
+    versions.write_index(site)
+    assert [{"version": "1.1", "title": "1.1", "aliases": ["latest"]}, {"version": "1.0", "title": "1.0", "aliases": []}] == json.loads(
+        (site / "versions.json").read_text(encoding="utf-8")
+    )
+    page = (site / "index.html").read_text(encoding="utf-8")
+    assert "url=1.1/index.html" in page
+    assert page.index('href="1.1/index.html"') < page.index('href="1.0/index.html"')
+
+
+def test_a_site_without_versions_has_no_index(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="no version"):
+        versions.write_index(tmp_path)
+    assert [] == list(tmp_path.iterdir())
+
+
+def test_a_version_is_no_path(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match="expected a version"):
+        versions.build("../elsewhere", tmp_path, tmp_path)
 
 
 # ---- docs/requirements.md ----

@@ -81,6 +81,25 @@ async def _with_errors(proxy: Running) -> bytes | None:
     return exposition if figure(exposition, "groundwire_records_write_errors_total") else None
 
 
+async def test_a_store_that_says_nothing_takes_no_node_out(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with start() as proxy:
+        silent, asked = asyncio.Event(), []
+
+        async def ping() -> None:
+            asked.append(1)
+            await silent.wait()
+
+        monkeypatch.setattr(proxy.app.database, "ping", ping)
+        async with asyncio.timeout(proxy.app.database.timeout_s):  # a query has so long
+            found = [await proxy.get("/ready") for _ in range(2)]
+        assert [(200, {"status": "away", "problem": "the store gave no answer within 0.5 s"})] * 2 == [
+            (one.status, one.json["store"]) for one in found
+        ]
+        assert 1 == len(asked)
+        silent.set()
+        assert (200, {"status": "ok"}) == ((ready := await proxy.get("/ready?store=1")).status, ready.json["store"])
+
+
 async def test_a_folder_that_comes_gets_the_records_that_waited(tmp_path: Path) -> None:
     folder = tmp_path / "later"
     async with Elsewhere(tmp_path, folder / "store.db") as proxy:

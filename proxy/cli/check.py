@@ -10,13 +10,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from proxy.config.conversion import Problems
-from proxy.config.settings import BuiltinSettings, RouteSettings, Settings, load_settings, read_settings
-from proxy.errors import ConfigError, StoreUnavailable
+from proxy.config.settings import BuiltinSettings, EmbeddedSettings, RouteSettings, Settings, load_settings, read_settings
+from proxy.errors import ConfigError, ModelUnavailable, StoreUnavailable
+from proxy.models.making import make_embedder, make_pair_model
 from proxy.policy.loading import Policy, PolicyReading, RoutePolicies, has_stages, load_policy
 from proxy.policy.precision import below_floor
 from proxy.server.startup import check_exposure
 from proxy.store.database import Database
 from proxy.store.knowledge import extension_problem
+from proxy.upstreams.embedded import EmbeddedUpstream
+from proxy.upstreams.gguf import default_model_path
 from proxy.wire.translation.translate import APIS, TITLES
 
 REFUSED = 2
@@ -43,7 +46,7 @@ def check(path: Path) -> int:
         with found.caught():
             Database(settings.store.url, source=str(path))
             lines += _knowledge(settings, str(path))
-        lines += _programs(settings)
+        lines += _absent(settings)
         with found.caught():
             check_exposure(settings, settings.server, str(path))
         reading = PolicyReading(settings, str(path))
@@ -56,6 +59,8 @@ def check(path: Path) -> int:
         folders = {file.parent.resolve() for file in used} | {Path(settings.folder) / "policies"}
     else:
         used, folders = set(), {path.resolve().parent / "policies"}
+    if settings is not None and not found.found:
+        found.found += _unreadable(settings, [policy for policy in reading.read.values() if policy is not None], str(path))
     lines += _unused([file for file in _policy_files(folders, path) if file not in used])
     try:
         found.raised()
@@ -78,8 +83,40 @@ def _knowledge(settings: Settings, source: str) -> Iterator[str]:
         raise ConfigError(source, "knowledge.store", problem)
 
 
-def _programs(settings: Settings) -> Iterator[str]:
-    """MCP servers that cannot be started from here: the server's machine may be another one."""
+def _unreadable(settings: Settings, policies: list[Policy], source: str) -> Iterator[ConfigError]:
+    """Models that cannot be read, which a server would find with the first request that needs them."""
+    for name, upstream in settings.upstreams.items():
+        if isinstance(upstream, EmbeddedSettings) and (upstream.model_path or default_model_path().exists()):
+            try:
+                asyncio.run(EmbeddedUpstream(name, upstream).probe())
+            except ConfigError as error:
+                yield error
+    if not any(policy.stages for policy in policies):
+        return
+    if problem := asyncio.run(_embedding_problem(settings)):
+        yield ConfigError(source, "embeddings", problem)
+    judges = [(policy.file, "judge.model", policy.judge.model) for policy in policies if policy.judge and policy.judge.kind == "builtin"]
+    for file, place, model in dict.fromkeys([(source, "grounding", ""), *judges]):
+        try:
+            make_pair_model(settings, model).load()
+        except ModelUnavailable as error:
+            yield ConfigError(file, place, str(error))
+
+
+async def _embedding_problem(settings: Settings) -> str | None:
+    embedder = make_embedder(settings)
+    try:
+        await embedder.load()
+        return embedder.problem
+    finally:
+        embedder.stop()
+
+
+def _absent(settings: Settings) -> Iterator[str]:
+    """MCP servers that cannot be started from here, and a local model that was not fetched: the server's machine may be another one."""
+    for name, upstream in settings.upstreams.items():
+        if isinstance(upstream, EmbeddedSettings) and not upstream.model_path and not default_model_path().exists():
+            yield f"  note: upstreams.{name}: its model is not on this machine yet: groundwire fetch-model"
     for name, server in settings.mcp.servers.items():
         if server.command and shutil.which(server.command, path=server.env.get("PATH")) is None:
             yield f"  note: mcp.servers.{name}.command: there is no program {server.command!r} on this machine"

@@ -258,7 +258,7 @@ def _policy() -> dict[str, Any]:
         "name": {"type": "string", "pattern": r"^[!-+\--:<-?A-~]+$"},
         "delivery": {"enum": list(DELIVERIES), "default": "hold"},
         "enforce": {"type": "boolean", "default": True},
-        "load_models": {"enum": list(get_args(LoadModels)), "default": "at_start"},
+        "load_models": {"enum": list(get_args(LoadModels)), "default": "at_first_use"},
         "unknown": {"enum": list(get_args(Unknown)), "default": "drop"},
         "retrieval_tools": {"type": "array", "items": {"type": "string"}},
         "judge": judge,

@@ -14,6 +14,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from proxy.config.conversion import suggested
+from proxy.config.extras import missing
+from proxy.config.settings import LOCAL
 from proxy.errors import ConfigError
 
 KEYS = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY", "gemini": "GEMINI_API_KEY"}
@@ -30,7 +32,7 @@ AGENTS = {
 _ADDRESS = re.compile(r"https?://[^/\s\"'{}$\\][^\s\"'{}$\\]*")
 """What stands between quotes in the file as it is."""
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_OPENAI = "https://api.openai.com/v1"
+_OPENAI, _LOCAL = "https://api.openai.com/v1", "  local: {kind: embedded}\n"
 
 
 class Answers(Struct, frozen=True):
@@ -116,7 +118,9 @@ def _choice_problem(value: str, choices: Sequence[str]) -> str:
 
 
 def _chosen(text: str, answers: Answers) -> str:
-    """The shipped configuration with the answers in it. Raises `ConfigError` where it has no place for one."""
+    """The shipped configuration with the answers in it, without the local model where nothing here could run it. Raises `ConfigError` where
+    it has no place for one.
+    """
     route = answers.provider if answers.provider in KEYS else "openai"
     rules, others = "policy: policies/{}.yaml, allow_policies: [{}]", ("observe", "default", "rag", "agent", "strict")
 
@@ -126,6 +130,8 @@ def _chosen(text: str, answers: Answers) -> str:
     changes = [(f"${{{KEYS[route]}:-}}", f"${{{answers.key_variable}:-}}"), (of("default"), of(answers.policy))]
     if answers.provider not in KEYS:
         changes.append((f"${{OPENAI_BASE_URL:-{_OPENAI}}}", answers.provider))
+    if missing(*LOCAL):
+        changes += [(_LOCAL, _LOCAL.replace("local", "# local", 1)), ('{prefix: "", upstream: local', f'{{prefix: "", upstream: {route}')]
     for old, new in changes:
         if old not in text:
             raise ConfigError("the shipped configuration", "", f"has no {old!r} in whose place {new!r} could stand: nothing was written")

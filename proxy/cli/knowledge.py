@@ -52,8 +52,8 @@ async def _built(folder: Path, name: str, settings: Settings) -> BuildReport:
     embedder = make_embedder(settings)
     try:
         if not settings.stored_knowledge:
-            from proxy.models.embedding.encoders import available_cores
             from proxy.models.knowledge.building import build
+            from proxy.offloop import available_cores
 
             return await build(folder, embedder, progress=_show_progress, threads=available_cores())
         async with _store(settings) as database:

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from proxy.config.extras import missing
 from proxy.config.sections import Positive, Section
 
 LimitName = Literal["rpm", "tpm", "concurrent", "usd_per_day", "usd_per_month"]
@@ -117,8 +118,5 @@ def limit_problems(limits: LimitSettings) -> Iterator[tuple[str, str]]:
     """The same of ``limits:``."""
     if limits.url and not limits.url.startswith(("valkey://", "valkeys://", "redis://", "rediss://")):
         yield "limits.url", "expected valkey://HOST:PORT/0, redis://, or valkeys:// with TLS"
-    elif limits.url:
-        from importlib.util import find_spec
-
-        if find_spec("valkey") is None:
-            yield "limits.url", "needs the client of Valkey, which is not installed: pip install 'groundwire[valkey]'"
+    elif limits.url and (problem := missing("the client of Valkey", "valkey", "valkey")):
+        yield "limits.url", problem

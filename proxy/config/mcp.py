@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from collections.abc import Iterator, Mapping
 from typing import Literal
 from urllib.parse import unquote_plus
 
+from proxy.config.extras import missing
 from proxy.config.sections import Positive, Seconds, Section
 
 _SECRET_NAME = re.compile(r"key|token|secret|passw|auth|credential", re.I)
@@ -73,5 +73,5 @@ def mcp_problems(settings: McpSettings) -> Iterator[tuple[str, str]]:
         for field, other in (("args", "command"), ("env", "command"), ("headers", "url")):
             if getattr(server, field) and not getattr(server, other):
                 yield f"{path}.{field}", f"is for a server with a {other}"
-    if settings.servers and not importlib.util.find_spec("mcp"):
-        yield "mcp.servers", "needs the MCP client, which is not installed: pip install 'groundwire[mcp]'"
+    if settings.servers and (problem := missing("the MCP client", "mcp", "mcp")):
+        yield "mcp.servers", problem

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -15,6 +14,7 @@ from urllib.parse import urlsplit
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
+from proxy.config.extras import installed, missing
 from proxy.errors import ConfigError
 from proxy.ledger import MAX_BODIES_BYTES, MAX_CONNECTIONS, SHARE
 
@@ -70,7 +70,7 @@ class KnowledgeSettings(Section, frozen=True, kw_only=True):
 def check_models(embeddings: EmbeddingSettings, file: str) -> None:
     """What no single field shows. Raises `ConfigError`."""
     library = embeddings.kind == "sentence-transformers"
-    if library and not importlib.util.find_spec("sentence_transformers"):
+    if library and not installed("sentence_transformers"):
         raise ConfigError(file, "embeddings.kind", "is not installed: pip install 'groundwire[sentence-transformers]'")
     if library != bool(embeddings.model):
         raise ConfigError(file, "embeddings.model", "name or folder needed" if library else "is for kind: sentence-transformers")
@@ -177,19 +177,13 @@ def check_tracing(tracing: TracingSettings | None, file: str, environ: Mapping[s
     """What no single field shows. Raises `ConfigError`."""
     if tracing is None or not tracing.enabled:
         return
-    if not _installed("opentelemetry.sdk") or not _installed("opentelemetry.exporter.otlp.proto.http"):
-        raise ConfigError(file, "tracing", "needs OpenTelemetry, which is not installed: pip install 'groundwire[tracing]'")
+    for module in ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"):
+        if problem := missing("OpenTelemetry", module, "tracing"):
+            raise ConfigError(file, "tracing", problem)
     if tracing.endpoint and not re.match(r"https?://[^/]", tracing.endpoint):
         raise ConfigError(file, "tracing.endpoint", f"expected http://… or https://…, got {tracing.endpoint!r}")
     if not tracing.endpoint and not any(environ.get(name) for name in ENDPOINT_VARIABLES):
         raise ConfigError(file, "tracing.endpoint", f"is needed, as http://127.0.0.1:4318/v1/traces; or set {ENDPOINT_VARIABLES[1]}")
-
-
-def _installed(name: str) -> bool:
-    try:
-        return importlib.util.find_spec(name) is not None
-    except ModuleNotFoundError:  # of a package above it
-        return False
 
 
 def cache_folder(environ: Mapping[str, str] | None = None) -> Path:

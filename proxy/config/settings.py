@@ -20,6 +20,7 @@ from proxy.config.access import Passthrough, check_passthrough
 from proxy.config.alerts import AlertSettings as AlertSettings
 from proxy.config.alerts import alert_problems, written_secrets
 from proxy.config.conversion import Problems, mend, problems, read_yaml, suggested
+from proxy.config.extras import missing
 from proxy.config.keys import SHADOW as SHADOW
 from proxy.config.keys import KeySettings as KeySettings
 from proxy.config.keys import Limits as Limits
@@ -357,6 +358,8 @@ def _of_routes(settings: Settings) -> _Found:
 
 def _of_upstreams(settings: Settings) -> _Found:
     for name, upstream in settings.upstreams.items():
+        if (needed := _NEEDED.get(type(upstream))) is not None and (problem := missing(*needed)):
+            yield f"upstreams.{name}.kind", problem
         for other in upstream.fallback:
             if other not in settings.upstreams:
                 yield f"upstreams.{name}.fallback", _unknown(other, settings.upstreams)
@@ -380,6 +383,12 @@ def _of_upstreams(settings: Settings) -> _Found:
             yield f"upstreams.{name}.model_prefix", problem
 
 
+LOCAL = "the local model's engine", "xllamacpp", "local"
+_NEEDED: Mapping[type[UpstreamSettings], tuple[str, str, str]] = {
+    LiteLLMSettings: ("litellm", "litellm", "litellm"),
+    EmbeddedSettings: LOCAL,
+}
+"""By kind of upstream: its library, the module, and the extra that brings it."""
 _OPERATION = re.compile(r"/(?:chat/completions|completions|responses|messages|embeddings|models)/*$")
 _TWICE = re.compile(r"(/v\d+(?:beta)?)(?:\1)+/*$")
 _ROOTS = {

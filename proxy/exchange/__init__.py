@@ -25,7 +25,7 @@ from proxy.exchange.answers import OutputRequirements
 from proxy.exchange.answers import Sentence as Sentence
 from proxy.exchange.answers import ToolCall as ToolCall
 from proxy.exchange.answers import Usage as Usage
-from proxy.exchange.attempts import Attempts
+from proxy.exchange.facts import Attempts
 from proxy.exchange.facts import CompressionResult as CompressionResult
 from proxy.exchange.facts import ContextUse as ContextUse
 from proxy.exchange.facts import Facts as Facts
@@ -293,6 +293,8 @@ class Exchange(Struct):
     """Every run of a hook, in the order of their ends; None where nobody asks for them (they are what a trace is made of)."""
     work: Allowance = field(default_factory=partial(Allowance, CHECKS_CPU_S))
     """Processor time that its stages may take, all together."""
+    has_turn: bool | None = None
+    """Whether its checks got a turn of the process (`proxy.check_queue`); None while none was asked for."""
     running: list[Snapshot] = field(default_factory=list)
     """Of each hook that runs now: under gate, the sentences of several choices are judged at once, and tools called meanwhile."""
 

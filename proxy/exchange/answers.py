@@ -124,7 +124,7 @@ class Sentence(Struct, frozen=True):
 #
 # What a client wants of the answer, in words that hold for every API.
 #
-# Each dialect reads them from the fields of its own API (`proxy.wire.chat.output_requirements` for chat completions), and nobody else does:
+# Each dialect reads them from the fields of its own API (`proxy.wire.requests` for chat completions), and nobody else does:
 # `Request.wants` is what the client asked for, `Exchange.wants` what is sent. No stage looks into the parameters themselves.
 
 

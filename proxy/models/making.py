@@ -69,8 +69,8 @@ def make_pair_model(settings: Settings, name: str) -> PairModel:
 
     Raises `ModelUnavailable`.
     """
-    from proxy.models.embedding.encoders import available_cores
     from proxy.models.verifier.onnx import FOLDER, OnnxVerifier
+    from proxy.offloop import available_cores
 
     given = settings.grounding
     threads = given.threads or min(2, available_cores())
@@ -111,7 +111,9 @@ class DeferredModels:
         """Whether one of the models was being made or read at some time after `moment`, in `time.perf_counter`'s seconds."""
         if self._making is None:
             return False
-        return not self._making.done() or self._made_at > moment or (not self._making.exception() and self._made.reading_since(moment))
+        if not self._making.done():
+            return True
+        return self._making.exception() is None and (self._made_at > moment or self._made.reading_since(moment))
 
     async def load(self) -> None:
         """Make them, and load the embedding model. A failure is logged there, and shown by `problem`."""
@@ -200,8 +202,8 @@ def embedder() -> Embedder:
 @cache
 def verifier() -> Verifier:
     """The built-in one."""
-    from proxy.models.embedding.encoders import available_cores
     from proxy.models.verifier.onnx import FOLDER, OnnxVerifier
     from proxy.models.verifier.verifier import BatchingVerifier
+    from proxy.offloop import available_cores
 
     return BatchingVerifier(lambda: OnnxVerifier(FOLDER, min(2, available_cores())), "builtin")

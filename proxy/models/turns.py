@@ -90,8 +90,10 @@ class SharedTurns(ABC, Generic[M, T, R]):
         return None if self._model is not None else self._problem or ("still loading" if self._awaited else None)
 
     def reading_since(self, moment: float) -> bool:
-        """Whether the model was being read at some time after `moment`, in `time.perf_counter`'s seconds: who waited, waited for that."""
-        return self._reading or self._read_at > moment
+        """Whether the model was being read at some time after `moment`, in `time.perf_counter`'s seconds: who waited, waited for that. Not
+        where it could not be read.
+        """
+        return self._reading or (self._model is not None and self._read_at > moment)
 
     async def load(self) -> None:
         """Load the model now, not at the first item. A failure is logged and tried again at the next item."""

@@ -15,10 +15,10 @@ from proxy.exchange import Answer, Choice, Exchange, Prompt, Request, Usage
 from proxy.exchange.answers import OutputRequirements
 from proxy.store.records import Record, RecordTexts
 from proxy.wire import bodies
-from proxy.wire.chat.output_requirements import output_requirements_of as of_chat
 from proxy.wire.gemini.address import GENERATE
 from proxy.wire.gemini.requests import output_requirements_of as of_gemini
 from proxy.wire.messages.requests import output_requirements_of as of_messages
+from proxy.wire.requests import output_requirements_of as of_chat
 from proxy.wire.responses.dialect import output_requirements_of as of_responses
 
 _READERS: Mapping[str, Callable[[Mapping[str, Any]], OutputRequirements]] = {

@@ -116,21 +116,6 @@ class UpstreamCall:
     Implements `proxy.ports.upstream.Reply` once there is one.
     """
 
-    __slots__ = (
-        "_reply",
-        "attempts",
-        "ended",
-        "error",
-        "first_chunk",
-        "headers",
-        "method",
-        "path",
-        "started",
-        "status",
-        "stream",
-        "upstream",
-    )
-
     def __init__(self, upstream: str, call: Call) -> None:
         self.upstream, self.method, self.path, self.stream = upstream, call.method, call.path.partition("?")[0], call.stream
         self.started, self.ended, self.first_chunk = time.perf_counter(), 0.0, 0.0

@@ -15,6 +15,7 @@ from typing import Any, Literal, get_args
 from msgspec.structs import replace
 
 from proxy.config.conversion import Problems, checked, read_yaml, suggested
+from proxy.config.extras import missing
 from proxy.config.settings import RouteSettings, Settings, forwarding
 from proxy.context.passages import RETRIEVAL_TOOLS
 from proxy.errors import ConfigError
@@ -54,7 +55,7 @@ class Policy:
     """Tools whose results are passages; ``*`` stands for anything."""
     enforce: bool = True
     """False is shadow mode: judge and record everything, change and block nothing."""
-    load_models: LoadModels = "at_start"
+    load_models: LoadModels = "at_first_use"
     """When this process reads the weights that its stages use: before a request comes, or when a conversation first has work for them."""
 
     unknown: Unknown = "drop"
@@ -134,7 +135,7 @@ def load_policy(path: str | Path, stages: Sequence[type[Stage]] = STAGES) -> Pol
     return Policy(digest=digest, stages=tuple(s for s in specs or () if s.options.enabled), file=file, **said)
 
 
-_HEAD = {"name": None, "delivery": "hold", "enforce": True, "load_models": "at_start", "unknown": "drop"}
+_HEAD = {"name": None, "delivery": "hold", "enforce": True, "load_models": "at_first_use", "unknown": "drop"}
 """Keys beside the stages, with their defaults."""
 _CHOICES = {"delivery": DELIVERIES, "load_models": get_args(LoadModels), "unknown": get_args(Unknown)}
 
@@ -267,12 +268,14 @@ def _unknown_servers(policy: Policy, settings: Settings) -> Iterator[ConfigError
 
 
 def _missing_folders(policy: Policy, settings: Settings) -> Iterator[ConfigError]:
-    """Folders that a stage reads, and that are not there; what is asked for in the store need not be."""
+    """Folders that a stage reads and that are not there, or that nothing here can search; what is asked for in the store needs neither."""
     for spec in policy.stages if not settings.stored_knowledge else ():
         for option, name in spec.stage.folders(spec.options).items():
             folder = Path(settings.folder) / name
             if not folder.is_dir():
                 yield ConfigError(policy.file, f"stages.{spec.stage.name}.{option}", f"no such folder: {folder}")
+            elif problem := missing("FAISS", "faiss", "tools"):
+                yield ConfigError(policy.file, f"stages.{spec.stage.name}", problem)
 
 
 def _retrieval_tools(value: Any, file: str) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
+from proxy.check_queue import CheckQueue
 from proxy.context.passages import RETRIEVAL_TOOLS
 from proxy.errors import ProxyError
 from proxy.exchange import Exchange, Verdict, Would
@@ -40,9 +41,14 @@ class ShadowPipeline(Pipeline):
     enforces = False
 
     def __init__(
-        self, stages: Sequence[Stage], retrieval_tools: Sequence[str] = RETRIEVAL_TOOLS, *, reading_since: Callable[[float], bool] = never
+        self,
+        stages: Sequence[Stage],
+        retrieval_tools: Sequence[str] = RETRIEVAL_TOOLS,
+        *,
+        reading_since: Callable[[float], bool] = never,
+        queue: CheckQueue | None = None,
     ) -> None:
-        super().__init__(stages, retrieval_tools, reading_since=reading_since)
+        super().__init__(stages, retrieval_tools, reading_since=reading_since, queue=queue)
         self._judged: set[str] = set()
         """Exchanges whose requests were judged, until they are released."""
 

@@ -172,6 +172,25 @@ class Failures(Protocol):
         An event other than ``occurred`` about a fingerprint that the run does not know is passed over. Raises `StoreUnavailable`.
         """
 
+    async def apply_and_find(
+        self,
+        events: Sequence[FailureEvent],
+        *,
+        client: str,
+        run_id: str,
+        policy: str,
+        step_id: str,
+        record_id: str,
+        across_runs: bool,
+        fingerprints: Sequence[str],
+        subjects: Sequence[str],
+        limit: int = 64,
+    ) -> tuple[list[FailureRecord], list[FailureRecord]]:
+        """What `apply` gives, then what `relevant` does (of all the client's runs with `across_runs`), in fewer round trips.
+
+        Raises `StoreUnavailable`.
+        """
+
     async def relevant(
         self, *, client: str, run_id: str | None, fingerprints: Sequence[str], subjects: Sequence[str], limit: int = 64
     ) -> list[FailureRecord]:

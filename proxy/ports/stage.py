@@ -126,6 +126,8 @@ class Stage(Generic[OptionsT]):
     verifies: bool = False
     """Whether it uses `ports.verifiers`: the built-in verifier is loaded at start where a route's own policy has such a stage. One that
     has an option for it sets it when it is made."""
+    takes_turns: ClassVar[bool] = False
+    """Whether its hooks compute over new content and wait for nobody outside: few exchanges' run at a time (`proxy.check_queue`)."""
     retryable: ClassVar[frozenset[str]] = frozenset()
     """Codes of its errors after which the same request may succeed: under ``on_error: closed`` they end it with 503 and not with 400."""
     measures: ClassVar[bool] = False

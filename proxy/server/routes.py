@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from proxy.check_queue import TURNS_A_CORE, CheckQueue
 from proxy.config.access import Clients, PathRules
 from proxy.config.settings import Api, RouteSettings, ServerSettings, Settings, forwarding, spends
 from proxy.grounding.judging.judges import make_judge
 from proxy.ledger import Ledger
 from proxy.observe.metrics import Metrics
 from proxy.observe.recording import Recorder
+from proxy.offloop import available_cores
 from proxy.pipeline import Pipeline, never
 from proxy.policy.loading import Delivery, LoadModels, Policy, RoutePolicies, Unknown
 from proxy.policy.shadow import ShadowPipeline, Uncounted
@@ -47,7 +49,7 @@ class ActivePolicy:
     """Whether it may refuse or change an answer, or ends a request whose check could not run."""
     judges: bool = False
     """Whether it acts by what the request says: then every reader must read the same."""
-    load_models: LoadModels = "at_start"
+    load_models: LoadModels = "at_first_use"
     unknown: Unknown = "drop"
     """What becomes of an answer that is not recognised whole, where the policy refuses what it cannot check."""
 
@@ -173,6 +175,7 @@ def make_routes(
 ) -> list[Route]:
     """As ``routes:`` has them, the longest prefix first; `reading_since` is for pipelines whose models are read at their first use."""
     active: dict[tuple[int, bool], ActivePolicy] = {}
+    queue = CheckQueue(TURNS_A_CORE * available_cores())
     uncounted = msgspec.structs.replace(ports, counters=Uncounted())
 
     def activate(policy: Policy, route: RouteSettings) -> ActivePolicy:
@@ -184,7 +187,8 @@ def make_routes(
             stages = [spec.stage(spec.options, with_deadline(given, spec.options.timeout_ms)) for spec in policy.stages]
             later = policy.load_models == "at_first_use"
             made = Pipeline if enforced else ShadowPipeline
-            pipeline = made(stages, policy.retrieval_tools, reading_since=reading_since if later else never)
+            asks = policy.judge is not None and policy.judge.kind != "builtin"  # somebody's answer is waited for: no turn may stand still
+            pipeline = made(stages, policy.retrieval_tools, reading_since=reading_since if later else never, queue=None if asks else queue)
             active[key] = ActivePolicy(
                 policy.label,
                 policy.delivery,

@@ -28,9 +28,14 @@ REASON = "insufficient confidence in claim accuracy"
 REJECTED = "insufficient_confidence"
 
 
+PROMISED = {"HIGH": 0.9, "MEDIUM": 0.5}
+"""Share of claims supported, less the share contradicted, that a rating promises; below it is overclaimed. LOW promises nothing."""
+
+
 class ConfidenceOptions(StageOptions, frozen=True, kw_only=True):
     """``confidence:``"""
 
+    removed = dict.fromkeys(("high", "medium"), "leave it out: HIGH promises 0.9 of the claims, MEDIUM half of them")
     min_confidence: Annotated[
         Share,
         Meta(
@@ -45,18 +50,10 @@ class ConfidenceOptions(StageOptions, frozen=True, kw_only=True):
             "left, as block) or block (400 policy_blocked); what is not annotate needs the stage claims"
         ),
     ] = "annotate"
-    high: Annotated[
-        Share, Meta(description="what HIGH promises: share of claims supported, less the share contradicted; below it overclaimed")
-    ] = 0.9
-    medium: Annotated[Share, Meta(description="what MEDIUM promises, likewise; LOW promises nothing")] = 0.5
     replacement: Annotated[
         str | Mapping[str, str],
         Meta(description="replace: the text, or texts by language; without one of the answer's language, relevance's"),
     ] = {}
-
-    def __post_init__(self) -> None:
-        if self.medium > self.high:
-            raise ValueError(f"medium ({self.medium:g}) must not promise more than high ({self.high:g})")
 
 
 class Assessment(Struct, frozen=True):
@@ -166,7 +163,7 @@ class Confidence(Stage[ConfidenceOptions]):
         right, wrong = (share_labelled(label, judgements) or 0.0 for label in ("supported", "contradicted"))
         share = faithfulness(judgements)
         carried = None if share is None else max(0.0, right - wrong)
-        promised = {"HIGH": self.options.high, "MEDIUM": self.options.medium}.get(rating or "", 0.0)
+        promised = PROMISED.get(rating or "", 0.0)
         unchecked = any(judgement.label == "error" for judgement in judgements)
         return Assessment(rating, share, carried, promised, unchecked, bool(wrong))
 

@@ -68,10 +68,10 @@ class HistoryOptions(StageOptions, frozen=True, kw_only=True):
             "but the recent ones"
         ),
     ] = "warn"
+    every: Annotated[Positive, Meta(description="messages that must have come since the last time before it is done again")] = 10
     keep_recent: Annotated[
         Positive | None, Meta(description="messages at the end that stay as they are; 5 for summarize, 10 for sliding_window")
     ] = None
-    every: Annotated[Positive, Meta(description="messages that must have come since the last time before it is done again")] = 10
     max_summary_tokens: Annotated[Positive | None, Meta(description=SUMMARY_TOKENS_HELP)] = None
     summariser: Annotated[
         SummariserOptions | None, Meta(description="upstream and model that write summaries; without it they are made of sentences picked")

@@ -48,6 +48,7 @@ class Knowledge(Stage[KnowledgeOptions]):
     counters = COUNTERS
     assigns = ("knowledge",)
     embeds = True
+    takes_turns = True
     verifies = True
 
     def __init__(self, options: KnowledgeOptions, ports: Ports) -> None:

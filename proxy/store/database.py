@@ -23,10 +23,10 @@ from sqlalchemy.util import greenlet_spawn
 
 from proxy.errors import StoreUnavailable
 from proxy.language.lru import LRU
-from proxy.store import drivers
+from proxy.store import drivers, schema
 from proxy.store.clock import StoreClock
 from proxy.store.drivers import AsyncConnection, AsyncEngine, create_async_engine, store_url, without_password
-from proxy.store.schema import HEAD, current_revision, upgrade
+from proxy.store.schema import Revision, current_revision, upgrade
 
 log = logging.getLogger(__name__)
 
@@ -121,14 +121,13 @@ class Database:
     async def migrate(self) -> str:
         """Bring the tables to this release, and close; the revision that they have then. Raises `StoreUnavailable`."""
         try:
-            await self._open()
+            return await self._open()
         except StoreUnavailable:
             raise
         except Exception as error:
             raise StoreUnavailable(self._words(error)) from error
         finally:
             await self._dispose()
-        return HEAD
 
     async def looked_at(self, look: Callable[[Database], Awaitable[str]]) -> str:
         """What `look` says of the store, whose tables stay as they are. Raises `StoreUnavailable`."""
@@ -304,29 +303,37 @@ class Database:
             await asyncio.sleep(pause_s * random.uniform(0.75, 1.25))
             pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
 
-    async def _open(self) -> None:
+    async def _open(self) -> str:
+        """Connect, and bring the tables up; the revision that they have then."""
         if self._path is not None:
             self._identity = await asyncio.to_thread(drivers.prepare_file, self._path, timeout_s=self.timeout_s)
         await self._connect()
         assert self._engine is not None
         async with asyncio.timeout(self.timeout_s), self._engine.connect() as connection:
             current = await connection.run_sync(current_revision)
-        if current is not None and current > HEAD:
-            raise StoreUnavailable(f"its tables are of revision {current}, newer than this groundwire knows ({HEAD})")
-        if current != HEAD:
-            await self._migrate(self._engine)
+        if current is None or current.number < schema.HEAD:
+            current = await self._migrate(self._engine)
+        if not current.is_usable:
+            raise StoreUnavailable(f"its tables are of revision {current.number}, newer than this groundwire knows ({schema.HEAD})")
+        if current.is_newer:
+            log.info("store %s: its tables are of revision %s, which serves this release's %s too", self.name, current.number, schema.HEAD)
         async with asyncio.timeout(self.timeout_s), self._engine.begin() as connection:
             await connection.execute(_WRITE_NOTHING)
             asked = time.monotonic()
             self.clock.compare(float((await connection.execute(select(self.now))).scalar_one()), asked)
+        return current.number
 
-    async def _migrate(self, engine: AsyncEngine) -> None:
+    async def _migrate(self, engine: AsyncEngine) -> Revision:
+        """Bring the tables up, unless another process was first; their revision then."""
         started = time.monotonic()
         async with asyncio.timeout(_MIGRATION_TIMEOUT_S), engine.begin() as connection:
             await self._take_migration_lock(connection)
-            if await connection.run_sync(current_revision) != HEAD:  # another worker may have been first
-                await connection.run_sync(upgrade)
-                log.info("store %s: migrated to revision %s in %.1f s", self.name, HEAD, time.monotonic() - started)
+            current = await connection.run_sync(current_revision)
+            if current is not None and current.number >= schema.HEAD:  # another worker was first
+                return current
+            await connection.run_sync(upgrade)
+            log.info("store %s: migrated to revision %s in %.1f s", self.name, schema.HEAD, time.monotonic() - started)
+            return Revision(schema.HEAD, schema.COMPATIBLE_FROM)
 
     async def _connect(self) -> None:
         """Make the engine. PostgreSQL is first met as if a pooler stood before it, and then as what it is."""

@@ -7,40 +7,46 @@ revision that it made, or empty where it changed nothing (or was about a failure
 from another worker or after a restart, finds its row and does nothing, whatever has happened since. `proxy.ports.failures` says
 what an event makes of a record.
 
-Workers write one after the other: SQLite has one writer, and on PostgreSQL a lock of the run keeps two workers from making a
-record at the same time, and locks of the rows keep the operator and retention away.
+Workers write one after the other. SQLite has one writer. On PostgreSQL what was read is changed by one statement, which waits for the run's
+lock and writes nothing where another worker, the operator or retention was first; only then is it read again under the locks of the run
+and of its rows. So a turn with something new waits for two round trips, and for one where `apply_and_find` reads for both.
 """
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from itertools import zip_longest
 from typing import Any
 
-import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
-from sqlalchemy import RowMapping, TextClause, bindparam, func, select, text, update
+from sqlalchemy import RowMapping, TextClause, select, text
 
 from proxy.ports import FailureEvent, FailureRecord
-from proxy.ports.failures import LATER, EventKind, Failure, Status, advance, first
-from proxy.store.database import fetch
+from proxy.ports.failures import EventKind, Status
+from proxy.store.database import StoreRejected, fetch
 from proxy.store.drivers import AsyncConnection
-from proxy.store.listing import MAX_REASON_CHARS, Listed, packed, page, policy_name, unpacked
+from proxy.store.failure_rows import (
+    Changes,
+    Scene,
+    Seen,
+    changes_of,
+    event_id,
+    failure_id,
+    lock_key,
+    named,
+    parts_of,
+    record_of,
+    relevant_query,
+    seen_query,
+    write,
+    write_at_once,
+)
+from proxy.store.listing import Listed, page, policy_name
 from proxy.store.tables import clean, key_of
 from proxy.store.tables import failure_revisions as events_table
 from proxy.store.tables import failures as table
-
-_decoder = msgspec.json.Decoder(FailureRecord)
-_LOOKED_UP = ("client", "run_id", "policy", "status", "signal_type", "code", "severity", "subject", "fingerprint")
-_REMEMBERED = 4096
-"""Ids of each kind: every turn asks for those of the turns before."""
-_ORDERED = "ORDER BY seen DESC, number DESC LIMIT :most"
-_AMONG_IDS = "SELECT number, 0 AS place, last_seen_at AS seen FROM failures WHERE status = 'active' AND id "
-"""An id is made of its client and run."""
-_TIMES = ("created_at", "last_seen_at", "updated_at")
 
 
 class FailureRevision(Struct, frozen=True):
@@ -50,135 +56,6 @@ class FailureRevision(Struct, frozen=True):
     """Its own, for paging."""
     record: FailureRecord
     """Whole, as it was then."""
-
-
-@lru_cache(maxsize=_REMEMBERED)
-def failure_id(client: str, run_id: str, fingerprint: str) -> str:
-    """``fl_`` and 32 hexadecimal digits; the policy is not in it, since a run's failures are the run's."""
-    return "fl_" + key_of(client, run_id, fingerprint)
-
-
-@lru_cache(maxsize=_REMEMBERED)
-def event_id(failure: str, kind: str, cause: str) -> str:
-    """Of what happened to the record with the id `failure`: the same whenever and by whichever worker it is told."""
-    return f"{failure}:{key_of(kind, cause)}"
-
-
-def cleaned(event: FailureEvent) -> FailureEvent:
-    """`event` with texts as both databases take them."""
-    found = event.failure
-    return replace(
-        event,
-        failure=None if found is None else _cleaned_failure(found),
-        by=clean(event.by),
-        reason=clean(event.reason, MAX_REASON_CHARS),
-    )
-
-
-def _cleaned_failure(failure: Failure) -> Failure:
-    names = ("code", "subject", "fingerprint", "action_key")
-    return replace(failure, **{name: clean(getattr(failure, name)) for name in names})
-
-
-def content_of(record: FailureRecord) -> bytes:
-    """JSON. Raises `StoreRejected`."""
-    return packed(msgspec.structs.asdict(record))
-
-
-def record_of(content: bytes) -> FailureRecord:
-    """What `content_of` was given; lists in the place of tuples inside of its mappings."""
-    try:
-        return _decoder.decode(content)
-    except (msgspec.DecodeError, UnicodeDecodeError):  # a lone surrogate, NaN, or a word of another version
-        fields = unpacked(content)
-        known = {name: fields[name] for name in FailureRecord.__struct_fields__ if name in fields}
-        return FailureRecord(**known | {"context_refs": tuple(fields["context_refs"])})
-
-
-def head_row(record: FailureRecord, content: bytes, client: str, run_id: str) -> dict[str, Any]:
-    """Of ``failures``; `client` and `run_id` are as the caller named them, which the record may hold cut."""
-    texts = {name: getattr(record, name) for name in _LOOKED_UP}
-    times = {name: getattr(record, name) for name in _TIMES}
-    keys = {"id": record.id, "client_key": key_of(client), "run_key": key_of(client, run_id)}
-    return keys | texts | times | {"content": content, "size_bytes": len(content)}
-
-
-def changed_values(record: FailureRecord, content: bytes) -> dict[str, Any]:
-    """What a revision changes in the row of ``failures``."""
-    names = ("status", "severity", "last_seen_at", "updated_at")
-    return {name: getattr(record, name) for name in names} | {"content": content, "size_bytes": len(content)}
-
-
-def event_row(key: str, failure: str, event: FailureEvent, made: FailureRecord | None, content: bytes, now: float) -> dict[str, Any]:
-    """Of ``failure_revisions``; `made` is the revision, if there is one."""
-    return {
-        "id": key,
-        "failure_id": failure,
-        "revision": None if made is None else made.revision,
-        "event": event.kind,
-        "made_by": event.by,
-        "reason": event.reason,
-        "content": content,
-        "size_bytes": len(key) + len(failure) + len(event.by) + len(event.reason) + len(content),
-        "created_at": now if made is None else made.updated_at,
-    }
-
-
-@lru_cache(maxsize=256)
-def seen_query(ids: int, keys: int) -> TextClause:
-    """Of records and of events by their ids those that there are, in one statement so that both are of one moment: ``id``, ``content``.
-
-    Parameters: ``i0``, ``i1``, … of records, ``k0``, ``k1``, … of events, which have no content here.
-    """
-    records, events = (", ".join(f":{name}{i}" for i in range(count)) for name, count in (("i", ids), ("k", keys)))
-    return text(
-        f"SELECT id, content FROM failures WHERE id IN ({records or 'NULL'})"  # noqa: S608 - names of our own
-        f" UNION ALL SELECT id, NULL AS content FROM failure_revisions WHERE id IN ({events or 'NULL'})"
-    )
-
-
-@lru_cache(maxsize=256)
-def relevant_query(owner: str, fingerprints: int, ids: str, subjects: int, others: bool) -> TextClause:
-    """Active records of one run (`owner` is ``run_key``) or of one client (``client_key``), each once: ``place``, ``number``,
-    ``content``.
-
-    Parameters: ``owner``, ``most``, ``s0``, …, and of a client ``f0``, …; `ids` are a run's, as `Database.among` has them. A
-    search reads an index and ends after ``most`` entries, so that the cost hardly grows with the number of records.
-    """
-    searches = [f"{_search(owner, 0)} AND fingerprint = :f{i} {_ORDERED}" for i in range(fingerprints)]
-    searches += [_AMONG_IDS + ids] if ids else []
-    searches += _about(owner, [f":s{i}" for i in range(subjects)])
-    if others:
-        searches.append(f"{_search(owner, 2)} {_ORDERED}")
-    each = " UNION ALL ".join(f"SELECT * FROM ({search}) AS q{number}" for number, search in enumerate(searches))  # noqa: S608
-    first = f"SELECT number, MIN(place) AS place, seen FROM ({each}) AS found GROUP BY number, seen"  # noqa: S608
-    chosen = f"SELECT * FROM ({first}) AS ranked ORDER BY place, seen DESC, number DESC LIMIT :most"  # noqa: S608
-    return text(
-        f"SELECT chosen.place, chosen.number, failures.content FROM ({chosen}) AS chosen JOIN failures ON failures.number = chosen.number"  # noqa: S608
-        " ORDER BY chosen.place, chosen.seen DESC, chosen.number DESC"
-    )
-
-
-def _about(owner: str, names: Sequence[str]) -> list[str]:
-    """All subjects in one search: both databases merge what their indexes give in order, and stop after ``most``."""
-    found = " UNION ALL ".join(f"{_search(owner, 1)} AND subject = {name}" for name in names)
-    return [f"{found} {_ORDERED}"] if names else []
-
-
-def _search(owner: str, place: int) -> str:
-    """Its beginning, with what every search asks for."""
-    return f"SELECT number, {place} AS place, last_seen_at AS seen FROM failures WHERE {owner} = :owner AND status = 'active'"  # noqa: S608
-
-
-def named(**lists: Sequence[str]) -> dict[str, str]:
-    """Parameters: ``i=["a", "b"]`` are ``i0`` and ``i1``."""
-    return {f"{name}{number}": value for name, values in lists.items() for number, value in enumerate(values)}
-
-
-def parts_of(values: Sequence[str], size: int) -> list[list[str]]:
-    """Without doubles, in lists of at most `size`; one empty list where there are none."""
-    once = list(dict.fromkeys(values))
-    return [once[start : start + size] for start in range(0, len(once), size)] or [[]]
 
 
 FILTERS = ("run_id", "client", "policy", "status", "signal_type", "code", "severity", "subject")
@@ -192,19 +69,8 @@ _LOCK_RUN = text("SELECT pg_advisory_xact_lock(:key)")
 
 
 _Read = Callable[[TextClause, Mapping[str, Any]], Awaitable[Sequence[Sequence[Any]]]]
-_CHANGE = update(table).where(table.c.id == bindparam("key"))
-_ADD_EVENT, _ADD = events_table.insert(), table.insert()
-
-
-class _Scene(Struct, frozen=True):
-    """Where events happen."""
-
-    client: str
-    run_id: str
-    policy: str
-    step_id: str
-    record_id: str
-    now: float
+_NEW = 2**62
+"""Stands for the number of a record that has been written just now: it was met after all others."""
 
 
 class DatabaseFailures(Listed[FailureRecord]):
@@ -219,22 +85,40 @@ class DatabaseFailures(Listed[FailureRecord]):
 
         An event other than ``occurred`` about a fingerprint that the run does not know is passed over. Raises `StoreUnavailable`.
         """
-        told: dict[str, tuple[str, FailureEvent]] = {}
-        for event in events:
-            failure = failure_id(client, run_id, event.fingerprint)
-            told.setdefault(event_id(failure, event.kind, event.cause), (failure, event))
-        if not told:
+        happening = _Happening(events, Scene(client, run_id, policy_name(policy), step_id, record_id, self._clock()))
+        if not happening.events:
             return []
-        ids = list(dict.fromkeys(failure for failure, _ in told.values()))
-        scene = _Scene(client, run_id, policy_name(policy), step_id, record_id, self._clock())
-        records, known = await _seen(self._database.read, ids, list(told))
-        if len(known) < len(told):  # else it is a turn that was seen before, as most are, and was only read
-            async with self._database.writing() as connection:
-                await self._lock(connection, key_of(client, run_id), ids)
-                records, known = await _seen(partial(fetch, connection), ids, list(told))
-                new = {key: value for key, value in told.items() if key not in known}
-                await _write(connection, records, new, scene)
-        return [records[failure] for failure in ids if failure in records]
+        records, _ = await self._apply(happening, await self._seen(self._database.read, happening.ids, list(happening.events)))
+        return [records[failure] for failure in happening.ids if failure in records]
+
+    async def apply_and_find(
+        self,
+        events: Sequence[FailureEvent],
+        *,
+        client: str,
+        run_id: str,
+        policy: str,
+        step_id: str,
+        record_id: str,
+        across_runs: bool,
+        fingerprints: Sequence[str],
+        subjects: Sequence[str],
+        limit: int = 64,
+    ) -> tuple[list[FailureRecord], list[FailureRecord]]:
+        """What `apply` gives, then what `relevant` does, by one read for both. Raises `StoreUnavailable`."""
+        happening = _Happening(events, Scene(client, run_id, policy_name(policy), step_id, record_id, self._clock()))
+        search = _Search(client, None if across_runs else run_id, fingerprints, subjects, limit)
+        if max(len(happening.ids), len(happening.events)) > _KEYS_A_QUERY or search.is_long:
+            about = {"client": client, "run_id": run_id, "policy": policy, "step_id": step_id, "record_id": record_id}
+            return await self.apply(events, **about), await self._search(search)
+        query, values = search.query(self._database.among, search.matches, search.subjects)
+        seen = await self._seen(self._database.read, happening.ids, list(happening.events), query.text, values)
+        records, changes = await self._apply(happening, seen)
+        found = [one for one in seen.relevant if one[2].id not in changes]
+        for number, (failure, record) in enumerate(changes.items()):
+            if record.status == "active":
+                found.append((search.place(record), seen.numbers.get(failure, _NEW + number), record))
+        return [records[failure] for failure in happening.ids if failure in records], search.best(found)
 
     async def relevant(
         self, *, client: str, run_id: str | None, fingerprints: Sequence[str], subjects: Sequence[str], limit: int = 64
@@ -242,25 +126,38 @@ class DatabaseFailures(Listed[FailureRecord]):
         """Active records: those with one of `fingerprints`, then those of one of `subjects`, then the others, each group last seen first;
         `limit` in all. Without `run_id`, of all the client's runs. Raises `StoreUnavailable`.
         """
-        matches = [clean(name) if run_id is None else failure_id(client, run_id, name) for name in fingerprints]
-        owner = ("client_key", key_of(client)) if run_id is None else ("run_key", key_of(client, run_id))
+        return await self._search(_Search(client, run_id, fingerprints, subjects, limit))
+
+    async def _search(self, search: _Search) -> list[FailureRecord]:
         parts = zip_longest(
-            parts_of(matches, _SEARCHES_A_QUERY),
-            parts_of([clean(subject) for subject in subjects], _SEARCHES_A_QUERY),
-            fillvalue=list[str](),
+            parts_of(search.matches, _SEARCHES_A_QUERY), parts_of(search.subjects, _SEARCHES_A_QUERY), fillvalue=list[str]()
         )
         found: list[tuple[int, int, FailureRecord]] = []
         for number, (matched, about) in enumerate(parts):
-            ids, values = self._database.among("f", matched) if run_id is not None and matched else ("", named(f=matched))
-            query = relevant_query(owner[0], len(matched) if run_id is None else 0, ids, len(about), number == 0)
-            answer = await self._database.read(query, {"owner": owner[1], "most": limit, **values, **named(s=about)})
-            found += [(place, met, record_of(content)) for place, met, content in answer]
-        if number:
-            found.sort(key=lambda one: (one[0], -one[2].last_seen_at, -one[1]))
-        once: dict[str, FailureRecord] = {}
-        for _, _, record in found:
-            once.setdefault(record.id, record)
-        return list(once.values())[:limit]
+            query, values = search.query(self._database.among, matched, about, others=number == 0)
+            found += [(place, met, record_of(content)) for place, met, content in await self._database.read(query, values)]
+        return search.best(found)
+
+    async def _apply(self, happening: _Happening, seen: Seen) -> tuple[dict[str, FailureRecord], dict[str, FailureRecord]]:
+        """Let those of the events happen that are new to what was seen; the records then, and those of them that have changed."""
+        new = happening.new(seen)
+        if not new:  # a turn that was seen before, as most are
+            return seen.records, {}
+        run_key = key_of(happening.scene.client, happening.scene.run_id)
+        if not self._database.is_sqlite:
+            changes = changes_of(seen, new, happening.scene)
+            try:
+                async with self._database.writing(alone=True) as connection:
+                    await write_at_once(connection, changes, run_key)
+                return seen.records | changes.records, changes.records
+            except StoreRejected:  # another writer was first, or a value cannot be stored, which is then said below
+                pass
+        async with self._database.writing() as connection:
+            await self._lock(connection, run_key, happening.ids)
+            now = await self._seen(partial(fetch, connection), happening.ids, list(happening.events))
+            changes = changes_of(now, happening.new(now), happening.scene)
+            await write(connection, changes)
+        return now.records | changes.records, now.records | changes.records
 
     async def resolve(self, failure: str, status: Status, *, by: str, reason: str = "", cause: str = "") -> FailureRecord | None:
         """A person gives the record with this id a status; what is kept, or None where there is none. Raises `StoreUnavailable`.
@@ -297,83 +194,96 @@ class DatabaseFailures(Listed[FailureRecord]):
         async with self._database.writing() as connection:
             await self._lock(connection, None, [failure])
             read = partial(fetch, connection)
-            records, _ = await _seen(read, [failure], [])
-            record = records.get(failure)
+            seen = await self._seen(read, [failure], [])
+            record = seen.records.get(failure)
             if record is None:
                 return None
             event = FailureEvent(kind=kind, fingerprint=record.fingerprint, cause=cause or uuid.uuid4().hex, by=by, reason=reason)
             key = event_id(failure, event.kind, event.cause)
-            if not (await _seen(read, [], [key]))[1]:
-                scene = _Scene(record.client, record.run_id, record.policy, record.last_seen_step_id, record.record_id, now)
-                await _write(connection, records, {key: (failure, event)}, scene)
-            return records[failure]
+            changes = Changes()
+            if not (await self._seen(read, [], [key])).known:
+                scene = Scene(record.client, record.run_id, record.policy, record.last_seen_step_id, record.record_id, now)
+                changes = changes_of(seen, {key: (failure, event)}, scene)
+                await write(connection, changes)
+            return changes.records.get(failure, record)
+
+    async def _seen(
+        self, read: _Read, ids: Sequence[str], keys: Sequence[str], also: str = "", values: Mapping[str, Any] | None = None
+    ) -> Seen:
+        """What there is of records and events with these ids, and what the query `also` gives with its `values`."""
+        seen, among = Seen(), self._database.among
+        for some, others in zip_longest(parts_of(ids, _KEYS_A_QUERY), parts_of(keys, _KEYS_A_QUERY), fillvalue=list[str]()):
+            (id_list, id_values), (key_list, key_values) = among("i", some), among("k", others)
+            for row in await read(seen_query(id_list, key_list, also), {**id_values, **key_values, **(values or {})}):
+                seen.add(*row)
+        return seen
 
     async def _lock(self, connection: AsyncConnection, run_key: str | None, ids: Sequence[str]) -> None:
         """Nobody else writes these records until the transaction ends, nor (with `run_key`) makes new ones in the run."""
         if self._database.is_sqlite:
             return
         if run_key is not None:
-            await connection.execute(_LOCK_RUN, {"key": int.from_bytes(bytes.fromhex(run_key)[:8], "big", signed=True)})
+            await connection.execute(_LOCK_RUN, {"key": lock_key(run_key)})
         for part in parts_of(sorted(ids), _KEYS_A_QUERY):
             await connection.execute(select(table.c.id).where(table.c.id.in_(part)).order_by(table.c.id).with_for_update())
 
 
-async def _seen(read: _Read, ids: Sequence[str], keys: Sequence[str]) -> tuple[dict[str, FailureRecord], set[str]]:
-    """Of these, the records that there are and the events that are known."""
-    records: dict[str, FailureRecord] = {}
-    known: set[str] = set()
-    for some, others in zip_longest(parts_of(ids, _KEYS_A_QUERY), parts_of(keys, _KEYS_A_QUERY), fillvalue=list[str]()):
-        query = seen_query(len(some), len(others))
-        for key, content in await read(query, named(i=some, k=others)):
-            if content is None:
-                known.add(key)
-            else:
-                records[key] = record_of(content)
-    return records, known
+class _Happening:
+    """Events, each once, and where they happen."""
+
+    def __init__(self, events: Sequence[FailureEvent], scene: Scene) -> None:
+        self.scene = scene
+        self.events: dict[str, tuple[str, FailureEvent]] = {}
+        """By their ids, with the ids of their records."""
+        for event in events:
+            failure = failure_id(scene.client, scene.run_id, event.fingerprint)
+            self.events.setdefault(event_id(failure, event.kind, event.cause), (failure, event))
+        self.ids = list(dict.fromkeys(failure for failure, _ in self.events.values()))
+
+    def new(self, seen: Seen) -> dict[str, tuple[str, FailureEvent]]:
+        """Those that the store does not know."""
+        return {key: event for key, event in self.events.items() if key not in seen.known}
 
 
-async def _write(
-    connection: AsyncConnection, records: dict[str, FailureRecord], new: dict[str, tuple[str, FailureEvent]], scene: _Scene
-) -> None:
-    """Let `new` events, by their ids, happen to `records`, which are locked and become what they then are."""
-    there = set(records)
-    last = await _last_revisions(connection, {failure for failure, _ in new.values()} - there)
-    contents: dict[str, bytes] = {}
-    happened, began = [], scene.now
-    for number, (key, (failure, event)) in enumerate(new.items()):
-        told, scene = cleaned(event), replace(scene, now=began + number * LATER)
-        made = _made(records.get(failure), told, failure, scene, last.get(failure, 0))
-        content = b"" if made is None else content_of(made)
-        happened.append(event_row(key, failure, told, made, content, scene.now))
-        if made is not None:
-            records[failure], contents[failure] = record_of(content), content
-    if happened:
-        await connection.execute(_ADD_EVENT, happened)
-    added = [head_row(records[key], content, scene.client, scene.run_id) for key, content in contents.items() if key not in there]
-    changed = [{"key": key, **changed_values(records[key], content)} for key, content in contents.items() if key in there]
-    if added:
-        await connection.execute(_ADD, added)
-    if changed:
-        await connection.execute(_CHANGE, changed)
+class _Search:
+    """Which active records are asked for, of a run or (without one) of a client."""
 
+    def __init__(self, client: str, run_id: str | None, fingerprints: Sequence[str], subjects: Sequence[str], limit: int) -> None:
+        self._of_run, self._limit = run_id is not None, limit
+        self._column, self._owner = ("client_key", key_of(client)) if run_id is None else ("run_key", key_of(client, run_id))
+        names = [clean(name) if run_id is None else failure_id(client, run_id, name) for name in fingerprints]
+        self.matches = list(dict.fromkeys(names))
+        """Fingerprints of a client's, ids of a run's."""
+        self.subjects = list(dict.fromkeys(clean(subject) for subject in subjects))
 
-def _made(record: FailureRecord | None, event: FailureEvent, key: str, scene: _Scene, last: int) -> FailureRecord | None:
-    """The revision that `event` makes; of a record that retention deleted and that now comes again, the next after its `last`."""
-    if record is not None:
-        return advance(record, event, step_id=clean(scene.step_id), now=scene.now)
-    if event.kind != "occurred":
-        return None
-    where = {name: clean(getattr(scene, name)) for name in ("client", "run_id", "policy", "step_id", "record_id")}
-    made = first(event, key=key, now=scene.now, **where)
-    return replace(made, revision=last + 1)
+    @property
+    def is_long(self) -> bool:
+        """Whether it takes more than one query."""
+        return max(len(self.matches), len(self.subjects)) > _SEARCHES_A_QUERY
 
+    def query(
+        self,
+        among: Callable[[str, Sequence[str]], tuple[str, dict[str, Any]]],
+        matches: Sequence[str],
+        subjects: Sequence[str],
+        *,
+        others: bool = True,
+    ) -> tuple[TextClause, dict[str, Any]]:
+        """A query for these, and its parameters."""
+        ids, values = among("f", matches) if self._of_run and matches else ("", named(f=matches))
+        query = relevant_query(self._column, 0 if self._of_run else len(matches), ids, len(subjects), others)
+        return query, {"owner": self._owner, "most": self._limit, **values, **named(s=subjects)}
 
-async def _last_revisions(connection: AsyncConnection, ids: set[str]) -> dict[str, int]:
-    """The number of the last revision that the audit has of each, where it has one."""
-    found: dict[str, int] = {}
-    revision = events_table.c.revision
-    for part in parts_of(sorted(ids), _KEYS_A_QUERY):
-        query = select(events_table.c.failure_id, func.max(revision)).where(events_table.c.failure_id.in_(part), revision.is_not(None))
-        if part:
-            found |= {row[0]: row[1] for row in (await connection.execute(query.group_by(events_table.c.failure_id))).all()}
-    return found
+    def place(self, record: FailureRecord) -> int:
+        """The group that a record belongs to, as the query has it."""
+        if record.id in self.matches or (not self._of_run and record.fingerprint in self.matches):
+            return 0
+        return 1 if record.subject in self.subjects else 2
+
+    def best(self, found: Sequence[tuple[int, int, FailureRecord]]) -> list[FailureRecord]:
+        """Of records with their places and numbers the ones asked for, in order, each once."""
+        ranked = sorted(found, key=lambda one: (one[0], -one[2].last_seen_at, -one[1]))
+        once: dict[str, FailureRecord] = {}
+        for _, _, record in ranked:
+            once.setdefault(record.id, record)
+        return list(once.values())[: self._limit]

@@ -17,10 +17,10 @@ from sqlalchemy import exc as sa_errors
 from sqlalchemy.pool import NullPool
 
 from proxy.errors import StoreUnavailable
-from proxy.store import drivers
+from proxy.store import drivers, schema
 from proxy.store.database import Database
 from proxy.store.drivers import AsyncEngine, create_async_engine
-from proxy.store.schema import HEAD, current_revision
+from proxy.store.schema import current_revision
 
 
 class ReadOnlyDatabase(Database):
@@ -49,7 +49,7 @@ class ReadOnlyDatabase(Database):
             raise StoreUnavailable(f"the store {self.name} cannot be read: {self._words(error)}") from error
         self.available, self.problem = True, ""
 
-    async def _open(self) -> None:
+    async def _open(self) -> str:
         if self.is_sqlite:
             self._find_file()
         await self._connect()
@@ -58,9 +58,11 @@ class ReadOnlyDatabase(Database):
             current = await connection.run_sync(current_revision)
         if current is None:
             raise StoreUnavailable(f"the store {self.name} has no tables yet: no server has used it")
-        if current != HEAD:
-            advice = "start the server once, which brings it up to date" if current < HEAD else "it is used by a newer groundwire"
-            raise StoreUnavailable(f"the tables of the store {self.name} are of revision {current}, expected {HEAD}: {advice}")
+        if current.number < schema.HEAD or not current.is_usable:
+            advice = "it is used by a newer groundwire" if current.is_newer else "start the server once, which brings it up to date"
+            found = f"are of revision {current.number}, expected {schema.HEAD}"
+            raise StoreUnavailable(f"the tables of the store {self.name} {found}: {advice}")
+        return current.number
 
     def _find_file(self) -> None:
         if self._path is None:

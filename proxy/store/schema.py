@@ -2,12 +2,16 @@
 
 An empty store gets the tables. One that has some gets what it lacks, whichever revision made them: tables, columns, indexes. Rows of tables
 that are gone move to where their kind is kept now (`_MOVED`).
+
+Beside a store's revision stands the oldest one whose release goes on with its tables (`COMPATIBLE_FROM`). So nodes of the last release
+serve beside those of this one, and may be started anew: they leave the tables as they are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from msgspec import Struct
 from sqlalchemy import Connection, inspect, text
 from sqlalchemy.schema import CreateColumn
 
@@ -15,8 +19,12 @@ from proxy.store.tables import TO_REVIEW, TOKENS, TROUBLED, WITH_BODIES, WOULD_A
 
 HEAD = "0016"
 """To be raised with each change of `proxy.store.tables`; the test of revisions keeps a schema of each one that stores may have."""
-_VERSION = "alembic_version"
-"""The table that has a store's revision, by the name that Alembic gave it, which brought stores up before."""
+COMPATIBLE_FROM = "0014"
+"""The oldest revision whose release works with tables of `HEAD`, which only have more than its own. To be raised to `HEAD` with a change
+that is more than an addition."""
+_VERSION, _COMPATIBLE = "alembic_version", "compatible_from"
+"""The table that has a store's revision, by the name that Alembic gave it, which brought stores up before; and its other column, which
+stores of earlier releases are without."""
 _PARTIAL = {
     "rollups_due": "rollups (seconds, start) WHERE built <> version",
     "records_troubled": f"records (created_at, run_id, outcome, status) WHERE {TROUBLED}",
@@ -50,14 +58,35 @@ _MOVED: Mapping[str, str] = {  # table -> kind, link, number, content, client, c
 }
 
 
-def current_revision(connection: Connection) -> str | None:
+class Revision(Struct, frozen=True):
+    """Of a store's tables."""
+
+    number: str
+    compatible_from: str
+    """The oldest revision whose release may use them."""
+
+    @property
+    def is_newer(self) -> bool:
+        """Whether a newer release than this one has made them."""
+        return self.number > HEAD
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether this release may go on with them, once older ones are brought up."""
+        return self.compatible_from <= HEAD or not self.is_newer
+
+
+def current_revision(connection: Connection) -> Revision | None:
     """The store's revision, or None when it has no tables yet."""
     if connection.dialect.name == "sqlite":
-        there = connection.scalar(text(f"SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = '{_VERSION}'"))  # noqa: S608
-    else:
-        there = connection.scalar(text(f"SELECT to_regclass('{_VERSION}') IS NOT NULL"))
-    found = connection.scalar(text(f"SELECT version_num FROM {_VERSION}")) if there else None  # noqa: S608
-    return None if found is None else str(found)
+        there, columns = f"SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = '{_VERSION}'", "*"  # noqa: S608
+    else:  # words that stay right when the column comes: a prepared statement with * would not
+        there = f"SELECT to_regclass('{_VERSION}') IS NOT NULL"
+        columns = f"version_num, to_jsonb({_VERSION}) ->> '{_COMPATIBLE}' AS {_COMPATIBLE}"
+    if not connection.scalar(text(there)):
+        return None
+    row = connection.execute(text(f"SELECT {columns} FROM {_VERSION}")).mappings().first()  # noqa: S608
+    return None if row is None else Revision(row["version_num"], row.get(_COMPATIBLE) or row["version_num"])
 
 
 def upgrade(connection: Connection) -> None:
@@ -82,7 +111,7 @@ def upgrade(connection: Connection) -> None:
         connection.execute(text(f"CREATE INDEX IF NOT EXISTS {name} ON {rows}"))
     for name in _MOVED.keys() & tables:
         _move(connection, name)
-    _mark(connection, new=_VERSION not in tables)
+    _mark(connection, {column["name"] for column in inspector.get_columns(_VERSION)} if _VERSION in tables else set())
 
 
 def _move(connection: Connection, name: str) -> None:
@@ -96,9 +125,11 @@ def _move(connection: Connection, name: str) -> None:
     connection.execute(text(f"DROP TABLE {name}"))
 
 
-def _mark(connection: Connection, *, new: bool) -> None:
-    """Write the revision down."""
-    if new:
-        connection.execute(text(f"CREATE TABLE {_VERSION} (version_num VARCHAR(32) NOT NULL PRIMARY KEY)"))
+def _mark(connection: Connection, columns: set[str]) -> None:
+    """Write the revision down, in a table that has these `columns`."""
+    if not columns:
+        connection.execute(text(f"CREATE TABLE {_VERSION} (version_num VARCHAR(32) NOT NULL PRIMARY KEY, {_COMPATIBLE} VARCHAR(32))"))
+    elif _COMPATIBLE not in columns:
+        connection.execute(text(f"ALTER TABLE {_VERSION} ADD COLUMN {_COMPATIBLE} VARCHAR(32)"))
     connection.execute(text(f"DELETE FROM {_VERSION}"))  # noqa: S608
-    connection.execute(text(f"INSERT INTO {_VERSION} VALUES ('{HEAD}')"))  # noqa: S608
+    connection.execute(text(f"INSERT INTO {_VERSION} VALUES ('{HEAD}', '{COMPATIBLE_FROM}')"))  # noqa: S608

@@ -44,7 +44,7 @@ from proxy.testing.upstream import raw as raw
 from proxy.testing.upstream import reply as reply
 from proxy.testing.upstream import stream as stream
 from proxy.testing.upstream import streamed as streamed
-from proxy.wire.chat.output_requirements import output_requirements_of
+from proxy.wire.requests import output_requirements_of
 
 
 @asynccontextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import msgspec
 
@@ -279,6 +280,14 @@ class MemoryFailures:
                 continue
             self._keep(made)
         return [self.records[key] for key in about.values() if key in self.records]
+
+    async def apply_and_find(
+        self, events: Sequence[FailureEvent], *, client: str, run_id: str, across_runs: bool, **about: Any
+    ) -> tuple[list[FailureRecord], list[FailureRecord]]:
+        """Both, one after the other."""
+        happening = {name: about.pop(name) for name in ("policy", "step_id", "record_id")}
+        records = await self.apply(events, client=client, run_id=run_id, **happening)
+        return records, await self.relevant(client=client, run_id=None if across_runs else run_id, **about)
 
     async def relevant(
         self, *, client: str, run_id: str | None, fingerprints: Sequence[str], subjects: Sequence[str], limit: int = 64

@@ -2,15 +2,14 @@
 
 In: any `Call` for a path that llama.cpp serves as OpenAI does. Out: its reply, errors in OpenAI's envelope. The model runs in a
 child process (`embedded_server.py`, which says why) that listens on loopback under a random key. Calls go there through
-`OpenAIUpstream`, so that tokens stream as they come and a client that leaves ends the generation. A child that has died is
-started again by the next call.
+`OpenAIUpstream`, so that tokens stream as they come and a client that leaves ends the generation. The first call starts it, and the
+next one a child that has died.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import importlib.util
 import logging
 import os
 import secrets
@@ -38,6 +37,7 @@ _RETURNED_HEADERS = frozenset(("content-type", "content-length", "transfer-encod
 _DEFAULT_SAMPLING = {"temp": 0.2, "top_p": 0.9, "penalty_repeat": 1.05}
 """For the default model: its model card's values, and a small penalty against the loops it falls into. A request's values win."""
 _LOAD_S = 300.0
+_DOES_NOT_LOAD = "the model does not load; groundwire check says why"
 _STOP_S = 2.0
 _SPARE_HTTP_THREADS = 64
 """Each open call holds one thread of llama.cpp's HTTP server; calls beyond wait to be accepted."""
@@ -54,19 +54,24 @@ class EmbeddedUpstream:
         self._inner: OpenAIUpstream | None = None
         self._changing = asyncio.Lock()
         self._wanted = False
+        self._failures = 0
+        """Times that the model did not load."""
 
     def catalogue_name(self, model: str) -> str:
         """``embedded/`` and the file's stem, whatever the client calls the model: there is only this one."""
         return f"embedded/{self._file.stem}"
 
     async def start(self) -> None:
-        """Load the model, off the event loop. Raises `ConfigError`: package or file missing, file not loadable."""
-        if importlib.util.find_spec("xllamacpp") is None:
-            problem = "the embedded model needs the package xllamacpp: pip install 'groundwire[local]'"
-            raise ConfigError("config.yaml", f"upstreams.{self.name}", problem)
+        """Take calls; the first one loads the model. Raises `ConfigError`: file missing, or no model."""
+        await asyncio.to_thread(find_model, self._settings.model_path)
         self._wanted = True
-        async with self._changing:
+
+    async def probe(self) -> None:
+        """Whether the model loads, for a moment. Raises `ConfigError`: file missing, or not loadable."""
+        try:
             await self._load()
+        finally:
+            await self._unload()
 
     async def stop(self) -> None:
         """End the child process; running generations end with it."""
@@ -96,16 +101,21 @@ class EmbeddedUpstream:
     async def _running(self) -> OpenAIUpstream:
         if self._inner is not None and self._child is not None and self._child.alive:
             return self._inner
+        failures = self._failures
         async with self._changing:
             if not self._wanted:
                 raise UpstreamUnreachable(f"upstream {self.name} is not started")
+            if self._failures > failures:  # while this call waited
+                raise UpstreamUnreachable(f"upstream {self.name}: {_DOES_NOT_LOAD}")
             if self._child is None or not self._child.alive:
-                log.warning("upstream %s: the model's process has ended; starting it again", self.name)
+                if self._child is not None:
+                    log.warning("upstream %s: the model's process has ended; starting it again", self.name)
                 try:
                     await self._load()
                 except ConfigError as error:
+                    self._failures += 1
                     log.error("upstream %s: %s", self.name, error)
-                    raise UpstreamUnreachable(f"upstream {self.name}: the model's process ended and does not start again") from error
+                    raise UpstreamUnreachable(f"upstream {self.name}: {_DOES_NOT_LOAD}") from error
             assert self._inner is not None
             return self._inner
 

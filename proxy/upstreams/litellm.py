@@ -1,8 +1,8 @@
 """Every provider that does not speak OpenAI's dialect itself, translated by litellm. The only file that imports litellm.
 
 In: a `Call` for chat completions, embeddings or models. Out: a reply in OpenAI's format, errors in OpenAI's envelope
-(`litellm_answers.py` puts both into shape). litellm takes seconds to import, so that happens in a thread from `start` on, and the first
-call waits for it. It runs with its price-list fetch, retries, callbacks and printing off.
+(`litellm_answers.py` puts both into shape). litellm takes seconds to import, so that happens in a thread with the first
+call, which waits for it. It runs with its price-list fetch, retries, callbacks and printing off.
 
 A request's fields are data here, never litellm's own settings: what is not a parameter of OpenAI's API goes into the provider's body, so
 that no client can turn the operator's key towards a server of its own.
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-import importlib.util
 import logging
 import os
 import re
@@ -23,7 +22,7 @@ from typing import Any
 import msgspec
 
 from proxy.config.settings import LiteLLMSettings
-from proxy.errors import ConfigError, InvalidApiKey, InvalidRequest, NotFound, ProxyError, UpstreamTimeout, UpstreamUnreachable
+from proxy.errors import InvalidApiKey, InvalidRequest, NotFound, ProxyError, UpstreamTimeout, UpstreamUnreachable
 from proxy.ports.upstream import BodyReply, Call, Headers, Reply
 from proxy.upstreams.litellm_answers import clean_answer, clean_chunk, error_reply, event, scrubber, without_secrets
 
@@ -68,15 +67,8 @@ class LiteLLMUpstream:
         return self._settings.model_prefix + model
 
     async def start(self) -> None:
-        """Begin to import litellm, in a thread, if a key says that it will be used; else its first call does.
-
-        Raises `ConfigError` where there is none.
-        """
-        if importlib.util.find_spec("litellm") is None:
-            raise ConfigError("config.yaml", f"upstreams.{self.name}", "kind litellm needs the package litellm: pip install litellm")
+        """Take calls; the first one imports litellm."""
         self._started = True
-        if self._settings.api_key:
-            self._import()
 
     def _import(self) -> asyncio.Future[Any]:
         if self._importing is None:

@@ -17,12 +17,12 @@ from msgspec import DecodeError, Struct
 
 from proxy.config.settings import Api
 from proxy.errors import ProxyError
-from proxy.exchange import Answer, Exchange, Request
+from proxy.exchange import Answer, Choice, Exchange, Request, Usage
 from proxy.wire import sse
 from proxy.wire.answers import added_up
 from proxy.wire.bodies import EXTENSION, dumped, raw_fields
 from proxy.wire.own_tools import OwnToolFilter
-from proxy.wire.requests import RequestRendering, withhold
+from proxy.wire.requests import RequestRendering, fits, withhold
 from proxy.wire.shapes import Asked, Reading, Shape
 from proxy.wire.upstream_errors import failure_in
 
@@ -241,7 +241,13 @@ class Dialect(RequestRendering, Protocol):
         """Bring what changed into an answer's fields."""
 
     def own_answer(self, exchange: Exchange) -> Answer:
-        """`exchange.answer`, which a stage gave in the model's stead, in the form that the request asks for."""
+        """`exchange.answer`, which a stage gave in the model's stead, in the form that the request asks for: here one text. One without the
+        form that the client asked for is withheld, where the API promises none of its refusals."""
+        made = exchange.answer or Answer(())
+        choice = made.choices[0] if made.choices else Choice(0)
+        text = choice.text or choice.refusal
+        given = Choice(0, text=text, finish_reason="stop" if fits(text, exchange.original.wants) else "content_filter")
+        return Answer((given,), made.model or exchange.original.model, made.usage or Usage(0, 0))
 
     def render_own(self, exchange: Exchange, verdict: Mapping[str, object] | None) -> tuple[str, bytes]:
         """Content type and body, or whole event stream, of an `own_answer`; with the inline verdict, if one was asked for."""

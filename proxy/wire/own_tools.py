@@ -38,7 +38,7 @@ class OwnToolTurn(Struct, frozen=True):
     """Whether it has ended of itself: nothing broke off, no limit cut it."""
 
 
-class Item(Struct):
+class AnswerItem(Struct):
     """A part of an answer that leaves or stays as one."""
 
     is_call: bool
@@ -57,7 +57,7 @@ class AnswerEvent(Struct, frozen=True):
     raw: bytes
     payload: Fields | None = None
     """None for a comment, an end mark, and what is none of the API's."""
-    items: Sequence[Item] = ()
+    items: Sequence[AnswerItem] = ()
     kind: Literal["says", "begins", "ends"] = "says"
     """One that begins says nothing yet: it leaves with the first that does. One that ends waits where another answer may follow."""
 
@@ -134,7 +134,7 @@ class OwnToolFilter(ABC):
             out.append(self._pass(self._undecided.popleft()))
         return b"".join(out)
 
-    def _decide(self, item: Item, own: bool) -> None:
+    def _decide(self, item: AnswerItem, own: bool) -> None:
         item.own = own
         if own:
             self._has_own = self._has_own or item.is_call
@@ -250,7 +250,7 @@ class OwnToolFilter(ABC):
         """Take own calls out of a body's fields."""
 
     @abstractmethod
-    def _items(self) -> Collection[Item]:
+    def _items(self) -> Collection[AnswerItem]:
         """Of this answer."""
 
     @abstractmethod

@@ -193,3 +193,30 @@ def test_a_program_of_an_mcp_server_that_is_not_here_is_noted(folder: Path, caps
     assert 0 == main(["check", "--config", str(folder / "config.yaml")])
     notes = [line for line in capsys.readouterr().out.splitlines() if "mcp.servers" in line]
     assert ["  note: mcp.servers.files.command: there is no program 'no-such-program' on this machine"] == notes
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_a_local_model_that_does_not_load_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("xllamacpp", reason="needs the extra groundwire[local]", exc_type=ImportError)
+    (tmp_path / "cut.gguf").write_bytes(b"GGUF" + bytes(1000))
+    (tmp_path / "p.yaml").write_text("name: p\nstages: []\n")
+    config = tmp_path / "config.yaml"
+    upstream = f"{{kind: embedded, model_path: '{tmp_path}/cut.gguf'}}"
+    config.write_text(
+        f"store: {{url: 'sqlite+aiosqlite:///{tmp_path}/s.db'}}\nupstreams: {{u: {upstream}}}\nroutes: [{{upstream: u, policy: p.yaml}}]\n"
+    )
+    assert 2 == main(["check", "--config", str(config)])
+    assert "the model does not load" in capsys.readouterr().err
+
+
+def test_a_verifier_of_ones_own_that_cannot_be_read_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "p.yaml").write_text("name: p\ndelivery: hold\nstages: [claims]\n")
+    (tmp_path / "mine").mkdir()
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        f"store: {{url: 'sqlite+aiosqlite:///{tmp_path}/s.db'}}\nupstreams: {{u: {{kind: openai, base_url: 'http://127.0.0.1:9/v1'}}}}\n"
+        "grounding: {model: mine}\nroutes: [{upstream: u, policy: p.yaml}]\n"
+    )
+    assert 2 == main(["check", "--config", str(config)])
+    assert f"{config}:3: grounding" in capsys.readouterr().err

@@ -112,6 +112,17 @@ def test_every_route_gets_the_policy_and_the_provider_its_key(tmp_path: Path, pr
     assert "${MY_KEY:-}" == found["upstreams"][provider if provider in KEYS else "openai"]["api_key"]
 
 
+def test_without_the_local_models_engine_the_provider_has_its_route(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.setattr("proxy.config.extras.installed", lambda module: module != "xllamacpp")
+    assert [*init(BUNDLED, "config.yaml", tmp_path, Answers("gemini", "MY_KEY"), POLICIES, None)]
+    assert {"gemini"} == {
+        route["upstream"] for route in yaml.safe_load((tmp_path / "config.yaml").read_text())["routes"] if not route["prefix"]
+    }
+    assert 0 == main(["check", "--config", str(tmp_path / "config.yaml")]), capsys.readouterr().err
+
+
 def test_who_goes_away_while_asked_leaves_nothing(tmp_path: Path) -> None:
     def gone(_: str) -> str:
         raise EOFError

@@ -20,7 +20,7 @@ from msgspec import Struct
 from proxy.models.tokens.counter import TiktokenCounter
 from proxy.testing import ReceivedCall, chunk, completion, reply, stream
 from proxy.upstreams.gguf import default_model_path
-from proxy.wire.chat.output_requirements import output_requirements_of
+from proxy.wire.requests import output_requirements_of
 from tests.clients.conftest import DELIVERIES, HERE, client_python, run_script
 from tests.clients.servers import Servers, serve
 

@@ -5,6 +5,7 @@
     python -m tests.cluster --seeds 12 --stop-s 30   # longer faults
     python -m tests.cluster --soak 60                # an hour at 70% of what the cluster carries
     python -m tests.cluster --cost                   # what a request costs each server: benchmarks/results/cluster.json
+    python -m tests.cluster --nodes                  # and its node, alone and beside another: benchmarks/results/cluster_nodes.json
 
 Its exit status is 1 where a promise was broken, 0 also where the servers cannot be had (it says so).
 """
@@ -60,6 +61,7 @@ def main() -> int:
     options.add_argument("--soak", type=float, default=0.0, metavar="MINUTES")
     options.add_argument("--most", type=float, default=math.inf, metavar="RATE", help="requests a second of the soak, at most")
     options.add_argument("--cost", action="store_true", help="measure and write what a request costs")
+    options.add_argument("--nodes", action="store_true", help="measure and write what a request costs a node, alone and beside another")
     options.add_argument("--report", type=Path, help="what came of each seed, as JSON")
     options.add_argument("--keep", type=Path, help="a folder for configurations and logs, in place of one that goes")
     given = options.parse_args()
@@ -78,6 +80,9 @@ def main() -> int:
             if given.cost:
                 (place / "cost").mkdir(parents=True)
                 asyncio.run(costs.measure(place / "cost"))
+            if given.nodes:
+                (place / "nodes").mkdir(parents=True)
+                asyncio.run(costs.measure_nodes(place / "nodes"))
         except (NoEngine, NoServer) as error:
             print(f"skipped, no cluster here: {error}")
     return int(status)

@@ -5,10 +5,13 @@ CPU time hardly depends on what else the machine does; requests a second do, so 
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import platform
+import statistics
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +20,11 @@ from tests.cluster.deployment import ROOT
 from tests.cluster.load import Sample, at_rate, closed, cpu_s, memory_mb, session, stub
 
 RESULT = ROOT / "benchmarks" / "results" / "cluster.json"
+NODES_RESULT = RESULT.with_name("cluster_nodes.json")
 _WARM_S, _MEASURED_S, _AT_ONCE, _ROUNDS = 6.0, 8.0, 64, 3
 _RATE_SHARE = 0.5
+_A_NODE, _PAIRS = 40.0, 6
+"""Requests a second of a node, few enough for a machine that has other work; and pairs of one node's stretch and both nodes'."""
 
 
 async def measure(folder: Path) -> None:
@@ -41,6 +47,37 @@ async def measure(folder: Path) -> None:
     }
     RESULT.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
     print(json.dumps(found, indent=1))
+
+
+async def measure_nodes(folder: Path) -> None:
+    """What a request costs its node while one node serves, and while both do, each at the same rate: by turns, the balancer left out."""
+    async with stub(folder) as upstream, cluster(folder, upstream) as running, session() as client:
+        await asyncio.gather(*(closed(client, running.node_url(name), _WARM_S, _AT_ONCE // 4) for name in NODES))
+        pairs = []
+        for number in range(_PAIRS):
+            one = await _of_nodes(running, client, (NODES[number % len(NODES)],))
+            pairs.append({"one": one, "two": await _of_nodes(running, client, NODES)})
+    ratios = [pair["one"] / pair["two"] for pair in pairs]
+    found = {
+        "made": time.strftime("%Y-%m-%d"),
+        "machine": f"{os.cpu_count()} cores, {platform.machine()}, load {os.getloadavg()[0]:.1f}",
+        "a_node_s": _A_NODE,
+        "pairs": [{name: round(value, 3) for name, value in pair.items()} for pair in pairs],
+        "times_one": [round(len(NODES) * one, 3) for one in (min(ratios), statistics.median(ratios), max(ratios))],
+    }
+    NODES_RESULT.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
+    print(json.dumps(found, indent=1))
+
+
+async def _of_nodes(running: Cluster, client: Any, names: Sequence[str]) -> float:
+    """CPU ms of a request in the processes of these nodes, which have all the load."""
+    before = sum(cpu_s(running.nodes[name]) for name in names)
+    samples = [Sample() for _ in names]
+    asked = (at_rate(client, running.node_url(name), _MEASURED_S, _A_NODE, sample) for name, sample in zip(names, samples, strict=True))
+    await asyncio.gather(*asked)
+    for sample in samples:
+        assert not sample.problems, sample.problems[:3]
+    return (sum(cpu_s(running.nodes[name]) for name in names) - before) * 1000 / sum(len(sample.took_ms) for sample in samples)
 
 
 def _services(running: Cluster) -> dict[str, Any]:

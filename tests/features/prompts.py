@@ -21,10 +21,10 @@ from proxy.ports import TokenCounter
 from proxy.ports.stage import Stage, StageOptions
 from proxy.testing import make_exchange, make_ports
 from proxy.wire.chat.completions import ChatDialect
-from proxy.wire.chat.output_requirements import output_requirements_of
 from proxy.wire.dialect import Dialect
 from proxy.wire.gemini.dialect import GeminiDialect
 from proxy.wire.messages.dialect import MessagesDialect
+from proxy.wire.requests import output_requirements_of
 from proxy.wire.responses.dialect import ResponsesDialect
 from tests.apis import Api
 

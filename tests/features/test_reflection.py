@@ -42,6 +42,9 @@ class Away(MemoryFailures):
     async def apply(self, *events: Any, **owner: Any) -> Any:
         raise StoreUnavailable("the disk is gone")
 
+    async def apply_and_find(self, *events: Any, **about: Any) -> Any:
+        raise StoreUnavailable("the disk is gone")
+
     async def relevant(self, **about: Any) -> Any:
         raise StoreUnavailable("the disk is gone")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from pathlib import Path
@@ -21,6 +22,7 @@ from tests.models import tiny_verifier
 from tests.processes import write_config
 
 POLICY = "name: p\ndelivery: hold\nstages: [verifies]\n"
+AT_START = POLICY.replace("name: p\n", "name: p\nload_models: at_start\n")
 
 
 class Verifies(Stage):
@@ -49,7 +51,7 @@ async def test_a_stage_that_verifies_gets_the_verifier(start: Start, tmp_path: P
 
 
 async def test_the_verifier_of_a_route_s_own_policy_is_loaded_at_start(start: Start, tmp_path: Path) -> None:
-    async with start(policy=POLICY, stages=[Verifies], config=with_tiny(tmp_path)) as proxy:
+    async with start(policy=AT_START, stages=[Verifies], config=with_tiny(tmp_path)) as proxy:
         for task in proxy.app._loading:
             await task
         assert "tiny@7" == proxy.app.verifiers.get().name
@@ -57,12 +59,25 @@ async def test_the_verifier_of_a_route_s_own_policy_is_loaded_at_start(start: St
 
 
 async def test_ready_says_why_the_verifier_cannot_judge(start: Start, tmp_path: Path) -> None:
-    async with start(policy=POLICY, stages=[Verifies], config=f"grounding: {{model: '{tmp_path / 'absent'}'}}\n") as proxy:
+    async with start(policy=AT_START, stages=[Verifies], config=f"grounding: {{model: '{tmp_path / 'absent'}'}}\n") as proxy:
         for task in proxy.app._loading:
             await task
         assert "verifier.json cannot be read" in proxy.app.missing()["verifier"]
         assert 503 == (await proxy.get("/ready")).status
         assert "error" == (await proxy.post()).verdict
+
+
+async def test_a_verifier_that_cannot_be_read_at_its_first_use_is_an_error_and_breaks_no_other_request(
+    start: Start, tmp_path: Path
+) -> None:
+    plain = {"plain": "name: plain\nstages: []\n"}
+    broken = f"grounding: {{model: '{tmp_path / 'absent'}'}}\n"
+    async with start(policy=POLICY, policies=plain, route_options="allow_policies: [plain]", stages=[Verifies], config=broken) as proxy:
+        assert (None, []) == (proxy.app.verifiers.problem, proxy.app._loading)
+        first, beside = await asyncio.gather(proxy.post(), proxy.post(x_groundwire_policy="plain"))
+        assert (200, "error") == (first.status, first.verdict)
+        assert (200, "skipped") == (beside.status, beside.verdict)
+        assert "verifier.json cannot be read" in proxy.app.missing()["verifier"]
 
 
 async def test_a_policy_that_only_some_requests_ask_for_loads_it_with_the_first(start: Start, tmp_path: Path) -> None:

@@ -13,16 +13,16 @@ from proxy.models.tokens.encodings import PRICE_LIST, Catalogue
 from proxy.ports import ModelInfo
 
 LISTED = {
-    "plain": {"max_input_tokens": 1000, "input_cost_per_token": 2e-6, "output_cost_per_token": 8e-6},
-    "caching": {"max_input_tokens": 1000, "input_cost_per_token": 2e-6, "output_cost_per_token": 8e-6, "cache_read_input_token_cost": 5e-7},
-    "local": {"max_input_tokens": 1000},
+    "plain": [1000, None, 2e-6, 8e-6, None, None],
+    "caching": [1000, None, 2e-6, 8e-6, 5e-7, None],
+    "local": [1000, None, None, None, None, None],
 }
 
 
 @pytest.fixture
 def listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / PRICE_LIST).write_text(json.dumps(LISTED), "utf-8")
-    monkeypatch.setattr("proxy.models.tokens.encodings.bundled_folder", lambda: tmp_path)
+    monkeypatch.setattr("proxy.models.tokens.encodings.BUNDLED", tmp_path)
 
 
 def prices(name: str, **models: ModelSettings) -> tuple[float | None, float | None, float | None]:

@@ -8,6 +8,8 @@ import logging
 import os
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,9 +22,10 @@ from hypothesis import strategies as st
 from proxy.config.settings import ModelSettings
 from proxy.exchange import ContextUse
 from proxy.exchange.answers import OutputRequirements
+from proxy.models.tokens import encodings
 from proxy.models.tokens.counter import TiktokenCounter
 from proxy.models.tokens.encodings import ESTIMATE, Encodings, pieces
-from proxy.wire.chat.output_requirements import output_requirements_of
+from proxy.wire.requests import output_requirements_of
 from tests.cost import below
 from tests.examples import share
 
@@ -417,3 +420,21 @@ def test_a_tool_that_the_providers_own_search_loads_later_stands_in_no_prompt_ye
     now, later = ({"type": "function", "function": {"name": name, "parameters": {"type": "object"}}} for name in ("now", "later"))
     asked = [{"role": "user", "content": "Hi"}]
     assert use(asked, [now]) == use(asked, [now, {**later, "defer_loading": True}])
+
+
+# ---- when vocabularies are read ----
+
+
+async def test_a_vocabulary_is_read_off_the_event_loop_and_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[str] = []
+
+    def read(name: str, folders: object) -> None:
+        threads.append(threading.current_thread().name)
+        time.sleep(0.05)
+
+    monkeypatch.setattr(encodings, "_load", read)
+    counter = TiktokenCounter({}, encodings=Encodings())
+    model = counter.model("gpt-4o")
+    await asyncio.gather(*(counter.count_request([user("hello")], (), output_requirements_of({}), model) for _ in range(5)))
+    assert 1 == len(threads)
+    assert threading.main_thread().name not in threads

@@ -40,7 +40,7 @@ def test_a_weight_that_nobody_listed_is_found(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("weight", [weight for weight in WEIGHTS if not weight.package], ids=named)
 def test_what_is_shipped_was_made_by_a_script_that_is_here(weight: Weight) -> None:
-    made_by = re.fullmatch(r"python -m (training\.[\w.]+)", weight.made_by)
+    made_by = re.fullmatch(r"python -m ((?:training|requirements)\.[\w.]+)", weight.made_by)
     assert made_by is not None
     assert importlib.util.find_spec(made_by[1]) is not None
 
@@ -70,7 +70,7 @@ def test_the_fetched_model_is_the_one_that_fetch_model_accepts() -> None:
 
 def test_the_vocabularies_are_those_that_the_counter_accepts() -> None:
     accepted = {checksum for _, checksum in encodings._FILES.values()}
-    assert {weight.sha256 for weight in WEIGHTS if weight.package == "litellm"} <= accepted
+    assert {weight.sha256 for weight in WEIGHTS if weight.made_by.endswith("requirements.bundled")} <= accepted
 
 
 def test_the_verifiers_card_has_the_same_checksums() -> None:

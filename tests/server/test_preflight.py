@@ -10,7 +10,7 @@ import pytest
 
 from proxy.config.settings import ServerSettings, Settings, load_settings
 from proxy.errors import ConfigError
-from proxy.server.preflight import Reach, check_models, check_port, key_notes, store_note
+from proxy.server.startup import Reach, check_models, check_port, key_notes, store_note
 from tests.processes import free_port
 
 

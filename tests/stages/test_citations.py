@@ -171,20 +171,18 @@ async def test_a_passage_that_adds_nothing_is_irrelevant() -> None:
 
 
 async def test_a_lead_in_is_verified_by_its_items() -> None:
-    exchange, verdict = await judged(f"The Eiffel Tower [Passages 1-2]:\n- {TALL}.\n- {PARIS}.\n", options={"require": True})
+    exchange, verdict = await judged(f"The Eiffel Tower [Passages 1-2]:\n- {TALL}.\n- {PARIS}.\n")
     assert ("pass", (2, 2), (1.0, 1.0)) == (verdict.outcome, exchange.facts.citations, figures(verdict))
 
 
-async def test_a_missing_citation_counts_for_recall_and_is_no_warning_unless_required() -> None:
+async def test_a_missing_citation_counts_for_recall_and_is_no_warning() -> None:
     text = f"{PARIS}. {TALL} [Passage 1]."
     _, verdict = await judged(text)
     assert ("pass", (1.0, 0.5)) == (verdict.outcome, figures(verdict))
-    _, verdict = await judged(text, options={"require": True})
-    assert ("citations_missing", [[0, 33]]) == (verdict.code, verdict.detail["missing"])
 
 
 async def test_without_anything_to_cite_nothing_is_missing() -> None:
-    exchange, verdict = await judged(f"{PARIS}.", options={"require": True}, context="Where is it?")
+    exchange, verdict = await judged(f"{PARIS}.", context="Where is it?")
     assert ("unchecked", (0, 0), (None, None)) == (verdict.outcome, exchange.facts.citations, figures(verdict))
 
 
@@ -310,11 +308,6 @@ def test_an_option_that_has_gone_is_refused_with_what_to_write_instead(tmp_path:
     file.write_text(f"name: p\ndelivery: hold\nstages: [citations: {{{option}}}]\n", encoding="utf-8")
     with pytest.raises(ConfigError, match="there is no such option any more: "):
         load_policy(file)
-
-
-async def test_block_refuses_a_required_citation_that_is_missing() -> None:
-    with pytest.raises(PolicyBlocked):
-        await judged(f"{PARIS}.", options={"action": "block", "require": True})
 
 
 def test_only_what_acts_makes_sentences_wait() -> None:

@@ -26,12 +26,6 @@ async def test_redact_takes_failing_sentences_out_and_leaves_the_rest() -> None:
     assert [{"stage": "claims", "what": "redact", "choice": 0, "claims": 1}] == exchange.changes
 
 
-async def test_redact_can_leave_a_marker() -> None:
-    exchange = answering(f"{PARIS} {GOLD} {TALL}")
-    await checked(exchange, action="redact", marker="[removed]")
-    assert [f"{PARIS} [removed] {TALL}"] == texts_of(exchange)
-
-
 async def test_redact_acts_on_each_choice() -> None:
     exchange = answering(f"{PARIS} {GOLD}", PARIS, f"{LONDON} {TALL}")
     await checked(exchange, action="redact")

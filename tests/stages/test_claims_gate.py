@@ -62,10 +62,6 @@ async def test_a_failing_sentence_is_taken_out_before_it_leaves() -> None:
     assert round(2 / 3, 4) == round(gate.exchange.facts.faithfulness or 0, 4)
 
 
-async def test_the_marker_stands_where_it_was() -> None:
-    assert [f"{PARIS} […] {TALL}"] == await Gate(action="redact", marker="[…]").says(f"{PARIS} {GOLD} {TALL}")
-
-
 async def test_an_answer_of_which_nothing_would_leave_ends_with_the_no_answer_text() -> None:
     (left,) = await Gate(action="redact").says(f"{GOLD} {LONDON}")
     assert NO_ANSWER["en"] == left.strip()

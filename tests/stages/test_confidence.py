@@ -87,11 +87,6 @@ async def test_modesty_is_told_in_the_record_alone(cited: tuple[int, int] | None
     assert ("LOW", expected, "pass", []) == (exchange.facts.confidence, verdict.detail["rating"], verdict.outcome, exchange.warnings)
 
 
-async def test_thresholds_are_the_policys() -> None:
-    exchange, _ = await judged((HIGH, [GOOD, BARE]), high=0.5)
-    assert "HIGH" == exchange.facts.confidence
-
-
 async def test_calibration_is_the_share_of_the_promise_that_is_kept() -> None:
     exchange, _ = await judged((HIGH, [GOOD, BARE]))
     assert pytest.approx(0.5 / 0.9, abs=1e-4) == (exchange.facts.quality_parts or {})["calibration"]
@@ -202,8 +197,3 @@ def test_reporting_needs_nothing(tmp_path: Path) -> None:
 def test_a_tap_cannot_block(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="delivery: tap"):
         load_policy(policy(tmp_path, "confidence: {action: block}, claims: {}", "tap"))
-
-
-def test_medium_must_not_promise_more_than_high(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="must not promise more"):
-        load_policy(policy(tmp_path, "confidence: {medium: 0.95}"))

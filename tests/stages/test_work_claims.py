@@ -14,7 +14,7 @@ from proxy.pipeline import Pipeline
 from proxy.ports import Ports
 from proxy.ports.judge import AskAbout, JudgeAnswer, JudgeQuestion
 from proxy.stages.work_claims import WorkClaims
-from proxy.stages.work_claims.run import report_of, result_of
+from proxy.stages.work_claims.calls import report_of, result_of
 from proxy.stages.work_claims.stage import WorkClaimsOptions
 from proxy.stages.work_claims.statements import statements_of
 from proxy.store.words import without_words
@@ -28,6 +28,13 @@ RED: Step = ("bash", {"command": "pytest -q"}, "FAILED tests/test_cart.py::test_
 GREEN: Step = ("bash", {"command": "pytest -q"}, "9 passed in 0.30s")
 HELD: Step = ("cancel_order", {"order_id": "W-8812"}, '{"error": {"code": "locked", "message": "the order is being packed"}}')
 READ: Step = ("get_order", {"order_id": "W-8812"}, '{"order_id": "W-8812", "status": "processing"}')
+TESTED: Step = ("write_file", {"path": "tests/test_cart.py", "content": "assert total == 0"}, "Wrote 17 bytes")
+REFUND: Step = (
+    "issue_refund",
+    {"order": "SO-2", "amount": 64.5},
+    '{"refund_id": "RF-881", "amount": 64.5, "paid": 129.0, "state": "issued"}',
+)
+TAKEN: Step = ("ueberweisung_ausfuehren", {"betrag": 20}, '{"status": "abgelehnt", "grund": "Deckung"}')
 
 
 def exchange_of(steps: Sequence[Step], answer: str, *, offers: Sequence[str] = (), calls: bool = False, **more: Any) -> Exchange:
@@ -104,6 +111,47 @@ async def doubted(steps: Sequence[Step], answer: str, **more: Any) -> list[tuple
 )
 async def test_work_that_the_results_do_not_bear_out_is_a_warning(steps: list[Step], answer: str, expected: tuple[str, str]) -> None:
     assert [expected] == await doubted(steps, answer)
+
+
+@pytest.mark.parametrize(
+    ("steps", "answer", "expected"),
+    [
+        ([EDIT, GREEN], "I ran the suite and all 11 tests pass.", ("figure", "contradicted")),
+        ([EDIT, GREEN], "I also ran the linter, and it found nothing.", ("lint", "unsupported")),
+        ([TESTED, GREEN], "I added unit tests for negative totals.", None),
+        ([EDIT], "I added unit tests for negative totals.", ("tests", "unsupported")),
+        ([GREEN, EDIT], "After the change I ran the tests again.", ("tests", "unsupported")),
+        ([EDIT, GREEN], "I verified it in the browser.", ("browser", "unsupported")),
+        ([EDIT, ("bash", {"command": "git checkout src/cart.py"}, "")], "I rounded up in `src/cart.py`.", ("files", "contradicted")),
+        ([EDIT], "I changed only `src/tax.py`.", None),
+        ([REFUND], "I have refunded 74.50 € to your card.", ("refund", "contradicted")),
+        ([REFUND], "Ich habe 64,50 € zurueckerstattet.", None),
+        ([REFUND], "I've also sent you the confirmation by e-mail.", ("send", "unsupported")),
+        ([REFUND], "I have escalated it to a supervisor.", ("escalate", "unsupported")),
+        ([TAKEN], "Die 20 Euro habe ich ueberwiesen.", ("pay", "contradicted")),
+    ],
+)
+async def test_figures_looks_and_other_acts_are_read(steps: list[Step], answer: str, expected: tuple[str, str] | None) -> None:
+    assert ([expected] if expected else []) == await doubted(steps, answer, offers=["read_file"])
+
+
+async def test_a_script_hides_tests_and_no_payment() -> None:
+    script: Step = ("bash", {"command": "docker compose up -d"}, "Container shop  Started\nexit code: 0")
+    assert [("tests", "contradicted")] == await doubted([RED, script], "All tests pass.")
+    assert [] == await doubted([RED, ("bash", {"command": "./verify.sh"}, "fine")], "All tests pass.")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "I refunded 64.50 €.",
+        "I refunded half of the 129 €, 64.50 €.",
+        "I refunded it; it takes 10 to 14 days.",
+        "I refunded 64.50 € (RF-881).",
+    ],
+)
+async def test_figures_that_follow_from_the_results_are_left_alone(answer: str) -> None:
+    assert [] == await doubted([REFUND], answer)
 
 
 async def test_a_look_at_another_machine_that_shows_a_failure_bears_out_nothing() -> None:

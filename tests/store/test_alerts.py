@@ -120,13 +120,39 @@ async def test_one_of_several_processes_rings_and_another_clears_when_it_has_gon
     async with ScriptedUpstream(reply({})) as sink:
         one, other = Watch(database, sink, "a"), Watch(database, sink, "b")
         await fill(database, ["unsure"] * 10)
-        assert [True, False, True, False] == [await one.look(0), await other.look(1), await one.look(30), await other.look(31)]
+        assert [True, False, True, False] == [await one.look(0), await other.look(1), await one.look(10), await other.look(11)]
         assert [("unsure", "firing")] == events(sink)
         assert {"firing": ["unsure"]} == one.alerts.state == other.alerts.state
         await fill(database, ["pass"] * 90, NOW + 100)
-        assert [False, True] == [await other.look(140), await other.look(400)]  # the first has died
+        assert [False, True] == [await other.look(21), await other.look(400)]  # the first has died
         assert [("unsure", "firing"), ("unsure", "cleared")] == events(sink)
         assert ({}, False) == (other.alerts.state, await one.look(401))
+
+
+async def test_between_two_rounds_a_leader_says_that_it_leads_on(database: Database) -> None:
+    async with ScriptedUpstream(reply({})) as sink:
+        one, other = Watch(database, sink, "a", rules=(RULE,)), Watch(database, sink, "b")
+        assert True is await one.look(0)
+        for at in (10, 20, 30):
+            one.now = NOW + at
+            assert [True, False, False] == [await one.alerts.lead_on(), await other.alerts.lead_on(), await other.look(at + 1)]
+        assert True is await other.look(43)  # another one leads 12 seconds after its last word
+        assert False is await one.alerts.lead_on()
+
+
+async def test_nobody_else_leads_while_a_message_is_on_its_way(database: Database) -> None:
+    async with ScriptedUpstream(reply({})) as sink:
+        one, other = Watch(database, sink, "a"), Watch(database, sink, "b")
+        await fill(database, ["unsure"] * 10)
+        deliver, seen = one.alerts._deliver, []
+
+        async def slow(*given: Any) -> None:
+            seen.append(await other.look(60))
+            await deliver(*given)
+
+        one.alerts._deliver = slow  # type: ignore[method-assign]
+        assert True is await one.look(0)
+    assert ([False], [("unsure", "firing")]) == (seen, events(sink))
 
 
 async def test_a_restart_does_not_ring_again(database: Database) -> None:

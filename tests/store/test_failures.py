@@ -13,7 +13,8 @@ from proxy.errors import StoreUnavailable
 from proxy.ports import FailureEvent, FailureRecord
 from proxy.ports.failures import Failure
 from proxy.store.database import Database, StoreRejected
-from proxy.store.failures import DatabaseFailures, failure_id
+from proxy.store.failure_rows import failure_id
+from proxy.store.failures import DatabaseFailures
 from tests.stages.reflection.kept import known
 from tests.store.conftest import opened
 
@@ -235,6 +236,42 @@ async def test_many_fingerprints_and_subjects_give_the_same_as_few(database: Dat
     expected = ["f3", "f0", "f10", "f9", "f6", "f5", "f2", "f1", "f11", "f8"]
     for asked in (few, many, last):
         assert expected == names(await store.relevant(client="alice", run_id=run_id, **asked, limit=10))
+
+
+@pytest.mark.parametrize("across_runs", [False, True])
+@pytest.mark.parametrize("many", [0, 500])
+async def test_to_apply_and_find_at_once_gives_what_one_after_the_other_does(database: Database, across_runs: bool, many: int) -> None:
+    turns = [
+        [occurred("f1"), occurred("f2", subject="other")],
+        [event("resolved", "f1"), occurred("f3", "c9", subject="a")],
+        [occurred("f1", "again"), event("resolved", "f2", "never"), event("resolved", "f4", "of what is not known")],
+        [occurred("f1", "again")],
+    ]
+    asked = {"fingerprints": ["f3", *(f"none{n}" for n in range(many))], "subjects": ["other"], "limit": 3}
+    store = DatabaseFailures(database, clock=lambda: 50.0)
+    await store.apply([occurred("f9", subject="other")], **{**STEP, "run_id": "s"})
+    for turn in turns:
+        applied, found = await store.apply_and_find(turn, **STEP, across_runs=across_runs, **asked)
+        assert await store.apply(turn, **STEP) == applied
+        assert await store.relevant(client="alice", run_id=None if across_runs else "r", **asked) == found
+    assert (["f3", "f9", "f1"] if across_runs else ["f3", "f1"]) == names(found)
+
+
+async def test_another_worker_s_failure_between_look_and_change_is_counted(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with opened(url) as first, opened(url) as second:
+        slow, quick = DatabaseFailures(first), DatabaseFailures(second)
+        await quick.apply([occurred()], **STEP)
+        look = slow._seen
+
+        async def late(*given: Any, **named: Any) -> Any:
+            seen = await look(*given, **named)
+            monkeypatch.setattr(slow, "_seen", look)
+            await quick.apply([occurred(cause="c2"), occurred("f2")], **STEP)
+            return seen
+
+        monkeypatch.setattr(slow, "_seen", late)
+        applied, _ = await slow.apply_and_find([occurred(cause="c3"), occurred("f2")], **STEP, across_runs=False, **EVERYTHING)
+    assert [("f1", 3), ("f2", 1)] == [(record.fingerprint, record.occurrence_count) for record in applied]
 
 
 async def test_what_is_resolved_or_superseded_is_known_but_not_relevant(database: Database) -> None:

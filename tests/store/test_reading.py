@@ -15,7 +15,8 @@ from proxy.errors import StoreUnavailable
 from proxy.ports.review import ClashRecord, QuarantineItem
 from proxy.store.clashes import DatabaseClashes
 from proxy.store.database import Database
-from proxy.store.failures import DatabaseFailures, failure_id
+from proxy.store.failure_rows import failure_id
+from proxy.store.failures import DatabaseFailures
 from proxy.store.figures import DatabaseFigures
 from proxy.store.quarantine import DatabaseQuarantine
 from proxy.store.reading import ReadOnlyDatabase
@@ -115,7 +116,7 @@ async def test_tables_of_another_version_are_refused(url: str, database: Databas
 
 async def revise(database: Database, revision: str) -> None:
     async with database.transaction() as connection:
-        await connection.execute(text("UPDATE alembic_version SET version_num = :revision"), {"revision": revision})
+        await connection.execute(text("UPDATE alembic_version SET version_num = :now, compatible_from = :now"), {"now": revision})
 
 
 # ---- SQLite's files ----

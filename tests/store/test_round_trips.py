@@ -24,7 +24,8 @@ MOST = 4
 FIRST = 6
 """Turns that open connections, prepare statements and read models."""
 TURNS = 10
-"""None of the counted ones brings a failure that is new: to remember that is a transaction of its own."""
+FAILS = 7
+"""After this turn, where a counted one is to bring a failure that is new: to remember it is a statement of its own."""
 
 
 class Relay:
@@ -108,8 +109,8 @@ def tools() -> list[dict[str, Any]]:
     return [{"type": "function", "function": one} for one in described]
 
 
-async def counted(folder: Path, policy: str, store: str, count: Relay | Statements) -> list[int]:
-    """Of each turn behind the first ones, how often the store was asked until the answer was there."""
+async def counted(folder: Path, policy: str, store: str, count: Relay | Statements, *, failing: tuple[int, ...] = (1,)) -> list[int]:
+    """Of each turn behind the first ones, how often the store was asked until the answer was there; the tools of `failing` turns fail."""
     found: list[int] = []
     messages: list[dict[str, Any]] = [{"role": "system", "content": "You are an agent that works on files, with care."}]
     messages.append({"role": "user", "content": "Please read the files and tell me what stands in them. My name is Ann."})
@@ -129,7 +130,7 @@ async def counted(folder: Path, policy: str, store: str, count: Relay | Statemen
             while app.afterwards._tasks or len(submitted) <= turn:  # on a busy machine it may be written already
                 await asyncio.sleep(0.005)
             failed, read = f"Error: /a/{turn} was not found", f"File {turn} is about an invoice of {400 + turn} euros, due on 3 May 2024."
-            messages += [said, {"role": "tool", "tool_call_id": f"call_{turn}", "content": failed if turn == 1 else read}]
+            messages += [said, {"role": "tool", "tool_call_id": f"call_{turn}", "content": failed if turn in failing else read}]
     return found[FIRST:]
 
 
@@ -143,6 +144,17 @@ async def test_an_answer_waits_for_four_round_trips_at_most(tmp_path: Path, url:
         # Over one connection: each prepares a statement once for itself.
         trips = await counted(tmp_path, policy, f"{host}:{relay.port}/{database}?pool_size=1", relay)
     assert max(trips) <= MOST, trips
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("kind", ["postgres"])
+@pytest.mark.parametrize("policy", ["default", "agent"])
+async def test_a_turn_with_a_new_failure_waits_for_one_more(tmp_path: Path, url: str, policy: str) -> None:
+    address, _, database = url.rpartition("/")
+    host, _, port = address.rpartition(":")
+    async with Relay(int(port)) as relay:
+        trips = await counted(tmp_path, policy, f"{host}:{relay.port}/{database}?pool_size=1", relay, failing=(1, 3, FAILS))
+    assert trips[FAILS + 1 - FIRST] <= MOST + 1, trips
 
 
 @pytest.mark.parametrize("kind", ["sqlite"])

@@ -1,5 +1,6 @@
 """Upgrades: from each revision that stores may have, with what they remember, safe when several workers start at once."""
 
+import asyncio
 import sqlite3
 import struct
 import subprocess
@@ -13,12 +14,14 @@ from sqlalchemy import Connection, inspect
 
 from proxy.context.conversation import beginnings_of
 from proxy.ports import Compaction, ToolRun
+from proxy.store import schema
 from proxy.store.conversations import DatabaseHistories, DatabaseLineages, DatabaseOwners
 from proxy.store.database import Database
 from proxy.store.memory import DatabaseCompactions, DatabaseFirstSeen, DatabaseToolRuns, _all_short
 from proxy.store.tables import key_of, metadata
 from proxy.store.tool_outcomes import DatabaseToolOutcomes
-from tests.store.conftest import execute, opened
+from proxy.store.writer import RecordWriter
+from tests.store.conftest import CountingCounters, execute, make_record, opened
 
 _WORKER = """
 import asyncio, sys
@@ -147,9 +150,12 @@ async def test_several_workers_may_start_and_write_at_once(empty_url: str) -> No
         assert (await connection.exec_driver_sql("SELECT count(*) FROM records")).scalar_one() == 400
 
 
-async def test_a_store_of_a_newer_version_is_left_alone(empty_url: str) -> None:
+@pytest.mark.parametrize("marked", [True, False])
+async def test_a_store_of_a_newer_version_is_left_alone(empty_url: str, marked: bool) -> None:
     async with opened(empty_url) as database, database.transaction() as connection:
-        await connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
+        await connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999', compatible_from = '9998'")
+        if not marked:  # as a release left it that knew of no other's
+            await connection.exec_driver_sql("ALTER TABLE alembic_version DROP COLUMN compatible_from")
     database = Database(empty_url)
     await database.start()
     assert not database.available
@@ -157,9 +163,60 @@ async def test_a_store_of_a_newer_version_is_left_alone(empty_url: str) -> None:
     await database.stop()
 
 
+async def test_an_older_release_starts_beside_this_one_and_leaves_its_tables_as_they_are(
+    empty_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The older release is this one's code with the revision before: what it needs is here, so whatever it does not know it must leave."""
+    caplog.set_level("INFO", "proxy.store.database")
+    async with opened(empty_url) as new:
+        async with new.transaction() as connection:
+            before, revision = await connection.run_sync(shape), await connection.run_sync(schema.current_revision)
+        with monkeypatch.context() as older:
+            older.setattr(schema, "HEAD", f"{int(schema.HEAD) - 1:04}")
+            older.setattr(schema, "_PARTIAL", {})  # an index that it would take away as none of its own
+            assert await Database(empty_url).migrate() == revision.number
+            async with opened(empty_url) as old:
+                await asyncio.gather(*(written(database, number) for number, database in enumerate((old, new))))
+            assert f"its tables are of revision {revision.number}, which serves this release's {schema.HEAD} too" in caplog.text
+        async with new.transaction() as connection:
+            assert revision == await connection.run_sync(schema.current_revision)
+            assert before == await connection.run_sync(shape)
+            assert (await connection.exec_driver_sql("SELECT count(*) FROM records")).scalar_one() == 40
+
+
+async def written(database: Database, number: int) -> None:
+    writer = RecordWriter(database, CountingCounters(), batch_rows=5)
+    writer.start()
+    for i in range(20):
+        writer.submit(make_record(number * 1000 + i))
+    await writer.stop()
+
+
+async def test_tables_that_another_release_brings_up_meanwhile_are_not_brought_down(
+    empty_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A node of an older release that starts at the same time looked at them before."""
+    await filled(empty_url, *statements("0014", lite=empty_url.startswith("sqlite")))
+    older = Database(empty_url)
+    take = older._take_migration_lock
+
+    async def late(connection: Any) -> None:
+        monkeypatch.setattr(schema, "HEAD", newest)
+        async with opened(empty_url):
+            pass
+        monkeypatch.setattr(schema, "HEAD", before)
+        await take(connection)
+
+    newest, before = schema.HEAD, f"{int(schema.HEAD) - 1:04}"
+    monkeypatch.setattr(older, "_take_migration_lock", late)
+    monkeypatch.setattr(schema, "HEAD", before)
+    assert newest == await older.migrate()
+
+
 async def test_the_last_release_goes_on_writing_to_the_new_tables(tmp_path: Path) -> None:
     """Its columns are there, and what is new beside them need not be given: a node that was not replaced yet knows nothing of it."""
-    last = max(path.stem.removeprefix("revision_") for path in (Path(__file__).parent / "data").glob("revision_*.sql"))
+    dumps = {path.stem.removeprefix("revision_") for path in (Path(__file__).parent / "data").glob("revision_*.sql")}
+    last = min({one for one in dumps if one >= schema.COMPATIBLE_FROM} or {max(dumps)})
     urls = [f"sqlite:///{tmp_path / name}" for name in ("old.db", "new.db")]
     await filled(urls[0], *statements(last, lite=True))
     async with opened(urls[1]):

@@ -16,8 +16,8 @@ import pytest
 from proxy.config.settings import Api, EmbeddedSettings
 from proxy.errors import ConfigError, UpstreamUnreachable
 from proxy.ports.upstream import Call, Upstream
-from proxy.upstreams import embedded
-from proxy.upstreams.embedded import EmbeddedUpstream, envelope_from
+from proxy.upstreams.embedded import EmbeddedUpstream, _Child, envelope_from
+from proxy.upstreams.embedded_server import CompletionJob
 from proxy.upstreams.gguf import fetch_model
 from proxy.upstreams.translating import Translating
 from tests.wire.translation.test_answers import gist, read
@@ -58,12 +58,6 @@ def test_an_input_that_the_model_cannot_take_is_not_a_server_error() -> None:
 def test_any_error_body_becomes_an_envelope(body: bytes) -> None:
     status, envelope = envelope_from(503, body)
     assert (503, "server_error", None) == (status, *(json.loads(envelope)["error"][key] for key in ("type", "code")))
-
-
-async def test_without_the_package_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embedded.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ConfigError, match=r"pip install 'groundwire\[local\]'"):
-        await EmbeddedUpstream("local", EmbeddedSettings()).start()
 
 
 async def test_other_paths_of_llama_cpp_are_not_reachable() -> None:
@@ -176,6 +170,7 @@ class TestModel:
         assert status == 200
 
     async def test_a_process_that_died_is_started_again(self, local: EmbeddedUpstream) -> None:
+        await answer(local, call(ask("hi", max_tokens=1)))
         assert local._child is not None
         local._child._process.kill()
         await local._child._process.wait()
@@ -195,8 +190,32 @@ class TestModel:
         cut = tmp_path / "cut.gguf"
         with model.open("rb") as file:
             cut.write_bytes(file.read(1_000_000))
+        upstream = EmbeddedUpstream("local", EmbeddedSettings(model_path=str(cut)))
         with pytest.raises(ConfigError, match="does not load"):
-            await EmbeddedUpstream("local", EmbeddedSettings(model_path=str(cut))).start()
+            await upstream.probe()
+        await upstream.start()
+        first = await asyncio.gather(*(upstream.send(call(ask("hi"))) for _ in range(3)), return_exceptions=True)
+        assert [UpstreamUnreachable] * 3 == [type(error) for error in first]
+        assert "groundwire check says why" in str(first[0])
+        assert 1 == upstream._failures
+        await upstream.stop()
+
+    async def test_the_first_calls_load_it_once(self, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        started: list[int] = []
+        start = _Child.start
+
+        async def counted(job: CompletionJob) -> _Child:
+            child = await start(job)
+            started.append(child._process.pid)
+            return child
+
+        monkeypatch.setattr(_Child, "start", counted)
+        upstream = EmbeddedUpstream("local", EmbeddedSettings(window=1024, parallel=2))
+        await upstream.start()
+        assert upstream._child is None
+        replies = await asyncio.gather(*(answer(upstream, call(ask("hi", max_tokens=1))) for _ in range(3)))
+        await upstream.stop()
+        assert ([200] * 3, 1) == ([status for status, _ in replies], len(started))
 
 
 PROGRAM = """

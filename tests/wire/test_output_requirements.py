@@ -14,7 +14,7 @@ import proxy
 from proxy.exchange.answers import OutputRequirements
 from proxy.testing import make_exchange
 from proxy.wire.chat.completions import ChatDialect
-from proxy.wire.chat.output_requirements import output_requirements_of
+from proxy.wire.requests import output_requirements_of
 
 SCHEMA = {"type": "array"}
 NAMED = {"name": "list", "description": "A list.", "schema": SCHEMA}

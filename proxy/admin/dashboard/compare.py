@@ -6,6 +6,7 @@ alone, which the page says.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -21,7 +22,7 @@ from proxy.store.records import Record
 
 BY = ("policy", "upstream", "model", "route")
 PATH = "/dashboard/compare"
-MOST, _DETAILS = 100_000, 20_000
+MOST, _DETAILS = 20_000, 5_000
 """Exchanges that are counted, of both sides together, and those of a side whose scores are read."""
 
 
@@ -62,7 +63,7 @@ async def compare_page(database: Database, query: Mapping[str, str], period: Per
     if all(sides):
         both = [DatabaseFigures(database, max_details=_DETAILS, only=(by, "" if by == "route" and one == "/" else one)) for one in sides]
         first = await both[0].since_newest(since, until, MOST)
-        courses = [await one.between(first, until, bucket_s) for one in both]
+        courses = await asyncio.gather(*(one.between(first, until, bucket_s) for one in both))
         wholes = [total(buckets) or Bucket(start=first, seconds=0) for buckets in courses]
         starts = [bucket.start for bucket in courses[0]]
         rows = [(name, *(_said(unit, of(whole)) for whole in wholes)) for name, (unit, of) in _FIGURES.items()]

@@ -21,7 +21,7 @@ from rich.text import Text
 from proxy.app import App
 from proxy.cli.terminal import Terminal, harmless
 from proxy.config.settings import ServerSettings, Settings, load_settings
-from proxy.server.preflight import check_port
+from proxy.server.startup import check_port
 from proxy.testing import ScriptedUpstream, completion, reply, serving
 
 Body = Mapping[str, Any]

@@ -32,7 +32,6 @@ from proxy.context.summaries.facts import (
     KeptFact,
     as_text,
     content_stems,
-    fold,
     literals,
     names,
     open_call_lines,
@@ -40,6 +39,7 @@ from proxy.context.summaries.facts import (
 from proxy.context.summaries.lines import SpokenLine, lines_of
 from proxy.exchange import Message
 from proxy.language.detection import language
+from proxy.language.text import fold
 
 REQUIRED_SHARE = 0.4
 """Of a summary's budget, for the lines that an LLM's summary must hold; the rest is for its own words."""

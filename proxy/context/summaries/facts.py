@@ -8,7 +8,6 @@ folded text (lower case, without accents). The lists are this project's own.
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Literal
@@ -19,6 +18,7 @@ from proxy.context.conversation import named_calls
 from proxy.context.summaries.lines import SpokenLine, label_of
 from proxy.exchange import Message
 from proxy.language.patterns import LazyPattern
+from proxy.language.text import fold
 from proxy.language.words import SUMMARY_FUNCTION_WORDS
 
 NEGATION = LazyPattern(
@@ -86,14 +86,6 @@ _WORD = LazyPattern(r"[^\W_]+")
 _WIDE = LazyPattern(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _SUFFIXES = ("ations", "ation", "ings", "ing", "ied", "ies", "ers", "er", "ed", "es", "en", "s", "e")
 _MAX_STEM_CHARS = 8
-
-
-def fold(text: str) -> str:
-    """Lower case, accents taken away."""
-    text = text.lower()
-    if text.isascii():
-        return text
-    return "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
 
 
 @lru_cache(maxsize=20_000)

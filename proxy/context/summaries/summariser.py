@@ -24,7 +24,6 @@ from proxy.context.summaries.facts import (
     KeptFact,
     capitalised,
     content_stems,
-    fold,
     has_negation,
     is_name_in_german,
     literals,
@@ -36,7 +35,7 @@ from proxy.exchange import Message
 from proxy.language.dates import MONTHS
 from proxy.language.detection import language
 from proxy.language.number_words import may_count, word_value
-from proxy.language.text import split_sentences, text_of
+from proxy.language.text import fold, split_sentences, text_of
 from proxy.ports import ChatModel
 
 MAX_MESSAGE_CHARS = 6000

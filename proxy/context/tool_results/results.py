@@ -36,13 +36,16 @@ MAX_OTHERS = 2
 """Fields of its own that an envelope may have."""
 _NOT_JSON = object()
 # fmt: off
-_ERROR = ("error", "errors", "errormessage", "errormessages", "errormsg", "exception", "fault", "fehler", "erreur", "err")
+_ERROR = ("error", "errors", "errormessage", "errormessages", "errormsg", "exception", "fault", "fehler", "erreur", "errore", "erro", "err")
 _MESSAGE = (
     "message", "msg", "errormessage", "errormsg", "errordescription", "detail", "details", "description", "reason", "title", "nachricht",
-    "meldung", "mensaje", "text", "hint", "info",
+    "meldung", "mensaje", "mensagem", "messaggio", "grund", "motif", "motivo", "text", "hint", "info",
 )
 _FLAGS = ("success", "ok", "succeeded", "successful")
-_STATUS = ("status", "statuscode", "httpstatus", "httpcode", "code", "errorcode", "httpstatuscode", "responsecode", "cod")
+_STATUS = (
+    "status", "statuscode", "httpstatus", "httpcode", "code", "errorcode", "httpstatuscode", "responsecode", "cod",
+    "codigo", "codice",
+)
 _EXIT = ("exitcode", "returncode", "exitstatus", "returnstatus", "rc", "exit")
 _FAILED_WORDS = frozenset(("error", "failed", "failure", "fail", "fehler", "erreur", "fallido"))
 _NO_ERROR = frozenset(("", "none", "no", "null", "false", "ok", "no error", "noerror", "0", "success", "n/a"))
@@ -78,7 +81,21 @@ def _failure_in(text: str, retrieval: bool) -> ToolFailure | Literal[False]:
     return ToolFailure("empty_result") if empty else False
 
 
-_STATES = ("status", "state", "result", "outcome", "statut", "estado", "stato", "zustand")
+_STATES = (
+    "status",
+    "state",
+    "result",
+    "outcome",
+    "statut",
+    "estado",
+    "stato",
+    "zustand",
+    "esito",
+    "ergebnis",
+    "resultat",
+    "resultado",
+    "situacao",
+)
 MAX_DEPTH = 6
 """Of nested objects that are looked into."""
 MAX_CHUNKS = 200

@@ -2,8 +2,7 @@
 
 In: an answer's text, or one sentence as the gate holds it, and the spans of claims that must not leave. Out: the text without them. A
 span that holds a part of a sentence takes the whole sentence, unless `claims.parts` cuts there and what is left stands by itself.
-Code blocks are never touched; an item or row that loses all its words loses its line, a table that loses all rows its head too. A
-marker stands once for each run of sentences that were removed.
+Code blocks are never touched; an item or row that loses all its words loses its line, a table that loses all rows its head too.
 """
 
 from __future__ import annotations
@@ -43,19 +42,19 @@ class _Line(Struct):
     """What is to be taken out of it."""
 
 
-def redacted(text: str, spans: Sequence[Span], marker: str = "") -> str:
-    """`text` without `spans`; `marker` where something was. The marker alone, or "", where nothing is left."""
+def redacted(text: str, spans: Sequence[Span]) -> str:
+    """`text` without `spans`; "" where nothing is left."""
     cut = sentence_spans(text, spans)
     if not cut:
         return text
     lines = _with_cuts(_lines(text), cut)
     if not any(_keeps_words(line) for line in each(lines)):
-        return marker
-    alive = {line.table for line in lines if line.kind == "row" and (marker or not line.cut)}
-    return _joined(lines, _Redactor(marker), alive)
+        return ""
+    alive = {line.table for line in lines if line.kind == "row" and not line.cut}
+    return _joined(lines, alive)
 
 
-def redacted_sentence(sentence: str, spans_within: Sequence[Span], marker: str = "") -> str:
+def redacted_sentence(sentence: str, spans_within: Sequence[Span]) -> str:
     """One sentence of a stream without `spans_within` (offsets into it); "" where nothing of it leaves.
 
     A paragraph's end is kept where the sentence was not all of its line, as white space in front tells. A table keeps its head.
@@ -68,7 +67,7 @@ def redacted_sentence(sentence: str, spans_within: Sequence[Span], marker: str =
     tail = sentence[head_chars + len(body) :]
     line = _Line(body, head_chars, "row" if body.startswith("|") and len(_PIPE.findall(body)) > 1 else "text")
     _with_cuts([line], cut)
-    said = _Redactor(marker).line(line)
+    said = _left(line)
     if said:
         return sentence[:head_chars] + said + tail
     if sentence[:head_chars].strip("\n"):
@@ -76,12 +75,12 @@ def redacted_sentence(sentence: str, spans_within: Sequence[Span], marker: str =
     return "\n" if tail.count("\n") > 1 else ""
 
 
-def _joined(lines: list[_Line], redactor: _Redactor, alive: set[int]) -> str:
+def _joined(lines: list[_Line], alive: set[int]) -> str:
     """The lines that are left; a paragraph that vanished takes one of the blank lines around it along."""
     out: list[str] = []
     vanished = False
     for line in each(lines):
-        said = "" if line.kind == "head" and line.table not in alive else redactor.line(line)
+        said = "" if line.kind == "head" and line.table not in alive else _left(line)
         if line.kind == "blank":
             if vanished and (not out or not out[-1].strip()):
                 continue
@@ -98,72 +97,44 @@ def _joined(lines: list[_Line], redactor: _Redactor, alive: set[int]) -> str:
     return result if lines[-1].text.endswith("\n") else result.rstrip("\n") if vanished else result
 
 
-class _Redactor:
-    """Goes through the lines in order; remembers whether the last thing said was removed."""
+def _left(line: _Line) -> str:
+    """What is left of a line; "" for none of it."""
+    if line.kind in ("blank", "code", "head") or not line.cut:
+        return line.text
+    return "" if line.kind == "row" else _left_of_prose(line)
 
-    def __init__(self, marker: str) -> None:
-        self._marker, self._in_run = " ".join(marker.split()), False
 
-    def line(self, line: _Line) -> str:
-        """What is left of a line; "" for none of it."""
-        if line.kind == "blank":
-            return line.text
-        if line.kind in ("code", "head") or not line.cut:
-            self._in_run = False
-            return line.text
-        return self._row(line.text) if line.kind == "row" else self._prose(line)
+def _left_of_prose(line: _Line) -> str:
+    body = line.text.rstrip()
+    marks = line_marks(body)
+    out, at, opened = "", marks, False
+    finished: list[str] = []
+    for start, end in each(_spans(line, marks, len(body))):
+        if len(out) > 2 * _TAIL_CHARS:  # the beginning is finished: what follows looks at the end alone
+            finished.append(out[:-_TAIL_CHARS])
+            out = out[-_TAIL_CHARS:]
+        out = _stopped(_with_rest(out, body[at:start], opened))
+        opened = body[start:end].endswith((",", ";"))
+        at = end + _citations_at(body, end)
+        while at < len(body) and body[at].isspace() and (not out or out[-1].isspace()):
+            at += 1
+    out = "".join([*finished, _with_rest(out, body[at:], opened)]).rstrip()
+    return body[:marks] + _balanced(out) + line.text[len(body) :] if _WORD.search(out) else ""
 
-    def _mark(self) -> str:
-        """The marker, unless it has just been said."""
-        said, self._in_run = "" if self._in_run else self._marker, True
-        return said
 
-    def _row(self, row: str) -> str:
-        bare = row.strip()
-        cells = len(_PIPE.findall(bare)) + 1 - bare.startswith("|") - (bare.endswith("|") and not bare.endswith("\\|"))
-        said = self._mark()
-        if not said:
-            return ""
-        marker = said.replace("|", "\\|")
-        return row[: len(row) - len(row.lstrip())] + f"| {marker} |" + "  |" * (cells - 1) + row[len(row.rstrip()) :]
+def _with_rest(out: str, rest: str, opened: bool) -> str:
+    """`out` with what stays; the rest of a sentence that lost its first clause begins like a sentence."""
+    if not opened or not _WORD.search(rest):
+        return out + rest
+    clause = rest.lstrip()
+    space = rest[: len(rest) - len(clause)]
+    clause = _CONJUNCTION.sub("", clause, count=1)
+    return out + space + clause[:1].upper() + clause[1:]
 
-    def _prose(self, line: _Line) -> str:
-        body = line.text.rstrip()
-        marks = line_marks(body)
-        out, at, opened = "", marks, False
-        finished: list[str] = []
-        for start, end in each(self._spans(line, marks, len(body))):
-            if len(out) > 2 * _TAIL_CHARS:  # the beginning is finished: what follows looks at the end alone
-                finished.append(out[:-_TAIL_CHARS])
-                out = out[-_TAIL_CHARS:]
-            out = _stopped(self._keep(out, body[at:start], opened))
-            opened = body[start:end].endswith((",", ";"))
-            end += _citations_at(body, end)
-            if mark := self._mark():
-                out += mark if not out or out[-1].isspace() else f" {mark}"
-            at = end
-            while at < len(body) and body[at].isspace() and (not out or out[-1].isspace()):
-                at += 1
-        out = "".join([*finished, self._keep(out, body[at:], opened)]).rstrip()
-        if not _WORD.search(out) and not (self._marker and self._marker in out):
-            return ""
-        return body[:marks] + _balanced(out) + line.text[len(body) :]
 
-    def _keep(self, out: str, kept: str, opened: bool) -> str:
-        """`out` with what stays; the rest of a sentence that lost its first clause begins like a sentence."""
-        if not _WORD.search(kept):
-            return out + kept
-        self._in_run = False
-        if not opened:
-            return out + kept
-        clause = kept.lstrip()
-        space = kept[: len(kept) - len(clause)]
-        clause = _CONJUNCTION.sub("", clause, count=1) if _CONJUNCTION.match(clause) else clause
-        return out + space + clause[:1].upper() + clause[1:]
-
-    def _spans(self, line: _Line, marks: int, length: int) -> list[Span]:
-        found = ((max(start - line.start, marks), min(end - line.start, length)) for start, end in line.cut)
-        return [(start, end) for start, end in found if start < end]
+def _spans(line: _Line, marks: int, length: int) -> list[Span]:
+    found = ((max(start - line.start, marks), min(end - line.start, length)) for start, end in line.cut)
+    return [(start, end) for start, end in found if start < end]
 
 
 def _stopped(out: str) -> str:

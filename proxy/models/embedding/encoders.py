@@ -11,7 +11,6 @@ kept: longer texts are cut there. Code that a model brings along is not run (``t
 from __future__ import annotations
 
 import hashlib
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +18,7 @@ from groundwire_encoder import EncoderUnavailable, SentenceEncoder
 
 from proxy.config.sections import cache_folder
 from proxy.errors import ModelUnavailable
-from proxy.offloop import step_back
+from proxy.offloop import available_cores, step_back
 
 if TYPE_CHECKING:
     import numpy as np
@@ -52,11 +51,6 @@ class UseEncoder(SentenceEncoder):
 
 def _unavailable(error: EncoderUnavailable) -> ModelUnavailable:
     return ModelUnavailable(f"the built-in embedding model cannot be used: {error}; reinstall groundwire")
-
-
-def available_cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 INSTALL = "pip install 'groundwire[sentence-transformers]'"

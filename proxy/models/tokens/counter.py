@@ -119,8 +119,7 @@ class _Prompt:
     def is_large(self) -> bool:
         """Whether it would hold up the event loop in one go; texts are counted one by one, and go on in a thread after a slice of it."""
         kind, key = self._tools_kind(), self.tools_key
-        cold = len(key) > INLINE_CHARACTERS and not self.encodings.knows(kind, hash(key), len(key))
-        return cold or not self.encodings.is_loaded(self.encoding)
+        return len(key) > INLINE_CHARACTERS and not self.encodings.knows(kind, hash(key), len(key))
 
     def count(self) -> ContextUse:
         """All components and their sum. May begin twice (`proxy.offloop`)."""

@@ -1,13 +1,13 @@
 """A model's name -> what is known of it (context window, longest answer, encoding, prices); text -> tokens, without network, in bounded
 time, with every text counted once. Below `proxy.models.tokens.counter`, which asks here for every request.
 
-Models: ``models:`` of config.yaml wins; the rest is litellm's bundled price list, read as plain JSON (its package is located, never
-imported: that would cost seconds). Which encoding a model has follows OpenAI's own table in ``tiktoken.model``, widened to the later
-members of the same families; no other provider publishes the tokenizer of its hosted models in that form, so all of those are estimates.
+Models: ``models:`` of config.yaml wins; the rest is litellm's price list, of which `BUNDLED` has what is used here. Which encoding a
+model has follows OpenAI's own table in ``tiktoken.model``, widened to the later members of the same families; no other provider publishes
+the tokenizer of its hosted models in that form, so all of those are estimates.
 
-Tokens: tiktoken reads its vocabularies from a cache folder and downloads what is missing; litellm's wheel carries the two that matter in
-exactly that form, so a file is looked for there too, checked against its published SHA-256 before tiktoken sees it (it would delete and
-fetch again what does not match), and nothing is ever downloaded.
+Tokens: tiktoken reads its vocabularies from a cache folder and downloads what is missing; `BUNDLED` has those that matter in exactly that
+form, so a file is looked for there too, checked against its published SHA-256 before tiktoken sees it (it would delete and fetch again what
+does not match), and nothing is ever downloaded.
 
 Counts are kept by the text's hash and length, not by the text. Long texts are cut where both of OpenAI's splitting patterns start a
 new piece anyway, so that the sum is the count of the whole; where there is no such place (a run of 50,000 letters) the cut may cost
@@ -17,7 +17,6 @@ a token or two and the count says that it is not exact.
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import logging
 import os
 import re
@@ -27,13 +26,13 @@ from functools import lru_cache
 from math import ceil
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import orjson
+import msgspec
 
 from proxy.config.settings import ModelSettings
 from proxy.language.lru import LRU
-from proxy.offloop import each, give_back_memory
+from proxy.offloop import each, give_back_memory, leave_loop
 from proxy.ports import ModelInfo
 
 if TYPE_CHECKING:
@@ -46,7 +45,9 @@ Entry = tuple[int | None, int | None, float | None, float | None, float | None, 
 """Window and longest answer in tokens, price of input, output, input read from a cache and written to it in USD a token: a tuple, as there
 are thousands of them."""
 
-PRICE_LIST = "model_prices_and_context_window_backup.json"
+BUNDLED = Path(__file__).parent / "bundled"
+PRICE_LIST = "prices.json"
+"""Made of litellm's package, as the vocabularies beside it: ``python -m requirements.bundled``."""
 REMEMBERED_NAMES = 1024
 """Names come from clients, so what is kept of them is bounded."""
 
@@ -68,13 +69,6 @@ _FAMILIES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     )
 )
 _DATES = re.compile(r"(-\d{4}-\d\d-\d\d|[-@]\d{8}|-\d{4}|-latest|-preview)$")
-
-
-def bundled_folder() -> Path | None:
-    """Where litellm is installed, found without importing it; None when it is not."""
-    spec = importlib.util.find_spec("litellm")
-    places = list(spec.submodule_search_locations or ()) if spec else []
-    return Path(places[0]) if places else None
 
 
 def encoding_of(name: str) -> str | None:
@@ -133,41 +127,17 @@ class Catalogue:
 
 
 def _read_list() -> dict[str, Entry]:
-    folder = bundled_folder()
     try:
-        if folder is None:
-            raise FileNotFoundError("litellm is not installed")
-        return _entries(folder / PRICE_LIST)
-    except (OSError, ValueError, AttributeError) as error:
+        return _entries(BUNDLED / PRICE_LIST)
+    except (OSError, ValueError) as error:
         log.warning("No bundled list of models (%s): windows and prices are known only for `models:` of config.yaml", error)
         return {}
 
 
 @lru_cache(1)
 def _entries(path: Path) -> dict[str, Entry]:
-    """The list, read once in a process, as it takes 30 ms and never changes."""
-    rows = orjson.loads(path.read_bytes())
-    return {name: entry for name, row in rows.items() if (entry := _entry(row)) is not None}
-
-
-def _entry(row: Mapping[str, Any]) -> Entry | None:
-    window = _number(row.get("max_input_tokens")) or _number(row.get("max_tokens"))
-    longest = _number(row.get("max_output_tokens"))
-    price_in, price_out = _number(row.get("input_cost_per_token")), _number(row.get("output_cost_per_token"))
-    if window is None and price_in is None:
-        return None
-    return (
-        int(window) if window else None,
-        int(longest) if longest else None,
-        price_in,
-        price_out,
-        _number(row.get("cache_read_input_token_cost")),
-        _number(row.get("cache_creation_input_token_cost")),
-    )
-
-
-def _number(value: Any) -> float | None:
-    return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+    """The list, read once in a process, as it never changes. Raises OSError, ValueError."""
+    return msgspec.json.decode(path.read_bytes(), type=dict[str, Entry])
 
 
 ESTIMATE = "estimate"
@@ -228,6 +198,7 @@ class Encodings:
         """Whether `encoding` can be had; loads it the first time (0.1 to 0.3 s) and warns once when it cannot."""
         name = ESTIMATE_BASE if encoding == ESTIMATE else encoding
         if name not in self._loaded:
+            leave_loop()
             with self._loading:
                 if name not in self._loaded:
                     self._loaded[name] = _load(name, self._folders())
@@ -343,7 +314,7 @@ def _folder_of(name: str, folders: Iterable[Path]) -> Path | None:
         if path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == sha256:
             return folder
     log.warning(
-        "The vocabulary of %s is not here: tokens are estimated. To count exactly, install litellm, or save %s as %s in a folder"
+        "The vocabulary of %s is not here: tokens are estimated. To count exactly, save %s as %s in a folder"
         " and set TIKTOKEN_CACHE_DIR to it",
         name,
         _SOURCE + file,
@@ -353,11 +324,9 @@ def _folder_of(name: str, folders: Iterable[Path]) -> Path | None:
 
 
 def cache_folders() -> Iterator[Path]:
-    """Where vocabularies may lie: the user's own folder first, then litellm's, then tiktoken's default."""
+    """Where vocabularies may lie: the user's own folder first, then the bundled ones, then tiktoken's default."""
     for variable in ("TIKTOKEN_CACHE_DIR", "DATA_GYM_CACHE_DIR"):
         if os.environ.get(variable):
             yield Path(os.environ[variable])
-    bundled = bundled_folder()
-    if bundled is not None:
-        yield bundled / "litellm_core_utils" / "tokenizers"
+    yield BUNDLED
     yield Path(tempfile.gettempdir()) / "data-gym-cache"

@@ -1,4 +1,4 @@
-"""A set of tools, ready to be searched: FAISS over descriptions, BM25 over words, and the features that relevance is made of.
+"""A set of tools, ready to be searched: vectors of descriptions, BM25 over words, and the features that relevance is made of.
 
 In: the views of every tool (`proxy.models.tools.words`) with their vectors, and a query with its own. Out: for the few tools that any
 search brings up, one row of features each; every other tool is not relevant. A tool's features tell of its family, too: the tools of one
@@ -12,26 +12,75 @@ words of the catalogue that are like it, so that it is known for words, and lang
 The probability that a tool is needed comes of its features by a perceptron with one hidden layer, some six hundred numbers in
 ``tool_relevance.json``, made by ``python -m training.tool_relevance`` (the file says on what data). The features say nothing of which
 tool it is, so it serves catalogues that it has never seen.
+
+The vectors of a catalogue's texts that another node has embedded come from the store, new ones go there: so a node whose disk has no
+vectors yet answers the first question about a catalogue as an old one does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import faiss
 import msgspec
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
 from proxy.models.tools.words import LexicalIndex, ToolText, content_words, query_words, segments, spaced, terms
+from proxy.offloop import run_in_thread_if_large
+from proxy.ports import Embedder, SharedVectors
+
+ROW_COST = 100
+"""To copy a row takes about as long as a pass over so many characters."""
+Rows = Mapping[str, NDArray[np.float32]]
+
+
+class CatalogueTexts:
+    """Embeds the texts of tools."""
+
+    def __init__(self, embedder: Embedder, shared: SharedVectors | None = None) -> None:
+        self._embedder, self._shared = embedder, shared
+
+    async def known(self, texts: Sequence[str]) -> Rows:
+        """What other nodes have embedded of them."""
+        if self._shared is None:
+            return {}
+        found = await self._shared.get(texts)
+        return await run_in_thread_if_large(len(found) * ROW_COST, _unpacked, found)
+
+    async def unknown(self, texts: Sequence[str], known: Rows) -> int:
+        """How many would have to be embedded."""
+        return await self._embedder.unknown([text for text in texts if text not in known])
+
+    async def vectors(self, texts: Sequence[str], known: Rows, *, bulk: bool) -> NDArray[np.float32]:
+        """``(len(texts), d)``, unit length. Raises `ModelUnavailable`."""
+        if self._shared is None:
+            return await self._embedder.embed(texts, bulk=bulk, keep=True)
+        missing = [text for text in dict.fromkeys(texts) if text not in known]
+        made = await self._embedder.embed(missing, bulk=bulk, keep=True) if missing else ()
+        rows, new = await run_in_thread_if_large(len(texts) * ROW_COST, _together, texts, known, missing, made)
+        if new:
+            self._shared.put(new)
+        return rows
+
+
+def _unpacked(found: Mapping[str, bytes]) -> Rows:
+    return {text: np.frombuffer(row, "<f4").astype(np.float32) for text, row in found.items()}
+
+
+def _together(
+    texts: Sequence[str], known: Rows, missing: Sequence[str], made: Iterable[NDArray[np.float32]]
+) -> tuple[NDArray[np.float32], dict[str, bytes]]:
+    """The rows of all texts, and those that were missing as they are kept."""
+    new = dict(zip(missing, made, strict=True))
+    rows = {**known, **new}
+    return np.stack([rows[text] for text in texts]), {text: row.astype("<f4").tobytes() for text, row in new.items()}
+
 
 Floats = NDArray[np.float32]
-
-faiss.omp_set_num_threads(1)  # a search takes less than waking threads does, and they would compete with the requests'
 
 NEAREST = 128
 """Tools that the vector search brings up for the whole query; as many as matter for any `top_k` that shortens a prompt."""
@@ -100,8 +149,6 @@ class ToolIndex:
         self.keys = tuple(tool.key for tool in tools)
         self.descriptions = vectors.descriptions
         self._names = vectors.names
-        self._nearest = faiss.IndexFlatIP(vectors.descriptions.shape[1])
-        self._nearest.add(vectors.descriptions)
         self._words = LexicalIndex([tool.terms for tool in tools])
         self._name_words = LexicalIndex([tool.name_terms for tool in tools])
         known = vocabulary_of(tools)
@@ -177,9 +224,13 @@ class ToolIndex:
         return best[family], best[family] - best.max(), described - best[family], np.log(self._family_size[family])
 
     def _search(self, vectors: Floats, limit: int) -> tuple[Floats, NDArray[np.int64]]:
-        """Inner products and positions of the nearest descriptions, best first: ``(len(vectors), limit)``."""
-        found: tuple[Floats, NDArray[np.int64]] = self._nearest.search(np.ascontiguousarray(vectors), min(limit, len(self.tools)))
-        return found
+        """Inner products and positions of the nearest descriptions, best first, the earlier of equals first: ``(len(vectors), limit)``."""
+        products: Floats = vectors @ self.descriptions.T
+        most = min(limit, len(self.tools))
+        likeliest = np.sort(np.argpartition(-products, most - 1, axis=1)[:, :most], axis=1)
+        order = np.argsort(-np.take_along_axis(products, likeliest, axis=1), axis=1, kind="stable")
+        positions = np.take_along_axis(likeliest, order, axis=1)
+        return np.take_along_axis(products, positions, axis=1), positions
 
 
 class _Covers(NamedTuple):

@@ -31,8 +31,18 @@ from numpy.typing import NDArray
 
 from proxy.errors import GroundwireError
 from proxy.exchange import Tool, tool_name
-from proxy.models.tools.catalogue import CatalogueTexts, Rows
-from proxy.models.tools.index import Query, ToolIndex, ToolRelevance, ToolVectors, parts_of, probability, shipped, vocabulary_of
+from proxy.models.tools.index import (
+    CatalogueTexts,
+    Query,
+    Rows,
+    ToolIndex,
+    ToolRelevance,
+    ToolVectors,
+    parts_of,
+    probability,
+    shipped,
+    vocabulary_of,
+)
 from proxy.models.tools.words import NewTools, ToolText, clipped, new_tools, rough_text, shortlist, tool_text
 from proxy.offloop import LARGE, run_in_thread_if_large
 from proxy.ports import Embedder, SharedVectors, ToolOutcome, ToolOutcomes, ToolRanking

@@ -49,7 +49,8 @@ class CitationsOptions(StageOptions, frozen=True, kw_only=True):
 
     removed = {
         "min_precision": "action: block with fail_on: unsupported refuses an answer with any citation that does not support its sentence",
-        "min_recall": "require: true asks for a citation in each sentence that states something",
+        "min_recall": "leave it out: the record's citation_recall says how many sentences cite what they need",
+        "require": "leave it out: the record's citation_recall says how many sentences cite what they need",
         "ignored_below": "an answer ignores its passages where less than half of it is supported",
         "max_citations": "of an answer 60 citations are judged",
     }
@@ -68,9 +69,6 @@ class CitationsOptions(StageOptions, frozen=True, kw_only=True):
             "to support"
         ),
     ] = "invented"
-    require: Annotated[
-        bool, Meta(description="whether a sentence that states something must cite something: else citations_missing; block refuses it")
-    ] = False
     min_support: Annotated[Share, Meta(description="probability from which a passage counts as supporting a claim")] = 0.5
     embed: Annotated[bool, Meta(description="find the place in a long passage by similarity too, not by words alone")] = True
 
@@ -91,7 +89,6 @@ _MAX_LISTED = 100
 COUNTERS = {
     "citations.checked_count": "citations that were checked",
     **{f"citations.{name}_count": f"citations found {name}" for name in ("verified", "invented", "unsupported", "error")},
-    "citations.missing_count": "claims without the citation that they need",
     "citations.context_ignored_count": "answers that use none of their passages",
     "citations.redacted_count": "citations taken out",
     "citations.blocked_count": "answers refused",
@@ -110,13 +107,13 @@ class Citations(SentenceStage[CitationsOptions]):
         "x-groundwire-quality",
         "citation_invented",
         "citation_unsupported",
-        "citations_missing",
         "citations_unchecked",
         "context_ignored",
         BLOCKED,
     )
     reads_passages = True
     verifies = True
+    takes_turns = True
     embeds = True
     answers_after = ("schema", "claims")
 
@@ -139,8 +136,6 @@ class Citations(SentenceStage[CitationsOptions]):
         found = [Action(kind, "citation_invented", exact=True)]
         if options.fail_on == "unsupported":
             found.append(Action(kind, "citation_unsupported"))
-        if options.require:
-            found.append(Action("block" if options.action == "block" else "warn", "citations_missing"))
         return (*found, Action("warn", "context_ignored"))
 
     @property
@@ -200,7 +195,7 @@ class Citations(SentenceStage[CitationsOptions]):
         said = [exchange.marked.get(choice.index, choice.text) for choice in exchange.answer.choices]
         marked = exchange.knowledge is not None or any(_MARK.search(text) for text in said)
         if not marked and not await run_in_thread_if_large(exchange.original.size, may_have_context, exchange):
-            return self._summed_up(exchange, (), (), False, self._nothing(exchange))
+            return self._summed_up(exchange, (), False, self._nothing(exchange))
         case = await self._case(exchange)
         found: dict[int, list[JudgedStatement]] = {}
         for choice in exchange.answer.choices:
@@ -213,15 +208,13 @@ class Citations(SentenceStage[CitationsOptions]):
         precision = await run_in_thread_if_large(size, scores.precision, every)
         recall = await run_in_thread_if_large(size, scores.recall, every) if needed else None
         exchange.facts.citations = _, total = await run_in_thread_if_large(size, scores.verified, every)
-        measured_recall = recall if total or self.options.require else None
-        refresh(exchange, {"citation_precision": precision, "citation_recall": measured_recall, "context_use": used})
-        missing = [one for one in every if one.missing] if needed and self.options.require else []
-        detail = await run_in_thread_if_large(size, self._detail, exchange, found, precision, recall, missing)
-        if self.options.action == "block" and self._refused(every, precision, missing):
+        refresh(exchange, {"citation_precision": precision, "citation_recall": recall if total else None, "context_use": used})
+        detail = await run_in_thread_if_large(size, self._detail, exchange, found, precision, recall)
+        if self.options.action == "block" and self._refused(every, precision):
             return self._blocked(every, detail)
         if self.options.action == "redact" and not exchange.gated:
             self._redact(exchange, found)
-        return self._summed_up(exchange, every, missing, ignored, detail)
+        return self._summed_up(exchange, every, ignored, detail)
 
     # ---- judging ----
 
@@ -305,16 +298,14 @@ class Citations(SentenceStage[CitationsOptions]):
         """Whether the policy counts a citation as one that does not hold."""
         return not finding.exists or (finding.supports is False and self.options.fail_on == "unsupported")
 
-    def _refused(self, judged: Sequence[JudgedStatement], precision: float | None, missing: Sequence[JudgedStatement]) -> bool:
+    def _refused(self, judged: Sequence[JudgedStatement], precision: float | None) -> bool:
         weak = self.options.fail_on == "unsupported" and precision is not None and precision < 1
-        return weak or bool(missing) or any(not finding.exists for finding in scores.findings(judged))
+        return weak or any(not finding.exists for finding in scores.findings(judged))
 
     def _blocked(self, judged: Sequence[JudgedStatement], detail: Mapping[str, Any]) -> Verdict:
         self.ports.counters.count("citations.blocked_count")
         bad = [finding.citation.label for finding in scores.findings(judged) if self._fails(finding)]
-        wrong = (
-            f"what it cites does not exist or does not say so: {', '.join(dict.fromkeys(bad))[:300]}" if bad else "citations are missing"
-        )
+        wrong = f"what it cites does not exist or does not say so: {', '.join(dict.fromkeys(bad))[:300]}"
         return Verdict(self.name, "block", code=BLOCKED, detail=detail, message=f"the answer's citations do not hold: {wrong}")
 
     def _redact(self, exchange: Exchange, found: Mapping[int, Sequence[JudgedStatement]]) -> None:
@@ -339,12 +330,7 @@ class Citations(SentenceStage[CitationsOptions]):
         return {"action": self.options.action, "verified": 0, "total": 0}
 
     def _detail(
-        self,
-        exchange: Exchange,
-        found: Mapping[int, Sequence[JudgedStatement]],
-        precision: float | None,
-        recall: float | None,
-        missing: Sequence[JudgedStatement],
+        self, exchange: Exchange, found: Mapping[int, Sequence[JudgedStatement]], precision: float | None, recall: float | None
     ) -> dict[str, Any]:
         listed = [entry for choice, judged in found.items() for entry in scores.detail(choice, judged)]
         verified = exchange.facts.citations or (0, 0)
@@ -352,34 +338,19 @@ class Citations(SentenceStage[CitationsOptions]):
         detail: dict[str, Any] = {"action": self.options.action, "verified": verified[0], "total": verified[1], **figures}
         if listed:
             detail["citations"] = listed[:_MAX_LISTED]
-        if missing:
-            detail["missing"] = [[one.statement.start, one.statement.end] for one in missing[:_MAX_LISTED]]
         return detail
 
-    def _summed_up(
-        self,
-        exchange: Exchange,
-        judged: Sequence[JudgedStatement],
-        missing: Sequence[JudgedStatement],
-        ignored: bool,
-        detail: Mapping[str, Any],
-    ) -> Verdict:
+    def _summed_up(self, exchange: Exchange, judged: Sequence[JudgedStatement], ignored: bool, detail: Mapping[str, Any]) -> Verdict:
         """One verdict with everything; each other code is a warning of its own before it."""
         found = scores.findings(judged)
         codes = codes_of([finding for finding in found if self._fails(finding)])
-        codes += ["citations_missing"] if missing else []
         codes += ["context_ignored"] if ignored else []
         unchecked = any(finding.error for finding in found) or any(is_unchecked(one) for one in judged)
-        self._count_missing(len(missing), ignored)
+        if ignored:
+            self.ports.counters.count("citations.context_ignored_count")
         score = scores.verified(judged)[0] / len(found) if found else None
         last: tuple[Outcome, str] = (
             ("error", "citations_unchecked") if unchecked else ("warn", codes.pop(0)) if codes else ("pass" if found else "unchecked", "")
         )
         exchange.verdicts += [Verdict(self.name, "warn", code=code) for code in codes]
         return Verdict(self.name, last[0], code=last[1], score=score, detail=detail)
-
-    def _count_missing(self, missing: int, ignored: bool) -> None:
-        if missing:
-            self.ports.counters.count("citations.missing_count", missing)
-        if ignored:
-            self.ports.counters.count("citations.context_ignored_count")

@@ -53,21 +53,21 @@ def left_of(text: str, choice: Choice, failing: Sequence[AnswerStatement], optio
     """What leaves of `text`, the choice's text or its refusal, with these failing statements; where nothing does, the no-answer text."""
     if options.action == "replace":
         return _replaced(text, failing, no_answer(options.replacement, text, question))
-    left = _redacted(text, failing, options.marker)
+    left = _redacted(text, failing)
     return left if left.strip() or (choice.tool_calls and not failing[0].refusal) else no_answer(options.replacement, text, question)
 
 
-def _redacted(text: str, failing: Sequence[AnswerStatement], marker: str) -> str:
+def _redacted(text: str, failing: Sequence[AnswerStatement]) -> str:
     """`text` without its failing statements."""
     spans: dict[int | None, list[Span]] = {}
     for statement in failing:
         if statement.editable:
             spans.setdefault(statement.string, []).append(statement.span)
     if None in spans:
-        return redacted(text, spans[None], marker)
+        return redacted(text, spans[None])
     start, end = json_part(text)
     strings = strings_of(text[start:end]) or []
-    return _with_values(text, {i: redacted(strings[i].value, spans[i], marker) for i in spans if i is not None})
+    return _with_values(text, {i: redacted(strings[i].value, spans[i]) for i in spans if i is not None})
 
 
 def _replaced(text: str, failing: Sequence[AnswerStatement], instead: str) -> str:
@@ -83,11 +83,11 @@ def _with_values(text: str, values: Mapping[int, str]) -> str:
     return text[:start] + with_values(text[start:end], values) + text[end:] if values else text
 
 
-def sentence_without(sentence: Sentence, failing: Sequence[Claim], marker: str) -> str:
+def sentence_without(sentence: Sentence, failing: Sequence[Claim]) -> str:
     """What leaves of `sentence`, without the white space around it."""
     size = len(sentence.text)
     spans = [(max(0, claim.start - sentence.offset), min(size, claim.end - sentence.offset)) for claim in failing]
-    return redacted_sentence(sentence.text, spans, marker).strip()
+    return redacted_sentence(sentence.text, spans).strip()
 
 
 # ---- asking again ----

@@ -21,6 +21,7 @@ class ClaimsOptions(StageOptions, frozen=True, kw_only=True):
     removed = {
         "min_faithfulness": "an answer with a failing claim is acted upon, however much of it is supported",
         "tool_arguments": "the stage schema checks the arguments of tool calls; what they take for granted, a stage of your own can",
+        "marker": "what is taken out leaves nothing",
         "without_context": "without context, an answer is checked by what the request itself says",
     }
     action: Annotated[
@@ -56,7 +57,6 @@ class ClaimsOptions(StageOptions, frozen=True, kw_only=True):
             "model than the built-in one judges"
         ),
     ] = 0.5
-    marker: Annotated[str, Meta(description="redact: what stands in place of what was taken out; empty takes it out cleanly")] = ""
     replacement: Annotated[
         str | Mapping[str, str],
         Meta(description="the no-answer text, or texts by language; without one of the answer's language, relevance's wording"),

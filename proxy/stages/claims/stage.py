@@ -67,6 +67,7 @@ class Claims(SentenceStage[ClaimsOptions]):
     answers_after = ("schema",)
     reads_passages = True
     verifies = True
+    takes_turns = True
 
     def __init__(self, options: ClaimsOptions, ports: Ports) -> None:
         super().__init__(options, ports)
@@ -268,7 +269,7 @@ class Claims(SentenceStage[ClaimsOptions]):
         if self.options.action != "redact":
             return None
         self._count("redacted", len(failing))
-        left = acting.sentence_without(sentence, [judgement.claim for judgement in failing], self.options.marker)
+        left = acting.sentence_without(sentence, [judgement.claim for judgement in failing])
         alone = not left and sentence.final and sentence.choice not in case.left
         return no_answer(self.options.replacement, sentence.text, question) if alone else left
 

@@ -6,7 +6,6 @@ worker, or this one after a restart, compares once more and comes to the same.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Sequence
 
 from msgspec.structs import replace
@@ -37,8 +36,6 @@ class Finder:
     def __init__(self, options: ClashOptions, embedder: Embedder, verifier: Verifier, judge: Judge | None = None) -> None:
         """`judge` is the policy's, asked over the verifier."""
         self._options, self._embedder, self._verifier, self._judge = options, embedder, verifier, judge or Builtin()
-        topics = "|".join(re.escape(topic) for topic in options.critical_topics)
-        self._critical = re.compile(rf"(?<!\w)(?:{topics})", re.I) if topics else None
         self._seen: LRU[dict[str, None]] = LRU(MAX_RUNS)
         """By run: keys of the statements that were compared with each other, the latest last."""
         self._innocent: LRU[bool] = LRU(MAX_INNOCENT)
@@ -97,9 +94,8 @@ class Finder:
         """A clash with what only the whole conversation tells of it."""
         replied = ledger.replies.get(-1 if clash.newer.message is None else clash.newer.message, ())
         update = clash.update or any(entry.record.topic == clash.topic for entry in replied)
-        critical = clash.critical or self._is_critical(clash)
         together = clash.simultaneous or _side_by_side(exchange, clash.older, clash.newer)
-        found = replace(clash, update=update, critical=critical, simultaneous=together and not update)
+        found = replace(clash, update=update, simultaneous=together and not update)
         return replace(found, certain=self._is_certain(found, said))
 
     def _is_certain(self, clash: StatementClash, said: Sequence[ConversationText]) -> bool:
@@ -114,10 +110,6 @@ class Finder:
             return False
         anew = clash.newer.is_field and not clash.simultaneous
         return clash.type == "DUPLICATE_FACTS" or (anew and clash.newer.origin == clash.older.origin == "tool_result")
-
-    def _is_critical(self, clash: StatementClash) -> bool:
-        said = f"{clash.topic} {clash.older.text} {clash.newer.text}"
-        return self._critical is not None and self._critical.search(said) is not None
 
 
 def _said(exchange: Exchange) -> list[ConversationText]:

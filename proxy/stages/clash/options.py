@@ -19,6 +19,7 @@ class ClashOptions(StageOptions, frozen=True, kw_only=True):
     """``clash:``"""
 
     removed = {
+        "critical_topics": "leave it out: critical are allergies, health, safety and large sums",
         "max_pairs": "leave it out, 64 pairs of a request are judged",
         "min_score": "leave it out, the threshold is the built-in one's, or the judge decides (judge: at the top of the policy)",
     }
@@ -40,10 +41,6 @@ class ClashOptions(StageOptions, frozen=True, kw_only=True):
     critical_strategy: Annotated[
         Resolving | None, Meta(description="for critical clashes (allergies, health, safety, large sums); null: as all others")
     ] = None
-    critical_topics: Annotated[
-        tuple[Annotated[str, Meta(min_length=2)], ...],
-        Meta(description="further topics that are critical, by how a word of the statements begins: [visa, medic]"),
-    ] = ()
     between: Annotated[
         tuple[Part, ...],
         Meta(

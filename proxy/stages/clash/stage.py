@@ -23,16 +23,12 @@ from proxy.language.detection import language
 from proxy.language.lru import LRU, key_of
 from proxy.ports import ClashRecord, Ports
 from proxy.ports.stage import Action, Stage, StageHeader, count_text
-from proxy.stages.clash.acting import NOTE, Note, edits_of, notes_of, with_notes
-from proxy.stages.clash.context import Context, ContextStatements
-from proxy.stages.clash.finding import MAX_RUNS, Finder
-from proxy.stages.clash.ledger import USER, Ledger, LedgerEntry, record_of
-from proxy.stages.clash.options import ClashOptions
-from proxy.stages.clash.reporting import (
+from proxy.stages.clash.acting import (
     ASKED,
     COUNTERS,
     FAMILIES,
     FOUND,
+    NOTE,
     NOTED,
     REMOVED,
     SKIPPED,
@@ -40,12 +36,20 @@ from proxy.stages.clash.reporting import (
     UNRESOLVED,
     ClashActions,
     ClashPanel,
+    Note,
     codes_of,
     count_answered,
     count_asked,
     count_found,
     detail_of,
+    edits_of,
+    notes_of,
+    with_notes,
 )
+from proxy.stages.clash.context import Context, ContextStatements
+from proxy.stages.clash.finding import MAX_RUNS, Finder
+from proxy.stages.clash.ledger import USER, Ledger, LedgerEntry, record_of
+from proxy.stages.clash.options import ClashOptions
 from proxy.stages.clash.resolution import Dialogue, dialogue_about, is_task, may_ask, resolve_clash
 
 _RESOLUTIONS = {"older": "keep_older", "newer": "keep_newer", "both": "keep_both"}
@@ -74,6 +78,7 @@ class Clash(Stage[ClashOptions]):
     reports = (REMOVED, NOTED, ASKED, UNRESOLVED, UNCHECKED, FOUND, SKIPPED)
     retryable = frozenset((UNCHECKED,))
     reads_passages = True
+    takes_turns = True
 
     def __init__(self, options: ClashOptions, ports: Ports) -> None:
         super().__init__(options, ports)

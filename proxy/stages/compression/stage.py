@@ -171,7 +171,7 @@ class Compression(Stage[CompressionOptions]):
         within = self.options.pays_within
         if within is None or not limits.compress <= use.used_tokens < min(limits.aggressive, limits.room + 1):
             return False
-        turns = sum(message.get("role") == "assistant" for message in exchange.conversation)
+        turns = sum(1 for message in exchange.conversation if message.get("role") == "assistant")
         ratio = self.ports.tokens.model(exchange.model).rewrite_ratio
         return turns_to_pay(use.used_tokens, limits.target, ratio) > within * turns
 

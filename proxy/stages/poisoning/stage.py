@@ -73,6 +73,7 @@ class Poisoning(Stage[PoisoningOptions]):
     panel = PoisoningPanel
     reports = ("poisoned_context", "context_quarantined", "context_suspicious", "answer_quarantined", "poisoning_unchecked")
     reads_passages = True
+    takes_turns = True
     retryable = frozenset(("poisoning_unchecked",))
 
     def __init__(self, options: PoisoningOptions, ports: Ports) -> None:

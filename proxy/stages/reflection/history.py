@@ -33,7 +33,7 @@ from proxy.ports.judge import JudgeQuestion, JudgeSession
 from proxy.stages.reflection.adjustments import another_item, follows
 from proxy.stages.reflection.corrections import Correction, corrections, is_short, of_correction
 from proxy.stages.reflection.failures import Outcomes, of_result, of_violation, outcomes
-from proxy.stages.reflection.loops import find_loops, of_loop
+from proxy.stages.reflection.loops import STALL_AFTER, find_loops, of_loop
 from proxy.stages.reflection.records import Situation
 
 RECENT_TURNS = 3
@@ -131,7 +131,7 @@ def read_conversation(
     return Reading(turns, outcomes(calls_in(turns), tools, retrieves, min_score), corrections(turns, names) if corrects else ())
 
 
-def history_of(reading: Reading, tools: Sequence[Tool], retrieves: Callable[[str], bool], *, stall_after: int) -> FailureHistory:
+def history_of(reading: Reading, tools: Sequence[Tool], retrieves: Callable[[str], bool], stall_after: int = STALL_AFTER) -> FailureHistory:
     """`tools` are those that the client offers now."""
     turns, results = reading.turns, reading.outcomes
     known = {call.cause for call, _ in results.failed}
@@ -150,7 +150,7 @@ def warm() -> None:
     said: list[Message] = [{"role": "assistant", "content": None, "tool_calls": [call]}]
     messages = [*said, {"role": "tool", "tool_call_id": "1", "content": "Error: the request timed out after 30 s"}]
     messages += [*said, {"role": "tool", "tool_call_id": "1", "content": '{"results": []}'}, {"role": "user", "content": "No, look again."}]
-    history_of(read_conversation(messages, (), lambda tool: True), (), lambda tool: True, stall_after=6)
+    history_of(read_conversation(messages, (), lambda tool: True), (), lambda tool: True)
 
 
 def _violations(turns: Sequence[AgentTurn], found: Outcomes, tools: Sequence[Tool]) -> dict[str, Failure]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache, partial
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 from msgspec.structs import asdict
@@ -29,23 +29,30 @@ from proxy.ports.failures import Failure, FailureEvent, FailureRecord, SignalTyp
 from proxy.ports.stage import Action, Positive, Share, Stage, StageHeader, StageOptions, count_text
 from proxy.stages.reflection import failures, wording
 from proxy.stages.reflection.history import FailureHistory, Reading, ask_judge, history_of, read_conversation, warm
-from proxy.stages.reflection.records import Cap, Escalation, cap_answer, caps_of, escalation, select, superseded
-from proxy.stages.reflection.report import (
+from proxy.stages.reflection.records import (
     ASKED,
     CAPPED,
     COUNTERS,
     REPEATED,
     STOPPED,
     UNCHECKED,
+    Cap,
+    Escalation,
+    cap_answer,
+    caps_of,
     count_events,
     detail_of,
+    escalation,
     listed,
+    select,
+    superseded,
 )
 
 
 class ReflectionOptions(StageOptions, frozen=True, kw_only=True):
     """``reflection:``"""
 
+    removed = {"stall_after": "leave it out: six steps without anything new are a stall"}
     top_k: Annotated[Positive, Meta(description="failures told in one prompt, at most")] = 5
     max_tokens: Annotated[int, Meta(ge=0, description="longest block of guidance; 0: failures are recorded and never told")] = 200
     escalate_after: Annotated[
@@ -55,7 +62,6 @@ class ReflectionOptions(StageOptions, frozen=True, kw_only=True):
             "where an invariant is broken; null: never, the model is told of it"
         ),
     ] = None
-    stall_after: Annotated[int, Meta(ge=3, description="steps without anything new that count as a stall")] = 6
     scope: Annotated[
         Literal["run", "client"], Meta(description="whose failures are told: the run's own, or those of all runs of the client")
     ] = "run"
@@ -182,7 +188,7 @@ class Reflection(Stage[ReflectionOptions]):
                 return await self._stop(exchange, stop)
         if self.options.enforce:
             self._caps[exchange.id] = caps_of(reading.records)
-        shown, tokens = self._inform(exchange, reading)
+        shown, tokens = await self._inform(exchange, reading)
         again = any(record.occurrence_count > 1 for record in reading.newest)
         return Verdict(self.name, "unchecked", code=REPEATED if again else "", detail=detail_of(reading.newest, shown, tokens))
 
@@ -196,20 +202,13 @@ class Reflection(Stage[ReflectionOptions]):
         history = await self._history(exchange)
         every = await run_in_thread_if_large(LARGE, lambda: history.events)
         events = [event for event in every if self._counts(event.failure)]
-        await self._apply(exchange, events)
         if self.read_only and not events and key_of(*_owner(exchange)) not in self._failing_runs:
             return _Situation(history, [], [])
         situation, newest = await run_in_thread_if_large(exchange.original.size, history.now)
         shown = dict.fromkeys(failure.fingerprint for failure in newest if self._counts(failure))
         fingerprints = list(dict.fromkeys([*shown, *situation.fingerprints]))
         subjects = list(dict.fromkeys([*situation.recent_tools, "", *situation.tools]))[:SUBJECTS]
-        found = await self.ports.failures.relevant(
-            client=exchange.client,
-            run_id=exchange.run_id if self.options.scope == "run" else None,
-            fingerprints=fingerprints,
-            subjects=subjects,
-            limit=max(CANDIDATES, 4 * self.options.top_k),
-        )
+        found = await self._apply_and_find(exchange, events, fingerprints, subjects)
         found = [record for record in found if record.signal_type in self.options.signals]
         own = [record for record in found if record.run_id == exchange.run_id]
         over = [*history.resolved(own), *superseded(own)]
@@ -232,12 +231,12 @@ class Reflection(Stage[ReflectionOptions]):
 
         reading = await run_in_thread_if_large(LARGE, read)
         reading = await ask_judge(reading, tools, self.ports.judge.session(exchange, self.name), corrects=corrects)
-        return await run_in_thread_if_large(LARGE, lambda: history_of(reading, tools, retrieves, stall_after=self.options.stall_after))
+        return await run_in_thread_if_large(LARGE, lambda: history_of(reading, tools, retrieves))
 
     def _counts(self, failure: Failure | None) -> bool:
         return failure is None or failure.signal_type in self.options.signals
 
-    def _inform(self, exchange: Exchange, reading: _Situation) -> tuple[list[FailureRecord], int]:
+    async def _inform(self, exchange: Exchange, reading: _Situation) -> tuple[list[FailureRecord], int]:
         """Put what matters into the prompt; the failures told, and the tokens that took."""
         options = self.options
         if not options.max_tokens or not reading.records:
@@ -248,7 +247,7 @@ class Reflection(Stage[ReflectionOptions]):
             return self.ports.tokens.count_text(text, model)
 
         chosen = select(reading.records, reading.history.situation, top_k=options.top_k)
-        block, shown = wording.render(chosen, count, options.max_tokens)
+        block, shown = await run_in_thread_if_large(0, wording.render, chosen, count, options.max_tokens)
         messages = wording.with_block(exchange.messages, block) if shown else None
         if messages is None:
             return [], 0
@@ -345,11 +344,26 @@ class Reflection(Stage[ReflectionOptions]):
         """Let those that this worker has not applied yet happen. Raises `StoreUnavailable`."""
         owner = _owner(exchange)
         new = [event for event in events if _key(owner, event) not in self._applied]
+        if new:
+            self._note(exchange, new, await self.ports.failures.apply(new, **_scene(exchange)))
+
+    async def _apply_and_find(
+        self, exchange: Exchange, events: Sequence[FailureEvent], fingerprints: Sequence[str], subjects: Sequence[str]
+    ) -> list[FailureRecord]:
+        """As `_apply`; then the records that matter to where the run stands. Raises `StoreUnavailable`."""
+        owner, across_runs = _owner(exchange), self.options.scope == "client"
+        new = [event for event in events if _key(owner, event) not in self._applied]
+        about: dict[str, Any] = {"fingerprints": fingerprints, "subjects": subjects, "limit": max(CANDIDATES, 4 * self.options.top_k)}
         if not new:
-            return
-        records = await self.ports.failures.apply(
-            new, client=exchange.client, run_id=exchange.run_id, policy=exchange.policy, step_id=exchange.step_id, record_id=exchange.id
-        )
+            run_id = None if across_runs else exchange.run_id
+            return await self.ports.failures.relevant(client=exchange.client, run_id=run_id, **about)
+        records, found = await self.ports.failures.apply_and_find(new, **_scene(exchange), across_runs=across_runs, **about)
+        self._note(exchange, new, records)
+        return found
+
+    def _note(self, exchange: Exchange, new: Sequence[FailureEvent], records: Sequence[FailureRecord]) -> None:
+        """That they have happened."""
+        owner = _owner(exchange)
         self._failing_runs.put(key_of(*owner), True)
         for event in new:
             self._applied.put(_key(owner, event), True)
@@ -372,6 +386,12 @@ class Reflection(Stage[ReflectionOptions]):
 def _owner(exchange: Exchange) -> tuple[str, str]:
     """Whose failures: client and run."""
     return (exchange.client, exchange.run_id)
+
+
+def _scene(exchange: Exchange) -> dict[str, Any]:
+    """Where its events happen, as the store is told."""
+    where = {"client": exchange.client, "run_id": exchange.run_id, "policy": exchange.policy}
+    return {**where, "step_id": exchange.step_id, "record_id": exchange.id}
 
 
 def _key(owner: tuple[str, str], event: FailureEvent) -> bytes:

@@ -125,6 +125,7 @@ class Relevance(Stage[RelevanceOptions]):
     headers = (StageHeader("relevance", _HEADER, lambda facts, _: score_text(facts.relevance)),)
     reports = ("low_relevance",)
     reads_passages = True
+    takes_turns = True
     embeds = True
 
     @classmethod

@@ -28,27 +28,14 @@ MAX_CALLS = 128
 _MENDABLE = ("invalid_json", "arguments_mismatch", "response_not_json", "response_mismatch")
 
 
-Checked = Literal["arguments", "response"]
-
-
 class SchemaOptions(StageOptions, frozen=True, kw_only=True):
     """``schema:``"""
 
-    removed = {"unknown_tools": "leave it out: a call of a tool that was not offered is a violation"}
-    check: Annotated[
-        tuple[Checked, ...],
-        Meta(
-            min_length=1,
-            description="what is checked: arguments (of tool calls, by the tool's schema), response (the text, by the JSON asked for)",
-        ),
-    ] = ("arguments", "response")
-    repair: Annotated[
-        bool,
-        Meta(
-            description="mend what can be without loss (trailing commas, wrong quotation marks, a value inside a string, …), where "
-            "the answer is held; tool calls leave the gate at once"
-        ),
-    ] = True
+    removed = {
+        "unknown_tools": "leave it out: a call of a tool that was not offered is a violation",
+        "check": "leave it out: tool calls and JSON answers are checked, where the request has a schema for them",
+        "repair": "leave it out: what can be is mended without loss, where the answer is held",
+    }
     retries: Annotated[
         Annotated[int, Meta(ge=0, le=3)] | None,
         Meta(
@@ -100,26 +87,25 @@ class CheckedAnswer(Struct, frozen=True):
         return [finding for finding in self.findings if finding.violates]
 
 
-def needs_check(answer: Answer, wants: OutputRequirements, options: SchemaOptions) -> bool:
+def needs_check(answer: Answer, wants: OutputRequirements) -> bool:
     """Whether there is anything to check."""
-    calls = "arguments" in options.check and any(choice.tool_calls for choice in answer.choices)
-    return calls or ("response" in options.check and wants.form == "json")
+    return wants.form == "json" or any(choice.tool_calls for choice in answer.choices)
 
 
-def check_answer(answer: Answer, tools: Sequence[Tool], wants: OutputRequirements, options: SchemaOptions, *, mend: bool) -> CheckedAnswer:
+def check_answer(answer: Answer, tools: Sequence[Tool], wants: OutputRequirements, *, mend: bool) -> CheckedAnswer:
     """Judge `answer`; with `mend`, repair it too."""
     until = time.thread_time() + ANSWER_S
     findings: list[SchemaFinding] = []
     calls = texts = 0
     for choice in answer.choices:
-        if "arguments" in options.check and choice.tool_calls:
+        if choice.tool_calls:
             calls += len(choice.tool_calls)
             found = _calls(choice, tools, mend, until)
             findings += [finding for finding, _ in found.values()]
             if mended := {index: text for index, (finding, text) in found.items() if finding.fixes}:
                 calls_then = [replace(call, arguments=mended.get(call.index, call.arguments)) for call in choice.tool_calls]
                 answer = answer.with_calls(choice.index, calls_then)
-        if "response" in options.check and _should_conform(choice, wants):
+        if _should_conform(choice, wants):
             texts += 1
             judged = _text(choice, wants, mend, until)
             if judged is not None:

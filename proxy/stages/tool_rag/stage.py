@@ -111,6 +111,7 @@ class ToolRag(Stage[ToolRagOptions]):
     keeps_from_calls = True
     follows = ("mcp",)
     embeds = True
+    takes_turns = True
 
     def needs_run_identity(self, request: Request) -> bool:
         """The tools that it sent, where there are many."""

@@ -218,7 +218,7 @@ class _Reader:
             piece.fields,
             options.required_of(tool, piece.source),
             (purpose_of(call),) if call else (),
-            options.max_age_of(tool, piece.source),
+            options.max_age_s,
             "memory" if matches((piece.source, tool), options.memory) else piece.kind,
         )
         short = piece.kind == "tool_result" and len(content_words(piece.text[:_SAMPLE_CHARS])) < FEW_WORDS

@@ -289,6 +289,7 @@ class ValidationOptions(StageOptions, frozen=True, kw_only=True, forbid_unknown_
 
     removed: ClassVar[Mapping[str, str]] = {
         "timestamp_fields": "the usual names (timestamp, as_of, fetched_at, updated_at, …) are looked for, and groundwire.timestamp",
+        "max_ages_s": "max_age_s holds for every tool and source",
         "max_claims": "four statements of a piece are looked up in the knowledge base; the stage poisoning looks up all",
         "max_pieces": "256 pieces of a turn are looked at; those beyond it are an error",
         "weights": "the score is the mean of what was measured; thresholds: {…} and action: {…} go by metric",
@@ -314,9 +315,6 @@ class ValidationOptions(StageOptions, frozen=True, kw_only=True, forbid_unknown_
     max_age_s: Annotated[
         Seconds | None, Meta(description="age up to which content is fresh, as it was when it first came; null: any age will do")
     ] = None
-    max_ages_s: Annotated[
-        Mapping[str, Seconds], Meta(description="the same by name pattern of tool or source; the first that matches counts")
-    ] = {}
     required_fields: Annotated[
         Mapping[str, tuple[str, ...]],
         Meta(description="fields that content must have, by name pattern of tool or source; paths as a.b[0].c"),
@@ -348,10 +346,6 @@ class ValidationOptions(StageOptions, frozen=True, kw_only=True, forbid_unknown_
     @property
     def _actions(self) -> set[str]:
         return {self.action} if isinstance(self.action, str) else set(self.action.values())
-
-    def max_age_of(self, *names: str) -> float | None:
-        """For content of the tool or source that `names` name."""
-        return next((age for pattern, age in self.max_ages_s.items() if matches(names, (pattern,))), self.max_age_s)
 
     def required_of(self, *names: str) -> tuple[str, ...]:
         """The fields that content of the tool or source that `names` name must have."""

@@ -64,6 +64,7 @@ class Validation(Stage[ValidationOptions]):
     reports = (*CODES.values(), UNCHECKED, REJECTED)
     reads_passages = True
     verifies = True
+    takes_turns = True
     retryable = frozenset((UNCHECKED,))
     embeds = True
 

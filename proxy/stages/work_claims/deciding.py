@@ -7,20 +7,31 @@ done the work unseen, and neither a result nor a user says that it is done.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Literal
 
 from msgspec import Struct
 
 from proxy.context.tool_results.turns import CalledTool
+from proxy.language.number_words import word_value
 from proxy.language.text import fold
-from proxy.stages.work_claims.run import Attempt, Run, attempt_at
-from proxy.stages.work_claims.statements import Work, WorkStatement, is_object, tells_of, was_done_before, works
+from proxy.stages.work_claims.calls import REPORT_CHARS, Attempt, attempt_at, command_of, linked, values_of
+from proxy.stages.work_claims.figures import other_than
+from proxy.stages.work_claims.run import Run
+from proxy.stages.work_claims.statements import Work, WorkStatement, expression, is_object, tells_of, was_done_before, works
 
 _BY_RESULT = ("tests", "build", "lint")
-_BY_COMMAND = ("commit", "push", "pull_request")
+_BY_COMMAND = ("commit", "push", "pull_request", "tag", "merge", "lint")
 _ANYTHING = ("change", "create", "delete")
 """Work whose tools may do other work, too: an order is cancelled by changing it."""
+_LONG_ID = re.compile(r"(?=[\w-]*\d)[\w][\w-]{3,40}")
+_ALL_OF = re.compile(
+    r"\b(?:all|alle|tod[oa]s|tous les|toutes les|tutt[ie] e|tutt[ie]) (?:of )?(?:the |your |les |los |las |os |as |i |gli |le )?(\w+)"
+)
+_NONE = re.compile(r"\b(?:no|zero|0|without(?: any)?|ohne|keine|sans|aucune?|sin|senza|sem)\b")
+_KINDS = re.compile(r"\b(?:warning|error|problem|offen[cs]e|issue)")
+_COUNTED = re.compile(r"\b([1-9]\d{0,5}) (warning|error|problem|offen[cs]e|issue)")
 LAST_FAILED = "the last result of this work is a failure"
 NO_CALL = "no call of the run did this work"
 
@@ -28,7 +39,9 @@ NO_CALL = "no call of the run did this work"
 class Finding(Struct, frozen=True):
     """A statement that the run does not bear out."""
 
-    work: Work
+    kind: str
+    what: str
+    """What it says, for a judge."""
     sentence: str
     label: Literal["contradicted", "unsupported"]
     reason: str
@@ -50,12 +63,83 @@ def judged(statement: WorkStatement, run: Run) -> Finding | None:
     if not attempts:
         return _never(statement, run)
     last, by_result = attempts[-1], statement.work.name in _BY_RESULT
-    if (by_result and run.was_tried_by_user(last)) or run.opaque_after(last.order):
+    if (by_result and run.was_tried_by_user(last)) or run.hidden_after(statement.work, last.order):
         return None
     if any(attempt.order > last.order and attempt.result != "failed" for attempt in every):
         return None
     failed = _still_failed(statement, attempts) if by_result else _failed(statement.work, attempts, run)
-    return Finding(statement.work, statement.sentence, "contradicted", LAST_FAILED, last.call) if failed else None
+    reason = LAST_FAILED if failed else _otherwise(statement, attempts, run)
+    return Finding(statement.work.name, statement.work.what, statement.sentence, "contradicted", reason, last.call) if reason else None
+
+
+def _otherwise(statement: WorkStatement, attempts: Sequence[Attempt], run: Run) -> str | None:
+    """How work that was done differs from what is said of it."""
+    done, failed = ([attempt for attempt in attempts if (attempt.result == "failed") is bad] for bad in (False, True))
+    evidence = [f"{attempt.call.arguments}\n{attempt.call.result_text}" for attempt in done]
+    if statement.work.name in _BY_RESULT:
+        return _of_report(statement, attempts, run)
+    if not done or statement.act == "state" or command_of(done[-1].call):
+        return None
+    known = "\n".join(attempt.terms for attempt in done)
+    if failed and expression("open", "each").search(statement.folded):
+        left = next((a for a in failed if any(value not in known for value in values_of(a.call) if len(value) > 1)), None)
+        if left is not None:
+            return f"one call of it failed: {left.call.arguments[:80]}"
+    several, targets = _several(statement.folded), {attempt.terms for attempt in run.attempts(statement.work) if attempt.result != "failed"}
+    if 1 < len(targets) < several and not any("[" in target or "," in target.partition(",")[2] for target in targets):
+        return f"{len(targets)} calls did it, {several} are stated"
+    if (
+        figure := other_than(
+            statement.sentence, *([getattr(attempt.call, name) for attempt in done] for name in ("arguments", "result_text"))
+        )
+    ) is not None:
+        return f"the calls of it have other figures than {figure}"
+    return _of_object(statement, evidence, run)
+
+
+def _several(folded: str) -> int:
+    """How many things a sentence says were all worked on; 0 where it gives no number."""
+    word = _ALL_OF.search(folded)
+    values = (
+        (word_value(word[1], language) if not word[1].isdigit() else float(word[1]) for language in ("en", "de", "fr", "es", "it", "pt"))
+        if word
+        else ()
+    )
+    return next((int(value) for value in values if value), 0)
+
+
+def _of_object(statement: WorkStatement, evidence: Sequence[str], run: Run) -> str | None:
+    """Whether it was done to something else: the run knows what the statement names apart from what the calls name."""
+    changed = "\n".join(f"{call.arguments}\n{call.result_text}" for call in run.changed()).lower()
+    others, some = {value for text in evidence for value in _LONG_ID.findall(text.lower())}, any(name in changed for name in statement.ids)
+    for name in statement.ids:
+        if _LONG_ID.fullmatch(name) is None or name in changed or re.sub(r"\W", "", name) in re.sub(r"\W", "", changed):
+            continue
+        if not any(name in text.lower() for text in run.texts) or (some and not _is_listed(name, statement)):
+            continue
+        if others and not any(linked(call.result_text.lower(), name, other) for call in run.calls for other in others):
+            return f"no call of it names {name}"
+    return None
+
+
+def _is_listed(name: str, statement: WorkStatement) -> bool:
+    """Whether a statement names one thing beside another: "7001 and 7002"."""
+    beside = "|".join(re.escape(other) for other in statement.ids if other != name)
+    joined = r"\W{1,3}(?:and|und|et|y|e|sowie)?\W{0,2}(?:\w{2,4} )?\W{0,2}"
+    return (
+        re.search(rf"(?:{beside}){joined}{re.escape(name)}|{re.escape(name)}{joined}(?:{beside})", statement.sentence.lower()) is not None
+    )
+
+
+def _of_report(statement: WorkStatement, attempts: Sequence[Attempt], run: Run) -> str | None:
+    """Whether a linter, or a compiler, reports what the statement says that there is none of."""
+    if statement.work.name == "tests" or not _NONE.search(statement.folded):
+        return None
+    output = attempts[-1].call.result_text[-REPORT_CHARS:]
+    named = _KINDS.findall(statement.folded)
+    counted = {kind[:5]: int(number) for number, kind in _COUNTED.findall(output.lower())}
+    kind = next((kind for kind in named if counted.get(kind[:5], 0)), None)
+    return f"the last report has {kind}s" if kind else None
 
 
 def _failed(work: Work, attempts: Sequence[Attempt], run: Run) -> bool:
@@ -65,7 +149,9 @@ def _failed(work: Work, attempts: Sequence[Attempt], run: Run) -> bool:
     if any(was_done_before(work, attempt.call.result_text) for attempt in attempts):
         return False
     others = [works()[name] for name in _ANYTHING if name != work.name]
-    return not any(attempt_at(other, call, 0) for call in run.changed(attempts[-1].order) for other in others)
+    values = {value for attempt in attempts for value in values_of(attempt.call) if len(value) > 2}
+    later = [call for call in run.changed(attempts[-1].order) if not values or any(value in fold(call.arguments) for value in values)]
+    return not any(attempt_at(other, call, 0) for call in later for other in others)
 
 
 def failures(sentence: str, run: Run) -> list[Finding]:
@@ -73,8 +159,8 @@ def failures(sentence: str, run: Run) -> list[Finding]:
     found = []
     for work in works().values():
         attempts = [] if work.name in _BY_RESULT and run.looks_elsewhere else run.attempts(work)
-        if attempts and all(attempt.result == "failed" for attempt in attempts) and not run.opaque_after(attempts[-1].order):
-            found.append(Finding(work, sentence, "contradicted", LAST_FAILED, attempts[-1].call))
+        if attempts and all(attempt.result == "failed" for attempt in attempts) and not run.hidden_after(work, attempts[-1].order):
+            found.append(Finding(work.name, work.what, sentence, "contradicted", LAST_FAILED, attempts[-1].call))
     return found
 
 
@@ -108,26 +194,47 @@ def _numbers(statement: WorkStatement) -> frozenset[str]:
 def _never(statement: WorkStatement, run: Run) -> Finding | None:
     """Of work for which no call was made."""
     work = statement.work
-    if not (work.never and run.calls and run.whole and run.offers(work)) or run.opaque_after(-1) or run.proves(work):
+    if (
+        not (work.never and run.calls and run.whole and (run.declared or run.offers(work)))
+        or run.hidden_after(work, -1)
+        or run.proves(work)
+    ):
         return None
     if work.name in _BY_COMMAND or work.name == "tests":
-        return Finding(statement.work, statement.sentence, "unsupported", NO_CALL) if run.shell else None
+        return Finding(statement.work.name, statement.work.what, statement.sentence, "unsupported", NO_CALL) if run.shell else None
     given = any(name in run.asked and not run.was_returned(name) for name in statement.ids)
-    if run.changed() or (not given and (statement.act != "own" or work.name == "change")) or statement.act == "state":
+    if statement.act == "state" or (not given and (statement.act != "own" or work.name == "change") and run.changed()):
         return None
-    return Finding(statement.work, statement.sentence, "unsupported", NO_CALL)
+    if not given and statement.act != "own" and not run.asks(work):
+        return None
+    return Finding(statement.work.name, statement.work.what, statement.sentence, "unsupported", NO_CALL)
 
 
 def _of_files(statement: WorkStatement, run: Run) -> Finding | None:
     if not run.files:
         return None
+    both = len(statement.files) > 1 and expression("open", "each").search(statement.folded) is not None
     for file in statement.files:
         mine = [(order, result) for path, order, result in run.files if _same(path, file)]
-        if mine and all(result == "failed" for _, result in mine) and not run.opaque_after(mine[-1][0]) and not _elsewhere(file, run):
-            return Finding(statement.work, statement.sentence, "contradicted", f"every edit of {file} failed", run.calls[mine[-1][0]])
-        if not mine and run.whole and not run.writes_elsewhere and not run.names(file) and is_object(statement, file):
+        if (
+            mine
+            and all(result == "failed" for _, result in mine)
+            and not run.hidden_after(statement.work, mine[-1][0])
+            and not _elsewhere(file, run)
+        ):
+            return Finding(
+                statement.work.name,
+                statement.work.what,
+                statement.sentence,
+                "contradicted",
+                f"every edit of {file} failed",
+                run.calls[mine[-1][0]],
+            )
+        if not mine and run.whole and not run.writes_elsewhere and not run.names(file) and (is_object(statement, file) or both):
             return (
-                Finding(statement.work, statement.sentence, "unsupported", f"no call wrote {file}") if not _was_named(file, run) else None
+                Finding(statement.work.name, statement.work.what, statement.sentence, "unsupported", f"no call wrote {file}")
+                if not _was_named(file, run)
+                else None
             )
     return _of_count(statement, run)
 
@@ -149,7 +256,13 @@ def _of_count(statement: WorkStatement, run: Run) -> Finding | None:
     written = {path for path, _, result in run.files if result != "failed"}
     if statement.count <= len(written):
         return None
-    return Finding(statement.work, statement.sentence, "contradicted", f"{len(written)} files were written, {statement.count} are stated")
+    return Finding(
+        statement.work.name,
+        statement.work.what,
+        statement.sentence,
+        "contradicted",
+        f"{len(written)} files were written, {statement.count} are stated",
+    )
 
 
 def _same(path: str, file: str) -> bool:

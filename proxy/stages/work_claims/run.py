@@ -1,72 +1,44 @@
 """What an agent's calls did, by what their results state in a typed way: a conversation in, a `Run` out. Pure.
 
-A call does work of a kind when its tool's name, or a part of the shell command it ran, says so. How it went is read from the client's own
-flag, an exit code, a report of tests, an error envelope, a status field; what none of these tells is ``unknown``, and nothing follows from
-it. A call that may have done anything (a script, another agent, what runs in the background, a result that is not there any more) is
-*opaque*: what comes before it proves nothing about afterwards.
+A call does work of a kind when its tool's name, or a part of the shell command it ran, says so (`calls`). A call that may have done
+anything (a script, another agent, what runs in the background, a result that is not there any more) is taken for any work that it may hide
+(`hides`): what comes before it proves nothing about afterwards.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Literal
 
 from msgspec import Struct
 
-from proxy.context.archive import reference_ids
-from proxy.context.tool_results.names import reads, words_of_name
-from proxy.context.tool_results.result_text import exit_code
-from proxy.context.tool_results.results import exit_code_of, read_result, states_of
+from proxy.context.tool_results.names import changes, reads, words_of_name
 from proxy.context.tool_results.turns import AgentTurn, CalledTool, calls_in, read_turns
 from proxy.exchange import Exchange, tool_name
-from proxy.language.lru import by_text
 from proxy.language.text import fold, text_of
-from proxy.stages.work_claims.statements import Work, expression, is_cleared, is_own_look, is_summary, mentions, tells_of, works
+from proxy.stages.work_claims.calls import (
+    MAX_ARGUMENT_CHARS,
+    WRITES,
+    Attempt,
+    Result,
+    attempt_at,
+    changed_something,
+    command_of,
+    hides,
+    is_gone,
+    is_tool_of,
+    looks_elsewhere,
+    only_reads,
+    paths_of,
+    result_of,
+    says_done,
+)
+from proxy.stages.work_claims.figures import Shown
+from proxy.stages.work_claims.statements import Work, is_own_look, is_summary, tells_of, works
 
-Result = Literal["done", "failed", "unknown"]
 SYSTEM = ("system", "developer")
-MAX_ARGUMENT_CHARS = 20_000
-REPORT_CHARS = 4_000
-"""Of output, at its end."""
-_COMMAND = ("command", "cmd", "script", "commands")
-_PATH = ("file_path", "filepath", "path", "filename", "file", "target_file", "notebook_path", "absolute_path")
-# fmt: off
-_CONTENT = (
-    "content", "contents", "new_string", "new_str", "new_text", "newtext", "new_source", "diff", "patch", "edits", "code_edit", "file_text",
-    "replacement", "insert_text", "instructions",
-)
-_FAILED = frozenset((
-    "failed", "failure", "fail", "declined", "rejected", "denied", "refused", "error", "errored", "unsuccessful", "aborted", "invalid",
-))
-# fmt: on
-_PATCHED = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+)$|^\*\*\* Move to: (.+)$", re.M)
-_SEGMENTS = re.compile(r"&&|\|\||;|\n")
-_HEREDOC = re.compile(r"<<-?\s*['\"]?(\w+)['\"]?.*?(?:^[ \t]*\1[ \t]*$|\Z)", re.S | re.M)
-_WRITES = re.compile(
-    r"(?<![0-9&>])>{1,2}(?!&|\s*/dev/null)|\b(?:sed -i|tee|mv|cp|rm|touch|mkdir|patch|git (?:apply|mv|rm|checkout|restore|stash))\b|<<"
-)
-_NUMBERS = re.compile(r"\b(\d{1,6}) (?:\w{1,12} )?(failed|failures?|failing|errors?|passed|passing|passes|pass)\b", re.I)
-_JVM = re.compile(r"Tests run: (\d+), Failures: (\d+), Errors: (\d+)|(?:Failed|failed):\s+(\d+), (?:Passed|passed):\s+(\d+)")
-_BAD = re.compile(r"^(?:FAIL\b|--- FAIL|FAILED\b|FAILURES!|not ok \d)|test result: FAILED|tests? failed\b|^[ \t]*BUILD FAILED", re.M)
-_NO_TESTS = re.compile(r"no tests? (?:ran|found|to run|files)|collected 0 items|0 tests\b|deselected", re.I)
-_GOOD = re.compile(r"^(?:ok\s+\S+\s+[\d.(]|OK\b)|test result: ok|All tests passed|BUILD SUCCESSFUL|\b0 failures\b", re.M)
-
-
-class Attempt(Struct, frozen=True):
-    """A call that does work of a kind."""
-
-    call: CalledTool
-    order: int
-    """Among the run's calls."""
-    result: Result
-    target: str
-    """What it was done to, as far as the command or the tool says: the same again replaces the earlier result."""
-    terms: str
-    """Its arguments, folded."""
-    report: tuple[int, int | None] | None = None
-    """How many tests failed and passed, where it reports that."""
+MAX_TEXT_CHARS = 60_000
+"""Of one message or one call's arguments, where figures are looked for."""
 
 
 class Run(Struct, frozen=True, dict=True):
@@ -87,19 +59,26 @@ class Run(Struct, frozen=True, dict=True):
         """What users said, folded."""
         return fold("\n".join(turn.text for turn in self.said))
 
-    @cached_property
-    def opaque(self) -> tuple[int, ...]:
-        """The calls that may have done anything."""
-        return tuple(i for i, call in enumerate(self.calls) if _is_opaque(call))
+    declared: bool = False
+    """Whether the request lists its tools."""
+    texts: tuple[str, ...] = ()
+    """All that was said and returned, and the arguments."""
 
-    def opaque_after(self, order: int) -> bool:
-        """Whether one of those follows."""
-        return self.unseen_end or any(i > order for i in self.opaque)
+    @cached_property
+    def _hidden(self) -> dict[str, int]:
+        return {}
+
+    def hidden_after(self, work: Work, order: int) -> bool:
+        """Whether a later call may have done such work unseen."""
+        if work.name not in self._hidden:
+            orders = (i for i in range(len(self.calls) - 1, -1, -1) if hides(work, self.calls[i]))
+            self._hidden[work.name] = next(orders, -1)
+        return self.unseen_end or self._hidden[work.name] > order
 
     @cached_property
     def looks_elsewhere(self) -> bool:
         """Whether a call saw how work went that another machine did, as a pipeline's checks."""
-        return any(_looks_elsewhere(call) and result_of(call) != "failed" for call in self.calls)
+        return any(looks_elsewhere(call) and result_of(call) != "failed" for call in self.calls)
 
     @cached_property
     def shell(self) -> bool:
@@ -119,7 +98,7 @@ class Run(Struct, frozen=True, dict=True):
 
     def offers(self, work: Work) -> bool:
         """Whether a tool that does it is there."""
-        return any(_names(work, tool) for tool in self.tools) or (work.commands is not None and self.shell)
+        return any(is_tool_of(work, tool) for tool in self.tools) or (work.commands is not None and self.shell)
 
     def was_tried_by_user(self, attempt: Attempt) -> bool:
         """Whether a user says behind it how it goes with them."""
@@ -127,16 +106,20 @@ class Run(Struct, frozen=True, dict=True):
 
     def changed(self, after: int = -1) -> list[CalledTool]:
         """The calls after that one which changed something, or may have."""
-        return [call for call in self.calls[after + 1 :] if _changes(call) and result_of(call) != "failed"]
+        return [call for call in self.calls[after + 1 :] if changed_something(call) and result_of(call) != "failed"]
 
     def was_returned(self, text: str) -> bool:
         """Whether a result has it, in any case."""
         return any(text in call.result_text.lower() for call in self.calls)
 
+    def asks(self, work: Work) -> bool:
+        """Whether users speak of such work in any form."""
+        return work.tools is not None and any(work.tools.fullmatch(word) for word in words_of_name(self.asked[:MAX_ARGUMENT_CHARS]))
+
     def proves(self, work: Work) -> bool:
         """Whether a result says in a field of its own, or in words, that such work is done, or a user says so."""
         return any(tells_of(work, turn.text) for turn in self.said) or any(
-            _says(work, call) for call in self.calls if not (_changes(call) and result_of(call) == "failed")
+            says_done(work, call) for call in self.calls if not (changed_something(call) and result_of(call) == "failed")
         )
 
     @cached_property
@@ -147,12 +130,25 @@ class Run(Struct, frozen=True, dict=True):
     @cached_property
     def writes_elsewhere(self) -> bool:
         """Whether files may have been written without an edit's naming them."""
-        return self.opaque_after(-1) or any((command := command_of(call)) and _WRITES.search(command) for call in self.calls)
+        return self.hidden_after(works()["files"], -1) or any(
+            (command := command_of(call)) and WRITES.search(command) for call in self.calls
+        )
+
+    @cached_property
+    def written(self) -> tuple[tuple[str, int], ...]:
+        """The names of the files that edits wrote, without their folders, with the call's place."""
+        return tuple((path.rpartition("/")[2], i) for path, i, result in self.files if result != "failed")
+
+    @cached_property
+    def _others(self) -> str:
+        edits = {i for _, i, _ in self.files}
+        return "\n".join(
+            call.arguments for i, call in enumerate(self.calls) if i not in edits and not reads(call.tool) and not only_reads(call)
+        )
 
     def names(self, file: str) -> bool:
         """Whether a command or another tool's arguments name a file."""
-        name = file.rpartition("/")[2]
-        return any(name in call.arguments for call in self.calls if not paths_of(call) and not reads(call.tool) and not _only_reads(call))
+        return file.rpartition("/")[2] in self._others
 
 
 def run_of(exchange: Exchange) -> Run:
@@ -162,175 +158,23 @@ def run_of(exchange: Exchange) -> Run:
     systems = [text_of(message.get("content")) for message in request.messages if message.get("role") in SYSTEM]
     unseen = bool(request.unseen_items) or (bool(request.goes_on_from) and not request.held_whole)
     begun = next((message.get("role") for message in request.messages if message.get("role") not in SYSTEM), "")
-    gone = unseen or begun != "user" or any(_is_gone(call.result_text) for call in calls)
+    gone = unseen or begun != "user" or any(is_gone(call.result_text) for call in calls)
     names = {name for tool in request.tools if (name := tool_name(tool))}
     whole = not (gone or any(map(is_summary, [*(turn.text for turn in said), *systems])))
-    return Run(calls, frozenset((*names, *(call.tool for call in calls))), said, whole, _ends_unseen(exchange))
+    called, spoken = (call.arguments for call in calls), (text_of(message.get("content")) for message in request.messages)
+    texts = tuple(text[:MAX_TEXT_CHARS] for text in (*spoken, *called))
+    return Run(calls, frozenset((*names, *(call.tool for call in calls))), said, whole, _ends_unseen(exchange), bool(names), texts)
+
+
+def shown_by(run: Run) -> Shown:
+    """What the run shows of figures."""
+    results = [call.result_text[:MAX_TEXT_CHARS] for call in run.calls]
+    return Shown(
+        run.texts, results, [call.result_text[:MAX_TEXT_CHARS] for call in run.calls if command_of(call) or changes(call.tool)], run.shell
+    )
 
 
 def _ends_unseen(exchange: Exchange) -> bool:
     """The tools that an operator's server offers are called out of the client's sight, in the turns before as well."""
     choices = exchange.answer.choices if exchange.answer is not None else ()
     return any(choice.inputs for choice in choices) or any(not reads(tool_name(tool)) for tool in exchange.server_tools)
-
-
-def _is_gone(result: str) -> bool:
-    """Whether a result was taken out of the conversation."""
-    return bool(reference_ids(result)) or is_cleared(result)
-
-
-# ---- one call ----
-
-
-def command_of(call: CalledTool) -> str:
-    """The shell command that a call runs; "" where it runs none."""
-    given = call.parsed or {}
-    if any(name in given for name in _PATH[:6]) and any(name in given for name in (*_CONTENT, "old_str")):
-        return ""  # an editor whose sub-command is named so
-    for name in _COMMAND:
-        value = given.get(name)
-        if isinstance(value, list):
-            value = " ".join(part for part in value if isinstance(part, str) and part not in ("bash", "sh", "-lc", "-c"))
-        if isinstance(value, str) and value:
-            return value[:MAX_ARGUMENT_CHARS]
-    return ""
-
-
-def paths_of(call: CalledTool) -> list[str]:
-    """The files that a call writes, where its arguments say so."""
-    given = call.parsed
-    texts = [call.arguments] if given is None else [value for value in given.values() if isinstance(value, str)]
-    if patched := [path.strip() for text in texts if "*** " in text for pair in _PATCHED.findall(text) for path in pair if path]:
-        return patched
-    if given is None or reads(call.tool) or not any(name in given for name in _CONTENT):
-        return []
-    return [value for name in _PATH if isinstance(value := given.get(name), str)]
-
-
-def result_of(call: CalledTool) -> Result:
-    """How a call went, as far as its result states it."""
-    return "unknown" if call.result is None else "failed" if call.result.failed else _result(call.result.text)
-
-
-@by_text(8192)
-def _result(text: str) -> Result:
-    if _is_gone(text):
-        return "unknown"
-    code = exit_code_of(text)
-    code = exit_code(text) if code is None else code
-    failed = code or read_result(text) is not None or any(not _FAILED.isdisjoint(state.split()) for state in states_of(text, depth=1))
-    return "failed" if failed else "done"
-
-
-def attempt_at(work: Work, call: CalledTool, order: int) -> Attempt | None:
-    """What a call did of that work; None where nothing."""
-    command = command_of(call)
-    if command:
-        return _by_command(work, call, command, order)
-    if not _names(work, call.tool) or is_note(call.tool) or reads(call.tool) or paths_of(call):
-        return None
-    result, report = _of_tests(call) if work.name == "tests" else (result_of(call), None)
-    return Attempt(call, order, result, call.tool, fold(call.arguments[:MAX_ARGUMENT_CHARS]), report)
-
-
-def _by_command(work: Work, call: CalledTool, command: str, order: int) -> Attempt | None:
-    if work.commands is None:
-        return None
-    joined = _HEREDOC.sub(" ", command)
-    parts = _SEGMENTS.split(joined)
-    at = next((i for i in range(len(parts) - 1, -1, -1) if work.commands.search(parts[i]) and not _reads(parts[i])), None)
-    if at is None:
-        return None
-    last, piped = at == len(parts) - 1, "|" in parts[at] or "||" in joined
-    result, report = _of_tests(call) if work.name == "tests" else (result_of(call), None)
-    if _is_background(call) or (report is None and ((result == "failed" and not last) or (result == "done" and piped))):
-        result = "unknown"
-    return Attempt(call, order, result, parts[at].strip(), fold(command), report)
-
-
-def _of_tests(call: CalledTool) -> tuple[Result, tuple[int, int | None] | None]:
-    """By their report before anything else; a run that found no tests says nothing."""
-    result, report = result_of(call), report_of(call.result_text)
-    if report is None or result == "unknown":
-        return "unknown" if _NO_TESTS.search(call.result_text[-REPORT_CHARS:]) else result, None
-    return "failed" if report[0] else "done", report
-
-
-def report_of(output: str) -> tuple[int, int | None] | None:
-    """How many tests failed and passed, by the last lines of a report; None where there is none."""
-    tail = output[-REPORT_CHARS:]
-    jvm = _JVM.findall(tail)
-    if jvm:
-        run, failures, errors, failed, passed = jvm[-1]
-        bad = int(failed or 0) if passed else int(failures) + int(errors)
-        return bad, int(passed) if passed else int(run) - bad
-    for line in reversed(tail.splitlines()):
-        counts: dict[str, int] = {}
-        for number, kind in _NUMBERS.findall(line):
-            counts["passed" if kind.lower().startswith("pass") else "failed"] = int(number)
-        if counts and ("passed" in counts or not _GOOD.search(tail)):
-            return counts.get("failed", 0), counts.get("passed")
-    if _BAD.search(tail):
-        return 1, None
-    return (0, None) if _GOOD.search(tail) else None
-
-
-def _names(work: Work, tool: str) -> bool:
-    return work.tools is not None and any(work.tools.fullmatch(word) for word in words_of_name(tool))
-
-
-def _reads(part: str) -> bool:
-    return expression("shell", "reading").match(part.strip().lstrip("(")) is not None
-
-
-def _only_reads(call: CalledTool) -> bool:
-    command = command_of(call)
-    return bool(command) and not _WRITES.search(command) and all(_reads(part) for part in _SEGMENTS.split(command) if part.strip())
-
-
-def _looks_elsewhere(call: CalledTool) -> bool:
-    command = command_of(call)
-    if command:
-        return any(expression("shell", "elsewhere").search(part) for part in _SEGMENTS.split(command))
-    return reads(call.tool) and any(expression("shell", "pipelines").fullmatch(word) for word in words_of_name(call.tool))
-
-
-def _is_background(call: CalledTool) -> bool:
-    given = call.parsed or {}
-    return any(given.get(name) is True for name in ("run_in_background", "is_background", "background"))
-
-
-def _is_opaque(call: CalledTool) -> bool:
-    """Whether a call may have done anything."""
-    command = command_of(call)
-    if command:
-        known = [work.commands for work in works().values() if work.commands is not None]
-        parts = [part for part in _SEGMENTS.split(_HEREDOC.sub(" ", command)) if part.strip()]
-        plain = all(_reads(part) or any(pattern.search(part) for pattern in known) or _WRITES.search(part) for part in parts)
-        return _is_background(call) or "<<" in command or not plain
-    if paths_of(call) or is_note(call.tool):
-        return False
-    words = words_of_name(call.tool)
-    if any(expression("shell", "others").fullmatch(word) for word in words):
-        return True
-    return not reads(call.tool) and not any(_names(work, call.tool) for work in works().values())
-
-
-def is_note(tool: str) -> bool:
-    """Whether an agent's tool only keeps notes, or speaks."""
-    return expression("shell", "notes").fullmatch(tool.rpartition("__")[2].lower()) is not None
-
-
-def _changes(call: CalledTool) -> bool:
-    command = command_of(call)
-    return not _only_reads(call) if command else not is_note(call.tool) and not reads(call.tool)
-
-
-def _says(work: Work, call: CalledTool) -> bool:
-    """Whether a result tells that such work is done."""
-    text = call.result_text
-    if work.proof is not None and work.proof.search(fold(text[:REPORT_CHARS])):
-        return True
-    if states := states_of(text):
-        return any(work.any_words.search(fold(state)) for state in states)
-    return text.lstrip()[:1] not in ("{", "[") and mentions(work, fold(text[:MAX_ARGUMENT_CHARS]))

@@ -11,14 +11,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from proxy.context.tool_results.turns import CalledTool, ToolResult
 from proxy.exchange import Choice, Exchange, Verdict
 from proxy.grounding.judging.questions import work_question
 from proxy.offloop import SENTENCES, run_in_thread_if_large
 from proxy.ports.judge import JudgeSession
 from proxy.ports.stage import Action, Stage, StageOptions
 from proxy.stages.work_claims.deciding import Finding, failures, judged
-from proxy.stages.work_claims.run import Run, run_of
-from proxy.stages.work_claims.statements import sentences_of, statements_of
+from proxy.stages.work_claims.figures import unshown
+from proxy.stages.work_claims.run import Run, run_of, shown_by
+from proxy.stages.work_claims.statements import AccountSentence, account_of, sentences_of, speaks_of_trouble, statements_of
+from proxy.stages.work_claims.traces import beside, unmended, unreported, untraced, unwritten
 
 UNSUPPORTED = "work_claim_unsupported"
 MAX_CHARS = 400
@@ -56,7 +59,15 @@ class WorkClaims(Stage[WorkClaimsOptions]):
     def warm(self) -> None:
         """And read and compile the words."""
         super().warm()
-        statements_of("All tests pass and lint is clean, I updated `a.py`, committed and pushed it. The order was cancelled and refunded.")
+        call = CalledTool("c", "run", '{"command": "true && x"}', 1, ToolResult(2, "3 of 4 passed, 2026-05-01 9:00"))
+        run = Run([call], frozenset(("run",)), (), whole=True, declared=True, texts=("4",))
+        for answer in (
+            "All tests pass and lint is clean, I updated `a.py`, committed and pushed it.",
+            "The order was cancelled, I refunded 12.50 €.",
+        ):
+            for statement in statements_of(answer):
+                judged(statement, run)
+            _of_sentences(answer, account_of(answer), run, set())
 
     async def on_answer(self, exchange: Exchange) -> Verdict | None:
         """Read the account, hold it against the run, warn."""
@@ -86,7 +97,7 @@ class WorkClaims(Stage[WorkClaimsOptions]):
             sentences = [one for choice in texts for one in sentences_of(choice.text) if one not in known]
             more = [finding for sentence in reversed(sentences) for finding in failures(sentence, run)][: MAX_ASKED - len(found)]
         every = [*found, *more]
-        answers = await session.answers([work_question(one.sentence[:MAX_CHARS], one.work.what) for one in every]) if every else []
+        answers = await session.answers([work_question(one.sentence[:MAX_CHARS], one.what) for one in every]) if every else []
         said = [answer.choice for answer in answers]
         return [finding for i, finding in enumerate(every) if said[i] == "yes" or (i < len(found) and said[i] != "no")]
 
@@ -99,17 +110,38 @@ def _is_account(choice: Choice) -> bool:
 def _read(exchange: Exchange, texts: Sequence[Choice], *, every: bool) -> tuple[Run | None, int, list[Finding]]:
     """The run, how many statements of work there are, and what speaks against them. Without any, and no judge, the run is not read."""
     statements = [statement for choice in texts for statement in statements_of(choice.text)]
-    if not statements and not every:
+    sentences = [(choice.text, account_of(choice.text)) for choice in texts]
+    if not statements and not every and not any(told for _, told in sentences):
         return None, 0, []
     run = run_of(exchange)
-    return run, len(statements), [finding for statement in statements if (finding := judged(statement, run)) is not None]
+    found = [finding for statement in statements if (finding := judged(statement, run)) is not None]
+    for answer, told in sentences:
+        found += _of_sentences(answer, told, run, {finding.sentence for finding in found})
+    return run, len({one.sentence for one in statements} | {finding.sentence for finding in found}), found
+
+
+def _of_sentences(answer: str, told: Sequence[AccountSentence], run: Run, known: set[str]) -> list[Finding]:
+    """What speaks against sentences that no kind of work was found in: one finding each."""
+    shown, found = shown_by(run), list[Finding]()
+    for sentence in told:
+        if sentence.text in known:
+            continue
+        finding = untraced(sentence, run) or unreported(sentence, run) or unwritten(sentence, run) or beside(sentence, answer, run)
+        if finding is None and run.whole and not run.unseen_end and (figure := unshown(sentence, shown)) is not None:
+            finding = Finding("figure", sentence.text, sentence.text, "contradicted", f"{figure} stands nowhere in the run")
+        if finding is not None:
+            found.append(finding)
+    known |= {finding.sentence for finding in found}
+    if not known and "?" not in answer and not speaks_of_trouble(answer) and (step := unmended(told, run)) is not None:
+        found.append(step)
+    return found
 
 
 def _listed(finding: Finding) -> dict[str, Any]:
     """One finding for the record: the sentence, what speaks against it, and where that stands."""
     listed: dict[str, Any] = {
         "text": finding.sentence[:MAX_CHARS],
-        "kind": finding.work.name,
+        "kind": finding.kind,
         "label": finding.label,
         "reason": finding.reason,
     }

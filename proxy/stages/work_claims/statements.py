@@ -31,7 +31,7 @@ _QUOTED = re.compile(r"[\"“„«][^\"“”„«»\n]{1,300}[\"”“»]")
 _TAGGED = re.compile(r"<(\w+)>[^<]{0,400}</\1>")
 _ITEM = re.compile(r"[ \t]*(?:[-*+•–]|\d{1,3}[.)])[ \t]+")
 _EMPHASIS = re.compile(r"\*{1,3}|(?<!\w)_{1,2}|_{1,2}(?!\w)")
-_CLAUSE = re.compile(r"[;:—!]\s|\s[–-]\s|,\s(?:and\s|but\s)?|\s(?:and|but|so|und|aber|et|mais|y|pero|e|ed|ma|mas)\s")
+_CLAUSE = re.compile(r"[;:—!.]\s|\s[–-]\s|,\s(?:and\s|but\s)?|\s(?:and|but|so|und|aber|et|mais|y|pero|e|ed|ma|mas)\s")
 _WORD = re.compile(r"[^\W_]+")
 _BARE = re.compile(r"\W{0,4}(?:(?:done|successfully|also|erledigt|fait|listo|fatto|pronto)\W{1,3})?$")
 """Before a participle that begins its clause."""
@@ -64,7 +64,11 @@ class Work(Struct, frozen=True):
     name: str
     what: str
     never: bool
+    aside: bool
+    """Another change never does it along the way without saying so."""
     tools: LazyPattern | None
+    things: LazyPattern | None
+    """Words of what such work is done to, in the name, the arguments or the result of a tool that may do it."""
     commands: LazyPattern | None
     proof: LazyPattern | None
     topic: LazyPattern | None
@@ -90,6 +94,16 @@ class WorkStatement(Struct, frozen=True):
     count: int | None = None
     """How many files."""
     everything: bool = False
+
+
+class AccountSentence(Struct, frozen=True):
+    """A sentence that states something as so: no question, condition, plan, quotation or item of an open list."""
+
+    text: str
+    folded: str
+    """Without what is quoted."""
+    done: bool
+    """It tells of an act."""
 
 
 class _Language(Struct, frozen=True):
@@ -122,13 +136,39 @@ def works() -> Mapping[str, Work]:
 
 
 def _work(name: str, table: Mapping[str, Any]) -> Work:
-    words = {language: table[language] for language in _languages() if language in table}
+    words = {language: _with_noun(language, table) for language in _languages() if language in table}
     preterite = table.get("preterite", "(?!)")
+    if "nouns" in table:
+        preterite = f"(?:{preterite}|(?:{phrases()['light']['preterite']})(?= (?:\\w+ ){{0,3}}(?:{table['nouns']})\\b))"
     every = "|".join([*words.values(), fold(preterite)])
-    tools, commands, proof, topic = (pattern(table[key]) if key in table else None for key in ("tools", "commands", "proof", "topic"))
+    optional = ("tools", "things", "commands", "proof", "topic")
+    tools, things, commands, proof, topic = (pattern(table[key]) if key in table else None for key in optional)
     compiled = {language: pattern(rf"\b(?:{text})\b") for language, text in words.items()}
     first, any_words = pattern(rf"\b{preterite}\b"), pattern(rf"\b(?:{every})\b")
-    return Work(name, table["what"], table.get("never", False), tools, commands, proof, topic, compiled, first, any_words)
+    return Work(
+        name,
+        table["what"],
+        table.get("never", False),
+        table.get("aside", False),
+        tools,
+        things,
+        commands,
+        proof,
+        topic,
+        compiled,
+        first,
+        any_words,
+    )
+
+
+def _with_noun(language: str, table: Mapping[str, Any]) -> str:
+    """A language's words for a kind of work, "issued a refund" among them."""
+    if "nouns" not in table:
+        return str(table[language])
+    light, nouns = phrases()["light"][language], table["nouns"]
+    if language == "de":
+        return rf"{table[language]}|(?:{nouns})\b(?: [^\s,.]+){{0,6}} (?:{light})"
+    return rf"{table[language]}|(?:{light})(?= (?:\w+ ){{0,3}}(?:{nouns})\b)"
 
 
 @cache
@@ -140,9 +180,16 @@ def _open(name: str) -> LazyPattern:
     return expression("open", name)
 
 
+def plain_german(text: str) -> str:
+    """Folded text without the second letter of an umlaut that is written as two: "ueberwiesen" and "überwiesen" are one."""
+    return text.replace("ue", "u").replace("ae", "a").replace("oe", "o")
+
+
 def mentions(work: Work, text: str) -> bool:
     """Whether folded `text` speaks of such work as done, by whomever."""
-    return work.any_words.search(text) is not None and (work.topic is None or work.topic.search(text) is not None)
+    if work.any_words.search(text) is None and work.words["de"].search(plain_german(text)) is None:
+        return False
+    return work.topic is None or work.topic.search(text) is not None
 
 
 def tells_of(work: Work, text: str) -> bool:
@@ -186,6 +233,32 @@ def statements_of(answer: str) -> list[WorkStatement]:
     plain = [one for one in sentences if not _open("sentence").search(one[1])]
     found = (_read(work, *sentence) for sentence in dict.fromkeys(plain) for work in untroubled)
     return [statement for statement in found if statement is not None][-MAX_STATEMENTS:]
+
+
+def account_of(answer: str) -> list[AccountSentence]:
+    """The sentences of an answer that may tell of work, whatever work it is, in order; the last of a long one."""
+    if looks_json(answer):
+        return []
+    every = [(said, folded) for said, folded, open_item in _sentences(answer[-MAX_CHARS:]) if not open_item]
+    plain = [one for one in dict.fromkeys(every) if not _open("sentence").search(_open("alone").sub(" ", one[1]))]
+    return [AccountSentence(said, folded, _open("done").search(_unquoted(said).lower()) is not None) for said, folded in plain][
+        -MAX_STATEMENTS:
+    ]
+
+
+def split_clauses(sentence: str) -> list[str]:
+    """Without what is quoted."""
+    return [clause for clause in _CLAUSE.split(_unquoted(sentence)) if clause.strip()]
+
+
+def file_names(text: str) -> tuple[str, ...]:
+    """The paths in it, each once."""
+    return tuple(dict.fromkeys(_FILE.findall(text)))
+
+
+def speaks_of_trouble(answer: str) -> bool:
+    """Whether an account says anywhere that something went wrong."""
+    return _open("trouble").search(_open("mended").sub(" ", fold(_unquoted(answer[-MAX_CHARS:])))) is not None
 
 
 def sentences_of(answer: str) -> list[str]:
@@ -249,11 +322,10 @@ def _stated(work: Work, clause: str, sentence: str, open_item: bool) -> Act | No
 
 def _forms(work: Work, clause: str) -> Iterator[tuple[str, Act, str]]:
     """The forms of the work's words that may say that it is done: their language, what they say, and what stands around them."""
-    folded = fold(clause)
     for match in work.preterite.finditer(clause):
         yield "es", "own", fold(f"{clause[: match.start()]} {clause[match.end() :]}")
     for name, words in work.words.items():
-        language = _languages()[name]
+        language, folded = _languages()[name], plain_german(fold(clause)) if name == "de" else fold(clause)
         for match in words.finditer(folded):
             before, rest = folded[max(0, match.start() - MAX_SENTENCE_CHARS) : match.start()], folded[match.end() :][:MAX_SENTENCE_CHARS]
             if language.did.search(before):
@@ -276,7 +348,7 @@ def _says_state(work: Work, clause: str) -> bool:
 
 
 def _statement(work: Work, sentence: str, folded: str, act: Act) -> WorkStatement | None:
-    files = tuple(dict.fromkeys(_FILE.findall(sentence)))
+    files = file_names(sentence)
     count = _count(work, folded) if work.name == "files" else None
     if work.name == "files" and not files and count is None:
         return None

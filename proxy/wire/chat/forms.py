@@ -17,6 +17,7 @@ from proxy.exchange.answers import OutputRequirements
 from proxy.wire import sse
 from proxy.wire.answers import end_of
 from proxy.wire.chat.message import MessageParts
+from proxy.wire.requests import fits
 
 _HEAD = ("id", "created", "model", "system_fingerprint", "service_tier")
 _WANTS_USAGE = re.compile(rb'"include_usage"\s*:\s*true')
@@ -158,14 +159,6 @@ def _fitted(choice: Choice, index: int, wants: OutputRequirements) -> Choice:
     outside = not fits(choice.text, wants) and not choice.refusal
     text, refusal = ("", choice.text) if outside else (choice.text, choice.refusal)
     return replace(choice, index=index, text=text, refusal=refusal, finish_reason=choice.finish_reason or "stop")
-
-
-def fits(text: str, wants: OutputRequirements) -> bool:
-    """Whether a text has the form that was asked for."""
-    try:
-        return wants.form == "text" or (wants.form == "json" and isinstance(orjson.loads(text), dict))
-    except orjson.JSONDecodeError:
-        return False
 
 
 def _said(choice: Choice) -> dict[str, str | None]:

@@ -4,6 +4,8 @@ An answer's text is all its parts' that are words and no thoughts, joined with n
 into the parts that it stood in; what tells of places in it (grounding supports, citations) moves with its words, or goes with them.
 
 Reference: https://ai.google.dev/api/generate-content#v1beta.GenerateContentResponse
+
+What of an answer is recognised (`proxy.wire.shapes`) stands last. Reference: https://ai.google.dev/api/generate-content#v1beta.GenerateContentResponse
 """
 
 from __future__ import annotations
@@ -16,8 +18,9 @@ import orjson
 from proxy.exchange import Answer, Choice, Exchange, ToolCall, Usage
 from proxy.wire.answers import end_of, has_words, spread, usage_in
 from proxy.wire.bodies import is_number
-from proxy.wire.chat.forms import fits
+from proxy.wire.dialect import Recogniser
 from proxy.wire.gemini.fields import arguments_of, is_text, made_id
+from proxy.wire.shapes import ABSENT, Asked, Fields, either, listed, table
 
 USAGE = "usageMetadata"
 _SILENT = frozenset(("functionCall", "executableCode", "codeExecutionResult", "inlineData", "fileData", "thoughtSignature", "thought"))
@@ -261,15 +264,6 @@ def _append(parts: list[dict[str, Any]], part: Mapping[str, Any]) -> None:
 # ---- an answer of the proxy's own ----
 
 
-def own_answer(exchange: Exchange) -> Answer:
-    """`exchange.answer` as one candidate; text without the form that the client asked for is withheld, as the API has no refusals."""
-    made = exchange.answer or Answer(())
-    choice = made.choices[0] if made.choices else Choice(0)
-    text = choice.text or choice.refusal
-    given = Choice(0, text=text, finish_reason="stop" if fits(text, exchange.original.wants) else "content_filter")
-    return Answer((given,), made.model or exchange.original.model, made.usage or Usage(0, 0))
-
-
 def own_body(exchange: Exchange, answer: Answer) -> dict[str, Any]:
     """The answer."""
     choice = answer.choices[0]
@@ -289,3 +283,103 @@ def usage_written(used: Usage) -> dict[str, int]:
     made = {"promptTokenCount": used.prompt_tokens, "candidatesTokenCount": max(0, used.completion_tokens - used.reasoning_tokens)}
     more = {"cachedContentTokenCount": used.cached_tokens, "thoughtsTokenCount": used.reasoning_tokens}
     return made | {name: value for name, value in more.items() if value} | {"totalTokenCount": used.prompt_tokens + used.completion_tokens}
+
+
+_PART = Fields(
+    "part",
+    {
+        "functionCall": Fields("functionCall", word="id name", data="args"),
+        "executableCode": Fields("executableCode", word="id language", text="code"),
+        "codeExecutionResult": Fields("codeExecutionResult", word="id outcome", quoted="output"),
+        "inlineData": Fields("inlineData", word="mimeType data", quoted="displayName"),
+    },
+    text="text",
+    flag="thought",
+    word="thoughtSignature",
+)
+_SOURCE = table({"title": either("word", "quoted")}, url="uri", quoted="text placeId domain")
+_CHUNK = Fields("groundingChunk", {name: Fields(name, _SOURCE) for name in ("web", "retrievedContext", "maps")})
+_SUPPORT = Fields(
+    "groundingSupport",
+    {"segment": Fields("segment", number="partIndex startIndex endIndex", padding="text")},
+    figures="groundingChunkIndices confidenceScores",
+)
+_GROUNDING = Fields(
+    "groundingMetadata",
+    {
+        "groundingChunks": listed(_CHUNK, "groundingChunks"),
+        "groundingSupports": listed(_SUPPORT, "groundingSupports"),
+        "webSearchQueries": listed("quoted", "webSearchQueries"),
+    },
+    figures="retrievalMetadata",
+    padding="searchEntryPoint",
+)
+_CITED = listed(Fields("citation", number="startIndex endIndex", url="uri", word="license"), "citations")
+_CANDIDATE = Fields(
+    "candidate",
+    {
+        "content": Fields("content", {"parts": listed(_PART, "parts")}, word="role"),
+        "groundingMetadata": _GROUNDING,
+        "citationMetadata": Fields("citationMetadata", {"citationSources": _CITED, "citations": _CITED}),
+    },
+    number="index tokenCount avgLogprobs",
+    word="finishReason",
+    figures="safetyRatings urlContextMetadata",
+    padding="finishMessage",
+)
+_ERROR = Fields("error", number="code", text="message", word="status", figures="details")
+_FAILURE = Fields("error", {"error": _ERROR})
+_FEEDBACK = Fields("promptFeedback", word="blockReason", figures="safetyRatings", padding="blockReasonMessage")
+_ANSWER = Fields(
+    "answer",
+    {"candidates": listed(_CANDIDATE, "candidates"), "promptFeedback": _FEEDBACK, "error": _ERROR},
+    figures="usageMetadata modelStatus",
+    label="modelVersion responseId",
+    word="createTime",
+)
+
+
+class GeminiShapes(Recogniser):
+    """Of Gemini's API."""
+
+    api = "gemini"
+    failure = _FAILURE
+
+    def __init__(self, asked: Asked) -> None:
+        super().__init__(asked)
+        self._ended: set[int] = set()
+
+    def answer(self, fields: Any) -> Any:
+        """An answer, or a chunk of one, with what is recognised of it."""
+        made = _ANSWER(fields, self.reading)
+        if made is not ABSENT and made.get("candidates"):
+            made["candidates"] = [candidate for candidate in candidates_of(made) if self._leaves(candidate)]
+        self.says = self.says or (made is not ABSENT and bool((made.get("promptFeedback") or {}).get("blockReason")))
+        return made
+
+    def _leaves(self, candidate: dict[str, Any]) -> bool:
+        index = index_of(candidate)
+        if not 0 <= index < self.reading.asked.choices or index in self._ended:
+            self.reading.leave_out("what follows a candidate's end" if index in self._ended else "a candidate that was not asked for")
+            return False
+        if candidate.get("finishReason"):
+            self._ended.add(index)
+        if isinstance(candidate.get("content"), dict):
+            candidate["content"]["parts"] = [part for part in parts_of(candidate) if self._is_offered(part)]
+        self.says = self.says or any(part.get("text") or call_in(part) for part in parts_of(candidate))
+        return True
+
+    def _is_offered(self, part: dict[str, Any]) -> bool:
+        call = call_in(part)
+        if call is None or self.reading.asked.offers(str(call.get("name") or "")):
+            return True
+        self.reading.leave_out("a call of a tool that was not offered")
+        return False
+
+    def events(self, fields: Any) -> list[dict[str, Any]]:
+        """A chunk with what is recognised of it; none where nothing is left."""
+        made = self.answer(fields)
+        if made is ABSENT:
+            self.reading.leave_out("chunk")
+            return []
+        return [made] if made.keys() & {"candidates", "usageMetadata", "promptFeedback", "error"} else []

@@ -22,7 +22,7 @@ from uvicorn.server import ServerState
 
 from proxy.ledger import NOBODY, Ledger, Party, Share
 from proxy.wire.http.asgi import offer_whole
-from proxy.wire.http.readers import WatchesReader
+from proxy.wire.http.sockets import WatchesReader
 
 log = logging.getLogger("groundwire.http")
 

@@ -20,8 +20,7 @@ from websockets.http11 import Request
 
 from proxy.ledger import Holding
 from proxy.wire.http.bounds import BODY_STALL_S, MIN_BODY_BYTES, BoundedProtocol, log
-from proxy.wire.http.readers import WatchesReader
-from proxy.wire.http.sockets import DRAIN, IDLE
+from proxy.wire.http.sockets import DRAIN, IDLE, WatchesReader
 
 _CLOSING_S = 2.0
 """For the client's answer to the end of the connection."""

@@ -16,10 +16,9 @@ import msgspec
 import orjson
 from msgspec.structs import replace
 
-from proxy.exchange import Answer, Choice, Exchange, Usage
+from proxy.exchange import Answer, Exchange, Usage
 from proxy.wire.answers import has_words, spread
 from proxy.wire.bodies import as_raw
-from proxy.wire.chat.forms import fits
 from proxy.wire.dialect import StreamPiece
 from proxy.wire.messages import events
 from proxy.wire.messages.requests import THINKING, input_of
@@ -87,15 +86,6 @@ def saying(block: Mapping[str, Any], text: str) -> dict[str, Any]:
 
 
 # ---- an answer of the proxy's own ----
-
-
-def own_answer(exchange: Exchange) -> Answer:
-    """`exchange.answer` as one message. Text without the form that the client asked for is a refusal, for which the API promises none."""
-    made = exchange.answer or Answer(())
-    choice = made.choices[0] if made.choices else Choice(0)
-    text = choice.text or choice.refusal
-    given = Choice(0, text=text, finish_reason="stop" if fits(text, exchange.original.wants) else "content_filter")
-    return Answer((given,), made.model or exchange.original.model, made.usage or Usage(0, 0))
 
 
 def own_message(exchange: Exchange, answer: Answer) -> dict[str, Any]:

@@ -18,8 +18,7 @@ import orjson
 from proxy.exchange import Message, Request, Tool
 from proxy.exchange.answers import OutputRequirements
 from proxy.wire import bodies
-from proxy.wire.chat.output_requirements import with_format
-from proxy.wire.requests import Wire, request_of
+from proxy.wire.requests import Wire, request_of, with_format
 
 SYSTEM = -1
 """The item that ``system`` is."""

@@ -155,17 +155,6 @@ async def test_parts_that_are_not_compared_do_not_clash() -> None:
     assert 0 == sent.facts.clashes
 
 
-async def test_a_topic_of_the_policys_own_is_critical() -> None:
-    sent = await send(make_ports(), MOVED, critical_topics=["doctor", "live in"], critical_strategy="ask_user")
-    assert sent.answer is not None
-    assert verdict(sent).detail["clashes"][0]["critical"] is True
-
-
-async def test_a_topic_is_found_where_a_word_begins_with_it() -> None:
-    sent = await send(make_ports(), MOVED, critical_topics=["octo", "unich"])
-    assert "critical" not in verdict(sent).detail["clashes"][0]
-
-
 # ---- notes ----
 
 

@@ -207,7 +207,6 @@ async def test_the_detail_is_bounded() -> None:
         ({"between": []}, "between"),
         ({"strategy": "coin"}, "strategy"),
         ({"max_asked": -1}, "max_asked"),
-        ({"critical_topics": [""]}, "critical_topics"),
         ({"critical_strategy": "keep"}, "critical_strategy"),
         ({"strategies": "merge"}, "strategies"),
     ],

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from proxy.errors import InvalidRequest
 from proxy.testing import reply, stream
 from proxy.wire.gemini.address import without_address
-from proxy.wire.gemini.dialect import GeminiDialect
-from proxy.wire.gemini.own_tools import GeminiFilter
+from proxy.wire.gemini.dialect import GeminiDialect, GeminiFilter
 from proxy.wire.gemini.stream import GeminiStream
 from tests import gemini
 from tests.conftest import Start

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.errors import InvalidRequest
-from proxy.wire.messages.dialect import MessagesDialect
-from proxy.wire.messages.own_tools import MessagesFilter
+from proxy.wire.messages.dialect import MessagesDialect, MessagesFilter
 from proxy.wire.messages.stream import MessagesStream
 from tests.messages import ASK, event, exchange_of
 

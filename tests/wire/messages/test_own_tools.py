@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.wire.messages.own_tools import MessagesFilter
+from proxy.wire.messages.dialect import MessagesFilter
 from tests.messages import THINKING, message, payloads, read, streamed, text, use
 
 OWN = "groundwire_find_tools"
