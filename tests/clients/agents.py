@@ -230,6 +230,8 @@ def do_task(name: str, route: str, served: str, upstream: ScriptedUpstream, pilo
     asked = [_asked(call) for call in calls]
     for one in asked:
         one.results = tuple(_VARIES.sub("", result.replace(str(home), "")) for result in one.results)
+        if name == "aider":  # which lists its files in the order of a set of their paths
+            one.results = tuple("\n".join(sorted(result.splitlines())) for result in one.results)
     report, program = ((folder / path).read_text(encoding="utf-8") for path in ("report.md", "src/tide.py"))
     return Run(
         said,
@@ -244,7 +246,7 @@ def do_task(name: str, route: str, served: str, upstream: ScriptedUpstream, pilo
 
 
 _encodings = Encodings()
-_VARIES = re.compile(r"(?m)^(?:Chunk ID|Wall time|Original token count):.*\n|\d+ms\b|\bPID: \d+|[\d.]+k tokens")
+_VARIES = re.compile(r"(?m)^(?:Chunk ID|Wall time|Original token count):.*\n|\d+ms\b|\bPG?ID: \d+|[\d.]+k tokens")
 """What agents say beside a command's output: another for each run."""
 
 
