@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from benchmarks import clean_context_tables, cluster_tables, dashboard_tables, grounding_tables, promise_tables
+from benchmarks import agent_tasks, clean_context_tables, cluster_tables, dashboard_tables, grounding_tables, promise_tables
 from docs import charts, openapi, reference
 
 ROOT = Path(__file__).parent.parent
@@ -26,6 +26,7 @@ TABLES: dict[str, Callable[[], str | None]] = {
     **clean_context_tables.TABLES,
     **promise_tables.TABLES,
     **cluster_tables.TABLES,
+    "agent-tasks": agent_tasks.table,
     **dashboard_tables.TABLES,
 }
 

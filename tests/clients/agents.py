@@ -24,6 +24,7 @@ from proxy.models.tokens.encodings import Encodings
 from proxy.testing import ReceivedCall, ScriptedUpstream
 from tests.clients import apis, gemini_provider, messages_provider, provider, responses_provider
 from tests.clients.conftest import (
+    CLINE_QUIET,
     CODEX,
     COMMANDS,
     HERE,
@@ -32,6 +33,7 @@ from tests.clients.conftest import (
     ROOT,
     aider_python,
     client_python,
+    cline_command,
     node,
     opencode,
     run_agent,
@@ -122,12 +124,21 @@ def cline(place: Place) -> str:
     settings = place.home / ".cline/data/settings"
     settings.mkdir(parents=True)
     (settings / "cline_mcp_settings.json").write_text(json.dumps(servers), encoding="utf-8")
-    package = "@cline/cli-linux-x64"  # of one platform, as OpenCode is: the wrapper wants those of all in the lock file
-    node(package)
-    command = HERE / "node/node_modules" / package / "bin/cline"
-    quiet = {"CLINE_SESSION_BACKEND_MODE": "local", "CLINE_NO_AUTO_UPDATE": "1"}  # no daemon that outlives the task
-    _run(place, command, "auth", "-p", "openai-compatible", "-k", place.key, "-m", CLINE_MODEL, "-b", f"{place.url}/v1", **quiet)
-    lines = _run(place, command, "--json", "-P", "openai-compatible", "-m", CLINE_MODEL, place.question, **quiet).splitlines()
+    _run(
+        place,
+        cline_command(),
+        "auth",
+        "-p",
+        "openai-compatible",
+        "-k",
+        place.key,
+        "-m",
+        CLINE_MODEL,
+        "-b",
+        f"{place.url}/v1",
+        **CLINE_QUIET,
+    )
+    lines = _run(place, cline_command(), "--json", "-P", "openai-compatible", "-m", CLINE_MODEL, place.question, **CLINE_QUIET).splitlines()
     return str(json.loads(lines[-1])["text"])
 
 
@@ -202,7 +213,7 @@ class Run(Struct):
     sizes: list[int]
     """Bytes of the requests."""
     tokens: int
-    """Prompt tokens of all requests: their bodies in ``o200k_base``."""
+    """Prompt tokens of all requests: their bodies in ``o200k_base``, without the folder's random name."""
     outcomes: list[str]
     """Of the proxy's records."""
 
@@ -219,6 +230,8 @@ def do_task(name: str, route: str, served: str, upstream: ScriptedUpstream, pilo
     asked = [_asked(call) for call in calls]
     for one in asked:
         one.results = tuple(_VARIES.sub("", result.replace(str(home), "")) for result in one.results)
+        if name == "aider":  # which lists its files in the order of a set of their paths
+            one.results = tuple("\n".join(sorted(result.splitlines())) for result in one.results)
     report, program = ((folder / path).read_text(encoding="utf-8") for path in ("report.md", "src/tide.py"))
     return Run(
         said,
@@ -227,13 +240,13 @@ def do_task(name: str, route: str, served: str, upstream: ScriptedUpstream, pilo
         asked,
         [":stream" in call.path or call.json.get("stream") is True for call in calls],
         [len(call.body) for call in calls],
-        sum(_encodings.count(call.body.decode(), "o200k_base").tokens for call in calls),
+        sum(_encodings.count(call.body.decode().replace(str(home), ""), "o200k_base").tokens for call in calls),
         [record["outcome"] for record in _records(served) if record["id"] not in seen],
     )
 
 
 _encodings = Encodings()
-_VARIES = re.compile(r"(?m)^(?:Chunk ID|Wall time|Original token count):.*\n|\d+ms\b|\bPID: \d+|[\d.]+k tokens")
+_VARIES = re.compile(r"(?m)^(?:Chunk ID|Wall time|Original token count):.*\n|\d+ms\b|\bPG?ID: \d+|[\d.]+k tokens")
 """What agents say beside a command's output: another for each run."""
 
 

@@ -224,6 +224,17 @@ def opencode() -> Path:
     return HERE / "node/node_modules" / package / "bin/opencode"
 
 
+def cline_command() -> Path:
+    """Cline's command, in the same way; skips elsewhere."""
+    package = "@cline/cli-linux-x64"
+    node(package)
+    return HERE / "node/node_modules" / package / "bin/cline"
+
+
+CLINE_QUIET = {"CLINE_SESSION_BACKEND_MODE": "local", "CLINE_NO_AUTO_UPDATE": "1"}
+"""Without a daemon that outlives the task."""
+
+
 def use_api_key(home: Path) -> None:
     """Gemini CLI's settings, which choose a key over a sign-in, as docs/guides/connect.md has them."""
     (home / ".gemini").mkdir()

@@ -16,6 +16,8 @@ from tests.clients.asked import Asked
 
 TEXT = "Grüße aus Zürich! It is 21.5 °C there, i.e. warm. 漢字 and 🌤️ pass too. Is that all? Yes."
 SECOND = "Another choice. It says something else."
+HELLO = "Say hello"
+"""A question for no tool."""
 REASONING = "The user greets. I greet back."
 REPORT = {"city": "Zürich", "degrees": 21.5}
 REPORT_JSON = json.dumps(REPORT, ensure_ascii=False)
@@ -127,7 +129,7 @@ def _calls(body: dict[str, Any]) -> dict[str, Any] | None:
     """The tool calls of a message, where the request offers tools and waits for a call."""
     names = [tool["function"]["name"] for tool in body.get("tools") or () if tool.get("type") == "function"]
     choice = body.get("tool_choice") or "auto"
-    if not names or choice == "none":
+    if not names or choice == "none" or HELLO in _plain(body["messages"][-1].get("content")):
         return None
     answered = body["messages"][-1]["role"] == "tool"
     other = [name for name in names if name != "get_weather"]

@@ -15,6 +15,8 @@ from tests.clients.tasks import ACTIONS, ANSWER, REPORT
 pytestmark = pytest.mark.clients
 UNTROUBLED = ("pass", "unchecked", "unsure", "skipped")
 """Outcomes of exchanges that nothing was said against."""
+NOTE_BYTES = 300
+"""Of the note about the command that failed, which is more than 3% of a short request."""
 OF_SERVERS = ("tide_table", "order_pilot")
 """Some agents begin before an MCP server is up, and offer its tools from a later turn on; that both were called is another test."""
 Do = Callable[[str, str], Run]
@@ -66,7 +68,7 @@ def test_nothing_is_withheld_and_little_added(agent: str, route: str, do: Do) ->
     direct, through = do(agent, DIRECT), do(agent, route)
     for before, after in zip(direct.asked, through.asked, strict=True):
         assert {name for name in before.tools if not name.endswith(OF_SERVERS)} <= set(after.tools)
-    assert sum(through.sizes) <= 1.03 * sum(direct.sizes)
+    assert sum(through.sizes) <= sum(direct.sizes) + max(0.03 * sum(direct.sizes), NOTE_BYTES * len(direct.sizes))
     assert not [outcome for outcome in through.outcomes if outcome not in UNTROUBLED]
 
 

@@ -10,7 +10,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.clients.conftest import HERE, KEY, ROOT, SCRIPT_TIMEOUT_S, client_python, environment, node, opencode
+from tests.clients.conftest import (
+    CLINE_QUIET,
+    HERE,
+    KEY,
+    ROOT,
+    SCRIPT_TIMEOUT_S,
+    aider_python,
+    client_python,
+    cline_command,
+    environment,
+    node,
+    opencode,
+)
 from tests.clients.provider import TEXT
 from tests.docs_blocks import Block, blocks
 
@@ -105,3 +117,23 @@ def test_claude_code(address: str, tmp_path: Path) -> None:
     name, value, arguments = command_line("claude", address)
     quiet = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", name: value}
     assert TEXT == printed([NODE / ".bin/claude", *arguments, "--model", "claude-sonnet-4-6"], tmp_path, **quiet)
+
+
+def commands_of(agent: str, address: str) -> list[list[str]]:
+    """What follows the command in each line of an agent's block."""
+    (block,) = (block for block in of_page("sh") if block.text.startswith(f"{agent} "))
+    return [shlex.split(line)[1:] for line in here(block.text, address).splitlines()]
+
+
+def test_cline(address: str, tmp_path: Path) -> None:
+    command = cline_command()
+    signing_in, asking = commands_of("cline", address)
+    printed([command, *signing_in], tmp_path, **CLINE_QUIET)
+    assert TEXT == json.loads(printed([command, "--json", *asking], tmp_path, **CLINE_QUIET).splitlines()[-1])["text"]
+
+
+def test_aider(address: str, tmp_path: Path) -> None:
+    (arguments,) = commands_of("aider", address)
+    command = aider_python().with_name("aider")
+    quiet = ["--no-git", "--yes-always", "--no-show-model-warnings", "--no-check-update", "--analytics-disable", "--no-pretty"]
+    assert TEXT in printed([command, *quiet, *arguments], tmp_path, LITELLM_LOCAL_MODEL_COST_MAP="True")
