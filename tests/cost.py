@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 
-REFERENCE_S = 0.045
+REFERENCE_S = 0.033
 
 
 @contextmanager
