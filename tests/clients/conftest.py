@@ -191,20 +191,20 @@ def delivery(request: pytest.FixtureRequest) -> str:
 
 def client_python() -> Path:
     """The interpreter with the client libraries; skips without one."""
-    found = [Path(f"{sys.prefix}-clients/bin/python"), ROOT / ".venv-clients/bin/python"]
-    for path in found:
-        if path.exists():
-            return path
-    pytest.skip(f"no environment with client libraries ({found[-1].parents[1].name}): `make test-clients` makes it")
+    return _interpreter("clients", "client libraries")
 
 
 def aider_python() -> Path:
     """The interpreter with aider, whose pins are not the other libraries'; skips without one."""
-    places = [Path(f"{sys.prefix}-aider/bin/python"), ROOT / ".venv-aider/bin/python"]
+    return _interpreter("aider", "aider")
+
+
+def _interpreter(name: str, what: str) -> Path:
+    places = [Path(f"{sys.prefix}-{name}/bin/python"), ROOT / f".venv-{name}/bin/python"]
     for path in places:
         if path.exists():
             return path
-    pytest.skip(f"no environment with aider ({places[-1].parents[1].name}): `make test-clients` makes it")
+    pytest.skip(f"no environment with {what} ({places[-1].parents[1].name}): `make test-clients` makes it")
 
 
 def node(package: str = "openai") -> Path:
