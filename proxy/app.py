@@ -426,7 +426,7 @@ class App:
                 log.error("stage %s could not be made ready", stage.name, exc_info=error)
 
     def _reading_since(self, moment: float) -> bool:
-        return self.models.reading_since(moment) or self.verifiers.reading_since(moment)
+        return any(source.reading_since(moment) for source in (self.models, self.verifiers, self.tokens))
 
     def missing(self) -> dict[str, str]:
         """What is not ready yet, and why."""

@@ -68,8 +68,8 @@ class Pipeline:
     def __init__(
         self, stages: Sequence[Stage], retrieval_tools: Sequence[str] = RETRIEVAL_TOOLS, *, reading_since: Callable[[float], bool] = never
     ) -> None:
-        """`reading_since` says whether a model was being read at some time after a moment (`time.perf_counter`): where models are read at
-        their first use, a check that could not wait for one is unchecked and no error.
+        """`reading_since` says whether a model or a vocabulary was being read at some time after a moment (`time.perf_counter`): where
+        they are read at their first use, a check that could not wait for one is unchecked and no error.
         """
         self.stages = tuple(stages)
         self._retrieval_tools, self._reading_since = tuple(retrieval_tools), reading_since
@@ -290,8 +290,9 @@ class Pipeline:
         return verdict
 
     def _excused(self, stage: Stage, verdict: Verdict, started: float) -> Verdict:
-        """An error of a hook that has waited for a model's first reading: nothing was checked, and nothing is wrong."""
-        if stage.options.on_error == "closed" or not (stage.embeds or stage.verifies) or not self._reading_since(started):
+        """An error of a hook that has waited for the first reading of a model or a vocabulary: nothing was checked, nothing is wrong."""
+        waits = stage.embeds or stage.verifies or verdict.code in _LATE
+        if stage.options.on_error == "closed" or not waits or not self._reading_since(started):
             return verdict
         detail = {**verdict.detail, "reason": "a model is being read", "was": verdict.code}
         return replace(verdict, outcome="unchecked", code=f"{UNCHECKED}model_loading", detail=detail)

@@ -52,6 +52,27 @@ async def test_a_stage_past_its_time_budget_is_an_error() -> None:
     assert ["check_timeout"] == exchange.warnings
 
 
+@pytest.mark.parametrize(("reading", "warning"), [(True, "unchecked_model_loading"), (False, "check_timeout")])
+async def test_time_spent_on_a_first_reading_is_no_error_of_any_stage(reading: bool, warning: str) -> None:
+    async def slow(self: Stage, exchange: Exchange) -> None:
+        await asyncio.Event().wait()
+
+    exchange = make_exchange()
+    stage = stage_of(options=StageOptions(timeout_ms=1), on_request=slow)
+    await Pipeline([stage], reading_since=lambda moment: reading).request(exchange)
+    assert [warning] == [verdict.code for verdict in exchange.verdicts]
+    assert ("unchecked" if reading else "error") == exchange.verdicts[0].outcome
+
+
+async def test_a_first_reading_excuses_no_bug_of_a_stage_that_needs_no_model() -> None:
+    async def broken(self: Stage, exchange: Exchange) -> None:
+        raise KeyError("bug")
+
+    exchange = make_exchange()
+    await Pipeline([stage_of(on_request=broken)], reading_since=lambda moment: True).request(exchange)
+    assert ["check_failed"] == exchange.warnings
+
+
 def spending(options: StageOptions) -> Stage:
     """A stage that never ends by itself."""
 

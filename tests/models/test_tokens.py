@@ -165,6 +165,13 @@ def test_load_tells_whether_everything_could_be_had() -> None:
     assert not TiktokenCounter({}, encodings=Encodings(folders=lambda: ())).load()
 
 
+def test_a_reading_is_known_to_who_began_before_it_ended() -> None:
+    counter, before = TiktokenCounter({}), time.perf_counter()
+    assert not counter.reading_since(before)
+    counter.load("cl100k_base")
+    assert (True, False) == (counter.reading_since(before), counter.reading_since(time.perf_counter()))
+
+
 def test_an_unknown_encoding_of_the_configuration_is_estimated() -> None:
     counter = TiktokenCounter({"m": ModelSettings(window=100, encoding="no_such_base")})
     assert not use([user("hello")], model="m", counter=counter).exact

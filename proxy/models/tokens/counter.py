@@ -78,6 +78,10 @@ class TiktokenCounter:
         """Read the list of models alone, 30 ms: call it off the event loop."""
         self._catalogue.bundled()
 
+    def reading_since(self, moment: float) -> bool:
+        """Whether a vocabulary was being read at some time after `moment`, in `time.perf_counter`'s seconds."""
+        return self._encodings.reading_since(moment)
+
     def model(self, name: str) -> ModelInfo:
         """What is known of `name`; never raises."""
         return self._catalogue.find(name)

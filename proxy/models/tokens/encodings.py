@@ -21,9 +21,10 @@ import logging
 import os
 import re
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
-from math import ceil
+from math import ceil, inf
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
@@ -192,6 +193,7 @@ class Encodings:
         self._folders = folders or cache_folders
         self._loaded: dict[str, tiktoken.Encoding | None] = {}
         self._loading = Lock()
+        self._read_at = -inf
         self._counts: LRU[TextCount] = LRU(max_entries)
 
     def load(self, encoding: str) -> bool:
@@ -203,7 +205,12 @@ class Encodings:
                 if name not in self._loaded:
                     self._loaded[name] = _load(name, self._folders())
                     give_back_memory()
+                    self._read_at = time.perf_counter()
         return self._loaded[name] is not None
+
+    def reading_since(self, moment: float) -> bool:
+        """Whether a vocabulary was being read at some time after `moment`, in `time.perf_counter`'s seconds: who counted waited."""
+        return self._loading.locked() or self._read_at > moment
 
     def is_loaded(self, encoding: str) -> bool:
         """Whether counting can start at once."""
