@@ -53,6 +53,9 @@ _GRADES: tuple[tuple[Grade, float], ...] = (("certain", MIN_STRENGTH), ("likely"
 _NO_ATTACK: tuple[Category, ...] = ("hidden", "authority", "pressure")
 """What only goes with an attack: to press or to claim an authority is common in any text."""
 _DIFF = LazyPattern(r"(?m)^(?:diff --git |@@ -\d|\+\+\+ )")
+_OPEN = re.compile(r"(?:^|[\s(:])'[^']{0,100}$")
+_OPEN_CHARS = 102
+"""The longest that it matches: it ends where a text does."""
 _BEFORE_CHARS = 140
 _ABOUT_CHARS = 1500
 _QUOTES = {"“": "”", "„": "“", "«": "»", "‘": "’"}
@@ -120,7 +123,7 @@ def _is_quoted(text: str, start: int, end: int) -> bool:
         return True
     if any(before.count(mark) % 2 == 1 and mark in after for mark in ('"', "`")):
         return True
-    if re.search(r"(?:^|[\s(:])'[^']{0,100}$", before) is not None and re.search(r"'(?!\w)", after) is not None:
+    if _OPEN.search(before, max(0, len(before) - _OPEN_CHARS)) is not None and re.search(r"'(?!\w)", after) is not None:
         return True
     return any(before.rfind(opening) > before.rfind(closing) and closing in after for opening, closing in _QUOTES.items())
 
