@@ -224,6 +224,9 @@ class _Vectors:
 
     def stop(self) -> None: ...
 
+    def reading_since(self, moment: float) -> bool:
+        return False
+
     async def embed(self, texts: Sequence[str], *, bulk: bool = False, together: bool = False, keep: bool = False) -> NDArray[np.float32]:
         found = np.ones((len(texts), 16), np.float32)
         for start in range(0, len(texts), 512):

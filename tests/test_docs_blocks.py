@@ -37,8 +37,14 @@ from tests.docs_blocks import ROOT, Block, blocks, pages
 
 SERVER = "http://127.0.0.1:4000"
 STAGE = ROOT / "examples" / "stage"
-AGENTS = {"claude": "@anthropic-ai/claude-code", "codex": "@openai/codex", "gemini": "@google/gemini-cli"}
-"""Commands of agents, with the packages that ``tests/clients`` installs to run them."""
+AGENTS = {
+    "claude": "@anthropic-ai/claude-code",
+    "codex": "@openai/codex",
+    "gemini": "@google/gemini-cli",
+    "cline": "@cline/cli-linux-x64",
+    "aider": "aider-chat==",
+}
+"""Commands of agents, with the packages that ``tests/clients`` installs to run them: of npm, and aider's of Python."""
 _INLINE = re.compile(r"(?<!`)`((?:make|python -m|groundwire) [^`]+)`(?!`)")
 
 
@@ -113,8 +119,10 @@ def problem(words: list[str], served: Any) -> str:
     if name == "groundwire":
         return _groundwire(rest)
     if name in AGENTS:
-        packages = json.loads((ROOT / "tests/clients/node/package.json").read_text("utf-8"))["dependencies"]
-        return "" if AGENTS[name] in packages else f"no test runs {name}"
+        node = json.loads((ROOT / "tests/clients/node/package.json").read_text("utf-8"))
+        packages = {**node["dependencies"], **node["optionalDependencies"]}
+        installed = AGENTS[name] in packages or AGENTS[name] in (ROOT / "tests/clients/aider.in").read_text("utf-8")
+        return "" if installed else f"no test runs {name}"
     if name == "make":
         targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
         return "" if rest[0] in targets else f"no target {rest[0]}"

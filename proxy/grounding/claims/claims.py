@@ -160,7 +160,7 @@ class ClaimReader:
         self._enter(indent, item, starts_line)
         lead = " ".join(text for _, text in self._leads) if item else ""
         claims = self._claims(body, marks, start, lead, item)
-        text = plain(body[marks:])
+        text = plain(body[marks:]) if ":" in body else ""
         if text.endswith(":") and len(text) <= MAX_LEAD_CHARS:
             self._leads = [*self._leads, (indent, _lead(text))][-4:] if item else [(-1, _lead(text))]
         return claims
