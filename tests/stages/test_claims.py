@@ -1,5 +1,6 @@
 """The stage `claims` on whole answers: what it finds, and what it says of it."""
 
+import json
 from typing import Any
 
 import pytest
@@ -378,6 +379,14 @@ def test_statements_beyond_the_bound_are_one_that_nobody_judges() -> None:
     assert (MAX_STATEMENTS + 1, "too_many_statements") == (len(kept), kept[-1].claim.reason)
     assert (statements[MAX_STATEMENTS].span[0], statements[-1].span[1]) == kept[-1].span
     assert bounded(statements[:MAX_STATEMENTS]) == statements[:MAX_STATEMENTS]
+
+
+def test_of_strings_beyond_the_bound_only_the_last_that_states_something_is_read() -> None:
+    text = json.dumps(["The tower is old."] * (MAX_STATEMENTS + 5) + [" " * 9])
+    statements = read_choice(Choice(0, text), "", json=True)
+    kept = bounded(statements)
+    assert MAX_STATEMENTS + 2 == len(statements)
+    assert (MAX_STATEMENTS + 1, len(text) - 1) == (len(kept), kept[-1].claim.end)
 
 
 @pytest.mark.cost

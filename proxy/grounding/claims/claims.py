@@ -199,10 +199,12 @@ class ClaimReader:
         return Claim(text, start, end, checkable=not reason, reason=reason)
 
 
-def claims_of(text: str, question: str = "") -> list[Claim]:
-    """The claims of a whole answer."""
-    reader, offset, found = ClaimReader(question), 0, []
+def claims_of(text: str, question: str = "", most: int | None = None) -> list[Claim]:
+    """The claims of a whole answer. Where there are more than `most`, what stands behind one more is a last one that is not read."""
+    reader, offset, found = ClaimReader(question), 0, list[Claim]()
     for sentence in split_sentences(text):
+        if most is not None and len(found) > most and sentence.strip():
+            return [*found, Claim("", offset, len(text.rstrip()), checkable=False, reason="unread")]
         found += reader.read(sentence, offset)
         offset += len(sentence)
     return found

@@ -54,14 +54,21 @@ def read_choices(choices: Sequence[Choice], question: str, *, json: bool) -> lis
 
 
 def read_choice(choice: Choice, question: str, *, json: bool) -> list[AnswerStatement]:
-    """All statements of a whole choice; `json` where the request asked for JSON."""
+    """The statements of a whole choice; `json` where the request asked for JSON. Of more than `MAX_STATEMENTS` the first, and the last."""
     if not choice.text.strip():
         return []
     start, end = json_part(choice.text) if json else (0, len(choice.text))
     strings = strings_of(choice.text[start:end]) if json or looks_json(choice.text) else None
     if strings is None:
-        return [AnswerStatement(claim, choice.index, span=(claim.start, claim.end)) for claim in claims_of(choice.text, question)]
-    return [statement for i, string in enumerate(strings) for statement in _of_string(choice.index, i, string, start, question)]
+        claims = claims_of(choice.text, question, MAX_STATEMENTS)
+        return [AnswerStatement(claim, choice.index, span=(claim.start, claim.end)) for claim in claims]
+    found = list[AnswerStatement]()
+    for i, string in enumerate(strings):
+        found += _of_string(choice.index, i, string, start, question)
+        if len(found) > MAX_STATEMENTS:
+            behind = (_of_string(choice.index, j, strings[j], start, question) for j in range(len(strings) - 1, i, -1))
+            return found + next((last for last in behind if last), [])
+    return found
 
 
 def bounded(statements: list[AnswerStatement]) -> list[AnswerStatement]:
@@ -90,7 +97,7 @@ def _of_string(choice: int, number: int, string: JsonString, offset: int, questi
     """The claims of one string; their positions are the literal's, since no character of it need stand for one of its value."""
     place: dict[str, Any] = {"start": string.start + offset, "end": string.end + offset}
     if len(string.value.split()) >= STATEMENT_WORDS:
-        found = claims_of(string.value, question)
+        found = claims_of(string.value, question, MAX_STATEMENTS)
         return [AnswerStatement(replace(claim, **place), choice, number, (claim.start, claim.end)) for claim in found]
     value = string.value.strip()
     fixed = not any(c.isalnum() for c in value) or _FIXED_VALUE.fullmatch(value) is not None
