@@ -63,6 +63,8 @@ class _Stages:
         self._runner = asyncio.Runner()
         self._specs = [_loaded(stage, entry) for stage in stages for entry in VARIANTS[stage]]
         self._log = ErrorLog()
+        for one in (one for specs in self._specs for one in specs):
+            one.stage(one.options, make_ports()).warm()  # as a server does at its start: compiling is not the first request's time
 
     def run(self, data: bytes) -> None:
         """Raises what a stage raised, too, though the pipeline catches it."""
