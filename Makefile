@@ -176,7 +176,7 @@ bench-grounding: $(VENV)/.installed $(PEERS)/.installed  ## does the verifier kn
 
 docs: $(VENV)/.installed  ## write the generated tables and the JSON Schemas anew, and build the site into site/
 	$(BIN)/python -m benchmarks.readme
-	for kind in config policy; do $(BIN)/groundwire schema $$kind > schemas/$$kind.json; done
+	$(BIN)/python -m docs.schemas
 	$(MAKE) site
 
 # TAGS="v0.1.0 v0.2.0" builds the pages of these tags too.
@@ -201,6 +201,7 @@ LOCK = uv pip compile --quiet --universal --python-version 3.11 --generate-hashe
 lock:  ## resolve the lock files anew (needs uv)
 	$(LOCK) pyproject.toml --extra all -o requirements/all.txt
 	$(LOCK) pyproject.toml --extra all --group dev -c requirements/all.txt -o requirements/dev.txt
+	$(LOCK) requirements/plain.in -c requirements/all.txt -o requirements/plain.txt
 	$(LOCK) requirements/clients.in -o requirements/clients.txt
 	$(LOCK) tests/clients/aider.in -o tests/clients/aider.txt
 	$(LOCK) requirements/torch.in -c requirements/dev.txt --overrides requirements/without-torch.txt -o requirements/torch.txt

@@ -31,7 +31,7 @@ import yaml
 
 from benchmarks.load import bodies, stub
 from benchmarks.load.generator import Expected, closed_loop, request_bytes
-from benchmarks.load.processes import Server, _tree, cores, free_port
+from benchmarks.load.processes import Server, cores, free_port, tree
 from benchmarks.load.statistics import estimate, percentile
 from benchmarks.load.systems import REPOSITORY, Place, start_stub
 from benchmarks.stage_costs_texts import Texts
@@ -82,7 +82,7 @@ def _status(port: int) -> int:
 def memory(server: Server) -> list[dict[str, float]]:
     """RSS and PSS in MB of each process of a server, the largest first."""
     found = []
-    for pid in _tree(server.process.pid):
+    for pid in tree(server.process.pid):
         fields = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:])
         found.append({name: float(fields[name.title()].split()[0]) / 1024 for name in ("rss", "pss")})
     return sorted(found, key=lambda one: -one["rss"])

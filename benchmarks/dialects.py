@@ -21,7 +21,7 @@ from typing import Any
 from benchmarks.load.statistics import SEED, estimate, percentile
 from proxy.app import App
 from proxy.config.settings import load_settings
-from proxy.testing import MemoryUpstream
+from tests.memory_upstream import MemoryUpstream
 
 RESULTS = Path(__file__).resolve().parent / "results" / "dialects.json"
 POLICIES = {"empty": "name: empty\ndelivery: tap\nstages: []\n", "default": ""}

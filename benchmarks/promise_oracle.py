@@ -18,8 +18,8 @@ from benchmarks.promise_data import Pair, Question, differing
 from proxy.ports.decisions import Answer
 from proxy.ports.decisions import Question as Decision
 from proxy.testing import ScriptedReply, completion, reply
-from proxy.testing.models import judging
 from proxy.testing.upstream import ReceivedCall
+from tests.decision_server import judging
 
 Kind = Literal["chat", "decisions"]
 SURE = 0.97

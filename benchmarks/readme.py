@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from benchmarks import agent_tasks, clean_context_tables, cluster_tables, dashboard_tables, grounding_tables, promise_tables
+from benchmarks import agent_tasks, clean_context_tables, cluster_tables, dashboard_tables, first_minutes, grounding_tables, promise_tables
 from docs import charts, openapi, reference
 
 ROOT = Path(__file__).parent.parent
@@ -28,6 +28,7 @@ TABLES: dict[str, Callable[[], str | None]] = {
     **cluster_tables.TABLES,
     "agent-tasks": agent_tasks.table,
     **dashboard_tables.TABLES,
+    **first_minutes.TABLES,
 }
 
 

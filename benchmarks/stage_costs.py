@@ -38,8 +38,8 @@ from proxy.config.settings import load_settings
 from proxy.exchange import Exchange
 from proxy.pipeline import Pipeline
 from proxy.ports.upstream import Call
-from proxy.testing import MemoryUpstream, chunk, completion
-from proxy.testing.upstream import MemoryReply
+from proxy.testing import chunk, completion
+from tests.memory_upstream import MemoryReply, MemoryUpstream
 
 RESULTS = Path(__file__).parent / "results" / "stage_costs.json"
 SHIPPED = Path(__file__).parent.parent / "policies"
@@ -92,7 +92,6 @@ class Bench:
         files = {EMPTY: "empty.yaml"} | {name: str(SHIPPED / f"{name}.yaml") for name in policies}
         settings = {
             "store": {"url": f"sqlite+aiosqlite:///{folder}/store.db"},
-            "embeddings": {"disk_mb": 0},  # a second run would find its tools there
             "upstreams": {"main": {"kind": "openai", "base_url": "http://127.0.0.1:9/v1", "retries": {"attempts": 0}}},
             "routes": [{"prefix": f"/{name}", "upstream": "main", "policy": file} for name, file in files.items()],
         }

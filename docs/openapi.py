@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from docs import openapi_clients
+from docs.schemas import attribute_docs
 from proxy import __version__
 from proxy.admin.api import _FILTERS as RECORD_FILTERS
 from proxy.admin.decisions import DecisionBody, ResolutionBody, UndoBody
@@ -23,7 +24,6 @@ from proxy.admin.failures import GuidanceBody, StatusBody
 from proxy.admin.feedback import ORDERS, FeedbackBody, Finding, TakeBackBody
 from proxy.admin.keys import KeyBody, LimitsBody, RotateBody
 from proxy.admin.verdicts import MAX_WAIT_MS, ExchangeVerdict
-from proxy.cli.explain import attribute_docs
 from proxy.ports.failures import FailureRecord
 from proxy.ports.review import ClashRecord, ClashStatus, QuarantineItem, QuarantineStatus
 from proxy.store import clashes, failures, feedback, quarantine

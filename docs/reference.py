@@ -16,8 +16,9 @@ from msgspec import Struct
 
 import proxy.errors
 from docs import openapi
+from docs.schemas import attribute_docs
 from proxy.__main__ import _parser
-from proxy.cli.explain import attribute_docs, option_rows, summary
+from proxy.cli.explain import option_rows, summary
 from proxy.config import settings
 from proxy.config.alerts import Channel, RuleSettings, WeeklySettings
 from proxy.config.sections import (

@@ -1,4 +1,4 @@
-"""The command: ``groundwire serve | demo | check | explain | schema | init | tail | report | tune | alerts | feedback | …``."""
+"""The command: ``groundwire serve | demo | check | explain | init | tail | report | tune | alerts | feedback | …``."""
 
 from __future__ import annotations
 
@@ -92,9 +92,6 @@ def _parser() -> argparse.ArgumentParser:
     init.add_argument("--policy", default="", help="one of the shipped ones")
     init.add_argument("--agent", default="", help="codex, claude-code, gemini-cli, openai-sdk, anthropic-sdk or google-genai")
     init.set_defaults(run=_init)
-    schema = commands.add_parser("schema", help="print the JSON Schema of config.yaml or of policies, for editors")
-    schema.add_argument("kind", choices=("config", "policy"))
-    schema.set_defaults(run=_schema)
     _operator_commands(commands)
     knowledge = commands.add_parser("knowledge", help="build the index of a folder of facts, or check a claim against it")
     _knowledge_commands(knowledge.add_subparsers(required=True, metavar="COMMAND"))
@@ -336,13 +333,6 @@ def _policy_file(name: str) -> Path:
 def _shipped_policies() -> list[str]:
     """From the one that does least to the one that does most."""
     return [name for name in ("observe", "default", "agent", "rag", "strict") if (_bundled() / "policies" / f"{name}.yaml").is_file()]
-
-
-def _schema(arguments: argparse.Namespace) -> int:
-    from proxy.cli.explain import schema_text
-
-    print(schema_text(arguments.kind), end="")
-    return 0
 
 
 def _init(arguments: argparse.Namespace) -> int:

@@ -30,8 +30,7 @@ from proxy.config.settings import (
     load_settings,
 )
 from proxy.errors import ConfigError, NotFound, StoreUnavailable
-from proxy.limits.guesses import CountedGuesses
-from proxy.limits.places import CountedPlaces
+from proxy.limits.limiter import CountedGuesses, CountedPlaces
 from proxy.models.knowledge.bases import FolderKnowledgeBases
 from proxy.models.making import DeferredModels, make_embedder, make_models, make_verifiers
 from proxy.models.tokens.counter import TiktokenCounter
@@ -42,6 +41,7 @@ from proxy.observe.recording import Recorder, prices_of
 from proxy.observe.tracing import make_tracing
 from proxy.offloop import (
     calm_collector,
+    collect_garbage,
     drain_on_hangup,
     linger_on_term,
     one_thread_a_product,
@@ -72,13 +72,14 @@ from proxy.store.figures import RollupBuilder
 from proxy.store.journal import Journal
 from proxy.store.knowledge import StoredKnowledgeBases
 from proxy.store.memory import DatabaseCompactions, DatabaseFirstSeen, DatabaseScratchpad, DatabaseSpending, DatabaseToolRuns
+from proxy.store.pages import pages_of, reports_of
 from proxy.store.processes import Processes, process_name
 from proxy.store.quarantine import DatabaseQuarantine
 from proxy.store.records import Records
 from proxy.store.retention import Retention
 from proxy.store.tool_outcomes import DatabaseToolOutcomes
 from proxy.store.vectors import DatabaseVectors
-from proxy.store.writer import RecordWriter
+from proxy.store.writer import STOP_S, RecordWriter
 from proxy.upstreams.asking import UpstreamChat, UpstreamDecisions
 from proxy.upstreams.builtin import BuiltinUpstream
 from proxy.upstreams.making import decision_apis, make_resilient, make_upstream, model_prefixes, model_settings
@@ -86,11 +87,11 @@ from proxy.upstreams.mcp_tools import McpServers
 from proxy.upstreams.resilience import Resilient
 from proxy.wire.chat.completions import ChatDialect
 from proxy.wire.dialect import Dialects
-from proxy.wire.gemini.address import readdressed
+from proxy.wire.gemini.address import readdress
 from proxy.wire.gemini.dialect import GeminiCount, GeminiDialect
 from proxy.wire.http.asgi import Departures, Receive, Responder, Scope, Send, whole_writer
 from proxy.wire.http.bounds import STATE
-from proxy.wire.http.headers import ResponseHeaders, plain_headers, sent_path, tail
+from proxy.wire.http.headers import ResponseHeaders, plain_headers, raw_path, tail
 from proxy.wire.http.peers import TrustedProxies
 from proxy.wire.http.sockets import as_http, denying
 from proxy.wire.messages.dialect import MessagesCount, MessagesDialect
@@ -101,6 +102,7 @@ log = logging.getLogger("groundwire")
 CONFIG_VARIABLE = "GROUNDWIRE_CONFIG"
 DIALECTS = Dialects((ChatDialect(), ResponsesDialect(), MessagesDialect(), GeminiDialect()))
 COUNTS = (MessagesCount(), GeminiCount())
+LARGE_BODIES_BYTES = 1_000_000
 
 
 class App:
@@ -121,12 +123,14 @@ class App:
         self.tokens = TiktokenCounter(model_settings(settings))
         self.metrics = Metrics(self.tokens.model)
         self.database = Database(settings.store.url)
-        self.pages_database = self.database.for_pages()
+        self.pages_database = pages_of(self.database, settings.store.url)
+        self.reports_database = reports_of(self.pages_database, self.database, settings.store.replica_url)
         process = process_name()
         journal = Journal(self.database.file, process) if self.database.file is not None else None
         self.records_writer = RecordWriter(self.database, self.metrics, journal=journal)
         self.retention = Retention(self.database, days=settings.store.retention_days, max_mb=settings.store.retention_mb)
-        records, scratchpad = Records(self.pages_database, self.records_writer), DatabaseScratchpad(self.database)
+        records = Records(self.pages_database, self.records_writer, lists=self.reports_database)
+        scratchpad = DatabaseScratchpad(self.database)
         quarantine, clashes, failures = DatabaseQuarantine(self.database), DatabaseClashes(self.database), DatabaseFailures(self.database)
         self._proxies = TrustedProxies(settings.server.trusted_proxies) if settings.server.trusted_proxies else None
         self.ledger = make_ledger(settings.server, self._proxies, self.metrics)
@@ -138,8 +142,7 @@ class App:
         self.upstreams = {name: self._resilient(name, s) for name, s in settings.upstreams.items()}
         policies, outcomes = load_policies(settings, stages), DatabaseToolOutcomes(self.database)
         used = tuple(dict.fromkeys((*stages, *(stage for found in policies.values() for stage in found.stages))))
-        shared_vectors = None if self.database.is_sqlite else partial(DatabaseVectors, self.database)
-        self.models = DeferredModels(lambda: make_models(settings, outcomes, shared_vectors))
+        self.models = DeferredModels(lambda: make_models(settings, outcomes, partial(DatabaseVectors, self.database)))
         self.knowledge = (
             StoredKnowledgeBases(self.database, self.models, settings.folder)
             if settings.stored_knowledge
@@ -172,7 +175,7 @@ class App:
         self._watch()
         self.afterwards = Afterwards(self.metrics)
         self._ping: asyncio.Task[str] | None = None
-        self.tracing = make_tracing(settings)
+        self.tracing = make_tracing(settings, self.metrics)
         prices = prices_of(model_prefixes(settings), self.tokens.model)
         clients = Clients(settings.keys, stored=settings.store.keys, clock=self.database.clock)
         self.admissions = make_admissions(settings, self.database, self.counter, clients, self.tokens, prices, self.metrics)
@@ -216,6 +219,7 @@ class App:
             self.metrics,
             self.missing,
             self.store_problem,
+            reports=self.reports_database,
             stages=used,
             routes=prefixes,
             shadow=shadow,
@@ -228,7 +232,8 @@ class App:
         if settings.mcp.endpoint:
             from proxy.admin.mcp import OwnTools
 
-            more["own_tools"] = OwnTools(ports, servers_of(self.routes, clients), failures)
+            admit = self.admissions.admit_call if self.admissions is not None else None
+            more["own_tools"] = OwnTools(ports, servers_of(self.routes, clients), failures, admit)
         self._admin = make_admin(replace(parts, bodies=settings.store.bodies, texts=settings.store.kept_texts, **more))
         self.rollups = RollupBuilder(self._admin.state.figures, clock=self.database.clock)
         self.alerts = Alerts(
@@ -238,12 +243,13 @@ class App:
             self.metrics,
             name=process,
             drift=lambda: self.processes.drift,
-            page=partial(report_page, self.pages_database, parts.panels, price=prices),
+            page=partial(report_page, self.reports_database, parts.panels, price=prices),
         )
         self._warming: dict[str, asyncio.Task[Any]] = {}
         """What is made ready in threads, by what `missing` calls it."""
         self._pricing: asyncio.Task[None] | None = None
         self._loading: list[asyncio.Task[None]] = []
+        self._collecting: asyncio.Task[None] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """ASGI."""
@@ -251,15 +257,15 @@ class App:
             await self._lifespan(scope, receive, send)
         elif scope["type"] == "http":
             if self._proxies is not None:
-                scope = self._proxies.resolved(scope)
+                scope = self._proxies.resolve(scope)
             await (self._for_pages if self._for_pages and is_api(scope) else self._http)(scope, receive, send)
         elif scope["type"] == "websocket":
-            await self._websocket(self._proxies.resolved(scope) if self._proxies is not None else scope, receive, send)
+            await self._websocket(self._proxies.resolve(scope) if self._proxies is not None else scope, receive, send)
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         from proxy.server.sockets import PATH, Opening
 
-        path, asked = sent_path(scope), as_http(scope, "GET")
+        path, asked = raw_path(scope), as_http(scope, "GET")
         await receive()
         route = next((route for route in self.routes if path == f"{route.prefix}/v1{PATH}"), None)
         if route is None:
@@ -273,10 +279,10 @@ class App:
             await opening.socket(self._http, receive, send, scope).run()
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
-        path = sent_path(scope)
+        path = raw_path(scope)
         if ":" in path or "/v1beta" in path or "/v1alpha" in path:
-            scope, send = readdressed(scope, send)
-            path = sent_path(scope)
+            scope, send = readdress(scope, send)
+            path = raw_path(scope)
         for route in self.routes:
             if path.startswith(route.prefix) and path.startswith("/v1/", len(route.prefix)):
                 behind, responder = tail(scope, path, route.prefix), Responder(receive, send, self._departures, whole_writer(scope))
@@ -302,7 +308,7 @@ class App:
         one_thread_a_product()
         if isinstance(self.knowledge, FolderKnowledgeBases):
             self.knowledge.check(lambda: make_embedder(self.settings).name)
-        await asyncio.gather(*(database.start() for database in {self.database, self.pages_database}))  # one that is away takes its time
+        await asyncio.gather(*(database.start() for database in self._databases))  # one that is away takes its time
         self.records_writer.start()
         self.processes.start()
         self.retention.start()
@@ -327,7 +333,12 @@ class App:
             self._warming["stages"] = asyncio.create_task(self._warm_after(counter))
         self._loading = [asyncio.create_task(load) for load in self._models_to_load()]
         calm_collector()
+        self._collecting = asyncio.create_task(collect_garbage(self._has_large_bodies), name="garbage-collector")
         share_interpreter()
+
+    def _has_large_bodies(self) -> bool:
+        """Whether requests that are being answered make a look through all objects a long one: 4 MB are up to a million of them."""
+        return self.ledger.bodies.total - self.ledger.bodies.free > LARGE_BODIES_BYTES
 
     async def load_models(self) -> None:
         """All that policies read at the start. A failure is logged, and shown by `missing`."""
@@ -358,8 +369,9 @@ class App:
 
     async def stop(self) -> None:
         """Close everything; records that wait are written first."""
-        for task in (*self._loading, *self._warming.values(), *((self._pricing,) if self._pricing is not None else ())):
-            task.cancel()
+        for task in (*self._loading, *self._warming.values(), self._pricing, self._collecting):
+            if task is not None:
+                task.cancel()
         await self._admin.state.stop()
         await self.alerts.stop()
         await self.afterwards.stop()
@@ -381,14 +393,18 @@ class App:
             await self.tracing.stop()
         await self.retention.stop()
         await self.rollups.stop()
-        await self.records_writer.stop()
+        await self.records_writer.stop(STOP_S if self.database.is_sqlite else max(STOP_S, self.settings.server.drain_s))
         await self.processes.stop()
         if self._ping is not None:
             self._ping.cancel()
-        if self.pages_database is not self.database:
-            await self.pages_database.stop()
-        await self.database.stop()
+        for database in reversed(self._databases):
+            await database.stop()
         await self.metrics.stop()
+
+    @property
+    def _databases(self) -> Sequence[Database]:
+        """Each pool once, the requests' first."""
+        return list(dict.fromkeys((self.database, self.pages_database, self.reports_database)))
 
     def _watch(self) -> None:
         """What the metrics ask for when they are read."""
@@ -454,6 +470,9 @@ class App:
     def runs(self) -> dict[str, Any]:
         """The same, in what the other processes of its store differ, and what it cannot reach."""
         found: dict[str, Any] = {"drift": self.processes.drift, "mcp_servers_away": self.mcp.away(), "alerts": self.alerts.state}
+        found["clock"] = self.database.clock.problem
+        if self.reports_database is not self.pages_database:
+            found["replica"] = self.reports_database.problem
         return {**self.versions(), **{name: value for name, value in found.items() if value}}
 
     async def store_problem(self, patience_s: float | None = None) -> str:

@@ -12,7 +12,7 @@
 
 It is the stage `clash` with `semantic: true`, over all parts of the conversation, with every sentence read. A `Resolution` says what is to
 be done, and leaves the messages as they are. The models are loaded when they are first needed, and run in an event loop of their own:
-`detect_clash` works anywhere, `detect_clash_async` in any event loop.
+`detect_clash` waits for them, in a running event loop as `await asyncio.to_thread(detect_clash, said)`.
 """
 
 from __future__ import annotations
@@ -46,13 +46,6 @@ def detect_clash(
     what is neither a text nor a message.
     """
     return builtin_models.wait_for(_detect(said, verifier, embedder, known))
-
-
-async def detect_clash_async(
-    said: Messages, *, verifier: Verifier | None = None, embedder: Embedder | None = None, known: Collection[str] = ()
-) -> list[StatementClash]:
-    """`detect_clash` for a running event loop; cancelling it ends the work."""
-    return await builtin_models.elsewhere(_detect(said, verifier, embedder, known))
 
 
 async def _detect(said: Messages, verifier: Verifier | None, embedder: Embedder | None, known: Collection[str]) -> list[StatementClash]:

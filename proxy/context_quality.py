@@ -11,8 +11,8 @@
     if not quality.is_valid:
         print(quality.quality_score, quality.reasons, quality.metrics["freshness_score"])
 
-The models are loaded when they are first needed, once for all of them, and run in one event loop in a thread of its own: the synchronous
-methods work anywhere, the ``_async`` ones in any event loop.
+The models are loaded when they are first needed, once for all of them, and run in one event loop in a thread of its own. A method waits for
+them; in a running event loop it is called by `asyncio.to_thread`.
 """
 
 from __future__ import annotations
@@ -85,10 +85,6 @@ class FactChecker:
     def verify_batch(self, claims: Sequence[str]) -> list[FactVerdict]:
         """A verdict for each claim, in order, all from one version of the facts."""
         return builtin_models.wait_for(self._checker.verify_many(claims))
-
-    async def verify_async(self, claim: str) -> FactVerdict:
-        """`verify` for a running event loop; cancelling it ends the work."""
-        return (await self.verify_many([claim]))[0]
 
     async def verify_many(self, claims: Sequence[str]) -> list[FactVerdict]:
         """`verify_batch` for a running event loop; cancelling it ends the work. Implements
@@ -194,18 +190,6 @@ class ContextQualityValidator:
     ) -> list[Quality]:
         """Several pieces, each judged as if it came alone; in order."""
         return builtin_models.wait_for(self._validate(contents, query, existing_context))
-
-    async def validate_quality_async(
-        self, content: object, query: str | None = None, existing_context: str | Sequence[str] | None = None
-    ) -> Quality:
-        """`validate_quality` for a running event loop; cancelling it ends the work."""
-        return (await self.validate_batch_async([content], query, existing_context))[0]
-
-    async def validate_batch_async(
-        self, contents: Sequence[object], query: str | None = None, existing_context: str | Sequence[str] | None = None
-    ) -> list[Quality]:
-        """`validate_batch` for a running event loop; cancelling it ends the work."""
-        return await builtin_models.elsewhere(self._validate(contents, query, existing_context))
 
     # ---- one metric at a time ----
 

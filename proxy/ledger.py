@@ -119,7 +119,7 @@ class Holding:
 
 
 class SharedGuesses(Protocol):
-    """Wrong keys over all processes; implemented in `proxy.limits.guesses`."""
+    """Wrong keys over all processes; implemented in `proxy.limits.limiter`."""
 
     async def add(self, kind: str, network: str, most: int) -> float:
         """A wrong key came from there: seconds for which it should not send another, 0 while it may, or where nobody can tell."""

@@ -43,6 +43,8 @@ _LOOK_S = 0.01
 
 SWITCH_S = 0.001
 """How long a thread that computes keeps the interpreter while the event loop waits for it, each time that something happens there."""
+COLLECT_EVERY_S = 60.0
+_BUSY_ROUNDS = 10
 NICENESS = 4
 """Of threads that compute, above the process's own: four tenths of the loop's share of a core that both want."""
 
@@ -55,7 +57,7 @@ class OverBudget(TimeoutError):
     """The processor time of the exchange, or of one of its stages, is used up."""
 
 
-class _Spent(Abandoned):
+class _AllowanceSpent(Abandoned):
     """The same, within the work."""
 
 
@@ -63,14 +65,14 @@ class _TooLong(BaseException):
     """Work on the event loop has had its slice."""
 
 
-class _Here(threading.local):
+class _ThreadWork(threading.local):
     """Of one thread."""
 
     work: _Work | None = None
     """What runs in it now."""
 
 
-_here = _Here()
+_here = _ThreadWork()
 
 
 class Allowance(Struct):
@@ -140,7 +142,7 @@ class _Work(Struct):
             raise _TooLong
         self.look_at = now + _LOOK_S
         if self.allowance is not None and self.allowance.over(time.thread_time() - self.began):
-            raise _Spent
+            raise _AllowanceSpent
 
 
 async def run_in_thread_if_large(size: int, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -151,8 +153,8 @@ async def run_in_thread_if_large(size: int, work: Callable[P, T], *args: P.args,
     """
     allowance = _allowance.get()
     if size < LARGE:
-        before, _here.work = _here.work, _Work(allowance, on_loop=True, look_at=time.perf_counter() + SLICE_S)
-        began = time.thread_time() if allowance is not None else 0.0
+        before, piece = _here.work, _Work(allowance, on_loop=True, look_at=time.perf_counter() + SLICE_S)
+        _here.work, piece.began = piece, time.thread_time() if allowance is not None else 0.0
         try:
             return work(*args, **kwargs)
         except _TooLong:
@@ -160,11 +162,11 @@ async def run_in_thread_if_large(size: int, work: Callable[P, T], *args: P.args,
         finally:
             _here.work = before
             if allowance is not None:
-                allowance.spend(time.thread_time() - began)
+                allowance.spend(time.thread_time() - piece.began)
     piece = _Work(allowance, on_loop=False)
     try:
         return await asyncio.to_thread(piece.run, partial(work, *args, **kwargs))
-    except _Spent:
+    except _AllowanceSpent:
         raise OverBudget from None
     finally:
         piece.over = True
@@ -180,6 +182,17 @@ def leave_loop() -> None:
     """Before something that takes long in one piece, in work of `run_in_thread_if_large`: on the event loop it begins again in a thread."""
     if (work := _here.work) is not None and work.on_loop:
         raise _TooLong
+
+
+@contextmanager
+def uncounted() -> Iterator[None]:
+    """What is done once a process, within somebody's work (a pattern is compiled), is taken from nobody's allowance."""
+    began = time.thread_time()
+    try:
+        yield
+    finally:
+        if (work := _here.work) is not None:
+            work.began += time.thread_time() - began
 
 
 def each(items: Iterable[T]) -> Iterator[T]:
@@ -302,6 +315,21 @@ def calm_collector() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 3, 800)
+
+
+async def collect_garbage(is_busy: Callable[[], bool], every_s: float = COLLECT_EVERY_S) -> None:
+    """Look through all objects every `every_s` seconds, up to ten times later while `is_busy`; ends when it is cancelled.
+
+    Closed connections and SQLAlchemy's statements leave cycles. An exchange frees what it makes, so the number of new objects, by which the
+    collector begins by itself, hardly grows; and what has been looked at twice it would see again after 64 million more (`calm_collector`).
+    """
+    waited = 0
+    while True:
+        await asyncio.sleep(every_s)
+        waited += 1
+        if waited >= _BUSY_ROUNDS or not is_busy():
+            gc.collect()
+            waited = 0
 
 
 def share_interpreter() -> None:

@@ -51,11 +51,11 @@ class OwnCalls:
         """
         stages = [self._answering(call.name, exchange) for call in calls]
         begun = {
-            i: asyncio.create_task(self._called(stage, exchange, calls[i])) for i, stage in enumerate(stages) if stage.results_from_outside
+            i: asyncio.create_task(self._call(stage, exchange, calls[i])) for i, stage in enumerate(stages) if stage.results_from_outside
         }
         try:
             return [
-                await self._told(stage, exchange, call, begun.get(i) or self._called(stage, exchange, call))
+                await self._tell(stage, exchange, call, begun.get(i) or self._call(stage, exchange, call))
                 for i, (stage, call) in enumerate(zip(stages, calls, strict=True))
             ]
         finally:
@@ -63,7 +63,7 @@ class OwnCalls:
                 task.cancel()
             await asyncio.gather(*begun.values(), return_exceptions=True)
 
-    async def _told(self, stage: Stage, exchange: Exchange, call: ToolCall, called: Awaitable[tuple[str, str]]) -> str:
+    async def _tell(self, stage: Stage, exchange: Exchange, call: ToolCall, called: Awaitable[tuple[str, str]]) -> str:
         """What the model is told on one call, once it has been `called`."""
         result, problem = await called
         if stage.results_from_outside:
@@ -89,7 +89,7 @@ class OwnCalls:
             exchange.evidence = (*exchange.evidence, Evidence(result, source=call.name, kind="tool_result"))
         return result
 
-    async def _called(self, stage: Stage, exchange: Exchange, call: ToolCall) -> tuple[str, str]:
+    async def _call(self, stage: Stage, exchange: Exchange, call: ToolCall) -> tuple[str, str]:
         """The result, or what stands for it and the code of the problem."""
         if call.parsed is None:
             exchange.verdicts.append(Verdict(stage.name, "warn", code="tool_arguments_invalid", detail={"tool": call.name}))

@@ -253,7 +253,7 @@ class Pipeline:
                 async with within(stage.options.timeout_ms / 1000):
                     verdict = await hook(exchange)
             if verdict is not None and verdict.outcome == "error":
-                verdict = self._excused(stage, verdict, started)
+                verdict = self._excuse_loading(stage, verdict, started)
             if verdict is not None and phase in ("sentence", "answer") and verdict.scope == "request":
                 verdict = replace(verdict, scope="answer")
             if phase == "answer":
@@ -267,7 +267,7 @@ class Pipeline:
         except BaseException as error:  # a stage's bug or a missed deadline is a finding, never a crash
             alone = not (beside or phase == "sentence" or stage.read_only)
             exchange.undo(before, prompt=alone)  # another's hook may change it meanwhile
-            verdict = self._excused(stage, self._failure(stage, phase, exchange, error), started)
+            verdict = self._excuse_loading(stage, self._failure(stage, phase, exchange, error), started)
         finally:
             exchange.end(before)
             key, ended = f"{stage.name}.{phase}", time.perf_counter()
@@ -289,7 +289,7 @@ class Pipeline:
                 raise PolicyBlocked(message, param=verdict.code or "check_failed")
         return verdict
 
-    def _excused(self, stage: Stage, verdict: Verdict, started: float) -> Verdict:
+    def _excuse_loading(self, stage: Stage, verdict: Verdict, started: float) -> Verdict:
         """An error of a hook that has waited for the first reading of a model or a vocabulary: nothing was checked, nothing is wrong."""
         waits = stage.embeds or stage.verifies or verdict.code in _LATE
         if stage.options.on_error == "closed" or not waits or not self._reading_since(started):
@@ -300,7 +300,7 @@ class Pipeline:
     @staticmethod
     def _failure(stage: Stage, phase: str, exchange: Exchange, error: BaseException) -> Verdict:
         try:
-            stage.broke_off(exchange, phase)
+            stage.on_hook_failed(exchange, phase)
         except Exception as again:  # it has failed already
             log.error("%s: stage %s (%s) failed to say so", exchange.id, stage.name, phase, exc_info=again)
         if isinstance(error, OverBudget):

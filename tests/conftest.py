@@ -195,7 +195,6 @@ def start(tmp_path: Path, migrated_file: Path, request: pytest.FixtureRequest) -
             (tmp_path / f"{name}.yaml").write_text(text, encoding="utf-8")
         async with api.upstream(*(replies or [reply(completion())])) as upstream:
             (tmp_path / "config.yaml").write_text(
-                "embeddings: {disk_mb: 0}\n"  # what one test has embedded is no other's
                 f"store: {{url: 'sqlite+aiosqlite:///{tmp_path}/store.db', bodies: {str(bodies).lower()}{store_options}}}\n"
                 f"upstreams:\n  main: {{kind: {kind}, base_url: '{upstream.base_url}', {upstream_options}, "
                 f"api_key: {api_key}{', apis: ' + apis if kind == 'openai' else ''}}}\n{more_upstreams}"

@@ -40,7 +40,7 @@ def addressed(body: bytes) -> tuple[str, bytes]:
 def exchange_of(body: object) -> Exchange:
     """An exchange as the endpoint makes it."""
     sent = body if isinstance(body, bytes) else json.dumps(body).encode()
-    request = GeminiDialect().parse_request(GeminiDialect().completed(sent, f"/generateContent?model={MODEL}&stream=false"))
+    request = GeminiDialect().parse_request(GeminiDialect().merge_address(sent, f"/generateContent?model={MODEL}&stream=false"))
     return replace(make_exchange(), original=request, prompt=Prompt(request.messages, request.tools, request.params), model=request.model)
 
 

@@ -19,7 +19,8 @@ from proxy.config.settings import load_settings
 from proxy.exchange import Tool
 from proxy.exchange.judgements import ClaimPair, Support
 from proxy.ports import ToolRanking
-from proxy.testing import MemoryUpstream, ScriptedVerifiers, chunk, completion, streamed
+from proxy.testing import ScriptedVerifiers, chunk, completion, streamed
+from tests.memory_upstream import MemoryUpstream
 
 POLICIES = ("rag", "strict", "agent")
 FOLDER = Path(proxy.__file__).parent.parent / "policies"
@@ -227,7 +228,7 @@ class _Vectors:
     def reading_since(self, moment: float) -> bool:
         return False
 
-    async def embed(self, texts: Sequence[str], *, bulk: bool = False, together: bool = False, keep: bool = False) -> NDArray[np.float32]:
+    async def embed(self, texts: Sequence[str], *, bulk: bool = False, together: bool = False) -> NDArray[np.float32]:
         found = np.ones((len(texts), 16), np.float32)
         for start in range(0, len(texts), 512):
             some = [hashlib.blake2b(t.encode("utf-8", "replace"), digest_size=16).digest() for t in texts[start : start + 512]]

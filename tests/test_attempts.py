@@ -48,7 +48,7 @@ class Chooser(Stage):
             return Verdict(self.name, "warn", code="again")
         exchange.deliver = 0
         if self.shouts:
-            exchange.answer = exchange.attempts[0].came.with_text(0, "HEY")
+            exchange.answer = exchange.attempts[0].upstream_answer.with_text(0, "HEY")
         return Verdict(self.name, "pass")
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from proxy.clash import Resolution, StatementClash, detect_clash, detect_clash_async, resolve_clash
+from proxy.clash import Resolution, StatementClash, detect_clash, resolve_clash
 from proxy.exchange.judgements import ClaimPair, Support
 from proxy.testing import HashEmbedder, ScriptedVerifiers
 
@@ -32,10 +32,6 @@ def test_a_plain_call_finds_the_clash_and_resolves_it() -> None:
     done = resolve_clash(found, "prefer_recent", now=11_800.0)
     assert isinstance(done, Resolution)
     assert ((found.older,), "new statement is more recent (1 h against 3 h)") == (done.dropped, done.reason)
-
-
-async def test_it_can_be_awaited_in_any_loop() -> None:
-    assert ["budget"] == [found.topic for found in await detect_clash_async(BUDGETS, **models())]
 
 
 def test_a_verifier_finds_what_no_rule_knows() -> None:

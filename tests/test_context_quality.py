@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -68,11 +67,6 @@ def test_what_is_no_content_is_refused() -> None:
         validator().validate_quality(7)
 
 
-async def test_it_can_be_awaited() -> None:
-    quality = await validator().validate_quality_async(TOWER, existing_context=["The Eiffel Tower in Paris is small."])
-    assert 0.0 == quality.findings["consistency"].value
-
-
 async def test_the_plain_call_works_inside_a_running_loop() -> None:
     assert validator().validate_quality(TOWER).passed
 
@@ -86,28 +80,6 @@ def test_threads_may_share_one() -> None:
             )
         )
     assert [1.0, 0.5] * 8 == found
-
-
-class Endless(ScriptedVerifiers):
-    def __init__(self) -> None:
-        super().__init__()
-        self.ended = asyncio.Event()
-
-    async def verify(self, pairs: Any) -> Any:
-        try:
-            await asyncio.Event().wait()
-        finally:
-            self.ended.set()
-
-
-async def test_cancelling_the_awaited_call_ends_its_work() -> None:
-    verifier = Endless()
-    made = ContextQualityValidator(embedder=HashEmbedder(), verifier=verifier)
-    task = asyncio.create_task(made.validate_quality_async(TOWER, existing_context="The Eiffel Tower in Paris is small."))
-    await asyncio.wait([task], timeout=0.2)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
 
 
 # ---- facts ----
@@ -137,7 +109,7 @@ def test_a_folder_that_is_missing_is_refused_when_the_checker_is_made(tmp_path: 
 
 
 async def test_a_claim_can_be_awaited_in_any_loop(facts: Path) -> None:
-    assert "VALID" == (await checker(facts).verify_async(TOWER)).status
+    assert ["VALID"] == [verdict.status for verdict in await checker(facts).verify_many([TOWER])]
 
 
 def test_a_validator_finds_accuracy_by_a_fact_checker(facts: Path) -> None:

@@ -71,7 +71,7 @@ def test_a_node_runs_as_the_image_is_made() -> None:
         written = [place.split(":") for place in node["tmpfs"]]
         assert {"/tmp", "/data", "/opt/groundwire/models/vectors"} == {place[0] for place in written}
         assert all(f"uid={user_id()}" in place[1] for place in written if place[0] != "/tmp")
-        assert int(str(node["stop_grace_period"]).rstrip("s")) > load_settings(DEPLOY / "config.yaml", SECRETS).server.drain_s
+        assert int(str(node["stop_grace_period"]).rstrip("s")) > 2 * load_settings(DEPLOY / "config.yaml", SECRETS).server.drain_s
     folders = " ".join([*deployment.dockerfile()["RUN"], *deployment.dockerfile()["WORKDIR"]])
     assert "/data" in folders
     assert "/opt/groundwire/models/vectors" in folders
@@ -142,6 +142,9 @@ def test_the_balancer_asks_what_a_node_answers() -> None:
     text = (DEPLOY / "haproxy.cfg").read_text("utf-8")
     assert "http-check send meth GET uri /ready\n" in text  # without the store: one that is away takes no node out
     assert set(NODES) == set(re.findall(rf"^  server (\S+) \1:{port()}$", text, re.MULTILINE))
+    assert {f"{name}-slow": name for name in NODES} == dict(
+        re.findall(rf"^  server (\S+) (\S+):{port()} no-check backup$", text, re.MULTILINE)
+    )
     assert f"bind :{port()}" in text
     longest = {upstream.timeouts.total_s for upstream in load_settings(DEPLOY / "config.yaml", SECRETS).upstreams.values()}
     waits = [int(found) for found in re.findall(r"timeout (?:client|server) (\d+)s", text)]
@@ -267,7 +270,7 @@ def test_probes_ask_what_is_served() -> None:
 def test_a_pod_that_goes_has_time_to_drain() -> None:
     command = node()["lifecycle"]["preStop"]["exec"]["command"]
     drain_s = kubernetes_settings().server.drain_s
-    assert pod()["terminationGracePeriodSeconds"] > int(command[1]) + drain_s
+    assert pod()["terminationGracePeriodSeconds"] > int(command[1]) + 2 * drain_s
     assert 0 == manifest("Deployment")["spec"]["strategy"]["rollingUpdate"]["maxUnavailable"]
 
 

@@ -15,6 +15,7 @@ from docs import charts, hooks, picture, reference, versions
 from proxy.config.settings import Settings
 from proxy.context import faithful
 from proxy.stages.registry import STAGES
+from tests.browser.pictures import MAX_BYTES, SHOWN
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "architecture.md").read_text("utf-8")
@@ -65,8 +66,8 @@ def test_what_the_readme_links_to_is_there() -> None:
 
 def test_the_pictures_are_small_and_come_in_light_and_dark() -> None:
     sizes = {path.name: path.stat().st_size for path in (ROOT / "docs" / "pictures").iterdir()}
-    assert {f"{page}-{scheme}.png" for page in ("overview", "record") for scheme in ("light", "dark")} == set(sizes)
-    assert [] == [name for name, size in sizes.items() if size > 200_000]
+    assert {f"{page}-{scheme}.png" for page in SHOWN for scheme in ("light", "dark")} == set(sizes)
+    assert [] == [name for name, size in sizes.items() if size > MAX_BYTES]
 
 
 def test_generated_tables_are_filled_wherever_they_stand(tmp_path: Path) -> None:

@@ -128,6 +128,8 @@ def problem(words: list[str], served: Any) -> str:
         return "" if rest[0] in targets else f"no target {rest[0]}"
     if name == "python" and rest[0] == "-m":
         return "" if importlib.util.find_spec(rest[1]) else f"no module {rest[1]}"
+    if name == "pip" and rest[-1].startswith(("requirements/", ".")):  # of a checkout
+        return "" if (ROOT / rest[-1]).exists() else f"no {rest[-1]}"
     if name == "pip":
         extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
         wanted = re.fullmatch(r"groundwire(?:\[([a-z,-]+)\])?", rest[-1])
@@ -353,7 +355,7 @@ def test_the_address_for_anthropics_library_is_served(running: str) -> None:
     """As the library asks: it puts ``/v1/messages`` behind the base_url that the pages give."""
     given = {match for page in pages() for match in re.findall(r'Anthropic\(base_url="([^"]+)"', page.read_text("utf-8"))}
     assert {f"{SERVER}/anthropic"} == given
-    body = {"model": "claude-sonnet-4-5", "max_tokens": 200, "messages": [{"role": "user", "content": "Which planet is the largest?"}]}
+    body = {"model": "claude-sonnet-5-5", "max_tokens": 200, "messages": [{"role": "user", "content": "Which planet is the largest?"}]}
     address = f"{given.pop().replace(SERVER, running)}/v1/messages"
     asked = urllib.request.Request(address, json.dumps(body).encode(), {"content-type": "application/json", "x-api-key": "unused"})
     with urllib.request.urlopen(asked) as answer:

@@ -40,7 +40,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "history": {"max_messages": 4, "action": "sliding_window", "every": 1},
     "compression": {"at": 0.002, "aggressive_at": 0.003, "target": 0.001},
     "tool_rag": {"above": 3, "top_k": 1, "min_relevance": 0.9},
-    "relevance": {"drop_below": 0.9},
+    "relevance": {"answer_below": 0.9},
     "faithful": {"show_citations": False, "show_confidence": False},
     "citations": {"action": "redact"},
     "confidence": {"action": "replace"},
@@ -166,7 +166,7 @@ class Trial:
     def __init__(self, kind: type[Stage], phase: str, *, silent: bool = True) -> None:
         self.stage = kind(msgspec.convert(OPTIONS.get(kind.name, {}), kind.Options), ports())
         if silent:  # about what is said on purpose
-            self.stage.broke_off = lambda exchange, hook: None  # type: ignore[method-assign]
+            self.stage.on_hook_failed = lambda exchange, hook: None  # type: ignore[method-assign]
         self.pipeline, self.exchange, self.phase = Pipeline([self.stage]), exchange_of(), phase
         self.exchange.id = f"gw_{kind.name}"
 
@@ -278,7 +278,7 @@ async def test_a_check_that_breaks_when_it_has_chosen_tells_of_the_answer_that_l
         await stage.on_answer(exchange)
         exchange.retry = None
     exchange.deliver = None
-    stage.broke_off(exchange, "answer")
+    stage.on_hook_failed(exchange, "answer")
     assert (0.04, [GOLD]) == (exchange.facts.faithfulness, [judgement.claim.text for judgement in exchange.judgements[0]])
 
 
@@ -298,7 +298,7 @@ class Careless(Stage):
         exchange.retry, exchange.deliver = [], 1
         raise Broken
 
-    def broke_off(self, exchange: Exchange, hook: str) -> None:
+    def on_hook_failed(self, exchange: Exchange, hook: str) -> None:
         raise Broken
 
 

@@ -1,14 +1,29 @@
 """Work beside the event loop: where it runs, and that it ends when nobody waits for it."""
 
 import asyncio
+import gc
 import threading
 import time
+import weakref
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 
 from proxy.exchange import Evidence, Request
-from proxy.offloop import LARGE, Abandoned, Allowance, Breather, OverBudget, allowed, check, each, run_in_thread_if_large
+from proxy.offloop import (
+    LARGE,
+    Abandoned,
+    Allowance,
+    Breather,
+    OverBudget,
+    allowed,
+    check,
+    collect_garbage,
+    each,
+    run_in_thread_if_large,
+    uncounted,
+)
 from proxy.pipeline import Pipeline
 from proxy.ports.stage import Stage
 from proxy.stages.claims import Claims
@@ -39,6 +54,22 @@ async def test_it_returns_and_raises_what_the_work_does(size: int) -> None:
     assert 3 == await run_in_thread_if_large(size, int, "3")
     with pytest.raises(ValueError, match="invalid literal"):
         await run_in_thread_if_large(size, int, "x")
+
+
+@pytest.mark.parametrize("size", [0, LARGE])
+async def test_what_is_done_once_a_process_is_taken_from_nobodys_time(size: int) -> None:
+    def work(once: bool) -> None:
+        until = time.thread_time() + 0.05
+        with uncounted() if once else nullcontext():
+            while time.thread_time() < until:
+                pass
+
+    spent = []
+    for once in (True, False):
+        with allowed(allowance := Allowance(1.0)):
+            await run_in_thread_if_large(size, work, once)
+        spent.append(allowance.spent_s)
+    assert spent[0] < 0.025 < 0.05 <= spent[1]
 
 
 async def test_a_thread_ends_when_its_caller_is_cancelled() -> None:
@@ -167,3 +198,48 @@ async def test_waiting_takes_no_processor_time() -> None:
     with allowed(whole):
         await run_in_thread_if_large(LARGE, time.sleep, 0.05)
     assert not whole.over()
+
+
+# ---- the garbage collector ----
+
+
+class Node:
+    """One that names itself: a cycle, which only the collector ends."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+async def rounds_until_collected(*busy: bool) -> int:
+    """How often `is_busy` was asked before a cycle that was looked at twice is gone; the last of `busy` is the answer from then on."""
+    node = Node()
+    gone = weakref.ref(node)
+    gc.collect()
+    del node
+    asked = 0
+
+    def is_busy() -> bool:
+        nonlocal asked
+        asked += 1
+        return busy[min(asked, len(busy)) - 1]
+
+    task = asyncio.create_task(collect_garbage(is_busy, every_s=0))
+    try:
+        async with asyncio.timeout(10):
+            while gone() is not None:
+                await asyncio.sleep(0)
+    finally:
+        task.cancel()
+    return asked
+
+
+async def test_a_cycle_that_was_looked_at_before_is_collected() -> None:
+    assert 1 == await rounds_until_collected(False)
+
+
+async def test_large_bodies_put_the_collector_off() -> None:
+    assert 3 == await rounds_until_collected(True, True, False)
+
+
+async def test_large_bodies_do_not_put_it_off_for_ever() -> None:
+    assert 9 == await rounds_until_collected(True)

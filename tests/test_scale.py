@@ -21,7 +21,8 @@ import pytest
 import pytest_asyncio
 
 from proxy.app import App
-from proxy.testing import MemoryUpstream, serving
+from proxy.testing import serving
+from tests.memory_upstream import MemoryUpstream
 from tests.scale_cases import CASES, POLICIES, Case, make_app
 
 pytestmark = pytest.mark.scale

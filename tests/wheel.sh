@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The wheel in an environment of its own: the built-in configuration serves, and one request is answered by the local model. Before that the plain
-# wheel, without an extra, in another one: what `groundwire init` writes for a provider is right and served; what needs an extra names it.
+# wheel, without an extra, in another one: what `groundwire init` writes for a provider is right and served; what needs an extra names it. Last
+# a new user's way as far as an alert.
 set -euo pipefail
 wheel=$(realpath "$1")
 root=$(realpath "$(dirname "$0")/..")
@@ -60,3 +61,8 @@ PY
 )
 echo "the wheel's answer: $answer"
 case "$answer" in unchecked*) ;; *) cat log; exit 1 ;; esac
+kill "$server"
+wait "$server" || true
+server=
+# A new user's way on from there: an error that is caught, a decision about it, an alert.
+(cd "$root" && .venv/bin/python -m benchmarks.first_minutes --installed "$work/venv/bin/groundwire")

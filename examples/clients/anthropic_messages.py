@@ -11,7 +11,7 @@ MANUAL = {"type": "text", "media_type": "text/plain", "data": "The battery of th
 
 client = Anthropic(base_url=BASE_URL, api_key=os.environ.get("ANTHROPIC_API_KEY", "unused"))  # the proxy has the key
 got = client.messages.with_raw_response.create(
-    model="claude-sonnet-4-5",
+    model="claude-sonnet-5-5",
     max_tokens=200,
     messages=[
         {

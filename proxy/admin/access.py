@@ -31,7 +31,7 @@ from starlette.responses import Response
 
 from proxy.errors import InvalidApiKey, InvalidRequest, NotFound, PolicyNotAllowed, ProxyError, RequestTooLarge
 from proxy.ledger import Ledger
-from proxy.wire.http.peers import not_from_here
+from proxy.wire.http.peers import reason_for_remote
 
 COOKIE = "groundwire_session"
 CSRF_HEADER = "x-groundwire-csrf"
@@ -47,7 +47,7 @@ def check_admin_key(connection: HTTPConnection, admin_key: str) -> None:
         if scheme.lower() != "bearer" or not hmac.compare_digest(token.strip().encode(), admin_key.encode()):
             raise InvalidApiKey("the admin key is needed here: send it as 'Authorization: Bearer KEY'")
         return
-    problem = not_from_here(connection.scope)
+    problem = reason_for_remote(connection.scope)
     if problem:
         raise PolicyNotAllowed(f"without an admin key {problem}; server.admin_key sets one")
 

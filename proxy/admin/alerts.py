@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-import random
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -31,6 +30,7 @@ from proxy.config.alerts import SHARES, STATES, WEEKDAYS, AlertSettings, RuleSet
 from proxy.errors import StoreUnavailable
 from proxy.language import amounts
 from proxy.ports import Counters
+from proxy.ports.background import RepeatedTask
 from proxy.ports.panels import Bucket
 from proxy.store.database import Database
 from proxy.store.figures import DatabaseFigures
@@ -159,7 +159,8 @@ def in_words(rule: RuleSettings, event: Event, measured: Measured, dashboard_url
         said = _STATE_WORDS[rule.figure][event == "cleared"] + (f" for {value:.0f} s" if rule.figure == "store_away_s" and value else "")
     else:
         of = f" of {count:,} exchanges" if count is not None else ""
-        said = f"{_written(rule, value)}{of} in the last {rule.window_s / 60:g} min ({FIGURES[rule.figure][0]})"
+        where = "" if rule.route is None else f" of route {rule.route or '/'}"
+        said = f"{_written(rule, value)}{of}{where} in the last {rule.window_s / 60:g} min ({FIGURES[rule.figure][0]})"
         said += f"; rings above {_written(rule, rule.threshold)}"
     return f"Groundwire, {rule.title}: {head}{said}" + (f"\n{dashboard_url}" if dashboard_url else "")
 
@@ -198,20 +199,17 @@ class Alerts:
         """As last seen; and what this process alone knows: of a store that is away."""
         self._leads, self._store_seen_at = False, 0.0
         """Whether it led in the last round that found the store; and when that was, by `time.monotonic`."""
-        self._task: asyncio.Task[None] | None = None
+        every_s = min(_BEAT_S, settings.every_s)
+        self._rounds = RepeatedTask(self._round, every_s, name="alerts", problem="alerts could not be looked at", log=log, jitter=0.1)
 
     def start(self) -> None:
         """Begin, where there is anything to look at."""
         if self._settings.rules or self._settings.weekly:
-            self._task = asyncio.create_task(self._run(), name="alerts")
+            self._rounds.start()
 
     async def stop(self) -> None:
         """End the task, and leave the lead to others."""
-        if self._task is None:
-            return
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
-        self._task = None
+        await self._rounds.stop()
         if self._leads:
             try:
                 row, version = await self._load()
@@ -231,14 +229,9 @@ class Alerts:
         }
         return {name: names for name, names in found.items() if names}
 
-    async def _run(self) -> None:
-        while True:
-            try:
-                if not (self._leads and time.monotonic() < self._looked_at + self._settings.every_s and await self.lead_on()):
-                    await self.look()
-            except Exception:
-                log.exception("alerts could not be looked at")
-            await asyncio.sleep(min(_BEAT_S, self._settings.every_s) * random.uniform(0.9, 1.1))
+    async def _round(self) -> None:
+        if not (self._leads and time.monotonic() < self._looked_at + self._settings.every_s and await self.lead_on()):
+            await self.look()
 
     async def lead_on(self) -> bool:
         """Say that this process leads on, between two rounds; whether it does. Raises nothing for a store that is away."""
@@ -281,8 +274,7 @@ class Alerts:
 
     async def _loaded(self) -> tuple[float, _Row, int]:
         """The time, the row, and its version."""
-        async with self._database.transaction() as connection:
-            now = float((await connection.execute(select(self._database.now))).scalar_one())
+        now = float(await self._database.scalar(select(self._database.now)))
         return (now if self._clock is None else self._clock(), *await self._load())
 
     async def _load(self) -> tuple[_Row, int]:
@@ -299,16 +291,17 @@ class Alerts:
         """Every rule on to `now`, and into the outbox what is to be told. Raises `StoreUnavailable`."""
         row.rules = {rule.title: row.rules.get(rule.title, RuleState()) for rule in self._settings.rules if rule.figure != "store_away_s"}
         row.failed = {name: why for name, why in row.failed.items() if name in self._settings.channels}
-        windows: dict[float, Bucket] = {}
+        windows: dict[tuple[float, str | None], Bucket] = {}
         for rule in self._settings.rules:
             if rule.title not in row.rules:
                 continue
             if rule.figure in STATES:
                 measured: Measured = (float(bool(self._drift())), None)
             else:
-                if rule.window_s not in windows:
-                    windows[rule.window_s] = await self._figures.whole(now - rule.window_s, now)
-                measured = FIGURES[rule.figure][1](windows[rule.window_s])
+                window = rule.window_s, rule.route
+                if window not in windows:
+                    windows[window] = await self._figures_of(rule.route).whole(now - rule.window_s, now)
+                measured = FIGURES[rule.figure][1](windows[window])
             self._step(row, rule, measured, now)
         weekly = self._settings.weekly
         if weekly is not None and (due := slot(weekly, now)) != row.reported:
@@ -316,6 +309,10 @@ class Alerts:
                 period = {"since": due - WEEK_S, "until": due}
                 row.outbox += [_letter(channel, "report", now, period) for channel in weekly.channels]
             row.reported = due
+
+    def _figures_of(self, route: str | None) -> DatabaseFigures:
+        """Of all exchanges, or of one route's."""
+        return self._figures if route is None else DatabaseFigures(self._database, only=("route", route.rstrip("/")))
 
     def _step(self, row: _Row, rule: RuleSettings, measured: Measured, now: float) -> None:
         state = row.rules.setdefault(rule.title, RuleState())
@@ -325,7 +322,7 @@ class Alerts:
             return
         (value, count), text = measured, in_words(rule, event, measured, self._settings.dashboard_url)
         log.warning("%s", text.partition("\n")[0]) if event != "cleared" else log.info("%s", text.partition("\n")[0])
-        data = {"event": event, "rule": rule.title, "figure": rule.figure, "value": value, "count": count, "at": now}
+        data = {"event": event, "rule": rule.title, "figure": rule.figure, "route": rule.route, "value": value, "count": count, "at": now}
         data |= {
             "above": rule.threshold,
             "clear_at": rule.clears_at,

@@ -65,6 +65,8 @@ class AdminParts:
     """What keeps this node from answering, and why; empty when nothing does."""
     store_problem: Callable[[float | None], Awaitable[str]]
     """Why the store takes nothing now; "" where it does. It is given so many seconds to answer, or as long as it takes."""
+    reports: Database | None = None
+    """Where lists of exchanges, figures and reports are read; None where that is `database`."""
     ledger: Ledger = field(default_factory=Ledger)
     """Counts wrong keys."""
     failures_of_run: FailuresOfRun | None = None
@@ -89,6 +91,11 @@ class AdminParts:
     """Those of this process that have no record yet."""
     own_tools: OwnTools | None = None
     """What ``/mcp`` serves; None where it is not served."""
+
+    @property
+    def reading(self) -> Database:
+        """`reports`, or its default."""
+        return self.reports or self.database
 
     @property
     def headers(self) -> ResponseHeaders:
@@ -116,7 +123,8 @@ def make_admin(parts: AdminParts) -> Starlette:
     failures = FailuresApi(DatabaseFailures(database), metrics)
     feedback = FeedbackApi(DatabaseFeedback(database), parts.records, metrics)
     over_time = DatabaseFigures(database, parts.panels)
-    figures = FigureSource(over_time.between, metrics.figures, parts.panels, clock=database.clock)
+    shown = over_time if parts.reading is database else DatabaseFigures(parts.reading, parts.panels)
+    figures = FigureSource(shown.between, metrics.figures, parts.panels, clock=database.clock)
     verdicts = VerdictsApi(parts.records, parts.exchanges, parts.access, parts.headers, auth)
     keys = KeysApi(KeyBook(database, parts.keys))
     dashboard = Dashboard(parts, auth, figures, quarantine, clashes, failures, feedback, keys.book)
@@ -235,8 +243,8 @@ class Api:
         since = number_in(query, "since") or until - DAY_S
         if not 0 <= since < until < math.inf:
             raise InvalidRequest("since, until: expected seconds since the epoch, and a later time", param="since")
-        database = self._p.database
-        return json_answer(await make_report(database, self._p.panels, Period(since, until), query.get("route"), database.name))
+        parts, wanted = self._p, Period(since, until)
+        return json_answer(await make_report(parts.reading, parts.panels, wanted, query.get("route"), parts.database.name))
 
     async def record(self, request: Request) -> Response:
         """One record, whole."""

@@ -37,7 +37,7 @@ _KEPT = ("text", "label", "score", "contradiction", "evidence", "reason", "inste
 """Of a sentence's entry."""
 Order = Literal["newest", "unsure"]
 ORDERS: tuple[Order, ...] = ("newest", "unsure")
-"""The newest exchange first, or the least certain finding of the newest `MAX_SORTED`."""
+"""The newest exchange first, or the least certain finding of `MAX_SORTED` first, the newest ones unless it is said where to begin."""
 MAX_SORTED = 500
 _AT_ONCE, _MANY_AT_ONCE, _MAX_LOOKED = 100, 700, 5000
 """Exchanges read at first, then at a time, and for one list: those without words, and those that only look like one with a finding, are
@@ -62,6 +62,8 @@ class Finding(Struct, frozen=True, kw_only=True):
     """What the stage said: ``contradicted``, ``unsupported``, ``unsure``, ``warn``, ``block``."""
     question: str = ""
     """First words of the last user message, where ``store.bodies`` keeps them."""
+    answer: str = ""
+    """Likewise of the answer."""
     content: Mapping[str, Any] = {}
     """The finding as the record has it: text, evidence, score, reason; of a verdict its code, score and message."""
 
@@ -90,7 +92,7 @@ def findings(record: Record, detail: RecordTexts | None = None) -> list[Finding]
     `detail` is the record's, where it has been read already.
     """
     found = {(stage, place): (label, content) for stage, place, label, content in _said_in(detail or record.typed_detail)}
-    own = {name: getattr(record, name) for name in ("created_at", "client", "policy", "model", "question")}
+    own = {name: getattr(record, name) for name in ("created_at", "client", "policy", "model", "question", "answer")}
     return [
         Finding(id=f"{record.id}.{number}", record_id=record.id, stage=stage, place=place, label=label, content=content, **own)
         for number, ((stage, place), (label, content)) in enumerate(found.items())
@@ -166,7 +168,7 @@ class ReviewPage(Struct, frozen=True):
     without_words: int = 0
     """Exchanges that were passed over as their record has no words."""
     further: str = ""
-    """Where one list has looked through as many exchanges as it may: what to go on behind, in the order of time."""
+    """Where one list has looked through or sorted as much as it may: what to go on behind, in the order of time."""
 
 
 class FeedbackApi:
@@ -231,19 +233,21 @@ class FeedbackApi:
         self._counters.count("feedback.taken_back_count")
         return found
 
-    async def waiting(self, limit: int, after: str = "", *, stage: str = "", order: str = "newest") -> ReviewPage:
+    async def waiting(self, limit: int, after: str = "", *, stage: str = "", order: str = "newest", back: str = "") -> ReviewPage:
         """Findings on which nobody has said anything, behind the one whose id is `after`: nothing follows one that is not there any more.
 
-        Raises `StoreUnavailable`.
+        Where they are sorted, these are the `MAX_SORTED` behind the one whose id is `back`, in the order of time. Raises
+        `StoreUnavailable`.
         """
         if order == "newest":
             return await self._look(limit, after, stage)
         last = await self._finding_of(after) if after else None
         if after and last is None:
             return ReviewPage((), more=False)
-        found = await self._look(MAX_SORTED, "", stage)
+        found = await self._look(MAX_SORTED, back, stage)
         behind = [one for one in sorted(found.findings, key=_by_certainty) if last is None or _by_certainty(one) > _by_certainty(last)]
-        return ReviewPage(behind[:limit], len(behind) > limit, found.without_words, found.further)
+        further = found.findings[-1].id if found.more else found.further
+        return ReviewPage(behind[:limit], len(behind) > limit, found.without_words, further)
 
     async def one(self, name: str) -> Finding | None:
         """The finding of this id, if it waits."""

@@ -2,8 +2,9 @@
 
 Streamable HTTP (https://modelcontextprotocol.io, revision 2025-11-25) without sessions and streams: each message is answered in JSON, and a
 client that probes for a later revision falls back to ``initialize``. It is plain JSON-RPC: four methods take less than to fit the package's
-server in, and need no extra. Served where ``mcp.endpoint`` says so. A client has the keys of its chat requests, and gets at what is its own
-alone; where clients have no keys, only this machine's own programs are answered.
+server in, and need no extra. Served where ``mcp.endpoint`` says so. A client has the keys of its chat requests, and gets at what is its
+own alone; a call of a tool is a request of its key, whose limits hold. Where clients have no keys, only this machine's own programs are
+answered.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Annotated, Any
+from uuid import uuid4
 
 import msgspec
 import orjson
@@ -34,7 +36,7 @@ from proxy.stages.tool_rag.find import found_reply, nothing_reply, relevance_to,
 from proxy.stages.tool_rag.selection import catalogue_of, tools_of
 from proxy.store.failures import DatabaseFailures
 from proxy.wire.http.headers import client_headers
-from proxy.wire.http.peers import not_from_here
+from proxy.wire.http.peers import reason_for_remote
 
 VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26")
 """Of the protocol, the newest first."""
@@ -90,12 +92,18 @@ TOOLS: Mapping[str, type[_Arguments]] = {
 }
 
 
+Admit = Callable[[str, str], Awaitable[None]]
+"""Takes a client and the call's id, and counts the call as a request of the client's key; raises `RateLimited`, `Overloaded`."""
+
+
 class OwnTools:
     """What the tools do, for one client at a time."""
 
-    def __init__(self, ports: Ports, servers_of: Callable[[str], Sequence[str]], failures: DatabaseFailures) -> None:
+    def __init__(
+        self, ports: Ports, servers_of: Callable[[str], Sequence[str]], failures: DatabaseFailures, admit: Admit | None = None
+    ) -> None:
         """`servers_of` gives the MCP servers whose tools a client's policies may offer."""
-        self._ports, self._servers_of, self._failures = ports, servers_of, failures
+        self._ports, self._servers_of, self._failures, self._admit = ports, servers_of, failures, admit
         self._claims = Pipeline([Claims(ClaimsOptions(timeout_ms=_CHECK_MS), ports)])
         self._does: Mapping[type[_Arguments], Callable[[Any, str], Awaitable[str]]] = {
             ReadArchive: self._read,
@@ -105,7 +113,9 @@ class OwnTools:
         }
 
     async def call(self, arguments: _Arguments, client: str) -> str:
-        """The result's text. Raises `StoreUnavailable`, `ProxyError`."""
+        """The result's text. Raises `StoreUnavailable`, `ProxyError`, `RateLimited` among them."""
+        if self._admit is not None:
+            await self._admit(client, f"mcp_{uuid4().hex}")
         return await self._does[type(arguments)](arguments, client)
 
     async def _read(self, asked: ReadArchive, client: str) -> str:
@@ -178,7 +188,7 @@ class McpApi:
 
     async def _client(self, request: HttpRequest) -> str:
         clients = self._access.clients
-        if not clients.keyed and (problem := not_from_here(request.scope)):
+        if not clients.keyed and (problem := reason_for_remote(request.scope)):
             raise PolicyNotAllowed(f"without client keys {problem}")
         keys = client_headers(request.scope["headers"], raw=True).keys
         try:

@@ -7,6 +7,7 @@ for paper. It has figures, codes and names, and no words of a conversation.
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -23,6 +24,7 @@ from proxy.language.amounts import dollars, many, milliseconds, number, share
 from proxy.observe.recording import Price
 from proxy.ports.panels import Bucket, StagePanel
 from proxy.store.database import Database
+from proxy.store.exchange_search import UNDECIDED
 from proxy.store.figures import DatabaseFigures
 
 DAY_S = 86_400
@@ -75,7 +77,7 @@ def _made(report: Mapping[str, Any], days: Sequence[Bucket], models: Sequence[di
     saved_usd = [row["saved_usd"] for row in priced if row["saved_usd"] is not None]
     saved = sum(saved_usd) if saved_usd else None
     tiles, advices = list(_tiles(now, before, saved)), list(advice(now))
-    when = " to ".join(f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M}" for at in (report["period"]["since"], report["period"]["until"]))
+    when = " to ".join(_day(report["period"][end]) for end in ("since", "until"))
     values: dict[str, Any] = {
         "when": f"{when} UTC",
         "report": report,
@@ -88,14 +90,35 @@ def _made(report: Mapping[str, Any], days: Sequence[Bucket], models: Sequence[di
         "saved_usd": saved,
         "advices": advices,
     }
-    lines = [f"Groundwire, {when} UTC", *(f"{tile.name}: {tile.figure} ({tile.below})" for tile in tiles)]
-    lines += ["To tune:", *(f"- {one.seen} {one.do}" for one in advices)] if advices else []
-    return "\n".join(lines), render("report.html", **values)
+    lines = [f"Groundwire, {when} UTC", *_lines(report, tiles, advices)]
+    return "\n".join(" ".join(line.split()) for line in lines), render("report.html", **values)
+
+
+def _lines(report: Mapping[str, Any], tiles: Sequence[Tile], advices: Sequence[Advice]) -> Iterator[str]:
+    """The page in a few lines."""
+    now, newest = report["figures"], report["newest"]
+    if not now["exchanges"]["total"]:
+        none = "There are none at all yet: point a client's base_url at the server, as groundwire serve prints it, and ask again."
+        yield f"No exchanges in this time. {f'The last one came on {_day(newest)}.' if newest is not None else none}"
+    yield from (f"{tile.name}: {tile.figure} ({tile.below})" for tile in tiles)
+    yield from (f"Caught: {many(count, 'exchange')}, {words} ({code})" for words, code, count in _caught(now)[:_TOP])
+    if (shadow := now["shadow"])["judged"]:
+        also = "".join(f", {kind} {number(count)}" for kind, count in shadow["would"].items() if kind != "block")
+        yield f"Shadow mode: would have blocked {number(shadow['blocked'])} of {number(shadow['judged'])}{also}; the newest:"
+        yield from (f"- {_day(one['created_at'])} {one['id']} {one['reason']}" for one in shadow["newest_blocked"])
+    if report["waiting"]:
+        yield f"Quarantine: {many(report['waiting'], 'piece')} waiting for a decision now"
+    yield from ("To tune:", *(f"- {one.seen} {one.do}" for one in advices)) if advices else ()
+
+
+def _day(at: float) -> str:
+    return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M}"
 
 
 def _saved_usd(row: Mapping[str, Any], price: Price) -> float | None:
-    """What the tokens that were not sent would have cost, none of them from a provider's cache."""
-    return price(row["upstream"], row["model"], Usage(max(0, row["saved_tokens"]), 0))
+    """What the tokens that were not sent would have cost, none of them from a provider's cache; below 0 where stages put in more."""
+    cost = price(row["upstream"], row["model"], Usage(abs(row["saved_tokens"]), 0))
+    return None if cost is None else math.copysign(cost, row["saved_tokens"])
 
 
 def judged_of(now: Mapping[str, Any]) -> int:
@@ -111,8 +134,9 @@ def _tiles(now: Mapping[str, Any], before: Mapping[str, Any] | None, saved_usd: 
     def than(name: str) -> str:
         return f", {number(earlier.get(name, 0))} before" if before else ""
 
-    unsure, failed = verdicts.get("unsure", 0), verdicts.get("error", 0) + verdicts.get("upstream_error", 0)
-    yield Tile("Undecided", number(unsure), f"{share(unsure / judged if judged else None)} of judged{than('unsure')}")
+    unsure, unchecked = (verdicts.get(name, 0) for name in UNDECIDED)
+    failed = verdicts.get("error", 0) + verdicts.get("upstream_error", 0)
+    yield Tile("Not decided", number(unsure + unchecked), f"{number(unsure)} unsure{than('unsure')}, {number(unchecked)} not checked")
     yield Tile("Failed", number(failed), f"provider {number(verdicts.get('upstream_error', 0))}, checks {number(verdicts.get('error', 0))}")
     yield Tile("Caught", number(now["caught"]["total"]), f"blocked {number(verdicts.get('block', 0))}{than('block')}")
     held = verdicts.get("pass", 0)
@@ -122,7 +146,7 @@ def _tiles(now: Mapping[str, Any], before: Mapping[str, Any] | None, saved_usd: 
         "Spend", dollars(cost["usd"]), f"{dollars(before['cost']['usd'])} before" if before else many(cost["priced"], "priced exchange")
     )
     tokens = now["tokens"]
-    yield Tile("Saved", dollars(saved_usd), f"{number(max(0, tokens['saved']))} prompt tokens, {share(tokens['saved_share'])}")
+    yield Tile("Saved", dollars(saved_usd), f"{number(tokens['saved'])} prompt tokens, {share(tokens['saved_share'])}")
     times = now["latency_ms"]
     yield Tile("Exchanges", number(total), f"{number(before['exchanges']['total'])} before" if before else "in all")
     yield Tile("Provider, p95", milliseconds(times["provider"]["p95"]), f"Groundwire's own {milliseconds(times['own']['p95'])}")
@@ -144,10 +168,10 @@ def _bar(day: Bucket) -> dict[str, Any]:
     verdicts = day.verdicts
     failed = verdicts.get("error", 0) + verdicts.get("upstream_error", 0)
     held = verdicts.get("pass", 0)
-    unsure = verdicts.get("unsure", 0)
-    rest = max(0, day.exchanges - failed - caught(day) - held - unsure)
+    undecided = sum(verdicts.get(name, 0) for name in UNDECIDED)
+    rest = max(0, day.exchanges - failed - caught(day) - held - undecided)
     at = datetime.fromtimestamp(day.start, UTC)
-    parts = [("held", held), ("undecided", unsure), ("caught", caught(day)), ("failed", failed), ("not judged", rest)]
+    parts = [("held", held), ("undecided", undecided), ("caught", caught(day)), ("failed", failed), ("other", rest)]
     return {"label": f"{at:%a %d}", "title": f"{at:%Y-%m-%d}", "total": day.exchanges, "parts": parts}
 
 

@@ -31,7 +31,7 @@ from proxy.observe.recording import OpenExchanges
 from proxy.store.records import PENDING, Record, RecordDetail, RecordError, Records, RecordVerdict
 from proxy.wire.dialect import Dialect
 from proxy.wire.http.headers import PREFIX, ResponseHeaders, client_headers, plain_headers
-from proxy.wire.http.peers import not_from_here
+from proxy.wire.http.peers import reason_for_remote
 
 
 class ClaimEvidence(Struct, frozen=True, omit_defaults=True):
@@ -304,7 +304,7 @@ class VerdictsApi:
             if keys:
                 await self._auth.wrong_key(request)
             raise refusal
-        return _Asker(operator, frozenset(names), not not_from_here(request.scope))
+        return _Asker(operator, frozenset(names), not reason_for_remote(request.scope))
 
     async def _look(self, record_id: str, asker: _Asker) -> Record | None:
         """The record; None while the exchange goes on. Raises `NotFound`, `StoreUnavailable`."""

@@ -18,6 +18,7 @@ from proxy.policy.precision import below_floor
 from proxy.server.startup import check_exposure
 from proxy.store.database import Database
 from proxy.store.knowledge import extension_problem
+from proxy.store.pages import reports_of
 from proxy.upstreams.embedded import EmbeddedUpstream
 from proxy.upstreams.gguf import default_model_path
 from proxy.wire.translation.translate import APIS, TITLES
@@ -44,7 +45,8 @@ def check(path: Path) -> int:
     lines = [f"{path}: ok"]
     if settings is not None:
         with found.caught():
-            Database(settings.store.url, source=str(path))
+            database = Database(settings.store.url, source=str(path))
+            reports_of(database, database, settings.store.replica_url, str(path))
             lines += _knowledge(settings, str(path))
         lines += _absent(settings)
         with found.caught():
@@ -75,7 +77,7 @@ def _knowledge(settings: Settings, source: str) -> Iterator[str]:
     if not settings.stored_knowledge or not settings.store.url.startswith("postgres"):
         return
     try:
-        problem = asyncio.run(Database(settings.store.url, source=source).looked_at(extension_problem))
+        problem = asyncio.run(Database(settings.store.url, source=source).inspect(extension_problem))
     except StoreUnavailable as error:
         yield f"  note: knowledge.store: {error}; whether it has the extension vector is not known"
         return
@@ -91,12 +93,13 @@ def _unreadable(settings: Settings, policies: list[Policy], source: str) -> Iter
                 asyncio.run(EmbeddedUpstream(name, upstream).probe())
             except ConfigError as error:
                 yield error
-    if not any(policy.stages for policy in policies):
-        return
-    if problem := asyncio.run(_embedding_problem(settings)):
+    uses = [spec.stage.local_models(spec.options) for policy in policies for spec in policy.stages]
+    if any(embeds for embeds, _ in uses) and (problem := asyncio.run(_embedding_problem(settings))):
         yield ConfigError(source, "embeddings", problem)
     judges = [(policy.file, "judge.model", policy.judge.model) for policy in policies if policy.judge and policy.judge.kind == "builtin"]
-    for file, place, model in dict.fromkeys([(source, "grounding", ""), *judges]):
+    builtin = any(isinstance(upstream, BuiltinSettings) for upstream in settings.upstreams.values())
+    own = [(source, "grounding", "")] if builtin or any(verifies for _, verifies in uses) else []
+    for file, place, model in dict.fromkeys([*own, *judges]):
         try:
             make_pair_model(settings, model).load()
         except ModelUnavailable as error:

@@ -14,7 +14,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from proxy.config.conversion import suggested
-from proxy.config.extras import missing
+from proxy.config.extras import EMBEDDING, VERIFYING, missing, missing_model
 from proxy.config.settings import LOCAL
 from proxy.errors import ConfigError
 
@@ -32,6 +32,8 @@ AGENTS = {
 _ADDRESS = re.compile(r"https?://[^/\s\"'{}$\\][^\s\"'{}$\\]*")
 """What stands between quotes in the file as it is."""
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_WITHOUT_MODELS = ("observe",)
+"""Shipped policies that run in an installation without the models' libraries."""
 _OPENAI, _LOCAL = "https://api.openai.com/v1", "  local: {kind: embedded}\n"
 
 
@@ -55,11 +57,13 @@ def init(bundled: Path, config: str, folder: Path, given: Answers, policies: Seq
     target = folder / config
     if given != Answers() and target.exists():
         raise ConfigError(str(target), "", "is there already and stays as it is: name another folder, or edit it")
-    answers = _answered(given, policies, ask) if (ask is not None or given != Answers()) and not target.exists() else None
+    lacking = missing_model(*EMBEDDING) or missing_model(*VERIFYING)
+    here = [name for name in policies if not lacking or name in _WITHOUT_MODELS]
+    answers = _answered(given, here, policies, lacking, ask) if (ask is not None or given != Answers()) and not target.exists() else None
     for source in (bundled / config, *sorted((bundled / "policies").glob("*.yaml")), *sorted((bundled / "schemas").glob("*.json"))):
         text = source.read_text(encoding="utf-8")
         yield _write(
-            folder / source.relative_to(bundled), _chosen(text, answers) if answers is not None and source.name == config else text
+            folder / source.relative_to(bundled), _chosen(text, answers, here) if answers is not None and source.name == config else text
         )
     if answers is not None:
         _, place, line = AGENTS[answers.agent]
@@ -77,7 +81,12 @@ def _write(target: Path, text: str) -> str:
     return f"{target}: written"
 
 
-def _answered(given: Answers, policies: Sequence[str], ask: Ask | None) -> Answers:
+def _answered(given: Answers, policies: Sequence[str], shipped: Sequence[str], lacking: str, ask: Ask | None) -> Answers:
+    """`policies` are those of the `shipped` ones that can run here; `lacking` says why the others cannot."""
+
+    def policy_problem(value: str) -> str:
+        return f"it {lacking}" if value in shipped and value not in policies else _choice_problem(value, policies)
+
     def answer(name: str, value: str, question: str, default: str, problem: Callable[[str], str]) -> str:
         while not value and ask is not None:
             value = ask(f"{question} [{default}]: ").strip() or default
@@ -98,7 +107,8 @@ def _answered(given: Answers, policies: Sequence[str], ask: Ask | None) -> Answe
     )
     route = provider if provider in KEYS else "openai"
     key = answer("key-env", given.key_variable, "The environment variable that has its key", KEYS[route], _variable_problem)
-    policy = answer("policy", given.policy, f"Policy: {', '.join(policies)}", "default", lambda value: _choice_problem(value, policies))
+    usual = "default" if "default" in policies else policies[0]
+    policy = answer("policy", given.policy, f"Policy: {', '.join(policies)}", usual, policy_problem)
     fitting = [name for name, (api, *_) in AGENTS.items() if api == route]
     agent = answer("agent", given.agent, f"Agent: {', '.join(fitting)}", fitting[0], lambda value: _choice_problem(value, fitting))
     return Answers(provider, key, policy, agent)
@@ -117,17 +127,17 @@ def _choice_problem(value: str, choices: Sequence[str]) -> str:
     return "" if value in choices else f"did you mean {near!r}?" if near else f"expected one of {', '.join(choices)}"
 
 
-def _chosen(text: str, answers: Answers) -> str:
-    """The shipped configuration with the answers in it, without the local model where nothing here could run it. Raises `ConfigError` where
-    it has no place for one.
+def _chosen(text: str, answers: Answers, policies: Sequence[str]) -> str:
+    """The shipped configuration with the answers in it, without the local model where nothing here could run it; clients may ask for the
+    `policies` that can. Raises `ConfigError` where it has no place for an answer.
     """
     route = answers.provider if answers.provider in KEYS else "openai"
     rules, others = "policy: policies/{}.yaml, allow_policies: [{}]", ("observe", "default", "rag", "agent", "strict")
 
-    def of(policy: str) -> str:
-        return rules.format(policy, ", ".join(name for name in others if name != policy))
+    def of(policy: str, allowed: Sequence[str]) -> str:
+        return rules.format(policy, ", ".join(name for name in others if name != policy and name in allowed))
 
-    changes = [(f"${{{KEYS[route]}:-}}", f"${{{answers.key_variable}:-}}"), (of("default"), of(answers.policy))]
+    changes = [(f"${{{KEYS[route]}:-}}", f"${{{answers.key_variable}:-}}"), (of("default", others), of(answers.policy, policies))]
     if answers.provider not in KEYS:
         changes.append((f"${{OPENAI_BASE_URL:-{_OPENAI}}}", answers.provider))
     if missing(*LOCAL):

@@ -115,7 +115,7 @@ def shipped_pairs() -> list[JudgedPair]:
 def try_pairs(policy: Policy, file: Path, settings: Settings) -> int:
     """Print what the judge says of each; returns 1 where it gave no answer to some, else 0. Raises `ConfigError`."""
     pairs = read_pairs(file)
-    answers = asyncio.run(asked(policy.judge, pairs, settings))
+    answers = asyncio.run(ask_judge(policy.judge, pairs, settings))
     terminal = Terminal()
     for pair, answer in zip(pairs, answers, strict=True):
         chances = " ".join(f"{choice} {answer.probabilities[choice]:.2f}" for choice in SUPPORT if choice in answer.probabilities)
@@ -135,7 +135,7 @@ def calibrate(policy: Policy, settings: Settings, file: Path | None = None) -> i
     """
     pairs, terminal = _labelled(file) if file is not None else shipped_pairs(), Terminal()
     plain = policy.judge and msgspec.structs.replace(policy.judge, temperature=1.0, max_usd_per_day=None)
-    answers = asyncio.run(asked(plain, pairs, settings))
+    answers = asyncio.run(ask_judge(plain, pairs, settings))
     lines = fit(pairs, answers, acts=_acts(policy), fits=plain is not None and bool(plain.upstream))
     for line in lines:
         terminal.line(line)
@@ -197,7 +197,7 @@ def _figure(hits: int, n: int) -> str:
     return f"{hits / n:.2f} [{low:.2f}, {high:.2f}]" if n else "-"
 
 
-async def asked(options: JudgeOptions | None, pairs: Sequence[JudgedPair], settings: Settings) -> list[JudgeAnswer]:
+async def ask_judge(options: JudgeOptions | None, pairs: Sequence[JudgedPair], settings: Settings) -> list[JudgeAnswer]:
     """The judge's answers, in order. Raises `ConfigError`."""
     app = App(settings)
     try:

@@ -12,11 +12,10 @@ _TAIL = """\
 Follow a running server: one line for each exchange, as it ends.
 
 A line has, as far as the screen is wide enough: the time at which the
-request came, verdict, status, route, model, prompt tokens of the window,
-duration and the proxy's own part of it, quality (q), faithfulness,
-relevance, citations, what compression and tool selection did, clashes,
-warnings, policy, run and record id. Into a pipe or a file it has them all,
-without colour; NO_COLOR=1 turns colour off on a terminal, too.
+request came, verdict, status, route, model, duration, warnings, prompt
+tokens of the window, faithfulness and record id; --json has the whole
+record. Into a pipe or a file a line has them all, without colour;
+NO_COLOR=1 turns colour off on a terminal, too.
 
 The admin key comes from GROUNDWIRE_ADMIN_KEY or the configuration.
 """
@@ -27,22 +26,20 @@ examples:
   groundwire tail --json | jq -r 'select(.duration_ms > 5000) | .id'
 """
 _REPORT = """\
-Print the figures of a period beside those of the period before: verdicts,
-tokens and what was saved of them, cost, quality, what was blocked and why,
-poisoning, clashes, compression, tools, time, errors, and the runs in most
-trouble. A table in this machine's time zone, or JSON in UTC. With --html a page
-for people instead: what was caught, what they said of it, spend, savings, and
-what to tune.
+Print what happened in a period, as the weekly e-mail does: what nobody could
+decide, what failed, what was caught, spend, savings, what shadow mode would have
+blocked, and what to tune. With --json every figure, beside that of the period
+before; with --html a page. Times are in UTC.
 
 The store is opened read-only; no server need run. With --url a running
-server is asked instead, with the admin key from GROUNDWIRE_ADMIN_KEY or the
-configuration.
+server is asked instead, for JSON, with the admin key from
+GROUNDWIRE_ADMIN_KEY or the configuration.
 """
 _REPORT_EXAMPLES = """\
 examples:
   groundwire report
   groundwire report --since 1w --route /rag
-  groundwire report --html week.html --days 7
+  groundwire report --html week.html --since 7d
   groundwire report --since 2026-01-31 --until 2026-02-01 --json | jq .figures.cost
 """
 
@@ -82,12 +79,10 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser], 
     report = commands.add_parser(
         "report", help="print a period's figures", description=_REPORT, epilog=_REPORT_EXAMPLES, formatter_class=described
     )
-    begins = report.add_mutually_exclusive_group()
-    begins.add_argument("--since", default="1d", metavar="WHEN", help="30m, 6h, 1d, 2w ago, or an ISO date or time (default: 1d)")
-    begins.add_argument("--days", type=_days, dest="since", default=argparse.SUPPRESS, metavar="N", help="the same as --since Nd")
+    report.add_argument("--since", default="1d", metavar="WHEN", help="30m, 6h, 1d, 2w ago, or an ISO date or time (default: 1d)")
     report.add_argument("--until", metavar="WHEN", help="the same; not part of the period (default: now)")
     report.add_argument("--html", type=Path, metavar="FILE", help="write a page that needs nothing else")
-    report.add_argument("--url", help="ask the running server at this address")
+    report.add_argument("--url", help="ask the running server at this address, for JSON")
     tune = commands.add_parser(
         "tune",
         help="replay stored exchanges through another policy, and print what would change",
@@ -118,10 +113,6 @@ def _positive(text: str) -> int:
     if not re.fullmatch(r"0*[1-9][0-9]{0,8}", text, re.ASCII):
         raise argparse.ArgumentTypeError(f"expected a whole number from 1 on, got {text!r}")
     return int(text)
-
-
-def _days(text: str) -> str:
-    return f"{_positive(text)}d"
 
 
 _MEANINGS = {

@@ -24,7 +24,7 @@ from proxy.cli.admin_client import AdminClient, ServerAway, ServerRefused, admin
 from proxy.cli.terminal import Terminal, cut, harmless
 from proxy.config.settings import Settings
 from proxy.errors import ConfigError
-from proxy.exchange import OUTCOMES, CompressionResult, ContextUse, Facts
+from proxy.exchange import OUTCOMES, ContextUse, Facts
 from proxy.store.records import RecordDetail, read
 
 BACK_S = 2100.0
@@ -291,34 +291,19 @@ def pieces(record: Record, *, symbols: bool = True, name_columns: int = _NAME_CO
     facts = detail.facts or Facts()
     verdict, status = _text(record, "outcome") or "?", _whole(record, "status")
     bad_status = "bold red" if status is None or status >= 500 else "yellow" if status >= 400 else ""
-    model = _text(record, "model", name_columns) or _text(record, "path", name_columns)
-    policy, run, own = _text(record, "policy", _NAME_COLUMNS), _text(record, "run_id", 64), detail.overhead_ms
     sign, plain_sign, style = _LOOKS.get(verdict, (" ", " ", ""))
     return [
         (clock_time(_number(record, "created_at") or 0.0), "dim", 0),
         (f"{sign if symbols else plain_sign} {cut(_SHORT.get(verdict, verdict), 9)}", style, 9),
         (str(status) if status is not None else "---", bad_status, 0),
         (_text(record, "route", name_columns) or "/", "", 6),
-        (model, "", 11),
+        (_text(record, "model", name_columns) or _text(record, "path", name_columns), "", 11),
         (milliseconds(_number(record, "duration_ms")), "", 0),
         (",".join(warnings(detail)), "yellow", 0),
         (tokens(record, facts.context), "", 0),
-        *((text, "", 0) for text in _findings(facts)),
+        (f"faith={facts.faithfulness:.2f}" if facts.faithfulness is not None else "", "", 0),
         (_text(record, "id", 64), "dim", 0),
-        (f"+{milliseconds(own)}" if own is not None else "", "dim", 0),
-        (policy, "dim", 0),
-        (f"run={run}" if run else "", "dim", 0),
     ]
-
-
-def _findings(facts: Facts) -> Iterator[str]:
-    """What the stages have measured and done."""
-    for name, score in (("q", facts.quality), ("faith", facts.faithfulness), ("rel", facts.relevance)):
-        yield f"{name}={score:.2f}" if score is not None else ""
-    yield f"cites={facts.citations[0]}/{facts.citations[1]}" if facts.citations and facts.citations[1] else ""
-    yield compression(facts.compression)
-    yield f"tools={facts.tools.offered}->{facts.tools.kept}" if facts.tools and facts.tools.offered else ""
-    yield f"clashes={facts.clashes}" if facts.clashes else ""
 
 
 def clock_time(at: float, now: float | None = None) -> str:
@@ -356,13 +341,6 @@ def milliseconds(ms: float | None) -> str:
     if ms >= 999.5:
         return f"{ms / 1000:.1f}s" if ms < 99_950 else f"{ms / 1000:.0f}s"
     return f"{ms:.0f}ms" if ms >= 9.95 else f"{ms:.1f}ms"
-
-
-def compression(done: CompressionResult | None) -> str:
-    """``8.2k->4.9k``; empty where nothing was compressed."""
-    if done is None or not done.strategies:
-        return ""
-    return f"compressed {thousands(done.before_tokens)}->{thousands(done.after_tokens)}"
 
 
 def warnings(detail: RecordDetail) -> list[str]:

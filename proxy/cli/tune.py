@@ -4,8 +4,8 @@ In: records with bodies, from the store opened read-only, and a policy. Each is 
 through the shadow pipeline (`proxy.policy.shadow`) of an application whose store is in memory and whose upstreams answer nobody, unless
 ``--ask`` lets judges and stages ask them. Out: counts then and now, examples of what differs, tokens, cost.
 
-What a replay cannot know: secrets were masked when the record was written, runs begin where the first of their records does, hints on
-single messages are not stored, and a retry that the policy would ask for has no answer.
+What a replay cannot know: secrets were masked when the record was written, runs begin where the first of their records does, and
+a retry that the policy would ask for has no answer.
 """
 
 from __future__ import annotations

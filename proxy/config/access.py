@@ -73,7 +73,7 @@ class Clients:
         credentials = [value if name == "authorization" else f"Bearer {value}" for name, value in sent if value]
         if not self.keyed:
             return f"auth:{_sha256(credentials[0])[:16]}" if credentials else ANONYMOUS
-        found = next((known for given in credentials if (known := self._known(given)) is not None), None)
+        found = next((known for given in credentials if (known := self._identity_of(given)) is not None), None)
         if found is None and credentials and self._away:
             raise Overloaded("the store is away, and with it which keys are known; try again in a moment", headers=(("retry-after", "1"),))
         if found is None:
@@ -88,28 +88,28 @@ class Clients:
             raise PolicyNotAllowed(f"the key {key.name!r} may not use this route")
         return key.name
 
-    def _known(self, credential: str) -> tuple[KeySettings, float] | None:
+    def _identity_of(self, credential: str) -> tuple[KeySettings, float] | None:
         scheme, _, token = credential.partition(" ")
         return self._keys.get(_sha256(token.strip())) if scheme.lower() == "bearer" else None
 
 
 def _sha256(text: str) -> str:
-    return _remembered(text) if len(text) <= _REMEMBERED_CHARS else _hashed(text)
+    return _cached_hash(text) if len(text) <= _REMEMBERED_CHARS else _hash(text)
 
 
-def _hashed(text: str) -> str:
+def _hash(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 
-_remembered = lru_cache(maxsize=256)(_hashed)
+_cached_hash = lru_cache(maxsize=256)(_hash)
 """A client sends the same key with each request."""
 
 
 Passthrough = tuple[str, ...] | Literal["none"] | None
 """A route's ``passthrough:`` - names of `PASSED`, or other paths below ``/v1``; None for the default."""
-_POLICED = ("chat", "messages", "generateContent")
+_POLICY_PATHS = ("chat", "messages", "generateContent")
 """Paths of which a dialect serves all there is."""
-_UNENCODED = "!$&'()*+,;=:@~"
+_PLAIN_CHARACTERS = "!$&'()*+,;=:@~"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\\%]")
 _NAME = re.compile(r"[a-z0-9_-]+(?:/[a-z0-9_-]+)*")
 
@@ -123,8 +123,8 @@ def normal(raw: str) -> str:
             raise _abnormal(raw, "is not UTF-8") from None
         if not text:
             raise _abnormal(raw, "has an empty segment")
-        if quote(text, safe=_UNENCODED) != segment:
-            raise _abnormal(raw, f"is not in normal form: {segment!r} should be {quote(text, safe=_UNENCODED)!r}")
+        if quote(text, safe=_PLAIN_CHARACTERS) != segment:
+            raise _abnormal(raw, f"is not in normal form: {segment!r} should be {quote(text, safe=_PLAIN_CHARACTERS)!r}")
         if _CONTROL.search(text):
             raise _abnormal(raw, "has a control character, a backslash or a per cent sign in a segment")
         if "/" in text and not raw.startswith("/models/"):  # names of models have slashes; elsewhere it could be read as another path
@@ -197,7 +197,9 @@ class PathRules:
             first = name.partition("/")[0]
             if first == "v1":
                 return NotFound(f"/v1{path[:200]} has /v1 twice: this client adds it itself, so its base_url is the one without /v1")
-            return NotFound(f"this route does not pass {method} /v1{path[:200]} on; passthrough: [{first[:100]}] in config.yaml would")
+            helps = first not in _POLICY_PATHS and any(one.covers(method, name) for one in PathRules((first,))._passed)
+            hint = f"; passthrough: [{first[:100]}] in config.yaml would" if helps else ""
+            return NotFound(f"this route does not pass {method} /v1{path[:200]} on{hint}")
         if strict and passed.answers and not self._chosen:
             return PolicyNotAllowed(
                 f"this route's policy refuses answers, and it cannot judge those of /v1{path[:200]}: use /v1/chat/completions, or let the "
@@ -211,5 +213,5 @@ def check_passthrough(names: Passthrough, file: str, at: str) -> None:
     for i, name in enumerate(names if isinstance(names, tuple) else ()):
         if not _NAME.fullmatch(name):
             raise ConfigError(file, f"{at}[{i}]", f"expected a path below /v1 without slashes at its ends, as audio/speech, got {name!r}")
-        if name in _POLICED or name.startswith("chat/completions"):
+        if name in _POLICY_PATHS or name.startswith("chat/completions"):
             raise ConfigError(file, f"{at}[{i}]", f"{name} goes through the policy; x-groundwire-skip leaves stages out")

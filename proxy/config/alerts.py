@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Annotated, Any, Literal, get_args
 
 from msgspec import Meta
@@ -17,6 +17,8 @@ SHARES: tuple[Figure, ...] = ("unsure", "unsupported", "blocked", "errors")
 """From 0 to 1."""
 STATES: Mapping[Figure, float] = {"drift": 0.0, "store_away_s": 60.0}
 """Of the processes and not of exchanges: no window, and a threshold of their own."""
+ROUTE_WINDOW_S = 3600
+"""The longest window of a rule with a route: its exchanges are read at every look, where sums are kept of all routes together."""
 Weekday = Literal["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
 WEEKDAYS: tuple[Weekday, ...] = get_args(Weekday)
 
@@ -70,6 +72,8 @@ class RuleSettings(Section, frozen=True, kw_only=True):
     """What is watched."""
     name: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_. -]{0,60}$")] = ""
     """Empty for the figure's; two rules cannot have one name."""
+    route: str | None = None
+    """Prefix of the one route whose exchanges count, ``/`` for the empty one; left out, all count."""
     above: Annotated[float, Meta(ge=0)] | None = None
     """Threshold: a share from 0 to 1, USD, milliseconds or seconds. Left out, ``drift`` has 0 and ``store_away_s`` 60."""
     clear_at: Annotated[float, Meta(ge=0)] | None = None
@@ -88,7 +92,7 @@ class RuleSettings(Section, frozen=True, kw_only=True):
     @property
     def title(self) -> str:
         """`name`, or its default."""
-        return self.name or self.figure
+        return self.name or (self.figure if self.route is None else f"{self.figure} {self.route or '/'}")
 
     @property
     def threshold(self) -> float:
@@ -132,8 +136,8 @@ class AlertSettings(Section, frozen=True, kw_only=True):
 _Found = Iterator[tuple[str, str]]
 
 
-def alert_problems(alerts: AlertSettings) -> _Found:
-    """Path and problem of what no single field shows."""
+def alert_problems(alerts: AlertSettings, prefixes: Collection[str]) -> _Found:
+    """Path and problem of what no single field shows; `prefixes` are the routes'."""
     for name, channel in alerts.channels.items():
         path = f"alerts.channels.{name}"
         if not isinstance(channel, EmailSettings):
@@ -146,6 +150,7 @@ def alert_problems(alerts: AlertSettings) -> _Found:
     seen: set[str] = set()
     for i, rule in enumerate(alerts.rules):
         yield from _of_rule(rule, f"alerts.rules[{i}]", alerts, seen)
+        yield from _of_route(rule, f"alerts.rules[{i}]", prefixes)
         seen.add(rule.title)
     if alerts.weekly is not None:
         yield from _unknown(alerts.weekly.channels, "alerts.weekly.channels", alerts)
@@ -166,6 +171,17 @@ def _of_rule(rule: RuleSettings, path: str, alerts: AlertSettings, seen: set[str
     if not alerts.channels:
         yield path, "has no channel to ring: add one below alerts.channels"
     yield from _unknown(rule.channels, f"{path}.channels", alerts)
+
+
+def _of_route(rule: RuleSettings, path: str, prefixes: Collection[str]) -> _Found:
+    if rule.route is None:
+        return
+    if rule.figure in STATES:
+        yield f"{path}.route", f"{rule.figure} is of the processes, which have all routes: leave it out"
+    elif rule.route.rstrip("/") not in prefixes:
+        yield f"{path}.route", f"{rule.route!r} is not the prefix of a route: {', '.join(sorted(one or '/' for one in prefixes))}"
+    elif rule.window_s > ROUTE_WINDOW_S:
+        yield f"{path}.window_s", f"expected at most {ROUTE_WINDOW_S} with a route, got {rule.window_s:g}: no sums are kept of one route"
 
 
 def _unknown(names: tuple[str, ...], path: str, alerts: AlertSettings) -> _Found:

@@ -166,7 +166,7 @@ def problems(value: Any, kind: Any, at: str = "", *, lax: bool = False) -> list[
     try:
         msgspec.convert(value, kind, strict=not lax)
     except msgspec.ValidationError as error:
-        return list(_walk(value, kind, at, lax)) or [_refused(error, value, kind, at)]
+        return list(_walk(value, kind, at, lax)) or [_refusal(error, value, kind, at)]
     return []
 
 
@@ -277,7 +277,7 @@ def _chosen(value: Any, kind: Any, at: str) -> Any:
     return found or Problem(f"{at}.{field}".removeprefix("."), f"invalid value {value[field]!r}; known: {tags}")
 
 
-def _refused(error: msgspec.ValidationError, value: Any, kind: Any, at: str) -> Problem:
+def _refusal(error: msgspec.ValidationError, value: Any, kind: Any, at: str) -> Problem:
     """In msgspec's own words; where a word is not among those of a choice, with these."""
     said, _, where = str(error).partition(" - at `$")
     path = (at + where.rstrip("`").replace("[...]", "")).removeprefix(".")

@@ -33,13 +33,15 @@ class Section(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class EmbeddingSettings(Section, frozen=True, kw_only=True):
     """``embeddings:``, the model that compares texts; loaded only if a policy has a stage that does."""
 
-    removed = {"max_chars": "texts are cut at 4,000 characters", "cache_mb": "vectors have 64 MB"}
+    removed = {
+        "max_chars": "texts are cut at 4,000 characters",
+        "cache_mb": "vectors have 64 MB",
+        "disk_mb": "vectors of tools are in the store",
+    }
     kind: Literal["builtin", "sentence-transformers"] = "builtin"
     """``builtin`` needs no download and no torch."""
     model: str = ""
     """For ``sentence-transformers``: a name on the Hugging Face hub, or a folder (a relative one starts at config.yaml)."""
-    disk_mb: Count = 128
-    """For vectors of tools and passages, kept over a restart in the cache folder: about 50,000. 0 keeps nothing on the disk."""
     threads: Count = 0
     """Texts that are embedded at a time, a thread for each; 0 for two, or one on a machine with a single core. For
     ``sentence-transformers``: threads of one matrix product, 0 for one."""
@@ -111,7 +113,8 @@ class ServerSettings(Section, frozen=True, kw_only=True):
     """How long after SIGTERM new connections are still taken while ``/ready`` is a 503, so that a balancer leaves before the port closes:
     as long as its failed checks take."""
     drain_s: Seconds = 30.0
-    """How long running streams may go on after SIGTERM, once the port is closed."""
+    """How long running streams may go on after SIGTERM, once the port is closed; and then how long a PostgreSQL store that is away is tried
+    for the records that wait."""
     keep_alive_s: Seconds = 10.0
     """Pause after which a stream gets an SSE comment, whatever the delivery. Where nothing of the answer is there by then, the response
     begins all the same (200, verdict ``pending``), and what fails afterwards is an event."""
@@ -146,6 +149,8 @@ LogLevel = Literal["debug", "info", "warning", "error"]
 
 ENDPOINT_VARIABLES = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 """Where OpenTelemetry's exporters send spans to when nothing else is said; to the second they add ``/v1/traces``."""
+METRICS_VARIABLES = ("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+"""The same for figures."""
 
 
 class LoggingSettings(Section, frozen=True, kw_only=True):
@@ -171,6 +176,8 @@ class TracingSettings(Section, frozen=True, kw_only=True):
     """Empty for ``OTEL_SERVICE_NAME``, or else ``groundwire``."""
     sample: Annotated[float, Meta(ge=0, le=1)] = 1.0
     """Share of the exchanges that get spans. A client that sends a ``traceparent`` has decided for its own."""
+    metrics_every_s: Annotated[float, Meta(ge=0)] = 0.0
+    """Seconds from one push of the figures of ``/metrics`` by OTLP to the next, beside the spans (``/v1/metrics``); 0 pushes none."""
 
 
 def check_tracing(tracing: TracingSettings | None, file: str, environ: Mapping[str, str]) -> None:
@@ -182,6 +189,10 @@ def check_tracing(tracing: TracingSettings | None, file: str, environ: Mapping[s
             raise ConfigError(file, "tracing", problem)
     if tracing.endpoint and not re.match(r"https?://[^/]", tracing.endpoint):
         raise ConfigError(file, "tracing.endpoint", f"expected http://… or https://…, got {tracing.endpoint!r}")
+    if tracing.metrics_every_s and tracing.endpoint and not re.search(r"://[^/]+/?$|/v1/traces$", tracing.endpoint):
+        raise ConfigError(file, "tracing.endpoint", f"expected …/v1/traces, so that figures go to …/v1/metrics, got {tracing.endpoint!r}")
+    if tracing.metrics_every_s and not tracing.endpoint and not any(environ.get(name) for name in METRICS_VARIABLES):
+        raise ConfigError(file, "tracing.metrics_every_s", f"needs endpoint, or one of {', '.join(METRICS_VARIABLES)}")
     if not tracing.endpoint and not any(environ.get(name) for name in ENDPOINT_VARIABLES):
         raise ConfigError(file, "tracing.endpoint", f"is needed, as http://127.0.0.1:4318/v1/traces; or set {ENDPOINT_VARIABLES[1]}")
 

@@ -20,7 +20,7 @@ from proxy.config.access import Passthrough, check_passthrough
 from proxy.config.alerts import AlertSettings as AlertSettings
 from proxy.config.alerts import alert_problems, written_secrets
 from proxy.config.conversion import Problems, mend, problems, read_yaml, suggested
-from proxy.config.extras import missing
+from proxy.config.extras import VERIFYING, missing, missing_model
 from proxy.config.keys import SHADOW as SHADOW
 from proxy.config.keys import KeySettings as KeySettings
 from proxy.config.keys import Limits as Limits
@@ -62,6 +62,9 @@ class StoreSettings(Section, frozen=True, kw_only=True):
 
     url: str = "sqlite+aiosqlite:///groundwire.db"
     """A SQLite file, or PostgreSQL as ``postgresql+asyncpg://USER:PASSWORD@HOST/DB``."""
+    replica_url: str = ""
+    """A replica of that PostgreSQL: lists of exchanges, figures and reports are read there, and no request ever is. While it is away,
+    or more than a minute behind, they are read at the primary."""
     bodies: bool = False
     """Whether records keep request and answer bodies (secrets masked), of the exchanges whose texts they keep."""
     texts: Literal["none", "flagged", "all"] | None = None
@@ -322,7 +325,8 @@ def check_whole(settings: Settings, file: str, found: Problems) -> None:
     found.found += (ConfigError(file, path, problem) for path, problem in _of_upstreams(settings))
     found.found += (ConfigError(file, path, problem) for path, problem in _of_keys(settings))
     found.found += (ConfigError(file, path, problem) for path, problem in mcp_problems(settings.mcp))
-    found.found += (ConfigError(file, path, problem) for path, problem in alert_problems(settings.alerts))
+    prefixes = {route.prefix for route in settings.routes}
+    found.found += (ConfigError(file, path, problem) for path, problem in alert_problems(settings.alerts, prefixes))
     if settings.store.bodies and settings.store.texts == "none":
         problem = "is none, and store.bodies keeps whole texts: leave one of them out, or write texts: flagged"
         found.found.append(ConfigError(file, "store.texts", problem))
@@ -358,7 +362,9 @@ def _of_routes(settings: Settings) -> _Found:
 
 def _of_upstreams(settings: Settings) -> _Found:
     for name, upstream in settings.upstreams.items():
-        if (needed := _NEEDED.get(type(upstream))) is not None and (problem := missing(*needed)):
+        if (needed := _EXTRAS.get(type(upstream))) is not None and (problem := missing(*needed)):
+            yield f"upstreams.{name}.kind", problem
+        if isinstance(upstream, BuiltinSettings) and (problem := missing_model(*VERIFYING)):
             yield f"upstreams.{name}.kind", problem
         for other in upstream.fallback:
             if other not in settings.upstreams:
@@ -367,7 +373,7 @@ def _of_upstreams(settings: Settings) -> _Found:
                 yield f"upstreams.{name}.fallback", "an upstream cannot be its own fallback"
         if isinstance(upstream, OpenAISettings) and not re.fullmatch(r"https?://[^/\s]\S*", upstream.base_url):
             yield f"upstreams.{name}.base_url", f"expected http://… or https://…, got {upstream.base_url!r}"
-        elif isinstance(upstream, OpenAISettings) and (wanted := _mended(upstream.base_url)) is not None:
+        elif isinstance(upstream, OpenAISettings) and (wanted := _suggested_url(upstream.base_url)) is not None:
             yield f"upstreams.{name}.base_url", f"expected it up to and with its version, and no further: did you mean {wanted!r}?"
         if isinstance(upstream, OpenAISettings) and "gemini" in upstream.apis and not isinstance(upstream, GeminiSettings):
             yield f"upstreams.{name}.apis", "gemini has addresses of its own: it needs kind: gemini"
@@ -384,7 +390,7 @@ def _of_upstreams(settings: Settings) -> _Found:
 
 
 LOCAL = "the local model's engine", "xllamacpp", "local"
-_NEEDED: Mapping[type[UpstreamSettings], tuple[str, str, str]] = {
+_EXTRAS: Mapping[type[UpstreamSettings], tuple[str, str, str]] = {
     LiteLLMSettings: ("litellm", "litellm", "litellm"),
     EmbeddedSettings: LOCAL,
 }
@@ -399,7 +405,7 @@ _ROOTS = {
 """Nothing answers there without what stands behind."""
 
 
-def _mended(base_url: str) -> str | None:
+def _suggested_url(base_url: str) -> str | None:
     """What was meant where a base URL cannot work: it ends in an operation, has its version twice, or lacks the ``/v1`` of its server."""
     bare = _TWICE.sub(r"\1", _OPERATION.sub("", base_url))
     if (behind := _ROOTS.get(bare.rstrip("/"))) is not None:

@@ -34,7 +34,7 @@ _WHAT_CHARS = 40
 _QUERY_CHARS = 200
 _MATCHES = 10
 """Most places that one search shows."""
-_COUNTED = 1000
+_MAX_COUNTED = 1000
 """Matches up to which a search counts."""
 _WORDS = 12
 """Of a query that stands nowhere as a whole: its words that are looked for."""
@@ -162,7 +162,7 @@ _Span = tuple[int, int]
 def _search(text: str, parts: Sequence[str], query: str, page: int) -> str:
     """The places that match from `page` on: the whole query, or else that of its words which stands there least often."""
     starts = [0, *accumulate(len(part) for part in parts[:-1])]
-    folded, wanted = _folded(text), _folded(query)
+    folded, wanted = _lower(text), _lower(query)
     spans, kind = _occurrences(folded, wanted, starts[page - 1]), "matches of"
     if not spans:
         each_word = (_occurrences(folded, word, starts[page - 1]) for word in wanted.split()[:_WORDS])
@@ -170,11 +170,11 @@ def _search(text: str, parts: Sequence[str], query: str, page: int) -> str:
     extent = f"from page {page} of {len(parts)}"
     if not spans:
         return f"[no match of {query!r}, {extent}] Try a single word or another spelling, or read the pages."
-    number = f"{_COUNTED} or more" if len(spans) >= _COUNTED else str(len(spans))
-    return "\n".join((f"[{number} {kind} {query!r}, {extent}]", *_shown(text, starts, spans)))
+    number = f"{_MAX_COUNTED} or more" if len(spans) >= _MAX_COUNTED else str(len(spans))
+    return "\n".join((f"[{number} {kind} {query!r}, {extent}]", *_show_places(text, starts, spans)))
 
 
-def _shown(text: str, starts: Sequence[int], spans: Sequence[_Span]) -> list[str]:
+def _show_places(text: str, starts: Sequence[int], spans: Sequence[_Span]) -> list[str]:
     """The places with what stands around them, at most `_MATCHES`, and where to find more; matches that are in sight are left out."""
     lines: list[str] = []
     right = -1
@@ -189,24 +189,24 @@ def _shown(text: str, starts: Sequence[int], spans: Sequence[_Span]) -> list[str
     return lines
 
 
-def _folded(text: str) -> str:
+def _lower(text: str) -> str:
     """`text` in lower case, each character where it was."""
     lower = text.lower()
     return lower if len(lower) == len(text) else "".join(low if len(low := char.lower()) == 1 else char for char in text)
 
 
 def _occurrences(folded: str, wanted: str, start: int) -> list[_Span]:
-    """Where `wanted` stands, at most `_COUNTED` times."""
+    """Where `wanted` stands, at most `_MAX_COUNTED` times."""
     found: list[_Span] = []
     at = folded.find(wanted, start)
-    while at >= 0 and len(found) < _COUNTED:
+    while at >= 0 and len(found) < _MAX_COUNTED:
         found.append((at, at + len(wanted)))
         at = folded.find(wanted, at + len(wanted))
     return found
 
 
 _DIGITS = re.compile(r"[0-9a-f]{4,32}")
-_LISTED = 20
+_MAX_LISTED = 20
 _OFF_LOOP_BYTES = 200_000
 """Content that takes longer than some milliseconds to decode and search."""
 
@@ -251,15 +251,15 @@ async def answer_from_archive(scratchpad: Scratchpad, exchange: Exchange, call: 
     prefix = _prefix(asked, known)
     page, search = _page(arguments.get("page")), _text(arguments.get("search"))
     if prefix is None:
-        return f"Error: expected the id of something archived.{_listed(known)}"
+        return f"Error: expected the id of something archived.{_list_ids(known)}"
     if page is None:
         return "Error: page: expected a number from 1 on."
     try:
         item = await scratchpad.find(prefix, client=exchange.client)
     except StoreUnavailable:
         return "Error: the archive cannot be read at the moment. Go on without it, or try again later."
-    if item is None or not _allowed(item, exchange, known):
-        return f"Error: {asked[:40] or prefix}: unknown id.{_listed(known)}"
+    if item is None or not _may_read(item, exchange, known):
+        return f"Error: {asked[:40] or prefix}: unknown id.{_list_ids(known)}"
     reading = partial(read, item.content, page or None, search, page_bytes=_page_bytes(exchange))
     return fitting(reading() if item.size_bytes < _OFF_LOOP_BYTES else await asyncio.to_thread(reading), exchange)
 
@@ -302,7 +302,7 @@ def references_made(exchange: Exchange) -> list[Reference]:
     return made
 
 
-def _allowed(item: ScratchpadItem, exchange: Exchange, known: Sequence[Reference]) -> bool:
+def _may_read(item: ScratchpadItem, exchange: Exchange, known: Sequence[Reference]) -> bool:
     """Whether the item belongs to this conversation: one client may serve many people."""
     return item.run_id == exchange.run_id or any(item.id.startswith(reference.id) for reference in known)
 
@@ -333,9 +333,9 @@ def _text(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-def _listed(known: Sequence[Reference]) -> str:
+def _list_ids(known: Sequence[Reference]) -> str:
     """The ids that there are, for the model to choose from."""
     if not known:
         return " Nothing is archived in this conversation."
-    more = f", and {len(known) - _LISTED} more" if len(known) > _LISTED else ""
-    return " There are: " + ", ".join(f"{r.id} ({r.what}, {r.size})" for r in known[-_LISTED:]) + more
+    more = f", and {len(known) - _MAX_LISTED} more" if len(known) > _MAX_LISTED else ""
+    return " There are: " + ", ".join(f"{r.id} ({r.what}, {r.size})" for r in known[-_MAX_LISTED:]) + more

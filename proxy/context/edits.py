@@ -103,11 +103,11 @@ def _put(exchange: Exchange, conversation: Sequence[Message], new: Mapping[int, 
     exchange.messages = [new.get(id(message), message) for message in exchange.messages]
     exchange.cleaned = conversation
     passages = {(change.piece.message, change.piece.text): change.text for change in changes if change.piece.kind == "passage"}
-    exchange.evidence = tuple(_left(exchange.evidence, passages))
-    exchange.passages = tuple(_left(exchange.passages, passages))
+    exchange.evidence = tuple(_remaining_evidence(exchange.evidence, passages))
+    exchange.passages = tuple(_remaining_evidence(exchange.passages, passages))
 
 
-def _left(evidence: Iterable[Evidence], passages: Mapping[tuple[int | None, str], str]) -> Iterable[Evidence]:
+def _remaining_evidence(evidence: Iterable[Evidence], passages: Mapping[tuple[int | None, str], str]) -> Iterable[Evidence]:
     for one in evidence:
         text = passages.get((one.message_index, one.content), one.content)
         if text == one.content:

@@ -140,7 +140,7 @@ _CITATION = LazyPattern(
     r"|(?:context|kontext|contexto|contexte)[ \t]{0,4}:(?P<reference>[^\[\]【】\n]{1,500}))[\]】]",
     re.I,
 )
-_NUMBERED = LazyPattern(
+_NUMBER_MARK = LazyPattern(
     r"(?<![=$`\[])[\[【][ \t]{0,4}(?:(?:documents?|docs?|dokumente?|documentos?|sources?|quellen?|fuentes?|ref|references?)"
     r"[ \t]{0,4}(?:nr\.?|no\.?|#)?[ \t]{0,4}|\^)?(?P<numbers>[1-9]\d?(?:[ \t]{0,2}(?:,|;|-|–|and|und|y|et)[ \t]{0,2}[1-9]\d?){0,9})"
     r"(?:†[^\[\]【】\n]{0,80})?[\]】](?![(\]=:])",
@@ -165,7 +165,7 @@ _CONFIDENCE = LazyPattern(
     rf"(?![ \t]{{0,3}}(?:/|\||,|or\b|oder\b|o\b)[ \t*_\"]{{0,6}}(?:{_RATING})\b)",
     re.I,
 )
-_RATED = LazyPattern(
+_RATING_LINE = LazyPattern(
     r"\b(?P<rating>HIGH|MEDIUM|LOW|HOHES?|MITTLERES?|NIEDRIGES?|ALTA|MEDIA|BAJA)"
     r" (?:CONFIDENCE|[cC]onfidence|VERTRAUEN|Vertrauen|CONFIANZA|[cC]onfianza)\b"
 )
@@ -183,11 +183,11 @@ def extract_citations(response: str, *, numbered: bool = False) -> list[dict[str
     ``passage`` with ``number`` (one for each of ``[Passage 1, 3]`` or ``[Passages 1-3]``), ``source`` with ``source``, ``context`` with
     ``reference``. With `numbered`, a bare ``[1]`` or ``[Document 1]`` is a passage too: for answers to a prompt that has passages.
     """
-    found: list[dict[str, Any]] = _numbered(response) if numbered and isinstance(response, str) else []
+    found: list[dict[str, Any]] = _number_marks(response) if numbered and isinstance(response, str) else []
     for match in _each(_CITATION, response) if isinstance(response, str) else ():
         span = match.span()
         if match["numbers"]:
-            found += [{"type": "passage", "number": number, "span": span} for number in _cited(match["numbers"])]
+            found += [{"type": "passage", "number": number, "span": span} for number in _cited_numbers(match["numbers"])]
         elif match["source"] and match["source"].strip():
             found.append({"type": "source", "source": match["source"].strip(), "span": span})
         elif match["reference"] and match["reference"].strip():
@@ -206,20 +206,20 @@ def _without_link_labels(response: str, found: list[dict[str, Any]]) -> list[dic
     return kept
 
 
-def _numbered(response: str) -> list[dict[str, Any]]:
+def _number_marks(response: str) -> list[dict[str, Any]]:
     """The bare ones, outside of code."""
     code = [match.span() for match in _INLINE_CODE.finditer(response)]
     starts = [start for start, _ in code]
     return [
         {"type": "passage", "number": number, "span": match.span()}
-        for match in _NUMBERED.finditer(response)
+        for match in _NUMBER_MARK.finditer(response)
         if not ((before := bisect_left(starts, match.start())) and match.start() < code[before - 1][1])
         and not _NO_CITATION.search(response, max(0, match.start() - 12), match.start())
-        for number in _cited(match["numbers"])
+        for number in _cited_numbers(match["numbers"])
     ]
 
 
-def _cited(numbers: str) -> Iterator[int]:
+def _cited_numbers(numbers: str) -> Iterator[int]:
     """Numbers of a list with ranges, each once; what follows the list (a title, a page) is not read."""
     at, seen = 0, set()
     while (match := _NUMBERS.match(numbers, at)) is not None:
@@ -235,15 +235,15 @@ def extract_confidence(response: str) -> str | None:
     """The answer's own rating, HIGH, MEDIUM or LOW: the last one that it gives; None without one."""
     if not isinstance(response, str):
         return None
-    said = [m["rating"].lower() for m in _each(_CONFIDENCE, response)] or [m["rating"].lower() for m in _each(_RATED, response)]
+    said = [m["rating"].lower() for m in _each(_CONFIDENCE, response)] or [m["rating"].lower() for m in _each(_RATING_LINE, response)]
     if not said and (last := _LAST_WORD.search(response[-_LAST_CHARS:])) is not None:
         said = [last["rating"].lower()]
-    return next((rating for rating, words in RATINGS.items() if said and said[-1] in words + _INFLECTED[rating]), None)
+    return next((rating for rating, words in RATINGS.items() if said and said[-1] in words + _INFLECTED_RATINGS[rating]), None)
 
 
 _LAST_CHARS = 60
 """Of an answer's end, within which a rating that stands alone is looked for."""
-_INFLECTED = {"HIGH": ("hohe", "hohes"), "MEDIUM": ("mittlere", "mittleres"), "LOW": ("niedrige", "niedriges")}
+_INFLECTED_RATINGS = {"HIGH": ("hohe", "hohes"), "MEDIUM": ("mittlere", "mittleres"), "LOW": ("niedrige", "niedriges")}
 
 
 def admits_ignorance(response: str) -> bool:

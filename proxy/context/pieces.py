@@ -100,7 +100,7 @@ def _of_message(exchange: Exchange, i: int, message: Message, passages: Sequence
         "timestamp": seconds_of(hint.get("timestamp")),
     }
     at = 0
-    placed = _placed(text, passages)
+    placed = _place_passages(text, passages)
     for evidence, start, end, literal in placed:
         if not literal and text[at:start].strip():
             yield _piece(kind, text[at:start], start=at, end=start, **about)
@@ -112,7 +112,7 @@ def _of_message(exchange: Exchange, i: int, message: Message, passages: Sequence
         yield _piece(kind, text[at:], start=at, end=len(text), **about)
 
 
-def _placed(text: str, passages: Sequence[Evidence]) -> list[tuple[Evidence, int, int, bool]]:
+def _place_passages(text: str, passages: Sequence[Evidence]) -> list[tuple[Evidence, int, int, bool]]:
     """``(passage, start, end, literal)`` of those that are found in `text`, in order and without overlap."""
     strings: list[JsonString] = (strings_of(text) or []) if passages and text.lstrip()[:1] in ("{", "[") else []
     free: dict[str, list[JsonString]] = {}
@@ -148,18 +148,18 @@ def _piece(kind: PieceKind, text: str, **about: Any) -> ContextPiece:
 
 PREFERENCES = "user_preferences"
 """The component of a prompt that memories are, among a budget's allocations."""
-_NAMED = (
+_NAMED_MEMORY = (
     r"memor(?:y|ies|ias?)|erinnerungen?|gedächtnis|mémoires?|(?:user|customer|nutzer|kunden)[ _-]?(?:profile?|preferences|facts|info)|"
     r"perfil del usuario|profil de l['’]utilisateur"
 )
 MEMORY_SOURCE = LazyPattern(
     r"(?:^|[\W_])(?:memor(?:y|ies)|mem0|zep|remember\w*|recall\w*|user_?(?:profile|preferences|facts))(?:$|[\W_])", re.I
 )
-_MEMORY_TAG = re.compile(rf"<((?:\w{{1,20}}[_-])?(?:{_NAMED})(?:[_-]\w{{1,20}})?)>", re.I)
+_MEMORY_TAG = re.compile(rf"<((?:\w{{1,20}}[_-])?(?:{_NAMED_MEMORY})(?:[_-]\w{{1,20}})?)>", re.I)
 _MAX_CHARS = 20_000
 """Of a tagged section."""
 _LABEL = (
-    rf"(?:(?:known |stored |saved )?(?:{_NAMED}|(?:facts|preferences|notes) (?:about|of|on) the (?:user|customer|client))|"
+    rf"(?:(?:known |stored |saved )?(?:{_NAMED_MEMORY}|(?:facts|preferences|notes) (?:about|of|on) the (?:user|customer|client))|"
     r"what (?:you|we|i) (?:know|remember) (?:about|of) the (?:user|customer|client)(?: \(\w{3,12}\))?|"
     r"memoria del usuario|mémoire (?:de l['’]utilisateur|du client)|über den (?:nutzer|kunden) gespeichert|gespeichert|gemerkt|guardado)"
 )
@@ -173,10 +173,10 @@ _MEMORY_HEADING = re.compile(
 def memories_in(text: str) -> list[tuple[int, int]]:
     """Where memories stand in a message's text."""
     headed = ":" in text or "# " in text  # as every heading is
-    return list(_tagged(text)) or ([match.span("body") for match in _MEMORY_HEADING.finditer(text)] if headed else [])
+    return list(_inside_tags(text)) or ([match.span("body") for match in _MEMORY_HEADING.finditer(text)] if headed else [])
 
 
-def _tagged(text: str) -> Iterator[tuple[int, int]]:
+def _inside_tags(text: str) -> Iterator[tuple[int, int]]:
     """The insides of tags that are closed; each closing tag is looked for once."""
     closing: dict[str, int] = {}
     at = 0

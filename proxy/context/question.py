@@ -72,7 +72,7 @@ _EXPLAIN = LazyPattern(
     re.I,
 )
 """A request for an explanation up to what is to be explained: a question for a fact whose first words are none of its subject."""
-_ADDRESSED = LazyPattern(
+_ADDRESSES_SOMEBODY = LazyPattern(
     r"\b(?:Sie|Ihnen|Ihre?\w{0,2})\b|"
     r"(?i:\b(?:you|your|yours|yourself|me|my|du|dir|dich|dein\w{0,2}|mir|mich|mein\w{0,2}|tú|tu|te|ti|usted\w{0,2}|puedes|"
     r"puede|podrías|mi|mí|me|toi|vous|votre|vos|peux|pouvez|moi|mon|ma|mes)\b)"
@@ -135,7 +135,7 @@ def question_among(newest_first: Iterable[Message]) -> Question:
     if before:
         readings.append(f"{before} {text}")
     full = readings[-1]
-    subject = _explained(text)
+    subject = _explanation_topic(text)
     if len(content) > MANY_WORDS:
         readings.append(_core(text))
     elif subject:
@@ -144,17 +144,17 @@ def question_among(newest_first: Iterable[Message]) -> Question:
         return Question(reason="no question")
     unresolved = "leans on the question before" if before else missing_subject(text, content)
     seeks = bool(content) and _is_question(text)
-    asks = seeks and _ADDRESSED.search(_explained(text) or text) is None
+    asks = seeks and _ADDRESSES_SOMEBODY.search(_explanation_topic(text) or text) is None
     defines = NEW_TERM.match(text) is not None or bool(subject and _CONCEPT.search(text))
     return Question(tuple(dict.fromkeys(readings)), full, asks, seeks, defines, unresolved)
 
 
 def _is_question(text: str) -> bool:
     """Whether `text` begins or ends like a question, or wants something explained."""
-    return bool(_explained(text)) or text.rstrip().endswith(("?", "？")) or _WH.match(text) is not None
+    return bool(_explanation_topic(text)) or text.rstrip().endswith(("?", "？")) or _WH.match(text) is not None
 
 
-def _explained(text: str) -> str:
+def _explanation_topic(text: str) -> str:
     """What `text` wants to have explained; "" where it wants something else."""
     request = _EXPLAIN.match(text)
     subject = text[request.end() :].strip(" \t.!?:") if request is not None else ""
@@ -171,10 +171,10 @@ def bare_text(message: Message) -> str:
     for block in blocks:
         pieces.append(text[at : block.start])
         at = max(at, block.start + len(block.content))
-    return _asked("\n".join([*pieces, text[at:]]))[-MAX_CHARS:]
+    return _question_in_template("\n".join([*pieces, text[at:]]))[-MAX_CHARS:]
 
 
-def _asked(template: str) -> str:
+def _question_in_template(template: str) -> str:
     """The question in what a template says around its passages: after its label, or else the last paragraph that asks, or at all."""
     labels = list(_LABEL.finditer(template))
     if labels:

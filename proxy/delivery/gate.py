@@ -47,7 +47,7 @@ async def deliver_gate(d: Delivery) -> None:
     except PolicyBlocked:
         gate.close()
         await gate.hand_over()
-        await d.responder.end(stream.blocked(gate.open_choices()) + stream.end(d.inline() if d.exchange.inline else None))
+        await d.responder.end(stream.encode_block(gate.open_choices()) + stream.end(d.inline() if d.exchange.inline else None))
     except ProxyError as error:
         gate.close()
         await gate.hand_over()
@@ -203,7 +203,7 @@ class Gate:
             self._tail.append(piece)
         elif piece.text or piece.waits or piece.parts or piece.acts:
             line.push(piece)
-        elif piece.called and self._closed:  # of an API in which it stands in no order with the text
+        elif piece.has_call_input and self._closed:  # of an API in which it stands in no order with the text
             self._tail.append(piece)
         else:
             await self.send(self._stream.encode_outgoing(piece))
@@ -215,7 +215,7 @@ class Gate:
     async def release(self, leaving: Sequence[tuple[StreamPiece, Leave]]) -> None:
         """To the client, or behind a call that waits for the checks of the whole answer."""
         for piece, leave in leaving:
-            self._waits = self._waits or piece.acts or piece.refusal or (piece.called and self._closed)
+            self._waits = self._waits or piece.acts or piece.refusal or (piece.has_call_input and self._closed)
             if self._waits:
                 self._tail.append(piece if piece.refusal else leave)
             else:
@@ -235,7 +235,7 @@ class _Pending:
     """Characters of its text that have left."""
 
     @property
-    def left(self) -> int:
+    def unsent_chars(self) -> int:
         """Characters that have not."""
         return len(self.piece.text) - self.start
 
@@ -245,8 +245,8 @@ class _Line:
 
     def __init__(self, choice: int, gate: Gate, stream: AnswerStream) -> None:
         self._choice, self._gate, self._stream = choice, gate, stream
-        self._held: deque[_Pending] = deque()
-        self._approved = 0
+        self._pending: deque[_Pending] = deque()
+        self._approved_chars = 0
         """Judged characters of the first held event, which waits whole because it cannot be cut."""
         self._splitter = SentenceSplitter()
         self._queue: asyncio.Queue[tuple[str, bool] | None] = asyncio.Queue()
@@ -258,7 +258,7 @@ class _Line:
 
     def push(self, piece: StreamPiece) -> None:
         """A text event, or one that waits for text."""
-        self._held.append(_Pending(piece))
+        self._pending.append(_Pending(piece))
         if piece.parts and (rest := self._splitter.flush()):
             self._queue.put_nowait((rest, True))
         if not piece.text:
@@ -293,13 +293,13 @@ class _Line:
 
     def _pass(self, length: int) -> list[tuple[StreamPiece, Leave]]:
         """The events of the next `length` characters; one that goes further is cut, or waits whole if it cannot be cut."""
-        length, self._approved = length + self._approved, 0
+        length, self._approved_chars = length + self._approved_chars, 0
         out: list[tuple[StreamPiece, Leave]] = []
         while length > 0:
             out += self._waiting()
-            head = self._held[0]
-            if head.left > length and not head.piece.divisible:
-                self._approved = length
+            head = self._pending[0]
+            if head.unsent_chars > length and not head.piece.divisible:
+                self._approved_chars = length
                 break
             leaving, taken = self._take(length)
             out.append(leaving)
@@ -309,20 +309,20 @@ class _Line:
     def _waiting(self) -> list[tuple[StreamPiece, Leave]]:
         """The events without text that nothing stands in front of any more."""
         out: list[tuple[StreamPiece, Leave]] = []
-        while self._held and not self._held[0].piece.text:
-            piece = self._held.popleft().piece
+        while self._pending and not self._pending[0].piece.text:
+            piece = self._pending.popleft().piece
             out.append((piece, partial(self._stream.encode_outgoing, piece)))
         return out
 
     def _replace(self, length: int, said: str) -> list[tuple[StreamPiece, Leave]]:
         """`said` in place of the next `length` characters' events."""
         out: list[tuple[StreamPiece, Leave]] = []
-        if self._approved:
-            out.append(self._take(self._approved)[0])
-            self._approved = 0
+        if self._approved_chars:
+            out.append(self._take(self._approved_chars)[0])
+            self._approved_chars = 0
         out += self._waiting()
         if said:
-            piece = self._held[0].piece
+            piece = self._pending[0].piece
             out.append((piece, partial(self._stream.with_text, piece, said)))
         while length > 0:
             out += self._waiting()
@@ -338,9 +338,9 @@ class _Line:
 
     def _drop(self, length: int) -> tuple[StreamPiece, int, int]:
         """Remove at most `length` characters of the first held event: the event, where they begin in its text, and how many they are."""
-        head = self._held[0]
-        start, taken = head.start, min(length, head.left)
+        head = self._pending[0]
+        start, taken = head.start, min(length, head.unsent_chars)
         head.start += taken
-        if not head.left:
-            self._held.popleft()
+        if not head.unsent_chars:
+            self._pending.popleft()
         return head.piece, start, taken

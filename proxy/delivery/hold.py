@@ -30,7 +30,7 @@ MAX_ATTEMPTS = 4
 """Upstream answers in one exchange, whatever its stages ask for: each costs the client a whole answer's time and money."""
 
 
-class _Failed(Exception):
+class AttemptFailed(Exception):
     """An attempt that came to nothing."""
 
     def __init__(self, detail: Mapping[str, object]) -> None:
@@ -50,8 +50,8 @@ class _Hold:
         self._d, self._exchange = d, d.exchange
         self._answers: list[tuple[_Body | _Stream, Reply]] = []
         """As `exchange.attempts`, by position."""
-        self._size = self._asked = 0
-        self._failed = False
+        self._size = self._asked_at = 0
+        self._has_failed = False
         self._since = d.asked_at
         """When the answer that is read was asked for; then, when its last byte came."""
 
@@ -65,7 +65,7 @@ class _Hold:
         if buffer.refused:
             exchange.verdicts.append(Verdict("upstream", "upstream_error", code="upstream_error"))
         self._take(buffer)
-        self._failed = buffer.refused  # no other is asked for: the client is to know of the error
+        self._has_failed = buffer.refused  # no other is asked for: the client is to know of the error
         if buffer.answer is not None and not (buffer.refused and _is_silent(buffer.answer)):
             try:
                 await self._judge()
@@ -95,7 +95,7 @@ class _Hold:
         """Run the answer's checks, on as many attempts as they ask for. Raises `PolicyBlocked`."""
         exchange = self._exchange
         while True:
-            exchange.attempts.possible = not self._failed and len(self._answers) < MAX_ATTEMPTS and self._left_s() > 0
+            exchange.attempts.possible = not self._has_failed and len(self._answers) < MAX_ATTEMPTS and self._remaining_s() > 0
             try:
                 await self._d.pipeline.answer(exchange)
             finally:
@@ -107,49 +107,49 @@ class _Hold:
     async def _again(self, messages: Sequence[Message]) -> None:
         """Have another attempt; or the present one once more, where none is to be had."""
         d, exchange = self._d, self._exchange
-        self._processed()
+        self._note_processing()
         exchange.attempts.ask_again(exchange, messages)
         try:
-            async with asyncio.timeout(self._left_s()):
+            async with asyncio.timeout(self._remaining_s()):
                 self._take(await self._ask())
             return
-        except _Failed as error:
+        except AttemptFailed as error:
             detail = error.detail
         except ProxyError as error:  # the upstream's, or a stage's that refuses the longer prompt
             detail = {"error": error.code}
         except TimeoutError:
             detail = {"error": UpstreamTimeout.code}
         log.warning("%s: another attempt failed: %s", exchange.id, detail)
-        self._failed, self._since = True, time.perf_counter()
+        self._has_failed, self._since = True, time.perf_counter()
         if d.reply is not (before := self._answers[-1][1]):
             await d.reply.close()
             d.reply = before
         exchange.attempts.failed(exchange, Verdict("upstream", "warn", code="retry_failed", detail=detail))
 
     async def _ask(self) -> _Body | _Stream:
-        """The upstream's next answer. Raises `_Failed`, `ProxyError`."""
+        """The upstream's next answer. Raises `AttemptFailed`, `ProxyError`."""
         d, exchange = self._d, self._exchange
         await d.reply.close()  # it may hold the only place there is
         await d.pipeline.forward(exchange)
-        self._processed()
-        exchange.facts.retries = self._asked = self._asked + 1
+        self._note_processing()
+        exchange.facts.retries = self._asked_at = self._asked_at + 1
         d.reply = await d.again()
         if not 200 <= d.reply.status < 300:
             code = d.dialect.error_code(await read_whole(d.reply, d.max_bytes))
-            raise _Failed({"error": "upstream_" + (code or str(d.reply.status)), "status": d.reply.status})
+            raise AttemptFailed({"error": "upstream_" + (code or str(d.reply.status)), "status": d.reply.status})
         buffer = await _read(d.reply, d.dialect, d.max_bytes - self._size)
         if buffer.refused or buffer.unreadable:
-            raise _Failed({"error": "upstream_error" if buffer.refused else "answer_unreadable"})
+            raise AttemptFailed({"error": "upstream_error" if buffer.refused else "answer_unreadable"})
         return buffer
 
-    def _processed(self) -> None:
+    def _note_processing(self) -> None:
         """Until now it was the proxy's time, not the upstream's."""
         now = time.perf_counter()
         timings = self._exchange.timings
         timings["between_ms"] = timings.get("between_ms", 0.0) + (now - self._since) * 1000
         self._since = now
 
-    def _left_s(self) -> float:
+    def _remaining_s(self) -> float:
         """What is left of the exchange's time."""
         return self._d.asked_at + self._d.total_s - time.perf_counter()
 
@@ -264,11 +264,11 @@ class _Stream:
         changes, others = changes_of(before, after), others if self.usage is not None else ()
         if changes == NO_CHANGES and verdict is None and not others and self._reader.done:
             return b"".join(self._chunks)
-        pieces = self._pieces if changes.texts or changes.refusals else self._as_they_came()
-        pieces = self._reader.changed([self._reader.with_usage(piece, others) for piece in pieces if not piece.done], changes)
+        pieces = self._pieces if changes.texts or changes.refusals else self._unsplit_events()
+        pieces = self._reader.apply_changes([self._reader.with_usage(piece, others) for piece in pieces if not piece.done], changes)
         return b"".join([*(self._reader.encode_outgoing(piece) for piece in pieces), self._reader.end(verdict)])
 
-    def _as_they_came(self) -> list[StreamPiece]:
+    def _unsplit_events(self) -> list[StreamPiece]:
         """The events, none of them taken apart."""
         reader = self._dialect.stream()
         return [piece for chunk in self._chunks for piece in reader.feed(chunk)] + reader.finish()

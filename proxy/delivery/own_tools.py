@@ -44,7 +44,7 @@ class Rounds(WrappedReply):
         self._round = self.attempts = 0
         self._own: frozenset[str] = frozenset()
         self._max_rounds = pipeline.own_calls.max_rounds(exchange)
-        self._sent = self._plain = self._closed = False
+        self._has_sent = self._plain = self._closed = False
         self._first = b""
         self._pieces = self._run()
         self._adopt(first)
@@ -81,9 +81,9 @@ class Rounds(WrappedReply):
     async def _run(self) -> AsyncIterator[bytes]:
         """The pieces over all rounds; `_plain` when the reply is to pass as it is instead."""
         while True:
-            if not 200 <= self.status < 300 or (self._sent and not is_event_stream(self.headers)):
-                if self._sent:
-                    yield self._filter.failed(self.status, await read_whole(self._reply, self._max_bytes))
+            if not 200 <= self.status < 300 or (self._has_sent and not is_event_stream(self.headers)):
+                if self._has_sent:
+                    yield self._filter.encode_failure(self.status, await read_whole(self._reply, self._max_bytes))
                 else:
                     self._plain = True
                 return
@@ -104,10 +104,10 @@ class Rounds(WrappedReply):
             size += len(chunk)
             limit(size, self._max_bytes)
             if piece := self._filter.feed(chunk):
-                self._sent = True
+                self._has_sent = True
                 yield piece
         if piece := self._filter.finish():
-            self._sent = True
+            self._has_sent = True
             yield piece
 
     async def _body(self) -> bytes | None:
@@ -128,9 +128,9 @@ class Rounds(WrappedReply):
             return False
         started = time.perf_counter()
         try:
-            calls = [call for call in turn.calls if not turn.mixed or self._pipeline.own_calls.keeps_from(self._exchange, call)]
+            calls = [call for call in turn.calls if not turn.has_client_calls or self._pipeline.own_calls.keeps_from(self._exchange, call)]
             results = await self._pipeline.own_calls.answer(self._exchange, calls[:MAX_CALLS])
-            if turn.mixed:
+            if turn.has_client_calls:
                 return False
             results += [TOO_MANY] * (len(turn.calls) - MAX_CALLS)
             await self._prepare(self._filter.messages(turn.calls, results))

@@ -86,7 +86,7 @@ class Recognised(WrappedReply):
             self._over = bool(self._recogniser.end_mark)
             return sse.DONE if self._over else b""
         try:
-            made = self._written(self._recogniser.events(self._own_form(_loaded(event.data or b""))))
+            made = self._encode(self._recogniser.events(self._own_form(_load(event.data or b""))))
         except (ValueError, RecursionError) as error:
             self._refuse(f"an event is not JSON, or nested too deep: {error}")
         self._check()
@@ -102,9 +102,9 @@ class Recognised(WrappedReply):
         api, told = self._recogniser.api, envelope(self._recogniser.api, failure, failure.status or 502)
         return {**told["error"], "type": "error"} if api == "responses" else told
 
-    def _written(self, made: list[dict[str, Any]]) -> bytes:
+    def _encode(self, made: list[dict[str, Any]]) -> bytes:
         named = self._recogniser.api in ("responses", "messages")
-        return b"".join([(b"event: " + event["type"].encode() + b"\n" if named else b"") + sse.encode(_dumped(event)) for event in made])
+        return b"".join([(b"event: " + event["type"].encode() + b"\n" if named else b"") + sse.encode(_dump(event)) for event in made])
 
     # ---- whole ----
 
@@ -114,8 +114,8 @@ class Recognised(WrappedReply):
 
     def _answer(self, body: bytes) -> bytes:
         try:
-            made = self._recogniser.answer(_loaded(body))
-            written = b"" if made is ABSENT else sse.one_line(_dumped(made))
+            made = self._recogniser.answer(_load(body))
+            written = b"" if made is ABSENT else sse.one_line(_dump(made))
         except (ValueError, RecursionError) as error:
             self._refuse(f"not JSON, or nested too deep: {error}")
         if made is ABSENT:
@@ -126,24 +126,24 @@ class Recognised(WrappedReply):
     def _error(self, body: bytes) -> bytes:
         """The upstream's own error; of one in another form, its words."""
         try:
-            made = self._recogniser.error(_loaded(body))
-            _dumped(made if made is not ABSENT else None)
+            made = self._recogniser.error(_load(body))
+            _dump(made if made is not ABSENT else None)
         except (ValueError, RecursionError):
             made = ABSENT
         if made is ABSENT or not isinstance(made.get("error"), dict):
             made = envelope(self._recogniser.api, failure_in(body), self.status)
-        return sse.one_line(_dumped(made))
+        return sse.one_line(_dump(made))
 
     # ---- what stayed behind ----
 
     def _check(self) -> None:
-        if self._refuses and self._recogniser.reading.left_out:
-            self._refuse(f"not recognised: {', '.join(self._recogniser.reading.left_out)[:200]}")
+        if self._refuses and self._recogniser.reading.omissions:
+            self._refuse(f"not recognised: {', '.join(self._recogniser.reading.omissions)[:200]}")
 
     def _conclude(self) -> None:
         """The answer has come to its end: tell what stayed behind."""
         self._check()
-        left_out = self._recogniser.reading.left_out
+        left_out = self._recogniser.reading.omissions
         if not left_out:
             return
         self._count(sum(left_out.values()))
@@ -169,13 +169,13 @@ def _is_plain(name: str, value: str) -> bool:
     return " " not in value or _DATE.fullmatch(value) is not None or all(any(c.isdigit() for c in word) for word in value.split())
 
 
-def _loaded(data: bytes) -> Any:
+def _load(data: bytes) -> Any:
     """JSON of which every number is what it was. Raises `ValueError`."""
     found = orjson.loads(data)
     return json.loads(data) if _LONG_NUMBER.search(data) else found
 
 
-def _dumped(made: Any) -> bytes:
+def _dump(made: Any) -> bytes:
     """JSON. Raises `ValueError` for what is nested deeper than anybody behind it writes."""
     try:
         return orjson.dumps(made)

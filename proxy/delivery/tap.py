@@ -197,7 +197,7 @@ async def deliver_tap(d: Delivery) -> None:
                 await d.responder.write(whole.feed(chunk))
             stream.finish()
             if stream.complete or stream.done or stream.error is not None or size > d.max_bytes:
-                await d.responder.write(bytes(whole.rest))
+                await d.responder.write(bytes(whole.unfinished))
             if size > d.max_bytes:  # it has left, but nobody can say what it was
                 d.unreadable(f"longer than server.max_answer_bytes ({d.max_bytes} bytes)")
                 await d.responder.end()
@@ -241,7 +241,7 @@ async def end_with_error(d: Delivery, stream: AnswerStream, error: ProxyError) -
     """After the first byte: what tells the client of the error."""
     log.warning("%s: %s", d.exchange.id, error.message)
     d.exchange.verdicts.append(Verdict("upstream", error.outcome, code=error.code))
-    await d.responder.end(stream.failed(error))
+    await d.responder.end(stream.encode_failure(error))
 
 
 async def end_broken(d: Delivery, stream: AnswerStream) -> bool:

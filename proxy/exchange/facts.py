@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Attempt(Struct):
     """What is known of one upstream answer."""
 
-    came: Answer
+    upstream_answer: Answer
     """As it came."""
     upstream: str
     """Name of the upstream that gave it."""
@@ -37,7 +37,7 @@ class Attempt(Struct):
     @property
     def answer(self) -> Answer:
         """What the stages had made of it until then."""
-        return self.came if self.found is None or self.found.answer is None else self.found.answer
+        return self.upstream_answer if self.found is None or self.found.answer is None else self.found.answer
 
     @property
     def verdicts(self) -> Sequence[Verdict]:
@@ -89,7 +89,7 @@ class Attempts(Struct, eq=False):
         _restore(exchange, attempt, attempt.start)
         exchange.verdicts.append(why)
         attempt.start, attempt.found = exchange.findings.copy(), None
-        exchange.upstream_answer = attempt.came
+        exchange.upstream_answer = attempt.upstream_answer
 
     def settle(self, exchange: Exchange, stage: str, before: Findings) -> None:
         """The answer hook of `stage` has run: if it prefers an earlier attempt, that is the exchange's answer from now on.
@@ -125,12 +125,12 @@ class Attempts(Struct, eq=False):
         if mine.judgements != before.judgements:
             exchange.judgements = mine.judgements
         exchange.retry, exchange.deliver = mine.retry, mine.deliver
-        exchange.upstream_answer = attempt.came
+        exchange.upstream_answer = attempt.upstream_answer
         exchange.answer = attempt.answer if mine.answer is before.answer else mine.answer
 
     def usage(self) -> Usage | None:
         """Of all attempts that reported theirs; None where none did."""
-        found = [usage for attempt in self._all if (usage := attempt.came.usage) is not None]
+        found = [usage for attempt in self._all if (usage := attempt.upstream_answer.usage) is not None]
         if not found:
             return None
         return Usage(

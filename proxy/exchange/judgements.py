@@ -31,6 +31,9 @@ class Claim(Struct, frozen=True):
     ``lead_in``, ``plan``, ``opinion``, ``empty``."""
     asked: str = ""
     """The question that it answers, where it says nothing without one ("In Paris."). Read beside the claim, never a part of it."""
+    before: str = ""
+    """What was stated before it, where it begins with a pronoun ("Its price is 9."): whose price is said there. Of a label with its
+    value in a list ("Price: 9"), the line above the list, with a colon at its end."""
 
     @property
     def question_and_text(self) -> str:

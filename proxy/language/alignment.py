@@ -14,7 +14,7 @@ _MAX_SENTENCES, _MAX_STEPS = 4000, 1_000_000
 """Of a text, and of one comparison of words (those of the one side times those of the other): some tenths of a second at worst."""
 _WORDS, _SENTENCES = re.compile(r"\w+|\s+|[^\w\s]"), re.compile(r"[^.!?。！？\n]*[.!?。！？\n]+\s*|[^.!?。！？\n]+$")
 _BRACKETS, _NO_LETTERS = re.compile(r"\[[^\]\n]*\]"), re.compile(r"\W+")
-_KEPT_SHARE = 0.9
+_MIN_SHARED = 0.9
 """Of a piece's letters outside brackets that must have been kept; another sentence in its place may share most of its words."""
 Run = tuple[int, int, int]
 """``[start, end)`` of the first text, and where it begins in the second."""
@@ -39,7 +39,7 @@ def moved(before: str, start: int, end: int, runs: Sequence[Run]) -> tuple[int, 
     """Where ``before[start:end]`` stands in the text that the `runs` are shared with; None where it does not."""
     parts = [(max(start, first), min(end, last), at - first) for first, last, at in runs if first < end and start < last]
     kept = sum(len(_letters(before[first:last])) for first, last, _ in parts)
-    if not parts or kept < _KEPT_SHARE * len(_letters(before[start:end])):
+    if not parts or kept < _MIN_SHARED * len(_letters(before[start:end])):
         return None
     return parts[0][0] + parts[0][2], parts[-1][1] + parts[-1][2]
 

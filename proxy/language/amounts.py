@@ -42,6 +42,8 @@ def dollars(value: float | None) -> str:
     """``$12.30``, ``$0.0042``; what is there but less is ``<$0.0001``."""
     if value is None:
         return NONE
+    if value < 0:
+        return f"-{dollars(-value)}"
     if value == 0 or value >= 1:
         return f"${value:,.2f}"
     return f"${value:.4f}" if value >= 0.0001 else "<$0.0001"

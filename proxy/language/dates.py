@@ -189,8 +189,8 @@ _HOUR = r"[0-2]?\d|[a-zäöüéß]{3,7}"
 _MAY_BE = re.compile(
     r"(?i:half |quarter |halb |viertel | las? |heures |clock|uhr|in the |du (?:matin|soir)|de l.apr|noon|mid[inm]|medi|mitter|minuit)"
 )
-"""A first look that is true of whatever `_WORDED` finds: few texts need the closer one."""
-_WORDED = LazyPattern(
+"""A first look that is true of whatever `_WORD_TIMES` finds: few texts need the closer one."""
+_WORD_TIMES = LazyPattern(
     rf"\b(?:(?P<part>half|quarter|halb|viertel) ?(?P<way>past|to|nach|vor)? (?P<hour>{_HOUR})(?: Uhr\b)?"
     rf"|(?:a|hasta|desde|de|sobre) las? (?P<spanish>{_HOUR})(?: (?P<more>y media|y cuarto|menos cuarto))?"
     rf"|(?P<french>{_HOUR}) heures (?P<plus>et demie|et quart|moins le quart)"
@@ -208,7 +208,7 @@ _PARTS = {"half": 30, "y media": 30, "et demie": 30, "y cuarto": 15, "et quart":
 
 def read_worded_times(text: str) -> Iterator[tuple[int, int, int]]:
     """``(minutes since midnight, start, end)`` of each, in order; before noon where the text does not say which half of the day."""
-    for match in _WORDED.finditer(text) if _MAY_BE.search(text) else ():
+    for match in _WORD_TIMES.finditer(text) if _MAY_BE.search(text) else ():
         if match["noon"] or match["midnight"]:
             yield 0 if match["midnight"] else 12 * 60, match.start(), match.end()
             continue

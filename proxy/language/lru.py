@@ -7,45 +7,58 @@ not kept: 64 bits that nobody outside of the process can foresee (SipHash with i
 from __future__ import annotations
 
 import hashlib
+from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from functools import wraps
 from threading import Lock
 from typing import Concatenate, Generic, ParamSpec, TypeVar
 
-from cachetools import LRUCache
-
 T = TypeVar("T")
 
 
 class LRU(Generic[T]):
-    """cachetools' LRUCache for threads to share: that one moves an entry in two steps."""
+    """For threads to share."""
 
     def __init__(self, size: int, size_of: Callable[[T], int] | None = None) -> None:
         """`size` is the number of entries, or what `size_of` of all of them adds up to; with 0 nothing is kept."""
-        self._kept: LRUCache[Hashable, T] = LRUCache(size, size_of)
+        self._entries: OrderedDict[Hashable, T] = OrderedDict()
+        self._size, self._free, self._size_of = size, size, size_of
+        self._sizes: dict[Hashable, int] = {}
+        """Where there is `size_of`: of a value as it was put."""
         self._lock = Lock()
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._entries)
 
     def __contains__(self, key: Hashable) -> bool:
-        return key in self._kept
+        return key in self._entries
 
     def get(self, key: Hashable) -> T | None:
         """The value, which then counts as just used; None where there is none."""
         with self._lock:
-            try:
-                return self._kept[key]
-            except KeyError:
+            if key not in self._entries:
                 return None
+            self._entries.move_to_end(key)
+            return self._entries[key]
 
     def put(self, key: Hashable, value: T) -> None:
         """Keep it, unless it alone is larger than all the room."""
+        size = 1 if self._size_of is None else self._size_of(value)
         with self._lock:
-            try:
-                self._kept[key] = value
-            except ValueError:
-                self._kept.pop(key, None)
+            if key in self._entries:
+                self._remove(key)
+            if size > self._size:
+                return
+            while size > self._free:
+                self._remove(next(iter(self._entries)))
+            self._entries[key] = value
+            self._free -= size
+            if self._size_of is not None:
+                self._sizes[key] = size
+
+    def _remove(self, key: Hashable) -> None:
+        del self._entries[key]
+        self._free += self._sizes.pop(key, 1)
 
 
 def key_of(*parts: str) -> bytes:

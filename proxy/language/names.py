@@ -17,7 +17,7 @@ from proxy.language.text import fold
 
 WORD = re.compile(r"\w+(?:['’.]\w+)*\.?(?<=\w)")
 _LINKS = frozenset("of the de la le les des du del der den dem van von und and & y et los las di da e zu zur am upon for".split())  # noqa: SIM905
-_UNNAMED = (
+_NO_FAMILY_NAME = (
     # Capitalised for other reasons than naming: first person, weekdays and months (dates are compared as such), titles.
     """
     i i'm i've i'd i'll ok tv mr mrs ms dr prof sir lord lady president king queen prince princess minister sie ihr ihre ihnen ihrem ihren
@@ -62,7 +62,7 @@ def bare(word: str) -> str:
     return word.replace(".", "")
 
 
-_NOT_NAMES = frozenset(bare(fold(word)) for word in _UNNAMED.split())
+_NOT_NAMES = frozenset(bare(fold(word)) for word in _NO_FAMILY_NAME.split())
 
 
 def read_names(text: str, language: str = "en", *, every_capital: bool = False) -> list[Name]:
@@ -175,10 +175,10 @@ def missing_name(name: Name, evidence: NameWords) -> bool:
     if len(name.words) != 2:  # "University of Cambridge" in "Cambridge"
         return False
     followers = evidence.followers.get(name.words[0], frozenset()) - _NOT_NAMES
-    return bool(followers) and name.words[0] not in _GIVEN_WITHOUT_FAMILY
+    return bool(followers) and name.words[0] not in _FIRST_WORDS_OF_PLACES
 
 
-_GIVEN_WITHOUT_FAMILY = frozenset(("new", "saint", "st", "san", "los", "united"))
+_FIRST_WORDS_OF_PLACES = frozenset(("new", "saint", "st", "san", "los", "united"))
 
 
 def _has(word: str, evidence: NameWords) -> bool:
@@ -189,7 +189,7 @@ def _has(word: str, evidence: NameWords) -> bool:
         return len(word) == 1 or word.rstrip("s") in evidence.words
     if word in evidence.joined:
         return True
-    return (word[:_PREFIX_CHARS] in evidence.prefixes and _has_like(word, evidence.words)) or _misspelled(word, evidence.words)
+    return (word[:_PREFIX_CHARS] in evidence.prefixes and _has_like(word, evidence.words)) or _is_misspelling(word, evidence.words)
 
 
 def _has_like(word: str, words: Collection[str]) -> bool:
@@ -209,7 +209,7 @@ def alike(word: str, other: str) -> bool:
     return shared >= max(_PREFIX_CHARS, min(0.6 * long, 0.75 * short))
 
 
-def _misspelled(word: str, words: Collection[str]) -> bool:
+def _is_misspelling(word: str, words: Collection[str]) -> bool:
     """Whether one of `words` is `word` with two letters exchanged or one replaced: "Melbroune", "Rumania"."""
     return len(word) > 4 and any(
         len(other) == len(word)
@@ -230,8 +230,8 @@ def _is_acronym(name: Name, evidence: NameWords) -> bool:
 
 # ---- names of tools ----
 
-_MARKED = re.compile(r"mcp(__|--|[_-])(?P<server>.+?)\1(?P<name>.+)|(?P<id>\w+?)0mcp0(?P<of_id>.+)", re.ASCII)
-_SPACED = re.compile(r"(?P<server>.+?)(?:__|[./:])(?!v?[0-9]+$)(?P<name>.+)", re.ASCII)
+_MCP_NAME = re.compile(r"mcp(__|--|[_-])(?P<server>.+?)\1(?P<name>.+)|(?P<id>\w+?)0mcp0(?P<of_id>.+)", re.ASCII)
+_SERVER_NAME = re.compile(r"(?P<server>.+?)(?:__|[./:])(?!v?[0-9]+$)(?P<name>.+)", re.ASCII)
 """What follows is no version, as in ``send.v2``."""
 
 
@@ -241,13 +241,13 @@ def split_tool_name(name: str) -> tuple[str, str]:
     Clients of several tool servers put the server in front: ``mcp__server__tool`` (Claude Code, Codex), ``mcp_server_tool`` (Gemini CLI, VS
     Code), ``mcp--server--tool`` (Roo Code), ``<id>0mcp0tool`` (Cline), ``server__tool`` (goose), ``server.tool``, ``server/tool``.
     """
-    if found := _MARKED.fullmatch(name):
+    if found := _MCP_NAME.fullmatch(name):
         return found["server"] or found["id"], found["name"] or found["of_id"]
-    if found := _SPACED.fullmatch(name):
+    if found := _SERVER_NAME.fullmatch(name):
         return found["server"], found["name"]
     return "", name
 
 
 def is_marked_as_server(name: str) -> bool:
     """Whether the name says itself that a tool server adds the tool (``mcp``)."""
-    return _MARKED.fullmatch(name) is not None
+    return _MCP_NAME.fullmatch(name) is not None

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from proxy.offloop import check
+from proxy.offloop import check, uncounted
 
 _STEP_CHARS = 6_000
 """About 2 ms of the slowest."""
@@ -55,35 +55,36 @@ class LazyPattern:
         self.pattern, self._flags = pattern, flags
 
     @cached_property
-    def _compiled(self) -> re.Pattern[str]:
-        return re.compile(self.pattern, self._flags)
+    def _compile(self) -> re.Pattern[str]:
+        with uncounted():
+            return re.compile(self.pattern, self._flags)
 
     def match(self, text: str, at: int = 0, until: int = sys.maxsize) -> re.Match[str] | None:
         """As `re.Pattern.match`."""
-        return self._compiled.match(text, at, until)
+        return self._compile.match(text, at, until)
 
     def fullmatch(self, text: str) -> re.Match[str] | None:
         """As `re.Pattern.fullmatch`."""
-        return self._compiled.fullmatch(text)
+        return self._compile.fullmatch(text)
 
     def search(self, text: str, at: int = 0, until: int = sys.maxsize) -> re.Match[str] | None:
         """As `re.Pattern.search`."""
         until = min(until, len(text))
         while until - at > 2 * _STEP_CHARS:
             check()
-            found = self._compiled.search(text, at, at + _STEP_CHARS + LONGEST_CHARS)
+            found = self._compile.search(text, at, at + _STEP_CHARS + LONGEST_CHARS)
             if found is None or found.start() >= at + _STEP_CHARS:
                 at += _STEP_CHARS
-            elif (whole := self._compiled.match(text, found.start(), until)) is not None:
+            elif (whole := self._compile.match(text, found.start(), until)) is not None:
                 return whole
             else:  # only the end of what was looked at made it one
                 at = found.start() + 1
-        return self._compiled.search(text, at, until)
+        return self._compile.search(text, at, until)
 
     def findall(self, text: str) -> list[str]:
         """As `re.Pattern.findall`, of a pattern with one group at most."""
         if len(text) <= 2 * _STEP_CHARS:
-            return self._compiled.findall(text)
+            return self._compile.findall(text)
         return [match[match.re.groups] or "" for match in self.finditer(text)]
 
     def finditer(self, text: str, at: int = 0, until: int = sys.maxsize) -> Iterator[re.Match[str]]:
@@ -92,12 +93,12 @@ class LazyPattern:
         while until - at > 2 * _STEP_CHARS and (found := self.search(text, at, until)) is not None:
             yield found
             at = max(found.end(), found.start() + 1)
-        yield from self._compiled.finditer(text, at, until) if until - at <= 2 * _STEP_CHARS else ()
+        yield from self._compile.finditer(text, at, until) if until - at <= 2 * _STEP_CHARS else ()
 
     def sub(self, put: str | Callable[[re.Match[str]], str], text: str) -> str:
         """As `re.Pattern.sub`."""
         if len(text) <= 2 * _STEP_CHARS:
-            return self._compiled.sub(put, text)
+            return self._compile.sub(put, text)
         pieces, at = [], 0
         for match in self.finditer(text):
             pieces += [text[at : match.start()], match.expand(put) if isinstance(put, str) else put(match)]
@@ -106,7 +107,7 @@ class LazyPattern:
 
     def split(self, text: str) -> list[str]:
         """As `re.Pattern.split`."""
-        return self._compiled.split(text)
+        return self._compile.split(text)
 
 
 # ---- wordings ----

@@ -134,7 +134,7 @@ def read_quantities(text: str, language: str = "en", *, any_language: bool = Fal
     numbers = [_with_half(text, *half) for half in read_halves(text) if half[1] not in clock]
     taken = sorted([*taken, *((n.start, n.end) for n in numbers)])
     numbers += _digits(text, taken, languages)
-    numbers += _spelled(text, [*taken, *((n.start, n.end) for n in numbers)], languages)
+    numbers += _read_spelled(text, [*taken, *((n.start, n.end) for n in numbers)], languages)
     return Quantities(tuple(sorted(numbers, key=lambda n: n.start)), tuple(dates), tuple(times))
 
 
@@ -264,7 +264,7 @@ def _relation(text: str, start: int) -> str:
     return "about" if _ABOUT.search(near) else ""
 
 
-def _spelled(text: str, taken: Sequence[tuple[int, int]], languages: Sequence[str]) -> list[Quantity]:
+def _read_spelled(text: str, taken: Sequence[tuple[int, int]], languages: Sequence[str]) -> list[Quantity]:
     words = [(match[0].lower(), match.start(), match.end()) for match in each(_WORD.finditer(text))]
     within = {at for start, end in each(taken) for at in range(start, min(end, start + 60))}
     starts = [i for i, (word, start, _) in enumerate(each(words)) if may_count(word) and start not in within]

@@ -79,7 +79,7 @@ class SentenceSplitter:
 
     def __init__(self) -> None:
         self._text = ""
-        self._searched = 0
+        self._searched_chars = 0
 
     def feed(self, text: str) -> list[str]:
         """The sentences that `text` completes: each is followed by the start of the next, or by a line end."""
@@ -89,12 +89,12 @@ class SentenceSplitter:
             self._text += text[start : start + _STEP_CHARS]
             while (cut := self._next_cut()) is not None:
                 found.append(self._text[:cut])
-                self._text, self._searched = self._text[cut:], 0
+                self._text, self._searched_chars = self._text[cut:], 0
         return found
 
     def flush(self) -> str:
         """What is left when the text has ended; may be empty."""
-        rest, self._text, self._searched = self._text, "", 0
+        rest, self._text, self._searched_chars = self._text, "", 0
         return rest
 
     def _next_cut(self) -> int | None:
@@ -108,7 +108,7 @@ class SentenceSplitter:
         return space + 1 if space > 0 else MAX_HELD_CHARS
 
     def _sentence_end(self) -> int | None:
-        for match in _END.finditer(self._text, self._searched):
+        for match in _END.finditer(self._text, self._searched_chars):
             stop = match.end()
             if self._text[stop : stop + 1] == " " and self._text[stop + 1 : stop + 2].isalnum():  # as most sentences end
                 end = stop + 1
@@ -116,12 +116,12 @@ class SentenceSplitter:
                 stop, end = self._with_trailing(stop)
             # More white space, a citation's rest, or the next sentence, is still to come.
             if end == len(self._text) or (self._text[end] in "[【»" and _PERHAPS_TRAILING.fullmatch(self._text, end)):
-                self._searched = match.start()
+                self._searched_chars = match.start()
                 return None
             if _is_end(self._text, match):
                 # Tokens carry the space before a word and the line ends after a stop: cut where events seldom need cutting.
                 return end if "\n" in self._text[stop - 1 : end] else stop
-        self._searched = max(self._searched, len(self._text) - 40)
+        self._searched_chars = max(self._searched_chars, len(self._text) - 40)
         return None
 
     def _with_trailing(self, stop: int) -> tuple[int, int]:
@@ -155,17 +155,17 @@ class InOrder:
     """
 
     def __init__(self, text: str) -> None:
-        self._text, self._at, self._left = text, 0, _SEARCHED_CHARS
+        self._text, self._at, self._chars_left = text, 0, _SEARCHED_CHARS
 
     def find(self, part: str) -> int:
         """The position of `part`, -1 where it was not found."""
-        if not part or self._left <= 0:
+        if not part or self._chars_left <= 0:
             return -1
         start = self._text.find(part, self._at)
-        self._left -= len(self._text) - self._at if start < 0 else 0
-        if start < 0 and self._at and self._left > 0:
+        self._chars_left -= len(self._text) - self._at if start < 0 else 0
+        if start < 0 and self._at and self._chars_left > 0:
             start = self._text.find(part, 0, self._at + len(part))
-            self._left -= self._at if start < 0 else start
+            self._chars_left -= self._at if start < 0 else start
         if start >= 0:
             self._at = max(self._at, start + len(part))
         return start

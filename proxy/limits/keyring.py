@@ -19,6 +19,7 @@ from proxy.errors import StoreUnavailable
 from proxy.limits.counter import Subject
 from proxy.limits.keys import DatabaseKeys
 from proxy.limits.limiter import subjects_of
+from proxy.ports.background import RepeatedTask
 
 log = logging.getLogger("groundwire.limits")
 
@@ -39,7 +40,7 @@ class KeyRing:
         self._seen: object = None
         self._unreadable: object = None
         """What `changes` gave when keys could last not be read."""
-        self._looking: asyncio.Task[None] | None = None
+        self._looks = RepeatedTask(self.look, LOOK_S, name="keys", problem="keys could not be looked up", log=log)
         self._one_look = asyncio.Lock()
         self._looks_begun, self._next_look = 0, 0.0
         self.version = clients.version(self._teams)
@@ -58,14 +59,11 @@ class KeyRing:
         """Look once, and then again and again."""
         if self._source is not None:
             await self.look()
-            self._looking = asyncio.create_task(self._look_again(), name="keys")
+            self._looks.start(LOOK_S)
 
     async def stop(self) -> None:
         """No further looks."""
-        if self._looking is not None:
-            self._looking.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._looking
+        await self._looks.stop()
 
     async def look_before_refusal(self) -> bool:
         """A client has sent a key that is not known: whether keys have changed. All that wait share the looks."""
@@ -107,8 +105,3 @@ class KeyRing:
         self._teams = {**found.teams, **self._own_teams}
         self._seen, self.version = changes, self._clients.version(self._teams)
         log.info("keys of the store: %d, teams: %d", len(found.keys), len(found.teams))
-
-    async def _look_again(self) -> None:
-        while True:
-            await asyncio.sleep(LOOK_S)
-            await self.look()

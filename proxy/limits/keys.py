@@ -99,8 +99,7 @@ class DatabaseKeys:
 
     async def all(self) -> KeysAndTeams:
         """Every key, the newest last, and every team."""
-        async with self._database.transaction() as connection:
-            rows = (await connection.execute(select(table.c.kind, table.c.content).order_by(table.c.kind, table.c.name))).all()
+        rows = await self._database.rows(select(table.c.kind, table.c.content).order_by(table.c.kind, table.c.name))
         keys = sorted((msgspec.json.decode(r.content, type=StoredKey) for r in rows if r.kind == "key"), key=lambda one: one.created_at)
         teams = [msgspec.json.decode(row.content, type=StoredTeam) for row in rows if row.kind == "team"]
         return KeysAndTeams(tuple(keys), {team.name: team.limits for team in teams})
@@ -115,8 +114,7 @@ class DatabaseKeys:
         stored, now = StoredKey(key=key, created_at=self._clock()), self._clock()
         values = {"id": f"key:{clean(key.name)}", "kind": "key", "name": clean(key.name), "version": 1, "changed_at": now}
         insert = self._database.insert(table).values(**values, sha256=key.sha256, content=_encode(stored))
-        async with self._database.writing(reads=False) as connection:
-            return bool((await connection.execute(insert.on_conflict_do_nothing(index_elements=["id"]))).rowcount == 1)
+        return await self._database.execute(insert.on_conflict_do_nothing(index_elements=["id"]), reads=False) == 1
 
     async def rotate(self, name: str, sha256: str, overlap_s: float) -> StoredKey | None:
         """Another key under the name, beside which the one before counts for `overlap_s` more; None where no such key is active."""
@@ -143,8 +141,7 @@ class DatabaseKeys:
         values = {"id": f"team:{clean(name)}", "kind": "team", "name": clean(name), "sha256": "", "version": 1, "changed_at": self._clock()}
         insert = self._database.insert(table).values(**values, content=_encode(StoredTeam(name, limits)))
         changed = {"content": insert.excluded.content, "changed_at": insert.excluded.changed_at, "version": table.c.version + 1}
-        async with self._database.writing(reads=False) as connection:
-            await connection.execute(insert.on_conflict_do_update(index_elements=["id"], set_=changed))
+        await self._database.execute(insert.on_conflict_do_update(index_elements=["id"], set_=changed), reads=False)
 
     async def _change(self, name: str, change: Callable[[StoredKey], StoredKey]) -> StoredKey | None:
         async with self._database.writing() as connection:
@@ -188,15 +185,13 @@ class DatabaseKeyDays:
         query = select(*columns, *sums).where(days.c.day >= since).group_by(*columns)
         if client is not None:
             query = query.where(days.c.client == clean(client))
-        async with self._database.transaction() as connection:
-            rows = (await connection.execute(query)).mappings().all()
+        rows = await self._database.mappings(query)
         found = [_spending(dict(row)) for row in rows]
         return sorted(found, key=lambda row: (_descending(row.day), -row.usd, -row.requests, row.client, row.model))
 
     async def forget(self, before: str) -> None:
         """Days before this one go."""
-        async with self._database.writing(reads=False) as connection:
-            await connection.execute(delete(days).where(days.c.day < before))
+        await self._database.execute(delete(days).where(days.c.day < before), reads=False)
 
 
 def _spending(row: Mapping[Any, Any]) -> SpendingRow:

@@ -3,14 +3,21 @@
 In: a request's amount, as `proxy.server.admission` estimates it. Out: a `Lease`, or a refusal. What is to be settled waits in a line of its
 own, so that no answer waits for the counter; a counter that is away is asked again until it takes it. Leases of open requests are renewed;
 those of a process that was killed run out. A counter that did not answer is not asked for a second, and the limit's ``on_error`` decides.
+
+Over the same counter, for all processes: an upstream's places (`proxy.upstreams.resilience.SharedPlaces`) and wrong keys
+(`proxy.ledger.SharedGuesses`).
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
+import random
+import secrets
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from msgspec import Struct
 
@@ -179,3 +186,106 @@ def subjects_of(key: str, limits: Limits, team: str, of_team: Limits) -> tuple[S
     group = team or key
     every = (Subject("key", key, limits, group), Subject("team", team, of_team, group))
     return tuple(subject for subject in every if subject.name and subject.limits.any)
+
+
+# ---- places at an upstream over all processes ----
+
+_PAUSE_S = 0.2
+
+
+class CountedPlaces:
+    """Implements `proxy.upstreams.resilience.SharedPlaces`, for ``max_concurrency_everywhere``. Of one process.
+
+    A place is a lease of the upstream's own account, as a request is of a key's ``concurrent``: renewed while the call runs, and free a
+    minute after its process was killed. Without the counter a call goes on with the place that it has in its process. Who finds none asks
+    again, one call of each process and upstream at a time, so that those who wait do not keep the counter busy.
+    """
+
+    def __init__(self, counter: Counter, counters: Counters) -> None:
+        self._limiter = Limiter(counter, LimitSettings(), counters)
+        self._next: dict[str, asyncio.Lock] = {}
+        """By upstream, held by the call whose turn it is to ask again."""
+
+    async def start(self) -> None:
+        """Renew and give back in the background, by a counter that was started."""
+        await self._limiter.start()
+
+    async def stop(self) -> None:
+        """Give back what is left."""
+        await self._limiter.stop()
+
+    async def take(self, upstream: str, most: int, wait_s: float) -> Callable[[], None]:
+        """Implements `SharedPlaces`."""
+        subject = Subject("upstream", upstream, Limits(concurrent=most), upstream)
+        turn = self._next.setdefault(upstream, asyncio.Lock())
+        try:
+            async with asyncio.timeout(wait_s):
+                if not turn.locked() and (given := await self._try(subject)):
+                    return given
+                async with turn:
+                    while True:
+                        if given := await self._try(subject):
+                            return given
+                        await asyncio.sleep(_PAUSE_S * random.uniform(0.5, 1.5))
+        except TimeoutError:
+            problem = f"upstream {upstream} is busy: none of its {most} places was free within {wait_s:g} s; try again in a moment"
+            raise Overloaded(problem, headers=(("retry-after", "1"),)) from None
+
+    async def _try(self, subject: Subject) -> Callable[[], None] | None:
+        """What gives the place back; None where there is none now."""
+        try:
+            lease = await self._limiter.reserve(secrets.token_hex(8), (subject,), Ask())
+        except Refused:
+            return None
+        return partial(self._limiter.settle, lease, NOTHING)
+
+
+# ---- wrong keys over all processes ----
+
+BUCKETS = 65_536
+_MOST_AT_ONCE = 16
+"""Guesses that the counter is asked about: a flood of them must not keep requests from it."""
+
+
+class CountedGuesses:
+    """Implements `proxy.ledger.SharedGuesses`. Of one process.
+
+    An address is a subject of its own with a limit of wrong keys in a minute. Subjects are buckets, so that who sends keys from ever other
+    addresses makes no row each: two addresses in one bucket wait for each other, which a right key never does. Where the counter is away,
+    or asked by too many at a time, each process counts for itself, as `proxy.ledger.Guesses` does anyway.
+    """
+
+    def __init__(self, counter: Counter, counters: Counters, clock: Callable[[], float] = time.monotonic) -> None:
+        self._counter, self._counters, self._clock = counter, counters, clock
+        self._away_until, self._asked = 0.0, 0
+
+    async def add(self, kind: str, network: str, most: int) -> float:
+        """Implements `proxy.ledger.SharedGuesses`."""
+        if self._asked >= _MOST_AT_ONCE or self._clock() < self._away_until:
+            self._counters.count("ledger.guess_uncounted_count")
+            return 0.0
+        self._asked += 1
+        try:
+            return await self._counted(subject_of(kind, network, most))
+        except CounterAway as error:
+            self._away_until = self._clock() + _AWAY_S
+            self._counters.count("ledger.guess_uncounted_count")
+            log.warning("wrong keys: %s: this process counts those that come to it", error)
+            return 0.0
+        finally:
+            self._asked -= 1
+
+    async def _counted(self, subject: Subject) -> float:
+        """Seconds to wait. Raises `CounterAway`."""
+        lease = secrets.token_hex(8)
+        decision = await self._counter.reserve(lease, (subject,), Ask())
+        if decision.granted:
+            await self._counter.settle([Settlement(lease, (subject,), decision.at, NOTHING, NOTHING)])
+        return decision.standings[0].wait_s if not decision.granted else 0.0
+
+
+def subject_of(kind: str, network: str, most: int) -> Subject:
+    """The bucket of an address."""
+    bucket = int.from_bytes(hashlib.blake2b(network.encode("utf-8", "replace"), digest_size=8).digest()) % BUCKETS
+    name = f"{kind}:{bucket:04x}"
+    return Subject("guess", name, Limits(rpm=most), name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from collections.abc import Callable
@@ -11,6 +10,7 @@ from contextlib import suppress
 from proxy.errors import StoreUnavailable
 from proxy.limits.account import day_of
 from proxy.limits.keys import DatabaseKeyDays, Taken
+from proxy.ports.background import RepeatedTask
 from proxy.store.database import StoreRejected
 
 log = logging.getLogger("groundwire.limits")
@@ -28,8 +28,8 @@ class Spending:
     def __init__(self, days: DatabaseKeyDays, clock: Callable[[], float] = time.time) -> None:
         self._days, self._clock = days, clock
         self._sums: dict[tuple[str, str, str, str], Taken] = {}
-        self._flushing: asyncio.Task[None] | None = None
-        self._stopping = asyncio.Event()
+        problem = "spending of keys could not be stored"
+        self._flushes = RepeatedTask(self.flush, FLUSH_S, name="key-spending", problem=problem, log=log, end_s=None)
         self._forgotten = ""
 
     def add(self, key: str, team: str, model: str, more: Taken) -> None:
@@ -44,13 +44,11 @@ class Spending:
 
     async def start(self) -> None:
         """Hand on what comes, in the background."""
-        self._flushing = asyncio.create_task(self._flush_again(), name="key-spending")
+        self._flushes.start(FLUSH_S)
 
     async def stop(self) -> None:
         """Hand on what is left. What is being written now is: cut off, nobody would know whether it was."""
-        self._stopping.set()
-        if self._flushing is not None:
-            await self._flushing
+        await self._flushes.stop()
         await self.flush()
 
     async def flush(self) -> None:
@@ -77,12 +75,3 @@ class Spending:
             with suppress(StoreUnavailable):
                 await self._days.forget(day_of(self._clock() - _KEPT_S))
                 self._forgotten = today
-
-    async def _flush_again(self) -> None:
-        while not self._stopping.is_set():
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), FLUSH_S)
-            try:
-                await self.flush()
-            except Exception:  # a bug of ours must not stop all later ones
-                log.exception("spending of keys could not be stored")

@@ -19,7 +19,6 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from proxy.config.sections import cache_folder
 from proxy.config.settings import Settings
 from proxy.errors import ModelUnavailable
 from proxy.exchange import Tool
@@ -35,28 +34,26 @@ if TYPE_CHECKING:
 
 
 def make_models(
-    settings: Settings, outcomes: ToolOutcomes, shared: Callable[[Callable[[], str]], SharedVectors] | None = None
+    settings: Settings, outcomes: ToolOutcomes, shared: Callable[[Callable[[], str]], SharedVectors]
 ) -> tuple[BatchingEmbedder, EmbeddingToolRanker]:
-    """What compares texts; the model itself is loaded later. `shared` makes what other nodes have embedded, for a model's version."""
+    """What compares texts; the model itself is loaded later. `shared` makes what the store has of a model's version."""
     from proxy.models.tools.ranker import EmbeddingToolRanker
 
     embedder = make_embedder(settings)
-    return embedder, EmbeddingToolRanker(embedder, outcomes, shared(embedder.version) if shared is not None else None)
+    return embedder, EmbeddingToolRanker(embedder, outcomes, shared(embedder.version))
 
 
 def make_embedder(settings: Settings) -> BatchingEmbedder:
     """The embedder that ``embeddings:`` describes; its model is loaded by `load`, or by the first text."""
     from proxy.models.embedding.embedder import BatchingEmbedder, Encoder
     from proxy.models.embedding.encoders import SentenceTransformersEncoder, UseEncoder
-    from proxy.models.embedding.vector_file import VectorFile
 
     given = settings.embeddings
     folder = Path(settings.folder) / given.model
     encoder: Encoder = UseEncoder(given.threads)
     if given.kind == "sentence-transformers":
         encoder = SentenceTransformersEncoder(str(folder) if folder.is_dir() else given.model, given.threads or 1)
-    vector_file = VectorFile(cache_folder() / "vectors", encoder.version, given.disk_mb * 1024 * 1024) if given.disk_mb else None
-    return BatchingEmbedder(encoder, vector_file=vector_file)
+    return BatchingEmbedder(encoder)
 
 
 def make_verifiers(settings: Settings) -> LocalVerifiers:
@@ -128,10 +125,10 @@ class DeferredModels:
             await ranker.stop()
             embedder.stop()
 
-    async def embed(self, texts: Sequence[str], *, bulk: bool = False, together: bool = False, keep: bool = False) -> NDArray[np.float32]:
+    async def embed(self, texts: Sequence[str], *, bulk: bool = False, together: bool = False) -> NDArray[np.float32]:
         """Implements `proxy.ports.Embedder`."""
         embedder, _ = await self._both()
-        return await embedder.embed(texts, bulk=bulk, together=together, keep=keep)
+        return await embedder.embed(texts, bulk=bulk, together=together)
 
     async def unknown(self, texts: Sequence[str]) -> int:
         """Implements `proxy.ports.Embedder`."""

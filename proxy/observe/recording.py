@@ -27,6 +27,7 @@ from proxy.observe.finished import Finished
 from proxy.observe.metrics import Metrics
 from proxy.offloop import run_in_thread_if_large
 from proxy.ports import ModelInfo
+from proxy.stages.confidence import Confidence
 from proxy.stages.registry import HOUSEKEEPING
 from proxy.store.masking import mask, mask_text
 from proxy.store.records import (
@@ -149,15 +150,17 @@ def prices_of(prefixes: Mapping[str, str | None], model: Callable[[str], ModelIn
 
 
 _GRAVEST = ("block", "retry", "answer", "ask", "edit")
-_READ_CHARS, _KEPT_CHARS = 2000, 160
-"""Read and masked, and kept of it: more than is kept, so that a secret is not cut in two before it is seen."""
+_READ_CHARS, _KEPT_CHARS, _LONGEST_WORD_CHARS = 2000, 160, 20
+"""Read and masked, and kept of it: more than is kept, so that a secret is not cut in two before it is seen. The end is between two words,
+unless the last one is longer than the third number."""
 _QUIET = (*QUIET, "skipped", "pending")
 
 
 def reason_of(finished: Finished) -> str:
     """The code of what decided the outcome: of the error that ended it, of the gravest verdict, or why nothing was checked; else "".
 
-    A warning of housekeeping is named where there is no other.
+    A warning of housekeeping is named where there is no other; one of `confidence`, which rates what other checks have found, only where no
+    other check has warned.
     """
     error, exchange = finished.error, finished.exchange
     if error is not None:
@@ -167,7 +170,7 @@ def reason_of(finished: Finished) -> str:
         unchecked = unchecked_reason(verdicts) if finished.verdict == "unchecked" else ""
         return f"status_{finished.status}" if finished.status >= 400 else unchecked
     codes = [one.code for one in reversed(verdicts) if one.outcome == finished.verdict and one.code]
-    return next((code for code in codes if code not in HOUSEKEEPING), codes[0] if codes else "")
+    return min(codes, key=lambda code: (code in HOUSEKEEPING, code in Confidence.reports), default="")
 
 
 def would_of(exchange: Exchange | None) -> str:
@@ -194,7 +197,10 @@ def answer_of(exchange: Exchange) -> str:
 def first_words(text: str) -> str:
     """On one line, secrets masked."""
     words = " ".join(mask_text(text[:_READ_CHARS]).split())
-    return words if len(words) <= _KEPT_CHARS else words[:_KEPT_CHARS].rstrip() + " …"
+    if len(words) <= _KEPT_CHARS:
+        return words
+    space = words.rfind(" ", _KEPT_CHARS - _LONGEST_WORD_CHARS, _KEPT_CHARS + 1)
+    return words[: _KEPT_CHARS if space < 0 else space].rstrip() + " …"
 
 
 Texts = Literal["none", "flagged", "all"]
@@ -374,8 +380,8 @@ def _attempt(exchange: Exchange, index: int) -> RecordAttempt:
         delivered=index == (len(exchange.attempts) - 1 if exchange.deliver is None else exchange.deliver),
         upstream=kept.upstream,
         ms=round(kept.ms, 3),
-        characters=[len(choice.text) for choice in kept.came.choices],
-        usage=_usage(kept.came.usage),
+        characters=[len(choice.text) for choice in kept.upstream_answer.choices],
+        usage=_usage(kept.upstream_answer.usage),
         verdicts=[_verdict(verdict) for verdict in kept.verdicts],
     )
 
@@ -391,10 +397,13 @@ def _verdict(verdict: Verdict) -> RecordVerdict:
 def _request_body(exchange: Exchange) -> bytes:
     request = exchange.original
     body = {"model": request.model, "messages": request.messages, "tools": request.tools, **request.params}
+    extension: dict[str, Any] = {}
     if request.has_context:
         names = ("content", "source", "score", "timestamp", "fields")
-        body[EXTENSION] = {"context": [{name: getattr(one, name) for name in names} for one in request.passages]}
-    return orjson.dumps(body)
+        extension["context"] = [{name: getattr(one, name) for name in names} for one in request.passages]
+    if request.message_hints:
+        extension["messages"] = {str(i): hint for i, hint in request.message_hints.items()}
+    return orjson.dumps(body | {EXTENSION: extension} if extension else body)
 
 
 def _changed_texts(exchange: Exchange) -> dict[str, Any]:
@@ -407,5 +416,5 @@ def _changed_texts(exchange: Exchange) -> dict[str, Any]:
     if exchange.answer is not None and exchange.answer != exchange.upstream_answer:
         found["delivered"] = mask(msgspec.to_builtins(exchange.answer.choices))
     if exchange.attempts.several:
-        found["answer_texts"] = mask([[choice.text for choice in kept.came.choices] for kept in exchange.attempts])
+        found["answer_texts"] = mask([[choice.text for choice in kept.upstream_answer.choices] for kept in exchange.attempts])
     return found

@@ -1,6 +1,6 @@
 """An exchange again, from its record with bodies: the way back of `proxy.observe.recording`, for what replays stored traffic in shadow.
 
-What was masked when the record was written stays so, and hints on single messages are not stored.
+What was masked when the record was written stays so.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def exchange_of(row: Record, detail: RecordTexts, answer: Answer, policy: str, m
     `model` is its name in the list of prices and windows.
     """
     body = msgspec.json.decode(row.request_body or b"")
-    extension = body.get(bodies.EXTENSION)
+    extension = body.get(bodies.EXTENSION) or {}
     params = {name: value for name, value in body.items() if name not in _NOT_PARAMS}
     reader = _READERS.get(row.path, of_chat)
     request = Request(
@@ -58,7 +58,8 @@ def exchange_of(row: Record, detail: RecordTexts, answer: Answer, policy: str, m
         wants=reader(params),
         read_wants=reader,
         passages=bodies.passages_of(extension),
-        has_context="context" in (extension or {}),
+        message_hints={int(i): hint for i, hint in extension.get("messages", {}).items()},
+        has_context="context" in extension,
         size=len(row.request_body or b""),
     )
     exchange = Exchange(

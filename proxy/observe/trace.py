@@ -15,7 +15,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from urllib.parse import urlsplit
 
 from msgspec.structs import replace
@@ -34,6 +34,8 @@ from proxy.config.settings import UpstreamSettings
 from proxy.exchange import HookMark
 from proxy.observe import tracing as said
 from proxy.observe.finished import Finished, LogLine
+from proxy.observe.metrics.counts import Reading
+from proxy.observe.push import Push
 from proxy.observe.tracing import CANCELLED, ExchangeSpans, UpstreamCall, server_of
 from proxy.ports.upstream import Call, Reply
 from proxy.upstreams.resilience import Resilient
@@ -60,15 +62,25 @@ _TALKATIVE = ("opentelemetry.trace.span", "opentelemetry.trace.propagation.trace
 class Tracing:
     """The traces of one process."""
 
-    def __init__(self, upstreams: Mapping[str, UpstreamSettings], settings: TracingSettings, *, stop_s: float = STOP_S) -> None:
-        """`stop_s` limits `stop`."""
+    def __init__(
+        self,
+        upstreams: Mapping[str, UpstreamSettings],
+        settings: TracingSettings,
+        *,
+        stop_s: float = STOP_S,
+        read: Callable[[], Reading] = Reading,
+    ) -> None:
+        """`stop_s` limits `stop`; `read` gives the figures that are pushed where `settings` say so."""
         self.servers = {name: server_of(upstream) for name, upstream in upstreams.items()}
         self._settings, self._stop_s = settings, stop_s
-        self._provider = TracerProvider(
-            ParentBased(TraceIdRatioBased(settings.sample)), _resource(settings.service_name), shutdown_on_exit=False
-        )
+        resource = _resource(settings.service_name)
+        self._provider = TracerProvider(ParentBased(TraceIdRatioBased(settings.sample)), resource, shutdown_on_exit=False)
         self.tracer: Tracer = self._provider.get_tracer("groundwire", __version__, schema_url=SCHEMA_URL)
         self._exporter: OTLPSpanExporter | None = None
+        self._push: Push | None = None
+        if settings.metrics_every_s:
+            endpoint = metrics_endpoint_of(settings) or None
+            self._push = Push(read, resource, settings.metrics_every_s, endpoint=endpoint, headers=settings.headers)
 
     def start(self) -> None:
         """Begin to export: until then spans are dropped."""
@@ -81,6 +93,8 @@ class Tracing:
             self._exporter, max_queue_size=QUEUE_SPANS, schedule_delay_millis=DELAY_MS, max_export_batch_size=BATCH_SPANS
         )
         self._provider.add_span_processor(batches)
+        if self._push is not None:
+            self._push.start()
 
     def begin(self, headers: Sequence[tuple[bytes, bytes]]) -> Trace:
         """A request has come."""
@@ -88,6 +102,8 @@ class Tracing:
 
     async def stop(self) -> None:
         """Deliver what is still here, as far as there is time."""
+        if self._push is not None:
+            await self._push.stop(self._stop_s)
         ending = threading.Thread(target=self._provider.shutdown, name="spans-end", daemon=True)  # the SDK's own limit is half a minute
         ending.start()
         await asyncio.to_thread(ending.join, self._stop_s)
@@ -102,9 +118,15 @@ def endpoint_of(settings: TracingSettings) -> str:
     return given.rstrip("/") + "/v1/traces" if given and urlsplit(given).path in ("", "/") else given
 
 
+def metrics_endpoint_of(settings: TracingSettings) -> str:
+    """Where figures go: beside the spans, by OTLP's own path for them."""
+    return endpoint_of(settings).removesuffix("traces") + "metrics" if settings.endpoint else ""
+
+
 def _resource(service_name: str) -> Resource:
-    """Who sends the spans: the service, and which of its processes."""
-    own = {"service.version": __version__, "service.instance.id": f"{socket.gethostname()}:{os.getpid()}"}
+    """Who sends: the service, which of its nodes and which process."""
+    own = {"service.version": __version__, "host.name": socket.gethostname()}
+    own["service.instance.id"] = f"{own['host.name']}:{os.getpid()}"
     resource = Resource.create(own | ({"service.name": service_name} if service_name else {}))
     if str(resource.attributes["service.name"]).startswith("unknown_service"):
         resource = resource.merge(Resource({"service.name": "groundwire"}))
@@ -164,7 +186,7 @@ class Trace:
 
     def _end(self, span: Span, name: str, attributes: Mapping[str, said.Value], at: float, *, failed: bool) -> None:
         if name:
-            span.update_name(name)
+            span.update_name(said.utf8(name))
         span.set_attributes(attributes)
         if failed:
             span.set_status(StatusCode.ERROR)

@@ -29,14 +29,15 @@ from proxy.observe.finished import PASSED_THROUGH, Finished, LogLine, clipped
 from proxy.ports.upstream import Call, Reply
 
 if TYPE_CHECKING:
+    from proxy.observe.metrics import Metrics
     from proxy.observe.trace import Tracing
 
 
 _TRACEPARENT = re.compile(rb"[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(-.*)?")
 
 
-def make_tracing(settings: Settings) -> Tracing | None:
-    """What follows exchanges, where config.yaml wants it. Raises `ConfigError` where OpenTelemetry does not import."""
+def make_tracing(settings: Settings, metrics: Metrics) -> Tracing | None:
+    """What follows exchanges, and pushes `metrics`, where config.yaml wants it. Raises `ConfigError` without OpenTelemetry."""
     given = settings.tracing
     if given is None or not given.enabled:
         return None
@@ -45,7 +46,7 @@ def make_tracing(settings: Settings) -> Tracing | None:
     except ImportError as error:
         problem = f"OpenTelemetry does not import here ({error}): pip install 'groundwire[tracing]'"
         raise ConfigError("config.yaml", "tracing", problem) from error
-    return Tracing(settings.upstreams, given)
+    return Tracing(settings.upstreams, given, read=metrics.publish)
 
 
 def trace_id_of(headers: Sequence[tuple[bytes, bytes]]) -> str:
@@ -322,9 +323,14 @@ def _carried(attributes: Mapping[str, Value | None]) -> dict[str, Value]:
     return {name: _whole(value) for name, value in attributes.items() if value is not None and value != ""}
 
 
+def utf8(text: str) -> str:
+    """`text` as OpenTelemetry can carry it: one half of a surrogate pair, in a name or a label, keeps a whole batch from being sent."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
 def _whole(value: Value) -> Value:
     if isinstance(value, str):
-        return value if value.isascii() else value.encode("utf-8", "replace").decode()
+        return utf8(value)
     if isinstance(value, int) and not -_INT64 <= value < _INT64:
         return float(value) if abs(value) < 10**300 else str(value)[:50]
     if isinstance(value, list):

@@ -11,7 +11,7 @@ from proxy.grounding.judging.questions import JudgeOptions, SecondOpinion
 from proxy.ports.stage import StageOptions
 
 JUDGE, OLD_NAME = "judge", "second_opinion"
-_GONE: Mapping[str, str] = {
+_REMOVED_KEYS: Mapping[str, str] = {
     "llm": "write judge: {upstream: …, model: …} at the top of the policy instead",
     "second_opinion": "write judge: {upstream: …, model: …, ask: unsure} at the top of the policy instead",
     "combine": "there is one judge: it is asked about what the built-in models are unsure of, or about everything (judge: {ask: all})",
@@ -38,8 +38,8 @@ def gone(options: Any, known: type[StageOptions], file: str, path: str) -> Itera
             continue
         if name == "verifiers":
             yield ConfigError(file, f"{path}.{name}", f"a stage has no verifiers of its own any more: {_instead(options[name])}")
-        elif name in _GONE:
-            yield ConfigError(file, f"{path}.{name}", f"a stage has no judge of its own any more: {_GONE[name]}")
+        elif name in _REMOVED_KEYS:
+            yield ConfigError(file, f"{path}.{name}", f"a stage has no judge of its own any more: {_REMOVED_KEYS[name]}")
 
 
 def _has(options: Any, name: str, *inner: str) -> bool:

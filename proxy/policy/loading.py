@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 from msgspec.structs import replace
 
 from proxy.config.conversion import Problems, checked, read_yaml, suggested
-from proxy.config.extras import missing
+from proxy.config.extras import EMBEDDING, VERIFYING, missing, missing_model
 from proxy.config.settings import RouteSettings, Settings, forwarding
 from proxy.context.passages import RETRIEVAL_TOOLS
 from proxy.errors import ConfigError
@@ -203,7 +203,7 @@ class PolicyReading:
             self.read[path] = None
             with self.problems.caught():
                 policy = load_policy(path, self._stages)
-                for look in (_unanswered, _unknown_servers, _missing_folders):
+                for look in (_unusable_upstreams, _unknown_servers, _missing_folders, _missing_models):
                     self.problems.found += look(policy, self._settings)
                 self.read[path] = policy
         return self.read[path]
@@ -211,18 +211,18 @@ class PolicyReading:
     def route(self, i: int, route: RouteSettings) -> RoutePolicies | None:
         """Those of the route with the index `i`; None where its own is wrong."""
         path = Path(self._settings.folder) / route.policy
-        default = self._named(path, f"routes[{i}].policy")
+        default = self._policy_in(path, f"routes[{i}].policy")
         allowed = {default.name: default} if default is not None else {}
         for n, entry in enumerate(route.allow_policies if default is not None or path.is_file() else ()):  # they stand beside it
             other_path = path.parent / f"{entry}.yaml" if not entry.endswith((".yaml", ".yml")) else Path(self._settings.folder) / entry
-            other = self._named(other_path, f"routes[{i}].allow_policies[{n}]")
+            other = self._policy_in(other_path, f"routes[{i}].allow_policies[{n}]")
             if other is not None and allowed.setdefault(other.name, other) is not other:
                 self.problems.found.append(
                     ConfigError(other.file, "name", f"{other.name!r} is also the name of {allowed[other.name].file}")
                 )
         return RoutePolicies(default, allowed) if default is not None else None
 
-    def _named(self, path: Path, place: str) -> Policy | None:
+    def _policy_in(self, path: Path, place: str) -> Policy | None:
         """The policy in a file that config.yaml names at `place`."""
         if path.is_file():
             return self.file(path)
@@ -243,7 +243,7 @@ def has_stages(file: Path) -> bool:
     return "stages:" in file.read_text("utf-8", "replace")
 
 
-def _unanswered(policy: Policy, settings: Settings) -> Iterator[ConfigError]:
+def _unusable_upstreams(policy: Policy, settings: Settings) -> Iterator[ConfigError]:
     """Upstreams that a stage or the judge asks, and that do not exist or have no key of their own."""
     asked = [(f"stages.{s.stage.name}.{option}", name) for s in policy.stages for option, name in s.stage.asks(s.options).items()]
     if policy.judge is not None and policy.judge.upstream:
@@ -275,6 +275,16 @@ def _missing_folders(policy: Policy, settings: Settings) -> Iterator[ConfigError
             if not folder.is_dir():
                 yield ConfigError(policy.file, f"stages.{spec.stage.name}.{option}", f"no such folder: {folder}")
             elif problem := missing("FAISS", "faiss", "tools"):
+                yield ConfigError(policy.file, f"stages.{spec.stage.name}", problem)
+
+
+def _missing_models(policy: Policy, settings: Settings) -> Iterator[ConfigError]:
+    """Stages for models whose libraries are not here: an installation of requirements/plain.txt has none."""
+    for spec in policy.stages:
+        embeds, verifies = spec.stage.local_models(spec.options)
+        own = settings.embeddings.kind == "builtin"
+        for model, modules in ([EMBEDDING] if embeds and own else []) + ([VERIFYING] if verifies else []):
+            if problem := missing_model(model, modules):
                 yield ConfigError(policy.file, f"stages.{spec.stage.name}", problem)
 
 
@@ -336,12 +346,12 @@ def _check_order(specs: Sequence[StageSpec], file: str, delivery: Delivery, foun
             found.found.append(ConfigError(file, path, "this stage stands here twice"))
         seen.add(spec.stage.name)
         if spec.options.enabled:
-            said = (*_misplaced(spec, names, i, assigned, later), *_undeliverable(spec, delivery))
+            said = (*_order_problems(spec, names, i, assigned, later), *_undeliverable(spec, delivery))
             found.found += (ConfigError(file, path, problem) for problem in said)
             assigned.update(spec.stage.assigns)
 
 
-def _misplaced(spec: StageSpec, names: Sequence[str], i: int, assigned: Collection[str], later: Mapping[str, str]) -> Iterator[str]:
+def _order_problems(spec: StageSpec, names: Sequence[str], i: int, assigned: Collection[str], later: Mapping[str, str]) -> Iterator[str]:
     """What is wrong with the place of a stage among the others."""
     for fact in spec.stage.requires:
         if fact not in assigned:

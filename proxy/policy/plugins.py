@@ -46,14 +46,14 @@ def load(name: str, folder: Path, taken: Collection[str]) -> type[Stage]:
         found = next(iter(entry_points(group=GROUP, name=name)), None)
         if found is None:
             raise NotFound(f"unknown stage {name!r}")
-        return _checked(_loaded(name, found.load), name, taken)
-    module = _loaded(name, lambda: _file(folder / where) if where.endswith(".py") else importlib.import_module(where))
+        return _check_stage(_load_or_refuse(name, found.load), name, taken)
+    module = _load_or_refuse(name, lambda: _file(folder / where) if where.endswith(".py") else importlib.import_module(where))
     if not hasattr(module, attribute):
         raise NotFound(f"{where} has no {attribute}")
-    return _checked(getattr(module, attribute), name, taken)
+    return _check_stage(getattr(module, attribute), name, taken)
 
 
-def _loaded(name: str, make: Callable[[], T]) -> T:
+def _load_or_refuse(name: str, make: Callable[[], T]) -> T:
     try:
         return make()
     except Exception as error:  # the operator's own code: whatever it does while it is imported
@@ -78,7 +78,7 @@ def _file(path: Path) -> ModuleType:
     return sys.modules[name]
 
 
-def _checked(found: object, name: str, taken: Collection[str]) -> type[Stage]:
+def _check_stage(found: object, name: str, taken: Collection[str]) -> type[Stage]:
     if not (isinstance(found, type) and issubclass(found, Stage)):
         raise NotFound(f"{name} is not a class derived from proxy.ports.stage.Stage")
     own = getattr(found, "name", None)

@@ -43,7 +43,7 @@ class ShadowPipeline(Pipeline):
         self, stages: Sequence[Stage], retrieval_tools: Sequence[str] = RETRIEVAL_TOOLS, *, reading_since: Callable[[float], bool] = never
     ) -> None:
         super().__init__(stages, retrieval_tools, reading_since=reading_since)
-        self._judged: set[str] = set()
+        self._judging_stages: set[str] = set()
         """Exchanges whose requests were judged, until they are released."""
 
     def judges_answers(self, exchange: Exchange) -> bool:
@@ -64,9 +64,9 @@ class ShadowPipeline(Pipeline):
 
     async def conclude(self, exchange: Exchange) -> None:
         """Judge the request, unless that was done: an upstream's failure leaves no answer to judge."""
-        if exchange.id in self._judged:
+        if exchange.id in self._judging_stages:
             return
-        self._judged.add(exchange.id)
+        self._judging_stages.add(exchange.id)
         answer, upstream_answer = exchange.answer, exchange.upstream_answer
         exchange.answer = exchange.upstream_answer = None
         try:
@@ -80,7 +80,7 @@ class ShadowPipeline(Pipeline):
     def release(self, exchange: Exchange) -> None:
         """The exchange has ended."""
         super().release(exchange)
-        self._judged.discard(exchange.id)
+        self._judging_stages.discard(exchange.id)
 
     async def _run(self, stage: Stage, hook: Hook, phase: str, exchange: Exchange) -> Verdict | None:
         """Run a hook; what it refuses or does is noted in its verdict, and undone where it would end the exchange."""
@@ -99,7 +99,7 @@ class ShadowPipeline(Pipeline):
             would = "edit"
         if would and not found:
             found = [Verdict(stage.name, "unchecked")]
-        exchange.verdicts[known:] = [*found[:-1], _noted(found[-1], would)] if found else []
+        exchange.verdicts[known:] = [*found[:-1], _shadow_verdict(found[-1], would)] if found else []
         return exchange.verdicts[-1] if found else None
 
 
@@ -113,6 +113,6 @@ def _is_question(stage: Stage, code: str) -> bool:
     return code.endswith("_asked") or any(action.kind == "ask" and action.code == code for action in stage.actions(stage.options))
 
 
-def _noted(verdict: Verdict, would: Would) -> Verdict:
+def _shadow_verdict(verdict: Verdict, would: Would) -> Verdict:
     """The verdict of a stage that was not obeyed: nothing was blocked."""
     return replace(verdict, outcome="warn" if verdict.outcome == "block" else verdict.outcome, would=would)

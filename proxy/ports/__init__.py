@@ -163,18 +163,18 @@ class Embedder(Protocol):
     def dimensions(self) -> int:
         """Length of a vector. Raises `ModelUnavailable` where only the loaded model tells, and it is not loaded: `embed` first."""
 
-    async def embed(self, texts: Sequence[str], *, bulk: bool = False, together: bool = False, keep: bool = False) -> NDArray[np.float32]:
+    async def embed(self, texts: Sequence[str], *, bulk: bool = False, together: bool = False) -> NDArray[np.float32]:
         """``(len(texts), dimensions)`` float32, each row of unit length. Cached, batched, off the event loop.
 
         A text too long for the model is cut, an empty one has a vector like any other. `bulk` is work that nobody waits for, as a
         new catalogue: it runs when nothing else does. Texts that are embedded `together` take one pass of the model, several times
         faster for words and short sentences, and are cached together: the same list has the same vectors to the last bit, the same
-        text in another list may differ in the last digits. What comes again, as tools and passages, is to `keep`: its vectors are
-        there after a restart. Not for what a user says. Raises `ModelUnavailable` when the model cannot be loaded or run.
+        text in another list may differ in the last digits. Raises `ModelUnavailable` when the model cannot be
+        loaded or run.
         """
 
     async def unknown(self, texts: Sequence[str]) -> int:
-        """How many of them the model would have to read: neither the memory nor the disk has their vectors."""
+        """How many of them the model would have to read: the memory has no vectors of them."""
 
     async def rough(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
         """``(len(texts), any)`` of unit length: far cheaper, and good enough to find candidates by. None where a model has none."""

@@ -1,23 +1,26 @@
 """How long is waited: for the store, applied once where a stage gets its ports; and for whatever else has to know how much time is left.
 
 `within` is a deadline that the work inside it can ask about (`left_s`): a step that is good to have ends in time then, and leaves what
-there is, instead of being cut off with everything that was found before it.
+there is, instead of being cut off with everything that was found before it. `AwakeTimeout` does not count the time in which the whole
+process stood still.
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
-from typing import Any
+from types import TracebackType
+from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
 from proxy.errors import StoreUnavailable
 from proxy.ports import Ports
 
+T = TypeVar("T")
 STORE_TIMEOUT_S = 1.0
 """For each call; past it the stage goes on as if the store were away."""
 STORE_SHARE = 0.2
@@ -25,6 +28,51 @@ STORE_SHARE = 0.2
 _UNTIL: ContextVar[float] = ContextVar("until", default=math.inf)
 """In the event loop's time."""
 _STORES = ("scratchpad", "tool_runs", "compactions", "first_seen", "quarantine", "clashes", "failures")
+
+
+_SLICES = 5
+"""Of a timeout: so much of it one standstill takes at most."""
+
+
+class AwakeTimeout:
+    """`asyncio.timeout` that counts only while the event loop runs. Raises `TimeoutError` past it.
+
+    A process that was stopped (SIGSTOP, a machine that swaps or is moved) wakes with answers in its sockets and every timer due: the plain
+    timeout then gives up what has long been answered. This one counts in fifths, each begun when the one before has been noticed, so that
+    a standstill of any length takes one of them.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._slice_s, self._left = seconds / _SLICES, _SLICES
+        self._timeout = asyncio.timeout(None)
+
+    async def __aenter__(self) -> None:
+        await self._timeout.__aenter__()
+        self._loop = asyncio.get_running_loop()
+        self._timer = self._loop.call_later(self._slice_s, self._count)
+
+    def _count(self) -> None:
+        self._left -= 1
+        if self._left:
+            self._timer = self._loop.call_later(self._slice_s, self._count)
+        else:
+            self._timeout.reschedule(self._loop.time())
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._timer.cancel()
+        await self._timeout.__aexit__(kind, error, trace)
+
+
+async def with_one_retry(ask: Callable[[], Awaitable[T]]) -> T:
+    """What `ask` gives, which changes nothing more when it is done twice. Raises `StoreUnavailable`.
+
+    PostgreSQL counts ``statement_timeout`` from a statement's first message to its last one, and so ends what a process was about to send
+    when it was stopped; the second try goes through. A store that is away refuses it at once.
+    """
+    try:
+        return await ask()
+    except StoreUnavailable:
+        return await ask()
 
 
 @asynccontextmanager
@@ -63,7 +111,7 @@ class _InTime:
 
         async def call(*given: Any, **named: Any) -> Any:
             try:
-                async with asyncio.timeout(limit_s):
+                async with AwakeTimeout(limit_s):
                     return await method(*given, **named)
             except TimeoutError:
                 raise StoreUnavailable("timeout") from None

@@ -232,14 +232,14 @@ def first(
 
 def advance(record: FailureRecord, event: FailureEvent, *, step_id: str, now: float) -> FailureRecord | None:
     """The next revision; None where the event changes nothing (a record that is resolved already cannot be resolved again)."""
-    made = _occurred(record, event, step_id, now) if event.kind == "occurred" else _changed(record, event)
+    made = _note_occurrence(record, event, step_id, now) if event.kind == "occurred" else _apply_event(record, event)
     if made is None:
         return None
     at = max(now, record.updated_at + LATER)
     return replace(made, revision=record.revision + 1, event=event.kind, by=event.by, reason=event.reason, updated_at=at)
 
 
-def _occurred(record: FailureRecord, event: FailureEvent, step_id: str, now: float) -> FailureRecord:
+def _note_occurrence(record: FailureRecord, event: FailureEvent, step_id: str, now: float) -> FailureRecord:
     """Once more: what is recommended follows the latest occurrence, and what was resolved is open again."""
     found = event.failure
     assert found is not None
@@ -260,7 +260,7 @@ def _occurred(record: FailureRecord, event: FailureEvent, step_id: str, now: flo
     )
 
 
-def _changed(record: FailureRecord, event: FailureEvent) -> FailureRecord | None:
+def _apply_event(record: FailureRecord, event: FailureEvent) -> FailureRecord | None:
     kind = event.kind
     if kind == "progress":
         return replace(record, stuck_count=0) if record.stuck_count else None

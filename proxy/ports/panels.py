@@ -20,7 +20,7 @@ T = TypeVar("T")
 Unit = Literal["count", "share", "score", "ms", "usd"]
 _Z = 1.96
 """Of 95% of a normal distribution."""
-_NAMED = 3
+_MAX_NAMED = 3
 """Kinds that a panel names."""
 
 
@@ -79,7 +79,7 @@ class StagePanel(Struct):
         found, first = whole.of(cls), cls.__struct_fields__[0]
         others = [f"{name.replace('_', ' ')} {number(getattr(found, name))}" for name in cls.__struct_fields__[1:]]
         lines: Lines = {cls.meaning: lambda bucket: float(getattr(bucket.of(cls), first))}
-        return drawn(cls.name, cls.title, number(getattr(found, first)), cls.meaning, others, buckets, lines)
+        return make_panel(cls.name, cls.title, number(getattr(found, first)), cls.meaning, others, buckets, lines)
 
 
 class Bucket(Struct, kw_only=True):
@@ -157,7 +157,7 @@ Lines: TypeAlias = Mapping[str, Course]
 """Of a chart, by title."""
 
 
-def drawn(
+def make_panel(
     name: str,
     title: str,
     headline: str,
@@ -198,8 +198,8 @@ def interval(hits: int, n: int) -> tuple[float, float]:
 def most_common(counts: Mapping[str, int]) -> str:
     """The most common kinds, in words."""
     ordered = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
-    named = [f"{count:,} × {name.replace('_', ' ').lower()[:60]}" for name, count in ordered[:_NAMED] if name]
-    rest = len(ordered) - _NAMED
+    named = [f"{count:,} × {name.replace('_', ' ').lower()[:60]}" for name, count in ordered[:_MAX_NAMED] if name]
+    rest = len(ordered) - _MAX_NAMED
     return ", ".join(named) + (f" and {many(rest, 'more kind')}" if rest > 0 else "")
 
 

@@ -125,7 +125,7 @@ class Stage(Generic[OptionsT]):
     """Whether it needs `exchange.passages`, and `exchange.evidence` to hold the passages found in the messages, too."""
     verifies: bool = False
     """Whether it uses `ports.verifiers`: the built-in verifier is loaded at start where a route's own policy has such a stage. One that
-    has an option for it sets it when it is made."""
+    has an option for it overrides `local_models`."""
     retryable: ClassVar[frozenset[str]] = frozenset()
     """Codes of its errors after which the same request may succeed: under ``on_error: closed`` they end it with 503 and not with 400."""
     measures: ClassVar[bool] = False
@@ -136,7 +136,7 @@ class Stage(Generic[OptionsT]):
     """Stages whose findings its answer hook works on: in a policy that has none of them it is not called, and no answer waits for it."""
     embeds: bool = False
     """Whether it uses `ports.embedder` or `ports.ranker`: they are loaded at start where a route's own policy has such a stage. One that
-    has an option for it sets it when it is made."""
+    has an option for it overrides `local_models`."""
     answers: ClassVar[tuple[str, ...]] = ()
     """Names of tools that it may offer to the model and that the proxy answers itself (`on_tool_call`)."""
     max_rounds: int = 4
@@ -150,6 +150,7 @@ class Stage(Generic[OptionsT]):
     def __init__(self, options: OptionsT, ports: Ports) -> None:
         self.options = options
         self.ports = ports
+        self.embeds, self.verifies = self.local_models(options)
 
     def allowance(self, exchange: Exchange) -> Allowance:
         """Processor time that a hook may take: of the exchange's own, if the stage checks something. Both grow with what there is to read,
@@ -187,6 +188,11 @@ class Stage(Generic[OptionsT]):
     def actions(cls, options: OptionsT) -> tuple[Action, ...]:
         """What these options may do to a request or an answer, beyond the record; see `proxy.policy.precision`."""
         return ()
+
+    @classmethod
+    def local_models(cls, options: OptionsT) -> tuple[bool, bool]:
+        """Whether it `embeds` texts, and whether it `verifies` claims, with these options."""
+        return cls.embeds, cls.verifies
 
     @classmethod
     def judges(cls, options: OptionsT) -> bool:
@@ -285,7 +291,7 @@ class Stage(Generic[OptionsT]):
         Called where the upstream failed or the prompt did not fit; not where a stage refused, or the client left.
         """
 
-    def broke_off(self, exchange: Exchange, hook: str) -> None:
+    def on_hook_failed(self, exchange: Exchange, hook: str) -> None:
         """Its `hook` (``request``, ``answer``, …) failed or took too long, and the exchange is as it was before: what is to be said there
         all the same, such as a header's figure.
         """
@@ -331,13 +337,13 @@ class SentenceStage(Stage[OptionsT]):
         """Judge the sentences of an answer that came whole, and of every refusal; override it to do so in one batch, or to sum up."""
         found: list[Verdict] = []
         for choice in exchange.answer.choices if exchange.answer is not None else ():
-            text = choice.text if exchange.gated else await self._said(exchange, choice.index, choice.text, found)
-            refusal = await self._said(exchange, choice.index, choice.refusal, found)
+            text = choice.text if exchange.gated else await self._judge_sentences(exchange, choice.index, choice.text, found)
+            refusal = await self._judge_sentences(exchange, choice.index, choice.refusal, found)
             if exchange.answer is not None and (text, refusal) != (choice.text, choice.refusal):
                 exchange.answer = exchange.answer.with_text(choice.index, text).with_refusal(choice.index, refusal)
         return max(found, key=lambda v: OUTCOMES.index(v.outcome), default=None)
 
-    async def _said(self, exchange: Exchange, choice: int, text: str, found: list[Verdict]) -> str:
+    async def _judge_sentences(self, exchange: Exchange, choice: int, text: str, found: list[Verdict]) -> str:
         """What is left of `text`, sentence by sentence; verdicts are added to those `found`, and after a block nothing more is judged."""
         said, offset, sentences = [], 0, split_sentences(text)
         for i, words in enumerate(sentences):

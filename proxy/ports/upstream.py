@@ -33,6 +33,10 @@ def is_event_stream(headers: Headers) -> bool:
     return False
 
 
+OWN = "groundwire"
+"""What a record names as upstream of an answer that a stage gave."""
+
+
 class Past(Struct, frozen=True):
     """What a body only names of its conversation, as far as it came by here, for a server that does not keep it."""
 

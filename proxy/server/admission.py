@@ -25,7 +25,7 @@ from proxy.exchange import Answer, Exchange, Request, Usage
 from proxy.language.lru import LRU
 from proxy.limits.account import micro
 from proxy.limits.accounts import DatabaseAccounts
-from proxy.limits.counter import Amount, Ask, Counter, Decision, Standing, Subject
+from proxy.limits.counter import NOTHING, Amount, Ask, Counter, Decision, Standing, Subject
 from proxy.limits.keyring import KeyRing
 from proxy.limits.keys import DatabaseKeyDays, DatabaseKeys
 from proxy.limits.limiter import Lease, Limiter, Refused
@@ -94,6 +94,17 @@ _KEYS_REMEMBERED = 10_000
 _PER = {"rpm": "requests a minute", "tpm": "tokens a minute", "concurrent": "requests at a time"}
 
 
+def _refusal(subjects: Sequence[Subject], refused: Refused, amount: Amount, *, anthropic: bool) -> RateLimited:
+    subject, standing, name = refused.subject, refused.standing, refused.standing.refused or "rpm"
+    limit = getattr(subject.limits, name)
+    what = f"{limit} {_PER[name]}" if name in _PER else f"{limit:.12g} USD a {name.rpartition('_')[2]}"
+    hopeless = name == "tpm" and amount.tokens > limit
+    message = f"Rate limit reached for the {subject.kind} {subject.name!r}: {what}"
+    message += f"; this request alone takes {amount.tokens}" if hopeless else f"; try again in {max(1, round(standing.wait_s))} s"
+    headers = limit_headers(subjects, refused.decision, anthropic=anthropic)
+    return RateLimited(message, param=name, headers=(*retry_headers(standing.wait_s, hopeless=hopeless), *headers))
+
+
 class Admissions:
     """For all keys of one process."""
 
@@ -129,6 +140,20 @@ class Admissions:
         """For one request of a client; None where it has no key."""
         key = self.ring.key(client)
         return Admission(self, key, exchange_id, upstream) if key is not None else None
+
+    async def admit_call(self, client: str, call_id: str) -> None:
+        """A call that the proxy answers itself, as at ``/mcp``: a request of the key. Raises `RateLimited`, `Overloaded`."""
+        key = self.ring.key(client)
+        if key is not None and (subjects := self.ring.subjects(key)):
+            self.limiter.settle(await self.reserve(call_id, key, subjects, Ask()), NOTHING)
+
+    async def reserve(self, lease_id: str, key: KeySettings, subjects: tuple[Subject, ...], ask: Ask, *, anthropic: bool = False) -> Lease:
+        """For a request of a key. Raises `RateLimited`, and `Overloaded` where nobody can count it and a limit is closed then."""
+        try:
+            return await self.limiter.reserve(lease_id, subjects, ask)
+        except Refused as refused:
+            self.metrics.key(key.team, key.name).refused(refused.standing.refused or "")
+            raise _refusal(subjects, refused, ask.least, anthropic=anthropic) from None
 
 
 def make_counter(settings: Settings, database: Database) -> Counter:
@@ -224,11 +249,10 @@ class Admission:
         ask = self._ask(subjects, output)
         anthropic = isinstance(dialect, MessagesDialect)
         try:
-            self._lease = await self._every.limiter.reserve(self._id, subjects, ask)
-        except Refused as refused:
+            self._lease = await self._every.reserve(self._id, self._key, subjects, ask, anthropic=anthropic)
+        except RateLimited:
             self._refused = True
-            self._every.metrics.key(self._key.team, self._key.name).refused(refused.standing.refused or "")
-            raise self._refusal(subjects, refused, ask.least, anthropic=anthropic) from None
+            raise
         if self._lease.decision is None:
             self.headers = [UNCOUNTED]
         else:
@@ -253,16 +277,6 @@ class Admission:
 
     def _usd(self, usage: Usage, upstream: str = "") -> float | None:
         return self._every.price(upstream or self._upstream.name, self._model, usage)
-
-    def _refusal(self, subjects: Sequence[Subject], refused: Refused, amount: Amount, *, anthropic: bool) -> RateLimited:
-        subject, standing, name = refused.subject, refused.standing, refused.standing.refused or "rpm"
-        limit = getattr(subject.limits, name)
-        what = f"{limit} {_PER[name]}" if name in _PER else f"{limit:.12g} USD a {name.rpartition('_')[2]}"
-        hopeless = name == "tpm" and amount.tokens > limit
-        message = f"Rate limit reached for the {subject.kind} {subject.name!r}: {what}"
-        message += f"; this request alone takes {amount.tokens}" if hopeless else f"; try again in {max(1, round(standing.wait_s))} s"
-        headers = limit_headers(subjects, refused.decision, anthropic=anthropic)
-        return RateLimited(message, param=name, headers=(*retry_headers(standing.wait_s, hopeless=hopeless), *headers))
 
     def end(self, finished: Finished, replies: Sequence[Reply]) -> None:
         """It is over."""

@@ -21,9 +21,10 @@ from proxy.exchange import Exchange, Prompt, Request, Unanswered, Verdict
 from proxy.observe.recording import inline_detail
 from proxy.offloop import run_in_thread_if_large
 from proxy.policy.loading import Delivery
-from proxy.ports.upstream import Call, Past, Reply, is_event_stream, read_whole
+from proxy.ports.deadline import AwakeTimeout
+from proxy.ports.upstream import OWN, Call, Past, Reply, is_event_stream, read_whole
 from proxy.server.continuations import unchanged
-from proxy.server.handler import OWN, Handler
+from proxy.server.handler import Handler
 from proxy.server.owners import OwnedReply
 from proxy.upstreams.resilience import retry_after_s
 from proxy.wire.bodies import check_keys, reading
@@ -35,9 +36,9 @@ from proxy.wire.responses.items import may_name, named_in
 
 log = logging.getLogger("groundwire.endpoint")
 
-UNTOUCHED = 20
+UNCHANGED_SPEEDUP = 20
 """Of a body in which nothing changed at most the extension is left out, at this many times the speed of writing it anew."""
-SEARCHED = 16
+SEARCH_SPEEDUP = 16
 """To look for some names in a body is so many times as fast as a pass that `run_in_thread_if_large` counts with."""
 KEEPING = "/responses"
 """The path of the API whose provider keeps conversations."""
@@ -49,7 +50,7 @@ MAX_ERROR_BYTES = 2**20
 class Completion(Handler):
     """A request that the policy's stages see, and its answer."""
 
-    _owned = False
+    _is_owned = False
     """Whether the provider keeps, under the operator's key, what the client may go on from."""
 
     async def _serve(self, path: str, headers: ClientHeaders, hints: RequestHints) -> None:
@@ -59,19 +60,19 @@ class Completion(Handler):
         self.responder.watch()
         if headers.encoding:
             body = await self.decoded(body, headers.encoding)
-        body = dialect.completed(body, self.path)
+        body = dialect.merge_address(body, self.path)
         request = await self._parse(dialect, body)
         dialect = self._dialect or dialect
         if self._admission is not None:
             await self._admission.admit(request, body, dialect)
-        self._owned = dialect.path == KEEPING and self.route.keeps_for_operator and not self._translates
-        if self._owned:
+        self._is_owned = dialect.path == KEEPING and self.route.keeps_for_operator and not self._translates
+        if self._is_owned:
             await self._check_owner(dialect, body)
         elif self._policy.judges:
             await run_in_thread_if_large(len(body), check_keys, body, dialect.conversation_field)
         pipeline, found = self._policy.pipeline, None
         if pipeline.stages or self._translates:
-            request, found = await self._continued(request)
+            request, found = await self._join_history(request)
         self.exchange = exchange = self._make_exchange(request, hints, hints.run_id or await self._run_of(request))
         self._begin_record()
         if pipeline.stages:
@@ -84,7 +85,7 @@ class Completion(Handler):
 
     async def _check_owner(self, dialect: Dialect, body: bytes) -> None:
         """Raises `NotFound` where it goes on from what is another client's, `InvalidRequest` where that can be read in two ways."""
-        names = await run_in_thread_if_large(len(body) // SEARCHED, may_name, body)
+        names = await run_in_thread_if_large(len(body) // SEARCH_SPEEDUP, may_name, body)
         if self._policy.judges or (names and self._s.clients.keyed):
             await run_in_thread_if_large(len(body), check_keys, body, dialect.conversation_field)
         if names:
@@ -99,7 +100,7 @@ class Completion(Handler):
         if (kept := unchanged(exchange)) is not None:
             exchange.verdicts.append(kept)
 
-    async def _continued(self, request: Request) -> tuple[Request, Verdict | None]:
+    async def _join_history(self, request: Request) -> tuple[Request, Verdict | None]:
         """The request with what it only names of its conversation."""
         self._keeps = request.keeps
         if request.with_items is None and request.with_history is None and not request.unseen_items:
@@ -125,7 +126,7 @@ class Completion(Handler):
             return opening_of(client, route, request.messages)
         beginnings = await run_in_thread_if_large(request.size, beginnings_of, client, route, request.messages)
         try:
-            async with asyncio.timeout(LINEAGE_TIMEOUT_S):
+            async with AwakeTimeout(LINEAGE_TIMEOUT_S):
                 return await self._s.lineages.run_of(beginnings, client=client, route=route)
         except (StoreUnavailable, TimeoutError) as error:  # what is remembered is then away, too
             log.debug("%s: the run's beginnings cannot be looked up: %s", self.id, error)
@@ -143,7 +144,7 @@ class Completion(Handler):
             model=self.route.upstream.upstream.catalogue_name(request.model),
             prompt=Prompt(request.messages, request.tools, request.params, evidence=request.passages),
             run_id=run_id,
-            step_id=hints.step_id or str(1 + _answered(request)),
+            step_id=hints.step_id or str(1 + _count_answers(request)),
             skip=hints.skip,
             enforced=enforced,
             inline=hints.inline,
@@ -167,7 +168,7 @@ class Completion(Handler):
         request, prompt = exchange.original, exchange.prompt
         untouched = prompt.messages is request.messages and prompt.tools is request.tools and prompt.params is request.params
         untouched = untouched and not request.message_hints and not request.goes_on_from
-        size = request.size // UNTOUCHED if untouched else request.size
+        size = request.size // UNCHANGED_SPEEDUP if untouched else request.size
         body = await run_in_thread_if_large(size, dialect.render_request, exchange)
         past = Past(request.server_side_history if request.held_whole else None, request.known_items)
         call = Call("POST", self.path, following(headers, later) if later else headers, body, request.stream, past=past, party=self.party)
@@ -179,11 +180,11 @@ class Completion(Handler):
             if request.stream:
                 self._alive = KeepAlive(self.responder, self._s.server.keep_alive_s, lambda: self._own_headers("pending"))
         reply = await self._call(call)
-        if self._owned and 200 <= reply.status < 300:
+        if self._is_owned and 200 <= reply.status < 300:
             reply = OwnedReply(reply, self._s.owners, self.route.upstream.name, self._client)
-        return self._recognised(exchange, dialect, body, reply)
+        return self._recognise(exchange, dialect, body, reply)
 
-    def _recognised(self, exchange: Exchange, dialect: Dialect, body: bytes, reply: Reply) -> Reply:
+    def _recognise(self, exchange: Exchange, dialect: Dialect, body: bytes, reply: Reply) -> Reply:
         """The reply with what is recognised of it, where the policy refuses what it cannot check; else as it came."""
         if not self._policy.refuses or self._delivery(exchange) == "tap" or not self._policy.pipeline.closed(exchange):
             return reply
@@ -255,7 +256,7 @@ class Completion(Handler):
     async def _deliver_own(self, exchange: Exchange, dialect: Dialect) -> None:
         """Send the answer that a stage gave in the model's stead."""
         self._s.metrics.count("answers.own_count")
-        if self._owned and exchange.answer is not None and exchange.answer.id:
+        if self._is_owned and exchange.answer is not None and exchange.answer.id:
             await self._s.owners.add(self.route.upstream.name, [exchange.answer.id], self._client)
         exchange.upstream = OWN
         exchange.facts.context = None  # nothing was sent upstream
@@ -282,14 +283,17 @@ class Completion(Handler):
                 self._s.metrics.count("context.length_exceeded_upstream_count")
         if self.responder.early:
             assert self.exchange is not None
-            stream, told = self._spoken.stream(), self._spoken.own_tool_filter(self.exchange, whole=False).failed(reply.status, body)
+            stream, told = (
+                self._spoken.stream(),
+                self._spoken.own_tool_filter(self.exchange, whole=False).encode_failure(reply.status, body),
+            )
             stream.feed(told)
             await self.responder.end(told + stream.end())
             return
         await self.responder.whole(reply.status, returned_headers(reply) + self._own_headers(self._verdict()), body)
 
 
-def _answered(request: Request) -> int:
+def _count_answers(request: Request) -> int:
     """How often the assistant has spoken."""
     try:
         return [message["role"] for message in request.messages].count("assistant")

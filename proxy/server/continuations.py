@@ -7,13 +7,14 @@ A store that is away is a history that was not seen.
 
 from __future__ import annotations
 
-import asyncio
 import logging
+from functools import partial
 from typing import Any
 
 from proxy.errors import StoreUnavailable
 from proxy.exchange import Exchange, Outcome, Request, Verdict
 from proxy.exchange.histories import RESPONSE, History, PastTurn
+from proxy.ports.deadline import AwakeTimeout, with_one_retry
 from proxy.store.conversations import DatabaseHistories
 
 log = logging.getLogger("groundwire.endpoint")
@@ -37,8 +38,8 @@ class Continuations:
         if request.with_history is None:
             return request, Verdict(STAGE, "warn", NOT_SEEN, detail=unseen) if unseen else None
         try:
-            async with asyncio.timeout(TIMEOUT_S):
-                history = await self._histories.find(request.goes_on_from, client=client)
+            async with AwakeTimeout(TIMEOUT_S):
+                history = await with_one_retry(partial(self._histories.find, request.goes_on_from, client=client))
         except (StoreUnavailable, TimeoutError) as error:
             log.warning("client %s: what a request goes on from cannot be looked up: %s", client, error)
             history = History()
@@ -52,8 +53,8 @@ class Continuations:
         if request.with_items is None:
             return request
         try:
-            async with asyncio.timeout(TIMEOUT_S):
-                known = await self._histories.items(request.references, client=client)
+            async with AwakeTimeout(TIMEOUT_S):
+                known = await with_one_retry(partial(self._histories.items, request.references, client=client))
         except (StoreUnavailable, TimeoutError) as error:
             log.warning("client %s: what a request names cannot be looked up: %s", client, error)
             return request
@@ -65,9 +66,9 @@ class Continuations:
         if turn is None:
             return
         try:
-            async with asyncio.timeout(TIMEOUT_S):
+            async with AwakeTimeout(TIMEOUT_S):
                 items = {} if own or exchange.upstream_answer is None else exchange.upstream_answer.items
-                await self._histories.add(turn, exchange.original.goes_on_from, client=client, items=items)
+                await with_one_retry(partial(self._histories.add, turn, exchange.original.goes_on_from, client=client, items=items))
         except (StoreUnavailable, TimeoutError) as error:
             log.warning("%s: the turn cannot be kept: %s", exchange.id, error)
 

@@ -31,7 +31,7 @@ from proxy.observe import logs
 from proxy.observe.finished import CLIENT_CLOSED_REQUEST, Finished, log_line
 from proxy.observe.tracing import trace_id_of
 from proxy.offloop import LARGE, run_in_thread_if_large
-from proxy.ports.upstream import Call, Reply
+from proxy.ports.upstream import OWN, Call, Reply
 from proxy.server.admission import Admission, without_upstreams
 from proxy.server.cross_origin import is_preflight, origin_of
 from proxy.server.routes import ActivePolicy, Route, Services
@@ -39,14 +39,12 @@ from proxy.wire.decisions.asked import Billing
 from proxy.wire.dialect import Dialect
 from proxy.wire.http import asgi
 from proxy.wire.http.asgi import ClientGone, KeepAlive, RawHeaders, Receive, Responder, Scope
-from proxy.wire.http.encodings import decoded
+from proxy.wire.http.encodings import decode_body
 from proxy.wire.http.headers import PREFIX, ClientHeaders, RequestHints, client_headers, parse_hints, plain_headers
-from proxy.wire.http.peers import foreign_name, not_from_here
+from proxy.wire.http.peers import foreign_name, reason_for_remote
 
 log = logging.getLogger("groundwire.endpoint")
 
-OWN = "groundwire"
-"""What a record names as upstream of an answer that a stage gave."""
 _METHOD_IN_QUERY = re.compile(r"[?&]_method(?:=|&|$)", re.I)
 
 
@@ -168,7 +166,7 @@ class Handler(ABC):
 
     async def decoded(self, body: bytes, encoding: str) -> bytes:
         """A compressed body, which takes its room as it is read. Raises `UnsupportedEncoding`, `RequestTooLarge`, `Overloaded`."""
-        found = await run_in_thread_if_large(LARGE, decoded, body, encoding, self._s.server.max_body_bytes)
+        found = await run_in_thread_if_large(LARGE, decode_body, body, encoding, self._s.server.max_body_bytes)
         asgi.take(self.room, len(found))
         return found
 
@@ -176,7 +174,7 @@ class Handler(ABC):
         """Why the request may be none of this machine's own programs', where nothing else tells clients from web pages; else ""."""
         hosts = self._s.server.hosts
         if self.route.own_machine_only:
-            return not_from_here(self._scope, hosts)
+            return reason_for_remote(self._scope, hosts)
         return "" if self._s.clients.keyed or self._s.server.allow_anonymous else foreign_name(self._scope, hosts)
 
     @abstractmethod
@@ -315,7 +313,7 @@ class Handler(ABC):
         """The events that tell of `error` in a stream that began before there was an answer."""
         log.warning("%s: %s", self.id, error.message)
         stream = self._spoken.stream()
-        return stream.blocked([0]) + stream.end() if isinstance(error, PolicyBlocked) else stream.failed(error)
+        return stream.encode_block([0]) + stream.end() if isinstance(error, PolicyBlocked) else stream.encode_failure(error)
 
     async def _finish(self) -> None:
         """Give the connection back and leave a record."""

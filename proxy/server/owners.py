@@ -7,9 +7,9 @@ user's programs go on with what they made before). A client whose own key is for
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import AsyncIterator, Collection, Sequence
+from functools import partial
 from urllib.parse import unquote
 
 import orjson
@@ -17,6 +17,7 @@ import orjson
 from proxy.errors import NotFound, Overloaded, StoreUnavailable
 from proxy.language.lru import LRU
 from proxy.ledger import Ledger, Party
+from proxy.ports.deadline import AwakeTimeout, with_one_retry
 from proxy.ports.upstream import Reply, WrappedReply, is_event_stream
 from proxy.store.conversations import DatabaseOwners
 from proxy.wire.responses.items import ids_of_body, ids_of_event
@@ -63,8 +64,9 @@ class Owners:
         for one in new:
             self._known.put((upstream, one), client)
         try:
-            async with asyncio.timeout(TIMEOUT_S):
-                stored = {} if await self._store.add(upstream, new, client) else await self._store.find(upstream, new)
+            async with AwakeTimeout(TIMEOUT_S):
+                all_its_own = await with_one_retry(partial(self._store.add, upstream, new, client))
+                stored = {} if all_its_own else await with_one_retry(partial(self._store.find, upstream, new))
         except (StoreUnavailable, TimeoutError) as error:
             log.warning("client %s: whose %d ids are cannot be kept: %s", client, len(new), error)
             return
@@ -87,8 +89,8 @@ class Owners:
         unknown = ids - found.keys()
         if unknown:
             try:
-                async with asyncio.timeout(TIMEOUT_S):
-                    stored = await self._store.find(upstream, unknown)
+                async with AwakeTimeout(TIMEOUT_S):
+                    stored = await with_one_retry(partial(self._store.find, upstream, unknown))
             except (StoreUnavailable, TimeoutError) as error:
                 if self._keyed:
                     message = "the store is away, and with it whose the ids are that this request names; try again in a moment"
@@ -135,7 +137,7 @@ class OwnedReply(WrappedReply):
         """As they come; of a body that is no stream, all of it at once."""
         if not is_event_stream(self.headers):
             body = await self._reply.read()
-            await self._add(ids_of(body))
+            await self._add(ids_of_body(body))
             yield body
             return
         splitter, first = EventSplitter(), True
@@ -149,11 +151,3 @@ class OwnedReply(WrappedReply):
     async def _add(self, ids: Sequence[str]) -> None:
         if ids:
             await self._owners.add(self._named, ids, self._client)
-
-
-def ids_of(body: bytes) -> list[str]:
-    """Of an answer, if it is JSON: its own id and those of its items."""
-    try:
-        return ids_of_body(body)
-    except ValueError:
-        return []

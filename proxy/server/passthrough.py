@@ -16,13 +16,13 @@ from proxy.offloop import run_in_thread_if_large
 from proxy.ports.upstream import Call, Reply, header_of, read_whole
 from proxy.server.cross_origin import is_preflight
 from proxy.server.handler import Handler
-from proxy.server.owners import id_in, ids_of, is_collection
+from proxy.server.owners import id_in, is_collection
 from proxy.wire.bodies import check_keys
-from proxy.wire.decisions.asked import billed, billing_of
+from proxy.wire.decisions.asked import billing_of, read_billing
 from proxy.wire.dialect import TokenCounting
 from proxy.wire.http import asgi
 from proxy.wire.http.headers import NOT_RETURNED_RAW, ClientHeaders, RequestHints, has_body, returned_headers
-from proxy.wire.responses.items import named_in
+from proxy.wire.responses.items import ids_of_body, named_in
 
 log = logging.getLogger("groundwire.endpoint")
 
@@ -136,7 +136,7 @@ class Passthrough(Handler):
 
     async def _body(self, call: Call) -> bytes:
         """The call's, read where it has not been."""
-        return call.body if isinstance(call.body, bytes) else await asgi.joined(call.body, self.room)
+        return call.body if isinstance(call.body, bytes) else await asgi.join_body(call.body, self.room)
 
     async def _admit(self, call: Call) -> Call:
         """The call with its body, which was read for the client's key; its answer will be, too."""
@@ -171,7 +171,7 @@ class Passthrough(Handler):
         answer = await read_whole(reply, self._s.server.max_answer_bytes)
         if 200 <= reply.status < 300:
             if call.method == "POST":
-                await owners.add(upstream, await run_in_thread_if_large(len(answer), ids_of, answer), self._client)
+                await owners.add(upstream, await run_in_thread_if_large(len(answer), ids_of_body, answer), self._client)
             elif call.method == "GET":
                 answer = await owners.only_own(upstream, answer, self._client)
         headers = [item for item in returned_headers(reply, NOT_RETURNED_RAW) if item[0] != b"content-length"]
@@ -182,7 +182,7 @@ class Passthrough(Handler):
         reply = await self._ask(structs.replace(call, body=await self._body(call)))
         answer = await read_whole(reply, self._s.server.max_answer_bytes)
         if 200 <= reply.status < 300:
-            self._bill = await run_in_thread_if_large(len(answer), billed, answer, header_of(reply.headers, "content-encoding"))
+            self._bill = await run_in_thread_if_large(len(answer), read_billing, answer, header_of(reply.headers, "content-encoding"))
         headers = [item for item in returned_headers(reply, NOT_RETURNED_RAW) if item[0] != b"content-length"]
         await self.responder.whole(reply.status, headers + self._own_headers("skipped"), answer)
 
@@ -195,7 +195,7 @@ class Passthrough(Handler):
         if self._encoding:
             body = await self.decoded(body, self._encoding)
         forwarded = [(name, value) for name, value in call.headers if name not in _OF_THE_BYTES]
-        body = count.completed(body, self.path)
+        body = count.merge_address(body, self.path)
         reply = await self._ask(structs.replace(call, headers=forwarded, body=body, raw=False))
         answer, headers = await read_whole(reply, MAX_COUNT_BYTES), self._own_headers("skipped")
         if not count.missing(reply.status, answer):

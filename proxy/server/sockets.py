@@ -223,7 +223,7 @@ class ResponsesSocket:
         name = f"resp_{new_id(now)}"
         said = await run_in_thread_if_large(create.size_behind(past), create.conversation, past, ())
         try:
-            events = create.prepared(name, now)
+            events = create.encode_prepared(name, now)
         except ValueError as error:
             raise InvalidRequest(f"the message is not valid JSON: {error}") from None
         for event in EventSplitter().feed(events):

@@ -301,11 +301,11 @@ class Starting:
         self.look_around()
         assert self._reach is not None
         unreachable = self._reach.notes(_WAIT_S)
-        notes = {name: (*found,) for name in self._settings.upstreams if (found := list(_told(name, self._keys, unreachable)))}
+        notes = {name: (*found,) for name in self._settings.upstreams if (found := list(_notes_named(name, self._keys, unreachable)))}
         self._announce(start_page(self._settings, self._server, port, notes, self._store))
 
 
-def _told(name: str, *of: Mapping[str, str]) -> Iterator[str]:
+def _notes_named(name: str, *of: Mapping[str, str]) -> Iterator[str]:
     return (notes[name] for notes in of if name in notes)
 
 

@@ -25,10 +25,10 @@ from proxy.offloop import SENTENCES, run_in_thread_if_large
 from proxy.ports.stage import Action, Share, Stage, StageHeader, StageOptions
 
 REASON = "insufficient confidence in claim accuracy"
-REJECTED = "insufficient_confidence"
+INSUFFICIENT = "insufficient_confidence"
 
 
-PROMISED = {"HIGH": 0.9, "MEDIUM": 0.5}
+PROMISED_SHARE = {"HIGH": 0.9, "MEDIUM": 0.5}
 """Share of claims supported, less the share contradicted, that a rating promises; below it is overclaimed. LOW promises nothing."""
 
 
@@ -113,7 +113,7 @@ class Confidence(Stage[ConfidenceOptions]):
             lambda facts, _: facts.confidence,
         ),
     )
-    reports = ("x-groundwire-quality", "overclaimed", REJECTED, "confidence_unchecked")
+    reports = ("x-groundwire-quality", "overclaimed", INSUFFICIENT, "confidence_unchecked")
     answers_after = ("schema", "claims", "citations")
 
     @classmethod
@@ -124,8 +124,8 @@ class Confidence(Stage[ConfidenceOptions]):
     @classmethod
     def actions(cls, options: ConfidenceOptions) -> tuple[Action, ...]:
         """All about answers with a claim that `claims` found contradicted: what is left is a comparison of numbers."""
-        refused = (Action("block", REJECTED),) if options.action != "annotate" else ()
-        return (Action("warn", "overclaimed"), Action("warn", REJECTED), *refused)
+        refused = (Action("block", INSUFFICIENT),) if options.action != "annotate" else ()
+        return (Action("warn", "overclaimed"), Action("warn", INSUFFICIENT), *refused)
 
     @classmethod
     def needs(cls, options: ConfidenceOptions) -> tuple[str, ...]:
@@ -163,7 +163,7 @@ class Confidence(Stage[ConfidenceOptions]):
         right, wrong = (share_labelled(label, judgements) or 0.0 for label in ("supported", "contradicted"))
         share = faithfulness(judgements)
         carried = None if share is None else max(0.0, right - wrong)
-        promised = PROMISED.get(rating or "", 0.0)
+        promised = PROMISED_SHARE.get(rating or "", 0.0)
         unchecked = any(judgement.label == "error" for judgement in judgements)
         return Assessment(rating, share, carried, promised, unchecked, bool(wrong))
 
@@ -185,13 +185,13 @@ class Confidence(Stage[ConfidenceOptions]):
         told = {**detail, "reason": REASON, "action": self.options.action}
         if self.options.action == "block" or (self.options.action == "replace" and exchange.gated):
             message = f"{REASON}: support {lowest:.2f}, the policy asks for {self.options.min_confidence:.2f}"
-            return Verdict(self.name, "block", code=REJECTED, score=lowest, detail=told, message=message)
+            return Verdict(self.name, "block", code=INSUFFICIENT, score=lowest, detail=told, message=message)
         if self.options.action == "replace" and exchange.answer is not None:
             for choice in exchange.answer.choices:
                 if choice.index in weak and (text := self._instead(exchange, choice)) is not None:
                     exchange.answer = exchange.answer.with_text(choice.index, text)
                     exchange.changes.append({"stage": self.name, "what": "replace", "choice": choice.index})
-        return Verdict(self.name, "warn", code=REJECTED, score=lowest, detail=told)
+        return Verdict(self.name, "warn", code=INSUFFICIENT, score=lowest, detail=told)
 
     def _instead(self, exchange: Exchange, choice: Choice) -> str | None:
         """The no-answer text in the answer's language; None where it would not be the JSON that the answer is."""

@@ -37,7 +37,7 @@ from proxy.exchange import Exchange, Facts, Outcome, ToolCall, Verdict
 from proxy.exchange.facts import Distraction
 from proxy.language.amounts import number
 from proxy.ports import Ports
-from proxy.ports.panels import Bucket, Lines, Panel, RecordedVerdict, StagePanel, drawn, most_common, raise_count
+from proxy.ports.panels import Bucket, Lines, Panel, RecordedVerdict, StagePanel, make_panel, most_common, raise_count
 from proxy.ports.stage import Positive, Stage, StageHeader, StageOptions
 
 Action = Literal["note", "warn", "summarize", "sliding_window"]
@@ -149,7 +149,7 @@ class HistoryPanel(StagePanel):
         lines: Lines = {"alerts": lambda b: float(sum(b.of(cls).distractions.values()))}
         hint = "" if alerts else "The stage history tells when a conversation has outgrown what a model attends to."
         detail, meaning = (most_common(found.distractions), advice), "alerts: histories that are too long"
-        return drawn(cls.name, cls.title, number(alerts), meaning, detail, buckets, lines, hint=hint)
+        return make_panel(cls.name, cls.title, number(alerts), meaning, detail, buckets, lines, hint=hint)
 
 
 class History(Stage[HistoryOptions]):

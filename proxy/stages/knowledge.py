@@ -71,7 +71,7 @@ class Knowledge(Stage[KnowledgeOptions]):
         listed = [{"id": hit.fact.id, "source": hit.fact.source, "score": round(hit.score, 4)} for hit in chosen]
         return Verdict(self.name, "unchecked", detail={"version": version, "facts": listed})
 
-    def broke_off(self, exchange: Exchange, hook: str) -> None:
+    def on_hook_failed(self, exchange: Exchange, hook: str) -> None:
         """Claims are checked all the same: each of them is then an error, too."""
         exchange.knowledge = self._checker(exchange)
 

@@ -52,7 +52,7 @@ class Mcp(Stage[McpOptions]):
     def __init__(self, options: McpOptions, ports: Ports) -> None:
         super().__init__(options, ports)
         self.max_rounds = options.max_rounds
-        self._offered: dict[str, dict[str, ServerTool]] = {}
+        self._tools_of_run: dict[str, dict[str, ServerTool]] = {}
         """By exchange and name."""
 
     @classmethod
@@ -72,7 +72,7 @@ class Mcp(Stage[McpOptions]):
         taken = {tool_name(tool) for tool in exchange.original.tools}
         offered = {name: one for one in found if (name := tool_name(one.tool)) not in taken}
         if offered:
-            self._offered[exchange.id] = offered
+            self._tools_of_run[exchange.id] = offered
             exchange.server_tools = tuple(one.tool for one in offered.values())
             exchange.tools = (*exchange.tools, *exchange.server_tools)
             exchange.changes.append({"stage": self.name, "what": "offered tools", "tools": len(offered)})
@@ -80,11 +80,11 @@ class Mcp(Stage[McpOptions]):
 
     def answered_tools(self, exchange: Exchange) -> Collection[str]:
         """Those that were offered in this exchange."""
-        return self._offered.get(exchange.id, {})
+        return self._tools_of_run.get(exchange.id, {})
 
     async def on_tool_call(self, exchange: Exchange, call: ToolCall) -> str:
         """Ask the server; what goes wrong is told to the model, which may go on without."""
-        asked, started = self._offered[exchange.id][call.name], time.perf_counter()
+        asked, started = self._tools_of_run[exchange.id][call.name], time.perf_counter()
         self.ports.counters.count("mcp.calls_count")
         result = await self.ports.tool_servers.call(asked.server, asked.name, call.parsed or {})
         took = {"server": asked.server, "tool": asked.name, "ms": round((time.perf_counter() - started) * 1000, 1)}
@@ -100,4 +100,4 @@ class Mcp(Stage[McpOptions]):
 
     def release(self, exchange: Exchange) -> None:
         """Let go of what was offered."""
-        self._offered.pop(exchange.id, None)
+        self._tools_of_run.pop(exchange.id, None)

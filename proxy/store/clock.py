@@ -7,6 +7,7 @@ database's is not asked any more: time then goes on from the database's, as it w
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable
 
@@ -30,6 +31,8 @@ class StoreClock:
         """The same as a call of this, without a step more where the machine's is right."""
         self._offset: float | None = None
         """From the monotonic clock, where the machine's is wrong."""
+        self._left = (0.0, 0.0)
+        """Where the machine's clock stood when it was not used any more, and how far ahead that was; zeros while it never was."""
 
     def __call__(self) -> float:
         """Now."""
@@ -39,6 +42,8 @@ class StoreClock:
         """The database has answered with `theirs`; `asked` is when it was asked, by `time.monotonic`."""
         answered = time.monotonic()
         ahead_s = self.own() - (answered - asked) / 2 - theirs
+        if abs(ahead_s) > MOST_S and self._offset is None:
+            self._left = (self.own(), ahead_s)
         self._offset = theirs - (asked + answered) / 2 if abs(ahead_s) > MOST_S else None
         self.now = self.own if self._offset is None else self._theirs
         wrong = abs(ahead_s) > MAX_SKEW_S
@@ -46,6 +51,12 @@ class StoreClock:
         if wrong and not self.problem:
             log.warning("this machine's clock is %+.0f s from the store's: %s", ahead_s, instead)
         self.problem = f"this machine's clock is {ahead_s:+.0f} s from the store's: {instead}" if wrong else ""
+
+    def corrected(self, moment: float) -> float:
+        """A time that this clock has told, as the store's says it: what was begun before the store could be asked has the machine's."""
+        until, ahead_s = self._left
+        earliest = -math.inf if ahead_s < 0 else self.now()
+        return moment - ahead_s if ahead_s and earliest < moment <= until else moment
 
     def _theirs(self) -> float:
         return time.monotonic() + (self._offset or 0.0)

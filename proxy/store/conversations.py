@@ -99,8 +99,7 @@ class DatabaseLineages:
             names = [name for name, none in zip(("quarantine", "clashes"), found[0][1:], strict=True) if none]
             self._memory.database.note_without(names, client, run)
         if key in done and after and before not in done:  # it went on otherwise meanwhile: not noted, until that is known
-            async with self._memory.database.writing(alone=True) as connection:
-                await connection.execute(delete(table).where(table.c.id == key, table.c.link == ""))
+            await self._memory.database.execute(delete(table).where(table.c.id == key, table.c.link == ""), alone=True)
             return None
         return run if key in done else None
 
@@ -149,6 +148,8 @@ class DatabaseHistories:
         async with self._memory.database.writing() as connection:
             if also:  # the row that links to the conversation's last turn is about to link to this one
                 previous = (await connection.execute(select(table.c.link).where(table.c.id == key(client, also)))).scalar() or ""
+                if previous == key(client, turn.name):  # a second try, and the first one was done
+                    return
                 rows.insert(0, (also, key(client, turn.name), _content(PastTurn(also, ()))))
             for name, link, packed in [(turn.name, previous, content), *rows]:
                 insert = self._memory.database.insert(table).values(self._memory.row(key(client, name), client, packed, link))
@@ -165,8 +166,7 @@ class DatabaseHistories:
         chain = chain.union_all(further)
         columns = (table.c[name] for name in MemoryRow.__struct_fields__)
         query = select(*columns).join(chain, chain.c.id == table.c.id).order_by(chain.c.depth)
-        async with self._memory.database.transaction() as connection:
-            rows = [MemoryRow(*row) for row in (await connection.execute(query)).all()]
+        rows = [MemoryRow(*row) for row in await self._memory.database.rows(query)]
         await self._memory.mark(rows)
         return rows
 

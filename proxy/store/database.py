@@ -16,13 +16,14 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import ColumnElement, Double, Table, TextClause, event, literal_column, select, text
+from sqlalchemy import ColumnElement, Double, Executable, RowMapping, Table, TextClause, event, literal_column, select, text
 from sqlalchemy import exc as sa_errors
 from sqlalchemy.pool import AsyncAdaptedQueuePool
 from sqlalchemy.util import greenlet_spawn
 
 from proxy.errors import StoreUnavailable
 from proxy.language.lru import LRU
+from proxy.ports.deadline import AwakeTimeout
 from proxy.store import drivers, schema
 from proxy.store.clock import StoreClock
 from proxy.store.drivers import AsyncConnection, AsyncEngine, create_async_engine, store_url, without_password
@@ -58,13 +59,20 @@ class Database:
     """One worker's pool of connections."""
 
     def __init__(
-        self, url: str, *, timeout_s: float = 5.0, source: str = "config.yaml", used_by: str = "requests", clock: StoreClock | None = None
+        self,
+        url: str,
+        *,
+        timeout_s: float = 5.0,
+        source: str = "config.yaml",
+        path: str = "store.url",
+        used_by: str = "requests",
+        clock: StoreClock | None = None,
     ) -> None:
         """`timeout_s` bounds every operation, waiting for a lock included. Raises `ConfigError` for a URL that cannot work.
 
         `used_by` is what PostgreSQL's list of connections calls this pool.
         """
-        self._url = store_url(url, source)
+        self._url = store_url(url, source, path)
         self.timeout_s = timeout_s
         self.clock = clock or StoreClock()
         """For whoever writes a time into it."""
@@ -93,15 +101,6 @@ class Database:
         """SQLite's; None for a database in memory and for PostgreSQL."""
         return Path(self._path) if self._path is not None else None
 
-    def for_pages(self) -> Database:
-        """Another pool for pages and reports, with more time, so that their queries keep nobody's request from a connection.
-
-        With SQLite the same one: its readers wait for nobody.
-        """
-        if self.is_sqlite:
-            return self
-        return Database(self._url.render_as_string(hide_password=False), timeout_s=30.0, used_by="pages", clock=self.clock)
-
     @property
     def name(self) -> str:
         """The URL without its password, for logs."""
@@ -129,7 +128,7 @@ class Database:
         finally:
             await self._dispose()
 
-    async def looked_at(self, look: Callable[[Database], Awaitable[str]]) -> str:
+    async def inspect(self, look: Callable[[Database], Awaitable[str]]) -> str:
         """What `look` says of the store, whose tables stay as they are. Raises `StoreUnavailable`."""
         try:
             await self._connect()
@@ -168,6 +167,7 @@ class Database:
         `StoreRejected` when it refuses the values.
         """
         async with self._converting(timeout_s or self.timeout_s) as engine, engine.begin() as connection:
+            await self._allow(connection, timeout_s)
             yield connection
 
     @asynccontextmanager
@@ -179,7 +179,9 @@ class Database:
         SQLite's lock from its first write: a trip to the driver's thread less. One statement `alone` needs no transaction around it.
         """
         if not self.is_sqlite:
+            alone = alone and timeout_s is None
             async with self._converting(timeout_s or self.timeout_s, alone=alone) as engine, engine.begin() as connection:
+                await self._allow(connection, timeout_s)
                 yield connection
             return
         try:
@@ -194,6 +196,11 @@ class Database:
                 yield connection
         finally:
             self._writers.release()
+
+    async def _allow(self, connection: AsyncConnection, timeout_s: float | None) -> None:
+        """With PostgreSQL a transaction that may take longer than most says so with a trip of its own."""
+        if timeout_s is not None and not self.is_sqlite:
+            await connection.exec_driver_sql(f"SET LOCAL statement_timeout = {drivers.statement_ms(timeout_s)}")
 
     async def put(self, statement: str, rows: Iterable[tuple[Any, ...]]) -> None:
         """A compiled statement once for each row, as a transaction of its own. Raises as `transaction` does.
@@ -224,6 +231,24 @@ class Database:
         async with self._converting(self.timeout_s, alone=True) as engine, engine.connect() as connection:
             return await fetch(connection, query, values)
 
+    async def rows(self, query: Executable, *, timeout_s: float | None = None) -> Sequence[Any]:
+        """The rows of one query, as a transaction of its own. Raises as `transaction` does."""
+        async with self.transaction(timeout_s) as connection:
+            return (await connection.execute(query)).all()
+
+    async def mappings(self, query: Executable) -> Sequence[RowMapping]:
+        """As `rows`, each by the names of its columns."""
+        return [row._mapping for row in await self.rows(query)]
+
+    async def scalar(self, query: Executable) -> Any:
+        """The first value of a query's first row; None without a row. Raises as `transaction` does."""
+        return next((row[0] for row in await self.rows(query)), None)
+
+    async def execute(self, statement: Executable, *, reads: bool = True, alone: bool = False) -> int:
+        """Write by one statement, in a transaction as of `writing`; how many rows it wrote. Raises as `transaction` does."""
+        async with self.writing(reads=reads, alone=alone) as connection:
+            return int((await connection.execute(statement)).rowcount)
+
     def among(self, name: str, values: Sequence[str]) -> tuple[str, dict[str, Any]]:
         """SQL for a column that has one of these values, and its parameters. With PostgreSQL the same words for any number of them, as it
         prepares each statement with a trip of its own.
@@ -252,7 +277,7 @@ class Database:
         if self._path is not None and drivers.file_identity(self._path) != self._identity:
             raise self._lost(f"the file {self._path} is gone or was replaced")
         try:
-            async with asyncio.timeout(limit_s):
+            async with AwakeTimeout(limit_s):
                 yield self._single or self._engine if alone else self._engine
         except sa_errors.TimeoutError:
             raise StoreUnavailable(f"no free connection within {limit_s:g} s") from None
@@ -303,14 +328,19 @@ class Database:
             await asyncio.sleep(pause_s * random.uniform(0.75, 1.25))
             pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
 
+    async def _connected_revision(self) -> Revision | None:
+        """Connect; the revision of the tables, None where there are none."""
+        await self._connect()
+        assert self._engine is not None
+        async with asyncio.timeout(self.timeout_s), self._engine.connect() as connection:
+            return await connection.run_sync(current_revision)
+
     async def _open(self) -> str:
         """Connect, and bring the tables up; the revision that they have then."""
         if self._path is not None:
             self._identity = await asyncio.to_thread(drivers.prepare_file, self._path, timeout_s=self.timeout_s)
-        await self._connect()
+        current = await self._connected_revision()
         assert self._engine is not None
-        async with asyncio.timeout(self.timeout_s), self._engine.connect() as connection:
-            current = await connection.run_sync(current_revision)
         if current is None or current.number < schema.HEAD:
             current = await self._migrate(self._engine)
         if not current.is_usable:
@@ -327,6 +357,7 @@ class Database:
         """Bring the tables up, unless another process was first; their revision then."""
         started = time.monotonic()
         async with asyncio.timeout(_MIGRATION_TIMEOUT_S), engine.begin() as connection:
+            await self._allow(connection, _MIGRATION_TIMEOUT_S)
             await self._take_migration_lock(connection)
             current = await connection.run_sync(current_revision)
             if current is not None and current.number >= schema.HEAD:  # another worker was first

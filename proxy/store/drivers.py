@@ -65,62 +65,93 @@ _POSTGRES_OPTIONS: dict[str, str] = {
     "pool_size": r"[1-9][0-9]{0,2}",
 }
 """What PostgreSQL's URL may have behind its question mark, and of what form."""
+_PORT = re.compile(r"^(?:[^:/]+|\[[^]]*\]):([^:]*)$")
+"""Of a host that is no path of a socket."""
 _OWN_OPTIONS = ("application_name", "pool_size")
 POOL_SIZE = 15
 """Connections of a worker's requests to PostgreSQL, at most."""
 
 
-def store_url(text: str, source: str = "config.yaml") -> URL:
-    """The URL with its asynchronous driver. `source` is the file named in a refusal. Raises `ConfigError`."""
+def store_url(text: str, source: str = "config.yaml", path: str = "store.url") -> URL:
+    """The URL with its asynchronous driver. `source` and `path` are the file and the place that a refusal names. Raises `ConfigError`."""
     if several := _HOSTS.fullmatch(text):
         text = f"{several[1]}{several[3]}?host={several[2]}{several[4] and '&' + several[4]}"
     try:
         url = make_url(text)
     except (ArgumentError, ValueError):  # not chained: the library's message quotes the whole URL, password and all
-        raise ConfigError(source, "store.url", f"is not a database URL; {_EXPECTED}") from None
+        raise ConfigError(source, path, f"is not a database URL; {_EXPECTED}") from None
     driver = _DRIVERS.get(url.drivername)
     if driver is None:
-        raise ConfigError(source, "store.url", f"unknown database or driver {url.drivername!r}; {_EXPECTED}")
+        raise ConfigError(source, path, f"unknown database or driver {url.drivername!r}; {_EXPECTED}")
     module = driver.partition("+")[2]
     if find_spec(module) is None:
         wanted = "pip install 'groundwire[postgres]'" if module == "asyncpg" else f"pip install {module}"
-        raise ConfigError(source, "store.url", f"{url.drivername} needs the driver {module}, which is not installed: {wanted}")
+        raise ConfigError(source, path, f"{url.drivername} needs the driver {module}, which is not installed: {wanted}")
     if driver.startswith("sqlite") and (url.host or url.username):
-        raise ConfigError(
-            source, "store.url", f"a SQLite URL has three slashes before a relative path, four before an absolute; {_EXPECTED}"
-        )
+        raise ConfigError(source, path, f"a SQLite URL has three slashes before a relative path, four before an absolute; {_EXPECTED}")
     if driver.startswith("postgresql"):
-        _check_postgres(url, source)
+        _check_postgres(url, source, path)
     return url.set(drivername=driver)
 
 
-def _check_postgres(url: URL, source: str) -> None:
+def _check_postgres(url: URL, source: str, path: str) -> None:
     """Raises `ConfigError` for what a connection would be refused with, or would silently be without."""
     if not url.database:
-        raise ConfigError(source, "store.url", f"names no database; {_EXPECTED}")
+        raise ConfigError(source, path, f"names no database; {_EXPECTED}")
+    hosts = str(url.query.get("host", "")).split(",")
+    ports = [found[1] for host in hosts if (found := _PORT.search(host))] + ([str(url.port)] if url.port is not None else [])
+    for port in ports:
+        if not (port.isdecimal() and 0 < int(port) < 2**16):
+            raise ConfigError(source, path, f"no port: {port[:60]!r}; expected 1 to 65535")
     for name, value in url.query.items():
         form = _POSTGRES_OPTIONS.get(name)
         if form is None:
-            raise ConfigError(source, "store.url", f"unknown option {name!r}; known: {', '.join(_POSTGRES_OPTIONS)}")
+            raise ConfigError(source, path, f"unknown option {name!r}; known: {', '.join(_POSTGRES_OPTIONS)}")
         if not isinstance(value, str) or not re.fullmatch(form, value):
-            raise ConfigError(source, "store.url", f"{name}: expected {form if '|' in form else 'one value'}, not {str(value)[:60]!r}")
+            raise ConfigError(source, path, f"{name}: expected {form if '|' in form else 'one value'}, not {str(value)[:60]!r}")
         if name.startswith("ssl") and name != "sslmode" and not os.access(value, os.R_OK):
-            raise ConfigError(source, "store.url", f"{name}: the file {value} cannot be read")
+            raise ConfigError(source, path, f"{name}: the file {value} cannot be read")
 
 
 def postgres_engine(url: URL, *, timeout_s: float, used_by: str, pooler: bool, **options: Any) -> AsyncEngine:
     """For PostgreSQL. Behind a `pooler` that lends a connection for a transaction alone, a statement is prepared within its transaction,
-    under a name that no other client has; else it is prepared once for a connection.
+    under a name that no other client has; else it is prepared once for a connection. The server ends what takes longer than
+    `statement_ms(timeout_s)`, also where nobody is left who would cancel it.
     """
     import asyncpg  # type: ignore[import-untyped]
 
-    settings = {"application_name": f"{url.query.get('application_name', 'groundwire')} {used_by}", **options.pop("server_settings", {})}
+    bound = {} if pooler else {"statement_timeout": str(statement_ms(timeout_s))}
+    settings = bound | {
+        "application_name": f"{url.query.get('application_name', 'groundwire')} {used_by}",
+        **options.pop("server_settings", {}),
+    }
     dsn = url.difference_update_query(_OWN_OPTIONS).set(drivername="postgresql").render_as_string(hide_password=False)
     arguments: dict[str, Any] = {"async_creator_fn": partial(asyncpg.connect, dsn, timeout=timeout_s, server_settings=settings)}
     if pooler:
+        arguments["async_creator_fn"] = partial(arguments["async_creator_fn"], connection_class=_pooled(statement_ms(timeout_s)))
         arguments |= {"prepared_statement_cache_size": 0, "statement_cache_size": 0}
         arguments["prepared_statement_name_func"] = lambda: f"groundwire_{uuid.uuid4().hex}"
     return create_async_engine("postgresql+asyncpg://", hide_parameters=True, connect_args=arguments, **options)
+
+
+def statement_ms(timeout_s: float) -> int:
+    """PostgreSQL's ``statement_timeout`` for work that is given up after `timeout_s`: less, so that the connection stays one that works."""
+    return int(timeout_s * 800)
+
+
+def _pooled(longest_ms: int) -> type:
+    """A connection whose transactions bring their ``statement_timeout`` along, in one trip with ``BEGIN``: a pooler takes no setting at a
+    connection's start, and what one client sets for a session is the next one's.
+    """
+    from asyncpg import Connection
+
+    class Pooled(Connection):  # type: ignore[misc]
+        async def execute(self, query: str, *args: Any, **options: Any) -> str:
+            if not args and query.startswith("BEGIN"):
+                query = f"{query.rstrip(';')}; SET LOCAL statement_timeout = {longest_ms}"
+            return str(await super().execute(query, *args, **options))
+
+    return Pooled
 
 
 def pool_sizes(url: URL, used_by: str) -> dict[str, int]:

@@ -243,8 +243,7 @@ class ExchangeSearch:
         return query.where(c.created_at >= end[0], or_(c.created_at > end[0], c.id >= end[1]))
 
     async def _all(self, query: Select[Any], most: int) -> list[Place]:
-        async with self._database.transaction() as connection:
-            rows = (await connection.execute(query.limit(most))).all()
+        rows = await self._database.rows(query.limit(most))
         return [(float(at), str(name)) for at, name in rows]
 
     async def _with_contents(self, query: Select[Any], columns: Sequence[Column[Any]], fits: _Fits, most: int) -> list[Place]:
@@ -262,15 +261,13 @@ class ExchangeSearch:
 
     async def _contents(self, places: Sequence[Place], columns: Sequence[Column[Any]]) -> Sequence[Any]:
         query = select(table.c.id, *columns).where(table.c.id.in_([name for _, name in places]))
-        async with self._database.transaction() as connection:
-            return list((await connection.execute(query)).all())
+        return await self._database.rows(query)
 
     async def _rows(self, places: Sequence[Place]) -> list[Record]:
         if not places:
             return []
         query = select(*_LISTED).where(table.c.id.in_([name for _, name in places]))
-        async with self._database.transaction() as connection:
-            rows = (await connection.execute(query)).mappings().all()
+        rows = await self._database.mappings(query)
         return sorted((from_row(row) for row in rows), key=lambda one: (one.created_at, one.id), reverse=True)
 
 

@@ -59,7 +59,7 @@ class FailureRevision(Struct, frozen=True):
 
 
 FILTERS = ("run_id", "client", "policy", "status", "signal_type", "code", "severity", "subject")
-SAID: dict[Status, EventKind] = {"resolved": "resolved", "superseded": "superseded", "active": "reopened"}
+EVENT_OF_STATUS: dict[Status, EventKind] = {"resolved": "resolved", "superseded": "superseded", "active": "reopened"}
 """The event that gives a record this status."""
 _KEYS_A_QUERY = 400
 """Both databases bound the number of a statement's parameters, at 32,766 or more."""
@@ -164,14 +164,14 @@ class DatabaseFailures(Listed[FailureRecord]):
 
         The status that it has already changes nothing, nor does a `cause` that was given before.
         """
-        return await self._say(failure, SAID[status], by, reason, cause)
+        return await self._apply_word(failure, EVENT_OF_STATUS[status], by, reason, cause)
 
     async def feedback(self, failure: str, helpful: bool, *, by: str, reason: str = "", cause: str = "") -> FailureRecord | None:
         """A person says whether guidance about it helped or harmed; what is kept, or None. Raises `StoreUnavailable`.
 
         Each time counts, except with a `cause` that was given before.
         """
-        return await self._say(failure, "helpful" if helpful else "harmful", by, reason, cause)
+        return await self._apply_word(failure, "helpful" if helpful else "harmful", by, reason, cause)
 
     async def get(self, failure: str) -> FailureRecord | None:
         """The record with this id. Raises `StoreUnavailable`."""
@@ -189,7 +189,7 @@ class DatabaseFailures(Listed[FailureRecord]):
     def _made(self, row: RowMapping) -> FailureRecord:
         return record_of(row["content"])
 
-    async def _say(self, failure: str, kind: EventKind, by: str, reason: str, cause: str) -> FailureRecord | None:
+    async def _apply_word(self, failure: str, kind: EventKind, by: str, reason: str, cause: str) -> FailureRecord | None:
         failure, now = clean(failure), self._clock()
         async with self._database.writing() as connection:
             await self._lock(connection, None, [failure])

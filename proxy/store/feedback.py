@@ -103,8 +103,7 @@ class DatabaseFeedback(Listed[Feedback]):
     async def of_records(self, ids: Iterable[str]) -> list[Feedback]:
         """What was said of these exchanges (some hundred at most). Raises `StoreUnavailable`."""
         query = select(*_COLUMNS).where(table.c.record_id.in_([*map(clean, ids)])).order_by(table.c.created_at)
-        async with self._database.transaction() as connection:
-            return [*map(self._made, (await connection.execute(query)).mappings())]
+        return [*map(self._made, await self._database.mappings(query))]
 
     async def records_to_review(self, limit: int, after: str | None = None) -> tuple[Sequence[RowMapping], bool]:
         """Rows of exchanges, without bodies, of whose findings not all have been decided; newest first, and whether there are more.
@@ -121,10 +120,9 @@ class DatabaseFeedback(Listed[Feedback]):
         """Of each stage's flags how many people called right, and on how many they said something. Raises `StoreUnavailable`."""
         query = select(table.c.stage, table.c.said, func.count()).where(table.c.label.in_(FLAGGED)).group_by(table.c.stage, table.c.said)
         found = dict[str, tuple[int, int]]()
-        async with self._database.transaction() as connection:
-            for stage, said, number in await connection.execute(query):
-                right, total = found.get(stage, (0, 0))
-                found[stage] = right + (number if said == "right" else 0), total + number
+        for stage, said, number in await self._database.rows(query):
+            right, total = found.get(stage, (0, 0))
+            found[stage] = right + (number if said == "right" else 0), total + number
         return dict(sorted(found.items()))
 
     def _made(self, row: RowMapping) -> Feedback:

@@ -17,18 +17,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-import random
 import time
 from bisect import bisect_left
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence, Set
-from contextlib import suppress
 from copy import deepcopy
 from typing import Any
 
 from msgspec import Struct
 from sqlalchemy import ColumnElement, Table, and_, case, func, literal_column, or_, select
 
-from proxy.errors import StoreUnavailable
+from proxy.ports.background import RepeatedTask
 from proxy.ports.panels import Bucket, StagePanel, raise_count
 from proxy.store.database import Database
 from proxy.store.feedback import FLAGGED
@@ -167,8 +165,7 @@ class DatabaseFigures:
         return None if rows[0][0] is None else float(rows[0][0])
 
     async def _rows(self, query: Any) -> Sequence[Any]:
-        async with self._database.transaction(TIMEOUT_S) as connection:
-            return list((await connection.execute(query)).all())
+        return await self._database.rows(query, timeout_s=TIMEOUT_S)
 
     async def sums(self, start: int, seconds: int) -> Bucket:
         """What is kept of a time, as one bucket: only of sums that know all panels, and of all records. Raises `StoreUnavailable`."""
@@ -299,36 +296,16 @@ class RollupBuilder:
         self._figures, self._rollups, self._busy_share, self._clock = figures, figures.rollups, busy_share, clock or figures.clock
         self._lacking: list[str] = []
         self._look_at = 0.0
-        self._task: asyncio.Task[None] | None = None
-        self._stopping = asyncio.Event()
+        problem, long = "figures could not be added up", {"jitter": 0.25, "end_s": _END_S}
+        self._rounds = RepeatedTask(self.run_once, _EVERY_S, name="rollups", problem=problem, log=log, **long)
 
     def start(self, first_s: float = _FIRST_S) -> None:
         """Begin, `first_s` seconds from now. Needs a running event loop; the database need not be available."""
-        self._task = asyncio.create_task(self._run(first_s), name="rollups")
+        self._rounds.start(first_s)
 
     async def stop(self) -> None:
         """End the task: the row that is made now is finished, if that takes no longer than a moment."""
-        self._stopping.set()
-        if self._task:
-            await asyncio.wait((self._task,), timeout=_END_S)
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-            self._task = None
-
-    async def _run(self, first_s: float) -> None:
-        await self._pause(first_s)
-        while not self._stopping.is_set():
-            try:
-                await self.run_once()
-            except StoreUnavailable as error:
-                log.debug("figures wait: %s", error)
-            except Exception:
-                log.exception("figures could not be added up")
-            await self._pause(_EVERY_S * random.uniform(0.75, 1.25))
-
-    async def _pause(self, seconds: float) -> None:
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._stopping.wait(), seconds)
+        await self._rounds.stop()
 
     async def run_once(self) -> int:
         """Make all that is due; returns how many rows were made. Raises `StoreUnavailable`."""
@@ -336,11 +313,11 @@ class RollupBuilder:
         if began > self._look_at:
             await self._look()
             self._look_at = began + _LOOK_EVERY_S
-        while not self._stopping.is_set() and (due := await self._next()):
+        while not self._rounds.stopping.is_set() and (due := await self._next()):
             if not past and (past := await self._rollups.left()) >= _MANY:
                 log.info("figures: past exchanges are added up in the background, %d hours and days; pages read them until then", past)
             for one in due:
-                if self._stopping.is_set():
+                if self._rounds.stopping.is_set():
                     return made
                 made += await self._make(one)
         if past >= _MANY:
@@ -369,5 +346,5 @@ class RollupBuilder:
         began = time.monotonic()
         bucket = await self._figures.sums(due.start, due.seconds)
         stored = await self._rollups.put(due, bucket, self._clock() + _AGAIN_S)
-        await self._pause((time.monotonic() - began) * (1 / self._busy_share - 1))
+        await self._rounds.pause((time.monotonic() - began) * (1 / self._busy_share - 1))
         return stored

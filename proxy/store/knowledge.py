@@ -16,7 +16,6 @@ import hashlib
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -38,6 +37,7 @@ from proxy.grounding.knowledge.retrieval import (
     wanted_terms,
 )
 from proxy.ports import Embedder
+from proxy.ports.background import RepeatedTask
 from proxy.ports.facts import Fact, FactHit, normalised
 from proxy.store.database import Database
 
@@ -260,7 +260,7 @@ class StoredKnowledgeBases:
         self._bases: dict[str, StoredKnowledge] = {}
         self._snapshots: dict[str, StoredSnapshot] = {}
         self._problems: dict[str, str] = {}
-        self._looking: asyncio.Task[None] | None = None
+        self._looks = RepeatedTask(self.look, LOOK_S, name="knowledge", problem="knowledge could not be looked up", log=log)
         self._looked = asyncio.Lock()
 
     def __len__(self) -> int:
@@ -291,15 +291,12 @@ class StoredKnowledgeBases:
     async def load(self) -> None:
         """Look now, and then again and again."""
         await self.look()
-        if self._bases and self._looking is None:
-            self._looking = asyncio.create_task(self._look_again(), name="knowledge")
+        if self._bases:
+            self._looks.start(LOOK_S)
 
     async def stop(self) -> None:
         """No further looks."""
-        if self._looking is not None:
-            self._looking.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._looking
+        await self._looks.stop()
 
     async def first_look(self) -> None:
         """Return once there was one: who asks before `load` has looked waits for it."""
@@ -343,11 +340,3 @@ class StoredKnowledgeBases:
             return
         self._snapshots[name] = StoredSnapshot(self._database, self._embedder, found)
         log.info("knowledge base %s: %d facts, version %s", name, found.facts, found.version)
-
-    async def _look_again(self) -> None:
-        while True:
-            await asyncio.sleep(LOOK_S)
-            try:
-                await self.look()
-            except Exception:  # whatever it is, the versions that are known count on
-                log.exception("knowledge could not be looked up")

@@ -114,8 +114,7 @@ class Listed(Generic[R]):
     async def trail(self, subject: str) -> list[Decision]:
         """What was decided on a row, the first decision first. Raises `StoreUnavailable`."""
         query = select(*_FIELDS).where(decisions.c.subject == clean(subject)).order_by(decisions.c.number)
-        async with self._database.transaction() as connection:
-            return [Decision(**row) for row in (await connection.execute(query)).mappings()]
+        return [Decision(**row) for row in await self._database.mappings(query)]
 
     async def list(self, limit: int = 20, after: str | None = None, **filters: str | None) -> tuple[list[R], bool]:
         """Newest first, and whether there are more; `filters` are columns. Raises `StoreUnavailable`."""
@@ -132,8 +131,7 @@ class Listed(Generic[R]):
     async def counts(self) -> dict[str, int]:
         """How many rows there are of each status. Raises `StoreUnavailable`."""
         status = self.table.c.status
-        async with self._database.transaction() as connection:
-            found = {name: int(count) for name, count in (await connection.execute(select(status, func.count()).group_by(status))).all()}
+        found = {name: int(count) for name, count in await self._database.rows(select(status, func.count()).group_by(status))}
         return {name: found.get(name, 0) for name in self.statuses}
 
     async def _read(

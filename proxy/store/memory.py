@@ -64,8 +64,8 @@ class DatabaseScratchpad(Listed[ScratchpadItem]):
             used_at=now,
             content=content,
         )
-        async with self._database.writing(alone=True) as connection:
-            await connection.execute(insert.on_conflict_do_update(index_elements=["id"], set_={"used_at": insert.excluded.used_at}))
+        used = insert.on_conflict_do_update(index_elements=["id"], set_={"used_at": insert.excluded.used_at})
+        await self._database.execute(used, alone=True)
         return key
 
     async def get(self, item_id: str, *, client: str | None = None) -> bytes | None:
@@ -165,14 +165,12 @@ class Memory:
     async def add(self, rows: Sequence[Mapping[str, Any]]) -> int:
         """Keep those whose keys are free; how many were. Raises `StoreUnavailable`."""
         insert = self.database.insert(table).values(list(rows)).on_conflict_do_nothing(index_elements=["id"])
-        async with self.database.writing(alone=True) as connection:
-            return int((await connection.execute(insert)).rowcount)
+        return await self.database.execute(insert, alone=True)
 
     async def change(self, key: str, condition: ColumnElement[bool], **values: Any) -> bool:
         """Change the row if it still is as the condition says; whether it was. Raises `StoreUnavailable`."""
         statement = update(table).where(table.c.id == key, condition).values(**values, used_at=self.clock())
-        async with self.database.writing(alone=True) as connection:
-            return bool((await connection.execute(statement)).rowcount == 1)
+        return await self.database.execute(statement, alone=True) == 1
 
     async def load(self, key: str) -> tuple[bytes | None, int]:
         """Content and version; None and 0 where there is no row. Raises `StoreUnavailable`."""

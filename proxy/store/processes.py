@@ -104,8 +104,7 @@ class Processes:
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
         try:
-            async with self._database.writing(alone=True) as connection:
-                await connection.execute(delete(memory).where(memory.c.id == self._memory.key(self.name)))
+            await self._database.execute(delete(memory).where(memory.c.id == self._memory.key(self.name)), alone=True)
         except StoreUnavailable as error:
             log.debug("process %s leaves its row: %s", self.name, error)
 
@@ -157,9 +156,7 @@ class Processes:
         silent = self._database.now - SILENT_S
         living = select(memory.c.link).where(memory.c.kind == KIND, memory.c.used_at > silent)
         left = and_(records.c.outcome == literal_column(f"'{PENDING}'"), records.c.created_at < silent, records.c.reason.not_in(living))
-        async with self._database.transaction() as connection:  # mostly there is nothing, and no need to hold writers up
-            some = (await connection.execute(select(records.c.id).where(left).limit(1))).first() is not None
-        if some:
+        if await self._database.rows(select(records.c.id).where(left).limit(1)):  # mostly there is nothing, and no need to hold writers up
             async with self._database.writing() as connection:
                 closed = update(records).where(left).values(outcome=INTERRUPTED, reason=ENDED).returning(records.c.created_at)
                 closed_times = list((await connection.execute(closed)).scalars())
@@ -190,6 +187,5 @@ class Processes:
         """All that live, the longest-lived first. Raises `StoreUnavailable`."""
         columns = memory.c.link, memory.c.content, memory.c.created_at, memory.c.used_at
         query = select(*columns).where(memory.c.kind == KIND, memory.c.used_at > self._database.now - SILENT_S)
-        async with self._database.transaction() as connection:
-            rows = (await connection.execute(query.order_by(memory.c.created_at, memory.c.link))).all()
+        rows = await self._database.rows(query.order_by(memory.c.created_at, memory.c.link))
         return [LivingProcess(name, msgspec.json.decode(about), since, seen) for name, about, since, seen in rows]

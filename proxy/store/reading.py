@@ -7,7 +7,6 @@ to write meanwhile is said afterwards by `overtaken`. On PostgreSQL every transa
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -20,15 +19,14 @@ from proxy.errors import StoreUnavailable
 from proxy.store import drivers, schema
 from proxy.store.database import Database
 from proxy.store.drivers import AsyncEngine, create_async_engine
-from proxy.store.schema import current_revision
 
 
 class ReadOnlyDatabase(Database):
     """A `Database` that changes nothing, and that gives up where that one would try on."""
 
-    def __init__(self, url: str, *, timeout_s: float = 10.0, source: str = "config.yaml") -> None:
+    def __init__(self, url: str, *, timeout_s: float = 10.0, source: str = "config.yaml", path: str = "store.url") -> None:
         """Raises `ConfigError` for a URL that cannot work."""
-        super().__init__(url, timeout_s=timeout_s, source=source)
+        super().__init__(url, timeout_s=timeout_s, source=source, path=path)
         self._immutable = False
         self._stamp: tuple[int, ...] = ()
 
@@ -52,10 +50,7 @@ class ReadOnlyDatabase(Database):
     async def _open(self) -> str:
         if self.is_sqlite:
             self._find_file()
-        await self._connect()
-        assert self._engine is not None
-        async with asyncio.timeout(self.timeout_s), self._engine.connect() as connection:
-            current = await connection.run_sync(current_revision)
+        current = await self._connected_revision()
         if current is None:
             raise StoreUnavailable(f"the store {self.name} has no tables yet: no server has used it")
         if current.number < schema.HEAD or not current.is_usable:

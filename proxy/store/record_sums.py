@@ -141,8 +141,7 @@ class RecordSums:
         """Whether so many exchanges came in this time that they are read in parts."""
         c = records.c
         query = select(c.created_at).where(*self.within(since, until)).order_by(c.created_at).offset(self._at_once)
-        async with self._database.transaction(TIMEOUT_S) as connection:
-            return (await connection.execute(query.limit(1))).first() is not None
+        return bool(await self._database.rows(query.limit(1), timeout_s=TIMEOUT_S))
 
     async def _columns(self, made: Mapping[float, Bucket], grid: Grid, since: float, until: float) -> None:
         """Add up what has columns."""
@@ -163,8 +162,7 @@ class RecordSums:
             .where(*self.within(since, until))
             .group_by(at, c.outcome, c.status, c.would, c.reason)
         )
-        async with self._database.transaction(TIMEOUT_S) as connection:
-            rows = (await connection.execute(query)).all()
+        rows = await self._database.rows(query, timeout_s=TIMEOUT_S)
         for index, outcome, status, would, reason, *values in rows:
             bucket, number = made[grid.start(index)], int(values[0])
             raise_count(bucket.verdicts, outcome, number)
@@ -193,8 +191,7 @@ class RecordSums:
             .subquery()
         )
         query = select(taken.c.at, taken.c.provider, taken.c.own, func.count()).group_by(taken.c.at, taken.c.provider, taken.c.own)
-        async with self._database.transaction(TIMEOUT_S) as connection:
-            rows = (await connection.execute(query)).all()
+        rows = await self._database.rows(query, timeout_s=TIMEOUT_S)
         for index, provider, own, number in rows:
             bucket = made[grid.start(index)]
             raise_count(bucket.provider_ms, str(provider), int(number))
@@ -211,8 +208,7 @@ class RecordSums:
                 # The first condition is what an index can begin at; the second alone would look through all that was read before.
                 query = query.where(c.created_at <= at, or_(c.created_at < at, and_(c.created_at == at, c.id < last)))
             query = query.order_by(c.created_at.desc(), c.id.desc()).limit(min(_PAGE, most - read))
-            async with self._database.transaction(TIMEOUT_S) as connection:
-                page = (await connection.execute(query)).all()
+            page = await self._database.rows(query, timeout_s=TIMEOUT_S)
             if not page:
                 break
             await asyncio.to_thread(self._add_details, made, grid, page)

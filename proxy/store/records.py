@@ -18,7 +18,7 @@ from typing import Any, Protocol, TypeVar, get_args, get_origin
 
 import msgspec
 from msgspec import Struct, field
-from sqlalchemy import Select, func, select
+from sqlalchemy import Select, func, or_, select
 
 from proxy.exchange import Facts, warning_codes
 from proxy.language.text import whole_characters
@@ -314,9 +314,9 @@ def _tidy(value: Any, depth: int) -> Any:
 class Records:
     """Reads records."""
 
-    def __init__(self, database: Database, writer: Pending | None = None) -> None:
-        """`writer` is this worker's, for what is not in the database yet."""
-        self._database = database
+    def __init__(self, database: Database, writer: Pending | None = None, *, lists: Database | None = None) -> None:
+        """`writer` is this worker's, for what is not in the database yet; `lists` is where several are read, if that is elsewhere."""
+        self._database, self._lists = database, lists or database
         self._writer = writer
 
     async def get(self, record_id: str, *, bodies: bool = True) -> Record | None:
@@ -324,28 +324,30 @@ class Records:
         waiting = self._writer.pending(record_id) if self._writer is not None else None
         if waiting is not None:
             return _as_stored(waiting, bodies=bodies)
-        async with self._database.transaction() as connection:
-            columns = _WHOLE if bodies else _LISTED
-            row = (await connection.execute(select(*columns).where(table.c.id == clean(record_id)))).mappings().first()
-        if row is not None:
-            return from_row(row)
-        begun = await self._writer.begun(record_id) if self._writer is not None else None
-        return _as_stored(begun, bodies=bodies) if begun is not None else None
+        found = await self._stored(record_id, bodies=bodies)
+        if found is not None or self._writer is None or not self._database.is_sqlite:
+            return found
+        if begun := await self._writer.begun(record_id):
+            return _as_stored(begun, bodies=bodies)
+        return await self._stored(record_id, bodies=bodies)  # it may have moved from a killed process's journal into the table meanwhile
+
+    async def _stored(self, record_id: str, *, bodies: bool) -> Record | None:
+        query = select(*(_WHOLE if bodies else _LISTED)).where(table.c.id == clean(record_id))
+        row = next(iter(await self._database.mappings(query)), None)
+        return from_row(row) if row is not None else None
 
     async def ids(self, since: float, limit: int) -> list[str]:
         """Ids of the newest exchanges that are over and whose request came at `since` or later, newest first. Raises `StoreUnavailable`."""
         over = select(table.c.id).where(table.c.created_at >= since, table.c.outcome != PENDING)
         query = over.order_by(table.c.created_at.desc(), table.c.id.desc()).limit(limit)
-        async with self._database.transaction() as connection:
-            return list((await connection.execute(query)).scalars())
+        return [name for (name,) in await self._lists.rows(query)]
 
     async def these(self, ids: Sequence[str]) -> list[Record]:
         """The records of these ids (some hundred at most), without bodies, newest first. Raises `StoreUnavailable`."""
         if not ids:
             return []
         query = select(*_LISTED).where(table.c.id.in_(list(ids))).order_by(table.c.id.desc())
-        async with self._database.transaction() as connection:
-            rows = (await connection.execute(query)).mappings().all()
+        rows = await self._lists.mappings(query)
         return [from_row(row) for row in rows]
 
     async def list(
@@ -373,15 +375,16 @@ class Records:
             if wanted is not None:
                 query = query.where(table.c[name] == clean(wanted))
         if after is not None:
-            # The first condition is where an index can begin, and holds for all that the second lets through.
+            # The first condition is where an index can begin, and holds for all that the second lets through. An id of a process that did
+            # not know the store's clock yet says another time than its record.
             there = select(table.c.created_at).where(table.c.id == clean(after)).scalar_subquery()
-            query = query.where(table.c.created_at <= func.coalesce(there, time_of(after)), table.c.id < clean(after))
+            further = or_(table.c.created_at < there, table.c.id < clean(after))
+            query = query.where(table.c.created_at <= func.coalesce(there, time_of(after)), further)
         if since is not None:
             query = query.where(table.c.created_at >= since)
         if until is not None:
             query = query.where(table.c.created_at < until)
-        async with self._database.transaction() as connection:
-            rows = (await connection.execute(query)).mappings().all()
+        rows = await self._lists.mappings(query)
         return [from_row(row) for row in rows[:limit]], len(rows) > limit
 
 

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 import time
 import uuid
 from collections.abc import Callable
@@ -29,6 +28,7 @@ from msgspec import Struct
 from sqlalchemy import Column, ColumnElement, Table, delete, func, or_, select, text, true, update
 
 from proxy.errors import StoreUnavailable
+from proxy.ports.background import RepeatedTask
 from proxy.store.database import Database
 from proxy.store.memory import Memory
 from proxy.store.rollups import Rollups, touch
@@ -125,36 +125,28 @@ class Retention:
         self._database, self._clock, self._lead = database, clock, Memory(database, "retention")
         self._name, self._renew_at = uuid.uuid4().hex, 0.0
         self._problem = ""
-        self._days, self._max_bytes, self._every_s = days, max_mb * 1e6, every_s
+        self._days, self._max_bytes = days, max_mb * 1e6
         self._rollups = Rollups(database)
-        self._task: asyncio.Task[None] | None = None
+        self._rounds = RepeatedTask(self._round, every_s, name="retention", problem="retention failed", log=log, jitter=0.1)
 
     def start(self) -> None:
         """Begin: soon, then every `every_s` seconds."""
-        self._task = asyncio.create_task(self._run(), name="retention")
+        self._rounds.start()
 
     async def stop(self) -> None:
         """End the task."""
-        if self._task:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-            self._task = None
+        await self._rounds.stop()
 
-    async def _run(self) -> None:
-        while True:
-            try:
-                deleted = await self.run_once()
-            except StoreUnavailable as error:
-                if str(error) != self._problem:
-                    log.warning("nothing is deleted from the store for now: %s", error)
-                self._problem = str(error)
-            except Exception:
-                log.exception("retention failed")
-            else:
-                self._problem = ""
-                if deleted:
-                    log.info("retention deleted %d rows", deleted)
-            await asyncio.sleep(self._every_s * random.uniform(0.9, 1.1))
+    async def _round(self) -> None:
+        try:
+            deleted, problem = await self.run_once(), ""
+        except StoreUnavailable as error:
+            deleted, problem = 0, str(error)
+        if problem and problem != self._problem:
+            log.warning("nothing is deleted from the store for now: %s", problem)
+        self._problem = problem
+        if deleted:
+            log.info("retention deleted %d rows", deleted)
 
     async def run_once(self) -> int:
         """Delete what is due, where no other worker leads; returns the number of rows. Raises `StoreUnavailable`."""
@@ -177,8 +169,7 @@ class Retention:
         return deleted
 
     async def _now(self) -> float:
-        async with self._database.transaction() as connection:
-            now = float((await connection.execute(select(self._database.now))).scalar_one())
+        now = float(await self._database.scalar(select(self._database.now)))
         return self._clock() if self._clock is not None else now
 
     async def _leads(self, now: float, *, ends: bool = False) -> bool | None:
@@ -253,8 +244,7 @@ class Retention:
         return deleted
 
     async def _undecided_bytes(self) -> int:
-        async with self._database.transaction() as connection:
-            return int(await connection.scalar(select(func.coalesce(func.sum(quarantine.c.size_bytes), 0)).where(_NOBODY_DECIDED)) or 0)
+        return int(await self._database.scalar(select(func.coalesce(func.sum(quarantine.c.size_bytes), 0)).where(_NOBODY_DECIDED)) or 0)
 
     async def _rows_bytes(self) -> int:
         """Of PostgreSQL's large tables by a sample: to read every row of millions takes minutes."""
@@ -284,9 +274,8 @@ class Retention:
         oldest = select(table.c.id).where(_DELETABLE.get(table, true())).order_by(age).limit(most)
         if before is not None:
             oldest = oldest.where(age < before)
-        async with self._database.transaction(_TIMEOUT_S) as connection:  # mostly there is nothing, and no need to hold writers up
-            if (await connection.execute(oldest.limit(1))).first() is None:
-                return 0, 0
+        if not await self._database.rows(oldest.limit(1), timeout_s=_TIMEOUT_S):  # mostly there is nothing, and no need to hold writers up
+            return 0, 0
         # The subquery is wrapped once more: PostgreSQL would otherwise be free to run it again for every row.
         chosen = select(oldest.cte("oldest").c.id)
         async with self._database.writing(timeout_s=_TIMEOUT_S) as connection:
@@ -302,8 +291,7 @@ class Retention:
         table = quarantine
         oldest = select(table.c.id).where(_NOBODY_DECIDED).order_by(table.c.created_at, table.c.id).limit(_UNDECIDED_ROWS).cte("oldest")
         chosen = delete(table).where(table.c.id.in_(select(oldest.c.id)), _NOBODY_DECIDED)
-        async with self._database.transaction() as connection:
-            gone = (await connection.execute(chosen.returning(table.c.id, table.c.size_bytes))).all()
+        gone = await self._database.rows(chosen.returning(table.c.id, table.c.size_bytes))
         if gone:
             ids = ", ".join(sorted(row.id for row in gone))
             log.warning("the store is full: %d pieces of content that nobody has decided leave quarantine: %s", len(gone), ids)

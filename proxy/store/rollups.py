@@ -137,8 +137,7 @@ class Rollups:
 
     async def complete_from(self) -> float:
         """From when on no row means no record. Raises `StoreUnavailable`."""
-        async with self._database.transaction() as connection:
-            found = await connection.scalar(select(marks.c.complete_from))
+        found = await self._database.scalar(select(marks.c.complete_from))
         return math.inf if found is None else float(found)
 
     async def between(self, seconds: int, since: int, until: int) -> list[Row]:
@@ -158,9 +157,8 @@ class Rollups:
         """Take what changed into account: the rows concerned are to be made anew. Raises `StoreUnavailable`."""
         some = select(changes.c.id).order_by(changes.c.id).limit(_FOLDED).with_for_update(skip_locked=True).cte("some")
         taken = delete(changes).where(changes.c.id.in_(select(some.c.id))).returning(changes.c.minute)
-        async with self._database.transaction() as connection:
-            if (await connection.execute(select(changes.c.id).limit(1))).first() is None:
-                return
+        if not await self._database.rows(select(changes.c.id).limit(1)):
+            return
         number = _FOLDED
         while number == _FOLDED:
             async with self._database.writing() as connection:
@@ -178,27 +176,22 @@ class Rollups:
             wanted = or_(wanted, c.panels.in_(lacking))
         query = select(c.seconds, c.start, c.version).where(c.seconds == seconds, wanted, c.wait_until <= now)
         query = query.where(c.start <= now - seconds - settled_s).order_by(c.start.desc()).limit(limit)
-        async with self._database.transaction() as connection:
-            return [Due(*found) for found in (await connection.execute(query)).all()]
+        return [Due(*found) for found in await self._database.rows(query)]
 
     async def left(self) -> int:
         """Hours and days that are not good."""
         query = select(func.count()).where(table.c.built != table.c.version, table.c.seconds != MINUTE_S)
-        async with self._database.transaction() as connection:
-            return int(await connection.scalar(query) or 0)
+        return int(await self._database.scalar(query) or 0)
 
     async def panels_kept(self) -> list[str]:
         """What good rows hold that lack one of this process's panels: their column, each once."""
         query = select(table.c.panels).where(table.c.built == table.c.version).distinct()
-        async with self._database.transaction() as connection:
-            kept = list((await connection.execute(query)).scalars())
-        return [one for one in kept if not self._keys <= set(one.split())]
+        return [one for (one,) in await self._database.rows(query) if not self._keys <= set(one.split())]
 
     async def claim(self, due: Due, now: float, for_s: float) -> bool:
         """Take a row, so that no other worker makes it in the next seconds; whether it was free."""
         free = update(table).where(_is(due), table.c.wait_until <= now).values(wait_until=now + for_s)
-        async with self._database.writing() as connection:
-            return bool((await connection.execute(free)).rowcount)
+        return bool(await self._database.execute(free))
 
     async def put(self, due: Due, bucket: Bucket, wait_until: float) -> bool:
         """Store what was found, unless something happened to its records since `due` was read; whether it was stored.
@@ -235,11 +228,8 @@ class Rollups:
         """Say once from when on every record is known to the table."""
         later = now + DAY_S
         new = self._database.insert(marks).values(id=1, complete_from=later, marked_from=later).on_conflict_do_nothing()
-        async with self._database.transaction() as connection:
-            if (await connection.execute(select(marks.c.id))).first() is not None:
-                return
-        async with self._database.writing() as connection:
-            await connection.execute(new)
+        if not await self._database.rows(select(marks.c.id)):
+            await self._database.execute(new)
 
     async def mark_past(self) -> bool:
         """Give rows to the last day that has records and that nobody has looked at yet; whether there was one."""

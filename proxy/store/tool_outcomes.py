@@ -81,8 +81,7 @@ class DatabaseToolOutcomes:
 
     async def version(self, client: str) -> int:
         """Changes whenever the client's outcomes do, by deletion too; 0 where there are none. Raises `StoreUnavailable`."""
-        async with self._database.transaction() as connection:
-            found = await connection.scalar(select(memory.c.number).where(memory.c.id == f"{TOOL_OUTCOMES}:{clean(client)}"))
+        found = await self._database.scalar(select(memory.c.number).where(memory.c.id == f"{TOOL_OUTCOMES}:{clean(client)}"))
         return int(found or 0)
 
     async def summary(self, limit: int = 20, after: str | None = None, *, client: str | None = None) -> tuple[list[ToolSummary], bool]:
@@ -91,8 +90,7 @@ class DatabaseToolOutcomes:
         query = select(*group, func.count(), func.min(table.c.created_at), func.max(table.c.created_at)).group_by(*group)
         if client is not None:
             query = query.where(table.c.client == clean(client))
-        async with self._database.transaction() as connection:
-            rows = (await connection.execute(query)).all()
+        rows = await self._database.rows(query)
         found = sorted((ToolSummary(key_of("tool", *row[:4]), *row) for row in rows), key=lambda s: (-s.last, s.id))
         start = next((i + 1 for i, summary in enumerate(found) if summary.id == after), 0 if after is None else len(found))
         return found[start : start + limit], len(found) > start + limit

@@ -37,7 +37,7 @@ _NAME = re.compile(r"(?!.*[0-9]{5})[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,63}", re.ASCII
 _SENTENCES = frozenset(
     (
         *("no context", "no text", "a model is being read", "the model's window is not known", "may be worked out of what was said"),
-        *("answered tool", "called server", "told failures", "offered tools", "found tools", "capped arguments", "marks taken out"),
+        *("answered tool", "called server", "told failures", "offered tools", "found tools", "marks taken out"),
         "left out what is not recognised",
     )
 )

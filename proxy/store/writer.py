@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
+from msgspec.structs import replace
 from sqlalchemy import literal_column
 
 from proxy.errors import StoreUnavailable
@@ -36,6 +37,8 @@ log = logging.getLogger(__name__)
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
 _BEGUN_WITHIN_S = 0.25
 """So long an answer waits for its row at most; a store that takes longer is waited for by none."""
+STOP_S = 5.0
+"""So long what waits is tried at the end, at least."""
 _LASTS_S = 1.0
 """With a journal, an exchange that takes longer gets a row meanwhile."""
 _SINCE_ITS_START = ("id", "client", "run_id")
@@ -91,7 +94,7 @@ class RecordWriter:
         self._task = asyncio.create_task(self._run(), name="record-writer")
         self._starter = asyncio.create_task(self._start_rows(), name="record-starter")
 
-    async def stop(self, deadline_s: float = 5.0) -> None:
+    async def stop(self, deadline_s: float = STOP_S) -> None:
         """Write what waits, for at most `deadline_s` seconds; what then remains is counted as lost."""
         if self._starter is not None:  # what it writes now is written: a connection that is cut off is none that can be used again
             starter, self._starter = self._starter, None
@@ -191,7 +194,7 @@ class RecordWriter:
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._stopping.wait(), _LASTS_S)
             self._starts.clear()
-            rows, self._beginning = list(self._beginning.values()), {}
+            rows, self._beginning = self._in_time(self._beginning), {}
             if not rows:
                 continue
             begun, self._begun = self._begun, asyncio.Event()
@@ -228,7 +231,7 @@ class RecordWriter:
         if not self._writing:
             self._take_batch()
         if self._rows is None:
-            self._rows = _Rows(list(self._writing.values()))
+            self._rows = _Rows(self._in_time(self._writing))
         written, lost = len(self._rows), 0
         try:
             await self._insert(self._rows)
@@ -274,7 +277,7 @@ class RecordWriter:
         """The rows of a refused batch, each in its own transaction. Returns how many were written and lost."""
         written = lost = 0
         self._counters.count("records.write_errors")
-        for record in list(self._writing.values()):
+        for record in self._in_time(self._writing):
             try:
                 await self._insert(_Rows([record], careful_row))
                 written += 1
@@ -282,6 +285,14 @@ class RecordWriter:
                 log.warning("record %s cannot be stored: %s", record.id, error)
                 lost += 1
         return written, lost
+
+    def _in_time(self, records: dict[str, Record]) -> list[Record]:
+        """Those of before the store's clock was known at their times by it: a machine's that is a month behind would have them deleted."""
+        corrected, found = self._database.clock.corrected, []
+        for record in records.values():
+            moment = corrected(record.created_at)
+            found.append(record if moment == record.created_at else replace(record, created_at=moment))
+        return found
 
     def _drop(self, record_id: str) -> None:
         if self._journal is not None:

@@ -33,7 +33,6 @@ from proxy.testing.memory import MemoryToolRuns as MemoryToolRuns
 from proxy.testing.models import MemoryKnowledge as MemoryKnowledge
 from proxy.testing.models import ScriptedDecisions as ScriptedDecisions
 from proxy.testing.models import ScriptedJudge as ScriptedJudge
-from proxy.testing.upstream import MemoryUpstream as MemoryUpstream
 from proxy.testing.upstream import ReceivedCall as ReceivedCall
 from proxy.testing.upstream import ScriptedReply as ScriptedReply
 from proxy.testing.upstream import ScriptedUpstream as ScriptedUpstream
@@ -125,7 +124,7 @@ class HashEmbedder:
     name = "hash-64"
     dimensions = 64
 
-    async def embed(self, texts: Sequence[str], *, bulk: bool = False, together: bool = False, keep: bool = False) -> NDArray[np.float32]:
+    async def embed(self, texts: Sequence[str], *, bulk: bool = False, together: bool = False) -> NDArray[np.float32]:
         """``(len(texts), 64)`` float32, unit length."""
         found = np.zeros((len(texts), self.dimensions), np.float32)
         for row, text in zip(found, texts, strict=True):

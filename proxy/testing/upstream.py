@@ -6,11 +6,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-
-from proxy.ports.upstream import Call, Headers
 
 
 @dataclass(slots=True, frozen=True)
@@ -203,55 +201,3 @@ async def _read_call(reader: asyncio.StreamReader) -> ReceivedCall | None:
 def _head(status: int, headers: Mapping[str, str]) -> bytes:
     lines = [f"HTTP/1.1 {status} Scripted", *(f"{name}: {value}" for name, value in headers.items())]
     return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
-
-
-class MemoryUpstream:
-    """A provider without a network: implements `proxy.ports.upstream.Upstream`, says `pieces` and keeps its calls where it is to."""
-
-    name = "main"
-
-    def __init__(self, *, pauses: bool = True, keeps: bool = True) -> None:
-        """With a turn of the event loop before each piece, or without."""
-        self.kind, self.pieces = "application/json", [b"{}"]
-        self.calls: list[Call] = []
-        self._pauses, self._keeps = pauses, keeps
-
-    def catalogue_name(self, model: str) -> str:
-        """The model's own name."""
-        return model
-
-    async def start(self) -> None:
-        """There is nothing to open."""
-
-    async def stop(self) -> None:
-        """There is nothing to close."""
-
-    async def send(self, call: Call) -> MemoryReply:
-        """The pieces as they are now."""
-        if self._keeps:
-            self.calls.append(call)
-        return MemoryReply(self.kind, self.pieces, pauses=self._pauses)
-
-
-class MemoryReply:
-    """Its answer. Implements `proxy.ports.upstream.Reply`."""
-
-    status, upstream, attempts = 200, "main", 1
-
-    def __init__(self, kind: str, pieces: Sequence[bytes], *, pauses: bool) -> None:
-        self.headers: Headers = [("content-type", kind)]
-        self._pieces, self._pauses = pieces, pauses
-
-    async def read(self) -> bytes:
-        """The whole body."""
-        return b"".join(self._pieces)
-
-    async def chunks(self) -> AsyncIterator[bytes]:
-        """Piece by piece."""
-        for piece in self._pieces:
-            if self._pauses:
-                await asyncio.sleep(0)
-            yield piece
-
-    async def close(self) -> None:
-        """There is nothing to give back."""

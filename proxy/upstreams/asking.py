@@ -22,7 +22,7 @@ from proxy.ports import Completion, TokenCounter
 from proxy.ports.decisions import Answer, Decision, Question
 from proxy.ports.upstream import Call, Reply
 from proxy.upstreams.resilience import Resilient
-from proxy.wire.decisions.asked import Asked, Billing, GeminiShape, OpenAIShape, SystemOneShape, billing_of, fields_of
+from proxy.wire.decisions.asked import Billing, DecisionClient, GeminiShape, OpenAIShape, SystemOneShape, billing_of, fields_of
 from proxy.wire.upstream_errors import failure_in, failure_of
 
 _HEADERS = (("content-type", "application/json"), ("accept", "application/json"))
@@ -153,10 +153,10 @@ def _text(upstream: str, content: Any) -> str:
 
 # ---- a decision model ----
 
-_SHAPES: Mapping[Shape, Asked] = {"openai": OpenAIShape(), "systemone": SystemOneShape(), "gemini": GeminiShape()}
+_SHAPES: Mapping[Shape, DecisionClient] = {"openai": OpenAIShape(), "systemone": SystemOneShape(), "gemini": GeminiShape()}
 
 
-class _Called(Struct, frozen=True):
+class _CallResult(Struct, frozen=True):
     """What one call brought."""
 
     answers: Mapping[str, Answer]
@@ -189,9 +189,9 @@ class UpstreamDecisions:
         fitting = [question for question in questions if question.name not in answers]
         groups = [fitting[i : i + api.max_questions] for i in range(0, len(fitting), api.max_questions)]
         found = await asyncio.gather(*(self._call(upstream, api, model, state, group, timeout_s) for group in groups))
-        called = [one for one in found if isinstance(one, _Called)]
+        called = [one for one in found if isinstance(one, _CallResult)]
         for group, one in zip(groups, found, strict=True):
-            if isinstance(one, _Called):
+            if isinstance(one, _CallResult):
                 answers.update(one.answers)
             elif not called:
                 raise one
@@ -201,7 +201,7 @@ class UpstreamDecisions:
 
     async def _call(
         self, upstream: str, api: DecisionApi, model: str, state: str, questions: Sequence[Question], timeout_s: float
-    ) -> _Called | ProxyError:
+    ) -> _CallResult | ProxyError:
         """One call; its error, so that the other calls' answers are not lost with it."""
         shape = _SHAPES[api.shape]
         try:
@@ -224,14 +224,14 @@ class UpstreamDecisions:
         return info.cost_usd(billing.input_tokens, 0, billing.cached_tokens)  # output is free wherever decisions are sold
 
 
-def _read_decision(upstream: str, shape: Asked, questions: Sequence[Question], body: bytes) -> _Called:
+def _read_decision(upstream: str, shape: DecisionClient, questions: Sequence[Question], body: bytes) -> _CallResult:
     """Raises `UpstreamRefused` for an error with a status of success, `UpstreamUnreachable` for what is no decision."""
     try:
         fields = fields_of(body)
     except (ValueError, RecursionError) as error:
         raise UpstreamUnreachable(f"upstream {upstream}: not a decision ({error})") from error
     try:
-        return _Called(shape.parse_answers(fields, questions), billing_of(fields))
+        return _CallResult(shape.parse_answers(fields, questions), billing_of(fields))
     except ValueError as error:
         failure = failure_of(fields)
         if failure is not None and failure.message:
@@ -243,7 +243,7 @@ def _too_many(question: Question, api: DecisionApi) -> Answer:
     return Answer(problem=f"unasked: {len(question.options)} options, of at most {api.max_options}")
 
 
-def _decision(answers: Mapping[str, Answer], called: Sequence[_Called], prices: Sequence[float | None]) -> Decision:
+def _decision(answers: Mapping[str, Answer], called: Sequence[_CallResult], prices: Sequence[float | None]) -> Decision:
     known = [usd for usd in prices if usd is not None]
     return Decision(
         answers,

@@ -17,12 +17,12 @@ from proxy.offloop import LARGE, Allowance, OverBudget, allowed, run_in_thread_i
 from proxy.ports import TokenCounter, Verifiers
 from proxy.ports.decisions import Decision
 from proxy.ports.upstream import BodyReply, Call, Reply, header_of
-from proxy.wire.decisions.served import OpenAIServed, Served, ServedCall, SystemOneServed
-from proxy.wire.http.encodings import decoded
+from proxy.wire.decisions.served import DecisionServer, OpenAIServed, ServedCall, SystemOneServed
+from proxy.wire.http.encodings import decode_body
 
 MAX_STATEMENTS = 128
 """Of one call, as many as litellm asks: 23 s of a core where each has a value that differs from the text's, 3 s where none has."""
-_SHAPES: Mapping[str, Served] = {"/decisions": OpenAIServed(), "/systemone": SystemOneServed()}
+_SHAPES: Mapping[str, DecisionServer] = {"/decisions": OpenAIServed(), "/systemone": SystemOneServed()}
 _JSON = (("content-type", "application/json"),)
 
 
@@ -53,7 +53,7 @@ class BuiltinUpstream:
             )
             return self._reply(*_SHAPES["/decisions"].error(missing))
         try:
-            return self._reply(200, await self._answered(served, await self._body(call)))
+            return self._reply(200, await self._answer(served, await self._body(call)))
         except ProxyError as error:
             if error.status >= 500:
                 raise
@@ -65,12 +65,12 @@ class BuiltinUpstream:
     async def _body(self, call: Call) -> bytes:
         body = call.body if isinstance(call.body, bytes) else b"".join([piece async for piece in call.body])
         encoding = header_of(call.headers, "content-encoding")
-        return await run_in_thread_if_large(len(body), decoded, body, encoding, self._max_body_bytes) if encoding else body
+        return await run_in_thread_if_large(len(body), decode_body, body, encoding, self._max_body_bytes) if encoding else body
 
-    async def _answered(self, served: Served, body: bytes) -> bytes:
+    async def _answer(self, served: DecisionServer, body: bytes) -> bytes:
         """Raises `InvalidRequest`, `Overloaded`."""
         asked = await run_in_thread_if_large(len(body), served.parse, body)
-        tokens = await self._counted(asked)
+        tokens = await self._count_tokens(asked)
         if (count := statements(asked.questions)) > MAX_STATEMENTS:
             raise InvalidRequest(f"the questions have {count} statements to judge, of at most {MAX_STATEMENTS}: ask in several calls")
         verifier, limit_s = self._verifiers.get(), CHECKS_CPU_S * max(1.0, len(asked.state) / LARGE)
@@ -84,7 +84,7 @@ class BuiltinUpstream:
             raise InvalidRequest(f"{problem}: ask in several calls, or send less of the state") from error
         return await run_in_thread_if_large(len(body), asked.render, Decision(answers, tokens), verifier.name)
 
-    async def _counted(self, asked: ServedCall) -> int:
+    async def _count_tokens(self, asked: ServedCall) -> int:
         """Tokens of state and questions. Raises `ContextLengthExceeded`."""
         parts = [asked.state]
         for question in asked.questions:

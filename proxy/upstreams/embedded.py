@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 _PATHS = frozenset(("/models", "/chat/completions", "/completions", "/embeddings", "/messages/count_tokens"))
 """What is passed on. llama.cpp's further paths (slots, resumable streams) would show one client another one's prompts."""
-_SENT_HEADERS = frozenset(("content-type", "accept"))
+_FORWARDED_HEADERS = frozenset(("content-type", "accept"))
 """No others: llama.cpp gives some a meaning, such as a generation that outlives its client."""
 _RETURNED_HEADERS = frozenset(("content-type", "content-length", "transfer-encoding", "retry-after"))
 _DEFAULT_SAMPLING = {"temp": 0.2, "top_p": 0.9, "penalty_repeat": 1.05}
@@ -53,7 +53,7 @@ class EmbeddedUpstream:
         self._child: _Child | None = None
         self._inner: OpenAIUpstream | None = None
         self._changing = asyncio.Lock()
-        self._wanted = False
+        self._should_run = False
         self._failures = 0
         """Times that the model did not load."""
 
@@ -64,7 +64,7 @@ class EmbeddedUpstream:
     async def start(self) -> None:
         """Take calls; the first one loads the model. Raises `ConfigError`: file missing, or no model."""
         await asyncio.to_thread(find_model, self._settings.model_path)
-        self._wanted = True
+        self._should_run = True
 
     async def probe(self) -> None:
         """Whether the model loads, for a moment. Raises `ConfigError`: file missing, or not loadable."""
@@ -75,7 +75,7 @@ class EmbeddedUpstream:
 
     async def stop(self) -> None:
         """End the child process; running generations end with it."""
-        self._wanted = False
+        self._should_run = False
         async with self._changing:
             await self._unload()
 
@@ -85,7 +85,7 @@ class EmbeddedUpstream:
             missing = NotFound(f"the embedded model does not serve {call.method} /v1{call.path}")
             return BodyReply(self.name, 404, _JSON, msgspec.json.encode(missing.envelope()))
         inner = await self._running()
-        headers = [item for item in call.headers if item[0] in _SENT_HEADERS]
+        headers = [item for item in call.headers if item[0] in _FORWARDED_HEADERS]
         reply = await inner.send(msgspec.structs.replace(call, headers=headers))
         if reply.status < 400:
             answer = WrappedReply(reply)
@@ -99,15 +99,15 @@ class EmbeddedUpstream:
         return BodyReply(self.name, status, _JSON, body)
 
     async def _running(self) -> OpenAIUpstream:
-        if self._inner is not None and self._child is not None and self._child.alive:
+        if self._inner is not None and self._child is not None and self._child.is_running:
             return self._inner
         failures = self._failures
         async with self._changing:
-            if not self._wanted:
+            if not self._should_run:
                 raise UpstreamUnreachable(f"upstream {self.name} is not started")
             if self._failures > failures:  # while this call waited
                 raise UpstreamUnreachable(f"upstream {self.name}: {_DOES_NOT_LOAD}")
-            if self._child is None or not self._child.alive:
+            if self._child is None or not self._child.is_running:
                 if self._child is not None:
                     log.warning("upstream %s: the model's process has ended; starting it again", self.name)
                 try:
@@ -163,12 +163,12 @@ class _Child:
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
-        self._printed: deque[str] = deque(maxlen=8)
+        self._output_lines: deque[str] = deque(maxlen=8)
         self._listener = asyncio.create_task(self._listen())
         self.address = ""
 
     @property
-    def alive(self) -> bool:
+    def is_running(self) -> bool:
         return self._process.returncode is None
 
     @classmethod
@@ -213,7 +213,7 @@ class _Child:
         if reason.startswith(("ImportError", "ModuleNotFoundError")):
             problem = f"xllamacpp does not load here: {reason}; install it again, and libgomp (Debian: apt-get install libgomp1)"
             raise ConfigError("xllamacpp", "", problem)
-        said = f"; llama.cpp said: {' | '.join(self._printed)}" if self._printed else ""
+        said = f"; llama.cpp said: {' | '.join(self._output_lines)}" if self._output_lines else ""
         advice = "check that it is a whole GGUF file of a text model, and that there is memory for it and its `window` x `parallel`"
         raise ConfigError(job.path, "", f"the model does not load ({reason}{said}); {advice}")
 
@@ -221,7 +221,7 @@ class _Child:
         assert self._process.stderr is not None
         while block := await self._process.stderr.read(2**16):
             for line in block.decode("utf-8", "replace").splitlines():
-                self._printed.append(line)
+                self._output_lines.append(line)
                 log.debug("llama.cpp: %s", line)
 
     async def stop(self) -> None:

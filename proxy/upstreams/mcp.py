@@ -2,7 +2,7 @@
 https://modelcontextprotocol.io, by the official client (`mcp`), which is imported when the first server starts.
 
 A task of its own holds the connection, as the client's task groups want it; calls come from the exchanges' tasks. A server that is away
-keeps nobody from starting: calls of its tools say so to the model at once. Texts of servers pass `_masked`, so that no secret of the
+keeps nobody from starting: calls of its tools say so to the model at once. Texts of servers pass `_mask_secrets`, so that no secret of the
 server's settings comes back in one.
 """
 
@@ -106,8 +106,8 @@ class McpConnection:
             return ServerResult(f"Error: {tool} gave no result within {settings.timeout_s:g} seconds: timeout.", "call_timeout")
         except Exception as error:  # the library's, the transport's, a result that is no result
             self._look_again.set()
-            return ServerResult(f"Error: {tool} failed: {self._said(error)}", "call_failed")
-        text = clipped(self._masked(text_of(result)), settings.max_result_bytes)
+            return ServerResult(f"Error: {tool} failed: {self._error_text(error)}", "call_failed")
+        text = clipped(self._mask_secrets(text_of(result)), settings.max_result_bytes)
         if not result.is_error:
             return ServerResult(text)
         return ServerResult(text if text.lower().startswith("error") else f"Error: {text or f'{tool} failed.'}", "tool_failed")
@@ -123,7 +123,7 @@ class McpConnection:
                 try:
                     await self._connect()
                 except Exception as error:  # of any kind: the server's, the program's, the network's
-                    self._now(self._said(error))
+                    self._now(self._error_text(error))
                 pause_s = FIRST_PAUSE_S if time.monotonic() - began > STABLE_S else pause_s
                 await _wait(self._stopping, pause_s * random.uniform(0.5, 1))
                 pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
@@ -131,7 +131,7 @@ class McpConnection:
     async def _connect(self) -> None:
         """Connect, and be so until it is stopped; raises when the server is away."""
         with anyio.fail_after(CONNECT_S) as limit:
-            async with self._opened() as client:
+            async with self._open() as client:
                 await self._list(client)
                 limit.deadline = float("inf")
                 self._client = client
@@ -157,7 +157,7 @@ class McpConnection:
                     await self._list(client)
 
     async def _listen(self, client: Client) -> None:
-        """Hear that the tools have changed, at a server of protocol 2026-07-28; older ones say so unasked (`_heard`)."""
+        """Hear that the tools have changed, at a server of protocol 2026-07-28; older ones say so unasked (`_on_notification`)."""
         from mcp.client.subscriptions import ListenNotSupportedError
 
         while True:
@@ -168,7 +168,7 @@ class McpConnection:
             except ListenNotSupportedError:
                 return
             except Exception as error:  # it is listed from time to time all the same
-                log.debug("MCP server %s does not say when its tools change: %s", self.name, self._said(error))
+                log.debug("MCP server %s does not say when its tools change: %s", self.name, self._error_text(error))
             await asyncio.sleep(self.settings.refresh_s)
 
     async def _list(self, client: Client) -> None:
@@ -187,13 +187,13 @@ class McpConnection:
         found.sort(key=lambda tool: tool.name not in wanted)
         await self._listing(found[:MAX_TOOLS])
 
-    async def _heard(self, message: object) -> None:
+    async def _on_notification(self, message: object) -> None:
         """A notification: the tools may have changed."""
         if getattr(message, "method", "") == "notifications/tools/list_changed":
             self._look_again.set()
 
     @asynccontextmanager
-    async def _opened(self) -> AsyncIterator[Client]:
+    async def _open(self) -> AsyncIterator[Client]:
         from mcp import Client, StdioServerParameters, stdio_client
         from mcp.client.streamable_http import streamable_http_client
 
@@ -204,13 +204,13 @@ class McpConnection:
         if settings.command:
             program = StdioServerParameters(command=settings.command, args=list(settings.args), env=dict(settings.env))
             with open(os.devnull, "w") as nowhere:  # noqa: ASYNC230 - it says what it likes, secrets among it
-                async with Client(stdio_client(program, nowhere), message_handler=self._heard) as client:
+                async with Client(stdio_client(program, nowhere), message_handler=self._on_notification) as client:
                     yield client
             return
         most = max(MIN_MESSAGE_BYTES, 4 * settings.max_result_bytes)
-        async with bounded_client(settings.headers, settings.timeout_s, most) as http:
+        async with bounded_client(settings.url, settings.headers, settings.timeout_s, most) as http:
             transport = streamable_http_client(settings.url, http_client=http, max_sse_event_size=most)
-            async with Client(transport, message_handler=self._heard) as client:
+            async with Client(transport, message_handler=self._on_notification) as client:
                 yield client
 
     # ---- what is said of it ----
@@ -225,16 +225,16 @@ class McpConnection:
             self._connected.set()
         self.problem = problem
 
-    def _said(self, error: BaseException) -> str:
+    def _error_text(self, error: BaseException) -> str:
         """In one line, without secrets."""
         while isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]
         if isinstance(error, FileNotFoundError) and self.settings.command:
-            return f"there is no program {self._masked(self.settings.command)!r}: install it, or mend mcp.servers.{self.name}.command"
-        words = " ".join(self._masked(str(error)).split())[:_PROBLEM_CHARS]
+            return f"there is no program {self._mask_secrets(self.settings.command)!r}: install it, or mend mcp.servers.{self.name}.command"
+        words = " ".join(self._mask_secrets(str(error)).split())[:_PROBLEM_CHARS]
         return f"{type(error).__name__}: {words}" if words else type(error).__name__
 
-    def _masked(self, text: str) -> str:
+    def _mask_secrets(self, text: str) -> str:
         for secret in self._secrets:
             text = text.replace(secret, MASK)
         return text

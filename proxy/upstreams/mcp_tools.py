@@ -37,9 +37,9 @@ AGAIN_S = 1.0
 """How old a look at the decisions may be."""
 _NAME_CHARS = 64
 """Longest name of a tool at OpenAI's and Anthropic's APIs."""
-MAX_HELD = 64
+MAX_PUT = 64
 """Tools of one server that a process puts into quarantine: one whose description never stays the same is not offered, and floods nobody."""
-_SHOWN_CHARS = 400
+_MAX_QUOTED_CHARS = 400
 """Of a description, for the person who decides."""
 MAX_DEFINITION_BYTES = 64_000
 """No model reads such a tool."""
@@ -80,15 +80,15 @@ class _Server:
         self.connection = McpConnection(name, settings, listed)
 
     @property
-    def wanted(self) -> list[Definition]:
+    def allowed_definitions(self) -> list[Definition]:
         """The definitions of the allow list."""
-        wanted = self.connection.settings.tools
-        return [one for one in self.definitions if not wanted or one.tool.name in wanted]
+        allowed_definitions = self.connection.settings.tools
+        return [one for one in self.definitions if not allowed_definitions or one.tool.name in allowed_definitions]
 
     @property
-    def offered(self) -> list[ServerTool]:
+    def offered_tools(self) -> list[ServerTool]:
         """What may be offered now."""
-        return [one.tool for one in self.wanted if one.hash in self.approved]
+        return [one.tool for one in self.allowed_definitions if one.hash in self.approved]
 
 
 class McpServers:
@@ -103,7 +103,7 @@ class McpServers:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._quarantine, self._screen, self._clock = quarantine, screen, clock
-        self._servers = {name: _Server(name, one, self._listed) for name, one in settings.items()}
+        self._servers = {name: _Server(name, one, self._take_list) for name, one in settings.items()}
 
     def start(self) -> None:
         """Connect with all of them, in the background."""
@@ -120,7 +120,7 @@ class McpServers:
 
     def held_count(self) -> int:
         """Tools that are listed and not offered."""
-        return sum(len(server.wanted) - len(server.offered) for server in self._servers.values())
+        return sum(len(server.allowed_definitions) - len(server.offered_tools) for server in self._servers.values())
 
     async def tools(self, servers: Sequence[str]) -> list[ServerTool]:
         """As the port says; a decision counts within a second."""
@@ -129,14 +129,14 @@ class McpServers:
             server = self._servers[name]
             if server.definitions and self._clock() - server.looked_at > AGAIN_S:
                 await self._review(server)
-            found += server.offered
+            found += server.offered_tools
         return found
 
     async def call(self, server: str, name: str, arguments: Mapping[str, Any]) -> ServerResult:
         """As the port says."""
         return await self._servers[server].connection.call(name, arguments)
 
-    async def _listed(self, server: _Server, tools: Sequence[ListedTool]) -> None:
+    async def _take_list(self, server: _Server, tools: Sequence[ListedTool]) -> None:
         """A server has told its tools."""
         defined = [_definition(server.connection.name, tool) for tool in tools]
         too_long = [one.tool.name for one in defined if len(one.content) > MAX_DEFINITION_BYTES]
@@ -151,33 +151,35 @@ class McpServers:
         """What may be offered by the decisions as they are; as before while the store is away, but for what is not listed any more."""
         server.looked_at = self._clock()
         try:
-            server.approved = await self._approved(server)
+            server.approved = await self._approved_hashes(server)
         except StoreUnavailable as error:
             log.warning("MCP server %s: the quarantine cannot be asked: %s", server.connection.name, error)
 
-    async def _approved(self, server: _Server) -> set[str]:
+    async def _approved_hashes(self, server: _Server) -> set[str]:
         """Hashes of the tools that may be offered; what is new to the quarantine is put there. Raises `StoreUnavailable`."""
         hashes = [server.hash, *(one.hash for one in server.definitions)]
         found = await self._quarantine.find(hashes, client=OWNER, run_id=server.run, policy=RULES)
         whole = found.get(server.hash)
         if whole is None:
-            suspected = await asyncio.to_thread(self._suspected, server.definitions)
+            suspected = await asyncio.to_thread(self._suspicions, server.definitions)
             whole = await self._quarantine.put(_first_sight(server, [one for one in server.definitions if one.hash not in suspected]))
         first: Mapping[str, str] = whole.detail.get("tools") or {}
         said: Mapping[str, str] = whole.detail.get("descriptions") or {}
         seen = set(first.values())
-        new = [one for one in server.wanted if one.hash not in seen and one.hash not in found][: max(0, MAX_HELD - server.put_count)]
-        suspected = await asyncio.to_thread(self._suspected, new) if new else {}
+        new = [one for one in server.allowed_definitions if one.hash not in seen and one.hash not in found][
+            : max(0, MAX_PUT - server.put_count)
+        ]
+        suspected = await asyncio.to_thread(self._suspicions, new) if new else {}
         for one in new:
             server.put_count += 1
-            found[one.hash] = await self._quarantine.put(_held(server, one, suspected.get(one.hash, ()), said.get(one.tool.name)))
+            found[one.hash] = await self._quarantine.put(_item(server, one, suspected.get(one.hash, ()), said.get(one.tool.name)))
             log.warning("MCP server %s: %s is held (%s)", server.connection.name, one.tool.name, found[one.hash].type)
-        if new and server.put_count >= MAX_HELD:
+        if new and server.put_count >= MAX_PUT:
             log.warning("MCP server %s: what else changes is not offered, and not held, until a restart", server.connection.name)
         decided = dict.fromkeys(seen, whole.status) | {hash_: item.status for hash_, item in found.items()}
         return {hash_ for hash_, status in decided.items() if status == "approved"}
 
-    def _suspected(self, definitions: Sequence[Definition]) -> dict[str, Sequence[str]]:
+    def _suspicions(self, definitions: Sequence[Definition]) -> dict[str, Sequence[str]]:
         """Why a tool's texts may be an attack, by hash."""
         return {one.hash: why for one in definitions if (why := self._screen(one.content.decode()))}
 
@@ -211,19 +213,14 @@ def _hash(value: Any) -> str:
 def _first_sight(server: _Server, definitions: Sequence[Definition]) -> QuarantineItem:
     trusted = server.approve == "changed"
     names, name = {one.tool.name: one.hash for one in definitions}, server.connection.name
-    descriptions = {one.tool.name: _described(one)[:_SHOWN_CHARS] for one in definitions}
+    descriptions = {one.tool.name: _description_of(one)[:_MAX_QUOTED_CHARS] for one in definitions}
     reason = f"{len(definitions)} tools of the MCP server {name} as it was first seen"
-    return QuarantineItem(
-        client=OWNER,
-        run_id=server.run,
-        policy=RULES,
+    return _quarantined(
+        server,
         hash=server.hash,
-        kind="tool",
-        role="",
         type="new_tool_server",
         reason=reason,
         content=b"[" + b",\n".join(one.content for one in definitions) + b"]",
-        source=name,
         detail={"tools": names, "descriptions": descriptions},
         status="approved" if trusted else "pending",
         decided_by=POLICY if trusted else "",
@@ -231,26 +228,22 @@ def _first_sight(server: _Server, definitions: Sequence[Definition]) -> Quaranti
     )
 
 
-def _described(one: Definition) -> str:
+def _description_of(one: Definition) -> str:
     return str(one.tool.tool["function"]["description"])
 
 
-def _held(server: _Server, one: Definition, why: Sequence[str], before: str | None) -> QuarantineItem:
+def _item(server: _Server, one: Definition, why: Sequence[str], before: str | None) -> QuarantineItem:
     """`before` is the description as it was first approved; None where the tool has not been seen."""
-    changed, now = before is not None, _described(one)[:_SHOWN_CHARS]
+    changed, now = before is not None, _description_of(one)[:_MAX_QUOTED_CHARS]
     kind = "hidden_instruction" if why else "changed_tool" if changed else "new_tool"
     against = [{"text": now, "correct_fact": before, "source": "what was approved"}] if changed and now != before else []
     said = "its name, description or schema has changed since it was approved" if changed else "it has not been seen at this server before"
-    return QuarantineItem(
-        client=OWNER,
-        run_id=server.run,
-        policy=RULES,
-        hash=one.hash,
-        kind="tool",
-        role="",
-        type=kind,
-        reason=f"{one.tool.name}: {'; '.join((*why, said)) if why else said}",
-        content=one.content,
-        source=server.connection.name,
-        detail={"tool": one.tool.name, "statements": against},
-    )
+    reason = f"{one.tool.name}: {'; '.join((*why, said)) if why else said}"
+    detail = {"tool": one.tool.name, "statements": against}
+    return _quarantined(server, hash=one.hash, type=kind, reason=reason, content=one.content, detail=detail)
+
+
+def _quarantined(server: _Server, **fields: Any) -> QuarantineItem:
+    """Something of the server's tools, with the fields that only it has."""
+    source = server.connection.name
+    return QuarantineItem(client=OWNER, run_id=server.run, policy=RULES, kind="tool", role="", source=source, **fields)

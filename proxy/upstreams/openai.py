@@ -26,7 +26,7 @@ _KEY_HEADERS = frozenset(("authorization", "api-key", "x-api-key", KEY_HEADER, "
 """A client's, which would say whose account it is beside the operator's key."""
 _FRAMING = frozenset(("host", "transfer-encoding", "expect"))
 """What the connection says for itself."""
-_REPEATED = frozenset(("GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"))
+_REPEATABLE_METHODS = frozenset(("GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"))
 """Methods that may be sent once more over a new connection, when a kept one was closed before an answer (RFC 9110 section 9.2.2)."""
 
 
@@ -44,8 +44,8 @@ class OpenAIUpstream:
         if settings.api_key and settings.api_key != "forward":
             self._own_headers.append(("authorization", f"Bearer {settings.api_key}"))
         keys = frozenset[str]() if settings.api_key == "forward" else _KEY_HEADERS
-        self._replaced = _FRAMING | keys | frozenset(k for k, _ in self._own_headers)
-        self._replaced_whole = self._replaced | {"content-length"}
+        self._own_names = _FRAMING | keys | frozenset(k for k, _ in self._own_headers)
+        self._replaced_whole = self._own_names | {"content-length"}
         """Of a call whose body is there."""
         self._pool: http1.Pool | None = None
         api = decision_api(settings.base_url, settings.decisions)
@@ -85,7 +85,7 @@ class OpenAIUpstream:
             raise self.failure(error) from error
         if 300 <= connection.status < 400 and connection.status != 304:
             connection.abort()
-            raise self._redirected(connection)
+            raise self._refuse_redirect(connection)
         if connection.status == 407:
             connection.abort()
             raise _final(UpstreamUnreachable(f"upstream {self.name} ({self._where}): a proxy on the way asks for credentials"))
@@ -95,7 +95,7 @@ class OpenAIUpstream:
             connection.abort()
             raise self.failure(error) from error
 
-    def _redirected(self, connection: http1.Connection) -> UpstreamUnreachable:
+    def _refuse_redirect(self, connection: http1.Connection) -> UpstreamUnreachable:
         """A client that follows a redirect hands its request, and its key, to whoever it names, and shows an answer that nobody read."""
         place = urlsplit(header_of(connection.headers, "location") or "")
         to = f" to {place.scheme}://{place.netloc.rpartition('@')[2]}"[:200] if place.netloc else ""
@@ -120,7 +120,7 @@ class OpenAIUpstream:
                 await connection.ask(head, body, length, total_s, bodiless=bodiless)
             except http1.Closed as error:
                 pool.forget()
-                if not error.stale or call.method not in _REPEATED or not isinstance(body, bytes):
+                if not error.stale or call.method not in _REPEATABLE_METHODS or not isinstance(body, bytes):
                     raise
             else:
                 return connection
@@ -133,7 +133,7 @@ class OpenAIUpstream:
         return connection
 
     def _headers(self, call: Call) -> list[tuple[str, str]]:
-        replaced = self._replaced_whole if isinstance(call.body, bytes) else self._replaced
+        replaced = self._replaced_whole if isinstance(call.body, bytes) else self._own_names
         headers = [item for item in call.headers if item[0] not in replaced]
         headers += self._own_headers
         if not call.raw:
@@ -182,7 +182,7 @@ _NOTHING: Iterator[bytes] = iter(())
 class _OpenAIReply:
     """Implements `proxy.ports.upstream.Reply`."""
 
-    __slots__ = ("_connection", "_decoded", "_decoder", "_upstream", "attempts", "headers", "status", "upstream")
+    __slots__ = ("_connection", "_decoded_pieces", "_decoder", "_upstream", "attempts", "headers", "status", "upstream")
 
     def __init__(self, upstream: OpenAIUpstream, connection: http1.Connection, *, decode: bool) -> None:
         """Raises `Undecodable`."""
@@ -191,7 +191,7 @@ class _OpenAIReply:
         """None once all of the body was taken: then it may serve another call."""
         encoding = connection.encoding
         self._decoder = Decoder(encoding) if decode and encoding and encoding.lower() != "identity" else None
-        self._decoded = _NOTHING
+        self._decoded_pieces = _NOTHING
         self.status = connection.status
         self.headers: Headers = connection.headers
         if self._decoder is not None:
@@ -220,19 +220,19 @@ class _OpenAIReply:
     async def _piece(self) -> bytes:
         """The next of the body's bytes, decoded; b"" at its end."""
         if self._decoder is None:
-            return await self._sent()
+            return await self._read_sent()
         try:
-            while not (piece := next(self._decoded, b"")):
-                if not (sent := await self._sent()):
+            while not (piece := next(self._decoded_pieces, b"")):
+                if not (sent := await self._read_sent()):
                     self._decoder.end()
                     return b""
-                self._decoded = self._decoder.pieces(sent)
+                self._decoded_pieces = self._decoder.pieces(sent)
         except Undecodable as error:
             await self.close()
             raise self._upstream.failure(error) from error
         return piece
 
-    async def _sent(self) -> bytes:
+    async def _read_sent(self) -> bytes:
         connection = self._connection
         if connection is None:
             return b""

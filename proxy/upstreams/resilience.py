@@ -47,7 +47,7 @@ class Slots:
         """Wait for a place. Raises `Overloaded` when the queue is full, and past `wait_s`."""
         if not self._queue.take(party):
             problem = f"its queue of {self._queue.total} is full" if not self._queue.free else "too many of your calls wait for it"
-            raise self._refused(party, f"upstream {name} is busy and {problem}")
+            raise self._refuse(party, f"upstream {name} is busy and {problem}")
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(party, deque()).append(turn)
         try:
@@ -59,7 +59,7 @@ class Slots:
             else:
                 self._leave(party, turn)
             if isinstance(error, TimeoutError):
-                raise self._refused(party, f"upstream {name} is busy: no place within {self._wait_s:g} s") from None
+                raise self._refuse(party, f"upstream {name} is busy: no place within {self._wait_s:g} s") from None
             raise
         finally:
             self._queue.release(party)
@@ -89,13 +89,13 @@ class Slots:
         if not turns:
             self._waiting.pop(party, None)
 
-    def _refused(self, party: Party, problem: str) -> Overloaded:
+    def _refuse(self, party: Party, problem: str) -> Overloaded:
         self._ledger.refused("place_refused", party, problem)
         return Overloaded(f"{problem}; try again in a moment", headers=(("retry-after", "1"),))
 
 
 class SharedPlaces(Protocol):
-    """An upstream's places over all processes; implemented in `proxy.limits.places`."""
+    """An upstream's places over all processes; implemented in `proxy.limits.limiter`."""
 
     async def take(self, upstream: str, most: int, wait_s: float) -> Callable[[], None]:
         """One of `most`; what it returns gives it back. Waits for it. Raises `Overloaded` past `wait_s`."""
@@ -310,7 +310,7 @@ class _SlotReply:
         except ProxyError as error:
             self._figures.broke(error.code)
             raise
-        self._ended()
+        self._note_end()
         return body
 
     async def chunks(self) -> AsyncIterator[bytes]:
@@ -320,9 +320,9 @@ class _SlotReply:
         except ProxyError as error:
             self._figures.broke(error.code)
             raise
-        self._ended()
+        self._note_end()
 
-    def _ended(self) -> None:
+    def _note_end(self) -> None:
         if self.status < 400:
             self._figures.ended(time.perf_counter() - self._started)
 

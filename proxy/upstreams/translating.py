@@ -65,15 +65,15 @@ async def as_asked(sending: Awaitable[Reply], api: Api, call: Call, max_bytes: i
         return reply
     events = is_event_stream(reply.headers)
     if call.stream and events:
-        return _AsAsked(reply, api, call, max_bytes)
+        return _ReplyAsAsked(reply, api, call, max_bytes)
     try:
         if call.stream:
-            return await _AsAsked(reply, api, call, max_bytes).open()
+            return await _ReplyAsAsked(reply, api, call, max_bytes).open()
         body = await read_whole(reply, max_bytes)
         if body[:1] == b"{" and not events and not _may_fail(api, body):  # what most answers are
             await reply.close()
             return BodyReply(reply.upstream, reply.status, reply.headers, body, reply.attempts)
-        return await _AsAsked(reply, api, call, max_bytes).take(body)
+        return await _ReplyAsAsked(reply, api, call, max_bytes).take(body)
     except BaseException as error:
         await reply.close()
         if isinstance(error, ProxyError):
@@ -83,19 +83,19 @@ async def as_asked(sending: Awaitable[Reply], api: Api, call: Call, max_bytes: i
         raise
 
 
-class _AsAsked(WrappedReply):
+class _ReplyAsAsked(WrappedReply):
     """Implements `proxy.ports.upstream.Reply`."""
 
     def __init__(self, reply: Reply, api: Api, call: Call, max_bytes: int) -> None:
         super().__init__(reply)
         self._api, self._max_bytes = api, max_bytes
-        self._asked, self._streams = call.body if isinstance(call.body, bytes) else b"", call.stream
+        self._request_body, self._streams = call.body if isinstance(call.body, bytes) else b"", call.stream
         self._body: bytes | None = None
         """All of it, where that was read."""
         self._first = b""
         self._pieces: AsyncIterator[bytes] | None = None
 
-    async def open(self) -> _AsAsked:
+    async def open(self) -> _ReplyAsAsked:
         """Find out what came where a stream was asked for; a body is read to its end."""
         self._pieces = self._reply.chunks()
         blank = bytearray()
@@ -106,32 +106,32 @@ class _AsAsked(WrappedReply):
                 break
         self._first = bytes(blank)
         if _begins_stream(self._first):
-            self.headers = _typed(self.headers, _EVENTS)
+            self.headers = _with_type(self.headers, _EVENTS)
         else:
-            await self.take(await self._rest())
+            await self.take(await self._read_remaining())
             if self.status == self._reply.status and self._body is not None:
                 events = await run_in_thread_if_large(len(self._body), self._events, self._body)
                 if events is not None:
-                    self._body, self.headers = events, _typed(self.headers, _EVENTS)
+                    self._body, self.headers = events, _with_type(self.headers, _EVENTS)
         return self
 
-    async def take(self, body: bytes) -> _AsAsked:
+    async def take(self, body: bytes) -> _ReplyAsAsked:
         """A whole body, which leaves as it is where it is an answer."""
         made: bytes | Failure = body
         if not body.startswith(b"{") and _begins_stream(body):
             made = await run_in_thread_if_large(len(body), self._whole, body)
         elif _may_fail(self._api, body):
-            made = await run_in_thread_if_large(len(body), self._checked, body)
+            made = await run_in_thread_if_large(len(body), self._check_body, body)
         if isinstance(made, Failure):
             self.status, own = made.status or _BAD_GATEWAY, is_own(self._api, body)
             self._body = body if own else orjson.dumps(envelope(self._api, made, self.status))
         else:
             self._body = made
         if self._body is not body or is_event_stream(self.headers):
-            self.headers = _typed(self.headers, _JSON)
+            self.headers = _with_type(self.headers, _JSON)
         return self
 
-    async def _rest(self) -> bytes:
+    async def _read_remaining(self) -> bytes:
         assert self._pieces is not None
         pieces, size = [self._first], len(self._first)
         self._first = b""
@@ -143,7 +143,7 @@ class _AsAsked(WrappedReply):
 
     # ---- what it is ----
 
-    def _checked(self, body: bytes) -> bytes | Failure:
+    def _check_body(self, body: bytes) -> bytes | Failure:
         """The body, or the error that it is."""
         try:
             return instead_of_answer(self._api, orjson.loads(body)) or body
@@ -154,7 +154,7 @@ class _AsAsked(WrappedReply):
         """A body as events; None for what is no answer of the API."""
         try:
             found = exact(body)
-            return _TO_EVENTS[self._api](found, self._asked) if isinstance(found, dict) else None
+            return _TO_EVENTS[self._api](found, self._request_body) if isinstance(found, dict) else None
         except (ValueError, TypeError):
             return None
 
@@ -195,8 +195,8 @@ class _AsAsked(WrappedReply):
             yield piece
 
     async def _body_as_events(self) -> bytes:
-        body = await self._rest()
-        found = await run_in_thread_if_large(len(body), self._checked, body) if _may_fail(self._api, body) else body
+        body = await self._read_remaining()
+        found = await run_in_thread_if_large(len(body), self._check_body, body) if _may_fail(self._api, body) else body
         if isinstance(found, Failure):
             return events_of(self._api, found)
         return await run_in_thread_if_large(len(body), self._events, body) or body
@@ -237,7 +237,7 @@ def _failure_in(api: Api, payload: Mapping[str, Any]) -> Failure | None:
     return instead_of_answer("chat", found) or (Failure("the server failed") if failed else None)
 
 
-def _typed(headers: Headers, kind: str) -> Headers:
+def _with_type(headers: Headers, kind: str) -> Headers:
     """Headers of a body that was written anew, or is of another type than they say."""
     return [*((name, value) for name, value in headers if name not in ("content-type", "content-length")), ("content-type", kind)]
 
@@ -248,7 +248,7 @@ _CLIENTS_OWN = ("anthropic-", "openai-", "x-stainless-", "x-goog-")
 """Beginnings of headers that speak to the client's own API, or of its library."""
 _REQUEST_IDS = {"request-id": "x-request-id", "x-request-id": "request-id"}
 _APIS: Mapping[str, Api] = {path: api for api, path in PATHS.items()}
-_KEPT = ("/responses/", "/conversations")
+_STORED_PATHS = ("/responses/", "/conversations")
 """Paths of what a server of Responses keeps."""
 
 
@@ -318,7 +318,7 @@ class Translating:
         api = _APIS.get(call.path.partition("?")[0]) if call.method == "POST" else None
         if api is not None and api not in self._speaks:
             return self._send_translated(call, api)
-        if "responses" not in self._speaks and call.path.startswith(_KEPT):
+        if "responses" not in self._speaks and call.path.startswith(_STORED_PATHS):
             raise NotFound(f"upstream {self.name} keeps no responses: it is asked in the API {TITLES[self._server.api]}")
         if call.raw or not isinstance(call.body, bytes):
             api = None
@@ -331,7 +331,7 @@ class Translating:
         headers = _headers(call.headers, self._server.api)
         translated = replace(call, path=PATHS[self._server.api], body=asked, headers=headers)
         reply = await as_asked(self.inner.send(translated), self._server.api, translated, self._max_bytes)
-        return _Translated(reply, exchange, self._max_bytes)
+        return _TranslatedReply(reply, exchange, self._max_bytes)
 
 
 def _headers(headers: Headers, api: Api) -> Headers:
@@ -349,7 +349,7 @@ def _headers(headers: Headers, api: Api) -> Headers:
     return [*kept, (own, key)] if key else kept
 
 
-class _Translated(WrappedReply):
+class _TranslatedReply(WrappedReply):
     """Implements `proxy.ports.upstream.Reply`."""
 
     def __init__(self, reply: Reply, exchange: Exchange, max_bytes: int) -> None:

@@ -27,7 +27,7 @@ _SPELLINGS: Mapping[str, str] = {
     "content_filter": "blocklist content_filtered error_toxic filtered guardrail_intervened image_safety prohibited_content recitation"
     " refusal safety sensitive spii",
 }
-_KNOWN = {spelling: end for end, spellings in _SPELLINGS.items() for spelling in (end, *spellings.split())}
+_END_OF_SPELLING = {spelling: end for end, spellings in _SPELLINGS.items() for spelling in (end, *spellings.split())}
 GOOD = frozenset(("stop", "tool_calls"))
 """Ends of an answer that is whole."""
 
@@ -36,7 +36,7 @@ def end_of(reason: object) -> str | None:
     """The end that a ``finish_reason`` or ``stop_reason`` tells; None where it tells none. 0.2 µs."""
     if not isinstance(reason, str) or not reason or reason.isspace():
         return None
-    return _KNOWN.get(reason) or _KNOWN.get(reason.lower().removeprefix("finish_reason_"), reason)
+    return _END_OF_SPELLING.get(reason) or _END_OF_SPELLING.get(reason.lower().removeprefix("finish_reason_"), reason)
 
 
 _OPENAI = "{0}_tokens_details.cached_tokens {0}_tokens_details.cache_write_tokens {1}_tokens_details.reasoning_tokens"
@@ -124,23 +124,23 @@ class AnswerTexts:
         return {place: "".join(pieces) for place, pieces in self._pieces.items()}
 
 
-_SPOKEN = ("text", "content", "refusal", "summary", "transcript")
+_WORD_FIELDS = ("text", "content", "refusal", "summary", "transcript")
 """Fields of a part that hold words, though it be one at a time as a stream brings them; others hold names and numbers."""
 
 
 def has_words(part: Mapping[str, Any]) -> bool:
     """Whether a part of a type that is not read has words that a client would show as the answer's."""
     texts = [(name, value) for name, value in part.items() if isinstance(value, str) and name != "type"]
-    return any(bool(value) if name in _SPOKEN else " " in value.strip() for name, value in texts)
+    return any(bool(value) if name in _WORD_FIELDS else " " in value.strip() for name, value in texts)
 
 
-def summed(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> dict[str, Any]:
+def add_usage(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> dict[str, Any]:
     """Two usage objects added up, figure by figure."""
     total = dict(now)
     for key, value in (before or {}).items():
         other = total.get(key)
         if isinstance(value, dict):
-            total[key] = summed(value, other if isinstance(other, dict) else {})
+            total[key] = add_usage(value, other if isinstance(other, dict) else {})
         elif is_number(value):
             total[key] = value + other if is_number(other) else value
         elif other is None:
@@ -150,7 +150,7 @@ def summed(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> dict[str
 
 def added_up(usages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The usage of several answers, figure by figure; what is no figure is the last one's."""
-    return reduce(summed, usages, {})
+    return reduce(add_usage, usages, {})
 
 
 def spread(parts: Sequence[str], text: str) -> list[str]:

@@ -90,7 +90,7 @@ def _is_deep(fields: dict[str, Any]) -> bool:
     return any(type(value) in (dict, list) for value in chain(*map(dict.values, objects), *lists))
 
 
-def typed(fields: dict[str, Any], name: str, kind: type, expected: str) -> Any:
+def read_typed(fields: dict[str, Any], name: str, kind: type, expected: str) -> Any:
     """The field `name`. Raises `InvalidRequest` when it is not of this `kind`."""
     value = fields.get(name)
     if not isinstance(value, kind):
@@ -100,7 +100,7 @@ def typed(fields: dict[str, Any], name: str, kind: type, expected: str) -> Any:
 
 def model_of(fields: dict[str, Any]) -> str:
     """The field ``model``. Raises `InvalidRequest`."""
-    model: str = typed(fields, "model", str, "a string")
+    model: str = read_typed(fields, "model", str, "a string")
     if not model:
         raise InvalidRequest("you must provide a model", param="model")
     return model
@@ -108,7 +108,7 @@ def model_of(fields: dict[str, Any]) -> str:
 
 def messages_of(fields: dict[str, Any]) -> list[Any]:
     """The field ``messages``. Raises `InvalidRequest`."""
-    messages: list[Any] = typed(fields, "messages", list, "a list of messages")
+    messages: list[Any] = read_typed(fields, "messages", list, "a list of messages")
     if not messages:
         raise InvalidRequest("messages: at least one message is needed", param="messages")
     return messages
@@ -160,11 +160,27 @@ def object_in(data: bytes) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def object_of(value: object) -> Mapping[str, Any]:
+def typed_object_in(data: bytes) -> dict[str, Any] | None:
+    """The object that is this JSON, where its ``type`` is a string: an event of Messages or Responses; None for anything else."""
+    found = object_in(data)
+    return found if found is not None and isinstance(found.get("type"), str) else None
+
+
+def object_of(value: object) -> dict[str, Any]:
     """An object's fields; none where it is something else."""
     if type(value) is dict:
         return value
-    return value if isinstance(value, Mapping) else {}
+    return dict(value) if isinstance(value, Mapping) else {}
+
+
+def entries_of(value: object) -> list[Any]:
+    """A list's items; none where it is something else."""
+    return value if isinstance(value, list) else []
+
+
+def objects_of(value: object) -> list[dict[str, Any]]:
+    """The objects of a list; none for what is no list."""
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
 def is_number(value: object) -> bool:
@@ -177,15 +193,15 @@ def as_raw(value: object) -> msgspec.Raw:
     return msgspec.Raw(msgspec.json.encode(value))
 
 
-def dumped(value: object) -> msgspec.Raw:
+def encode_raw(value: object) -> msgspec.Raw:
     """A value that has nothing raw in it as the bytes of its JSON."""
     return msgspec.Raw(orjson.dumps(value))
 
 
-def spliced(raw: msgspec.Raw, old: Sequence[object], new: Sequence[Any], write: Callable[[Any], object] = lambda item: item) -> msgspec.Raw:
+def splice(raw: msgspec.Raw, old: Sequence[object], new: Sequence[Any], write: Callable[[Any], object] = lambda item: item) -> msgspec.Raw:
     """`new` as a JSON array: an item that is one of `old`, which `raw` says, in its own bytes; another as `write` makes it."""
     bytes_of = {id(item): piece for item, piece in zip(old, raw_items(raw), strict=True)}
-    return as_raw([bytes_of.get(id(item)) or dumped(write(item)) for item in new])
+    return as_raw([bytes_of.get(id(item)) or encode_raw(write(item)) for item in new])
 
 
 def passages_of(extension: object) -> tuple[Evidence, ...]:
@@ -263,9 +279,9 @@ _NAMES = """
     codeExecutionResult code_execution_result thoughtSignature thought_signature mimeType mime_type fileUri file_uri
     parametersJsonSchema parameters_json_schema
 """
-_KNOWN = frozenset(_NAMES.split())
+_FIELD_NAMES = frozenset(_NAMES.split())
 """What the four APIs call the fields of a request, its messages or items, their parts, and its tools."""
-_FOLDED = frozenset(key.casefold() for key in _KNOWN)
+_FOLDED = frozenset(key.casefold() for key in _FIELD_NAMES)
 _OWN = """
     input arguments args response parameters parametersJsonSchema parameters_json_schema input_schema schema action metadata groundwire
     logit_bias response_format json
@@ -299,7 +315,7 @@ def _keys(value: Any) -> Iterator[str]:
 
 
 def _check(key: str) -> None:
-    if key not in _KNOWN and (meant := unicodedata.normalize("NFKC", key).casefold()) in _FOLDED:
+    if key not in _FIELD_NAMES and (meant := unicodedata.normalize("NFKC", key).casefold()) in _FOLDED:
         raise InvalidRequest(f"the key {key[:80]!r}: write {meant!r}, which some servers take it for", param=key[:80])
 
 

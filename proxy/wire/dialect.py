@@ -20,10 +20,10 @@ from proxy.errors import ProxyError
 from proxy.exchange import Answer, Choice, Exchange, Request, Usage
 from proxy.wire import sse
 from proxy.wire.answers import added_up
-from proxy.wire.bodies import EXTENSION, dumped, raw_fields
+from proxy.wire.bodies import EXTENSION, encode_raw, raw_fields
 from proxy.wire.own_tools import OwnToolFilter
 from proxy.wire.requests import RequestRendering, fits, withhold
-from proxy.wire.shapes import Asked, Reading, Shape
+from proxy.wire.shapes import AnswerBounds, Reading, Shape
 from proxy.wire.upstream_errors import failure_in
 
 
@@ -67,7 +67,7 @@ class StreamPiece(Struct, frozen=True):
     acts: bool = False
     """Whether it waits, and a client may act on it as soon as it comes (a whole call of its tool): it leaves, with all that is behind it,
     only when the whole answer has been judged."""
-    called: bool = False
+    has_call_input: bool = False
     """Whether it tells what a call of a client's tool takes: under a policy that refuses what it cannot check it leaves as what `acts`."""
     payload: Mapping[str, object] | None = None
     """The dialect's parsed form."""
@@ -129,16 +129,16 @@ class AnswerStream(Protocol):
         """`piece`, which carries words of a refusal, as an event that refuses with `text` instead."""
         return self.with_text(piece, text)
 
-    def changed(self, pieces: Sequence[StreamPiece], changes: Changes) -> list[StreamPiece]:
+    def apply_changes(self, pieces: Sequence[StreamPiece], changes: Changes) -> list[StreamPiece]:
         """A whole stream's `pieces`, of which those that `changes` are about say that instead."""
 
     def with_usage(self, piece: StreamPiece, others: Sequence[Mapping[str, object]]) -> StreamPiece:
         """`piece` with the usage of the exchange's other answers added to what it reports; itself where it reports none."""
 
-    def blocked(self, choices: Sequence[int]) -> bytes:
+    def encode_block(self, choices: Sequence[int]) -> bytes:
         """The events that end `choices` as the API ends what a filter stops; `end` follows."""
 
-    def failed(self, error: ProxyError) -> bytes:
+    def encode_failure(self, error: ProxyError) -> bytes:
         """The last events of a stream that fails after bytes have left."""
 
     def end(self, verdict: Mapping[str, object] | None = None, mark: bytes = b"") -> bytes:
@@ -154,8 +154,8 @@ class Recogniser:
     failure: Shape
     """Of the API's own error."""
 
-    def __init__(self, asked: Asked) -> None:
-        self.reading = Reading(asked)
+    def __init__(self, bounds: AnswerBounds) -> None:
+        self.reading = Reading(bounds)
         """What was left out."""
         self.says = False
         """Whether anything of it has words, or calls a tool."""
@@ -189,7 +189,7 @@ class Dialect(RequestRendering, Protocol):
     usage_field: str = "usage"
     """The field of an answer that tells its usage."""
 
-    def completed(self, body: bytes, path: str) -> bytes:
+    def merge_address(self, body: bytes, path: str) -> bytes:
         """A request's body with what the API says in its address alone."""
         return body
 
@@ -232,9 +232,9 @@ class Dialect(RequestRendering, Protocol):
         if changes != NO_CHANGES:
             self._change(raw, changes)
         if own is not None:
-            raw[self.usage_field] = dumped(added_up([*others, own]))
+            raw[self.usage_field] = encode_raw(added_up([*others, own]))
         if verdict is not None:
-            raw[EXTENSION] = dumped(verdict)
+            raw[EXTENSION] = encode_raw(verdict)
         return msgspec.json.encode(raw)
 
     def _change(self, raw: dict[str, msgspec.Raw], changes: Changes) -> None:
@@ -288,8 +288,8 @@ class TokenCounting(Protocol):
     path: str
     """Below ``/v1``."""
 
-    def completed(self, body: bytes, path: str) -> bytes:
-        """As `Dialect.completed`."""
+    def merge_address(self, body: bytes, path: str) -> bytes:
+        """As `Dialect.merge_address`."""
         return body
 
     def parse(self, body: bytes) -> Request:

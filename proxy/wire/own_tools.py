@@ -19,8 +19,8 @@ from msgspec import Struct
 
 from proxy.exchange import Message, ToolCall
 from proxy.wire import sse
-from proxy.wire.answers import summed
-from proxy.wire.bodies import dumped, raw_fields
+from proxy.wire.answers import add_usage
+from proxy.wire.bodies import encode_raw, raw_fields
 
 Fields = dict[str, Any]
 _CUT = frozenset(("length", "content_filter", "pause_turn"))
@@ -32,7 +32,7 @@ class OwnToolTurn(Struct, frozen=True):
 
     calls: tuple[ToolCall, ...]
     """Calls of the proxy's own tools, each with an id."""
-    mixed: bool
+    has_client_calls: bool
     """Whether it calls tools of the client's, too."""
     whole: bool
     """Whether it has ended of itself: nothing broke off, no limit cut it."""
@@ -86,9 +86,9 @@ class OwnToolFilter(ABC):
     def begin(self, own: Collection[str]) -> None:
         """The next answer is about to come; the client must not see calls of the tools `own`."""
         if self._usage is not None:
-            self._before = summed(self._before, self._usage)
+            self._before = add_usage(self._before, self._usage)
         if not self._started:
-            self._shown = 0
+            self._next_place = 0
             """How many items the client sees."""
         self._tools, self._splitter = frozenset(own), sse.EventSplitter()
         self._answers += 1
@@ -101,9 +101,9 @@ class OwnToolFilter(ABC):
         self._has_own = False
         self._undecided: deque[AnswerEvent] = deque()
         """Events from the first on of which it is not known whose its items are."""
-        self._lead: list[AnswerEvent] = []
+        self._opening_events: list[AnswerEvent] = []
         """What begins it, and has not left."""
-        self._held: list[AnswerEvent] = []
+        self._held_events: list[AnswerEvent] = []
         """With `whole`: everything."""
         self._tail: list[AnswerEvent] = []
         """The end of an answer with own calls: it leaves only if no other answer follows."""
@@ -139,7 +139,7 @@ class OwnToolFilter(ABC):
         if own:
             self._has_own = self._has_own or item.is_call
         else:
-            item.place, self._shown = self._shown, self._shown + 1
+            item.place, self._next_place = self._next_place, self._next_place + 1
 
     def _pass(self, event: AnswerEvent) -> bytes:
         """To the client, to what waits, or nowhere."""
@@ -151,25 +151,25 @@ class OwnToolFilter(ABC):
             event = rest
         if event.kind == "begins":
             return self._begin_with(event)
-        if not self._lead:
+        if not self._opening_events:
             return self._leave(event)
-        lead, self._lead = self._lead, []
+        lead, self._opening_events = self._opening_events, []
         return b"".join([self._leave(one) for one in (*lead, event)])
 
     def _begin_with(self, event: AnswerEvent) -> bytes:
         if self._joins:
             return b""
-        if not self._started and self.waits_to_begin and not self._held:
-            self._lead.append(event)
+        if not self._started and self.waits_to_begin and not self._held_events:
+            self._opening_events.append(event)
             return b""
         return self._leave(event) if event.raw else b""
 
     def _leave(self, event: AnswerEvent) -> bytes:
         if self._whole:
-            self._held.append(event)
+            self._held_events.append(event)
             return b""
         self._started = self._started or event.payload is not None
-        return self._rendered(event)
+        return self._render(event)
 
     # ---- bodies ----
 
@@ -181,7 +181,7 @@ class OwnToolFilter(ABC):
         self._body = body
         self._settle()
 
-    def _stripped(self, body: bytes) -> bytes:
+    def _strip_body(self, body: bytes) -> bytes:
         counts = self._before is not None and self._usage is not None
         if not self._has_own and not counts:
             return body
@@ -189,7 +189,7 @@ class OwnToolFilter(ABC):
         if self._has_own:
             self._strip(raw)
         if counts:
-            raw[self.usage_field] = dumped(summed(self._before, self._usage or {}))
+            raw[self.usage_field] = encode_raw(add_usage(self._before, self._usage or {}))
         return msgspec.json.encode(raw)
 
     # ---- both ----
@@ -197,9 +197,9 @@ class OwnToolFilter(ABC):
     def close(self) -> bytes:
         """No further answer comes: the rest of this one."""
         if self._body is not None:
-            return self._stripped(self._body)
-        tail = self._tail if self.turn.mixed else [self._ended_plainly(event) for event in self._tail]
-        return b"".join([self._rendered(event) for event in (*self._lead, *self._held, *tail)])
+            return self._strip_body(self._body)
+        tail = self._tail if self.turn.has_client_calls else [self._ended_plainly(event) for event in self._tail]
+        return b"".join([self._render(event) for event in (*self._opening_events, *self._held_events, *tail)])
 
     @property
     def turn(self) -> OwnToolTurn:
@@ -238,7 +238,7 @@ class OwnToolFilter(ABC):
         return (None if any(item.own for item in event.items) else event), None
 
     @abstractmethod
-    def _rendered(self, event: AnswerEvent) -> bytes:
+    def _render(self, event: AnswerEvent) -> bytes:
         """The event's own bytes, unless something in it has to change."""
 
     def _ended_plainly(self, event: AnswerEvent) -> AnswerEvent:
@@ -262,7 +262,7 @@ class OwnToolFilter(ABC):
         """The answer with these own calls, as the next request carries it."""
 
     @abstractmethod
-    def failed(self, status: int, body: bytes) -> bytes:
+    def encode_failure(self, status: int, body: bytes) -> bytes:
         """An upstream's error answer as the event that tells a client after bytes have left."""
 
 

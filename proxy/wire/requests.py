@@ -20,7 +20,7 @@ import orjson
 
 from proxy.exchange import Exchange, Message, Request, Tool, tool_name
 from proxy.exchange.answers import OutputRequirements
-from proxy.wire.bodies import EXTENSION, dumped, flag, is_number, object_of, passages_of, raw_fields, spliced
+from proxy.wire.bodies import EXTENSION, encode_raw, entries_of, flag, is_number, object_of, passages_of, raw_fields, splice
 
 _ABOUT_TOOLS = ("tools", "functions", "tool_choice", "function_call", "parallel_tool_calls")
 """Fields that providers refuse where there are no tools."""
@@ -100,9 +100,9 @@ class RequestRendering(Protocol):
             return
         known = {tool_name(tool) for tool in request.tools}
         given = raw["tools"] if request.tools else msgspec.Raw(b"[]")
-        raw["tools"] = spliced(given, request.tools, tools, lambda tool: self._described(tool, known=tool_name(tool) in known))
+        raw["tools"] = splice(given, request.tools, tools, lambda tool: self._describe_tool(tool, known=tool_name(tool) in known))
 
-    def _described(self, tool: Tool, *, known: bool) -> Mapping[str, Any]:
+    def _describe_tool(self, tool: Tool, *, known: bool) -> Mapping[str, Any]:
         """A tool in the API's form; `known` is whether the client sent one of this name."""
         return tool
 
@@ -118,7 +118,7 @@ def _splice_fields(raw: dict[str, msgspec.Raw], before: Mapping[str, Any], after
         del raw[key]
     for key, value in after.items():
         if key not in before or value is not before[key]:
-            raw[key] = dumped(value)
+            raw[key] = encode_raw(value)
 
 
 def withhold(exchange: Exchange, own: Collection[str], none: Mapping[str, Any]) -> None:
@@ -130,6 +130,13 @@ def withhold(exchange: Exchange, own: Collection[str], none: Mapping[str, Any]) 
         exchange.tools = others
     else:
         exchange.params = {**exchange.params, **none}
+
+
+def content_parts(content: Any) -> Sequence[Any]:
+    """A message's content as parts."""
+    if isinstance(content, list):
+        return content
+    return [{"type": "text", "text": content}] if content else []
 
 
 def counterparts(before: Sequence[Message], after: Sequence[Message]) -> list[int | None]:
@@ -197,7 +204,7 @@ _CONSTRAINTS = ("guided_regex", "guided_choice", "guided_grammar", "structural_t
 _STRUCTURED = ("regex", "choice", "grammar", "structural_tag")
 _SAMPLING = ("temperature", "top_p", "frequency_penalty", "presence_penalty", "seed")
 _LIMITS = ("max_completion_tokens", "max_tokens")
-_SAID = frozenset(
+_REQUIREMENT_FIELDS = frozenset(
     (
         *_CONSTRAINTS,
         "stream_options",
@@ -222,7 +229,7 @@ def output_requirements_of(params: Mapping[str, Any]) -> OutputRequirements:
     for name in _LIMITS:
         if limit is None and name in params:
             limit = _whole(params[name])
-    if _SAID.isdisjoint(params):
+    if _REQUIREMENT_FIELDS.isdisjoint(params):
         return OutputRequirements(max_output_tokens=limit, sampling=sampling)
     options, form = object_of(params.get("stream_options")), object_of(params.get("response_format"))
     schemas = list(_schemas(params, form))
@@ -265,12 +272,12 @@ def _schemas(params: Mapping[str, Any], form: Mapping[str, Any]) -> Iterator[Any
     structured = object_of(params.get("structured_outputs"))
     for given in (structured.get("json"), params.get("guided_json"), params.get("json_schema")):
         if given not in (None, ""):
-            yield _parsed(given)
+            yield _parse_schema(given)
     if structured.get("json_object"):
         yield None
 
 
-def _parsed(schema: Any) -> Any:
+def _parse_schema(schema: Any) -> Any:
     """vLLM takes a schema as text too."""
     try:
         return orjson.loads(schema) if isinstance(schema, str) else schema
@@ -293,13 +300,13 @@ def _calls(params: Mapping[str, Any]) -> Calls:
 def _mode(choice: object) -> Calls:
     """Of one: an object forces a call, unless it says otherwise (``allowed_tools``, and Anthropic's ``{"type": "auto"}``)."""
     if isinstance(choice, Mapping):
-        allowed = _allowed(choice)
+        allowed = _allowed_tools(choice)
         kind = choice.get("type")
         choice = allowed.get("mode") if allowed is not None else kind if kind in ("auto", "none") else "required"
     return "none" if choice == "none" else "required" if choice in ("required", "any") else "auto"
 
 
-def _allowed(choice: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def _allowed_tools(choice: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """The mode and tools of ``allowed_tools``, which stand in an object of that name, or beside the type."""
     inner = choice.get("allowed_tools")
     return inner if isinstance(inner, Mapping) else choice if choice.get("type") == "allowed_tools" else None
@@ -309,8 +316,7 @@ def _chosen(params: Mapping[str, Any]) -> Iterator[str]:
     """Names in ``tool_choice`` (a tool, or ``allowed_tools``) and in the legacy ``function_call``."""
     for choice in (params.get("tool_choice"), params.get("function_call")):
         if isinstance(choice, Mapping):
-            listed = (_allowed(choice) or choice).get("tools")
-            for entry in (choice, *(listed if isinstance(listed, list) else ())):
+            for entry in (choice, *entries_of((_allowed_tools(choice) or choice).get("tools"))):
                 for part in (entry, object_of(entry).get("function"), object_of(entry).get("custom")):
                     if isinstance(part, Mapping) and isinstance(part.get("name"), str):
                         yield part["name"]

@@ -20,7 +20,7 @@ import orjson
 from proxy.exchange import Exchange, tool_name
 
 ABSENT, SILENT = object(), object()
-_NAMED = 64
+_MAX_PATHS = 64
 """Paths of one answer that are told apart; further ones count together."""
 _MAX_URL = 2048
 _MAX_SEARCHED = 50_000_000
@@ -30,7 +30,7 @@ _TYPES = ("function", "custom", "namespace")
 """Of tools that the client calls."""
 
 
-class Asked:
+class AnswerBounds:
     """What a request asked for, as far as it says what its answer may hold."""
 
     def __init__(
@@ -50,7 +50,7 @@ class Asked:
         self.kinds, self.any_tool = tuple(kinds), any_tool
         self._text: str | None = None
         self._texts: frozenset[str] = frozenset()
-        self._left = _MAX_SEARCHED
+        self._search_chars_left = _MAX_SEARCHED
 
     def offers(self, name: str, kind: str = "function") -> bool:
         """Whether the model may call a tool of this name."""
@@ -71,18 +71,18 @@ class Asked:
             self._texts, self._text = frozenset(texts), "\0".join(texts)
         if text in self._texts:
             return True
-        self._left -= len(self._text)
-        return self._left >= 0 and text in self._text
+        self._search_chars_left -= len(self._text)
+        return self._search_chars_left >= 0 and text in self._text
 
 
-def asked_of(exchange: Exchange, body: bytes, *, any_tool: bool = False) -> Asked:
+def answer_bounds(exchange: Exchange, body: bytes, *, any_tool: bool = False) -> AnswerBounds:
     """What an exchange's request, sent as `body`, asked for; with `any_tool`, the provider knows of tools that are not in it."""
     params = exchange.original.params
     tools = [tool for tool in (*exchange.original.tools, *exchange.tools) if isinstance(tool, Mapping)]
     inner = [one for tool in tools if tool.get("type") == "namespace" for one in tool.get("tools") or () if isinstance(one, Mapping)]
     named = [(one.get("type", "function"), tool_name(one) or str(one.get("name") or "")) for one in (*tools, *inner)]
     kinds = [str(tool["type"]) for tool in tools if tool.get("type") not in (None, *_TYPES)]
-    return Asked(
+    return AnswerBounds(
         body,
         choices=exchange.original.wants.choices,
         functions=[name for kind, name in named if kind not in ("custom", "namespace") and name],
@@ -109,16 +109,16 @@ def strings(value: object) -> Iterator[str]:
 class Reading:
     """One answer, while it is looked at."""
 
-    def __init__(self, asked: Asked) -> None:
-        self.asked = asked
-        self.left_out: dict[str, int] = {}
+    def __init__(self, bounds: AnswerBounds) -> None:
+        self.bounds = bounds
+        self.omissions: dict[str, int] = {}
         """How often something of a name did not pass."""
 
     def leave_out(self, *path: str) -> None:
         """Note that something of the upstream's stays behind."""
         name = ".".join(_plain(step) for step in path)
-        name = name if name in self.left_out or len(self.left_out) < _NAMED else OTHERS
-        self.left_out[name] = self.left_out.get(name, 0) + 1
+        name = name if name in self.omissions or len(self.omissions) < _MAX_PATHS else OTHERS
+        self.omissions[name] = self.omissions.get(name, 0) + 1
 
 
 def _plain(step: str) -> str:
@@ -126,7 +126,7 @@ def _plain(step: str) -> str:
 
 
 Shape = Callable[[Any, Reading], Any]
-Named = Shape | str
+AnyShape = Shape | str
 """A shape, or the name of a simple one: ``word``."""
 _NUMBERS = (bool, int, float)
 
@@ -136,7 +136,7 @@ class Fields:
 
     __slots__ = ("_fields", "_name")
 
-    def __init__(self, name: str, fields: Mapping[str, Named] | None = None, /, **simple: str) -> None:
+    def __init__(self, name: str, fields: Mapping[str, AnyShape] | None = None, /, **simple: str) -> None:
         self._name, self._fields = name, table(fields, **simple)
 
     def __call__(self, value: Any, reading: Reading) -> Any:
@@ -158,12 +158,12 @@ class Fields:
                 made[key] = new
         return made
 
-    def but(self, **fields: Named) -> Fields:
+    def but(self, **fields: AnyShape) -> Fields:
         """The same object with these fields in place of its own, or beside them."""
         return Fields(self._name, {**self._fields, **fields})
 
 
-def listed(shape: Named, name: str = "[]") -> Shape:
+def list_of(shape: AnyShape, name: str = "[]") -> Shape:
     """A list of such values; others in it stay behind."""
     of_item = _shape(shape)
 
@@ -182,7 +182,7 @@ def listed(shape: Named, name: str = "[]") -> Shape:
     return each
 
 
-def tagged(shapes: Mapping[str, Shape]) -> Shape:
+def by_type(shapes: Mapping[str, Shape]) -> Shape:
     """An object whose shape its ``type`` tells."""
 
     def one(value: Any, reading: Reading) -> Any:
@@ -193,7 +193,7 @@ def tagged(shapes: Mapping[str, Shape]) -> Shape:
     return one
 
 
-def either(*shapes: Named) -> Shape:
+def either(*shapes: AnyShape) -> Shape:
     """What is of the first of these shapes that it is of."""
     tried = [_shape(shape) for shape in shapes]
 
@@ -238,7 +238,7 @@ def word(value: Any, reading: Reading) -> Any:
     """ASCII without a blank, as names, ids, enumerations and what is encoded or encrypted are; or what the client itself sent."""
     if value.__class__ is not str:
         return ABSENT
-    return value if is_word(value) or reading.asked.holds(value) else ABSENT
+    return value if is_word(value) or reading.bounds.holds(value) else ABSENT
 
 
 def label(value: Any, reading: Reading) -> Any:
@@ -254,7 +254,7 @@ def quoted(value: Any, reading: Reading) -> Any:
     """Words that stand in the request; an empty text in place of others, where clients need the field."""
     if value.__class__ is not str:
         return ABSENT
-    if value and not reading.asked.holds(value):
+    if value and not reading.bounds.holds(value):
         reading.leave_out("a text that nobody reads")
         return ""
     return value
@@ -270,16 +270,16 @@ def padding(value: Any, reading: Reading) -> Any:
     return SILENT
 
 
-def emptied(made: Any) -> Shape:
+def empty(made: Any) -> Shape:
     """A list or text that is to come later, and is not read here."""
 
     def one(value: Any, reading: Reading) -> Any:
-        return ABSENT if value.__class__ is not made.__class__ else made if value == made else _left(made, reading)
+        return ABSENT if value.__class__ is not made.__class__ else made if value == made else _note_content(made, reading)
 
     return one
 
 
-def _left(made: Any, reading: Reading) -> Any:
+def _note_content(made: Any, reading: Reading) -> Any:
     reading.leave_out("content before its events")
     return made
 
@@ -288,7 +288,7 @@ def url(value: Any, reading: Reading) -> Any:
     """An address on the web; nothing that a program would run."""
     if value.__class__ is not str or len(value) > _MAX_URL or any(c.isspace() or not c.isprintable() for c in value):
         return ABSENT
-    return value if value.startswith(("https://", "http://")) or reading.asked.holds(value) else ABSENT
+    return value if value.startswith(("https://", "http://")) or reading.bounds.holds(value) else ABSENT
 
 
 _NAMING = frozenset(
@@ -315,7 +315,7 @@ def _tree(value: Any, reading: Reading, field: str) -> Any:
         return value
     if value.__class__ is str:
         named = (field in _NAMING or field.endswith("_id")) and is_word(value)
-        return value if named or reading.asked.holds(value) else ABSENT
+        return value if named or reading.bounds.holds(value) else ABSENT
     made: Any
     if value.__class__ is list:
         made = [new for item in value if (new := _tree(item, reading, "")) is not ABSENT]
@@ -330,7 +330,7 @@ def _tree(value: Any, reading: Reading, field: str) -> Any:
 def with_host(made: dict[str, Any], reading: Reading) -> dict[str, Any]:
     """A source with its ``title`` as the client sent it, else with its host: what a page is called nobody checks."""
     title, host = made.get("title"), _host(made.get("url"))
-    if title and title != host and not reading.asked.holds(title):
+    if title and title != host and not reading.bounds.holds(title):
         reading.leave_out("a title that nobody reads")
         made["title"] = host
     return made
@@ -344,7 +344,7 @@ def _host(address: str | None) -> str:
     return host if is_word(host) else ""
 
 
-def titled(fields: Fields) -> Shape:
+def with_title(fields: Fields) -> Shape:
     """A source (`with_host`)."""
 
     def one(value: Any, reading: Reading) -> Any:
@@ -364,13 +364,13 @@ _SIMPLE: Mapping[str, Shape] = {
 }
 
 
-def table(fields: Mapping[str, Named] | None = None, /, **simple: str) -> dict[str, Shape]:
+def table(fields: Mapping[str, AnyShape] | None = None, /, **simple: str) -> dict[str, Shape]:
     """Shapes by field: those of `fields`, and for each simple shape the names of the fields that have it, as ``word="id type"``."""
     named = {name: shape for shape, names in simple.items() for name in names.split()}
     return {name: _shape(shape) for name, shape in {**(fields or {}), **named}.items()}
 
 
-def _shape(shape: Named) -> Shape:
+def _shape(shape: AnyShape) -> Shape:
     return _SIMPLE[shape] if isinstance(shape, str) else shape
 
 

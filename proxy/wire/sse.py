@@ -47,23 +47,23 @@ class EventSplitter:
         self._buffer = bytearray()
         self._begin = 0
         """Where the first event that has not been given out begins."""
-        self._searched = 0
-        self._started = False
+        self._searched_bytes = 0
+        self._has_started = False
 
     def feed(self, chunk: bytes) -> Iterator[Event]:
         """The events that `chunk` completes. Raises `UpstreamUnreachable` when one grows past `MAX_EVENT_BYTES`."""
         self._buffer += chunk
         while True:
-            match = _END.search(self._buffer, self._searched)
+            match = _END.search(self._buffer, self._searched_bytes)
             # A CR at the end of what is there may be half of a CRLF.
             end = match.end() if match is not None else 0
             if match is None or (end == len(self._buffer) and self._buffer.endswith(b"\r")):
                 break
-            raw, self._begin, self._searched = bytes(self._buffer[self._begin : end]), end, end
+            raw, self._begin, self._searched_bytes = bytes(self._buffer[self._begin : end]), end, end
             del match  # it holds the buffer
             yield self._event(raw)
         del match, self._buffer[: self._begin]
-        self._begin, self._searched = 0, max(0, len(self._buffer) - 3)
+        self._begin, self._searched_bytes = 0, max(0, len(self._buffer) - 3)
         if len(self._buffer) > MAX_EVENT_BYTES:
             raise UpstreamUnreachable(f"the upstream sent an event of more than {MAX_EVENT_BYTES} bytes")
 
@@ -72,7 +72,7 @@ class EventSplitter:
         event: its data broke off."""
         raw = bytes(self._buffer)
         self._buffer.clear()
-        self._searched = 0
+        self._searched_bytes = 0
         event = self._event(raw) if raw else None
         if raw.endswith(b"\r\r"):  # whole: only a LF might have come behind it
             return event
@@ -81,8 +81,8 @@ class EventSplitter:
         return Event(raw.rstrip(b"\r\n") + b"\n\n", event.data)
 
     def _event(self, raw: bytes) -> Event:
-        body = raw if self._started else raw.removeprefix(_BOM)
-        self._started = True
+        body = raw if self._has_started else raw.removeprefix(_BOM)
+        self._has_started = True
         if body.endswith(b"\n\n") and b"\r" not in body:  # the two forms that are nearly all there is: with a name, and without
             at = 1 + body.find(b"\n") if body.startswith(b"event:") else 0
             if body.startswith(b"data: ", at) and body.count(b"\n", at) == 2:
@@ -95,18 +95,18 @@ class WholeEvents:
     """Lets the bytes of a stream through up to the end of an event: what breaks off in one can then be followed by another."""
 
     def __init__(self) -> None:
-        self.rest = bytearray()
+        self.unfinished = bytearray()
         """The beginning of an event."""
 
     def feed(self, chunk: bytes) -> bytes:
         """What of the stream may leave. An endless event leaves, too."""
-        searched = max(0, len(self.rest) - 3)
-        self.rest += chunk
-        end = max(self.rest.rfind(mark, searched) + len(mark) if mark in self.rest[searched:] else 0 for mark in _EVENT_ENDS)
-        if len(self.rest) - end > MAX_EVENT_BYTES:
-            end = len(self.rest)
-        leaving = bytes(self.rest[:end])
-        del self.rest[:end]
+        searched = max(0, len(self.unfinished) - 3)
+        self.unfinished += chunk
+        end = max(self.unfinished.rfind(mark, searched) + len(mark) if mark in self.unfinished[searched:] else 0 for mark in _EVENT_ENDS)
+        if len(self.unfinished) - end > MAX_EVENT_BYTES:
+            end = len(self.unfinished)
+        leaving = bytes(self.unfinished[:end])
+        del self.unfinished[:end]
         return leaving
 
 

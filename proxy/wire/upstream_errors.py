@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from html import unescape
-from typing import Any, Literal
+from typing import Any
 
 import orjson
 from msgspec import Struct
@@ -35,7 +35,6 @@ _TAGS = re.compile(r"<(script|style)\b.*?</\1\s*>|<[^>]*>", re.I | re.S)
 _DATA = re.compile(rb"^data: ?(.+)$", re.M)
 _SAYS = {"chat": "choices", "responses": "output", "messages": "content", "gemini": "candidates"}
 """The list that an answer's words and calls stand in, by the API."""
-Speech = Literal["chat", "responses", "messages", "gemini"]
 
 
 class Failure(Struct, frozen=True):
@@ -164,7 +163,7 @@ def _plain(text: str) -> str:
     return " ".join(text.split())[:500]
 
 
-def instead_of_answer(api: Speech, found: object) -> Failure | None:
+def instead_of_answer(api: Api, found: object) -> Failure | None:
     """The error that an upstream sent with a status of success in place of an answer; None where there is an answer, or no error."""
     said = found.get(_SAYS[api]) if isinstance(found, Mapping) else None
     if not isinstance(found, Mapping) or not isinstance(said, list):
@@ -190,7 +189,7 @@ def _is_silent(choice: object) -> bool:
     return not isinstance(given, Mapping) or not any(value for name, value in given.items() if name != "role")
 
 
-def is_own(api: Speech, body: bytes) -> bool:
+def is_own(api: Api, body: bytes) -> bool:
     """Whether an error's body is in the API's envelope already."""
     found = object_in(body) or {}
     if not isinstance(error := found.get("error"), dict):

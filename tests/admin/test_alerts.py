@@ -57,6 +57,21 @@ async def test_a_server_whose_answers_go_wrong_rings_once_and_clears(start: Star
     assert [False, False] == [text in words for text in ("Kestrel", "s3cret")]
 
 
+async def test_a_rule_of_a_route_counts_that_route_alone(start: Start) -> None:
+    async with ScriptedUpstream(reply({})) as sink:
+        rule = "{figure: unsupported, above: 0.4, min_count: 4"
+        text = config(sink.base_url).partition("  rules:")[0] + f"  rules: [{rule}, route: /other}}, {rule}, route: /}}]\n"
+        two = "allow_skip: true}, {prefix: /other, upstream: main, policy: policy.yaml"
+        async with start(reply(completion(WRONG)), policy=POLICY, config=text, route_options=two, environ={"OPS": "s3cret"}) as proxy:
+            for number in range(5):
+                assert "warn" == (await proxy.post(ask(number))).verdict
+            await proxy.app.records_writer.flush()
+            message = await told(sink, 1)
+            rules = {name: state.firing for name, state in proxy.app.alerts._row.rules.items()}
+    assert ("unsupported /", "/") == (message["rule"], message["route"])
+    assert {"unsupported /other": False, "unsupported /": True} == rules
+
+
 async def test_without_rules_nothing_is_looked_at(start: Start) -> None:
     async with start() as proxy:
-        assert proxy.app.alerts._task is None
+        assert not proxy.app.alerts._rounds.is_running

@@ -185,6 +185,15 @@ async def test_two_policies_are_compared_over_the_same_time(start: Start) -> Non
 SIDES = [*[("rag", outcome) for outcome in ("pass", "unsure", "unchecked", "block")], ("strict", "pass"), ("strict", "upstream_error")]
 
 
+async def test_the_two_that_had_most_exchanges_are_compared_first_and_groundwires_own_answers_are_no_upstream(start: Start) -> None:
+    upstreams = ["groundwire", "groundwire", "groundwire", "main", "other", "other"]
+    made = [making.record(n, time.time() - 60.0 * n - 60, policy="rag@1", upstream=name) for n, name in enumerate(upstreams)]
+    async with start() as proxy, Browser(proxy) as browser:
+        await making.keep(proxy.app.database, made)
+        page = await browser.page("/dashboard/compare?by=upstream")
+    assert ["other", "main"] == [field["value"] for name in "ab" for field in page.all("input", name=name)]
+
+
 async def test_the_overview_leads_with_what_nobody_decided_and_hides_what_is_empty(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("proxy.admin.dashboard.routes._FIGURES_WAIT_S", 10.0)  # on a busy machine they come by a second request else
     async with start() as proxy, Browser(proxy) as browser:
@@ -358,6 +367,29 @@ async def test_without_bodies_the_page_says_how_to_keep_them(start: Start) -> No
     assert "It stands in Berlin." in page.text
 
 
+NO_MODEL: list[tuple[dict[str, Any], list[str]]] = [
+    (
+        {"upstream": "groundwire", "outcome": "warn", "detail": {"delivered": [{"text": "I cannot answer this."}]}},
+        ["No model was asked: Groundwire answered itself.", "I cannot answer this.", "Nothing was sent, so nothing was counted."],
+    ),
+    ({"status": 400, "outcome": "block"}, ["There is no answer.", "The request was refused before a model was asked."]),
+]
+
+
+@pytest.mark.parametrize(("fields", "told"), NO_MODEL, ids=["own answer", "refused"])
+async def test_where_no_model_was_asked_the_page_says_so(start: Start, fields: dict[str, Any], told: list[str]) -> None:
+    made = making.record(1, 1e9, **({"detail": {}} | fields), completion_tokens=None, request_body=b'{"messages": []}')
+    page = await record_page(start, made)
+    assert [] == [words for words in (*told, "It did not go upstream.") if words not in page.text]
+    assert [] == [words for words in ("was not kept", "A stage changed the answer", "as it came.") if words in page.text]
+
+
+async def test_where_the_provider_gave_no_answer_the_page_says_so(start: Start) -> None:
+    made = making.record(1, 1e9, status=429, outcome="upstream_error", detail={}, completion_tokens=None, request_body=b'{"messages": []}')
+    page = await record_page(start, made)
+    assert [] == [words for words in ("The provider gave none.", "It went upstream as it came.") if words not in page.text]
+
+
 async def test_each_stages_time_and_verdict_are_shown(start: Start) -> None:
     page = await record_page(start, making.record(1, 1e9))
     assert {"budget", "claims", "tool_rag"} <= set(_texts(page))
@@ -477,6 +509,16 @@ async def test_failures_are_listed_and_a_person_resolves_one(start: Start) -> No
 
 
 # ---- deciding ----
+
+
+async def test_personal_data_of_what_waits_is_masked_on_the_overview(start: Start) -> None:
+    item = QuarantineItem(
+        client="ann", run_id="r", policy="agent", hash="h", kind="passage", role="user", type="x", reason="", content=b"ask eve@example.org"
+    )
+    async with start() as proxy, Browser(proxy) as browser:
+        await DatabaseQuarantine(proxy.app.database).put(item)
+        overview, queue = (await browser.page()).text, (await browser.page("/dashboard/quarantine")).text
+    assert (True, False, True) == ("ask [masked]" in overview, "eve@example.org" in overview, "eve@example.org" in queue)
 
 
 async def test_a_form_decides_and_the_audit_trail_keeps_the_reason(start: Start) -> None:

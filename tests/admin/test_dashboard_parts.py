@@ -16,7 +16,7 @@ from proxy.admin.dashboard import record as diff
 from proxy.admin.dashboard import rendering
 from proxy.admin.dashboard.lists import filters_of, search_filters
 from proxy.admin.dashboard.panels import FigureSource, Period, report
-from proxy.admin.dashboard.record import ShownClaim, claims_of, pieces, record_page, without_overlaps
+from proxy.admin.dashboard.record import ShownClaim, claims_of, pieces, places_in, record_page
 from proxy.admin.dashboard.rendering import Visitor, environment, own_address, render
 from proxy.admin.dashboard.summaries import REASONS, codes_alike
 from proxy.admin.verdicts import listed_claims
@@ -143,13 +143,23 @@ def listed(entries: list[dict[str, Any]]) -> list[ShownClaim]:
 
 
 def test_sentences_are_marked_where_they_stand() -> None:
-    found = without_overlaps(listed(claims()), ANSWER)
-    assert [ANSWER[claim.start : claim.end] for claim in found] == [claim.entry.text for claim in found]
+    found = places_in(listed(claims()), ANSWER)
+    assert [ANSWER[start:end] for start, end, _ in found] == [claim.entry.text for _, _, claim in found]
 
 
 @pytest.mark.parametrize("span", [[5, 3], [0, 10**9], [-4, 4], [0, 0]])
 def test_a_position_outside_the_text_is_not_marked(span: list[int]) -> None:
-    assert [] == without_overlaps(listed([{"span": span, "label": "supported", "text": ""}]), "Some text.")
+    assert [] == places_in(listed([{"span": span, "label": "supported", "text": ""}]), "Some text.")
+
+
+def test_a_sentence_behind_something_masked_is_marked_where_it_stands_now() -> None:
+    whole, kept = "Mail ann.somebody@example.org. It is red. It is red.", "Mail [masked]. It is red. It is red."
+    spans = [(0, 30), (31, 41), (42, 52)]
+    made = [
+        {"span": [*span], "label": "supported", "text": whole[slice(*span)].replace("ann.somebody@example.org", "[masked]")}
+        for span in spans
+    ]
+    assert [(0, 14), (15, 25), (26, 36)] == [(start, end) for start, end, _ in places_in(listed(made), kept)]
 
 
 def test_a_claim_that_does_not_stand_where_it_says_is_not_marked_but_listed() -> None:

@@ -43,6 +43,7 @@ async def test_a_sentences_verdict_is_called_wrong_on_its_page_and_the_page_tell
         (entry,) = (await proxy.get("/groundwire/v1/feedback?stage=claims")).json["data"]
     assert PLACE in [field["value"] for field in page.all("input", type="hidden", name="place")]
     assert (303, "ann says this is wrong, it should be supported: see p. 3" in after.text) == (answer.status, True)
+    assert (False, True) == tuple("people called 1 finding wrong" in one.text for one in (page, after))
     assert (record, "contradicted", "wrong", "supported") == (entry["record_id"], entry["label"], entry["said"], entry["expected"])
     assert ("It stands in Berlin.", making.PASSAGE) == (entry["content"]["text"], entry["content"]["evidence"]["text"])
 

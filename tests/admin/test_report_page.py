@@ -48,11 +48,15 @@ def record(number: int, outcome: str = "pass", **more: Any) -> Record:
 
 async def test_it_leads_with_what_nobody_could_decide_and_what_failed() -> None:
     text, html = await page(
-        record(1), record(2, "unsure"), record(3, "upstream_error", status=502, reason="upstream_502"), record(4, "block")
+        record(1),
+        record(2, "unsure"),
+        record(3, "upstream_error", status=502, reason="upstream_502"),
+        record(4, "block"),
+        record(5, "unchecked", reason="unchecked_no_context"),
     )
     names = re.findall(r"<dt>(.*?)</dt>", html)
-    assert ["Undecided", "Failed", "Caught", "Held"] == names[:4]
-    assert ["Undecided: 1 (33% of judged, 0 before)", "Failed: 1 (provider 1, checks 0)"] == text.splitlines()[1:3]
+    assert ["Not decided", "Failed", "Caught", "Held"] == names[:4]
+    assert ["Not decided: 2 (1 unsure, 0 before, 1 not checked)", "Failed: 1 (provider 1, checks 0)"] == text.splitlines()[1:3]
 
 
 async def test_what_keeps_a_prompt_in_shape_is_nothing_that_was_caught() -> None:
@@ -61,7 +65,21 @@ async def test_what_keeps_a_prompt_in_shape_is_nothing_that_was_caught() -> None
         record(1, "warn", reason="context_usage_high", detail={"verdicts": [full]}), record(2, "warn", reason="claims_contradicted")
     )
     assert "Caught: 1 (blocked 0, 0 before)" in text.splitlines()
-    assert re.search(r'<span class="vh">caught 1, not judged 1, </span>', html)
+    assert re.search(r'<span class="vh">caught 1, other 1, </span>', html)
+
+
+async def test_a_days_bar_has_what_was_not_checked_among_what_nobody_decided() -> None:
+    _, html = await page(record(1), record(2, "unchecked", reason="unchecked_no_context"))
+    assert re.search(r'<span class="vh">held 1, undecided 1, </span>', html)
+
+
+async def test_where_stages_put_in_more_than_they_left_out_nothing_is_said_to_be_saved() -> None:
+    text, html = await page(
+        record(1, model="gpt-4o-mini", prompt_tokens_before=100, prompt_tokens=300),
+        record(2, model="gpt-4o-mini", prompt_tokens_before=100, prompt_tokens=50, upstream="other"),
+    )
+    assert "Saved: -$0.1500 (-150 prompt tokens, -75%)" in text.splitlines()
+    assert ["-$0.2000", "$0.0500"] == re.findall(r'<td class="n">(-?\$0\.[025]+)</td></tr>', html)
 
 
 async def test_it_needs_nothing_else_and_runs_nothing() -> None:
@@ -97,6 +115,21 @@ async def test_what_people_said_is_counted_as_precision() -> None:
 async def test_a_time_without_exchanges_says_so() -> None:
     _, html = await page()
     assert "No exchanges in this time." in html
+
+
+async def test_a_time_without_exchanges_says_when_the_last_one_came() -> None:
+    async with opened("sqlite://") as database:
+        await write(database, record(1))
+        text, _ = await report_page(database, (), NOW - 14 * DAY, NOW - 7 * DAY, price=price)
+    assert re.search(r"^No exchanges in this time\. The last one came on \d{4}-\d\d-\d\d \d\d:\d\d\.$", text.splitlines()[1])
+
+
+async def test_it_says_what_shadow_mode_would_have_blocked_and_lists_the_newest() -> None:
+    plain, _ = await page(record(1))
+    text, _ = await page(record(1, would="block", reason="because"), record(2, would="edit"), record(3, would="nothing"))
+    lines = [line for line in text.splitlines() if line.startswith(("Shadow", "- 2"))]
+    assert ("hadow" in plain, "Shadow mode: would have blocked 1 of 3, edit 1; the newest:", 2) == (False, lines[0], len(lines))
+    assert lines[1].endswith("because")
 
 
 async def test_models_are_counted_one_by_one() -> None:

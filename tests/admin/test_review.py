@@ -85,17 +85,42 @@ async def test_personal_data_that_the_store_masks_is_masked_in_the_queue(start: 
     assert ("Mail [masked] for more." in found, "ann@example.org" in found + page.text) == (True, False)
 
 
-async def test_what_was_skipped_comes_back_from_the_start(start: Start) -> None:
+async def test_a_finding_without_a_sentence_stands_beside_the_words_of_the_answer(start: Start) -> None:
+    verdict = {"stage": "confidence", "outcome": "warn", "code": "overclaimed"}
+    made = making.record(0, time.time() - 5, outcome="warn", detail={"verdicts": [verdict]}, answer="It weighs 2.4 kg. Confidence: HIGH")
     async with start() as proxy, Browser(proxy) as browser:
+        await making.keep(proxy.app.database, [made])
+        page = await browser.page(REVIEW)
+    assert "Answered: It weighs 2.4 kg. Confidence: HIGH" in page.text
+
+
+async def test_what_was_skipped_stays_away_until_the_reviewer_asks_for_it(start: Start) -> None:
+    async with start() as proxy, Browser(proxy) as browser, Browser(proxy) as another:
         await keep(proxy, {"claims": sentences(0)}, {"claims": sentences(1)})
         page, seen = await browser.page(REVIEW), []
-        while skip := [link["href"] for link in page.all("a", data_key="s")]:
+        while page.all("button", data_key="s"):
             seen.append(sentence_of(page))
-            page = await browser.page(skip[0])
-        (again,) = [link["href"] for link in page.all("a") if link["href"] == f"{REVIEW}?order=newest" and link.get("class") == "button"]
+            page = await ask(browser, page, "skip")
+        afresh, others = await browser.page(REVIEW), await another.page(REVIEW)
+        (again,) = [link["href"] for link in afresh.all("a") if "skipped=1" in link["href"]]
         first = await browser.page(again)
+        second = await ask(browser, first, "right")
+        said = (await proxy.get("/groundwire/v1/feedback")).json["data"]
     assert [*SENTENCES, *SENTENCES] == seen
-    assert ("That was the last one." in page.text, SENTENCES[0]) == (True, sentence_of(first))
+    assert ("That was the last one." in page.text, "You skipped what waits." in afresh.text) == (True, True)
+    assert [SENTENCES[0], SENTENCES[0], SENTENCES[1]] == [sentence_of(one) for one in (others, first, second)]
+    assert ["right"] == [one["said"] for one in said]
+
+
+async def test_only_the_newest_skips_are_kept(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("proxy.admin.dashboard.review._MAX_SKIPPED", 2)
+    async with start() as proxy, Browser(proxy) as browser:
+        await keep(proxy, {"claims": sentences(0)})
+        page = await browser.page(REVIEW)
+        for _ in SENTENCES:
+            page = await ask(browser, page, "skip")
+        afresh = await browser.page(REVIEW)
+    assert (SENTENCES[0], True) == (sentence_of(afresh), "No more wait." in afresh.text)
 
 
 async def test_a_decision_is_taken_back_and_the_finding_is_there_again(start: Start) -> None:
@@ -143,6 +168,19 @@ async def test_the_least_certain_come_first_if_asked_for(start: Start) -> None:
             found.append((answer["data"][0]["content"]["score"], answer["has_more"]))
             after = answer["data"][0]["id"]
     assert [(0.48, True), (0.45, True), (0.2, True), (0.02, False)] == found
+
+
+async def test_sorting_goes_on_behind_what_was_sorted(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("proxy.admin.feedback.MAX_SORTED", 3)
+    async with start() as proxy, Browser(proxy) as browser:
+        ids = await keep(proxy, {"claims": sentences(0)}, {"claims": sentences(1, scores=(0.02, 0.2, 0.49))})
+        newest = await browser.page(f"{REVIEW}?order=unsure")
+        (further,) = [link["href"] for link in newest.all("a", rel="next")]
+        older = await browser.page(further)
+        second = await ask(browser, older, "skip")
+    assert (SENTENCES[1], SENTENCES[2], SENTENCES[1]) == tuple(map(sentence_of, (newest, older, second)))
+    shown = [next(field["value"] for field in page.all("input", name="record_id")) for page in (newest, older, second)]
+    assert ([ids[0], ids[1], ids[1]], []) == (shown, older.all("a", rel="next"))
 
 
 async def test_the_api_lists_what_waits_page_by_page_and_the_word_takes_it_out(start: Start) -> None:

@@ -1,6 +1,7 @@
 """Which versions a process runs: in ``/ready``, in records, and where processes differ on the dashboard."""
 
 import hashlib
+import time
 from pathlib import Path
 
 import pytest
@@ -44,3 +45,13 @@ async def test_the_dashboard_says_in_what_processes_differ(start: Start) -> None
         proxy.app.processes.drift = ("policies",)
         text = (await browser.page()).text
     assert "Drift: the processes of this store differ in policies. This one runs policies / empty@" in text
+
+
+async def test_ready_and_the_dashboard_say_that_the_clock_is_wrong(start: Start) -> None:
+    async with start() as proxy, Browser(proxy) as browser:
+        assert "Clock" not in (await browser.page()).text
+        clock = proxy.app.database.clock
+        clock.compare(clock() + 3600.0, time.monotonic())
+        text, runs = (await browser.page()).text, (await proxy.get("/ready")).json["runs"]
+    assert "Clock: this machine's clock is -3600 s from the store's" in text
+    assert runs["clock"].startswith("this machine's clock is -3600 s")

@@ -2,17 +2,19 @@
 
 A proxy with shipped policies stands in front of a provider that answers from a script; openai-python asks some sixty questions through it, about
 documents, with many tools, in a conversation that fills its window, with a hidden instruction and an answer that is wrong. What the proxy
-recorded is then spread over the day behind us, since all of it took seconds, and Chromium takes pictures: four for the README and the docs
-(``docs/pictures``), and every page in light and dark, 1440 and 390 wide (``artefacts/pages``).
+recorded is then spread over the day behind us, since all of it took seconds, and Chromium takes pictures in light and dark: a window of the
+pages that README and docs show (``docs/pictures``), and every page as a whole, 1440 and 390 wide (``artefacts/pages``).
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import secrets
 import shutil
 import sqlite3
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -28,11 +30,14 @@ from tests.browser.conftest import ARTEFACTS, BROWSERS, HERE
 
 ROOT = HERE.parent.parent
 PICTURES = ROOT / "docs" / "pictures"
-MAX_BYTES = 200_000
+SHOWN = ("overview", "exchanges", "record", "run", "review", "compare", "quarantine", "clashes-resolved", "failures-resolved", "report")
+"""Pages whose pictures README and docs show."""
+MAX_BYTES = 220_000
 """Of a picture that a page shows."""
 DAY_S = 86_400.0
 FIRST_TOKEN_S, TOKEN_S = 0.3, 0.01
 CONFIG = """
+server: {{admin_key: '${{GROUNDWIRE_ADMIN_KEY:-}}'}}
 store: {{url: 'sqlite+aiosqlite:///{folder}/store.db', bodies: true}}
 upstreams: {{openai: {{kind: openai, base_url: '{upstream}', api_key: unused}}}}
 models: {{gpt-4o-mini: {{window: 8192, max_output_tokens: 1024, encoding: o200k_base}}}}
@@ -169,19 +174,32 @@ async def main() -> None:
                 record = await exchanges(Run(url, upstream))
                 await app.records_writer.flush()
                 await asyncio.to_thread(spread, Path(folder) / "store.db")
-                await asyncio.to_thread(take, url, record)
+                report = Path(folder) / "report.html"
+                await asyncio.to_thread(_report, file, report)
+                locked = App(load_settings(file, {"GROUNDWIRE_ADMIN_KEY": secrets.token_hex()}))
+                async with serving(locked) as other:
+                    await asyncio.to_thread(
+                        take, url, record, {"sign-in": f"{other.replace('127.0.0.1', 'localhost')}/dashboard", "report": report.as_uri()}
+                    )
 
 
-def take(url: str, record: str) -> None:
-    """Let Chromium look at the pages. Raises SystemExit for a picture that is too large."""
+def _report(config: Path, page: Path) -> None:
+    command = [sys.executable, "-m", "proxy", "report", "--config", str(config), "--html", str(page)]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+
+def take(url: str, record: str, elsewhere: dict[str, str]) -> None:
+    """Let Chromium look at the pages, and at those `elsewhere`. Raises SystemExit for a picture that is too large."""
     pages = ARTEFACTS / "pages"
     for made in (pages, PICTURES):
         made.mkdir(parents=True, exist_ok=True)
     paths = {"overview": "/dashboard", "record": f"/dashboard/records/{record}#answer"}
-    others = {name: f"/dashboard/{name}" for name in ("exchanges", "quarantine", "clashes", "failures")}
-    others |= {"run": "/dashboard/runs/printers", "start": "/"}
+    others = {name: f"/dashboard/{name}" for name in ("exchanges", "review", "compare", "quarantine", "clashes", "failures", "keys")}
+    others |= {f"{name}-resolved": f"/dashboard/{name}?status=resolved" for name in ("clashes", "failures")}
+    others |= {"run": "/dashboard/runs/printers", "refused": "/dashboard/records/gw_0", "start": "/", **elsewhere}
+    shown = {name: (paths | others)[name] for name in SHOWN}
     chromium = next(path for name in BROWSERS if (path := shutil.which(name)))
-    given = {"chromium": chromium, "url": url, "shown": paths, "all": paths | others, "pictures": str(PICTURES), "pages": str(pages)}
+    given = {"chromium": chromium, "url": url, "shown": shown, "all": paths | others, "pictures": str(PICTURES), "pages": str(pages)}
     _node(given)
     for path in sorted(PICTURES.glob("*.png")):
         print(f"{path.relative_to(ROOT)}: {path.stat().st_size:,} bytes")

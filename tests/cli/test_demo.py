@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 
 from proxy.__main__ import main
-from proxy.cli.demo import Told, exchanged, exchanges, lines, passages, touring
+from proxy.cli.demo import DemoReply, exchanges, lines, passages, run_exchange, touring
 
 POLICIES = Path(__file__).parents[2] / "policies"
 
@@ -17,7 +17,7 @@ POLICIES = Path(__file__).parents[2] / "policies"
 @pytest.mark.slow
 async def test_every_exchange_shows_what_it_promises_and_is_on_the_dashboard(tmp_path: Path) -> None:
     async with touring(tmp_path, POLICIES) as (url, upstream), aiohttp.ClientSession() as session:
-        told = [await exchanged(url, upstream, one) for one in exchanges()]
+        told = [await run_exchange(url, upstream, one) for one in exchanges()]
         grounded, planted, clash, tools, long_chat = told
         assert (200, "pass", "1.00", "1/1") == (grounded.status, *map(grounded.header, ("verdict", "faithfulness", "citations")))
         assert (400, "block", "hallucination_detected") == (planted.status, planted.header("verdict"), planted.header("warnings"))
@@ -43,8 +43,8 @@ def test_the_prepared_answers_are_about_the_passages_and_the_question_is_the_las
     assert ["user"] * 5 == [one.messages[-1]["role"] for one in exchanges()]
 
 
-def told(status: int, body: dict[str, Any], **headers: str) -> Told:
-    return Told(status, {f"x-groundwire-{name}": value for name, value in headers.items()}, body)
+def told(status: int, body: dict[str, Any], **headers: str) -> DemoReply:
+    return DemoReply(status, {f"x-groundwire-{name}": value for name, value in headers.items()}, body)
 
 
 @pytest.mark.parametrize("columns", [60, 80, 120])

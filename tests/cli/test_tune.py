@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from proxy.__main__ import main
+from proxy.observe.stored_exchanges import answer_of, exchange_of
+from proxy.store.records import Records
 from proxy.testing import completion, reply
 from tests.admin.test_alerts import POLICY, RIGHT, WRONG, ask
 from tests.conftest import Start
@@ -43,6 +45,20 @@ async def test_what_another_policy_would_do_is_shown_without_asking_anybody(star
     (change,) = other[1]["changes"]
     assert ("warned", "blocked", "claims: hallucination_detected") == (change["before"], change["after"], change["why"])
     assert 2 == len(rows)  # the replay left none
+
+
+async def test_hints_on_single_messages_are_there_again(start: Start) -> None:
+    hint = {"timestamp": 1_700_000_000, "source": "memory"}
+    body = ask(1)
+    body["messages"][0]["groundwire"] = hint
+    async with start(reply(completion(RIGHT)), policy=POLICY) as proxy:
+        record_id = (await proxy.record(await proxy.post(body)))["id"]
+        row = await Records(proxy.app.database).get(record_id)
+    assert row is not None
+    answer = answer_of(row, row.typed_detail)
+    assert answer is not None
+    original = exchange_of(row, row.typed_detail, answer, "p", "m").original
+    assert ({0: hint}, False) == (original.message_hints, "groundwire" in original.messages[0])
 
 
 async def test_the_number_is_bounded_and_the_newest_count(start: Start, tmp_path: Path, capsys: Captured) -> None:

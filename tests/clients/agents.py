@@ -70,8 +70,8 @@ class Place(Struct):
 
 def codex(place: Place) -> str:
     servers = [
-        f"mcp_servers.tides={{command={json.dumps(TIDES[0])}, args={json.dumps(TIDES[1:])}, startup_timeout_sec={START_S}}}",
-        f"mcp_servers.pilots={{url={json.dumps(place.pilots)}, startup_timeout_sec={START_S}}}",
+        f"mcp_servers.tides={{command={json.dumps(TIDES[0])}, args={json.dumps(TIDES[1:])}, startup_timeout_sec={START_S}, required=true}}",
+        f"mcp_servers.pilots={{url={json.dumps(place.pilots)}, startup_timeout_sec={START_S}, required=true}}",
         f"openai_base_url={place.url}/v1",
     ]
     options = [part for one in servers for part in ("-c", one)]
@@ -221,12 +221,13 @@ class Run(Struct):
 def do_task(name: str, route: str, served: str, upstream: ScriptedUpstream, pilots_url: str, home: Path) -> Run:
     """The task by the agent of that name at a route of the server `served`, or at the provider itself."""
     run, _ = AGENTS[name]
-    before, seen = len(upstream.calls), {record["id"] for record in _records(served)}
-    folder = prepare(home)
     direct = route == DIRECT
+    before, seen = len(upstream.calls), set() if direct else {record["id"] for record in _records(served)}
+    folder = prepare(home)
     url = upstream.base_url.removesuffix("/v1") if direct else f"{served}/{route}"
     said = run(Place(url, PROVIDER_KEY if direct else KEY, home, task(folder), pilots_url))
-    calls = [call for call in upstream.calls[before:] if call.method == "POST" and _is_turn(name, call)]
+    own = str(folder).encode()  # another agent may be at its task meanwhile
+    calls = [call for call in upstream.calls[before:] if call.method == "POST" and own in call.body and _is_turn(name, call)]
     asked = [_asked(call) for call in calls]
     for one in asked:
         one.results = tuple(_VARIES.sub("", result.replace(str(home), "")) for result in one.results)
@@ -241,7 +242,7 @@ def do_task(name: str, route: str, served: str, upstream: ScriptedUpstream, pilo
         [":stream" in call.path or call.json.get("stream") is True for call in calls],
         [len(call.body) for call in calls],
         sum(_encodings.count(call.body.decode().replace(str(home), ""), "o200k_base").tokens for call in calls),
-        [record["outcome"] for record in _records(served) if record["id"] not in seen],
+        [] if direct else [record["outcome"] for record in _records(served) if record["id"] not in seen],
     )
 
 

@@ -22,7 +22,6 @@ pytestmark = pytest.mark.clients
 
 POLICIES = {
     "stopping": (ROOT / "policies/agent.yaml").read_text(encoding="utf-8"),
-    "capping": "name: capping\ndelivery: hold\nstages:\n  - reflection: {enforce: true, max_tokens: 0, escalate_after: null}\n",
     "checking": "name: checking\ndelivery: hold\nstages:\n  - schema: {}\n",
 }
 CONFIG = """
@@ -32,7 +31,6 @@ upstreams: {{provider: {{kind: openai, base_url: '{upstream}', api_key: sk-test,
 models: {{gpt-4o: {{window: 8000, encoding: o200k_base}}}}
 routes:
   - {{prefix: /agent, upstream: provider, policy: stopping.yaml}}
-  - {{prefix: /capping, upstream: provider, policy: capping.yaml}}
   - {{prefix: /checking, upstream: provider, policy: checking.yaml}}
 """
 DONE = "I have found it."
@@ -58,8 +56,8 @@ def next_call(run: str, messages: list[dict[str, Any]]) -> Call | None:
     result = last.partition(OPENING)[0]
     if run == "denied":
         return None if "sent" in result else ("get_order", '{"id": "A7"}')
-    if run in ("slow", "slow capped"):
-        advised = run == "slow" and "at most 10" in last.partition(OPENING)[2]
+    if run == "slow":
+        advised = "at most 10" in last.partition(OPENING)[2]
         return None if "Page one" in result else ("search_docs", json.dumps({"query": "manual", "limit": 10 if advised else 50}))
     if run == "lost":
         return "search_docs", '{"query": "manual", "limit": 5, "page": 99}'
@@ -135,13 +133,6 @@ def test_a_call_that_timed_out_is_made_smaller_as_the_prompt_says(ran: Ran) -> N
     assert [50, 10] == [json.loads(given)["limit"] for _, given in run["calls"]]
     assert [DONE] == run["said"]
     assert "1" == run["headers"][1]["x-groundwire-failures"]
-
-
-@pytest.mark.parametrize("name", ["slow capped", "slow capped streamed"])
-def test_a_cap_is_put_on_the_models_call(ran: Ran, name: str) -> None:
-    run = ran.runs[name]
-    assert [50, 10] == [json.loads(given)["limit"] for _, given in run["calls"]]
-    assert "arguments_capped" in run["headers"][1]["x-groundwire-warnings"]
 
 
 def test_a_tool_that_is_not_there_is_asked_about(ran: Ran) -> None:

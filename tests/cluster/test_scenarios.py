@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import signal
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,8 @@ from tests.stages.reflection.talk import NOT_FOUND, TOOLS, Talk
 pytestmark = [pytest.mark.cluster, pytest.mark.asyncio(loop_scope="package")]
 
 RUN, TURNS = "run-of-many-turns", 10
+STANDS_STILL_S = 8.0
+"""Two checks that time out, and some."""
 _OTHERS = [
     (noun, verb)
     for noun in ("invoice", "customer", "flight", "hotel", "ticket", "report")
@@ -262,3 +265,27 @@ async def test_a_limit_counts_over_both_nodes(running: Running) -> None:
     for _ in range(2 * most):  # from the first request on: no process may refuse a key that another one has made
         await ask(cluster.url)
     assert {200: most, 429: most} == counted
+
+
+async def test_a_request_waits_where_all_nodes_stand_still_for_a_moment(running: Running) -> None:
+    nodes = [running.cluster.nodes[name] for name in NODES]
+    for node in nodes:
+        node.signal(signal.SIGSTOP)
+    try:
+        await asyncio.sleep(STANDS_STILL_S)  # no check is answered: both are out
+        body = {"model": "gpt-4o", "messages": [{"role": "user", "content": "m0 Find order A7."}]}
+        waiting = asyncio.create_task(_status(running, body))
+        await asyncio.sleep(0.5)
+        assert not waiting.done(), await waiting
+    finally:
+        for node in nodes:
+            node.signal(signal.SIGCONT)
+    assert 200 == await asyncio.wait_for(waiting, 20)
+    for name in NODES:
+        await settle(lambda name=name: running.cluster.ready(name))  # type: ignore[misc]
+
+
+async def _status(running: Running, body: dict[str, Any]) -> int:
+    async with running.client.post(f"{running.cluster.url}/v1/chat/completions", json=body) as answer:
+        await answer.read()
+        return answer.status

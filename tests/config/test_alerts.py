@@ -36,6 +36,10 @@ def test_a_rule_has_defaults(tmp_path: Path) -> None:
             " it would ring and clear at once"),
         ("{figure: drift}, {figure: drift}", "rules[1].name: 'drift' is taken by an earlier rule: give this one another name"),
         ("{figure: drift, channels: [op]}", "rules[0].channels[0]: 'op' is not one of: mail, ops; did you mean 'ops'?"),
+        ("{figure: unsure, above: 0.3, route: /none}", "rules[0].route: '/none' is not the prefix of a route: /"),
+        ("{figure: unsure, above: 0.3, route: /, window_s: 7200}", "rules[0].window_s: expected at most 3600 with a route, got 7200:"
+            " no sums are kept of one route"),
+        ("{figure: drift, route: /}", "rules[0].route: drift is of the processes, which have all routes: leave it out"),
         ("{figure: drift, windw_s: 60}", "rules[0]: unknown key 'windw_s'; did you mean 'window_s'?"),
     ],
 )  # fmt: skip

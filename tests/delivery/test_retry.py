@@ -45,7 +45,7 @@ class Chooser(Stage):
 
     async def on_answer(self, exchange: Exchange) -> Verdict | None:
         assert exchange.answer is not None
-        bad = [sum(choice.text.count("BAD") for choice in attempt.came.choices) for attempt in exchange.attempts] or [
+        bad = [sum(choice.text.count("BAD") for choice in attempt.upstream_answer.choices) for attempt in exchange.attempts] or [
             exchange.answer.text.count("BAD")
         ]
         if bad[-1] and exchange.attempts.possible:
@@ -53,7 +53,7 @@ class Chooser(Stage):
             return None
         best = min(range(len(bad)), key=lambda i: (bad[i], -i))
         exchange.deliver = best
-        answer = exchange.attempts[best].came if exchange.attempts else exchange.answer
+        answer = exchange.attempts[best].upstream_answer if exchange.attempts else exchange.answer
         exchange.facts.faithfulness = 1 / (1 + bad[best])
         if "LIE" in answer.text:
             exchange.answer = answer.with_text(0, answer.text.replace("LIE", "[removed]"))
@@ -448,7 +448,7 @@ async def test_what_stages_found_of_the_chosen_attempt_comes_back_with_it() -> N
             exchange.attempts.ask_again(exchange, exchange.retry)
             assert ([], {}, None) == (exchange.verdicts, exchange.judgements, exchange.facts.confidence)
     assert ["early_a", ""] == [verdict.code for verdict in exchange.verdicts]
-    assert ({0: [claim("BAD a")]}, exchange.attempts[0].came, "a") == (
+    assert ({0: [claim("BAD a")]}, exchange.attempts[0].upstream_answer, "a") == (
         exchange.judgements,
         exchange.upstream_answer,
         exchange.facts.confidence,

@@ -149,18 +149,6 @@ Feature: Statements that contradict each other
       | ¿Y si viviera en Múnich?                          |
       | Ma sœur habite à Munich.                          |
 
-  Scenario: A tool's newer result counts
-    Given it takes out what no longer counts, whoever has said it
-    And it compares user, tool_results
-    And the user said "Which gate?"
-    And the tool get_flight returned '{"flight_id": "LH1", "gate": "A1"}'
-    And the assistant said "A1."
-    And the user said "Still?"
-    When the tool get_flight returns '{"flight_id": "LH1", "gate": "B2"}'
-    Then the model gets '{"flight_id": "LH1", "gate": null}' as message 2
-    And the model gets '{"flight_id": "LH1", "gate": "B2"}' as message 6
-    And 1 clash is found, of the type OUTDATED_INFORMATION
-
   Scenario: What is remembered of the user gives way to what they say
     Given the system said "Be brief.\n\n## User profile\n- The user lives in Munich.\n- The user is vegan.\n\n## Rules\nBe kind."
     When the user says "I live in Berlin. Which doctor is near?"

@@ -251,44 +251,26 @@ Feature: Failures are remembered, told where they help, and stopped when they re
     When the agent asks the model
     Then the request is refused with "system_error"
 
-  # ---- enforced ----
-
-  Scenario Outline: A cap can be put on the model's calls
-    Given the policy enforces caps
-    And the client <reads>
-    And search_docs with 50 results times out
-    And the model calls search_docs with 40 results
-    When the agent asks the model
-    Then the client gets a call of search_docs with 10 results
-    And the warnings have "arguments_capped"
-
-    Examples:
-      | reads                |
-      | waits for the answer |
-      | streams the answer   |
+  # ---- a person's word ----
 
   Scenario Outline: A person's "at most 10" is a cap
-    Given the policy enforces caps
-    And the user says "<words>"
-    And the model calls search_docs with 40 results
+    Given the user says "<words>"
     When the agent asks the model
-    Then the client gets a call of search_docs with 10 results
-    And the warnings have "arguments_capped"
+    Then the model is told "keep to at most 10"
 
     Examples:
-      | words                                |
-      | At most 10 results, please.          |
-      | Höchstens 10 Ergebnisse, bitte.      |
+      | words                                 |
+      | At most 10 results, please.           |
+      | Höchstens 10 Ergebnisse, bitte.       |
       | Como máximo 10 resultados, por favor. |
-      | Pas plus de 10 résultats.            |
+      | Pas plus de 10 résultats.             |
 
   Scenario: Of a person's two caps the later one counts, also where both are seen at once
-    Given the policy enforces caps
-    And the user says "At most 10 results, please."
+    Given the user says "At most 10 results, please."
     And the user says "No, at most 20 results."
-    And the model calls search_docs with 40 results
     When the agent asks the model
-    Then the client gets a call of search_docs with 20 results
+    Then the model is told "at most 20"
+    And the model is not told "at most 10"
 
   Scenario: Without its store the stage says so, and the request goes on
     Given the store is away

@@ -219,13 +219,6 @@ def takes_at_most(policy: Policy, name: str, tokens: int) -> None:
     assert use.components[name] == policy.verdict("budget").detail["compressed_to_allocation"][name]
 
 
-@then(parsers.parse('"{name}" takes at least {tokens:d} tokens of what is sent'))
-def takes_at_least(policy: Policy, name: str, tokens: int) -> None:
-    use = policy.exchange.facts.context
-    assert use is not None
-    assert tokens <= use.components[name]
-
-
 @then(parsers.parse("at least {tokens:d} tokens of the window are left"))
 def left(policy: Policy, tokens: int) -> None:
     assert policy.window_tokens - policy.sent_tokens >= tokens

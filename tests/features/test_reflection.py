@@ -19,7 +19,7 @@ from proxy.ports.stage import Stage
 from proxy.stages.reflection import Reflection
 from proxy.stages.reflection.wording import OPENING
 from proxy.stages.registry import STAGES
-from proxy.testing import MemoryFailures, ScriptedReply, chunk, completion, reply, stream, streamed
+from proxy.testing import MemoryFailures, ScriptedReply, completion, reply, stream, streamed
 from proxy.wire.chat.completions import ChatDialect
 from tests.conftest import Answer, Running, Start
 from tests.stages.reflection.talk import NOT_FOUND, TIMED_OUT, TOOLS, Talk
@@ -92,7 +92,7 @@ class World:
             await self.look(proxy)
 
     def started(self, start: Start) -> Any:
-        policy = f"name: agent\ndelivery: {'hold' if 'enforce' in self.options else 'tap'}\nretrieval_tools: ['search_*']\n"
+        policy = "name: agent\ndelivery: tap\nretrieval_tools: ['search_*']\n"
         options = self.options if "escalate_after" in self.options else ", ".join(filter(None, (self.options, "escalate_after: 3")))
         policy += f"stages: [budget: {{reserve_output_tokens: 1}}, reflection: {{{options}}}]\n"
         replies = self.replies or [stream(streamed(["Very ", "well."])) if self.streams else reply(completion("Very well."))]
@@ -140,11 +140,6 @@ def agent(world: World) -> None:
 @given(parsers.re("the client (?P<how>streams|waits for) the answer$"))
 def reads(world: World, how: str) -> None:
     world.streams = how == "streams"
-
-
-@given("the policy enforces caps")
-def enforces(world: World) -> None:
-    world.options = "enforce: true"
 
 
 @given("the store is away")
@@ -286,21 +281,6 @@ def too_long(world: World) -> None:
     world.window = 1000
 
 
-@given("the model calls search_docs with 40 results")
-def model_calls(world: World) -> None:
-    arguments = '{"query": "manual", "limit": 40}'
-    if world.streams:
-        first = {"index": 0, "id": "call_x", "type": "function", "function": {"name": "search_docs", "arguments": arguments[:12]}}
-        rest = {"index": 0, "function": {"arguments": arguments[12:]}}
-        events = [chunk({"role": "assistant", "content": None}), chunk({"tool_calls": [first]}), chunk({"tool_calls": [rest]})]
-        world.replies = [stream([*events, chunk({}, "tool_calls"), b"data: [DONE]\n\n"])]
-    else:
-        call = {"id": "call_x", "type": "function", "function": {"name": "search_docs", "arguments": arguments}}
-        said = completion("")
-        said["choices"][0] |= {"message": {"role": "assistant", "content": None, "tool_calls": [call]}, "finish_reason": "tool_calls"}
-        world.replies = [reply(said)]
-
-
 # ---- turns ----
 
 
@@ -398,6 +378,11 @@ def is_told(world: World, text: str) -> None:
     assert text in world.told()
 
 
+@then(parsers.parse('the model is not told "{text}"'))
+def is_not_told(world: World, text: str) -> None:
+    assert text not in world.told()
+
+
 @then(parsers.parse('the first failure told is of "{tool}"'))
 def first_told(world: World, tool: str) -> None:
     assert tool in world.told().splitlines()[1]
@@ -468,16 +453,3 @@ def refused(world: World, code: str) -> None:
 @then(parsers.parse('the warnings have "{code}"'))
 def warned(world: World, code: str) -> None:
     assert code in world.answers[-1].headers["x-groundwire-warnings"].split(",")
-
-
-@then(parsers.parse("the client gets a call of search_docs with {limit:d} results"))
-def capped(world: World, limit: int) -> None:
-    body = world.answers[-1].body
-    if world.streams:
-        reader = ChatDialect().stream()
-        reader.feed(body)
-        answer = reader.answer
-    else:
-        answer = ChatDialect().parse_answer(body)
-    (call,) = answer.choices[0].tool_calls
-    assert ("search_docs", {"query": "manual", "limit": limit}) == (call.name, call.parsed)

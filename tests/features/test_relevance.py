@@ -25,7 +25,6 @@ class World:
     passages: list[str] = field(default_factory=list)
     action: str = "answer"
     tools: list[dict[str, Any]] = field(default_factory=list)
-    drop_below: float = 0.0
     label: str = ""
     """Above the passages, where they stand in the system message."""
     template: str = ""
@@ -39,7 +38,7 @@ class World:
 
     @property
     def policy(self) -> str:
-        options = f"{{action: {self.action}, min: 0.4, drop_below: {self.drop_below}, timeout_ms: 30000}}"
+        options = f"{{action: {self.action}, min: 0.4, timeout_ms: 30000}}"
         before = "poisoning: {timeout_ms: 30000}, " * self.poisoning
         return f"name: manuals\ndelivery: gate\nstages: [{before}relevance: {options}, faithful: {{}}]\n"
 
@@ -85,11 +84,6 @@ def policy_action(world: World, action: str) -> None:
 @given(parsers.parse('the request offers the tool "{name}"'))
 def offered_tool(world: World, name: str) -> None:
     world.tools = [{"type": "function", "function": {"name": name, "description": "Searches.", "parameters": {"type": "object"}}}]
-
-
-@given(parsers.parse("the policy leaves out passages below {limit:f}"))
-def policy_leaves_out(world: World, limit: float) -> None:
-    world.drop_below = limit
 
 
 @given("the passages come as groundwire.context")

@@ -15,7 +15,7 @@ from proxy.config.settings import load_settings
 from proxy.exchange import Exchange, Sentence, Verdict
 from proxy.ports.stage import SentenceStage, Stage
 from proxy.stages.registry import STAGES
-from proxy.testing import MemoryUpstream
+from tests.memory_upstream import MemoryUpstream
 from tests.stores import in_thread, migrate
 
 POLICIES = {

@@ -44,7 +44,7 @@ VARIANTS: Mapping[str, tuple[str, ...]] = {
     "history": ("history: {max_messages: 2, action: summarize, every: 1}", "history: {max_messages: 2, action: sliding_window}"),
     "compression": ("compression: {at: 0.002, aggressive_at: 0.003, target: 0.001}",),
     "tool_rag": ("tool_rag: {above: 1, top_k: 1}",),
-    "relevance": ("relevance: {}", "relevance: {action: answer, answer_below: 0.9}", "relevance: {drop_below: 0.9}"),
+    "relevance": ("relevance: {}", "relevance: {action: answer, answer_below: 0.9}"),
     "faithful": ("faithful: {}", "faithful: {show_citations: false, show_confidence: false}"),
     "reflection": ("reflection: {}", "reflection: {escalate_after: 2}"),
     "schema": ("schema: {}", "schema: {on_violation: block}"),

@@ -195,7 +195,6 @@ def _app(folder: Path, slow: bool, store: Path | None, base_url: str) -> App:
     config = folder / f"config-{slow}.yaml"
     config.write_text(
         f"server: {{keep_alive_s: {_KEEP_ALIVE_S[slow]}}}\n"
-        "embeddings: {disk_mb: 0}\n"
         f"store: {{url: 'sqlite+aiosqlite:///{database}', bodies: false}}\n"
         f"upstreams:\n{''.join(upstreams)}routes:\n{''.join(routes)}",
         encoding="utf-8",

@@ -12,7 +12,7 @@ from proxy.errors import RateLimited
 from proxy.ledger import Ledger
 from proxy.limits.accounts import DatabaseAccounts
 from proxy.limits.counter import CounterAway, Subject
-from proxy.limits.guesses import BUCKETS, CountedGuesses, subject_of
+from proxy.limits.limiter import BUCKETS, CountedGuesses, subject_of
 from proxy.limits.valkey import ValkeyAccounts
 from proxy.store.database import Database
 from tests.conftest import Start

@@ -7,7 +7,7 @@ import pytest
 
 from proxy.errors import Overloaded
 from proxy.limits.accounts import DatabaseAccounts
-from proxy.limits.places import CountedPlaces
+from proxy.limits.limiter import CountedPlaces
 from proxy.limits.valkey import ValkeyAccounts
 from proxy.store.database import Database
 from tests.conftest import Start

@@ -158,7 +158,7 @@ async def test_a_description_with_instructions_to_the_model_is_held_at_first_sig
 
 
 async def test_a_tool_that_never_stays_the_same_does_not_flood_the_quarantine(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mcp_tools, "MAX_HELD", 3)
+    monkeypatch.setattr(mcp_tools, "MAX_PUT", 3)
     server = make_server()
     async with over_http(server) as url, start(policy=TAP, config=config(url)) as proxy:
         await connected(proxy)
@@ -166,7 +166,7 @@ async def test_a_tool_that_never_stays_the_same_does_not_flood_the_quarantine(st
             server.remove_tool("order_status")
             server.add_tool(lambda order: order, name="order_status", description=f"Where an order is, as of {n}.", structured_output=False)
             listed = proxy.app.mcp._servers["shop"]
-            await proxy.app.mcp._listed(listed, await server.list_tools())
+            await proxy.app.mcp._take_list(listed, await server.list_tools())
         assert [name for name in TOOLS if name != STATUS] == await offered(proxy)
         assert 3 == len(await held(proxy))
 

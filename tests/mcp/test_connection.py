@@ -20,10 +20,12 @@ from proxy.config.mcp import McpServerSettings
 from proxy.testing import completion, reply
 from proxy.upstreams import mcp as connections
 from proxy.upstreams.mcp import McpConnection
+from proxy.upstreams.mcp_http import bounded_client
 from tests.conftest import Start
 from tests.mcp.servers import make_server, over_http, program
 from tests.mcp.test_approval import until_held
 from tests.mcp.test_offering import TAP, asked, config, connected
+from tests.upstreams.http1.raw_server import OK, saying
 
 STUBBORN = """
 import os, signal, sys, time
@@ -46,7 +48,7 @@ class Lister:
         at = int(cursor or 0)
         self.lists += not at
         if self.connection is not None:
-            await self.connection._heard(ToolListChangedNotification(method="notifications/tools/list_changed"))
+            await self.connection._on_notification(ToolListChangedNotification(method="notifications/tools/list_changed"))
         tools = [Tool(name=f"t{i}", input_schema={"type": "object"}) for i in range(at, min(at + 100, self.count))]
         return ListToolsResult(tools=tools, next_cursor=str(at + 100) if at + 100 < self.count else None)
 
@@ -85,7 +87,7 @@ async def test_a_server_whose_tools_change_with_every_list_is_not_asked_without_
     monkeypatch.setattr(connections, "LIST_GAP_S", 0.1)
     client = Lister(1)
     client.connection = connection = McpConnection("shop", McpServerSettings(url="http://a"), take)
-    await connection._heard(ToolListChangedNotification(method="notifications/tools/list_changed"))
+    await connection._on_notification(ToolListChangedNotification(method="notifications/tools/list_changed"))
     watching = asyncio.create_task(connection._watch(client))  # type: ignore[arg-type]
     await asyncio.sleep(0.45)
     watching.cancel()
@@ -156,3 +158,19 @@ async def test_a_program_that_is_not_there_is_said_with_what_to_do(caplog: pytes
         await connection.stop()
     wanted = "there is no program 'no-such-program': install it, or mend mcp.servers.shop.command"
     assert [f"MCP server shop is away: {wanted}"] == caplog.messages
+
+
+async def test_a_server_is_asked_through_the_environments_forward_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    async with saying(OK) as server:
+        monkeypatch.setenv("HTTP_PROXY", server.url.removesuffix("/v1").replace("http://", "http://us:pw@"))
+        url = "http://mcp.example.test/mcp"
+        async with bounded_client(url, {}, 5.0, 1000) as http:
+            assert "ok" == (await http.post(url, content=b"{}")).text
+        async with saying(OK) as direct, bounded_client(direct.url, {}, 5.0, 1000) as http:  # on loopback
+            assert "ok" == (await http.post(direct.url, content=b"{}")).text
+    head = bytes(server.received).partition(b"\r\n\r\n")[0].lower()
+    assert head.startswith(b"post http://mcp.example.test/mcp http/1.1\r\n")
+    assert b"\r\nproxy-authorization: basic dxm6chc=" in head
+    assert (1, 1) == (server.connections, direct.connections)

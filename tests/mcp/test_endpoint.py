@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -128,6 +129,17 @@ async def test_where_clients_have_keys_one_is_needed(start: Start) -> None:
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
     async with start(config=ENDPOINT + KEYS) as proxy:
         assert [401, 401] == [(await proxy.post(message, "/mcp", **headers)).status for headers in ({}, {"authorization": "Bearer no"})]
+
+
+async def test_a_call_counts_as_a_request_of_its_key(start: Start) -> None:
+    digest = hashlib.sha256(b"gw-ada").hexdigest()
+    keys = f"keys: [{{name: ada, sha256: {digest}, limits: {{rpm: 2}}}}]\n"
+    async with start(config=ENDPOINT + keys) as proxy, client(proxy, authorization="Bearer gw-ada") as opened:
+        answers = [await told(opened, "list_failures", run_id="r") for _ in range(3)]
+        asked = await proxy.post({"model": "m", "messages": [{"role": "user", "content": "Hi"}]}, authorization="Bearer gw-ada")
+    assert [False, False, True] == [failed for _, failed in answers]
+    assert answers[2][0].startswith("Error: Rate limit reached for the key 'ada': 2 requests a minute; try again in ")
+    assert (429, "rpm") == (asked.status, asked.json["error"]["param"])
 
 
 async def test_no_web_page_reaches_it_where_clients_have_no_keys(start: Start) -> None:

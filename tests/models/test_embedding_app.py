@@ -7,6 +7,7 @@ import importlib.util
 import subprocess
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from proxy.models.embedding.encoders import UseEncoder
 from proxy.models.making import DeferredModels, make_embedder, make_models
 from proxy.models.tools.ranker import EmbeddingToolRanker
 from proxy.ports.stage import Stage
+from proxy.store.vectors import DatabaseVectors
 from proxy.testing import MemoryToolOutcomes
 from tests.conftest import Start
 from tests.processes import write_config
@@ -45,7 +47,9 @@ async def test_a_stage_that_embeds_gets_the_model(start: Start) -> None:
 
 async def test_ready_waits_for_the_model_of_a_routes_own_policy(start: Start) -> None:
     async with start(policy=POLICY, stages=[Compares]) as proxy:
-        proxy.app.models = DeferredModels(lambda: make_models(proxy.app.settings, MemoryToolOutcomes()))
+        proxy.app.models = DeferredModels(
+            lambda: make_models(proxy.app.settings, MemoryToolOutcomes(), partial(DatabaseVectors, proxy.app.database))
+        )
         loading = asyncio.create_task(proxy.app.models.load())
         await asyncio.sleep(0)
         assert "still loading" == proxy.app.missing()["embedding model"]
@@ -143,13 +147,14 @@ def refused(tmp_path: Path, embeddings: str) -> str:
 
 
 def test_defaults(tmp_path: Path) -> None:
-    assert EmbeddingSettings(kind="builtin", model="", disk_mb=128, threads=0) == load(tmp_path, "{}").embeddings
+    assert EmbeddingSettings(kind="builtin", model="", threads=0) == load(tmp_path, "{}").embeddings
 
 
 def test_what_is_refused(tmp_path: Path) -> None:
     assert "embeddings: unknown key 'modell'; did you mean 'model'?" == refused(tmp_path, "{modell: x}")
     assert "embeddings.kind" in refused(tmp_path, "{kind: torch}")
     assert "embeddings.cache_mb: there is no such key any more: vectors have 64 MB" == refused(tmp_path, "{cache_mb: 1}")
+    assert "embeddings.disk_mb: there is no such key any more: vectors of tools are in the store" == refused(tmp_path, "{disk_mb: 1}")
     assert "embeddings.model: is for kind: sentence-transformers" == refused(tmp_path, "{model: x}")
 
 
@@ -157,16 +162,6 @@ def test_what_is_refused(tmp_path: Path) -> None:
 def test_a_missing_extra_is_refused_with_the_command(tmp_path: Path) -> None:
     expected = "embeddings.kind: is not installed: pip install 'groundwire[sentence-transformers]'"
     assert expected == refused(tmp_path, "{kind: sentence-transformers, model: x}")
-
-
-async def test_vectors_are_kept_in_the_cache_folder_unless_no_room_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GROUNDWIRE_CACHE", str(tmp_path / "cache"))
-    for room in ("{disk_mb: 0}", "{disk_mb: 1}"):
-        assert not (tmp_path / "cache/vectors").exists()
-        embedder = make_embedder(load(tmp_path, room))
-        await embedder.embed(["a tool"], keep=True)
-        embedder.stop()
-    assert 1 == len(list((tmp_path / "cache/vectors").glob("use-multilingual-3-*.sqlite")))
 
 
 async def test_a_model_folder_is_relative_to_the_config_file(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ class CountingEmbedder(HashEmbedder):
         self.go.set()
         self.broken = False
 
-    async def embed(self, texts: Sequence[str], *, bulk: bool = False, together: bool = False, keep: bool = False) -> NDArray[np.float32]:
+    async def embed(self, texts: Sequence[str], *, bulk: bool = False, together: bool = False) -> NDArray[np.float32]:
         await self.go.wait()
         if self.broken:
             raise ModelUnavailable("no model")
@@ -63,22 +63,21 @@ class NewToIt(CountingEmbedder):
 
     def __init__(self, *, rough: bool = True) -> None:
         super().__init__()
-        self.kept: set[str] = set()
+        self.seen: set[str] = set()
         self.ready = asyncio.Event()
         self._rough = rough
 
     async def unknown(self, texts: Sequence[str]) -> int:
-        return len(set(texts) - self.kept)
+        return len(set(texts) - self.seen)
 
     async def rough(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
         return await HashEmbedder.embed(self, texts) if self._rough else None
 
-    async def embed(self, texts: Sequence[str], *, bulk: bool = False, together: bool = False, keep: bool = False) -> NDArray[np.float32]:
+    async def embed(self, texts: Sequence[str], *, bulk: bool = False, together: bool = False) -> NDArray[np.float32]:
         if bulk:
             await self.ready.wait()
-        if keep:
-            self.kept |= set(texts)
-        return await super().embed(texts, bulk=bulk, together=together, keep=keep)
+        self.seen |= set(texts)
+        return await super().embed(texts)
 
 
 MANY = [*TOOLS, *(tool(f"{verb}_{noun}{i}") for verb in ("count", "paint", "lift") for noun in ("brick", "tile") for i in range(40))]
@@ -230,7 +229,7 @@ async def test_the_first_question_is_answered_out_of_a_short_list(outcomes: Outc
     ranking = await ranker.rank(MANY, "book a hotel")
     assert ranking is not None
     assert (True, len(MANY), 1) == (ranking.shortlist, len(ranking.relevance), int(np.argmax(ranking.relevance)))
-    assert SHORTLIST == len([text for text in embedder.kept if "." in text])
+    assert SHORTLIST == len([text for text in embedder.seen if "." in text])
     await ranker.stop()
 
 
@@ -256,17 +255,6 @@ async def test_with_few_new_texts_the_question_waits_for_all(outcomes: Outcomes)
     changed = await ranker.rank([*MANY[1:], tool("read_minds")], "book a hotel")
     assert changed is not None
     assert not changed.shortlist
-    await ranker.stop()
-
-
-async def test_a_question_is_not_kept(outcomes: Outcomes) -> None:
-    embedder = NewToIt()
-    embedder.ready.set()
-    ranker = EmbeddingToolRanker(embedder, outcomes)
-    for _ in range(2):
-        await ranker.rank(MANY, "secret question", context="secret turns")
-        await next(iter(ranker._indexes.values())).index
-    assert not [text for text in embedder.kept if "secret" in text]
     await ranker.stop()
 
 

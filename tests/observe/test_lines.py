@@ -13,6 +13,8 @@ from proxy.ports import ModelInfo
 from proxy.testing import make_exchange
 
 BLOCK, WARN = Verdict("claims", "block", code="hallucination_detected"), Verdict("budget", "warn", code="context_usage_high")
+WRONG = Verdict("claims", "warn", code="claims_contradicted")
+OVERRATED = tuple(Verdict("confidence", "warn", code=code) for code in ("overclaimed", "insufficient_confidence"))
 SUSPICIOUS, CONFUSED = Verdict("poisoning", "warn", code="context_suspicious"), Verdict("tool_rag", "warn", code="tool_confusion")
 REASONS: list[tuple[str, dict[str, Any], tuple[Verdict, ...]]] = [
     ("", {"verdict": "pass", "status": 200}, (Verdict("tool_rag", "pass", code="tool_confusion"),)),
@@ -20,6 +22,8 @@ REASONS: list[tuple[str, dict[str, Any], tuple[Verdict, ...]]] = [
     ("hallucination_detected", {"verdict": "block", "status": 400}, (WARN, BLOCK, WARN)),
     ("context_suspicious", {"verdict": "warn", "status": 200}, (WARN, SUSPICIOUS, CONFUSED)),
     ("tool_confusion", {"verdict": "warn", "status": 200}, (WARN, CONFUSED)),
+    ("claims_contradicted", {"verdict": "warn", "status": 200}, (WRONG, *OVERRATED)),
+    ("overclaimed", {"verdict": "warn", "status": 200}, (WARN, OVERRATED[0])),
     ("upstream_timeout", {"verdict": "upstream_error", "status": 504, "error": UpstreamTimeout("late")}, ()),
     ("status_404", {"verdict": "skipped", "status": 404}, ()),
 ]
@@ -49,6 +53,11 @@ def test_shadow_mode_keeps_the_gravest_thing_that_it_held_back(woulds: tuple[Any
 def test_first_words_are_on_one_line_without_secrets() -> None:
     words = first_words("My key is\n sk-proj-abcDEF1234567890abcDEF, " + "and so on " * 40)
     assert ("My key is sk-[masked]", True, True) == (words[:21], "\n" not in words, len(words) < 170)
+
+
+def test_first_words_end_between_two_words() -> None:
+    assert "printers " * 17 + "…" == first_words("printers " * 40)
+    assert "x" * 160 + " …" == first_words("x" * 200)  # a script without spaces, or one long word
 
 
 def test_the_last_question_and_the_answer_or_its_calls_are_told() -> None:

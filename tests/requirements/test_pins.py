@@ -46,7 +46,7 @@ def test_what_pins_nothing_is_refused_with_its_line(tmp_path: Path, line: str) -
 
 def test_every_lock_file_is_read() -> None:
     names = [path.name for path in lock_files()]
-    assert ["all.txt", "clients.txt", "dev.txt", "docs.txt", "embeddings.txt", "torch.txt", "uv.txt", "wheels.txt"] == names
+    assert ["all.txt", "clients.txt", "dev.txt", "docs.txt", "embeddings.txt", "plain.txt", "torch.txt", "uv.txt", "wheels.txt"] == names
 
 
 def test_every_line_of_a_lock_file_is_a_pin_with_a_hash() -> None:

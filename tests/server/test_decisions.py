@@ -120,7 +120,7 @@ async def judging(folder: Path, migrated: Path, verifiers: Any = None, upstream:
     (folder / "store.db").write_bytes(migrated.read_bytes())
     (folder / "policy.yaml").write_text(EMPTY_TAP)
     (folder / "config.yaml").write_text(
-        f"store: {{url: 'sqlite+aiosqlite:///{folder}/store.db'}}\nembeddings: {{disk_mb: 0}}\n"
+        f"store: {{url: 'sqlite+aiosqlite:///{folder}/store.db'}}\n"
         f"upstreams: {{judge: {{kind: builtin{upstream}}}}}\nroutes: [{{upstream: judge, policy: policy.yaml}}]\n" + config
     )
     app = App(load_settings(folder / "config.yaml", {}), verifiers=verifiers or ScriptedVerifiers())
@@ -298,7 +298,7 @@ async def test_it_stands_in_for_a_decision_model_and_for_nothing_else(tmp_path: 
     (tmp_path / "policy.yaml").write_text(EMPTY_TAP)
     async with ScriptedUpstream(reply({"error": {"message": "busy"}}, 503)) as upstream:
         (tmp_path / "config.yaml").write_text(
-            f"store: {{url: 'sqlite+aiosqlite:///{tmp_path}/store.db'}}\nembeddings: {{disk_mb: 0}}\nupstreams:\n"
+            f"store: {{url: 'sqlite+aiosqlite:///{tmp_path}/store.db'}}\nupstreams:\n"
             f"  main: {{kind: openai, base_url: '{upstream.base_url}', retries: {{attempts: 0}}, fallback: [judge]}}\n"
             "  judge: {kind: builtin}\nroutes: [{upstream: main, policy: policy.yaml}]\n"
         )

@@ -8,6 +8,7 @@ from typing import Any
 import brotli
 import pytest
 
+from proxy.config.access import PathRules
 from proxy.server.handler import new_id
 from proxy.testing import completion, reply, stream, streamed
 from proxy.wire.http.encodings import zstandard
@@ -317,6 +318,24 @@ async def test_what_passes_through_is_a_choice(options: str, policy: str, expect
         sends = {name: proxy.get if name == "models" else proxy.post for name in expected}
         found = {name: (await send(path=f"/v1/{name}")).status for name, send in sends.items()}
     assert expected == found
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "helps"),
+    [
+        ("POST", "/files", "files"),
+        ("POST", "/systemone", "systemone"),
+        ("POST", "/models/m:embedContent", ""),
+        ("POST", "/messages/batches", ""),
+    ],
+)
+def test_a_path_that_is_not_passed_on_is_told_what_would_help_where_anything_would(method: str, path: str, helps: str) -> None:
+    refused = PathRules("none").refusal(method, path, strict=False)
+    assert refused is not None
+    assert (
+        f"this route does not pass {method} /v1{path} on" + (f"; passthrough: [{helps}] in config.yaml would" if helps else "")
+        == refused.message
+    )
 
 
 async def test_a_policy_asked_for_by_header_counts_for_what_passes_through(start: Start) -> None:

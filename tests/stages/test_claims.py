@@ -297,17 +297,19 @@ async def test_values_of_json_that_nobody_judges_are_no_pass(answer: str, outcom
     assert outcome == (await checked(exchange, ports_with(verifiers))).outcome
 
 
-async def test_claims_beyond_the_limit_are_unsure_and_no_reason_to_refuse() -> None:
+async def test_claims_beyond_the_limit_are_unsure_and_no_reason_to_refuse(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("proxy.stages.claims.judging.MAX_JUDGED", 2)
     exchange = answering(f"{PARIS} {TALL} {PARIS}")
-    verdict = await checked(exchange, max_claims=2)
+    verdict = await checked(exchange)
     assert "unsure" == verdict.outcome
     assert ["supported", "supported", "unsure"] == labels(exchange)
-    assert "max_claims" in exchange.judgements[0][2].reason
+    assert "more than 2 claims" in exchange.judgements[0][2].reason
 
 
-async def test_the_limit_counts_each_choice_apart() -> None:
+async def test_the_limit_counts_each_choice_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("proxy.stages.claims.judging.MAX_JUDGED", 2)
     exchange = answering(f"{PARIS} {TALL}", f"{PARIS} {TALL}")
-    assert "pass" == (await checked(exchange, max_claims=2)).outcome
+    assert "pass" == (await checked(exchange)).outcome
 
 
 # ---- several choices ----
@@ -326,10 +328,11 @@ async def test_every_choice_is_judged_in_one_batch_and_their_figures_are_pooled(
 # ---- the record, counters, memory ----
 
 
-async def test_the_record_is_bounded_and_says_what_it_left_out() -> None:
+async def test_the_record_is_bounded_and_says_what_it_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("proxy.stages.claims.judging.MAX_JUDGED", 500)
     sentences = [f"The Eiffel Tower has {i} doors painted {'very ' * 200}red." for i in range(100, 100 + MAX_CLAIMS + 20)]
     exchange = answering(" ".join([PARIS] * 30 + sentences))
-    detail = (await checked(exchange, max_claims=500)).detail
+    detail = (await checked(exchange)).detail
     assert MAX_CLAIMS == len(detail["claims"])
     assert len(exchange.judgements[0]) - MAX_CLAIMS == detail["claims_left_out"]
     assert {"unsupported"} == {claim["label"] for claim in detail["claims"]}

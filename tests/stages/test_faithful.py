@@ -88,11 +88,6 @@ async def test_a_tool_that_does_something_else_brings_none(name: str) -> None:
     assert exchange.messages is exchange.original.messages
 
 
-async def test_a_policy_may_count_no_tool_that_reads() -> None:
-    exchange, _ = await run([SYSTEM, ASK], [{"type": "function", "function": {"name": "read_file"}}], options={"reading_tools": ()})
-    assert exchange.messages is exchange.original.messages
-
-
 async def test_always_brings_them_without_context_too() -> None:
     exchange, _ = await run([SYSTEM, ASK], options={"when": "always"})
     assert "You are a guide." + SUFFIX == system_text(exchange)

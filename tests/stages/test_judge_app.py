@@ -12,9 +12,9 @@ import pytest
 from proxy.exchange.judgements import Support
 from proxy.ports.decisions import Answer, Question
 from proxy.testing import ScriptedReply, ScriptedUpstream, ScriptedVerifiers, completion, hang, reply, stream, streamed
-from proxy.testing.models import judging, with_probabilities
 from tests.claims import PARIS, TOWER
 from tests.conftest import Running, Start
+from tests.decision_server import judging, with_probabilities
 
 UGLY = "The Eiffel Tower is ugly."
 BODY: dict[str, Any] = {

@@ -9,6 +9,7 @@ import pytest
 from proxy.context.conversation import problems
 from proxy.context.edits import NOTE
 from proxy.exchange import Evidence
+from proxy.grounding.evidence.gathering import gather
 from tests.stages.poisoning.contexts import (
     DOUBTFUL,
     INSTRUCTION,
@@ -108,6 +109,7 @@ async def test_a_false_passage_goes_with_its_evidence() -> None:
     passages = (Evidence(LONDON, "a.txt"), Evidence(PARIS, "b.txt"))
     exchange = await run(made(), [user("Where is it?")], passages)
     assert [[PARIS], [PARIS]] == [[one.content for one in found] for found in (exchange.passages, exchange.evidence)]
+    assert LONDON not in [one.content for one in gather(exchange)]  # nor does an answer that repeats it rest on it
 
 
 # ---- tools ----

@@ -321,21 +321,16 @@ def test_all_messages_before_stay_the_same_objects(messages: list[dict[str, Any]
 # ---- the policy ----
 
 
-@pytest.mark.parametrize(("options", "delivery"), [("enforce: true", "tap"), ("enforce: true", "gate")])
-async def test_caps_need_an_answer_that_is_held(start: Start, options: str, delivery: str) -> None:
-    with pytest.raises(ConfigError, match="reflection"):
-        async with start(policy=f"name: p\ndelivery: {delivery}\nstages: [reflection: {{{options}}}]\n"):
-            pass
-
-
-@pytest.mark.parametrize("options", ["signals: [tool_error, tool_error]", "signals: [bad]", "top_k: 0", "escalate_after: 1", "scope: all"])
+@pytest.mark.parametrize(
+    "options", ["signals: [tool_error, tool_error]", "signals: [bad]", "top_k: 0", "escalate_after: 1", "scope: all", "enforce: true"]
+)
 async def test_options_that_make_no_sense_are_refused(start: Start, options: str) -> None:
     with pytest.raises(ConfigError, match="reflection"):
         async with start(policy=f"name: p\ndelivery: hold\nstages: [reflection: {{{options}}}]\n"):
             pass
 
 
-async def test_no_answer_waits_for_a_stage_that_enforces_nothing(start: Start) -> None:
+async def test_no_answer_waits_for_a_stage_that_changes_none(start: Start) -> None:
     async with start(policy="name: p\ndelivery: hold\nstages: [reflection: {}]\n") as proxy:
         answer = await proxy.post()
         assert "unchecked" == answer.verdict

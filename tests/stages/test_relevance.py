@@ -49,7 +49,7 @@ class ContentWords(HashEmbedder):
 
     dimensions = 4096
 
-    async def embed(self, texts: Sequence[str], *, bulk: bool = False, together: bool = False, keep: bool = False) -> Any:
+    async def embed(self, texts: Sequence[str], *, bulk: bool = False, together: bool = False) -> Any:
         return await super().embed([" ".join(content_words(text)) or text for text in texts])
 
 
@@ -194,32 +194,6 @@ async def test_an_agent_at_its_end_is_answered() -> None:
     assert exchange.answer is not None
 
 
-async def test_weak_passages_are_left_out_the_rest_in_order() -> None:
-    exchange = asking(TALL, BREAD, TOWER, PUMP, "The Eiffel Tower is tall: 330 metres.")
-    verdict = await judged(exchange, drop_below=0.4)
-    assert [TOWER, "The Eiffel Tower is tall: 330 metres."] == [p.content for p in exchange.passages]
-    assert [False, True, False, True] == [p["kept"] for p in verdict.detail["passages"]]
-    assert [{"stage": "relevance", "what": "passages", "left_out": [0, 2]}] == exchange.changes
-
-
-async def test_the_best_passage_is_never_left_out() -> None:
-    exchange = asking(TALL, BREAD, TOWER)
-    await judged(exchange, drop_below=1.0)
-    assert [TOWER] == [p.content for p in exchange.passages]
-
-
-async def test_passages_that_stand_in_a_message_stay() -> None:
-    exchange = asking(TALL, Evidence(PUMP), Evidence(TOWER), Evidence(BREAD, message_index=0))
-    await judged(exchange, drop_below=0.4)
-    assert [TOWER, BREAD] == [p.content for p in exchange.passages]
-
-
-async def test_nothing_is_left_out_of_a_context_that_is_no_help() -> None:
-    exchange = asking(TALL, BREAD, PUMP)
-    await judged(exchange, drop_below=0.4, action="warn")
-    assert [BREAD, PUMP] == [p.content for p in exchange.passages]
-
-
 def test_too_many_passages_leave_those_of_the_request_and_the_newest() -> None:
     passages = [Evidence("a", message_index=0), Evidence("b", message_index=2), Evidence("c"), Evidence("d", message_index=2)]
     assert [1, 2] == newest(passages, 2)
@@ -271,13 +245,6 @@ async def test_it_gets_the_question_and_the_passages() -> None:
     assert [(TALL, (TOWER, BREAD))] == [(question.statement, question.evidence) for question in judge.asked[0]]
 
 
-async def test_passages_are_left_out_by_their_own_similarity() -> None:
-    ports, _ = with_judge("yes")
-    exchange = asking(TALL, TOWER, BREAD)
-    await judged(exchange, ports, mode="llm", drop_below=0.1)
-    assert [TOWER] == [p.content for p in exchange.passages]
-
-
 async def test_hybrid_asks_only_when_the_embedding_is_uncertain() -> None:
     ports, judge = with_judge("yes")
     stage = make_stage(ports, mode="hybrid", uncertain=(0.3, 0.7))
@@ -326,25 +293,12 @@ async def test_a_judge_without_an_answer_leaves_it_to_the_similarity(mode: str) 
 
 async def test_an_embedder_that_fails_is_an_error_never_a_pass() -> None:
     class Broken(HashEmbedder):
-        async def embed(self, texts: Sequence[str], *, keep: bool = False) -> Any:
+        async def embed(self, texts: Sequence[str]) -> Any:
             raise ModelUnavailable("no weights")
 
     exchange = make_exchange([{"role": "user", "content": f"<context>{TOWER}</context>\n\n{TALL}"}])
     await Pipeline([make_stage(make_ports(embedder=Broken()))]).request(exchange)
     assert (["error"], None) == ([verdict.outcome for verdict in exchange.verdicts], exchange.facts.relevance)
-
-
-async def test_passages_are_kept_and_questions_are_not() -> None:
-    kept: dict[bool, list[str]] = {True: [], False: []}
-
-    class Noting(HashEmbedder):
-        async def embed(self, texts: Sequence[str], *, bulk: bool = False, together: bool = False, keep: bool = False) -> Any:
-            kept[keep] += texts
-            return await super().embed(texts)
-
-    exchange = make_exchange([{"role": "user", "content": f"<context>{TOWER}</context>\n\n{TALL}"}])
-    await Pipeline([make_stage(make_ports(embedder=Noting()))]).request(exchange)
-    assert ([TOWER], [TALL]) == (kept[True], kept[False])
 
 
 # ---- options ----

@@ -16,7 +16,7 @@ from proxy.ports.deadline import with_deadline
 from proxy.stages.tool_rag import ToolRag, ToolRagOptions
 from proxy.testing import CountedNames, MemoryToolRuns, SharedWords, WordCounter, make_exchange, make_ports
 
-FIND = "groundwire_find_tools"
+FIND, STAGE = "groundwire_find_tools", "proxy.stages.tool_rag.stage"
 NAMES = [f"{verb}_{noun}" for noun in ("flights", "hotels", "mail", "files", "events") for verb in ("search", "book", "delete")]
 
 
@@ -408,22 +408,24 @@ async def test_a_search_returns_schemas_and_adds_the_tools_it_found() -> None:
     assert exchange.tools[2] is TOOLS[NAMES.index("delete_mail")]
 
 
-async def test_a_search_lists_a_few_and_says_how_many_more_match() -> None:
-    reply, exchange = await searched('{"query": "mail"}', max_find_results=2)
+async def test_a_search_lists_a_few_and_says_how_many_more_match(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"{STAGE}.MAX_FOUND", 2)
+    reply, exchange = await searched('{"query": "mail"}')
     assert ([t["name"] for t in reply["tools"]], reply["more_matches"]) == (["search_mail", "book_mail"], 1)
     assert header(exchange) == "15->3"
 
 
-async def test_what_was_found_stays_in_the_run() -> None:
+async def test_what_was_found_stays_in_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"{STAGE}.MAX_FOUND", 1)
     ports = make_ports()
-    await searched('{"query": "delete mail"}', ports=ports, max_find_results=1)
+    await searched('{"query": "delete mail"}', ports=ports)
     later = asking("search flights")
     await stage(ports).on_request(later)
     assert names(later) == [FIND, "search_flights", "delete_mail"]
 
 
 async def test_a_search_names_what_is_listed_already() -> None:
-    reply, exchange = await searched('{"query": "search flights"}', max_find_results=1)
+    reply, exchange = await searched('{"query": "search flights"}')
     assert reply["already_listed"] == ["search_flights"]
     assert names(exchange).count("search_flights") == 1
 

@@ -1,6 +1,7 @@
 """The stage `work_claims`: which accounts of work it warns of, and which it leaves alone."""
 
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,13 +13,15 @@ from proxy.context.tool_results.turns import CalledTool, ToolResult
 from proxy.exchange import Answer, Choice, Exchange, Prompt, ToolCall, Verdict
 from proxy.pipeline import Pipeline
 from proxy.ports import Ports
-from proxy.ports.judge import AskAbout, JudgeAnswer, JudgeQuestion
+from proxy.ports.judge import AskAbout
 from proxy.stages.work_claims import WorkClaims
+from proxy.stages.work_claims.asking import ALL_CALLS, EVENT_CHARS, LIST_CHARS
 from proxy.stages.work_claims.calls import report_of, result_of
-from proxy.stages.work_claims.stage import WorkClaimsOptions
+from proxy.stages.work_claims.stage import MAX_ASKED, WorkClaimsOptions
 from proxy.stages.work_claims.statements import statements_of
 from proxy.store.words import without_words
 from proxy.testing import make_exchange, make_ports
+from proxy.testing.models import ScriptedJudge
 from tests.cost import below
 
 Step = tuple[str, Mapping[str, Any], str] | str
@@ -123,6 +126,7 @@ async def test_work_that_the_results_do_not_bear_out_is_a_warning(steps: list[St
         ([GREEN, EDIT], "After the change I ran the tests again.", ("tests", "unsupported")),
         ([EDIT, GREEN], "I verified it in the browser.", ("browser", "unsupported")),
         ([EDIT, ("bash", {"command": "git checkout src/cart.py"}, "")], "I rounded up in `src/cart.py`.", ("files", "contradicted")),
+        ([EDIT, ("bash", {"command": "git checkout src/cart.py"}, "")], "I restored `src/cart.py` to the committed version.", None),
         ([EDIT], "I changed only `src/tax.py`.", None),
         ([REFUND], "I have refunded 74.50 € to your card.", ("refund", "contradicted")),
         ([REFUND], "Ich habe 64,50 € zurueckerstattet.", None),
@@ -152,6 +156,12 @@ async def test_a_script_hides_tests_and_no_payment() -> None:
 )
 async def test_figures_that_follow_from_the_results_are_left_alone(answer: str) -> None:
     assert [] == await doubted([REFUND], answer)
+
+
+async def test_a_mean_of_what_repeated_calls_measured_is_shown() -> None:
+    timed: list[Step] = [("bash", {"command": "make bench"}, f"parse: {ms} ms\nexit code: 0") for ms in ("41.1", "43.2", "42.6")]
+    assert [] == await doubted([EDIT, *timed], "I ran the benchmark three times; it took 42.3 ms on average.")
+    assert [("figure", "contradicted")] == await doubted([EDIT, *timed], "I ran the benchmark three times; it took 47.9 ms on average.")
 
 
 async def test_a_look_at_another_machine_that_shows_a_failure_bears_out_nothing() -> None:
@@ -257,35 +267,89 @@ async def test_a_chat_without_tools_is_not_read() -> None:
 # ---- the judge ----
 
 
-class Says:
-    """A judge that answers the same to every question."""
+def reader(doubted: str = "yes", read: str = "supported", ask: AskAbout = "unsure") -> ScriptedJudge:
+    """A judge that answers the same to every question about a doubted sentence, and the same to every other."""
+    return ScriptedJudge(lambda question: doubted if question.purpose == "work" else read, ask)
 
-    local_model = name = "judge"
 
-    def __init__(self, choice: str, ask: AskAbout = "unsure") -> None:
-        self.choice, self.ask, self.asked = choice, ask, list[str]()
-
-    def session(self, exchange: Exchange, stage: str) -> "Says":
-        return self
-
-    async def answers(self, questions: Sequence[JudgeQuestion], timeout_s: float | None = None) -> list[JudgeAnswer]:
-        self.asked += [question.statement for question in questions]
-        return [JudgeAnswer(choice=self.choice) for _ in questions]
+async def found_with(judge: ScriptedJudge, steps: Sequence[Step], answer: str, **more: Any) -> list[dict[str, Any]]:
+    """The sentences that are doubted."""
+    verdicts = await judged(exchange_of(steps, answer, **more), replace(make_ports(), judge=judge))
+    return [one for verdict in verdicts for one in verdict.detail.get("doubted", ())]
 
 
 @pytest.mark.parametrize(("choice", "expected"), [("yes", 1), ("no", 0), ("", 1)])
 async def test_a_judge_is_asked_whether_a_doubted_sentence_says_that_work_was_done(choice: str, expected: int) -> None:
-    judge = Says(choice)
-    verdicts = await judged(exchange_of([RED], "Rounded. All tests pass."), replace(make_ports(), judge=judge))
-    assert (["All tests pass."], expected) == (judge.asked, len(verdicts[0].detail.get("doubted", ())))
+    judge = reader(choice)
+    assert expected == len(await found_with(judge, [RED], "All tests pass."))
+    assert [("work", "All tests pass.")] == [(one.purpose, one.statement) for asked in judge.asked for one in asked]
 
 
-async def test_a_judge_that_is_asked_about_all_finds_words_that_no_rule_knows() -> None:
-    answer = "Zamówienie W-8812 jest anulowane."
-    assert [] == await judged(exchange_of([HELD], answer))
-    [verdict] = await judged(exchange_of([HELD], answer), replace(make_ports(), judge=Says("yes", "all")))
-    assert [answer] == [one["text"] for one in verdict.detail["doubted"]]
-    assert [] == await judged(exchange_of([HELD], answer), replace(make_ports(), judge=Says("", "all")))
+@pytest.mark.parametrize(
+    ("choice", "answer", "expected"),
+    [
+        ("contradicted", "The ticket is closed.", "contradicted"),
+        ("neither", "I phoned the carrier.", "unsupported"),
+        ("neither", "The ticket is closed.", None),
+        ("neither", "I did not phone the carrier.", None),
+        ("supported", "I phoned the carrier.", None),
+        ("", "I phoned the carrier.", None),
+    ],
+)
+async def test_a_sentence_that_no_rule_decides_is_the_judges_to_read(choice: str, answer: str, expected: str | None) -> None:
+    found = await found_with(reader(read=choice), [READ], answer)
+    assert [(expected, answer)] * (expected is not None) == [(one["label"], one["text"]) for one in found]
+
+
+async def test_the_judge_is_shown_all_calls_what_was_said_and_what_came_back() -> None:
+    judge = reader()
+    await found_with(judge, ["Close ticket 7.", READ, HELD], "The ticket is closed.")
+    [[question]] = judge.asked
+    calls, *events = question.evidence
+    assert [ALL_CALLS, '1. get_order {"order_id": "W-8812"}', '2. cancel_order {"order_id": "W-8812"} (failed)'] == calls.split("\n")
+    assert ["(user) Close ticket 7.", "(call 1, get_order)", "(call 2, cancel_order)"] == [
+        event if i == 0 else event.partition(") ")[0] + ")" for i, event in enumerate(events)
+    ]
+
+
+async def test_what_is_contradicted_names_the_call_that_shares_most_words_with_it() -> None:
+    [one] = await found_with(reader(read="contradicted"), [EDIT, READ], "The status of order W-8812 is shipped.")
+    assert ("get_order", "c1", "So it is.") == (one["evidence"]["tool"], one["evidence"]["tool_call"], one["reason"])
+
+
+async def test_of_a_long_run_the_judge_is_shown_what_shares_words_with_the_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "numpy", None)  # a lean installation has none
+    judge = reader()
+    noise: list[Step] = [("read_file", {"path": f"src/part{i}.py"}, f"value = {i}\n" * 400) for i in range(8)]
+    await found_with(judge, [*noise[:4], ("send_mail", {"to": "Ada"}, "mail to Ada bounced"), *noise[4:]], "The mail has reached Ada.")
+    [[question]] = judge.asked
+    assert any("bounced" in event for event in question.evidence)
+    assert EVENT_CHARS + LIST_CHARS + 400 > sum(map(len, question.evidence))
+
+
+async def test_of_a_result_that_is_larger_than_what_is_read_the_end_is_shown() -> None:
+    judge = reader()
+    await found_with(judge, [("bash", {"command": "make"}, "line\n" * 50_000 + "the carrier was phoned")], "I phoned the carrier.")
+    assert any("the carrier was phoned" in event for event in judge.asked[0][0].evidence)
+
+
+async def test_without_the_whole_run_the_judge_is_not_told_that_the_list_is_complete() -> None:
+    judge = reader(read="neither")
+    assert [] == await found_with(judge, [READ], "I phoned the carrier.", unseen_items=1)
+    assert not judge.asked[0][0].evidence[0].startswith(ALL_CALLS)
+
+
+async def test_a_judge_is_asked_about_the_last_sentences_of_a_long_account() -> None:
+    judge = reader()
+    await found_with(judge, [READ], " ".join(f"Box {i} is in row {i}." for i in range(30)))
+    assert [f"Box {i} is in row {i}." for i in range(30 - MAX_ASKED, 30)] == [one.statement for one in judge.asked[0]]
+
+
+async def test_a_judge_that_is_asked_about_all_reads_words_that_no_rule_knows_and_sentences_that_rules_leave_alone() -> None:
+    answer = "If you ask me, only the ticket is closed."
+    assert [] == await found_with(reader(read="contradicted"), [READ], answer)
+    assert [answer] == [one["text"] for one in await found_with(reader(read="contradicted", ask="all"), [READ], answer)]
+    assert [] == await found_with(reader(read="contradicted", ask="all"), [READ], "Shall I close the ticket?")
 
 
 # ---- reading ----

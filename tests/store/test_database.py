@@ -254,14 +254,3 @@ async def test_after_a_query_without_an_answer_a_server_that_is_silent_is_away()
         await asyncio.sleep(0)
     assert "no answer within 0.2 s" == database.problem
     await database.stop()
-
-
-@pytest.mark.postgres
-async def test_pages_have_a_pool_of_their_own(migrated_server: str) -> None:
-    async with opened(f"{migrated_server}/migrated") as database:
-        pages = database.for_pages()
-        await pages.start()
-        async with pages.transaction() as connection:
-            rows = await connection.execute(sql("SELECT application_name FROM pg_stat_activity WHERE pid = pg_backend_pid()"))
-            assert [("groundwire pages",)] == [tuple(row) for row in rows]
-        await pages.stop()

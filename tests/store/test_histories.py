@@ -38,6 +38,13 @@ async def test_what_was_not_seen_leaves_a_history_that_is_not_whole(database: Da
     assert ((), False) == (unknown.turns, unknown.whole)
 
 
+async def test_a_turn_that_is_kept_twice_goes_on_from_the_one_before(database: Database) -> None:
+    kept, turns = DatabaseHistories(database), [turn("1", "a"), turn("2", "b")]
+    for one in (turns[0], turns[1], turns[1]):
+        await kept.add(one, "conversation:c", client="a")
+    assert tuple(turns) == (await kept.find("conversation:c", client="a")).turns
+
+
 async def test_a_conversations_name_is_its_last_turns(database: Database) -> None:
     kept = DatabaseHistories(database)
     for one in (turn("1", "a"), turn("2", "b")):

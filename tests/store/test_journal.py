@@ -16,7 +16,7 @@ import pytest
 from proxy.store.database import Database
 from proxy.store.journal import Journal
 from proxy.store.processes import ENDED, Processes
-from proxy.store.records import Records
+from proxy.store.records import Record, Records
 from proxy.store.writer import RecordWriter
 from tests.store.conftest import CountingCounters, make_record
 
@@ -169,3 +169,25 @@ def test_what_a_killed_process_was_writing_anew_goes_with_its_file(tmp_path: Pat
     for found in Journal(tmp_path / "store.db", "here").abandoned():
         found.remove()
     assert [] == list(tmp_path.iterdir())
+
+
+@pytest.mark.process
+async def test_an_exchange_is_found_while_it_moves_from_a_killed_process_s_journal_into_the_table(file: Path) -> None:
+    database = Database(f"sqlite+aiosqlite:///{file}")
+    await database.start()
+    killed(file, 3)
+    journal = Journal(file, "next")
+    journal.start()
+
+    class Moving(RecordWriter):
+        async def begun(self, record_id: str) -> Record | None:
+            assert 3 == await Processes(database, "next", dict, journal=journal).close_abandoned()
+            return await super().begun(record_id)
+
+    try:
+        found = await Records(database, Moving(database, CountingCounters(), journal=journal)).get("gw_00000001")
+    finally:
+        journal.stop()
+        await database.stop()
+    assert found is not None
+    assert "interrupted" == found.outcome

@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from sqlalchemy import text
 
 from proxy.context.conversation import beginnings_of
 from proxy.errors import ConfigError, StoreUnavailable
@@ -36,6 +37,9 @@ HOST = "postgresql://ann:secret@db/gw"
         (f"{HOST}?pool_size=0", "pool_size: expected"),
         (f"{HOST}?sslmode=require&sslmode=disable", "sslmode: expected"),
         ("postgresql://ann:secret@a,b", "names no database"),
+        ("postgresql://ann:secret@a:99999/gw", "no port: '99999'"),
+        ("postgresql://ann:secret@a:5432,b:x/gw", "no port: 'x'"),
+        ("postgresql://ann:secret@a:5432,[::1]:0/gw", "no port: '0'"),
     ],
 )
 def test_what_a_url_cannot_carry_is_refused(url: str, problem: str) -> None:
@@ -50,6 +54,8 @@ def test_what_a_url_cannot_carry_is_refused(url: str, problem: str) -> None:
     [
         "postgresql://ann:s%40c@a:5432,b:5433/gw?target_session_attrs=read-write",
         "postgres://ann:s%40c@a,b/gw",
+        "postgresql://ann:s%40c@[::1]:5432,[::2]/gw",
+        "postgresql://ann:s%40c@/gw?host=/var/run/postgresql",
         f"{HOST}?sslmode=require&application_name=team one&pool_size=6",
     ],
 )
@@ -67,7 +73,7 @@ def test_several_hosts_and_tls_reach_the_driver(monkeypatch: pytest.MonkeyPatch,
     )
     drivers.postgres_engine(url, timeout_s=5.0, used_by="requests", pooler=False)
     connect = made[0]["async_creator_fn"]
-    assert connect.keywords["server_settings"] == {"application_name": "team requests"}  # type: ignore[attr-defined]
+    assert connect.keywords["server_settings"] == {"application_name": "team requests", "statement_timeout": "4000"}  # type: ignore[attr-defined]
     (dsn,) = connect.args  # type: ignore[attr-defined]
     assert "pool_size" not in dsn
     addresses, parameters = _parsed(dsn)
@@ -158,3 +164,26 @@ async def test_a_store_behind_a_pooler_that_lends_connections_for_a_transaction(
 async def test_no_pooler_is_seen_where_there_is_none(migrated_server: str) -> None:
     async with opened(f"{migrated_server}/migrated") as database:
         assert database._single is not None
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("pooler", [False, True])
+async def test_the_server_ends_a_statement_before_it_is_given_up(
+    migrated_server: str, pooler: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Behind a pooler, too, where each transaction brings its bound along; the connection works on."""
+    make = drivers.postgres_engine
+    monkeypatch.setattr(drivers, "postgres_engine", lambda url, **options: make(url, **options | {"pooler": pooler}))
+    slow, named = text("SELECT pg_sleep(0.5)"), text("SELECT current_setting('statement_timeout'), pg_backend_pid()")
+    async with opened(f"{migrated_server}/migrated?pool_size=1") as database:
+        async with database.transaction() as connection:
+            bound, process = (await connection.execute(named)).one()
+        assert "4s" == bound
+        async with database.transaction(60.0) as connection:
+            assert ("48s", process) == tuple((await connection.execute(named)).one())
+        with pytest.raises(StoreUnavailable, match="statement timeout"):
+            async with database.transaction(0.25) as connection:
+                await connection.execute(slow)
+        async with database.writing() as connection:
+            assert ("4s", process) == tuple((await connection.execute(named)).one())
+        assert database.available

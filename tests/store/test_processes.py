@@ -146,6 +146,34 @@ async def test_what_a_node_writes_whose_clock_is_a_month_off_is_neither_old_nor_
         await database.stop()
 
 
+@pytest.mark.parametrize("days", [31, -31])
+async def test_what_was_answered_before_the_stores_clock_was_known_is_neither_old_nor_yet_to_come(url: str, days: int) -> None:
+    """A node that starts while its store does not answer goes by its own clock until it does."""
+    database = Database(url, clock=StoreClock(lambda: time.time() + days * 86_400.0))
+    writer = RecordWriter(database, CountingCounters())
+    early = [database.clock() for _ in range(2)]
+    writer.submit(make_record(1, created_at=early[0], id=new_id(early[0])))
+    await database.start()
+    try:
+        assert database.available, database.problem
+        writer.submit(make_record(2, created_at=early[1], id=new_id(early[1])))  # it was under way meanwhile
+        right = database.clock()
+        writer.submit(make_record(3, created_at=right, id=new_id(right)))
+        await writer.flush()
+        assert 0 == await Retention(database, days=30, clock=lambda: time.time() + 1.0).run_once()
+        records = Records(database)
+        listed, _ = await records.list()
+        assert [time.time()] * 3 == pytest.approx([one.created_at for one in listed], abs=5.0)
+        paged, after = [], None
+        for _ in listed:
+            page, _ = await records.list(1, after)
+            paged += page
+            after = page[-1].id
+        assert listed == paged
+    finally:
+        await database.stop()
+
+
 async def test_a_clock_that_is_set_right_is_used_again(database: Database) -> None:
     ahead_s = -31 * 86_400.0
     database.clock = StoreClock(lambda: time.time() + ahead_s)

@@ -86,7 +86,7 @@ async def proxy(folder: Path, policy: str, store: str) -> AsyncIterator[tuple[Ap
     """Without what runs every few seconds."""
     async with ScriptedUpstream(reply(completion())) as upstream:
         (folder / "config.yaml").write_text(
-            f"embeddings: {{disk_mb: 0}}\nstore: {{url: '{store}'}}\n"
+            f"store: {{url: '{store}'}}\n"
             f"upstreams: {{main: {{kind: openai, base_url: '{upstream.base_url}'}}}}\n"
             f"routes: [{{upstream: main, policy: '{POLICIES / policy}.yaml'}}]\n"
         )

@@ -25,7 +25,7 @@ TOOLS: list[Tool] = [
 
 
 class NodesEmbedder(HashEmbedder):
-    """Of one node, whose disk is empty."""
+    """Of one node: the `texts` of catalogues that it was given."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
@@ -36,10 +36,10 @@ class NodesEmbedder(HashEmbedder):
     async def rough(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
         return await HashEmbedder.embed(self, texts)
 
-    async def embed(self, texts: Sequence[str], *, bulk: bool = False, together: bool = False, keep: bool = False) -> NDArray[np.float32]:
-        if keep:
+    async def embed(self, texts: Sequence[str], *, bulk: bool = False, together: bool = False) -> NDArray[np.float32]:
+        if bulk:
             self.texts += texts
-        return await super().embed(texts, bulk=bulk, together=together, keep=keep)
+        return await super().embed(texts)
 
 
 def node(database: Database, embedder: HashEmbedder, version: str = "hash-1") -> EmbeddingToolRanker:
@@ -101,4 +101,12 @@ async def test_no_text_is_in_the_store(database: Database) -> None:
         rows = (await connection.execute(select(memory).where(memory.c.kind == "vector"))).all()
     assert len(rows) > 2 * len(TOOLS)
     assert not [row for row in rows if b"hotel" in b"".join(str(value).encode() for value in row)]
+    await ranker.stop()
+
+
+async def test_a_question_is_not_in_the_store(database: Database) -> None:
+    ranker = node(database, NodesEmbedder())
+    await indexed(ranker)
+    await ranker.rank(TOOLS, "a secret question", context="secret turns")
+    assert {} == await DatabaseVectors(database, lambda: "hash-1").get(["a secret question", "secret turns", "secret"])
     await ranker.stop()

@@ -14,10 +14,10 @@ from proxy.errors import NotFound, UpstreamRefused, UpstreamTimeout, UpstreamUnr
 from proxy.ports import ModelInfo
 from proxy.ports.decisions import Answer, Decision, Question
 from proxy.testing import CountedNames, ScriptedReply, ScriptedUpstream, WordCounter, hang, reply
-from proxy.testing.models import cut_off, enveloped, judging, refusing, renamed, with_probabilities
 from proxy.upstreams.asking import UpstreamDecisions
 from proxy.upstreams.openai import OpenAIUpstream
 from proxy.upstreams.resilience import Resilient, Slots
+from tests.decision_server import cut_off, enveloped, judging, refusing, renamed, with_probabilities
 
 USUAL = DecisionApi()
 SHAPES: tuple[Shape, ...] = ("openai", "systemone", "gemini")

@@ -37,7 +37,7 @@ def body_with(body: bytes, arguments: dict[tuple[int, int], str], text: str | No
 def stream_with(events: Sequence[bytes], arguments: dict[tuple[int, int], str]) -> list[StreamPiece]:
     reader = DIALECT.stream()
     pieces = [piece for event in events for piece in reader.feed(event)] + reader.finish()
-    return reader.changed(pieces, changes_of(reader.answer, changed(reader.answer, arguments)))
+    return reader.apply_changes(pieces, changes_of(reader.answer, changed(reader.answer, arguments)))
 
 
 def read(pieces: Sequence[StreamPiece]) -> Answer:

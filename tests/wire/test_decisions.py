@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from proxy.errors import ContextLengthExceeded, InvalidRequest
 from proxy.ports.decisions import Answer, Decision, Question
-from proxy.wire.decisions.asked import Asked, GeminiShape, OpenAIShape, SystemOneShape, answer, billing_of, fields_of
-from proxy.wire.decisions.served import OpenAIServed, Served, ServedCall, SystemOneServed
+from proxy.wire.decisions.asked import DecisionClient, GeminiShape, OpenAIShape, SystemOneShape, answer, billing_of, fields_of
+from proxy.wire.decisions.served import DecisionServer, OpenAIServed, ServedCall, SystemOneServed
 
 OPENAI: dict[str, Any] = {
     "model": "gpt-6-luna",
@@ -210,13 +210,13 @@ def test_system_one_s_errors_name_the_field(path: Any, value: Any, place: list[A
 
 @pytest.mark.parametrize("served", [OpenAIServed(), SystemOneServed()])
 @pytest.mark.parametrize("sent", [b"", b"{", b"[]", b"7", b"[" * 1100])
-def test_what_is_no_object_is_an_error(served: Served, sent: bytes) -> None:
+def test_what_is_no_object_is_an_error(served: DecisionServer, sent: bytes) -> None:
     with pytest.raises(InvalidRequest):
         served.parse(sent)
 
 
 @pytest.mark.parametrize("served", [OpenAIServed(), SystemOneServed()])
-def test_an_error_that_is_of_no_field(served: Served) -> None:
+def test_an_error_that_is_of_no_field(served: DecisionServer) -> None:
     status, told = served.error(ContextLengthExceeded("too long"))
     assert (400, "context_length_exceeded") == (status, json.loads(told)["error"]["code"])
 
@@ -271,7 +271,7 @@ PLACES = [("questions", 0), ("questions", 1, "choices"), ("input",), ("questions
 NAMED = [("questions", "twice"), ("questions", "which", "criteria"), ("state",), ("questions",), ("questions", "urgent", "criteria", 0)]
 
 
-def read_or_refused(served: Served, fields: Any) -> ServedCall | None:
+def read_or_refused(served: DecisionServer, fields: Any) -> ServedCall | None:
     try:
         return served.parse(body(fields))
     except InvalidRequest as error:
@@ -305,7 +305,7 @@ ASKED = (
 
 @pytest.mark.parametrize("shape", [OpenAIShape(), SystemOneShape(), GeminiShape()])
 @given(answers=st.lists(ANY, max_size=4) | st.dictionaries(st.sampled_from(["a", "b", "c"]), ANY, max_size=3) | ANY)
-def test_whatever_a_server_answers_each_question_has_probabilities_or_a_problem(shape: Asked, answers: Any) -> None:
+def test_whatever_a_server_answers_each_question_has_probabilities_or_a_problem(shape: DecisionClient, answers: Any) -> None:
     try:
         found = shape.parse_answers({"answers": answers}, ASKED)
     except ValueError:

@@ -7,6 +7,7 @@ alone, which the page says.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from proxy.admin.dashboard.panels import AMOUNTS, SPANS, Period, chart_label, wa
 from proxy.admin.dashboard.rendering import check_choice, with_query
 from proxy.language.amounts import NONE
 from proxy.ports.panels import Bucket, Course, Panel, Series, Unit, ratio
+from proxy.ports.upstream import OWN
 from proxy.store.database import Database
 from proxy.store.exchange_search import GROUPS
 from proxy.store.figures import DatabaseFigures, total
@@ -57,7 +59,8 @@ async def compare_page(database: Database, query: Mapping[str, str], period: Per
     by = query.get("by", BY[0])
     check_choice("by", by, BY)
     known = _known(by, newest)
-    sides = [query.get(name, "").strip() or usual for name, usual in zip("ab", [*known[:2], "", ""], strict=False)]
+    usual = [name for name in known if by != "upstream" or name != OWN]
+    sides = [query.get(name, "").strip() or first for name, first in zip("ab", [*usual[:2], "", ""], strict=False)]
     since, until, bucket_s = period.buckets(database.clock())
     first, rows, panels, starts = since, [], [], list[float]()
     if all(sides):
@@ -83,10 +86,12 @@ async def compare_page(database: Database, query: Mapping[str, str], period: Per
 
 
 def _known(by: str, newest: Sequence[Record]) -> list[str]:
-    """Names first; of policies then each version, so that two of one can be compared."""
-    values = sorted({str(getattr(one, by)) or ("/" if by == "route" else "") for one in newest} - {""})
-    names = sorted({value.partition("@")[0] for value in values}) if by == "policy" else []
-    return [*names, *values]
+    """The most common first, of policies their names, then each version, so that two of one can be compared."""
+    values = Counter(filter(None, (str(getattr(one, by)) or ("/" if by == "route" else "") for one in newest)))
+    names = Counter[str]()
+    for value, count in values.items() if by == "policy" else ():
+        names[value.partition("@")[0]] += count
+    return [name for counts in (names, values) for name, _ in sorted(counts.items(), key=lambda one: (-one[1], one[0]))]
 
 
 def _said(unit: Unit, value: float | None) -> str:

@@ -60,7 +60,7 @@ class Entrance:
                 return _dressed(await page("refused.html", None, error.status, title="Not here", message=error.message))
             response = _dressed(await self._answer(handler, request, cookie))
             if new:
-                _set_cookie(request, response, cookie)
+                set_cookie(request, response, cookie)
             return response
 
         return guard
@@ -86,7 +86,7 @@ class Entrance:
                 return await _sign_in_page(then, words, 429, dict(error.headers))
             return await _sign_in_page(then, "This is not the admin key.", 401)
         response = _dressed(RedirectResponse(local(then), 303))
-        _set_cookie(request, response, self._auth.sessions.issue())
+        set_cookie(request, response, self._auth.sessions.issue())
         return response
 
     async def sign_out(self, request: Request, visitor: Visitor) -> Response:
@@ -200,8 +200,11 @@ def _dressed(response: Response) -> Response:
     return response
 
 
-def _set_cookie(request: HTTPConnection, response: Response, cookie: str) -> None:
-    response.set_cookie(COOKIE, cookie, max_age=LIFETIME_S, path="/", secure=_secure(request), httponly=True, samesite="strict")
+def set_cookie(
+    request: HTTPConnection, response: Response, value: str, *, name: str = COOKIE, path: str = "/", max_age_s: int = LIFETIME_S
+) -> None:
+    """The session's, unless it has another name: for the pages below `path` alone, out of scripts' reach."""
+    response.set_cookie(name, value, max_age=max_age_s, path=path, secure=_secure(request), httponly=True, samesite="strict")
 
 
 def _secure(request: HTTPConnection) -> bool:

@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from proxy.admin.dashboard.summaries import WORDS, in_words
 from proxy.language.amounts import NONE, dollars, many, milliseconds, number, score, share
-from proxy.ports.panels import Bucket, Course, Lines, Panel, StagePanel, Unit, drawn, feedback_by_stage, interval, most_common
+from proxy.ports.panels import Bucket, Course, Lines, Panel, StagePanel, Unit, feedback_by_stage, interval, make_panel, most_common
 from proxy.stages.registry import HOUSEKEEPING
 from proxy.store.exchange_search import UNDECIDED
 from proxy.store.figures import total
@@ -39,7 +39,7 @@ def traffic_panels(whole: Bucket, buckets: Sequence[Bucket]) -> tuple[Panel, ...
 
 
 def _panel(name: str, figure: str, meaning: str, detail: Sequence[str], buckets: Sequence[Bucket], lines: Lines, **more: Any) -> Panel:
-    return drawn(name, NAMES[name], figure, meaning, detail, buckets, lines, **more)
+    return make_panel(name, NAMES[name], figure, meaning, detail, buckets, lines, **more)
 
 
 def _undecided(whole: Bucket, buckets: Sequence[Bucket]) -> Panel:

@@ -1,10 +1,8 @@
 """The page of one exchange: its tokens, its answer with evidence, each stage's verdict and time, the request, the headers.
 
-In: the record as the store has it, which another version may have written. Positions of claims are checked against the answer's text before
-they are used: secrets are masked after claims are placed.
-
-The request as it came and as it went is shown by its messages side by side in order, words taken out and put in, tools left out. Bounded in
-time: texts that are too long for a comparison by words are compared by lines, and longer ones shown whole as taken out and put in.
+In: the record as the store has it, which another version may have written. Positions of claims are held against the answer's text: secrets
+are masked after claims are placed. The request is shown as it came and as it went, message by message. Bounded in time: texts that are too
+long for a comparison by words are compared by lines, and longer ones shown whole as taken out and put in.
 """
 
 from __future__ import annotations
@@ -24,7 +22,9 @@ from proxy.admin.verdicts import ListedClaim, ListedClaims, headers_of, listed_c
 from proxy.exchange import tool_name, unchecked_reason
 from proxy.language.amounts import dollars, milliseconds, number
 from proxy.language.text import text_of
+from proxy.ports.upstream import OWN
 from proxy.store.feedback import Feedback
+from proxy.store.masking import MASK
 from proxy.store.records import Record, RecordTexts, RecordVerdict
 from proxy.wire.http.headers import ResponseHeaders
 
@@ -214,13 +214,18 @@ def claims_of(found: ListedClaims) -> list[ShownClaim]:
     return [ShownClaim(number, start, end, one) for number, (_, start, end, one) in enumerate(ordered, 1)]
 
 
-def without_overlaps(claims: Sequence[ShownClaim], text: str) -> list[ShownClaim]:
-    """Those that stand where they say, without overlaps, in order."""
-    found: list[ShownClaim] = []
+def places_in(claims: Sequence[ShownClaim], text: str) -> list[tuple[int, int, ShownClaim]]:
+    """Where each stands, in order and without overlaps: where it says, or where its words come next, as masking changed what is before."""
+    found: list[tuple[int, int, ShownClaim]] = []
+    after = 0
     for claim in claims:
-        after = found[-1].end if found else 0
-        if after <= claim.start < claim.end <= len(text) and _there(claim.entry.text, text[claim.start : claim.end]):
-            found.append(claim)
+        start, end, words = claim.start, claim.end, claim.entry.text
+        if words and (MASK in words or end > len(text) or not _there(words, text[max(start, 0) : max(end, 0)])):
+            start = text.find(words, after)
+            end = start + len(words)
+        if after <= start < end <= len(text):
+            found.append((start, end, claim))
+            after = end
     return found
 
 
@@ -238,9 +243,9 @@ def pieces(claims: Sequence[ShownClaim], text: str) -> list[tuple[str, ShownClai
     """The text, cut where claims stand in it."""
     found: list[tuple[str, ShownClaim | None]] = []
     last = 0
-    for claim in without_overlaps(claims, text):
-        found += [(text[last : claim.start], None), (text[claim.start : claim.end], claim)]
-        last = claim.end
+    for start, end, claim in places_in(claims, text):
+        found += [(text[last:start], None), (text[start:end], claim)]
+        last = end
     return [*found, (text[last:], None)]
 
 
@@ -274,6 +279,7 @@ def record_page(record: Record, headers: ResponseHeaders, feedback: Mapping[tupl
     went = detail.forwarded or sent
     steps = matched_steps(list_in(sent, "messages"), list_in(went, "messages"))
     shown = listed_steps(steps)
+    claims_code = next((one.code for one in reversed(detail.verdicts) if one.stage == "claims" and one.code), "")
     kinds: tuple[Kind, ...] = ("kept", "changed", "removed", "added")
     return {
         "record": record,
@@ -282,10 +288,11 @@ def record_page(record: Record, headers: ResponseHeaders, feedback: Mapping[tupl
         "why": why(record.reason, record.would),
         "claims": claims,
         "claims_left_out": found.claims_left_out,
+        "answer_state": _answer_state(record, detail),
         "choices": None if record.answer_body is None else _choices(_loaded(record.answer_body), claims),
         "judge": _judge(detail),
         "components": _components(detail),
-        "unchecked": in_words(_unchecked(detail)),
+        "unchecked": in_words(claims_code or unchecked_reason(detail.verdicts)),
         "stage_rows": stage_rows(detail),
         "changes": [_change(change) for change in detail.changes],
         "steps": None if record.request_body is None else shown,
@@ -298,6 +305,18 @@ def record_page(record: Record, headers: ResponseHeaders, feedback: Mapping[tupl
         "sentence_labels": LABELS,
         "verdict_labels": OUTCOMES,
     }
+
+
+def _answer_state(record: Record, detail: RecordTexts) -> Literal["kept", "own", "refused", "failed", "private"]:
+    """What there is of a model's answer: its text; no model asked, as Groundwire answered or refused; the provider gave none; none kept."""
+    if record.upstream == OWN:
+        return "own"
+    judged = record.completion_tokens is not None or any(name.endswith(".answer") for name in detail.timings_ms)
+    if record.answer_body is not None or judged:
+        return "kept" if record.answer_body is not None else "private"
+    if record.outcome in ("block", "error"):
+        return "refused"
+    return "failed" if record.outcome == "upstream_error" and record.status >= 400 else "private"
 
 
 def called_tools(record: Record) -> tuple[str, ...]:
@@ -334,12 +353,6 @@ def _components(detail: RecordTexts) -> list[tuple[str, int]]:
     if use is None or use.used_tokens < 1:
         return []
     return sorted(((name, tokens) for name, tokens in use.components.items() if tokens > 0), key=lambda one: -one[1])
-
-
-def _unchecked(detail: RecordTexts) -> str:
-    """The code that says why no sentence was checked."""
-    said = next((one.code for one in reversed(detail.verdicts) if one.stage == "claims" and one.code), "")
-    return said or unchecked_reason(detail.verdicts)
 
 
 def stage_rows(detail: RecordTexts) -> list[StageRow]:

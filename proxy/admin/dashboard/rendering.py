@@ -39,6 +39,7 @@ from proxy.admin.dashboard.summaries import SIGNS, adjustment, list_in, mappings
 from proxy.errors import InvalidRequest, NotFound, ProxyError, StoreUnavailable
 from proxy.language import amounts
 from proxy.store.listing import MAX_REASON_CHARS
+from proxy.store.masking import mask_text
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -148,7 +149,7 @@ def environment() -> Environment:
     filters: tuple[Callable[..., Any], ...] = (
         *(amounts.number, amounts.share, amounts.score, amounts.milliseconds, amounts.dollars),
         *(visible, isolate, cut, pretty, short, moment, minute, own_address),
-        *(usage_points, mappings_in, list_in, adjustment),
+        *(usage_points, mappings_in, list_in, adjustment, mask_text),
     )
     made.filters |= {function.__name__: function for function in filters}
     made.globals |= {function.__name__: function for function in (amounts.many, record_path, run_path, with_query)}

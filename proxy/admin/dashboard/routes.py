@@ -224,7 +224,7 @@ class Dashboard:
         self._parts, self._records, self._headers = parts, parts.records, parts.headers
         self._auth, self._figures, self._feedback = auth, figures, feedback
         self._failures_of_run = parts.failures_of_run or failures.of_run
-        self._search = ExchangeSearch(parts.database)
+        self._search = ExchangeSearch(parts.reading)
         self._entrance = Entrance(auth, self._waiting)
         self._quarantine, self._clashes = quarantine_queue(quarantine, self._entrance), clash_queue(clashes, self._entrance)
         self._failures, self._keys = FailureQueue(failures, self._entrance), KeysPage(keys, self._entrance)
@@ -298,7 +298,7 @@ class Dashboard:
     async def _compare(self, request: Request, visitor: Visitor) -> Response:
         period = lists.period_of(request, self._parts.database.clock())
         newest, _ = await self._records.list(limit=lists.PLOTTED)
-        return await page("compare.html", visitor, **await compare_page(self._parts.database, request.query_params, period, newest))
+        return await page("compare.html", visitor, **await compare_page(self._parts.reading, request.query_params, period, newest))
 
     async def _export(self, request: Request, visitor: Visitor) -> Response:
         form = request.query_params.get("format", "csv")

@@ -175,7 +175,7 @@ async def _tour(policies: Path, port: int, shown: Shows, columns: int, *, stay: 
         async with AsyncExitStack() as stack:
             url, upstream = await stack.enter_async_context(touring(Path(folder), policies, port))
             for number, one in enumerate(exchanges(), 1):
-                told = await exchanged(url, upstream, one)
+                told = await run_exchange(url, upstream, one)
                 for line in lines(number, one, told, url, columns):
                     shown.line(line)
             shown.line(f"\nAll five are on the dashboard: {url}/dashboard")
@@ -213,7 +213,7 @@ def _settings(folder: Path, policies: Path, base_url: str) -> Settings:
     return load_settings(file, {})
 
 
-class Told:
+class DemoReply:
     """What came back."""
 
     def __init__(self, status: int, headers: Mapping[str, str], body: Mapping[str, Any]) -> None:
@@ -229,7 +229,7 @@ class Told:
         return harmless(str(self._body["error"]["message"] if "error" in self._body else self._body["choices"][0]["message"]["content"]))
 
 
-async def exchanged(url: str, upstream: ScriptedUpstream, one: DemoExchange) -> Told:
+async def run_exchange(url: str, upstream: ScriptedUpstream, one: DemoExchange) -> DemoReply:
     """Ask as any client would; the record is on the dashboard a moment later."""
     upstream.say(reply(completion(one.says, model=MODEL)))
     body = {"model": MODEL, "messages": one.messages, "max_tokens": 200}
@@ -238,14 +238,14 @@ async def exchanged(url: str, upstream: ScriptedUpstream, one: DemoExchange) -> 
     async with aiohttp.ClientSession() as session:
         for _ in range(_TRIES):
             async with session.post(f"{url}/{one.policy}/v1/chat/completions", json=body) as response:
-                told = Told(response.status, response.headers, await response.json())
+                told = DemoReply(response.status, response.headers, await response.json())
             if "indexing" not in told.header("tools"):
                 break
             await asyncio.sleep(0.1)
     return told
 
 
-def lines(number: int, one: DemoExchange, told: Told, url: str, columns: int) -> Iterator[Text]:
+def lines(number: int, one: DemoExchange, told: DemoReply, url: str, columns: int) -> Iterator[Text]:
     """What is told of an exchange, in at most `columns` but for the address of its record."""
     yield Text()
     yield Text.assemble((f"{number}. {one.title}", "bold"), (f"  (policy {one.policy})", "dim"))

@@ -78,7 +78,7 @@ class RunNotes:
         Up to `max_important_tokens` of what the task hangs on stand before that: constraints, decisions, identifiers, open tasks.
         """
         texts = [text for part in inside if (text := earlier_text(part))]
-        line, spoken = await self._archived(inside), await self._language()
+        line, spoken = await self._archive_messages(inside), await self._language()
         if max_important_tokens:
             own = [part.message for part in inside if not part.made]
             count, left_tokens = await self._around(lambda text: _part(inside, f"{text}\n{line}", spoken), max_important_tokens)
@@ -91,7 +91,7 @@ class RunNotes:
 
         Raises `StoreUnavailable`.
         """
-        line, spoken = await self._archived(inside), await self._language()
+        line, spoken = await self._archive_messages(inside), await self._language()
         messages = [message for part in inside for message in _readable(part, self._exchange.conversation)]
 
         def noted(text: str) -> Part:
@@ -119,7 +119,7 @@ class RunNotes:
 
         return count, max(0, max_tokens - await self._tokens([noted("").message]) + await self._tokens([]))
 
-    async def _archived(self, inside: Sequence[Part]) -> str:
+    async def _archive_messages(self, inside: Sequence[Part]) -> str:
         """Put the run's messages into the scratchpad; the reference to them."""
         exchange, (start, end) = self._exchange, _span(inside)
         content = await run_in_thread_if_large(exchange.original.size, _transcript, exchange.conversation, start, end)

@@ -124,14 +124,14 @@ class Run(Struct, frozen=True):
 
 def recent_blocks_start(parts: Sequence[Part], keep: int) -> int:
     """Where the last `keep` blocks begin, at least one; system messages are not counted."""
-    blocks = _spoken(parts)
+    blocks = _spoken_blocks(parts)
     return blocks[-min(max(keep, 1), len(blocks))].start if blocks else len(parts)
 
 
 def recent_messages_start(parts: Sequence[Part], keep: int) -> int:
     """Where the last `keep` messages begin, or some before them where a block would be cut; at least one block stays."""
     counted, start = 0, len(parts)
-    for block in reversed(_spoken(parts)):
+    for block in reversed(_spoken_blocks(parts)):
         if counted and counted >= keep:
             break
         counted += block.end - block.start
@@ -169,7 +169,7 @@ def _is_note(parts: Sequence[Part]) -> bool:
     return all(part.note for part in parts)
 
 
-def _spoken(parts: Sequence[Part]) -> list[MessageBlock]:
+def _spoken_blocks(parts: Sequence[Part]) -> list[MessageBlock]:
     return [block for block in blocks_of(messages_of(parts)) if block.kind != "system"]
 
 
@@ -276,11 +276,11 @@ async def send(exchange: Exchange, parts: Sequence[Part]) -> None:
     messages = messages_of(parts)
     if len(messages) != len(exchange.messages) or any(a is not b for a, b in zip(messages, exchange.messages, strict=True)):
         exchange.messages = messages
-    if left_out := await run_in_thread_if_large(exchange.original.size, _left_out, exchange, parts):
+    if left_out := await run_in_thread_if_large(exchange.original.size, _unsent_evidence, exchange, parts):
         exchange.evidence = (*exchange.evidence, *left_out)
 
 
-def _left_out(exchange: Exchange, parts: Sequence[Part]) -> list[Evidence]:
+def _unsent_evidence(exchange: Exchange, parts: Sequence[Part]) -> list[Evidence]:
     """The client's messages that are not forwarded and are no evidence yet."""
     original = exchange.conversation
     there = {part.start for part in parts if not part.made}

@@ -37,15 +37,15 @@ def find_blocks(text: str, role: str = "user") -> list[PassageBlock]:
 
 def marked_blocks(text: str, role: str = "user") -> list[PassageBlock]:
     """The same with the places for passages that have none in them."""
-    return list(_remembered(text, role)) if len(text) <= _SHORT else _marked(text, role)
+    return list(_marked_once(text, role)) if len(text) <= _SHORT else _find_marked(text, role)
 
 
 @lru_cache(maxsize=4096)
-def _remembered(text: str, role: str) -> tuple[PassageBlock, ...]:
-    return tuple(_marked(text, role))
+def _marked_once(text: str, role: str) -> tuple[PassageBlock, ...]:
+    return tuple(_find_marked(text, role))
 
 
-def _marked(text: str, role: str) -> list[PassageBlock]:
+def _find_marked(text: str, role: str) -> list[PassageBlock]:
     found = _explicit(text.replace(_COVER, " "), role)
     return sorted(found or blocks_below_instruction(text, role), key=lambda block: block.start)
 
@@ -53,11 +53,11 @@ def _marked(text: str, role: str) -> list[PassageBlock]:
 def _explicit(text: str, role: str) -> list[PassageBlock]:
     """Those with a mark of their own."""
     found: list[PassageBlock] = []
-    steps = (read_written, _tagged, _fenced, _headed, _introduced)
-    for step in (*steps, _labelled) if role in _INSTRUCTING else steps:
+    steps = (read_written, _find_tagged, _find_fenced, _find_headed, _find_introduced)
+    for step in (*steps, _find_labelled) if role in _INSTRUCTING else steps:
         blocks, spans = step(text)
         found += blocks
-        text = _covered(text, spans)
+        text = _cover(text, spans)
     return found
 
 
@@ -81,7 +81,7 @@ _SCORE_NAMES = ("score", "relevance", "similarity")
 _NUMBER_NAMES = ("index", "number", "id", "n")
 
 
-def _tagged(text: str) -> tuple[list[PassageBlock], list[tuple[int, int]]]:
+def _find_tagged(text: str) -> tuple[list[PassageBlock], list[tuple[int, int]]]:
     blocks: list[PassageBlock] = []
     spans: list[tuple[int, int]] = []
     for name, opening, start, end in _regions(text):
@@ -150,13 +150,13 @@ def _item(text: str, attributes: str, start: int, end: int) -> PassageBlock:
     source = next((about[name] for name in _SOURCE_NAMES if about.get(name)), "")
     score = next((number for name in _SCORE_NAMES if (number := number_in(about.get(name))) is not None), None)
     bears = next((int(about[name][:9]) for name in _NUMBER_NAMES if about.get(name, "").isdecimal()), None)
-    return _stripped(text, start, end, source, score, bears)
+    return _strip_block(text, start, end, source, score, bears)
 
 
 def _plain_inside(text: str, start: int, end: int) -> list[PassageBlock]:
     """A container without items: its headed passages, or all of it as one."""
     blocks = _between_heads(text, start, end)
-    return blocks or [_stripped(text, start, end)]
+    return blocks or [_strip_block(text, start, end)]
 
 
 # ---- heads ----
@@ -176,7 +176,7 @@ _PAIR = LazyPattern(
     re.I | re.M,
 )
 _METADATA_SOURCE = LazyPattern(r"['\"](?:source|url|file_path|title)['\"]\s{0,3}:\s{0,3}['\"]([^'\"]{1,500})")
-_NAMED = LazyPattern(r"[ \t]{0,4}:[ \t]{0,4}(?P<source>[^\]\n]{1,500})\]:?", re.I)
+_NAMED_SOURCE = LazyPattern(r"[ \t]{0,4}:[ \t]{0,4}(?P<source>[^\]\n]{1,500})\]:?", re.I)
 _SEPARATOR = LazyPattern(r"[ \t]{0,4}(?::|\.[ \t]|[-–—][ \t]|$)")
 _NOTE = LazyPattern(r"[ \t]{0,4}[\[(](source|title|url|file|quelle|fuente|relevance|score|similarity|relevanz|relevancia)[ \t]?[:=]", re.I)
 _NUMERIC = frozenset(("relevance", "score", "similarity", "relevanz", "relevancia"))
@@ -193,7 +193,7 @@ _Head = tuple[int, int, str, float | None, int | None]
 """Where the head starts, where its passage's content starts, source, score, number."""
 
 
-def _headed(text: str) -> tuple[list[PassageBlock], list[tuple[int, int]]]:
+def _find_headed(text: str) -> tuple[list[PassageBlock], list[tuple[int, int]]]:
     blocks = _between_heads(text, 0, len(text))
     if blocks:
         blocks[-1] = _without_question(blocks[-1])
@@ -209,7 +209,7 @@ def _between_heads(text: str, start: int, end: int) -> list[PassageBlock]:
         while stop < at and stop < end:
             stop = next(hard)
         until = min(stop, heads[i + 1][0]) if i + 1 < len(heads) else _content_end(text, at, stop)
-        blocks.append(_stripped(text, at, until, source, score, number))
+        blocks.append(_strip_block(text, at, until, source, score, number))
     return [block for block in blocks if block.content]
 
 
@@ -239,7 +239,7 @@ def _head(match: re.Match[str]) -> _Head | None:
     """A numbered or named passage's head; None for a line that only looks like one ("Document 3 says …")."""
     rest, source, offset = match["rest"], "", 0
     if match["bracket"] and not match["closed"]:
-        if (named := _NAMED.match(rest)) is not None:
+        if (named := _NAMED_SOURCE.match(rest)) is not None:
             source, offset = named["source"].strip(), named.end()
         elif match["number"] and (close := rest.find("]", 0, 500)) >= 0:
             source, offset = rest[:close].strip(" \t:,-–—"), close + 1
@@ -291,7 +291,7 @@ _FENCE = LazyPattern(
 )
 
 
-def _fenced(text: str) -> tuple[list[PassageBlock], list[tuple[int, int]]]:
+def _find_fenced(text: str) -> tuple[list[PassageBlock], list[tuple[int, int]]]:
     blocks: list[PassageBlock] = []
     spans: list[tuple[int, int]] = []
     at = 0
@@ -308,19 +308,19 @@ def _fenced(text: str) -> tuple[list[PassageBlock], list[tuple[int, int]]]:
     return blocks, spans
 
 
-def _introduced(text: str) -> tuple[list[PassageBlock], list[tuple[int, int]]]:
+def _find_introduced(text: str) -> tuple[list[PassageBlock], list[tuple[int, int]]]:
     """``Context:`` up to the question. Only in a text that has a line such as ``Question:``, which a template writes."""
     openings = list(INTRODUCTION.finditer(text))
     if not openings or all(stop["hard"] for stop in _STOP.finditer(text)):
         return [], []
     ends = [opening.start() for opening in openings[1:]] + [len(text)]
     found = [(opening.end(), _content_end(text, opening.end(), end)) for opening, end in zip(openings, ends, strict=True)]
-    return [_stripped(text, start, end) for start, end in found], [
+    return [_strip_block(text, start, end) for start, end in found], [
         (opening.start(), end) for opening, (_, end) in zip(openings, found, strict=True)
     ]
 
 
-_RETRIEVED = (
+_RETRIEVAL_WORDS = (
     r"(?:(?:the|retrieved|relevant|provided|available|following|bereitgestellte|relevante|gefundene|abgerufene|folgende|vorliegende|los|las"
     r"|les) )?(?:documents?|passages?|sources|excerpts|search results|knowledge base|dokumente|passagen|quellen|auszüge|suchergebnisse"
     r"|wissensdatenbank|wissensbasis|documentos|pasajes|fuentes|fragmentos|resultados de (?:la )?búsqueda|base de conocimientos?|extraits"
@@ -329,13 +329,13 @@ _RETRIEVED = (
 )
 _GAP = r"[ \t]{0,4}"
 _LABEL = LazyPattern(
-    rf"^[ \t]{{0,8}}(?:\*\*(?:{_RETRIEVED}|(?:retrieved )?context|kontext|contexto|contexte){_GAP}(?:\*\*{_GAP}:|:{_GAP}\*\*)"
-    rf"|(?:#{{1,6}}[ \t]{{1,4}})?{_RETRIEVED}{_GAP}:[ \t]{{0,8}}$)",
+    rf"^[ \t]{{0,8}}(?:\*\*(?:{_RETRIEVAL_WORDS}|(?:retrieved )?context|kontext|contexto|contexte){_GAP}(?:\*\*{_GAP}:|:{_GAP}\*\*)"
+    rf"|(?:#{{1,6}}[ \t]{{1,4}})?{_RETRIEVAL_WORDS}{_GAP}:[ \t]{{0,8}}$)",
     re.I | re.M,
 )
 
 
-def _labelled(text: str) -> tuple[list[PassageBlock], list[tuple[int, int]]]:
+def _find_labelled(text: str) -> tuple[list[PassageBlock], list[tuple[int, int]]]:
     """What stands below a line that says ``**Documents:**``, up to the next such line, to one such as ``Question:``, or to the end."""
     openings = list(_LABEL.finditer(text))
     ends = [opening.start() for opening in openings[1:]] + [len(text)][: len(openings)]
@@ -351,14 +351,14 @@ def blocks_below_instruction(text: str, role: str = "user") -> list[PassageBlock
     start = passages_start(text)
     if start is None or not (role in _INSTRUCTING or any(stop["question"] for stop in _STOP.finditer(text, start))):
         return []
-    found = _between_heads(text, start, len(text)) or [_stripped(text, start, _content_end(text, start, len(text)))]
+    found = _between_heads(text, start, len(text)) or [_strip_block(text, start, _content_end(text, start, len(text)))]
     return [block for block in found if block.content]
 
 
 # ---- shared ----
 
 
-def _covered(text: str, spans: Sequence[tuple[int, int]]) -> str:
+def _cover(text: str, spans: Sequence[tuple[int, int]]) -> str:
     """`text` with each of `spans` (in order) covered, its length unchanged."""
     if not spans:
         return text
@@ -369,7 +369,7 @@ def _covered(text: str, spans: Sequence[tuple[int, int]]) -> str:
     return "".join([*pieces, text[at:]])
 
 
-def _stripped(text: str, start: int, end: int, source: str = "", score: float | None = None, number: int | None = None) -> PassageBlock:
+def _strip_block(text: str, start: int, end: int, source: str = "", score: float | None = None, number: int | None = None) -> PassageBlock:
     content = text[start:end].partition(_COVER)[0]
     content = content[: _rule_start(content)]
     lead = len(content) - len(content.lstrip())

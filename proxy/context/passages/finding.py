@@ -22,6 +22,7 @@ from proxy.context.passages.blocks import find_blocks
 from proxy.exchange import Evidence, Message
 from proxy.language.dates import seconds_of
 from proxy.language.json.strings import parse_json
+from proxy.language.patterns import LazyPattern
 from proxy.language.text import text_of
 from proxy.offloop import each
 
@@ -49,7 +50,7 @@ ARGUMENT_KEYS = ("path", "file_path", "filename", "file", "url", "uri")
 MAX_DEPTH = 8
 MIN_STRING_CHARS = 20
 """A list's bare string is a passage from this length on; shorter ones are names and tags."""
-_FAILED = re.compile(
+_FAILURE = re.compile(
     r"\s{0,20}(?:<?error\s{0,3}[:>]|error (?:while|reading|executing|calling|code|\d)|\w{0,40}(?:exception|error)\s{0,3}:|traceback \("
     r"|failed (?:to|with)|fehler\s{0,3}:|no (?:\w{1,20} )?(?:results?|match(?:es)?|documents?|passages?) (?:were )?found|not found|"
     r"(?:null|none|no results?|\[\]|\{\})[.!]?\s{0,20}$)",
@@ -70,7 +71,7 @@ def find_passages(messages: Sequence[Message], retrieval_tools: Sequence[str] = 
     found: dict[str, Evidence] = {}
     for i, message in enumerate(each(messages)):
         role = message.get("role")
-        marked, content = _marked(message.get("content"))
+        marked, content = _api_passages(message.get("content"))
         for passage in marked:
             found.setdefault(passage.content.strip(), replace(passage, message_index=i))
         if role == "assistant":
@@ -86,7 +87,7 @@ def find_passages(messages: Sequence[Message], retrieval_tools: Sequence[str] = 
     return list(found.values())
 
 
-def _marked(content: object) -> tuple[list[Evidence], object]:
+def _api_passages(content: object) -> tuple[list[Evidence], object]:
     """The parts that the client's API itself calls passages (search results, documents), and the content without them."""
     if not isinstance(content, list):
         return [], content
@@ -136,7 +137,7 @@ def _one_of(patterns: tuple[str, ...]) -> re.Pattern[str]:
 
 def result_passages(text: str, source: str = "") -> list[Evidence]:
     """A tool's result as passages; none when it is empty or reports an error. `source` counts where the result names none."""
-    if not text.strip() or (len(text) <= MAX_ERROR_CHARS and _FAILED.match(text)):
+    if not text.strip() or (len(text) <= MAX_ERROR_CHARS and _FAILURE.match(text)):
         return []
     value = parse_json(text)
     if value is not None:
@@ -187,7 +188,7 @@ def _walk(value: Any, about: Evidence, depth: int) -> Iterator[Evidence]:
             elif len(item.strip()) >= MIN_STRING_CHARS:
                 yield replace(about, content=item)
     elif isinstance(value, Mapping):
-        about = _described(value, about)
+        about = _with_metadata(value, about)
         own = next((text for key in CONTENT_KEYS if isinstance(text := value.get(key), str) and text.strip()), "")
         kinds = list if own else (list, Mapping)
         nested = [item for key, item in value.items() if key != "metadata" and isinstance(item, kinds)]
@@ -198,7 +199,7 @@ def _walk(value: Any, about: Evidence, depth: int) -> Iterator[Evidence]:
             yield from below
 
 
-def _described(value: Mapping[str, Any], about: Evidence) -> Evidence:
+def _with_metadata(value: Mapping[str, Any], about: Evidence) -> Evidence:
     metadata = value.get("metadata")
     for layer in (value, metadata if isinstance(metadata, Mapping) else {}):
         score = next((n for key in SCORE_KEYS if (n := _finite(layer.get(key))) is not None), about.score)
@@ -219,3 +220,88 @@ def _finite(value: object) -> float | None:
     except OverflowError:
         return None
     return number if math.isfinite(number) else None
+
+
+# ---- results in which nothing was found ----
+#
+# Whether a retrieval tool's result holds nothing; asked only of tools that retrieve. Empty is a list without entries, an object whose lists
+# have none and whose counts are 0, or one short sentence that says so.
+
+_MAX_SAID_CHARS = 240
+MAX_FIELDS = 32
+_DEEPEST = 4
+_NOUN = (
+    r"(?:results?|match(?:es)?|hits?|documents?|records?|rows?|items?|entries|entry|passages?|articles?|pages?|data|files?|content|"
+    r"information|sources?|chunks?|answers?|relevant \w{1,20}|matching \w{1,20})"
+)
+_SENTENCE = LazyPattern(
+    rf"(?:sorry[,.]? |your search |the search |the query |search |query |we |i |there (?:are|were|is|was) )?(?:(?:no|0|"
+    rf"zero) (?:\w{{1,20}} ){{0,3}}?{_NOUN}|(?:found|returned|got|returning|has|had) (?:no|0|zero|nothing)|nothing (?:was )?(?:found|"
+    rf"matche)|no such \w{{1,20}}|none found|no matches|(?:did not|didn't) (?:match|return|find) any|0 of \d|couldn't find any|"
+    rf"could not find any|not found|empty(?: results?| list)?$)\b[^.\n]{{0,160}}[.!]?|"
+    r"(?:es wurden? |leider )?(?:keine|0|kein) (?:\w{1,24} )?(?:ergebnisse?|treffer|dokumente?|einträge|eintrag|resultate?|daten|"
+    r"übereinstimmung(?:en)?|dateien)\b[^.\n]{0,120}[.!]?|nichts gefunden[.!]?|die suche (?:ergab|lieferte) keine [^.\n]{1,80}[.!]?|"
+    r"(?:no se (?:encontr(?:ó|aron)|han? encontrado|hallaron)|sin|no hay|0|ningún|ninguna?) (?:\w{1,20} )?(?:resultados?|coincidencias?|"
+    r"documentos?|registros?|datos|entradas?|archivos?)\b[^.\n]{0,120}[.!]?|(?:aucune?|0|pas de|il n'y a (?:aucune?|"
+    r"pas de)) (?:\w{1,20} )?(?:résultats?|correspondances?|documents?|données?|enregistrements?|entrées?|fichiers?)\b[^.\n]{0,120}[.!]?",
+    re.I,
+)
+_NOTHING = frozenset({"", "null", "none", "nil", "[]", "{}", '""', "n/a", "()", "undefined"})
+_COUNTS = LazyPattern(
+    r"(?:total|count|hits|matches|found|n)(?:_?(?:results|count|hits|items|found|matches))?|num_?(?:results|found|hits)|size|length|"
+    r"totalhits",
+    re.I,
+)
+_LISTS = LazyPattern(
+    r"(?:results?|items?|hits?|documents?|docs?|matches|records?|rows?|data|passages?|chunks?|entries|nodes?|edges?|ids|metadatas|"
+    r"distances|value|values|organic(?:_results)?|articles|pages|files|sources|context|treffer|ergebnisse|resultados|résultats|"
+    r"resultats|response|content|output)",
+    re.I,
+)
+
+_ABOUT = frozenset({"query", "filters", "filter", "params", "meta", "metadata", "_shards", "request", "facets", "pagination", "usage"})
+"""Fields that are no content."""
+_SAYING = frozenset({"message", "text", "detail"})
+
+
+def is_empty_text(text: str) -> bool:
+    """Whether text says, in one sentence, that nothing was found, or says nothing."""
+    said = text[: _MAX_SAID_CHARS * 4].strip()
+    if said.lower() in _NOTHING:
+        return len(text) <= _MAX_SAID_CHARS * 4 or not text[_MAX_SAID_CHARS * 4 :].strip()
+    return len(said) <= _MAX_SAID_CHARS and "\n" not in said and _SENTENCE.fullmatch(said) is not None
+
+
+def is_empty_json(value: object, depth: int = 0) -> bool:
+    """Whether parsed JSON holds no entry."""
+    if value is None or (isinstance(value, str) and is_empty_text(value)):
+        return True
+    if isinstance(value, list):
+        return depth <= _DEEPEST and len(value) <= MAX_FIELDS and all(isinstance(v, list | dict) and _hollow(v, depth + 1) for v in value)
+    return isinstance(value, dict) and depth <= _DEEPEST and _is_empty_object(value, depth)
+
+
+def _hollow(value: object, depth: int) -> bool:
+    """A list of nothing, or a text part that says so."""
+    if isinstance(value, dict):
+        return value.get("type") == "text" and isinstance(value.get("text"), str) and is_empty_text(value["text"])
+    return is_empty_json(value, depth)
+
+
+def _is_empty_object(value: dict[str, object], depth: int) -> bool:
+    if len(value) > MAX_FIELDS:
+        return False
+    said = False
+    for key, item in value.items():
+        if _COUNTS.fullmatch(key) and isinstance(item, int) and not isinstance(item, bool):
+            empty = not item
+        elif _LISTS.fullmatch(key) or (isinstance(item, list | dict) and item and key.lower() not in _ABOUT):
+            empty = is_empty_json(item, depth + 1)
+        elif key.lower() in _SAYING and isinstance(item, str) and is_empty_text(item):
+            empty = True
+        else:
+            continue
+        if not empty:
+            return False
+        said = True
+    return said or not value

@@ -169,7 +169,7 @@ class _Candidate(Struct):
     tokens: float
 
 
-class _Seen(Struct):
+class _UnweightedLine(Struct):
     """A line before its weights are known."""
 
     line: SpokenLine
@@ -200,26 +200,26 @@ def summarise(
     return _fit(candidates, "\n".join(opened), max_tokens, count)
 
 
-def _see(line: SpokenLine, german: bool) -> _Seen:
+def _see(line: SpokenLine, german: bool) -> _UnweightedLine:
     found = [] if line.kind in ("call", "tool") else names(line.text, german=german)
-    return _Seen(line, content_stems(fold(line.text)), literals(line.text), found, importance(line, german=german))
+    return _UnweightedLine(line, content_stems(fold(line.text)), literals(line.text), found, importance(line, german=german))
 
 
-def _says(item: _Seen, asked: Collection[str]) -> bool:
+def _says(item: _UnweightedLine, asked: Collection[str]) -> bool:
     """Whether a line says anything by itself: "Understood." does not, nor a row of a table that the query does not name."""
     if item.importance or (is_row(item.line.text) and any(fact.text.lower() in asked for fact in item.literals)):
         return True
     return not is_row(item.line.text) and bool(item.literals or item.names or len(item.stems) >= MIN_STEMS)
 
 
-def _tokens_per_char(seen: Sequence[_Seen], count: Callable[[str], int]) -> float:
+def _tokens_per_char(seen: Sequence[_UnweightedLine], count: Callable[[str], int]) -> float:
     """Measured once, on lines from all over the conversation."""
     step = max(1, sum(len(item.line.text) for item in seen) // _SAMPLE_CHARS)
     sample = "\n".join(item.line.text for item in seen[::step])[: 2 * _SAMPLE_CHARS]
     return max(count(sample), 1) / len(sample)
 
 
-def _candidates(seen: Sequence[_Seen], messages: int, asked: Collection[str], tokens_per_char: float) -> list[_Candidate]:
+def _candidates(seen: Sequence[_UnweightedLine], messages: int, asked: Collection[str], tokens_per_char: float) -> list[_Candidate]:
     rarity = _rarity(seen)
     facts = _fact_weights(seen)
     found: dict[tuple[str, str], _Candidate] = {}
@@ -237,14 +237,14 @@ def _candidates(seen: Sequence[_Seen], messages: int, asked: Collection[str], to
     return list(found.values())  # the last of several equal lines
 
 
-def _rarity(seen: Sequence[_Seen]) -> dict[str, float]:
+def _rarity(seen: Sequence[_UnweightedLine]) -> dict[str, float]:
     """For each word 0 to 1: its inverse frequency in lines."""
     lines = Counter(word for item in seen for word in set(item.stems))
     most = math.log(1 + len(seen))
     return {word: math.log(1 + len(seen) / n) / most for word, n in lines.items()} if most else {}
 
 
-def _fact_weights(seen: Sequence[_Seen]) -> dict[str, float]:
+def _fact_weights(seen: Sequence[_UnweightedLine]) -> dict[str, float]:
     """By fact, lower case: its kind's weight, more for those that many messages speak of, less for what only tool results hold."""
     places: dict[str, set[int]] = defaultdict(set)
     spoken: set[str] = set()
@@ -271,7 +271,7 @@ def _fit(candidates: Sequence[_Candidate], opened: str, max_tokens: int, count: 
     fixed = count(opened) if opened else 0
     if fixed > max_tokens:
         opened, fixed = "", 0
-    order = _ranked(candidates)
+    order = _rank(candidates)
     budget, best = float(max_tokens - fixed), opened
     for _ in range(_MAX_ROUNDS):
         picked = _take(order, budget)
@@ -287,7 +287,7 @@ def _fit(candidates: Sequence[_Candidate], opened: str, max_tokens: int, count: 
     return best or _shortest(candidates, max_tokens, count)
 
 
-def _ranked(candidates: Sequence[_Candidate]) -> list[_Candidate]:
+def _rank(candidates: Sequence[_Candidate]) -> list[_Candidate]:
     """By what each adds per token to those before it; lazily, since what a line adds only falls."""
     covered: set[str] = set()
 

@@ -25,7 +25,7 @@ TAG = "conversation_summary"
 _INTROS = wordings(__file__, str)
 _OPEN, _CLOSE = f"\n<{TAG}>\n", f"\n</{TAG}>"
 _TAG_LIKE = re.compile(rf"<(?=[\s/]{{0,9}}{TAG})", re.IGNORECASE)
-_ESCAPED = re.compile(rf"&lt;(?=[\s/]{{0,9}}{TAG})", re.IGNORECASE)
+_ESCAPED_TAG = re.compile(rf"&lt;(?=[\s/]{{0,9}}{TAG})", re.IGNORECASE)
 
 
 def summary_message(text: str, language: str = "en") -> Message:
@@ -45,7 +45,7 @@ def summary_text(message: Message) -> str:
     """The text that `summary_message` was given."""
     content = str(message["content"])
     inner = content[content.index(_OPEN) + len(_OPEN) : -len(_CLOSE)]
-    return _ESCAPED.sub("<", inner)
+    return _ESCAPED_TAG.sub("<", inner)
 
 
 Kind = Literal["user", "assistant", "call", "tool", "summary"]
@@ -167,7 +167,7 @@ def _cut(text: str, most: int) -> Iterator[str]:
 
 def _json_lines(value: Any) -> Iterator[str]:
     """The scalars of each object on lines of their own, small objects inside their parent's."""
-    yield from islice((line for items in _walk(value, "", 0) for line in _grouped(items)), MAX_JSON_LINES)
+    yield from islice((line for items in _walk(value, "", 0) for line in _group_items(items)), MAX_JSON_LINES)
 
 
 def _walk(value: Any, name: str, depth: int) -> Iterator[list[str]]:
@@ -191,7 +191,7 @@ def _walk(value: Any, name: str, depth: int) -> Iterator[list[str]]:
             yield from _walk(item, str(key), depth + 1)
 
 
-def _grouped(items: Iterable[str]) -> Iterator[str]:
+def _group_items(items: Iterable[str]) -> Iterator[str]:
     """Items on as few lines as hold them."""
     held = ""
     for item in items:

@@ -50,7 +50,7 @@ SYSTEM = (
     'each starting with who said or did it ("User: ", "Assistant: ", "Tool NAME: "), in the order of the conversation, with at most '
     "max_tokens tokens in all. Answer with these lines and nothing else."
 )
-_THOUGHT = re.compile(r"<think>.*?</think>", re.DOTALL)
+_THINK_BLOCK = re.compile(r"<think>.*?</think>", re.DOTALL)
 _FENCE = re.compile(r"^```[\w-]*\n(.*?)\n?```$", re.DOTALL)
 _TAG = re.compile(rf"</?{TAG}>")
 _PREFACE = re.compile(r"^(?:here (?:is|are)|sure|hier ist|aqui|voici)\b[^\n]{0,80}:\s*\n", re.IGNORECASE)
@@ -61,13 +61,13 @@ def prompt(messages: Sequence[Message], query: str, max_tokens: int, required: S
     names = called_names(messages)
     spoken = [message for message in messages if message.get("role") not in ("system", "developer")]
     said = [entry for message in spoken for entry in _entries(message, label_of(message, names))]
-    data = {"max_tokens": max_tokens, "current_query": _clipped(query), "must_keep": list(required), "conversation": said}
+    data = {"max_tokens": max_tokens, "current_query": _clip(query), "must_keep": list(required), "conversation": said}
     return [{"role": "system", "content": SYSTEM}, {"role": "user", "content": json.dumps(data, ensure_ascii=False)}]
 
 
 def read(answer: str) -> str:
     """The summary in a model's answer, without thoughts, fences, tags and a preface around it."""
-    text = _THOUGHT.sub("", answer).strip()
+    text = _THINK_BLOCK.sub("", answer).strip()
     if fenced := _FENCE.match(text):
         text = fenced[1]
     text = _PREFACE.sub("", _TAG.sub("", text).strip())
@@ -78,11 +78,11 @@ def _entries(message: Message, speaker: str) -> list[dict[str, str]]:
     if is_summary(message):
         return [{"speaker": "Earlier summary", "text": summary_text(message)}]
     text = text_of(message.get("content"))
-    found = [{"speaker": speaker, "text": _clipped(text)}] if text.strip() else []
-    return found + [{"speaker": f"{speaker} called {name}", "text": _clipped(arguments)} for _, name, arguments in named_calls(message)]
+    found = [{"speaker": speaker, "text": _clip(text)}] if text.strip() else []
+    return found + [{"speaker": f"{speaker} called {name}", "text": _clip(arguments)} for _, name, arguments in named_calls(message)]
 
 
-def _clipped(text: str) -> str:
+def _clip(text: str) -> str:
     if len(text) <= MAX_MESSAGE_CHARS:
         return text
     half = MAX_MESSAGE_CHARS // 2
@@ -187,7 +187,7 @@ def accept(
         reasons.append("too-long")
         text = extractive.summarise([summary_message(text)], query=query, max_tokens=max_tokens, count=count)
     problems = check(text, messages, required)
-    reasons += _said(problems)
+    reasons += _problem_texts(problems)
     if not problems and text:
         return Summary(text, "llm-repaired" if reasons else "llm", tuple(reasons))
     repaired = repair(text, problems, max_tokens=max_tokens, count=count)
@@ -200,7 +200,7 @@ def _extractive(task: _Task) -> str:
     return extractive.summarise(task.messages, query=task.query, max_tokens=task.max_tokens, count=task.count)
 
 
-def _said(problems: Sequence[SummaryProblem]) -> list[str]:
+def _problem_texts(problems: Sequence[SummaryProblem]) -> list[str]:
     return [f"{problem.kind}: {problem.text[:120]}" for problem in problems]
 
 
@@ -214,7 +214,7 @@ def _said(problems: Sequence[SummaryProblem]) -> list[str]:
 
 LANGUAGES = ("en", "de", "es", "fr")
 """In whose words numbers are read."""
-WORDS_KEPT = 0.5
+MIN_WORD_SHARE = 0.5
 """Share of a required line's words that one line of the summary must have; a paraphrase seldom has more than three quarters."""
 _OPEN_CALL = re.compile(r"\(open call ([^)]{1,128})\)$")
 _ACTS = "agreed wants said prefers asked decided lives likes needs will has confirmed booked chose dislikes paid called plans".split()  # noqa: SIM905
@@ -233,9 +233,9 @@ _HEADINGS = frozenset(stem(fold(word)) for word in _HEADING_WORDS.split())
 _REFUSAL = re.compile(r"\b(?:dislike|refus|reject|declin|avoid|against|hate|lehnt|ablehn|vermeid|rechaz|evit|refuse)")
 """How a summary puts a negation without a negative word."""
 _DIGITS = re.compile(r"\d+(?:[.,'’\u00a0\u202f]\d+)*")
-_GROUPED = {mark: re.compile(rf"(?:\d{{1,3}}(?:\{mark}\d{{3}})+|\d+)(?:\{point}\d+)?") for mark, point in (",.", ".,")}
+_GROUPED_NUMBER = {mark: re.compile(rf"(?:\d{{1,3}}(?:\{mark}\d{{3}})+|\d+)(?:\{point}\d+)?") for mark, point in (",.", ".,")}
 """Numbers whose thousands a mark parts, three digits each, and the other one their decimals."""
-_SPACED = re.compile(r"(?<![\d.,])\d{1,3}(?: \d{3})+(?![\d.,])")
+_SPACED_NUMBER = re.compile(r"(?<![\d.,])\d{1,3}(?: \d{3})+(?![\d.,])")
 _TIME = re.compile(r"(?<![\d:])(\d{1,2}):(\d{2})(?::\d{2})?")
 _WORD = re.compile(r"[^\W\d_]+")
 _SPEAKER = re.compile(r"(?:User|Assistant called|Assistant|Tool)(?: [\w.@-]{1,64})?: ")
@@ -289,7 +289,7 @@ class SummarySource:
 def check(summary: str, messages: Sequence[Message], required: Sequence[str] = ()) -> list[SummaryProblem]:
     """What `summary` says without a source in `messages`, then the `required` lines (from `required_lines`) that it lacks."""
     source = SummarySource(messages)
-    found = [problem for sentence in _sentences(summary) for problem in _unsupported(sentence, source)]
+    found = [problem for sentence in _sentences(summary) for problem in _find_unsupported(sentence, source)]
     return found + missing(summary, required)
 
 
@@ -316,11 +316,11 @@ def repair(summary: str, problems: Sequence[SummaryProblem], *, max_tokens: int,
 def readings(number: str) -> frozenset[str]:
     """The values that written digits may mean: ``1.000`` is one and a thousand, ``1,234.50`` is 1234.5, ``1.2.3`` is a version."""
     text = re.sub("['’\u00a0\u202f ]", "", number)
-    found = [_plain(text.replace(mark, "").replace(",", ".")) for mark, form in _GROUPED.items() if form.fullmatch(text)]
+    found = [_plain(text.replace(mark, "").replace(",", ".")) for mark, form in _GROUPED_NUMBER.items() if form.fullmatch(text)]
     return frozenset(found or (text,))
 
 
-def _unsupported(sentence: str, source: SummarySource) -> Iterator[SummaryProblem]:
+def _find_unsupported(sentence: str, source: SummarySource) -> Iterator[SummaryProblem]:
     said = _SPEAKER.sub("", clean_line(sentence), count=1)
     for fact in literals(said):
         if not source.supports(fact):
@@ -347,7 +347,7 @@ def _holds(text: str, lines: Sequence[tuple[str, set[str]]], own: SummarySource)
         return False
     wanted = set(content_stems(fold(said)))
     denied = has_negation(said)
-    return any(len(wanted & stems) >= WORDS_KEPT * len(wanted) and (not denied or _denies(line)) for line, stems in lines)
+    return any(len(wanted & stems) >= MIN_WORD_SHARE * len(wanted) and (not denied or _denies(line)) for line, stems in lines)
 
 
 def _denies(line: str) -> bool:
@@ -371,7 +371,7 @@ def _without(line: str, bad: Iterable[str]) -> str:
 
 def _numbers_in(text: str) -> Iterator[str]:
     yield from _DIGITS.findall(text)
-    yield from _SPACED.findall(text)
+    yield from _SPACED_NUMBER.findall(text)
     yield from (part for found in _DIGITS.findall(text) for part in re.findall(r"\d+", found))
 
 

@@ -39,7 +39,7 @@ _HANDLE = (
     r"(?:cursor|(?:page|pagination|continuation|next|resume|sync)[ _-]?token|session|snapshot|transaction|archive|scratchpad|scroll|"
     r"handle|lease|job|upload[ _-]?id|sandbox)"
 )
-_GONE = (
+_MISSING = (
     r"(?:expired|no longer (?:valid|exists?|available)|not valid|unknown|invalid|stale|not[ _]found|does(?:n't| not) exist|closed|gone|"
     r"no such)"
 )
@@ -49,7 +49,7 @@ _BEFORE_STATUS = (
         "permission_denied",  # only a person can sign in again
         r"\b(?:session|login)[ _](?:has )?(?:expired|timed out)|\b(?:sign|log)[ -]?in again\b|\bre-?authenticate\b",
     ),
-    ("missing_pointer", rf"\b{_HANDLE}s?\b[^.\n]{{0,60}}?\b{_GONE}|{_GONE}[ _](?:\w{{1,20}}[ _]){{0,2}}{_HANDLE}\b|stale[ _]element"),
+    ("missing_pointer", rf"\b{_HANDLE}s?\b[^.\n]{{0,60}}?\b{_MISSING}|{_MISSING}[ _](?:\w{{1,20}}[ _]){{0,2}}{_HANDLE}\b|stale[ _]element"),
     (
         "output_too_large",
         r"\b(?:output|result|response|file|content|page|document|body|payload|message)s?\b[^.\n]{0,60}?(?:\btoo[ _]?(?:large|long|big|many)"
@@ -110,10 +110,10 @@ _CODE_NAME = LazyPattern(
     r"[A-Za-z][A-Za-z]{0,40}(?:[_\-][A-Za-z]{1,40}){1,8}|(?:[A-Z][a-z]{1,30}){2,6}|[a-z]{2,30}(?:[A-Z][a-z]{1,30}){1,6}|[A-Z]{3,30}|"
     r"[A-Z]{1,8}-?\d{2,6}"
 )
-_QUOTED = r"[`'\"]\s?([A-Za-z_][\w.\-]{0,63})\s?[`'\"]"
+_QUOTED_NAME = r"[`'\"]\s?([A-Za-z_][\w.\-]{0,63})\s?[`'\"]"
 _ARGUMENT = LazyPattern(
-    rf"(?i:\b(?:parameters?|arguments?|fields?|property|option|value for)\s{{0,2}}:?\s{{0,2}}){_QUOTED}|"
-    rf"{_QUOTED}(?i: (?:is (?:a )?(?:required|missing|invalid|not)|must |field |parameter |argument |property ))|"
+    rf"(?i:\b(?:parameters?|arguments?|fields?|property|option|value for)\s{{0,2}}:?\s{{0,2}}){_QUOTED_NAME}|"
+    rf"{_QUOTED_NAME}(?i: (?:is (?:a )?(?:required|missing|invalid|not)|must |field |parameter |argument |property ))|"
     r"validation errors? for \w{1,60}\s{0,2}\n([A-Za-z_][\w.\-]{0,63})\s*\n|\bargument -{0,2}([\w\-]{1,40})[:/]"
 )
 _RETRY = LazyPattern(
@@ -130,7 +130,7 @@ def classify(message: str, *, status: int | None = None, exit_code: int | None =
     if status is None and exit_code is None and (found := _STATUS.search(text)):
         status = int(found[1] or found[2] or found[3])
     exception = identifier(exception) or exception_in(text)
-    code = _code(f"{_spaced(exception)}\n{text}", status)
+    code = _code(f"{_split_words(exception)}\n{text}", status)
     if code is None and exception and EXCEPTION.fullmatch(exception):
         code = "exception"
     elif code is None:
@@ -184,6 +184,6 @@ def _code(text: str, status: int | None) -> str | None:
     return next((code for code, pattern in _THEN if pattern.search(text)), None)
 
 
-def _spaced(name: str) -> str:
+def _split_words(name: str) -> str:
     """``FileNotFoundError`` as words."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])|[_.]", " ", name.rpartition(".")[2])

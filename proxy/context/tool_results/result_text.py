@@ -126,7 +126,7 @@ def read_text(text: str) -> ToolFailure | None:
         return None
     if any(_BUILD.match(line) for line in ends[-12:]) and not any(line.startswith("```") for line in ends[-12:]):
         return ToolFailure("error_code", left)  # what did not come to its end made nothing
-    traced = _traced(lines, ends) or _thrown(lines)
+    traced = _read_traceback(lines, ends) or _thrown(lines)
     if traced is not None or left:
         return traced or classify(ends[-1], exit_code=left)
     excerpt = len(lines) > 1 and start.lstrip("\r\n")[:3].isspace()  # it begins indented and goes on: a piece of something
@@ -159,7 +159,7 @@ def _exit_code(lines: list[str], ends: list[str]) -> int | None:
     return None
 
 
-def _traced(lines: list[str], ends: list[str]) -> ToolFailure | None:
+def _read_traceback(lines: list[str], ends: list[str]) -> ToolFailure | None:
     """A Python traceback that ends the text, with no more before it than a program may have printed."""
     if _SYNTAX_FRAME.match(lines[0]) and len(lines) <= 5 and (found := _LAST_EXCEPTION.match(lines[-1])):
         return ToolFailure("exception", exception=found[1])

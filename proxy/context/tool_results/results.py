@@ -23,7 +23,7 @@ import msgspec
 from msgspec import Struct
 
 from proxy.context.passages import result_passages
-from proxy.context.passages.empty_results import is_empty_json, is_empty_text
+from proxy.context.passages.finding import is_empty_json, is_empty_text
 from proxy.context.tool_results.error_kinds import EXCEPTION, ToolFailure, classify, code_name, names_kind
 from proxy.context.tool_results.result_text import MAX_SENTENCE_CHARS, is_report, read_text
 from proxy.language.json.fingerprint import normalised_text
@@ -73,7 +73,7 @@ def read_result(text: str, *, retrieval: bool = False) -> ToolFailure | None:
 @by_text(8192)
 def _failure_in(text: str, retrieval: bool) -> ToolFailure | Literal[False]:
     """A conversation's old results come again with every turn, and to more than one stage."""
-    value = _parsed(text)
+    value = _parse(text)
     found = read_text(text) if value is _NOT_JSON else _of_json(value)
     if found is not None and not (retrieval and found.code == "not_found" and found.status is None and is_empty_text(text)):
         return found
@@ -105,9 +105,9 @@ MAX_STATE_CHARS = 60
 
 def exit_code_of(text: str) -> int | None:
     """The exit code that a JSON result has in a field of its own, or of its ``metadata``; None where it has none."""
-    value = _parsed(text)
+    value = _parse(text)
     for level in (value, value.get("metadata")) if isinstance(value, dict) else ():
-        fields = {_folded(key): item for key, item in level.items()} if isinstance(level, dict) else {}
+        fields = {_fold_key(key): item for key, item in level.items()} if isinstance(level, dict) else {}
         found = next((fields[name] for name in _EXIT if name in fields), None)
         if isinstance(found, int) and not isinstance(found, bool):
             return found
@@ -116,7 +116,7 @@ def exit_code_of(text: str) -> int | None:
 
 def states_of(text: str, depth: int = MAX_DEPTH) -> list[str]:
     """What the fields of a JSON result say of the state of things, in lower-case words, and the names of those that are ``true``."""
-    return [re.sub(r"[_\W]+", " ", state).strip().lower() for state in islice(_states(_parsed(text), depth), MAX_CHUNKS)]
+    return [re.sub(r"[_\W]+", " ", state).strip().lower() for state in islice(_states(_parse(text), depth), MAX_CHUNKS)]
 
 
 def _states(value: object, depth: int) -> Iterator[str]:
@@ -126,13 +126,13 @@ def _states(value: object, depth: int) -> Iterator[str]:
     for key, item in value.items() if isinstance(value, dict) and depth else ():
         if item is True:
             yield str(key)
-        elif isinstance(item, str) and _folded(key).endswith(_STATES) and len(item) <= MAX_STATE_CHARS:
+        elif isinstance(item, str) and _fold_key(key).endswith(_STATES) and len(item) <= MAX_STATE_CHARS:
             yield item
         elif isinstance(item, dict | list):
             yield from _states(item, depth - 1)
 
 
-def _parsed(text: str, most: int = MAX_JSON_CHARS) -> object:
+def _parse(text: str, most: int = MAX_JSON_CHARS) -> object:
     """`_NOT_JSON` where it is none, or too long."""
     if len(text) > most or text[:64].lstrip()[:1] not in ("{", "[", '"'):
         return _NOT_JSON
@@ -149,12 +149,12 @@ def _of_json(value: object) -> ToolFailure | None:
         return read_text(texts[0]) if sum(map(len, texts[1:])) <= MAX_SENTENCE_CHARS else None  # the first speaks
     if not isinstance(value, dict) or not 0 < len(value) <= MAX_FIELDS:
         return None
-    fields = {_folded(key): item for key, item in value.items()}
+    fields = {_fold_key(key): item for key, item in value.items()}
     if set(fields) & _VERDICTS:
         return None
     if any(name in fields for name in _EXIT):
         return _process(fields)
-    return _classified(fields) if _is_envelope(fields) else None
+    return _classify_fields(fields) if _is_envelope(fields) else None
 
 
 def _part_texts(content: object) -> Iterator[str]:
@@ -190,7 +190,7 @@ def _is_envelope(fields: Fields) -> bool:
     if error is None:
         says = failed or str(fields.get("status", fields.get("state", ""))).lower() in _FAILED_WORDS
         return _is_validation(fields) or (says and explains and others <= 1)
-    explained = isinstance(error, dict) and any(_folded(key) in (*_MESSAGE, "code", "type", "status") for key in error)
+    explained = isinstance(error, dict) and any(_fold_key(key) in (*_MESSAGE, "code", "type", "status") for key in error)
     most = MAX_OTHERS if explained or failed else 1
     beside = not explained and (any(_holds(fields[name]) for name in _DATA if name in fields) or (status is not None and status < 300))
     return others <= most and not beside
@@ -208,7 +208,7 @@ def _holds(value: object) -> bool:
     return any(one is not None for one in value.values()) if isinstance(value, dict) else bool(value)
 
 
-def _classified(fields: Fields) -> ToolFailure:
+def _classify_fields(fields: Fields) -> ToolFailure:
     """By the message, and by codes, statuses and names in the envelope and in its error."""
     levels = (_inner(fields), fields)
     status = next((found for level in (fields, *levels) if (found := _http_status(level)) is not None and found >= 400), None)
@@ -216,7 +216,7 @@ def _classified(fields: Fields) -> ToolFailure:
     words = "; ".join(word[:MAX_SENTENCE_CHARS] for word in (name.replace("_", " "), *_words(fields, levels)) if word)
     known = names_kind(words) and "loc" not in levels[0]  # "no such user" stays that, whichever argument named the user
     kind = "argument" if known else "invalid argument"
-    return classify("; ".join([words, *(f"{kind} '{blamed}'" for blamed in _blamed(levels))]), status=status, exception=name)
+    return classify("; ".join([words, *(f"{kind} '{blamed}'" for blamed in _blamed_arguments(levels))]), status=status, exception=name)
 
 
 def _words(fields: Fields, levels: tuple[Fields, Fields]) -> list[str]:
@@ -231,7 +231,7 @@ def _words(fields: Fields, levels: tuple[Fields, Fields]) -> list[str]:
     return found
 
 
-def _blamed(levels: tuple[Fields, Fields]) -> Iterator[str]:
+def _blamed_arguments(levels: tuple[Fields, Fields]) -> Iterator[str]:
     """The arguments that the error names in fields of their own."""
     for value in (level.get(name) for level in levels for name in _ARGUMENT):
         last = value[-1] if isinstance(value, list) and value else value
@@ -246,7 +246,7 @@ def _inner(fields: Fields) -> Fields:
     if not isinstance(error, dict):
         return {}
     more = [nested for nested in (error.get("data"), error.get("extensions")) if isinstance(nested, dict)]
-    return {_folded(k): v for level in (*more, error) for k, v in level.items()}
+    return {_fold_key(k): v for level in (*more, error) for k, v in level.items()}
 
 
 def _error_of(fields: Fields) -> Any:
@@ -286,7 +286,7 @@ def _code_of(fields: Fields) -> str:
     return ""
 
 
-def _folded(key: object) -> str:
+def _fold_key(key: object) -> str:
     return str(key)[:40].replace("_", "").replace("-", "").replace(" ", "").lower()
 
 
@@ -348,7 +348,7 @@ def score_in(result: str) -> RetrievalScore | None:
     """Of a retrieval tool's result; None where its passages have no scores."""
     if len(result) > MAX_SCORED_CHARS:
         return None
-    return score_of([passage.score for passage in result_passages(result)], threshold_in(_parsed(result)))
+    return score_of([passage.score for passage in result_passages(result)], threshold_in(_parse(result)))
 
 
 def threshold_in(named: object) -> float | None:
@@ -362,7 +362,7 @@ def threshold_in(named: object) -> float | None:
 
 def chunks_of(text: str) -> frozenset[str]:
     """The chunks' names, hexadecimal; none where the result is empty, an error, or too short to tell."""
-    ids = list(islice(_listed(_parsed(text, MAX_LISTED_CHARS), MAX_DEPTH), MAX_CHUNKS + 1))
+    ids = list(islice(_chunk_names(_parse(text, MAX_LISTED_CHARS), MAX_DEPTH), MAX_CHUNKS + 1))
     ranks = {f"{n} " for n in range(len(ids) + 1)}
     if ids and all(ids) and len(ids) <= MAX_CHUNKS and not ranks.issuperset(ids):
         return frozenset(_hash(name) for name in ids)
@@ -372,7 +372,7 @@ def chunks_of(text: str) -> frozenset[str]:
     return frozenset(_hash(normalised_text(content)) for content in passages if len(content.strip()) >= MIN_PASSAGE_CHARS)
 
 
-def _listed(value: Any, depth: int) -> Iterator[str]:
+def _chunk_names(value: Any, depth: int) -> Iterator[str]:
     """For each object of the outermost lists the name of its chunk; "" for one that has no id."""
     if isinstance(value, list):
         objects = [item for item in value if isinstance(item, Mapping)]
@@ -382,7 +382,7 @@ def _listed(value: Any, depth: int) -> Iterator[str]:
     elif isinstance(value, Mapping) and depth:
         for nested in value.values():
             if isinstance(nested, Mapping | list):
-                yield from _listed(nested, depth - 1)
+                yield from _chunk_names(nested, depth - 1)
 
 
 def _name(item: Mapping[str, Any]) -> str:

@@ -46,7 +46,7 @@ class CalledTool(Struct, frozen=True, dict=True):
     @cached_property
     def parsed(self) -> dict[str, Any] | None:
         """The arguments: empty where there are none, None where they are not a JSON object."""
-        return _parsed(self.arguments)
+        return _parse(self.arguments)
 
     @cached_property
     def key(self) -> str:
@@ -64,7 +64,7 @@ class CalledTool(Struct, frozen=True, dict=True):
         return _cause(self.arguments, self.id, self.tool, self.number)
 
 
-def _parsed(arguments: str) -> dict[str, Any] | None:
+def _parse(arguments: str) -> dict[str, Any] | None:
     try:
         value = msgspec.json.decode(arguments) if arguments.strip() else {}
     except (msgspec.DecodeError, ValueError, RecursionError):
@@ -74,7 +74,7 @@ def _parsed(arguments: str) -> dict[str, Any] | None:
 
 @by_text(8192)
 def _key(arguments: str, tool: str) -> str:
-    parsed = _parsed(arguments)
+    parsed = _parse(arguments)
     return action_key(tool, arguments if parsed is None else parsed)
 
 

@@ -40,7 +40,7 @@ class CitationJudge:
 
     def __init__(self, grounder: Grounder, citable: Citable, max_citations: int) -> None:
         self._grounder, self.citable, self._max = grounder, citable, max_citations
-        self._judged: set[Citation] = set()
+        self._judged_citations: set[Citation] = set()
         self._bases: dict[tuple[tuple[str, str], ...], EvidenceBase] = {}
 
     async def judge(self, statement: CitedStatement, tongue: str = "") -> JudgedStatement:
@@ -71,10 +71,10 @@ class CitationJudge:
         citation, passages = cited[i]
         if not passages:
             return _existing(citation, passages)
-        if citation not in self._judged and len(self._judged) >= self._max:
+        if citation not in self._judged_citations and len(self._judged_citations) >= self._max:
             return CitationFinding(citation, True, source=passages[0].source, error=True)
         others = _together(p for k, (_, p) in enumerate(cited) if k != i)
-        self._judged.add(citation)
+        self._judged_citations.add(citation)
         alone = await self._ask(claims, passages, tongue) if len(cited) > 1 else together
         without = False
         if statement.covers:  # a lead-in covers items that say different things: it holds where it supports any of them

@@ -3,15 +3,13 @@
 A number counts as in the prompt that the model saw: the number that a passage bears there (``### Passage 3``, ``<document index="3">``),
 or else its place among the passages. The passages of the question at hand come first, an earlier turn's where only that has the number.
 A source is compared leniently: with or without scheme, folder, ending or page, as a title, as the first line of a passage; a part behind
-"#" must be the one that is cited. An author with a year is found in a source's name or text. A part of the context is a source, or words
-that stand in it. Pure; nothing is cited that is not there.
+"#" must be the one that is cited. A part of the context is a source, or words that stand in it. Pure; nothing is cited that is not there.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
 from urllib.parse import unquote
 
 from msgspec import Struct
@@ -19,7 +17,7 @@ from msgspec import Struct
 from proxy.context.passages import find_passages
 from proxy.context.passages.blocks import find_blocks
 from proxy.exchange import Evidence, Message
-from proxy.grounding.citations.written_forms import Citation, names_authors
+from proxy.grounding.citations.written_forms import Citation
 from proxy.grounding.evidence.retrieval import terms
 from proxy.language.text import text_of
 
@@ -27,16 +25,11 @@ MIN_NAME_CHARS = 4
 """A shorter name must be the whole source, not a part of it."""
 MIN_SHARED_TERMS = 0.75
 """Of the words of a cited part of the context, those that the passage must have when they do not stand there as they are cited."""
-AUTHOR_CHARS = 2000
-"""Of a text, in which its authors or those it cites are looked for."""
-NEAR_CHARS = 80
-"""Between an author's name and the year."""
-_AUTHOR_FIELDS = ("author", "authors", "year", "date", "published")
 _PART_WORDS = 2
-_NUMBERED = re.compile(
+_NUMBERED_PART = re.compile(
     r"(?:(?:context |retrieved )?(?:passage|passagen?|pasaje|document|dokument|documento|source|quelle|fuente)\s?)?#?(\d{1,4})", re.I
 )
-_LOCATED = re.compile(r"(?:L|l|page=?|p|S|Z|line-?)?\d{1,6}(?:[-–:]L?\d{1,6})?|top|main|content|:~:text=.{0,300}")
+_LOCATION = re.compile(r"(?:L|l|page=?|p|S|Z|line-?)?\d{1,6}(?:[-–:]L?\d{1,6})?|top|main|content|:~:text=.{0,300}")
 """Lines and pages of a source: a place in it, not a part with a name."""
 _WORD = re.compile(r"\w+")
 _SCHEME = re.compile(r"^[a-z][a-z0-9+.-]{1,20}://(?:www\.)?", re.I)
@@ -72,7 +65,7 @@ _ROLES: Mapping[str, str] = {
 }
 
 
-class _Shown(Struct, frozen=True):
+class _ShownPassage(Struct, frozen=True):
     """A passage as it stands in the prompt."""
 
     evidence: Evidence
@@ -91,7 +84,7 @@ class Citable:
         retrieval_tools: Sequence[str] = (),
     ) -> None:
         """`messages` as they went upstream; `evidence` is all there is, `passages` those that came with the request."""
-        shown = list(_shown(messages, retrieval_tools))
+        shown = list(_shown_passages(messages, retrieval_tools))
         self.passages = [s.evidence for s in shown] or [p for p in passages if p.content.strip()]
         """What the model saw of passages, in order."""
         self.can_be_cited = bool(self.passages) or any(e.kind in ("tool_result", "knowledge") for e in evidence)
@@ -101,12 +94,6 @@ class Citable:
         self._texts: dict[tuple[str, str], tuple[str, frozenset[str]]] = {}
         self._by_key = {_key(e): e for e in (*evidence, *self.passages)}
 
-    @cached_property
-    def authored(self) -> bool:
-        """Whether sources are named by author and year."""
-        found = (e for e in self._all() if e.kind not in ("user", "system"))
-        return any(names_authors(text) for e in found for text in (*_names(e), e.content[:AUTHOR_CHARS]))
-
     def knows(self, citation: Citation) -> bool:
         """Whether it means anything that is there."""
         return bool(self.find(citation))
@@ -114,23 +101,21 @@ class Citable:
     def find(self, citation: Citation) -> list[Evidence]:
         """The evidence that `citation` means, several where a source has several passages; none for an invented one."""
         if citation.number is not None:
-            return self._numbered(citation.number)
+            return self._by_number(citation.number)
         name = citation.name.strip(" \t\"'“”„«»`*_<>()")
-        if citation.kind == "author":
-            return self._authored(name)
         if citation.kind == "link":
-            return self._named(name) if len(name) >= MIN_NAME_CHARS else []
-        if (number := _NUMBERED.fullmatch(name)) is not None and (found := self._numbered(int(number[1]))):
+            return self._by_name(name) if len(name) >= MIN_NAME_CHARS else []
+        if (number := _NUMBERED_PART.fullmatch(name)) is not None and (found := self._by_number(int(number[1]))):
             return found
-        return self._named(name) or (self._part(name) if citation.kind == "context" else self._headed(name))
+        return self._by_name(name) or (self._part(name) if citation.kind == "context" else self._by_heading(name))
 
-    def _numbered(self, number: int) -> list[Evidence]:
+    def _by_number(self, number: int) -> list[Evidence]:
         return next((group[number] for group in self._groups if number in group), [])
 
     def _all(self) -> Iterator[Evidence]:
         return (self._by_key[key] for key in self._sources)
 
-    def _named(self, name: str) -> list[Evidence]:
+    def _by_name(self, name: str) -> list[Evidence]:
         """By source or title, the closest way of matching that finds any."""
         asked = _words(name)
         if not asked or set(asked) <= _FORMS:
@@ -144,14 +129,7 @@ class Citable:
                 return [e for e in found if _has_fragment(name, e)]
         return []
 
-    def _authored(self, name: str) -> list[Evidence]:
-        """By an author's name and a year: in source or title, or close together in the text."""
-        author, _, year = name.rpartition(" ")
-        words, plain = _words(author), year.rstrip("abcdefgh")
-        near = re.compile(rf"(?<!\w){re.escape(author)}\b[^\n]{{0,{NEAR_CHARS}}}?(?<!\d){plain}(?!\d)")
-        return [e for e in self._all() if near.search(e.content) or (_contains(_words(_byline(e)), words) and _tells_year(e, plain))]
-
-    def _headed(self, name: str) -> list[Evidence]:
+    def _by_heading(self, name: str) -> list[Evidence]:
         """By a passage's first line."""
         return [
             e
@@ -182,7 +160,7 @@ def _key(evidence: Evidence) -> tuple[str, str]:
     return (evidence.content, evidence.source)
 
 
-def _shown(messages: Sequence[Message], retrieval_tools: Sequence[str]) -> Iterator[_Shown]:
+def _shown_passages(messages: Sequence[Message], retrieval_tools: Sequence[str]) -> Iterator[_ShownPassage]:
     """The passages in `messages`, in order, each with the number that it bears."""
     results: dict[int, list[Evidence]] = {}
     for found in find_passages(messages, retrieval_tools):
@@ -192,24 +170,24 @@ def _shown(messages: Sequence[Message], retrieval_tools: Sequence[str]) -> Itera
         role, text = message.get("role"), text_of(message.get("content"))
         if i in results:
             numbers = {block.content: block.number for block in find_blocks(text)}
-            yield from (_Shown(e, numbers.get(e.content), i) for e in results[i])
+            yield from (_ShownPassage(e, numbers.get(e.content), i) for e in results[i])
         elif role in ("system", "developer", "user"):
-            yield from (_Shown(Evidence(b.content, b.source, score=b.score), b.number, i) for b in find_blocks(text, role))
+            yield from (_ShownPassage(Evidence(b.content, b.source, score=b.score), b.number, i) for b in find_blocks(text, role))
 
 
-def _groups(messages: Sequence[Message], shown: Sequence[_Shown]) -> list[dict[int, list[Evidence]]]:
+def _groups(messages: Sequence[Message], shown: Sequence[_ShownPassage]) -> list[dict[int, list[Evidence]]]:
     """Number -> passages: those in force at the last question, then message by message of the turns before, the newest first."""
     asked = max((i for i, message in enumerate(messages) if message.get("role") == "user"), default=0)
     rules = {i for i, message in enumerate(messages) if message.get("role") in ("system", "developer")}
     older = sorted({s.message for s in shown if s.message < asked and s.message not in rules}, reverse=True)
-    of_message: dict[int, list[_Shown]] = {}
+    of_message: dict[int, list[_ShownPassage]] = {}
     for one in shown:
         of_message.setdefault(one.message, []).append(one)
     groups = [[s for s in shown if s.message >= asked or s.message in rules], *(of_message[i] for i in older)]
     return [numbered for group in groups if (numbered := _numbers(group))]
 
 
-def _numbers(shown: Sequence[_Shown]) -> dict[int, list[Evidence]]:
+def _numbers(shown: Sequence[_ShownPassage]) -> dict[int, list[Evidence]]:
     found: dict[int, list[Evidence]] = {}
     bear = any(s.number is not None for s in shown)
     for place, one in enumerate(shown, 1):
@@ -225,15 +203,6 @@ def _numbers(shown: Sequence[_Shown]) -> dict[int, list[Evidence]]:
 def _names(evidence: Evidence) -> list[str]:
     titles = [value for key in ("title", "name", "file_name", "url") if isinstance(value := evidence.fields.get(key), str)]
     return [name for name in (evidence.source, *titles) if name.strip()]
-
-
-def _byline(evidence: Evidence) -> str:
-    """All that names a source and its authors."""
-    return " ".join([*_names(evidence), *(str(evidence.fields[key]) for key in _AUTHOR_FIELDS if evidence.fields.get(key))])
-
-
-def _tells_year(evidence: Evidence, year: str) -> bool:
-    return year in _byline(evidence) or year in evidence.content[:AUTHOR_CHARS]
 
 
 def _words(text: str) -> list[str]:
@@ -283,7 +252,7 @@ def _has_fragment(name: str, evidence: Evidence) -> bool:
     """
     base, mark, fragment = name.partition("#")
     cited = _words(fragment)
-    if not mark or not cited or not base.strip() or _LOCATED.fullmatch(fragment.strip()):
+    if not mark or not cited or not base.strip() or _LOCATION.fullmatch(fragment.strip()):
         return True
     own = [source.partition("#")[2] for source in _names(evidence) if "#" in source]
     if own:

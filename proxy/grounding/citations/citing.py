@@ -17,7 +17,8 @@ from msgspec.structs import replace
 
 from proxy.context.faithful import extract_citations
 from proxy.exchange.judgements import Claim
-from proxy.grounding.citations.written_forms import Citation, CitedSources, author_citations, link_targets, links
+from proxy.grounding.citations.citable import Citable
+from proxy.grounding.citations.written_forms import Citation, link_targets, links
 from proxy.grounding.claims.claims import ClaimReader
 from proxy.language.text import split_sentences
 
@@ -30,7 +31,7 @@ _REFERENCES = re.compile(
 )
 _SOURCE_LABEL = re.compile(r"\W{0,10}(?:source|reference|citation|quelle|beleg|fuente|referencia|référence)\W{0,10}", re.I)
 _SEE = re.compile(r"\W{0,10}(?:see(?: also)?|cf|compare|siehe(?: auch)?|vgl|véase(?: también)?|voir(?: aussi)?)\W{0,10}", re.I)
-_STOPPED = re.compile(r"[.!?…。！？][\"'”’»)*_]{0,8}\s*$")
+_SENTENCE_END = re.compile(r"[.!?…。！？][\"'”’»)*_]{0,8}\s*$")
 _OPEN = re.compile(r"[\[【][^\[\]【】\n]{0,500}$")
 
 
@@ -69,10 +70,10 @@ class CitationReader:
         question: str = "",
         *,
         numbered: bool = False,
-        sources: CitedSources | None = None,
+        sources: Citable | None = None,
         targets: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """`numbered`: whether a bare ``[1]`` cites a passage, as where the prompt has passages; `sources`: what authors and links may
+        """`numbered`: whether a bare ``[1]`` cites a passage, as where the prompt has passages; `sources`: what links may
         mean, where they are read; `targets`: addresses of links by their label, where the whole answer is known.
         """
         self.statements: list[CitedStatement] = []
@@ -88,7 +89,7 @@ class CitationReader:
         """Whether the answer puts citations before their sentences."""
         self._behind_stop: list[Citation] = []
         """Citations of the sentence before that stand behind its full stop, and may turn out to belong to the next."""
-        self._lead: CitedStatement | None = None
+        self._lead_in: CitedStatement | None = None
         self._in_item = False
         self._references = False
 
@@ -127,7 +128,7 @@ class CitationReader:
             if c["span"][1] > before and not any(link.start <= c["span"][0] < link.end for link in linked)
         ]
         if self._sources is not None:
-            more = [*author_citations(text, authored=self._sources.authored), *(link for link in linked if self._sources.knows(link))]
+            more = [link for link in linked if self._sources.knows(link)]
             found += [replace(c, start=at + c.start, end=at + c.end) for c in more if c.end > before]
             found.sort(key=lambda citation: citation.start)
         return found
@@ -137,11 +138,11 @@ class CitationReader:
         if not text.strip():
             return []
         if self._is_reference(text, said, marks):
-            return self._added(CitedStatement(offset, offset + len(text.rstrip()), (), list(marks))) if marks else []
+            return self._add(CitedStatement(offset, offset + len(text.rstrip()), (), list(marks))) if marks else []
         if not any(c.isalnum() for c in said) or (_SOURCE_LABEL.fullmatch(said) and marks):
             return self._behind(marks, offset, text)
         claims = () if _SEE.fullmatch(said) else claims
-        own = self._taken_back(text) + list(marks)
+        own = self._belonging_citations(text) + list(marks)
         touched: list[CitedStatement] = []
         if behind := [] if own[: len(own) - len(marks)] else self._trailing(text, offset, marks):
             own = own[len(behind) :]
@@ -149,9 +150,9 @@ class CitationReader:
         elif marks and self._last is None and not self.statements and marks[0].start - offset <= len(text) - len(text.lstrip()):
             self._leading = True
         self._behind_stop = _after_stop(text, offset, marks)
-        return touched + self._stated(text, offset, said, claims, own)
+        return touched + self._statements(text, offset, said, claims, own)
 
-    def _taken_back(self, text: str) -> list[Citation]:
+    def _belonging_citations(self, text: str) -> list[Citation]:
         """The citations behind the last full stop that belong to this sentence: it goes on in lower case ("[Passage 2] adds that …"), or
         the answer cites first.
         """
@@ -161,25 +162,24 @@ class CitationReader:
         self._last.citations = [mark for mark in self._last.citations if mark not in marks]
         return marks
 
-    def _stated(self, text: str, offset: int, said: str, claims: Sequence[Claim], own: list[Citation]) -> list[CitedStatement]:
+    def _statements(self, text: str, offset: int, said: str, claims: Sequence[Claim], own: list[Citation]) -> list[CitedStatement]:
         """The sentence itself, and what it has to do with a list."""
         start = offset + len(text) - len(text.lstrip())
-        authors = [text[c.start - offset : c.end - offset] for c in own if c.kind == "author" and c.start >= offset]
-        said_claims = tuple(_without(claim, authors) for claim in claims if claim.checkable)
+        said_claims = tuple(claim for claim in claims if claim.checkable)
         statement = CitedStatement(start, offset + len(text.rstrip()), said_claims, own)
         starts_line = self._line_ended
         item = bool(starts_line and _LINE_START.match(text)) or (not starts_line and self._in_item)
-        if item and self._lead is not None:
-            self._lead.covers.append(statement)
-            statement.lead = self._lead if self._lead.citations else None
+        if item and self._lead_in is not None:
+            self._lead_in.covers.append(statement)
+            statement.lead = self._lead_in if self._lead_in.citations else None
         elif not item:
-            self._lead = None
+            self._lead_in = None
         self._in_item = item
         if said.rstrip(" \t\n*_").endswith(":"):
-            self._lead, self._in_item = statement, False
-        return self._added(statement)
+            self._lead_in, self._in_item = statement, False
+        return self._add(statement)
 
-    def _added(self, statement: CitedStatement) -> list[CitedStatement]:
+    def _add(self, statement: CitedStatement) -> list[CitedStatement]:
         self.statements.append(statement)
         self._last = statement
         return [statement]
@@ -217,14 +217,6 @@ class CitationReader:
         return [self._last]
 
 
-def _without(claim: Claim, marks: Sequence[str]) -> Claim:
-    """`claim` without the names and years of those it cites."""
-    text = claim.text
-    for mark in marks:
-        text = text.replace(f" {mark}", "")
-    return claim if text == claim.text else replace(claim, text=text)
-
-
 def _after_stop(text: str, offset: int, marks: Sequence[Citation]) -> list[Citation]:
     """Those of `marks` that stand at the very end of `text`, behind its full stop."""
     found: list[Citation] = []
@@ -234,7 +226,7 @@ def _after_stop(text: str, offset: int, marks: Sequence[Citation]) -> list[Citat
             break
         found.insert(0, mark)
         end = mark.start - offset
-    return found if found and _STOPPED.search(text[: found[0].start - offset]) else []
+    return found if found and _SENTENCE_END.search(text[: found[0].start - offset]) else []
 
 
 def bare(text: str, spans: Sequence[tuple[int, int]]) -> str:
@@ -246,7 +238,7 @@ def bare(text: str, spans: Sequence[tuple[int, int]]) -> str:
     return "".join([*out, text[at:]])
 
 
-def statements_of(text: str, question: str = "", *, numbered: bool = False, sources: CitedSources | None = None) -> list[CitedStatement]:
+def statements_of(text: str, question: str = "", *, numbered: bool = False, sources: Citable | None = None) -> list[CitedStatement]:
     """The statements of a whole answer; `numbered` and `sources` as for `CitationReader`."""
     reader, offset = CitationReader(question, numbered=numbered, sources=sources, targets=link_targets(text)), 0
     for index, sentence in enumerate(split_sentences(text)):
@@ -276,8 +268,7 @@ def without_marks(text: str, offset: int, bad: Sequence[Citation], good: Sequenc
     """
     out, at = [], 0
     for start, end in sorted({(c.start - offset, c.end - offset) for c in bad}):
-        beside = any((c.start - offset, c.end - offset) == (start, end) and c.kind == "author" for c in good)
-        if start < at or end > len(text) or beside:  # "(Kim, 2020; Meyer, 2019)" stays while one of them holds
+        if start < at or end > len(text):
             continue
         mark = text[start:end]
         kept = list(dict.fromkeys(c.number for c in good if (c.start - offset, c.end - offset) == (start, end) and c.number is not None))

@@ -1,18 +1,17 @@
-"""Citations in an answer that only the sources at hand tell from other words: authors with a year, and links in Markdown.
+"""Links in Markdown that an answer cites by, and quotations of the context that are not in it.
 
-In: a text. Out: `Citation`s of the kinds ``author`` ("(Meyer, 2019)", "Meyer et al. (2019)") and ``link`` ("[guide](docs/guide.md)").
-"(Paris, 2019)" has the same form, and a link may lead anywhere: `proxy.grounding.citations.citable` says what counts. Pure; every pattern is bounded.
+In: a text. Out: `Citation`s of the kind ``link`` ("[guide](docs/guide.md)"). A link may lead anywhere: `proxy.grounding.citations.citable` says
+what counts. Pure; every pattern is bounded.
 """
 # ruff: noqa: E501 - a pattern is read alternative by alternative
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from html import unescape
 from itertools import pairwise
 from pathlib import Path
-from typing import Protocol
 
 from msgspec import Struct
 
@@ -23,61 +22,12 @@ from proxy.language.text import fold, split_sentences
 
 _TEXTS = phrases(Path(__file__).parent)
 
-_MONTHS: str = _TEXTS.MONTHS
-_NAME = rf"(?!(?i:{_MONTHS})\b)(?:(?:van|von|de|der|den|del|della|di|da|du|le|la|al) ){{0,2}}(?:Mc|Mac|O['’]|D['’])?[^\W\d_a-zß-öø-ÿ][\w'’-]{{1,30}}"
-_OTHERS = r",? (?:et al\.?|u\. ?a\.|and others|und andere|y otros|y col\.|et coll\.|e altri|e outros|e col\.)"
-_JOINT = rf"(?:, {_NAME}){{0,4}},? (?:&|and|und|y|et|e) {_NAME}"
-_YEAR = r"(?:1[5-9]|20)\d\d[a-z]?"
-_PAGES = r"(?:[,:] ?(?:pp?\.|s\.|pág\.|Seite|page|chap\.|ch\.|sec\.|§)? ?\d{1,4}(?: ?[-–] ?\d{1,4})?)?"
-_ONE = rf"{_NAME}(?:{_OTHERS}|{_JOINT})?,? {_YEAR}{_PAGES}"
-_IN_BRACKETS = LazyPattern(
-    rf"\((?:(?i:see(?: also)?|cf\.|e\.g\.,?|vgl\.|siehe|véase|ver|voir|cfr\.|vedi) )?(?P<all>{_ONE}(?:; {_ONE}){{0,9}})\)"
-)
-_SINGLE = LazyPattern(rf"(?P<name>{_NAME})(?P<more>{_OTHERS}|{_JOINT})?,? (?P<year>{_YEAR})")
-_TELLS: str = _TEXTS.TELLS
-_NARRATIVE = LazyPattern(
-    rf"(?P<name>{_NAME})(?P<more>{_OTHERS}|{_JOINT})?(?:['’]s)? (?P<brackets>\((?P<year>{_YEAR}){_PAGES}\))(?P<tells> {_TELLS}\b)?"
-)
 _LINK = LazyPattern(r"(?<!!)\[(?P<label>[^\[\]\n]{1,200})\]\((?P<target>[^()\s]{1,500})(?: \"[^\"\n]{0,100}\")?\)")
 _DEFINITION = LazyPattern(
     r"^[ \t]{0,3}\[(?P<label>[^\[\]\n]{1,60})\]:[ \t]{1,4}<?(?P<target>(?:https?://|www\.|\.{0,2}/|#)[^\s<>]{1,500}|[^\s<>]{1,200}[/.][^\s<>.]{1,200})>?",
     re.M,
 )
 _REFERENCE = LazyPattern(r"(?:\[[^\[\]\n]{0,200}[^\[\]\n\d][^\[\]\n]{0,200}\])?\[(?P<label>[^\[\]\n]{1,60})\](?![\[(:])")
-
-
-class CitedSources(Protocol):
-    """What there is to cite."""
-
-    @property
-    def authored(self) -> bool:
-        """Whether sources are named by author and year."""
-
-    def knows(self, citation: Citation) -> bool:
-        """Whether it means anything that is there."""
-
-
-def author_citations(text: str, *, authored: bool) -> Iterator[Citation]:
-    """Authors with a year; where sources are not named so (`authored`), only what can be nothing else: "et al."."""
-    for match in _IN_BRACKETS.finditer(text):
-        for one in _SINGLE.finditer(text, match.start("all"), match.end("all")):
-            if authored or _is_several(one["more"]):
-                yield Citation(*match.span(), "author", None, f"{one['name']} {one['year']}")
-    for match in _NARRATIVE.finditer(text):
-        if _is_several(match["more"]) or (authored and (match["more"] or match["tells"])):
-            yield Citation(*match.span("brackets"), "author", None, f"{match['name']} {match['year']}")
-
-
-def _is_several(more: str | None) -> bool:
-    return bool(more) and re.fullmatch(_OTHERS, more or "") is not None
-
-
-def names_authors(text: str) -> bool:
-    """Whether a source's text or name is that of a scholarly work: authors with a year."""
-    return (
-        any(True for _ in author_citations(text, authored=True))
-        or re.search(rf"\b{_NAME}(?:{_OTHERS}|{_JOINT})?,? \(?{_YEAR}\)?", text[:200]) is not None
-    )
 
 
 def links(text: str, targets: Mapping[str, str]) -> list[Citation]:
@@ -104,10 +54,10 @@ class Citation(Struct, frozen=True):
     """Characters of the choice's text before its mark."""
     end: int
     kind: str
-    """``passage``, ``source``, ``context``, ``author`` or ``link``."""
+    """``passage``, ``source``, ``context`` or ``link``."""
     number: int | None = None
     name: str = ""
-    """Of a source, of a part of the context, of an author with the year, or a link's address."""
+    """Of a source, of a part of the context, or a link's address."""
 
     @property
     def label(self) -> str:
@@ -124,15 +74,15 @@ MIN_NEAR_WORDS = 3
 MAX_SAID_CHARS = 200_000
 NEAR = 0.5
 """Share of a quotation's runs of two words from which the context has it, in its language, with changes."""
-_QUOTED = re.compile(r"\"([^\"\n]{12,600})\"|“([^“”\n]{12,600})”|„([^„“”\n]{12,600})[“”]|«\s?([^«»\n]{12,600})\s?»")
-_ATTRIBUTED = LazyPattern(_TEXTS.ATTRIBUTED, re.I)
-_STATED = LazyPattern(_TEXTS.STATED, re.I)
+_QUOTATION = re.compile(r"\"([^\"\n]{12,600})\"|“([^“”\n]{12,600})”|„([^„“”\n]{12,600})[“”]|«\s?([^«»\n]{12,600})\s?»")
+_ATTRIBUTION = LazyPattern(_TEXTS.ATTRIBUTED, re.I)
+_SPEECH_VERB = LazyPattern(_TEXTS.STATED, re.I)
 """Somebody is said to say it: without such a word "for the report: …" offers a wording."""
 _WORD = re.compile(r"\w+(?:['’]\w+)*")
-_OMITTED = re.compile(r"\w*\[[^\[\]\n]{0,80}\]\w*|\(…\)|\(\.\.\.\)|…|\.{3,}| / ")
+_OMISSION = re.compile(r"\w*\[[^\[\]\n]{0,80}\]\w*|\(…\)|\(\.\.\.\)|…|\.{3,}| / ")
 """Between parts of a quotation; a word of which a letter stands in brackets is left out ("[T]he fee")."""
 _ESCAPES = re.compile(r"\\u([0-9a-fA-F]{4})|\\[nrt\"/]")
-_HYPHENATED = re.compile(r"(?<=\w)-\n[ \t]*(?=[^\W\d_])")
+_HYPHEN_BREAK = re.compile(r"(?<=\w)-\n[ \t]*(?=[^\W\d_])")
 
 
 def invented_quotations(text: str, said: Sequence[str]) -> list[tuple[int, int]]:
@@ -142,10 +92,10 @@ def invented_quotations(text: str, said: Sequence[str]) -> list[tuple[int, int]]
     found, offset = [], 0
     there: list[list[str]] | None = None
     for sentence in split_sentences(text):
-        around, cites = _QUOTED.sub(" ", sentence), bool(extract_citations(sentence))
-        named, stated = cites or _ATTRIBUTED.search(around) is not None, cites or _STATED.search(around) is not None
+        around, cites = _QUOTATION.sub(" ", sentence), bool(extract_citations(sentence))
+        named, stated = cites or _ATTRIBUTION.search(around) is not None, cites or _SPEECH_VERB.search(around) is not None
         if named or stated:
-            for match in _QUOTED.finditer(sentence):
+            for match in _QUOTATION.finditer(sentence):
                 quotation = next(group for group in match.groups() if group is not None)
                 there = [_words(_plain(one)) for one in said] if there is None else there
                 if _is_invented(quotation, there, said, named=named, stated=stated):
@@ -155,7 +105,7 @@ def invented_quotations(text: str, said: Sequence[str]) -> list[tuple[int, int]]
 
 
 def _is_invented(quotation: str, there: Sequence[Sequence[str]], said: Sequence[str], *, named: bool, stated: bool) -> bool:
-    parts = [words for part in _OMITTED.split(quotation) if (words := _words(part))]
+    parts = [words for part in _OMISSION.split(quotation) if (words := _words(part))]
     count = sum(map(len, parts))
     if count < MIN_NEAR_WORDS or any(_has(one, parts) for one in there):
         return False
@@ -193,7 +143,7 @@ def _plain(text: str) -> str:
     """A text of the context without escapes of JSON and HTML, and without hyphens at the ends of lines."""
     if "\\" in text:
         text = _ESCAPES.sub(lambda match: chr(int(match[1], 16)) if match[1] else " ", text)
-    return _HYPHENATED.sub("", unescape(text) if "&" in text else text)
+    return _HYPHEN_BREAK.sub("", unescape(text) if "&" in text else text)
 
 
 def _words(text: str) -> list[str]:

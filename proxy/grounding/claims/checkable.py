@@ -60,7 +60,7 @@ _MAIN_CLAUSE = re.compile(
 """What ends the main clause of a request."""
 _BARE_RATING = LazyPattern(rf"\W{{0,8}}{_TEXTS.OWN_WORDS[0]}\W{{0,8}}", re.I)
 _ACKNOWLEDGEMENT = _any(_TEXTS.ACKNOWLEDGEMENTS)
-_UNFINISHED = LazyPattern(rf"(?:^|\W){_TEXTS.UNFINISHED}:$")
+_UNFINISHED_END = LazyPattern(rf"(?:^|\W){_TEXTS.UNFINISHED}:$")
 _PREFIX = _any(_TEXTS.PREFIXES, re.I)
 _GERMAN_PREFIX = LazyPattern(_TEXTS.GERMAN_PREFIX, re.I)
 _RATING_LINE = re.compile(
@@ -100,13 +100,13 @@ def plain(sentence: str) -> str:
     """The words of a sentence: without citations, emphasis, links' addresses and tags; line marks are the caller's."""
     text = _IMAGE.sub("", sentence)
     text = _EMPHASIS.sub("", _TIMES.sub("×", text))
-    text = _without_lead(text.strip())
+    text = _without_attribution(text.strip())
     text = _without_citations(text)
     text = _TAG.sub(" ", _LINK.sub(r"\1", text))
     return _SPACES.sub(" ", text).strip()
 
 
-def _without_lead(text: str) -> str:
+def _without_attribution(text: str) -> str:
     """Without "According to Passage 2," and the like; the statement starts with a capital letter then."""
     for _ in range(2):  # "Yes, according to the context, …"
         if (german := _GERMAN_PREFIX.match(text)) is not None:
@@ -151,7 +151,7 @@ def is_fragment(text: str, max_words: int = MAX_FRAGMENT_WORDS) -> bool:
 def is_unfinished(text: str) -> bool:
     """Whether `text` is a lead-in that needs what follows: "The office is open on:"; a label: "Opening hours:"."""
     lower = text.lower()
-    return text.endswith(":") and (_UNFINISHED.search(lower[-80:]) is not None or is_fragment(text, 12))
+    return text.endswith(":") and (_UNFINISHED_END.search(lower[-80:]) is not None or is_fragment(text, 12))
 
 
 def reason_of(raw: str, text: str) -> str:
@@ -243,11 +243,11 @@ def is_yes_or_no(text: str) -> bool:
 
 
 MAX_CHARS = 4000
-_ASKED = LazyPattern(_TEXTS.ASKED, re.I)
+_QUESTION_WORDS = LazyPattern(_TEXTS.ASKED, re.I)
 _BY_THE_TEXT = LazyPattern(_TEXTS.BY_THE_TEXT, re.I)
 
 
 def asks_to_make_up(question: str) -> bool:
     """Whether `question` asks for fiction, a translation or another wording, and not for what a text says."""
     asked = question[-MAX_CHARS:].replace("’", "'")
-    return _ASKED.search(asked) is not None and _BY_THE_TEXT.search(asked) is None
+    return _QUESTION_WORDS.search(asked) is not None and _BY_THE_TEXT.search(asked) is None

@@ -48,19 +48,22 @@ _HEADING = re.compile(r"#{1,6}[ \t]|(?:\*\*|__)[^*\n]{1,120}?:?(?:\*\*|__):?$")
 _RULE = re.compile(r"(?:[-*_][ \t]?){3,99}$|={3,99}$")
 _SEMICOLON = re.compile(r";[ \t]+(?=\S)")
 _NO_VALUE = frozenset(("", "-", "–", "—", "n/a", "k. a.", "k.a."))
-_CAPITALISED = r"[A-ZÄÖÜÉÀÁÍÓÚÑ]\w{1,30}(?: [A-ZÄÖÜÉÀÁÍÓÚÑ]\w{1,30}){0,3}"
+_CAPITALISED_WORDS = r"[A-ZÄÖÜÉÀÁÍÓÚÑ]\w{1,30}(?: [A-ZÄÖÜÉÀÁÍÓÚÑ]\w{1,30}){0,3}"
 _SUBJECT = (
     rf"(?:(?i:{'|'.join(_TEXTS.PRONOUNS)})\b"
-    rf"|(?i:{'|'.join(_TEXTS.DETERMINERS)}) [\w'-]{{1,30}}(?: [\w'-]{{1,30}}){{0,2}}|{_CAPITALISED})"
+    rf"|(?i:{'|'.join(_TEXTS.DETERMINERS)}) [\w'-]{{1,30}}(?: [\w'-]{{1,30}}){{0,2}}|{_CAPITALISED_WORDS})"
 )
 _CONJUNCTION = r"(?:and|but|und|aber|sondern|y|pero|et|mais)"
-_COORDINATED = re.compile(rf",[ \t](?={_CONJUNCTION} (?P<clause>{_SUBJECT} (?P<verb>[\w'’]{{1,20}})))")
+_COORDINATED_CLAUSE = re.compile(rf",[ \t](?={_CONJUNCTION} (?P<clause>{_SUBJECT} (?P<verb>[\w'’]{{1,20}})))")
 _PRONOUN_CLAUSE = re.compile(
     r"[ \t](?=(?:and|but|und|aber|et|mais) (?P<clause>(?i:it|he|she|they|er|es|il|elle|ils|elles) (?P<verb>[\w'’]{1,20})))"
 )
 _LEADING = re.compile(rf"\A(?:[\s,;]|(?:{_CONJUNCTION}) )+", re.I)
-_REPORTED = re.compile(_TEXTS.REPORTED, re.I)
+_REPORTED_SPEECH = re.compile(_TEXTS.REPORTED, re.I)
 _PRONOUN = re.compile(rf"(?:{'|'.join(_TEXTS.PRONOUNS)})\b", re.I)
+_ANAPHOR = re.compile(rf"(?:{'|'.join(_TEXTS.ANAPHORS)})\b", re.I)
+_FIELD = re.compile(r"[^:]{1,40}: \S")
+"""A label with a value."""
 _QUOTES = {"“": "”", "„": "“", "«": "»", "(": ")", "[": "]", "{": "}"}
 
 
@@ -68,7 +71,7 @@ class ClaimReader:
     """The claims of one choice, sentence by sentence."""
 
     def __init__(self, question: str = "") -> None:
-        self._question = _asked(question)
+        self._question = _answered_question(question)
         self._fence = ""
         """The marks that opened the code block we are in."""
         self._line_start = True
@@ -83,6 +86,8 @@ class ClaimReader:
         self._leads: list[tuple[int, str]] = []
         """Lead-ins with their indents, outermost first: -1 for a paragraph or heading before the list."""
         self._in_list = False
+        self._before = ""
+        """What was stated last without a pronoun for its subject."""
 
     def read(self, sentence: str, offset: int) -> list[Claim]:
         """The claims of the next sentence, which `offset` characters of the choice's text precede."""
@@ -106,7 +111,7 @@ class ClaimReader:
     def _of_line(self, body: str, start: int, indent: int, starts_line: bool) -> list[Claim]:
         end = start + len(body)
         if self._is_code(body, indent, starts_line):
-            self._table = None
+            self._table, self._before = None, ""
             return [Claim(body, start, end, checkable=False, reason="code")]
         if starts_line and self._blank:
             self._table = None
@@ -118,7 +123,7 @@ class ClaimReader:
                 return [Claim(body, start, end, checkable=False, reason="empty")]
             if _HEADING.match(body):
                 text = plain(body[line_marks(body) :])
-                self._leads, self._in_list = [(-1, _lead(text))], False
+                self._leads, self._in_list, self._before = [(-1, _as_lead_in(text))], False, ""
                 return [Claim(text, start, end, checkable=False, reason="heading")]
         return self._prose(body, start, indent, starts_line)
 
@@ -139,7 +144,7 @@ class ClaimReader:
 
     def _row(self, row: list[str], body: str, start: int) -> list[Claim]:
         """A row with its columns' names; the first row and the separator are no claims."""
-        self._leads, self._in_list = [], False
+        self._leads, self._in_list, self._before = [], False, ""
         if self._table is None:
             self._table, self._separated = row, False
             return []
@@ -162,12 +167,13 @@ class ClaimReader:
         claims = self._claims(body, marks, start, lead, item)
         text = plain(body[marks:]) if ":" in body else ""
         if text.endswith(":") and len(text) <= MAX_LEAD_CHARS:
-            self._leads = [*self._leads, (indent, _lead(text))][-4:] if item else [(-1, _lead(text))]
+            self._leads = [*self._leads, (indent, _as_lead_in(text))][-4:] if item else [(-1, _as_lead_in(text))]
         return claims
 
     def _enter(self, indent: int, item: bool, starts_line: bool) -> None:
         """Forget the lead-ins that this line does not stand under."""
         if item:
+            self._before = ""
             self._leads = [(at, text) for at, text in self._leads if at < indent]
             self._in_list = True
         elif starts_line and (not self._in_list or indent == 0):
@@ -180,9 +186,15 @@ class ClaimReader:
             a, b = (a + marks if i else 0), b + marks
             raw = body[marks if not i else a : b]
             text = _tidy(plain(raw), cut=len(cuts) > 1, first=not i)
+            before = self._before if _ANAPHOR.match(text) else ""
+            if not before:
+                self._before = text
             if i:
                 text = _with_topic(text, plain(body[marks : cuts[0][1] + marks]))
-            found.append(self._claim(raw, text, start + a, start + b, lead, item))
+            claim = self._claim(raw, text, start + a, start + b, lead, item)
+            if item and lead and _FIELD.match(claim.text) and not claim.text.startswith(lead):
+                before = lead
+            found.append(replace(claim, before=before))
         return found
 
     def _claim(self, raw: str, text: str, start: int, end: int, lead: str, item: bool) -> Claim:
@@ -224,7 +236,7 @@ def parts(sentence: str) -> list[tuple[int, int]]:
         left, right = sentence[begin:at], sentence[at:]
         if not closed[at] or len(left.split()) < 3 or len(right.split()) < 3 or not has_verb(left):
             continue
-        if _REPORTED.search(left) and not left.rstrip().endswith(";"):
+        if _REPORTED_SPEECH.search(left) and not left.rstrip().endswith(";"):
             continue
         if strict or has_verb(right.split(";")[0]):
             cuts.append(at)
@@ -236,7 +248,7 @@ def parts(sentence: str) -> list[tuple[int, int]]:
 def _joints(sentence: str) -> list[tuple[int, bool]]:
     """Where a clause may start, and whether its verb has been seen."""
     found = {match.end(): False for match in _SEMICOLON.finditer(sentence)}
-    for pattern in (_COORDINATED, _PRONOUN_CLAUSE):
+    for pattern in (_COORDINATED_CLAUSE, _PRONOUN_CLAUSE):
         for match in pattern.finditer(sentence):
             if has_verb("x " + match["clause"]):
                 found[match.end()] = True
@@ -290,7 +302,7 @@ def _cells(body: str, in_table: bool) -> list[str] | None:
     return cells if len(cells) > 1 or (body.startswith("|") and body.endswith("|") and len(body) > 2) else None
 
 
-def _lead(text: str) -> str:
+def _as_lead_in(text: str) -> str:
     return f"{text.rstrip(' :')}:"
 
 
@@ -298,7 +310,7 @@ def _width(indent: str) -> int:
     return len(indent[indent.rfind("\n") + 1 :].expandtabs(_CODE_INDENT))
 
 
-def _asked(question: str) -> str:
+def _answered_question(question: str) -> str:
     """What a fragment answer answers: the question, or the last interrogative sentence of a longer one."""
     whole = " ".join(question.split())
     if len(whole) <= MAX_QUESTION_CHARS:
@@ -314,7 +326,7 @@ VALUES = "values"
 """`Claim.reason` of an object's plain values."""
 TEXT_WORDS = 4
 """A JSON string with as many words is a text, a shorter one a value."""
-KEPT_CHARS = 1_000_000
+CACHE_CHARS = 1_000_000
 """Of texts whose statements are remembered."""
 
 
@@ -334,18 +346,18 @@ class ReadContent(Struct, frozen=True):
         return list(dict.fromkeys(claim.text for claim in self.claims if claim.reason != VALUES))
 
 
-_known: LRU[ReadContent] = LRU(KEPT_CHARS, lambda read: read.chars)
+_cache: LRU[ReadContent] = LRU(CACHE_CHARS, lambda read: read.chars)
 
 
 def read_content(text: str) -> ReadContent:
     """What `text` states: some 10 ms for 20,000 characters, nothing for one that was just read."""
-    read = _known.get(text)
+    read = _cache.get(text)
     if read is None:
         claims = _of_json(text) if text.lstrip()[:1] in ("{", "[") else None
         if claims is None:
             claims = tuple(claim for claim in claims_of(text) if claim.checkable)
         read = ReadContent(claims, language(text) if claims else "", len(text))
-        _known.put(text, read)
+        _cache.put(text, read)
     return read
 
 

@@ -51,7 +51,7 @@ def redacted(text: str, spans: Sequence[Span]) -> str:
     if not any(_keeps_words(line) for line in each(lines)):
         return ""
     alive = {line.table for line in lines if line.kind == "row" and not line.cut}
-    return _joined(lines, alive)
+    return _join_lines(lines, alive)
 
 
 def redacted_sentence(sentence: str, spans_within: Sequence[Span]) -> str:
@@ -67,7 +67,7 @@ def redacted_sentence(sentence: str, spans_within: Sequence[Span]) -> str:
     tail = sentence[head_chars + len(body) :]
     line = _Line(body, head_chars, "row" if body.startswith("|") and len(_PIPE.findall(body)) > 1 else "text")
     _with_cuts([line], cut)
-    said = _left(line)
+    said = _remaining_text(line)
     if said:
         return sentence[:head_chars] + said + tail
     if sentence[:head_chars].strip("\n"):
@@ -75,12 +75,12 @@ def redacted_sentence(sentence: str, spans_within: Sequence[Span]) -> str:
     return "\n" if tail.count("\n") > 1 else ""
 
 
-def _joined(lines: list[_Line], alive: set[int]) -> str:
+def _join_lines(lines: list[_Line], alive: set[int]) -> str:
     """The lines that are left; a paragraph that vanished takes one of the blank lines around it along."""
     out: list[str] = []
     vanished = False
     for line in each(lines):
-        said = "" if line.kind == "head" and line.table not in alive else _left(line)
+        said = "" if line.kind == "head" and line.table not in alive else _remaining_text(line)
         if line.kind == "blank":
             if vanished and (not out or not out[-1].strip()):
                 continue
@@ -97,14 +97,14 @@ def _joined(lines: list[_Line], alive: set[int]) -> str:
     return result if lines[-1].text.endswith("\n") else result.rstrip("\n") if vanished else result
 
 
-def _left(line: _Line) -> str:
+def _remaining_text(line: _Line) -> str:
     """What is left of a line; "" for none of it."""
     if line.kind in ("blank", "code", "head") or not line.cut:
         return line.text
-    return "" if line.kind == "row" else _left_of_prose(line)
+    return "" if line.kind == "row" else _remaining_prose(line)
 
 
-def _left_of_prose(line: _Line) -> str:
+def _remaining_prose(line: _Line) -> str:
     body = line.text.rstrip()
     marks = line_marks(body)
     out, at, opened = "", marks, False
@@ -113,16 +113,16 @@ def _left_of_prose(line: _Line) -> str:
         if len(out) > 2 * _TAIL_CHARS:  # the beginning is finished: what follows looks at the end alone
             finished.append(out[:-_TAIL_CHARS])
             out = out[-_TAIL_CHARS:]
-        out = _stopped(_with_rest(out, body[at:start], opened))
+        out = _with_full_stop(_append_clause(out, body[at:start], opened))
         opened = body[start:end].endswith((",", ";"))
         at = end + _citations_at(body, end)
         while at < len(body) and body[at].isspace() and (not out or out[-1].isspace()):
             at += 1
-    out = "".join([*finished, _with_rest(out, body[at:], opened)]).rstrip()
-    return body[:marks] + _balanced(out) + line.text[len(body) :] if _WORD.search(out) else ""
+    out = "".join([*finished, _append_clause(out, body[at:], opened)]).rstrip()
+    return body[:marks] + _balance_emphasis(out) + line.text[len(body) :] if _WORD.search(out) else ""
 
 
-def _with_rest(out: str, rest: str, opened: bool) -> str:
+def _append_clause(out: str, rest: str, opened: bool) -> str:
     """`out` with what stays; the rest of a sentence that lost its first clause begins like a sentence."""
     if not opened or not _WORD.search(rest):
         return out + rest
@@ -137,13 +137,13 @@ def _spans(line: _Line, marks: int, length: int) -> list[Span]:
     return [(start, end) for start, end in found if start < end]
 
 
-def _stopped(out: str) -> str:
+def _with_full_stop(out: str) -> str:
     """A sentence that loses its last clause ends in a full stop."""
     bare = out.rstrip()
     return f"{bare.rstrip(',; ')}.{out[len(bare) :]}" if bare.endswith((",", ";")) else out
 
 
-def _balanced(text: str) -> str:
+def _balance_emphasis(text: str) -> str:
     """Without an emphasis mark whose partner went."""
     for mark in ("**", "`"):
         if text.count(mark) % 2:
@@ -183,7 +183,7 @@ def sentence_spans(text: str, spans: Sequence[Span]) -> list[Span]:
             j += 1
         found += [(a + offset, b + offset) for a, b in _in_sentence(sentence, inside)]
         offset = end
-    return _merged(found, text)
+    return _merge_spans(found, text)
 
 
 def _in_sentence(sentence: str, spans: list[Span]) -> list[Span]:
@@ -202,7 +202,7 @@ def _in_sentence(sentence: str, spans: list[Span]) -> list[Span]:
     return [piece for piece, out in zip(pieces, gone, strict=True) if out] if True in gone else [(start, start + len(body))]
 
 
-def _merged(spans: list[Span], text: str) -> list[Span]:
+def _merge_spans(spans: list[Span], text: str) -> list[Span]:
     """Neighbours with nothing but white space between them on one line as one."""
     out: list[Span] = []
     for start, end in spans:

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from proxy.exchange.judgements import ClaimPair, Support
 from proxy.grounding.clashes.kinds import ClashType, Declaration, Pair, Statement, StatementClash
-from proxy.grounding.clashes.plain import IT
+from proxy.grounding.clashes.plain import UNNAMED_ATTRIBUTE
 from proxy.grounding.clashes.reading import is_one_of_several
 from proxy.grounding.clashes.values import PRODUCT_PLACES, REPLY_LANGUAGE, contradict, values_in, whole
 from proxy.grounding.evidence.retrieval import FUNCTION_WORDS, terms
@@ -61,7 +61,7 @@ _SMALL_WORDS = frozenset(
     ]
 )
 _VITAL = ("allerg", "alérg", "alergi", "intoler", "intolér", "medic", "medik", "médic")
-_REMEMBERED = frozenset(("tool_result", "passage", "memory"))
+_FROM_SOURCES = frozenset(("tool_result", "passage", "memory"))
 
 
 class ConversationText(Struct, frozen=True):
@@ -76,8 +76,8 @@ def by_rule(pair: Pair) -> StatementClash | None:
     """The clash that needs no judge; None where no rule says anything."""
     older, newer = pair.older, pair.newer
     if older.hash == newer.hash:
-        return _said_twice(older, newer)
-    return _declared(older, newer) or _made(older, newer)
+        return _duplicate(older, newer)
+    return _declared_clash(older, newer) or _changed_value_clash(older, newer)
 
 
 def questions(pair: Pair) -> tuple[ClaimPair, ClaimPair]:
@@ -156,33 +156,33 @@ def _excluding(older: Statement, newer: Statement) -> tuple[Declaration, Declara
     return next(found, None)
 
 
-def _said_twice(older: Statement, newer: Statement) -> StatementClash | None:
+def _duplicate(older: Statement, newer: Statement) -> StatementClash | None:
     if older.kind != "fact" and not older.declares:
         return None  # nobody minds that a wish is repeated
     return _clash(Pair(older, newer), "DUPLICATE_FACTS", newer.topic or "statement", "the same is said twice")
 
 
-def _declared(older: Statement, newer: Statement) -> StatementClash | None:
+def _declared_clash(older: Statement, newer: Statement) -> StatementClash | None:
     """Both plainly say the same of the same, and the two values exclude each other."""
     values = _excluding(older, newer)
     if values is None:
         return None
     old, new = values
-    topic = old.attribute.removeprefix("field:").replace("_", " ")
+    topic = old.attribute.replace("_", " ")
     critical = _far(old, new) if old.attribute == "budget" else old.attribute in CRITICAL
-    return _clash(Pair(older, newer), None, topic, f"{topic}: {_shown(old)} against {_shown(new)}", critical=critical)
+    return _clash(Pair(older, newer), None, topic, f"{topic}: {_value_text(old)} against {_value_text(new)}", critical=critical)
 
 
-def _made(older: Statement, newer: Statement) -> StatementClash | None:
+def _changed_value_clash(older: Statement, newer: Statement) -> StatementClash | None:
     """ "Make it 8 pm", where the older one names another time."""
-    made = next((one for one in newer.declares if one.attribute == IT), None)
+    made = next((one for one in newer.declares if one.attribute == UNNAMED_ATTRIBUTE), None)
     old = list(values_in(older.text, made.scope, older.language)) if made is not None and older.origin == "user" else []
     if made is None or len(old) != 1 or old[0] == made.value:
         return None
     return _clash(Pair(older, newer), None, made.scope, f"{made.scope}: {old[0]} is now {made.value}")
 
 
-def _shown(value: Declaration) -> str:
+def _value_text(value: Declaration) -> str:
     return f"not {value.value}" if value.negated else value.value
 
 
@@ -194,7 +194,7 @@ def _far(old: Declaration, new: Declaration) -> bool:
 def _type(older: Statement, newer: Statement) -> ClashType:
     if older.kind == newer.kind == "preference":
         return "CONTRADICTORY_PREFERENCES"
-    remembered = older.origin in _REMEMBERED and (newer.origin in _REMEMBERED or newer.origin == "user")
+    remembered = older.origin in _FROM_SOURCES and (newer.origin in _FROM_SOURCES or newer.origin == "user")
     later = remembered and not _simultaneous(older, newer) and _is_later(older, newer)
     return "OUTDATED_INFORMATION" if later else "CONFLICTING_FACTS"
 
@@ -224,7 +224,7 @@ def is_certain(clash: StatementClash, said: Sequence[ConversationText]) -> bool:
         return False
     together = older.message == newer.message and older.message is not None and newer.origin == "user"
     both = _excluding(older, newer)
-    if older.origin == newer.origin == "user" and len({tongue for one in (older, newer) if (tongue := _tongue(one.text))}) > 1:
+    if older.origin == newer.origin == "user" and len({tongue for one in (older, newer) if (tongue := _plain_language(one.text))}) > 1:
         return False  # two languages, two texts
     if both is None:
         return not together and _is_what_it_means(older, newer, said)
@@ -236,7 +236,7 @@ def is_certain(clash: StatementClash, said: Sequence[ConversationText]) -> bool:
     return not of_task or both[1].change or not _something_new(older, newer, said)
 
 
-def _tongue(text: str) -> str:
+def _plain_language(text: str) -> str:
     """The language of a sentence, where it is one of the four and plain to see."""
     found = language(text, default="")
     return found if found in LANGUAGES else ""
@@ -260,7 +260,7 @@ def _words(text: str) -> Iterable[str]:
 
 def _is_what_it_means(older: Statement, newer: Statement, said: Sequence[ConversationText]) -> bool:
     """Whether "make it 8 pm" can only mean the older statement's value: no other of its sort was spoken of."""
-    made = next((one for one in newer.declares if one.attribute == IT), None)
+    made = next((one for one in newer.declares if one.attribute == UNNAMED_ATTRIBUTE), None)
     if made is None or older.origin != "user" or older.message is None or newer.message is None:
         return False
     before = [one.text for one in said if one.position < newer.message]

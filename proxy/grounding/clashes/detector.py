@@ -20,7 +20,7 @@ from msgspec import Struct
 from proxy.errors import ModelUnavailable
 from proxy.grounding.clashes import deciding
 from proxy.grounding.clashes.kinds import Pair, Statement, StatementClash
-from proxy.grounding.clashes.plain import IT
+from proxy.grounding.clashes.plain import UNNAMED_ATTRIBUTE
 from proxy.grounding.clashes.values import whole
 from proxy.grounding.evidence.retrieval import FUNCTION_WORDS, terms
 from proxy.grounding.judging.questions import compatible_question
@@ -86,13 +86,9 @@ def in_order(one: Statement, other: Statement) -> tuple[Statement, Statement]:
 
 
 def _may_meet(one: Statement, other: Statement) -> bool:
-    """Whether one may contradict the other at all: what a user wants is not contradicted by what a passage says of the world, a record's
-    field only by the same record's.
-    """
-    if one.place == other.place or one.is_field != other.is_field:
+    """Whether one may contradict the other at all: what a user wants is not contradicted by what a passage says of the world."""
+    if one.place == other.place:
         return False
-    if one.is_field:
-        return bool(_keys(one) & _keys(other))
     sides = {statement.origin in _USER_SIDE for statement in (one, other)}
     return len(sides) == 1 or one.kind == other.kind == "fact"
 
@@ -125,7 +121,7 @@ class _Index:
 
     def _same_attribute(self, i: int) -> Iterable[int]:
         """What "it" is to be is compared with all that was said before, by whom it is not known of what."""
-        if any(one.attribute == IT for one in self._statements[i].declares):
+        if any(one.attribute == UNNAMED_ATTRIBUTE for one in self._statements[i].declares):
             return range(i - 1, -1, -1)
         return sorted({j for key in self._keys[i] for j in self._by_key[key]}, reverse=True)
 
@@ -207,7 +203,7 @@ class ClashDetector:
         decided = [pair for pair in pairs if deciding.settled(pair)]
         open_ = [pair for pair in pairs if not deciding.settled(pair)]
         fresh = [pair for pair in decided if {pair.older.hash, pair.newer.hash} & new]
-        fresh += _said_twice([statement for statement in statements if statement.hash in new])
+        fresh += _duplicates([statement for statement in statements if statement.hash in new])
         self._by_rules([pair for pair in fresh if not known(pair)], found)
         if self._verifier is not None:
             await self._by_models(open_, known, until, found)
@@ -216,8 +212,7 @@ class ClashDetector:
 
     @staticmethod
     def _by_rules(pairs: Sequence[Pair], found: DetectedClashes) -> None:
-        clashes = [clash for pair in pairs if (clash := deciding.by_rule(pair)) is not None]
-        found.clashes += [clash for clash in clashes if not (clash.type == "DUPLICATE_FACTS" and clash.newer.is_field)]
+        found.clashes += [clash for pair in pairs if (clash := deciding.by_rule(pair)) is not None]
         found.judged += len(pairs)
 
     async def _by_models(self, pairs: list[Pair], known: Callable[[Pair], bool], until: float | None, found: DetectedClashes) -> None:
@@ -281,7 +276,7 @@ class ClashDetector:
         return None
 
 
-def _said_twice(statements: Sequence[Statement]) -> list[Pair]:
+def _duplicates(statements: Sequence[Statement]) -> list[Pair]:
     """What memories and passages say word by word more than once: each with the next."""
     same: dict[str, list[Statement]] = {}
     for statement in statements:

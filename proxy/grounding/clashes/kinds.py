@@ -35,7 +35,7 @@ class Declaration(Struct, frozen=True):
     """What a sentence plainly says of an attribute that one person has one of (`proxy.grounding.clashes.plain`), or a record's field."""
 
     attribute: str
-    """``location``, ``budget``, ``allergy``, …; of a record ``field:gate``."""
+    """``location``, ``budget``, ``allergy``, …"""
     value: str
     """Normalised: ``berlin``, ``500 EUR``, ``nut``."""
     start: int
@@ -77,14 +77,9 @@ class Statement(Struct, frozen=True):
     """Whether its author says it of themselves, as far as what stands around it tells."""
 
     @property
-    def is_field(self) -> bool:
-        """Whether it is a field of a record, and no sentence."""
-        return bool(self.declares) and self.declares[0].attribute.startswith("field:")
-
-    @property
     def topic(self) -> str:
         """The attribute that it gives, or ""."""
-        return self.declares[0].attribute.removeprefix("field:") if self.declares else ""
+        return self.declares[0].attribute if self.declares else ""
 
     @property
     def place(self) -> tuple[int, int, int]:

@@ -50,9 +50,9 @@ _MAKING = frozenset(LEXICON["making"].split())
 _SPEAKING = frozenset(LEXICON["speaking"].split())
 """How a sentence begins in which somebody speaks of themselves."""
 _GROUP, _PART = re.compile(r"\(\?P<(\w+)>"), re.compile(r"\{([A-Z][A-Z_]+)\}")
-IT = "it"
+UNNAMED_ATTRIBUTE = "it"
 """The attribute of "make it 8 pm": its scope says of what sort the value is, ``time``, ``budget`` or ``price level``."""
-WISHES = frozenset((IT, REPLY_LANGUAGE, "budget", "diet", "allergy", "seat", "price level"))
+WISHES = frozenset((UNNAMED_ATTRIBUTE, REPLY_LANGUAGE, "budget", "diet", "allergy", "seat", "price level"))
 """Attributes by which somebody says what they want or may have, and not only what is so."""
 _SCOPE_CHARS = 4
 """Letters that tell hotels from flights: hotel, hotels, hoteles."""
@@ -74,7 +74,7 @@ def declared(sentence: str, language: str | Callable[[], str] = "en", *, of_memo
     if not 0 < end <= MAX_CHARS:
         return ()
     start, change = opened(sentence)
-    if not of_memory and _makes_it(sentence[start:]) and (made := _made(sentence, start, end)):
+    if not of_memory and _is_change_order(sentence[start:]) and (made := _declared_change(sentence, start, end)):
         return made
     one = _read(sentence, start, end, language, of_memory=of_memory, change=change)
     return (one,) if one is not None else ()
@@ -103,14 +103,14 @@ def _may_open(sentence: str, at: int) -> bool:
     return word is not None and word[0].lower() in _OPENING
 
 
-def _made(sentence: str, start: int, end: int) -> tuple[Declaration, ...]:
+def _declared_change(sentence: str, start: int, end: int) -> tuple[Declaration, ...]:
     """What "it" is to be."""
-    match = _make_it().fullmatch(sentence[start:end])
+    match = _change_pattern().fullmatch(sentence[start:end])
     if match is None or match.lastgroup is None:
         return ()
     language, text = match.lastgroup, match[match.lastgroup]
     sort, value = sort_of(text, language)
-    return (Declaration(IT, value, start, end, scope=sort, change=True),) if value else ()
+    return (Declaration(UNNAMED_ATTRIBUTE, value, start, end, scope=sort, change=True),) if value else ()
 
 
 def sort_of(text: str, language: str) -> tuple[str, str]:
@@ -162,13 +162,13 @@ def _speaks_plainly(sentence: str) -> bool:
     return _first(sentence) in _SPEAKING or _of_a_name().match(sentence) is not None
 
 
-def _makes_it(sentence: str) -> bool:
+def _is_change_order(sentence: str) -> bool:
     """Whether it begins as one that has something be otherwise."""
     return _first(sentence) in _MAKING
 
 
 def _may_speak(sentence: str) -> bool:
-    """True wherever `_makes_it` or `_speaks_plainly` is, of a sentence or of the first of its clauses."""
+    """True wherever `_is_change_order` or `_speaks_plainly` is, of a sentence or of the first of its clauses."""
     words = sentence[:48].split(None, 1)
     first = _bare(words[0]) if words else ""
     return first in _SPEAKING or first in _MAKING or _of_a_name().match(sentence) is not None
@@ -196,7 +196,7 @@ def _table() -> dict[str, Any]:
     return table
 
 
-def _filled(alternatives: Sequence[str]) -> str:
+def _fill_parts(alternatives: Sequence[str]) -> str:
     """One pattern of several, with the parts that they name."""
     pattern = "|".join(alternatives)
     while _PART.search(pattern) is not None:
@@ -208,20 +208,20 @@ def _filled(alternatives: Sequence[str]) -> str:
 def _patterns() -> dict[str, re.Pattern[str]]:
     """By attribute one pattern of all its sentences; its groups are numbered behind their names: ``v_1``, ``v_4``."""
     sentences = _table()["sentences"]
-    return {attribute: re.compile(_numbered(_filled(alternatives)), re.I) for attribute, alternatives in sentences.items()}
+    return {attribute: re.compile(_number_groups(_fill_parts(alternatives)), re.I) for attribute, alternatives in sentences.items()}
 
 
 @cache
-def _make_it() -> re.Pattern[str]:
-    return re.compile(_filled(_table()["others"]["make_it"]), re.I)
+def _change_pattern() -> re.Pattern[str]:
+    return re.compile(_fill_parts(_table()["others"]["make_it"]), re.I)
 
 
 @cache
 def _of_a_name() -> re.Pattern[str]:
-    return re.compile(_filled(_table()["others"]["of_a_name"]))
+    return re.compile(_fill_parts(_table()["others"]["of_a_name"]))
 
 
-def _numbered(pattern: str) -> str:
+def _number_groups(pattern: str) -> str:
     """`pattern` with each group's name made its own: a name may stand in it once."""
     numbers = count(1)
     return _GROUP.sub(lambda match: f"(?P<{match[1]}_{next(numbers)}>", pattern)

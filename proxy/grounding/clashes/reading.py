@@ -1,8 +1,7 @@
 """A conversation's texts -> what they state, sentence by sentence, with their places, and whether it is meant.
 
-In: `TextPiece`s, each a text that one author wrote. Out: `Statement`s: what plainly gives a value (`clashes.plain`), wishes and facts,
-and the fields of JSON records. Questions, suppositions, quotations, code, what once was and what others like are none. A record
-is known by its id or name: the same field of the same record with another value is another state of it, or an error.
+In: `TextPiece`s, each a text that one author wrote. Out: `Statement`s: what plainly gives a value (`clashes.plain`), wishes and facts.
+Questions, suppositions, quotations, code, data, what once was and what others like are none.
 
 Somebody speaks in earnest, and of themselves, as far as the words around tell: not in a message that hands over a text (to translate, to
 judge, to go on with), quotes, lists, supposes or speaks of several of a kind, nor in a story, a game or an exercise.
@@ -10,7 +9,6 @@ judge, to go on with), quotes, lists, supposes or speaks of several of a kind, n
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -22,16 +20,13 @@ from proxy.grounding.clashes.kinds import Declaration, Origin, Statement, Statem
 from proxy.grounding.clashes.plain import WISHES, declared, is_change, may_declare
 from proxy.grounding.evidence.asserted import is_question, is_request
 from proxy.language.detection import language
-from proxy.language.json.strings import JsonNode, nodes_of
 from proxy.language.patterns import LazyPattern
-from proxy.language.text import fold, split_sentences
+from proxy.language.text import split_sentences
 
 MAX_STATEMENTS = 400
 """Of one piece: a pasted book is not read to its end."""
 MAX_CHARS = 400
 """A longer sentence is no statement that somebody would take back."""
-MAX_RECORD_CHARS = 100_000
-_MAX_VALUE_CHARS = 80
 _BRIEF_WORDS = 6
 """Up to so many a sentence of a user's may say something without a person in it; from so many on it does without a known verb."""
 _FEW_WORDS = 3
@@ -59,7 +54,7 @@ _PAST = LazyPattern(
     r"autrefois|jadis|dans le temps|avant,? (?:j['’]|je|nous|on)|il y a (?:\w+ )?ans|(?:quand|lorsque) j['’]étais)\b",
     re.I,
 )
-_REPORTED = LazyPattern(
+_REPORTED_SPEECH = LazyPattern(
     r"\b(?:said|says|wrote|writes|claim(?:s|ed)|told me|according to|the (?:review|article|email|ad|website|book|text|song) (?:states|"
     r"reads)|sagte?|schrieb|schreibt|behauptet\w?|meinte|laut|dijo|dice|escribi[óo]|afirma|según|a dit|écrit|affirme|selon|d['’]après)\b",
     re.I,
@@ -100,11 +95,11 @@ _HYPOTHETICAL = LazyPattern(
     r"s['’](?:il|ils) (?!(?:te|vous) pla[iî]t|est possible)|supposons|disons que|hypothétiquement|en théorie|peut-être|au cas où)",
     re.I,
 )
-_BOUND = re.compile(r"[<>]=?\s?(?=[$€£¥]?\s?\d)")
+_AMOUNT_BOUND = re.compile(r"[<>]=?\s?(?=[$€£¥]?\s?\d)")
 """An amount's, and no markup."""
 _MARKS = re.compile(r"[\"“”„«»`|<>{}]|:\s*(?:\n|$)|^\s*(?:[-*•–]|\(?\d{1,2}[.)])\s|\n\s*\n", re.M)
 """Quotations, code, markup, tables, lists, something that follows, a second paragraph."""
-_STAGED = LazyPattern(
+_STAGING_WORDS = LazyPattern(
     r"\b(?:translat\w*|role-?play\w*|in character|play (?:the|a) (?:role|part|character)|act as|pretend\w*|stor(?:y|ies)|novel|"
     r"fiction\w*|"
     r"screenplay|imagine|practi[cs](?:e|ing) (?:my|our|some)?|proofread\w*|grammar|vocabulary|game|quiz|riddle|puzzle|persona|simulat\w+|"
@@ -152,12 +147,6 @@ _SEVERAL = LazyPattern(
 )
 """Several of a kind, or one for a time."""
 _ADDRESS = re.compile(r"\S{1,64}@\S{1,80}")
-_IDENTITY = re.compile(r"(?:^|_)(?:id|name|title|key|code|number|no|nr|email|sku|iban|isbn|symbol|ticker|poi|event|location)$", re.I)
-_UNSTABLE = re.compile(
-    r"(?:^|_)(?:timestamp|time|updated|created|at|date|request_id|trace_id|page|offset|limit|cursor|took|latency\w*|score|distance|rank)(?:$|_)",
-    re.I,
-)
-_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 class Read(Struct, frozen=True):
@@ -192,9 +181,8 @@ def read_piece(piece: TextPiece, i: int = 0, tongue: str = "", *, limit: int | N
     With `limit` only so many sentences are read in full, of a longer text the first that somebody says of themselves, and those that
     declare something plainly: a long message costs what a short one does.
     """
-    if piece.text.lstrip()[:1] in ("{", "["):
-        records = piece.origin in ("tool_result", "passage")
-        return Read(tuple(_fields(i, piece))[:MAX_STATEMENTS] if records else ())
+    if piece.text.lstrip()[:1] in ("{", "["):  # data, and no sentences
+        return Read(())
     found: list[Statement] = []
     spoken = cache(lambda: tongue or language(piece.text))  # most messages say nothing of which it would have to be known
     earnest = cache(lambda: piece.origin == "memory" or (piece.origin == "user" and speaks_in_earnest(piece.text)))
@@ -245,11 +233,9 @@ def _statement(
     says: tuple[Declaration, ...],
     *,
     earnest: bool = True,
-    digest: str = "",
 ) -> Statement:
     update = piece.origin in ("user", "memory") and (is_change(text) or any(one.change for one in says))
-    digest = digest or statement_hash(text, piece.origin)
-    place = (i, start, start + len(text), digest, piece.message, piece.timestamp, piece.source)
+    place = (i, start, start + len(text), statement_hash(text, piece.origin), piece.message, piece.timestamp, piece.source)
     return Statement(text, kind, piece.origin, *place, update=update, language=tongue, declares=says, earnest=earnest)
 
 
@@ -292,7 +278,7 @@ def _kind_of(text: str, origin: Origin, says: Sequence[Declaration]) -> Statemen
 
 def _is_of_another(text: str, said: str, origin: Origin) -> bool:
     """Whether it is somebody else's words, or about them: '"I love bacon" is printed on the shirt', "My wife hates fish"."""
-    if _REPORTED.search(said) is not None and not is_first_person(said):
+    if _REPORTED_SPEECH.search(said) is not None and not is_first_person(said):
         return True
     return _OF_ANOTHER.match(said) is not None or (origin == "user" and any(map(is_first_person, _INLINE_QUOTE.findall(text))))
 
@@ -302,10 +288,10 @@ def _is_of_another(text: str, said: str, origin: Origin) -> bool:
 
 def speaks_in_earnest(text: str) -> bool:
     """Whether a user's message is in its author's own words and about themselves, as far as its words tell."""
-    if text.count(" ") >= MAX_WORDS_OF_ONES_OWN or _MARKS.search(_BOUND.sub(" ", text)) is not None:
+    if text.count(" ") >= MAX_WORDS_OF_ONES_OWN or _MARKS.search(_AMOUNT_BOUND.sub(" ", text)) is not None:
         return False
     text = _ADDRESS.sub(" ", text)
-    return not (_HANDED_OVER.search(text) or _STAGED.search(text) or is_one_of_several(text) or is_hypothetical(text))
+    return not (_HANDED_OVER.search(text) or _STAGING_WORDS.search(text) or is_one_of_several(text) or is_hypothetical(text))
 
 
 def is_hypothetical(text: str) -> bool:
@@ -321,40 +307,4 @@ def is_one_of_several(text: str) -> bool:
 def is_staged(text: str, *, of_user: bool = True) -> bool:
     """Whether a message makes a text, a game or an exercise of what follows it."""
     said = text[:MAX_STAGED_CHARS]
-    return _STAGED.search(said) is not None or (of_user and _ROLES.search(said) is not None)
-
-
-# ---- records ----
-
-
-def _fields(i: int, piece: TextPiece) -> Iterator[Statement]:
-    """The fields of the records in a JSON text, each a fact; none of a text that is no JSON, and of a record without an identity."""
-    text = piece.text
-    if len(text) > MAX_RECORD_CHARS:
-        return
-    try:
-        json.loads(text)
-    except (ValueError, RecursionError):
-        return
-    for record in (record for node in nodes_of(text) or () for record in _records(node)):
-        identity = next((key for key, one in record.items() if _IDENTITY.search(key) and _scalar(one)), None)
-        entity = f"{identity}={_scalar(record[identity])}" if identity is not None else ""
-        for key, one in record.items() if entity else ():
-            value, length = _scalar(one), one.end - one.start
-            if key != identity and value not in ("null", "", "-") and len(value) <= _MAX_VALUE_CHARS and not _UNSTABLE.search(key):
-                says = (Declaration(f"field:{key}", value, 0, length, scope=entity),)
-                digest = statement_hash(f"{entity}\0{key}\0{value}", piece.origin)
-                yield _statement(piece, i, text[one.start : one.end], one.start, "fact", "en", says, digest=digest)
-
-
-def _records(node: JsonNode) -> Iterator[dict[str, JsonNode]]:
-    """Of each object its plain values by their keys: inner objects come before those that hold them."""
-    for _, _, child in node.children:
-        yield from _records(child)
-    if node.kind == "object":
-        plain = ((key, child) for key, _, child in node.children if child.kind in ("string", "plain"))
-        yield {_CAMEL.sub("_", str(key)).lower(): child for key, child in plain}
-
-
-def _scalar(node: JsonNode) -> str:
-    return " ".join(fold(node.text).split()) if node.kind == "string" else node.text
+    return _STAGING_WORDS.search(said) is not None or (of_user and _ROLES.search(said) is not None)

@@ -35,7 +35,7 @@ _PHONE_DIGITS = 7
 """As many last digits are the same whether or not the country's number stands before them."""
 _TOGETHER = {"zweit": 2, "dritt": 3, "viert": 4, "fünft": 5, "sechst": 6}
 """Of "zu zweit"."""
-_LEFT_OUT = {
+_OMITTED_PARTS = {
     "vegan": frozenset(("meat", "pork", "fish", "dairy")),
     "vegetarian": frozenset(("meat", "pork", "fish")),
     "pescatarian": frozenset(("meat", "pork")),
@@ -158,7 +158,7 @@ def _kind(text: str, language: str) -> str | None:
     return next((kind for kind, stems in LEXICON["kinds"].items() if plain.startswith(tuple(stems.split()))), None)
 
 
-def _tongue(text: str, language: str) -> str | None:
+def _language_name(text: str, language: str) -> str | None:
     return next((name for name, words in LEXICON["tongues"].items() if text.lower() in words.split()), None)
 
 
@@ -175,7 +175,7 @@ _READERS: dict[str, Callable[[str, str], str | None]] = {
     "birthday": _day,
     "budget": _money,
     "allergy": _food,
-    REPLY_LANGUAGE: _tongue,
+    REPLY_LANGUAGE: _language_name,
 }
 
 
@@ -344,8 +344,8 @@ def _diets(older: Declaration, newer: Declaration) -> bool:
     """What one leaves out and the other eats; or a diet said and denied."""
     if older.value == newer.value:
         return older.negated != newer.negated
-    leaves = [_LEFT_OUT.get(one.value, frozenset()) if not one.negated else frozenset() for one in (older, newer)]
-    eats = [one.value if one.value not in _LEFT_OUT and not one.negated else "" for one in (older, newer)]
+    leaves = [_OMITTED_PARTS.get(one.value, frozenset()) if not one.negated else frozenset() for one in (older, newer)]
+    eats = [one.value if one.value not in _OMITTED_PARTS and not one.negated else "" for one in (older, newer)]
     return eats[1] in leaves[0] or eats[0] in leaves[1]
 
 

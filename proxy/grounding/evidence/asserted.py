@@ -30,13 +30,13 @@ _FEW_WORDS = 14
 _BLANK_LINE = re.compile(r"\n[ \t]*\n")
 _FENCE = re.compile(r"^[ \t]{0,8}(?:`{3,10}|~{3,10}|\"{3}|'{3})", re.M)
 _ITEM = re.compile(r"\s{0,12}(?:[-*+•–]|\(?\d{1,3}[.)])[ \t]+")
-_MARKED = re.compile(r"\s{0,12}(?:>|[-*+•–][ \t]|\(?\d{1,3}[.)][ \t]|[\"“„«][^\"“”„«»]{12,600}[\"”“»]\W{0,2}$)")
-_KEYED = re.compile(r"(?:[-*•] )?\**(?P<key>[^\W\d][\w /'’()-]{0,40}?)\**[ \t]{0,2}:\**[ \t]+(?P<value>\S.{0,400})$", re.S)
+_LIST_OR_QUOTE = re.compile(r"\s{0,12}(?:>|[-*+•–][ \t]|\(?\d{1,3}[.)][ \t]|[\"“„«][^\"“”„«»]{12,600}[\"”“»]\W{0,2}$)")
+_KEY_AND_VALUE = re.compile(r"(?:[-*•] )?\**(?P<key>[^\W\d][\w /'’()-]{0,40}?)\**[ \t]{0,2}:\**[ \t]+(?P<value>\S.{0,400})$", re.S)
 _END_MARK = re.compile(r"([.!?？…:])[\"'”’»)\]*_]*$")
 
 _ASKING = LazyPattern(rf"\W{{0,5}}(?:(?:{_WORDS.AUXILIARIES})\b|¿|est-ce\b)", re.I)
 _ASKING_UNMARKED = LazyPattern(rf"\W{{0,5}}(?:{_WORDS.AUXILIARIES}|{_WORDS.WONDERING})\b", re.I)
-_CHECKED = LazyPattern(_WORDS.CHECKED, re.I)
+_CHECK_REQUEST = LazyPattern(_WORDS.CHECKED, re.I)
 _OPENING = LazyPattern(rf"\W{{0,5}}(?:(?:{_WORDS.POLITE})[,!.:]{{0,2}}[ \t]+){{0,3}}", re.I)
 _ENGLISH_VERB = LazyPattern(rf"(?:do not |don['’]t |never |always |only )?(?:{_WORDS.ENGLISH_VERBS})\b(?![-'’])", re.I)
 _AS_A_NOUN = LazyPattern(
@@ -45,13 +45,13 @@ _AS_A_NOUN = LazyPattern(
 """What follows a verb that is a noun: "Work starts at 9", "Order 123 was sent"."""
 _OTHER_VERB = LazyPattern(rf"(?:{_WORDS.OTHER_VERBS})\b", re.I)
 _GERMAN_SIE = LazyPattern(r"[a-zäöüß]{3,20}en Sie\b", re.I)
-_WANTED = LazyPattern(rf"(?:{_WORDS.WANTED})\b", re.I)
+_WISH = LazyPattern(rf"(?:{_WORDS.WANTED})\b", re.I)
 _ROLE = LazyPattern(rf"(?:{_WORDS.ROLES})\b", re.I)
 _FORM = LazyPattern(
     rf"\b(?:{_WORDS.ANSWERS})\b[^.!?\n]{{0,60}}?\b(?:{_WORDS.MUST})\b|\b(?:{_WORDS.MUST})\b[^.!?\n]{{0,40}}?\b(?:{_WORDS.ANSWERS})\b", re.I
 )
-_SUPPOSED = LazyPattern(rf"(?:{_WORDS.SUPPOSITIONS})(?:\b|(?<=['’]))", re.I)
-_TOLD = LazyPattern(rf"(?:{_WORDS.TOLD})\b(?:[ \t]{{0,2}}:|[ ,]{{1,2}}(?:{_WORDS.THAT})\b)?", re.I)
+_SUPPOSITION = LazyPattern(rf"(?:{_WORDS.SUPPOSITIONS})(?:\b|(?<=['’]))", re.I)
+_TELLING_IMPERATIVE = LazyPattern(rf"(?:{_WORDS.TOLD})\b(?:[ \t]{{0,2}}:|[ ,]{{1,2}}(?:{_WORDS.THAT})\b)?", re.I)
 """How a user says that something is so with a verb in the imperative: "Remember that …", "Note: …"."""
 _TO_BE_READ = LazyPattern(rf"\b(?:{_WORDS.READING_VERBS})\b", re.I)
 _WORK = LazyPattern(rf"(?:{_WORDS.READING_VERBS}|{_WORDS.SAYING})", re.I)
@@ -74,7 +74,7 @@ def is_question(sentence: str) -> bool:
 
 
 def _asks_to_check(sentence: str) -> bool:
-    return _CHECKED.match(sentence, _opening(sentence)) is not None
+    return _CHECK_REQUEST.match(sentence, _opening(sentence)) is not None
 
 
 def is_request(sentence: str) -> bool:
@@ -83,9 +83,9 @@ def is_request(sentence: str) -> bool:
     if _CAN_YOU.match(text):
         return True
     begin = _opening(text)
-    if _TOLD.match(text, begin):
+    if _TELLING_IMPERATIVE.match(text, begin):
         return False
-    if _WANTED.match(text, begin) or _ROLE.match(text, begin) or _GERMAN_SIE.match(text, begin) or _FORM.search(text[:200]):
+    if _WISH.match(text, begin) or _ROLE.match(text, begin) or _GERMAN_SIE.match(text, begin) or _FORM.search(text[:200]):
         return True
     verb = _ENGLISH_VERB.match(text, begin)
     if verb is not None:
@@ -96,7 +96,7 @@ def is_request(sentence: str) -> bool:
 def is_supposed(sentence: str) -> bool:
     """Whether a sentence says what may be, what somebody thinks, or what is to be imagined."""
     text = sentence.strip()
-    return _SUPPOSED.match(text, _opening(text)) is not None
+    return _SUPPOSITION.match(text, _opening(text)) is not None
 
 
 def asks_about_text(text: str) -> bool:
@@ -109,7 +109,7 @@ def _opening(text: str) -> int:
     return found.end() if found is not None else 0
 
 
-_KNOWN = THANKS | INSTRUCTIONS | INSTRUCTION_OBJECTS | {"lot", "lots", "much"}
+_TALK_WORDS = THANKS | INSTRUCTIONS | INSTRUCTION_OBJECTS | {"lot", "lots", "much"}
 
 
 _TALK_CHARS = 120
@@ -120,7 +120,7 @@ def _is_small_talk(text: str) -> bool:
     """Thanks, greetings and praise, and instructions of one word ("shorter, please"): nothing that is so."""
     if len(text) > _TALK_CHARS or any(c.isdigit() for c in text):
         return False
-    return all(word in _KNOWN for word in content_words(text)) or reason_of(text, text) in ("greeting", "hedge", "opinion")
+    return all(word in _TALK_WORDS for word in content_words(text)) or reason_of(text, text) in ("greeting", "hedge", "opinion")
 
 
 def asserted(text: str, pieces: Sequence[EvidencePiece], author: Author) -> tuple[EvidencePiece, ...]:
@@ -174,7 +174,7 @@ class _Reader:
         if self._mode == "directions" and self._under_heading:
             return None
         if shown.rstrip("*_ ").endswith(":") and len(shown.split()) <= _FEW_WORDS:
-            return self._introduced(piece)
+            return self._introduction(piece)
         if self._mode == "directions" or is_question(shown):
             return None
         if self._mode == "pasted":
@@ -183,7 +183,7 @@ class _Reader:
 
     def _sentence(self, piece: EvidencePiece, *, addressed: bool) -> EvidencePiece | None:
         shown = piece.shown
-        keyed = _KEYED.match(shown)
+        keyed = _KEY_AND_VALUE.match(shown)
         if keyed is not None:
             key = keyed["key"]
             if _DIRECTIONS.fullmatch(key):
@@ -198,13 +198,13 @@ class _Reader:
         if addressed and (is_request(bare) or is_supposed(bare) or _is_small_talk(bare)):
             return None
         note = _END_MARK.search(shown) is None and not has_verb(bare)
-        if note and self._author == "user" and not self._several_lines and not _MARKED.match(shown):
+        if note and self._author == "user" and not self._several_lines and not _LIST_OR_QUOTE.match(shown):
             return None  # "best pizza in Rome": what is looked for
-        marked = note or self._long or _MARKED.match(shown) is not None
-        own = marked or self._author == "system" or _OWN.search(shown) or _TOLD.match(bare, _opening(bare))
+        marked = note or self._long or _LIST_OR_QUOTE.match(shown) is not None
+        own = marked or self._author == "system" or _OWN.search(shown) or _TELLING_IMPERATIVE.match(bare, _opening(bare))
         return replace(piece, pasted=marked, opinion=not own)
 
-    def _introduced(self, piece: EvidencePiece) -> EvidencePiece | None:
+    def _introduction(self, piece: EvidencePiece) -> EvidencePiece | None:
         """A line that says what stands below it."""
         shown = piece.shown.strip("*_ ")
         asks = is_request(shown) or is_question(shown)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 MAX_CHARS = 2_000_000
 """What is read of all evidence: 500,000 tokens, more than most windows. The rest is left out, and `EvidenceBase.truncated` says so."""
 MAX_PIECES = 50_000
-KEPT_CHARS = 2_000_000
+CACHE_CHARS = 2_000_000
 """Of texts that were cut and stay known, some ten bytes of memory a character: a conversation comes again with every turn."""
 ENTRY_CHARS = 200
 """What each of them takes besides."""
@@ -99,7 +99,7 @@ def question_of(exchange: Exchange) -> str:
 
 def may_have_context(exchange: Exchange) -> bool:
     """False where `gather` would find neither a passage, nor a tool result, nor a long text of the user's: told without reading any."""
-    if exchange.evidence or exchange.passages or exchange.original.passages:
+    if exchange.evidence or exchange.passages:
         return True
     sent = () if exchange.messages is exchange.conversation else exchange.messages
     return any(
@@ -117,7 +117,7 @@ def gather(exchange: Exchange) -> list[Evidence]:
     messages = exchange.conversation
     said = [text_of(message.get("content")) for message in messages]
     places: dict[int, InOrder] = {}
-    found: list[Evidence] = [_located(evidence, said, places) for evidence in _passages(exchange)]
+    found: list[Evidence] = [_locate(evidence, said, places) for evidence in _passages(exchange)]
     inside: dict[int, list[str]] = {}
     for evidence in found:
         if evidence.message_index is not None:
@@ -127,15 +127,15 @@ def gather(exchange: Exchange) -> list[Evidence]:
         kind = _KINDS.get(str(message.get("role")), "")
         counted[kind] += 1
         place = f"{kind} message {counted[kind]}" if kind in ("user", "system") else ""
-        found += _rest(message, said[i], inside.get(i, ()), i, names=names, place=place)
+        found += _without_passages(message, said[i], inside.get(i, ()), i, names=names, place=place)
     for message, text in _own_results(exchange):
-        found += _rest(message, text, (), None, names={str(message.get("tool_call_id")): READ_ARCHIVE})
+        found += _without_passages(message, text, (), None, names={str(message.get("tool_call_id")): READ_ARCHIVE})
     return found
 
 
 def _passages(exchange: Exchange) -> list[Evidence]:
     """The prompt's passages, then those that a stage left out of it, then knowledge; each once, none that is blank."""
-    every = (*exchange.passages, *exchange.evidence, *exchange.original.passages)
+    every = (*exchange.passages, *exchange.evidence)
     found: dict[tuple[str, str, int | None], Evidence] = {}
     for evidence in every:
         if evidence.content.strip() and evidence.kind != "assistant":
@@ -143,7 +143,7 @@ def _passages(exchange: Exchange) -> list[Evidence]:
     return list(found.values())
 
 
-def _located(evidence: Evidence, said: Sequence[str], places: dict[int, InOrder]) -> Evidence:
+def _locate(evidence: Evidence, said: Sequence[str], places: dict[int, InOrder]) -> Evidence:
     i = evidence.message_index
     start = -1
     if i is not None and 0 <= i < len(said):
@@ -154,7 +154,7 @@ def _located(evidence: Evidence, said: Sequence[str], places: dict[int, InOrder]
     return LocatedEvidence(**fields, message_start=start)
 
 
-def _rest(
+def _without_passages(
     message: Message, text: str, inside: Sequence[str], i: int | None, names: Mapping[str, str], place: str = ""
 ) -> Iterator[Evidence]:
     """A message without its passages, if it is evidence and anything is left."""
@@ -200,7 +200,7 @@ def _own_results(exchange: Exchange) -> Iterator[tuple[Message, str]]:
             yield message, _ARCHIVE_FRAME.sub("", text_of(message.get("content")))
 
 
-def _titled(one: Evidence, text: str) -> str:
+def _with_title(one: Evidence, text: str) -> str:
     """`text` with where it comes from; of what user and system said, who did."""
     title = one.source or (one.kind if one.kind in ("user", "system") else "")
     return f"({title}) {text}" if title else text
@@ -224,13 +224,13 @@ class EvidenceBase:
             self.truncated |= len(content) < len(one.content)
             self.chars += len(content)
             if len(self._pieces) <= max_pieces:
-                parts.append(self._add(i, _known(one, content)))
+                parts.append(self._add(i, _read_once(one, content)))
         if len(self._pieces) > max_pieces:
             self.truncated = True
             del self._pieces[max_pieces:], self._owner[max_pieces:], self._headings[max_pieces:], parts[:]
         self.sentences = [piece.shown for piece in self._pieces]
         """What each piece says, at the position by which searches name it."""
-        repeated = _repeated(self.sentences)
+        repeated = _repetitions(self.sentences)
         self.distinct = len(self.sentences) - len(repeated)
         """Pieces that do not repeat an earlier one."""
         self._index = Index(self.sentences, leave_out=repeated, parts=parts, gap_chars=1)
@@ -319,7 +319,7 @@ class EvidenceBase:
         parts: dict[int, list[str]] = {}
         for i in positions:
             parts.setdefault(self._owner[i], []).append(self.sentences[i].strip())
-        return tuple(_titled(self.evidence[owner], "\n".join(lines)) for owner, lines in parts.items())
+        return tuple(_with_title(self.evidence[owner], "\n".join(lines)) for owner, lines in parts.items())
 
     def coverage(self, claim: str, positions: Sequence[int]) -> float:
         """The share of the claim's terms, weighted by how rare they are, that the pieces at `positions` have, 0 to 1."""
@@ -366,24 +366,24 @@ class ReadText(Struct, frozen=True):
     """What it takes of the room that there is for such texts."""
 
 
-_texts: LRU[ReadText] = LRU(KEPT_CHARS, lambda text: text.chars)
+_texts: LRU[ReadText] = LRU(CACHE_CHARS, lambda text: text.chars)
 
 
-def _known(evidence: Evidence, content: str) -> ReadText:
+def _read_once(evidence: Evidence, content: str) -> ReadText:
     """What an evidence says: as it was read before, if it was."""
     apart = evidence.apart if isinstance(evidence, LocatedEvidence) else ()
     author: Author | None = evidence.kind if evidence.kind == "user" or evidence.kind == "system" else None
     key = (content, author, apart)
     found = _texts.get(key)
     if found is None:
-        pieces = _said(content, apart, author)
+        pieces = _stating_pieces(content, apart, author)
         positions = TermPositions([piece.shown for piece in pieces])
         found = ReadText(pieces, tuple(_headings(pieces)), positions, len(content) + ENTRY_CHARS)
         _texts.put(key, found)
     return found
 
 
-def _said(content: str, apart: tuple[str, ...], author: Author | None) -> tuple[EvidencePiece, ...]:
+def _stating_pieces(content: str, apart: tuple[str, ...], author: Author | None) -> tuple[EvidencePiece, ...]:
     """The pieces of a text that say something: of a user or the system what they say is so, no marks of passages that are evidence
     themselves.
     """
@@ -404,7 +404,7 @@ def _headings(pieces: Sequence[EvidencePiece]) -> Iterator[int]:
         heading = i if is_one else heading
 
 
-def _repeated(sentences: Sequence[str]) -> list[int]:
+def _repetitions(sentences: Sequence[str]) -> list[int]:
     """The positions of sentences that an earlier one repeats word by word."""
     first: dict[str, int] = {}
     return [i for i, sentence in enumerate(sentences) if first.setdefault(sentence, i) != i]

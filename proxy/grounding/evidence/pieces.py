@@ -17,7 +17,7 @@ from proxy.language.text import InOrder, SentenceSplitter
 
 CODE_CHARS = 300
 """Lines of code are taken together up to this length."""
-_FED_CHARS = 2000
+_SPLITTER_CHARS = 2000
 """Handed to the splitter at a time: what it holds is copied at each sentence."""
 _FENCE = re.compile(r"[ \t]{0,8}(`{3,10}|~{3,10})")
 _WORD = re.compile(r"\w")
@@ -30,7 +30,7 @@ def cut(text: str, apart: Sequence[str] = ()) -> list[EvidencePiece]:
         return found
     found = []
     for start, end in _gaps(text, apart):
-        found += (_moved(piece, start) for piece in _cut_plain(text[start:end]))
+        found += (_shift(piece, start) for piece in _cut_plain(text[start:end]))
     return found
 
 
@@ -44,7 +44,7 @@ def _gaps(text: str, apart: Sequence[str]) -> list[tuple[int, int]]:
     return gaps
 
 
-def _moved(piece: EvidencePiece, by: int) -> EvidencePiece:
+def _shift(piece: EvidencePiece, by: int) -> EvidencePiece:
     return replace(piece, start=piece.start + by, end=piece.end + by) if by else piece
 
 
@@ -68,7 +68,7 @@ def _cut_plain(text: str) -> list[EvidencePiece]:
 def _special(text: str, lines: Sequence[Line], i: int) -> tuple[list[EvidencePiece], int]:
     """A fenced block or a table that begins with line `i`: its pieces, and the line behind it; `i` where none does."""
     if (fence := _FENCE.match(lines[i][0])) is not None:
-        return _fenced(text, lines, i, fence[1])
+        return _cut_fence(text, lines, i, fence[1])
     table = read(lines[i : i + 2])
     if table is None:
         return [], i
@@ -79,7 +79,7 @@ def _special(text: str, lines: Sequence[Line], i: int) -> tuple[list[EvidencePie
     return found, (end if found or end > i + 2 else i)  # many lines of empty cells are not read again from each on
 
 
-def _fenced(text: str, lines: Sequence[Line], i: int, mark: str) -> tuple[list[EvidencePiece], int]:
+def _cut_fence(text: str, lines: Sequence[Line], i: int, mark: str) -> tuple[list[EvidencePiece], int]:
     """A block of code up to its end mark, or to the text's end; JSON and tables in it are read as such."""
     end = next((k for k in range(i + 1, len(lines)) if lines[k][0].strip().startswith(mark)), len(lines))
     start = lines[i + 1][1] if i + 1 < len(lines) else len(text)
@@ -92,7 +92,7 @@ def _fenced(text: str, lines: Sequence[Line], i: int, mark: str) -> tuple[list[E
         if table is not None and all(table.has(line) or not line.strip() for line, _ in inside):
             return rows(table, [line for line in inside if line[0].strip()]), end + 1
         pieces = list(_code(body))
-    return [_moved(piece, start) for piece in pieces], end + 1
+    return [_shift(piece, start) for piece in pieces], end + 1
 
 
 def _code(text: str) -> Iterator[EvidencePiece]:
@@ -109,9 +109,9 @@ def _code(text: str) -> Iterator[EvidencePiece]:
 def _prose(text: str, start: int, end: int) -> list[EvidencePiece]:
     """The sentences of a part of `text`, as `proxy.language.text.split_sentences` would cut it."""
     splitter, found, at = SentenceSplitter(), list[EvidencePiece](), start
-    for fed in range(start, end, _FED_CHARS):
-        sentences = splitter.feed(text[fed : min(end, fed + _FED_CHARS)])
-        if fed + _FED_CHARS >= end:
+    for fed in range(start, end, _SPLITTER_CHARS):
+        sentences = splitter.feed(text[fed : min(end, fed + _SPLITTER_CHARS)])
+        if fed + _SPLITTER_CHARS >= end:
             sentences.append(splitter.flush())
         for sentence in sentences:
             found += _with_words(limited(text, at, at + len(sentence)))

@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     Similarity = Sequence[float] | NDArray[np.float32] | NDArray[np.float64]
 
 
-EVIDENCE_CHARS = 900
+EVIDENCE_CHARS = 600
 """Characters of evidence for one claim: about 200 tokens, of the verifier's 256."""
 _TERM = re.compile(r"\w+")
 _STEM_CHARS = 6
 """Words are compared by so many first letters: "founded" and "founding", "Gründung" and "Gründungen"."""
-_SEEN_WEIGHT = 0.15
+_REPEAT_WEIGHT = 0.15
 """What a term still counts once a chosen sentence has it."""
 _COSINE_WEIGHT = 0.3
 """What a sentence's similarity to the claim counts beside its share of the claim's terms; at 0.5 it pushes words of the claim out."""
@@ -93,20 +93,20 @@ class Index:
         """
         self.sentences = sentences
         self._lengths = [len(sentence) + gap_chars for sentence in sentences]
-        self._left_out = frozenset(leave_out)
-        self._chars = sum(self._lengths) - sum(self._lengths[i] for i in self._left_out)
+        self._excluded = frozenset(leave_out)
+        self._chars = sum(self._lengths) - sum(self._lengths[i] for i in self._excluded)
         self._parts = parts or [TermPositions(sentences)]
         self._starts = list(accumulate((part.size for part in self._parts), initial=0))
-        self._found: dict[str, NDArray[np.intp]] = {}
+        self._positions_of_term: dict[str, NDArray[np.intp]] = {}
 
     def _positions(self, term: str) -> NDArray[np.intp]:
         """The sentences that have a term, in order."""
         import numpy as np
 
-        found = self._found.get(term)
+        found = self._positions_of_term.get(term)
         if found is None:
             places = [start + i for part, start in zip(self._parts, self._starts, strict=False) for i in part.of(term)]
-            found = self._found[term] = np.array(places, np.intp)
+            found = self._positions_of_term[term] = np.array(places, np.intp)
         return found
 
     def _weight(self, term: str) -> float:
@@ -126,11 +126,11 @@ class Index:
     def ranked(self, claim: str, similarity: Similarity | None = None, budget_chars: int = EVIDENCE_CHARS) -> list[int]:
         """As `best`, in the order in which they were chosen: the most telling first."""
         if self._chars <= budget_chars:
-            return [i for i in range(len(self.sentences)) if i not in self._left_out]
+            return [i for i in range(len(self.sentences)) if i not in self._excluded]
         wanted = sorted(set(terms(claim)))
         total = self._total(wanted)
         scores = self.closeness(claim, similarity)
-        scores[list(self._left_out)] = -math.inf
+        scores[list(self._excluded)] = -math.inf
         return self._greedy(scores, frozenset(wanted), total, budget_chars, only_shared=similarity is None)
 
     def closeness(self, claim: str, similarity: Similarity | None = None) -> Scores:
@@ -183,7 +183,7 @@ class Index:
             for term in self._terms(i):
                 if term in wanted and term not in seen:
                     seen.add(term)
-                    scores[self._positions(term)] -= (1 - _SEEN_WEIGHT) * self._weight(term) / total
+                    scores[self._positions(term)] -= (1 - _REPEAT_WEIGHT) * self._weight(term) / total
             scores[lengths > left] = -math.inf
         return chosen
 

@@ -133,7 +133,7 @@ def _row(cells: Sequence[Cell], names: Sequence[str]) -> Iterator[EvidencePiece]
     if len(cells) == 2 and not names and cells[0][0] and 0 < len(cells[1][0]) <= _LONG_CHARS:  # "Born | 1815": the first cell is the name
         yield _piece([f"{cells[0][0]}: {cells[1][0]}"], cells[0], cells[1])
         return
-    filled = [(_said(i, cell, names), cell) for i, cell in enumerate(cells) if cell[0]]
+    filled = [(_cell_text(i, cell, names), cell) for i, cell in enumerate(cells) if cell[0]]
     head = filled[0][0] if filled else ""
     group: list[str] = []
     first = last = cells[0] if cells else ("", 0, 0)
@@ -169,7 +169,7 @@ def _long(name: str, cell: Cell, head: str) -> Iterator[EvidencePiece]:
         yield EvidencePiece(shown, start + quote + piece.start, start + quote + piece.end, prose=False)
 
 
-def _said(i: int, cell: Cell, names: Sequence[str]) -> str:
+def _cell_text(i: int, cell: Cell, names: Sequence[str]) -> str:
     return f"{names[i]}: {cell[0]}" if i < len(names) and names[i] else cell[0]
 
 
@@ -180,7 +180,7 @@ def _piece(said: Sequence[str], first: Cell, last: Cell) -> EvidencePiece:
 # ---- pieces ----
 
 
-MAX_PIECE_CHARS = 600
+MAX_PIECE_CHARS = 400
 """A longer sentence, row or value is cut, so that a claim's evidence (`retrieval.EVIDENCE_CHARS`) has room for another beside it."""
 _BREAKS = ("; ", ", ", " ")
 """Where a long sentence is cut, the best mark first."""

@@ -116,7 +116,7 @@ class OpenClaim(Struct):
 
 def by_records(one: OpenClaim, base: EvidenceBase) -> ClaimDecision | None:
     """What the cells of the evidence's tables say to a claim; None where they say nothing that decides it."""
-    found = decide(one.claim.text, base.records, one.language)
+    found = decide(one.claim.text, base.records, one.language, one.claim.before)
     if found is None:
         return None
     place = found.place

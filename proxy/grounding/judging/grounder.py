@@ -94,13 +94,15 @@ class Grounder:
     async def _by_verifier(
         self, claims: Sequence[Claim], base: EvidenceBase, answer: str, tongue: str, deadline_s: float | None
     ) -> list[Judgement]:
-        distinct = {claim.question_and_text: claim for claim in claims if claim.checkable}
+        distinct = {_key(claim): claim for claim in claims if claim.checkable}
         if not distinct or not len(base):
             return [_unasked(claim) for claim in claims]
-        every = [OpenClaim(text, claim) for text, claim in distinct.items()]
+        every = [OpenClaim(claim.question_and_text, claim) for claim in distinct.values()]
         try:
             async with within(deadline_s):
-                tongue = tongue or await asyncio.to_thread(language, answer or " ".join(distinct))  # it loads a model the first time
+                tongue = tongue or await asyncio.to_thread(
+                    language, answer or " ".join(one.text for one in every)
+                )  # it loads a model the first time
                 await asyncio.to_thread(_set_languages, every, tongue)
                 if self._only_certain:
                     await run_in_thread_if_large(base.chars, _decide_by_records, every, base)
@@ -116,7 +118,7 @@ class Grounder:
             log.warning("no verifier: %s", error)
             _fail(every, "verifier_unavailable")
         found = await run_in_thread_if_large(len(every) * _CLAIM, self._judgements, every, base)
-        return [replace(found[claim.question_and_text], claim=claim) if claim.checkable else _unasked(claim) for claim in claims]
+        return [replace(found[_key(claim)], claim=claim) if claim.checkable else _unasked(claim) for claim in claims]
 
     async def selections(self, claims: Sequence[Claim], base: EvidenceBase) -> list[Selection]:
         """What each of the claims is judged by, in order."""
@@ -234,8 +236,8 @@ class Grounder:
 
     # ---- the judgement ----
 
-    def _judgements(self, claims: Sequence[OpenClaim], base: EvidenceBase) -> dict[str, Judgement]:
-        return {one.text: self._judgement(one, base) for one in each(claims)}
+    def _judgements(self, claims: Sequence[OpenClaim], base: EvidenceBase) -> dict[tuple[str, str], Judgement]:
+        return {_key(one.claim): self._judgement(one, base) for one in each(claims)}
 
     def _judgement(self, one: OpenClaim, base: EvidenceBase) -> Judgement:
         """By what was decided."""
@@ -265,6 +267,11 @@ class Grounder:
             one.language if reason == UNKNOWN_LANGUAGE else "",
             found.by_table,
         )
+
+
+def _key(claim: Claim) -> tuple[str, str]:
+    """Claims with the same words are judged once, unless their pronoun may mean another thing."""
+    return claim.before, claim.question_and_text
 
 
 def _unasked(claim: Claim) -> Judgement:

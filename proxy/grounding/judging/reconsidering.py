@@ -40,7 +40,8 @@ def open_to(judgement: Judgement, ask: AskAbout) -> bool:
 def question_of(claim: Claim, base: EvidenceBase) -> JudgeQuestion | None:
     """What the judge is asked of a claim; None without evidence."""
     text = claim.question_and_text
-    evidence = base.numbered(text, EVIDENCE_CHARS)
+    evidence = base.numbered(f"{claim.before} {text}" if claim.before else text, EVIDENCE_CHARS)
+    text = f'{text} (Said right after: "{claim.before}")' if claim.before else text
     return support_question(text, evidence) if evidence else None
 
 

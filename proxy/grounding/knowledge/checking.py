@@ -43,7 +43,7 @@ log = logging.getLogger("groundwire.knowledge")
 TOP_K = 5
 MIN_SCORE = 0.25
 """A fact that scores less is not asked about, unless it is of the same subject."""
-MAX_ASKED = 3
+MAX_VERIFIED = 3
 """Facts that the verifier is asked about for one claim: 15 ms each on one core."""
 LARGE = 40
 """Facts found from which comparing them with their claims leaves the event loop: about 8 ms."""
@@ -140,18 +140,18 @@ class KnowledgeChecker:
         open_ = [claim for claim in claims if claim not in found]
         every = await base.search(open_, k=self._top_k)
         if len(open_) * self._top_k > LARGE:
-            retrieved = await asyncio.to_thread(_retrieved, open_, every, tongue)
+            retrieved = await asyncio.to_thread(_neighbours_of, open_, every, tongue)
         else:
-            retrieved = _retrieved(open_, every, tongue)
+            retrieved = _neighbours_of(open_, every, tongue)
         await asyncio.gather(*(self._settle(one, now, found, base.version) for one in retrieved))
 
     async def _settle(self, one: _Neighbours, now: float, found: dict[str, FactVerdict], version: str) -> None:
-        found[one.claim] = replace(await self._judged(one, now), version=version)
+        found[one.claim] = replace(await self._judge_claim(one, now), version=version)
 
-    async def _judged(self, one: _Neighbours, now: float) -> FactVerdict:
+    async def _judge_claim(self, one: _Neighbours, now: float) -> FactVerdict:
         claim, tongue = one.claim, one.language
         chosen = [(hit, matter) for hit, matter in one.matters if hit.score >= MIN_SCORE or matter.likely_subject]
-        holding = [pair for pair in chosen if pair[0].fact.holds_at(now)][:MAX_ASKED]
+        holding = [pair for pair in chosen if pair[0].fact.holds_at(now)][:MAX_VERIFIED]
         over = [pair for pair in chosen if not pair[0].fact.holds_at(now)][:1]
         if not holding and not over:
             return FactVerdict("UNKNOWN", reason="no_fact")
@@ -168,7 +168,7 @@ class KnowledgeChecker:
         for i, found in zip(likely, exchanged, strict=True):
             matters[i] = found
         asked = [
-            AskedFact(hit, matter, judgement, hit.fact.holds_at(now)) for ((hit, _), judgement), matter in zip(pairs, matters, strict=True)
+            KnownFact(hit, matter, judgement, hit.fact.holds_at(now)) for ((hit, _), judgement), matter in zip(pairs, matters, strict=True)
         ]
         return decide(asked, self._min_support, self._min_contradiction)
 
@@ -200,7 +200,7 @@ class KnowledgeChecker:
         return matter
 
 
-def _retrieved(claims: Sequence[str], every: Sequence[Sequence[FactHit]], tongue: str) -> list[_Neighbours]:
+def _neighbours_of(claims: Sequence[str], every: Sequence[Sequence[FactHit]], tongue: str) -> list[_Neighbours]:
     """How the facts that were found for each claim bear on it; 0.2 ms a fact."""
     found = []
     for claim, hits in zip(claims, every, strict=True):
@@ -263,7 +263,7 @@ SURE = 0.8
 support; of 86 true ones 2."""
 
 
-class AskedFact(Struct, frozen=True):
+class KnownFact(Struct, frozen=True):
     """A fact that the verifier was asked about."""
 
     hit: FactHit
@@ -273,7 +273,7 @@ class AskedFact(Struct, frozen=True):
     """Whether it holds now."""
 
 
-def decide(asked: Sequence[AskedFact], min_support: float, min_contradiction: float) -> FactVerdict:
+def decide(asked: Sequence[KnownFact], min_support: float, min_contradiction: float) -> FactVerdict:
     """The verdict of facts that are not all errors, without its version. `asked` is in the order of the search."""
     now = [one for one in asked if one.holds]
     agreeing = [one for one in now if not (one.matter.conflict and one.matter.conflict.shown)]
@@ -289,16 +289,16 @@ def decide(asked: Sequence[AskedFact], min_support: float, min_contradiction: fl
     over = _best([one for one in asked if not one.holds and _support(one) >= min_support])
     if over is not None:
         return _verdict("SUSPICIOUS", over, "outdated")
-    return _undecided(now)
+    return _undecided_verdict(now)
 
 
-def _bears_on(one: AskedFact) -> bool:
+def _bears_on(one: KnownFact) -> bool:
     """Whether a fact is of the claim's subject, and lacks none of its numbers, dates, units and names."""
     same = one.matter.same_subject or (one.matter.likely_subject and not one.matter.one_language)
     return same and not one.matter.lacks
 
 
-def _speaks_against(one: AskedFact, min_support: float, min_contradiction: float) -> bool:
+def _speaks_against(one: KnownFact, min_support: float, min_contradiction: float) -> bool:
     """Whether a fact says something else in the place of the claim's words, or the verifier has hardly a doubt that it does."""
     if one.matter.conflict is not None and one.matter.conflict.shown:
         return True
@@ -309,7 +309,7 @@ def _speaks_against(one: AskedFact, min_support: float, min_contradiction: float
     return one.matter.same_matter and one.matter.settles and _contradiction(one) >= max(READ, min_contradiction)
 
 
-def _undecided(now: Sequence[AskedFact]) -> FactVerdict:
+def _undecided_verdict(now: Sequence[KnownFact]) -> FactVerdict:
     """Doubtful is only what conflicts with a fact in its own language; what the facts merely do not say is not known."""
     if (differing := _best([one for one in now if _may_differ(one)])) is not None:
         return _verdict("SUSPICIOUS", differing, "values_differ")
@@ -319,26 +319,26 @@ def _undecided(now: Sequence[AskedFact]) -> FactVerdict:
     return FactVerdict("UNKNOWN", reason="other_matter" if about else "no_fact")
 
 
-def _may_differ(one: AskedFact) -> bool:
+def _may_differ(one: KnownFact) -> bool:
     """Whether a fact in the claim's language has another value, and the words or the verifier say that it is in its place."""
     conflict = one.matter.conflict
     return conflict is not None and one.matter.one_language and (conflict.plain or _contradiction(one) >= DOUBT)
 
 
-def _best(asked: Sequence[AskedFact]) -> AskedFact | None:
+def _best(asked: Sequence[KnownFact]) -> KnownFact | None:
     """The nearest fact; the earlier of equals."""
     return max(asked, key=lambda one: one.hit.score, default=None)
 
 
-def _support(one: AskedFact) -> float:
+def _support(one: KnownFact) -> float:
     return one.judgement.score or 0.0
 
 
-def _contradiction(one: AskedFact) -> float:
+def _contradiction(one: KnownFact) -> float:
     return one.judgement.contradiction or 0.0
 
 
-def _verdict(status: Status, one: AskedFact, reason: str) -> FactVerdict:
+def _verdict(status: Status, one: KnownFact, reason: str) -> FactVerdict:
     fact, support, contradiction = one.hit.fact, _support(one), _contradiction(one)
     shown = one.matter.conflict.shown if one.matter.conflict else 0.0
     confidence = {"VALID": support, "INVALID": max(contradiction, shown)}.get(status, max(support, contradiction))

@@ -38,7 +38,7 @@ trouve dresse
 LOCATIVE = frozenset(terms(_BEING_SOMEWHERE))
 """What says of a place no more than "is in" does."""
 
-_PLACED = re.compile(r"\b(?:in|im|ins|aus|nach|an|am|ans|bei|zum?|vom?)(?: d(?:er|ie|as|en|em))? $", re.I)
+_PLACE_PREPOSITION = re.compile(r"\b(?:in|im|ins|aus|nach|an|am|ans|bei|zum?|vom?)(?: d(?:er|ie|as|en|em))? $", re.I)
 _WORD = re.compile(r"\w+(?:['’-]\w+)*")
 _MAX_WORDS, _MAX_EXCHANGED_WORDS = 120, 8
 ALIKE = 0.6
@@ -99,7 +99,7 @@ def _exchanged_name(claim: str, text: str, language: str) -> Conflict | None:
     mine, its = _words_in_place(claim, text)
     if not mine[:1].isupper() or not its[:1].isupper() or claim.startswith(mine):
         return None
-    if language == "de" and _PLACED.search(claim[: claim.find(mine)]) is None:
+    if language == "de" and _PLACE_PREPOSITION.search(claim[: claim.find(mine)]) is None:
         return None
     return Conflict("name", mine, its)
 

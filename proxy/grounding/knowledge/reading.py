@@ -111,7 +111,7 @@ def _of_date(match: re.Match[str], end: bool) -> datetime:
 
 COLUMNS = ("subject", "statement", "source", "valid_from", "valid_to")
 MAX_FACT_CHARS = 2000
-"""A longer statement is a document: no verifier reads it whole (`proxy.grounding.evidence.retrieval.EVIDENCE_CHARS` is 900)."""
+"""A longer statement is a document: no verifier reads it whole (`proxy.grounding.evidence.retrieval.EVIDENCE_CHARS` is 600)."""
 MAX_NAME_CHARS = 500
 """Of a subject or a source."""
 FactOrProblem = tuple[int, Fact] | FileProblem

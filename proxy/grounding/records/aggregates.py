@@ -143,7 +143,10 @@ def _sums(clause: Clause) -> Iterator[Finding]:
         if agrees(q, total) or any(abs(q.values[0] - k * total.values[0]) < 1e-6 * abs(q.values[0]) for k in _SCALES):
             yield Finding(True, q.text, f"{total.values[0]:g}", min(domain), at, "sum")
             return
-    if len(totals) == 1 and not clause.says_more(1) and not q.relation and not clause.hedged:
+    counts = q.spelled and q.values[0] <= len(clause.table.rows)  # "the two others"
+    amounts = [clause.table.rows[r].number(c, clause.table.unit(c)) for c in totals for r in domain]
+    each_has = any(n is not None and agrees(q, n) for n in amounts)  # "both have 32"
+    if len(totals) == 1 and not each_has and not counts and not clause.says_more(1) and not q.relation and not clause.hedged:
         yield Finding(False, q.text, f"{next(iter(totals.values())).values[0]:g}", min(domain), at, "sum")
 
 

@@ -185,6 +185,23 @@ def bind(statement: Statement, table: Table) -> Bound:
     return Bound(table, spans, groups, rows)
 
 
+def subject_of(statement: Statement, table: Table, pronoun: str) -> tuple[str, int]:
+    """The words by which `statement` names its one row for sure, and their column: what a `pronoun` that follows it means; else ("", -1).
+
+    A person is meant only where nothing else is named: "Bo works for Paula. She ..." may be of either.
+    """
+    bound = bind(statement, table)
+    if len(bound.rows) != 1 or not all(rows & bound.rows for rows in bound.groups.values()):
+        return "", -1
+    if not bound.spans or (pronoun in listed("persons") and len(bound.spans) > 1):
+        return "", -1
+    span = min(bound.spans, key=lambda span: min(span.words))
+    if bound.rows not in span.rows.values() or not (span.sure or span.whole) or not table.columns[_column(span, table)].name:
+        return "", -1  # and of a log's line a pronoun may mean the next
+    words = [statement.words[i] for i in sorted(span.words)]
+    return statement.text[words[0].start : words[-1].end], _column(span, table)
+
+
 def _by_columns(statement: Statement, table: Table) -> frozenset[int]:
     """Where no value names a row: the only row, or the only one that has a column of that name, as a setting in one of many sections."""
     if len(table.rows) == 1:

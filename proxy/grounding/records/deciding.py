@@ -6,28 +6,35 @@ Pure; a statement is read once, and looked up in at most `MAX_TABLES` tables.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
 from proxy.grounding.records.aggregates import aggregates
-from proxy.grounding.records.binding import Bound, Statement, bind
-from proxy.grounding.records.cells import MAX_VALUE_CHARS, TOKEN, Row, State, boolean_of, listed, states_of, tokens, words
+from proxy.grounding.records.binding import Bound, Statement, bind, names_column, subject_of
+from proxy.grounding.records.cells import MAX_VALUE_CHARS, TOKEN, Row, State, Table, boolean_of, listed, states_of, tokens, words
 from proxy.grounding.records.clause import MAX_EXTRA, MAX_NAMED_ROWS, NAMED, Clause, Finding, Place, Records, is_text, spoken_states
 from proxy.grounding.records.values import values
+from proxy.language.dates import date_agrees
 from proxy.language.text import fold
 from proxy.offloop import each
 
 MAX_CLAIM_CHARS = 600
+MAX_FIELDS = 12
+"""Of a row of the answer's own table; each is looked up like a statement."""
 _ADVERBIAL = 3
 """Words of a clause's beginning that a comma cuts off."""
 _CLAUSE = re.compile(
     r"(?:[;:–—]|,(?!\d)|\s(?:but|while|whereas|because|since|although|though|aber|sondern|weil|während|obwohl|pero|aunque|porque|mientras|car"
     r"|tandis|alors que|puisque|ma|mentre|poiché|perché|enquanto|embora))\s"
 )
-_MARKED = re.compile(r"[`|=<>{}\[\]*#]|https?://|\w\(|:(?:\s|$)|; |\w\.\w{1,5}:\d")
+_CODE = re.compile(r"[`|=<>{}\[\]*#]|https?://|\w\(|\w\.\w{1,5}:\d")
+_MARKUP = re.compile(rf"{_CODE.pattern}|:(?:\s|$)|; ")
 """Code and places in it, rows of the answer's own tables, headings and "Total: …": what these give is often the answer's own, and no
 plain sentence."""
+_TOPIC = re.compile(r"([^:]{1,80}): (?=[A-Z])")
+_OWN_NAME, _MEANT = 1.5, 0.8
+"""How plainly a label, and a sentence with a pronoun, must name a column (`binding.names_column`): by half its words; by what it means."""
 _FRENCH = re.compile(rf"{_CLAUSE.pattern}|\smais\s")
 
 
@@ -50,29 +57,115 @@ class Verdict(Struct, frozen=True):
         return self.kind in ("number", "date", "time", "code", "relation", "sum", "difference")
 
 
-def decide(text: str, records: Records, language: str) -> Verdict | None:
-    """What the tables of `records` say to the statement `text`; None where they have nothing that decides it."""
-    if len(text) > MAX_CLAIM_CHARS or not records.whole or _MARKED.search(text):
+def decide(text: str, records: Records, language: str, before: str = "") -> Verdict | None:
+    """What the tables of `records` say to the statement `text`; None where they have nothing that decides it.
+
+    Where it begins with a pronoun, `before` is what was stated before it: the row that this names is what the pronoun means. Of an item of
+    a list, it is the line above the list, with a colon at its end. Either way a row is only taken for what was meant: a value is then
+    contradicted only where it is another row's, in a column that the statement names.
+    """
+    if len(text) > MAX_CLAIM_CHARS or len(before) > MAX_CLAIM_CHARS or not records.whole:
         return None
+    above = before if before.endswith(":") else ""
+    if before and not above and (topic := _TOPIC.match(text)) and before.startswith(topic[1]):  # "Van 15: Its battery is at 81%."
+        text = text[topic.end() :]
+    if (fields := _fields(text, above)) is not None:
+        return _of_fields(*fields, records, language)
+    return None if _MARKUP.search(text) else _of_sentence(text, records, language, before)
+
+
+def _fields(text: str, above: str) -> tuple[str, list[tuple[str, str]]] | None:
+    """What "Van 15: Battery: 81%" and "Van: Van 15; Battery: 81%" are about, with labels and values; None for any other text."""
+    parts = [part.split(": ") for part in text.rstrip(".").split("; ")]
+    if len(parts) > MAX_FIELDS or _CODE.search(text) or not all(1 < len(part) < 4 and all(part) for part in parts):
+        return None
+    if len(parts) > 1:
+        fields = [(part[0], part[1]) for part in parts if len(part) == 2]
+        return (fields[0][1], fields[1:]) if len(fields) == len(parts) else None
+    *subject, label, value = parts[0]
+    name = subject[0] if subject else above.rstrip(": ")
+    return (name, [(label, value)]) if name else None
+
+
+def _of_fields(name: str, fields: Sequence[tuple[str, str]], records: Records, language: str) -> Verdict | None:
+    """What the cells say to the values: the first that is another row's, or that all are right. The name has to be all of a cell."""
+    named = Statement(name, language)
+    places = [place for place in each(records.places) if any(span.whole for span in bind(named, place.table).spans)]
+    if not places:
+        return None
+    found = [_of_field(named, label, value, records, places) for label, value in fields]
+    wrong = next((verdict for verdict in found if verdict is not None and not verdict.supported), None)
+    return wrong or (found[0] if all(found) else None)
+
+
+def _of_field(named: Statement, label: str, value: str, records: Records, places: Sequence[Place]) -> Verdict | None:
+    """Of one value; its label has to be a column's name."""
+    said = Statement(label, named.language)
+    places = [
+        place for place in places if any(names_column(said, c, place.table, frozenset())[0] >= _OWN_NAME for c in place.table.columns)
+    ]
+    verdict = _of_sentence(f"{named.text} {label} {value}", records, named.language, places=places) if places else None
+    if verdict is None:
+        return None
+    row = frozenset((verdict.row,))
+    if not any(span.whole and row in span.rows.values() for span in bind(named, verdict.place.table).spans):
+        return None
+    return verdict if verdict.supported or _is_anothers(verdict, said, _OWN_NAME) else None
+
+
+def _is_anothers(verdict: Verdict, said: Statement, least: float, used: frozenset[int] = frozenset()) -> bool:
+    """Whether the value is another row's cell, in a column that `said` names as plainly as `least` by words that are not `used` for a row.
+    Any other value may be the answer's own: of a year where the cell is of a month, of what the pronoun meant all the same. A state has a
+    name of its own.
+    """
+    table, claim = verdict.place.table, Statement(verdict.claim, said.language)
+    spoken, dates = {word.text for word in claim.words}, claim.quantities.dates
+    for c, value in table.rows[verdict.row].values.items():
+        is_state = bool(states_of(words(value)))
+        if value != verdict.evidence or not (is_state or names_column(said, table.columns[c], table, used)[0] >= least):
+            continue
+        for row in table.rows:
+            if (cell := set(tokens(row.values.get(c, "")))) and (cell <= spoken or (is_state and spoken <= cell)):
+                return True
+            if dates and (date := table.date(row, c)) is not None and date_agrees(dates[0], date):
+                return True
+    return False
+
+
+def _of_sentence(text: str, records: Records, language: str, before: str = "", places: Sequence[Place] | None = None) -> Verdict | None:
+    """By all tables, or those at `places`."""
     parts = [Statement(part, language) for part in _clauses(text, language)]
     if not parts:
         return None
+    earlier = Statement(before, language) if before and parts[0].words else None
     right: set[tuple[str, str]] = set()
     wrong: list[Verdict] = []
     sound: list[Verdict] = []
     whole = Statement(text, language) if len(parts) > 1 else None
-    for place in each(records.places):
-        bound = [bind(statement, place.table) for statement in parts]
+    for place in each(records.places if places is None else places):
+        statements = parts if earlier is None else [_with_subject(parts[0], earlier, place.table), *parts[1:]]
+        bound = [bind(statement, place.table) for statement in statements]
+        assumed = statements[0] is not parts[0]
         mentioned = frozenset(r for one in bound if one.groups and len(one.rows) <= MAX_NAMED_ROWS for r in one.rows)
-        for i, (statement, one) in enumerate(zip(parts, bound, strict=True)):
+        for i, (statement, one) in enumerate(zip(statements, bound, strict=True)):
             clause = Clause(statement, one, records, mentioned, whole)
             found = list(_findings(clause, first=not i))
             right |= {(finding.kind, finding.claim.casefold()) for finding in found if finding.right}
-            wrong += [Verdict(False, f.claim, f.evidence, place, f.row, f.kind) for f in found if not f.right]
+            against = [Verdict(False, f.claim, f.evidence, place, f.row, f.kind) for f in found if not f.right]
+            wrong += [verdict for verdict in against if not assumed or _is_anothers(verdict, statement, _MEANT, one.used)]
             if whole is None and found and all(f.right for f in found) and clause.says_only(found):
                 sound.append(Verdict(True, found[0].claim, found[0].evidence, place, found[0].row, found[0].kind))
-    against = next((verdict for verdict in wrong if (verdict.kind, verdict.claim.casefold()) not in right), None)
-    return against or (sound[0] if sound and not wrong else None)
+    first = next((verdict for verdict in wrong if (verdict.kind, verdict.claim.casefold()) not in right), None)
+    return first or (sound[0] if sound and not wrong else None)
+
+
+def _with_subject(statement: Statement, earlier: Statement, table: Table) -> Statement:
+    """With the name of the row that `earlier` is about in its pronoun's place; as it is, where it names one of that kind itself."""
+    pronoun = statement.words[0]
+    name, column = subject_of(earlier, table, re.split(r"['’]", pronoun.text)[0])
+    if not name or column in bind(statement, table).groups:
+        return statement
+    return Statement(f"{name} {statement.text[pronoun.end :].lstrip()}", statement.language)
 
 
 def _clauses(text: str, language: str) -> list[str]:
@@ -172,7 +265,13 @@ def relations(clause: Clause) -> Iterator[Finding]:
     together = [c for c, rows in bound.groups.items() if rows & bound.rows]
     if len(together) > 1 and not statement.negated and clause.rows:
         yield Finding(True, "", "", min(bound.rows), bound.used, "relation")
-    if statement.negated or clause.hedged or clause.says_more(MAX_EXTRA, apart=1) or not any(_sure(bound, c) for c in together):
+    if (
+        clause.pronoun
+        or statement.negated
+        or clause.hedged
+        or clause.says_more(MAX_EXTRA, apart=1)
+        or not any(_sure(bound, c) for c in together)
+    ):
         return
     for column, rows in bound.groups.items():
         if rows & bound.rows or not _sure(bound, column):
@@ -199,7 +298,7 @@ def texts(clause: Clause) -> Iterator[Finding]:
         return
     yield from _codes(clause)
     if len(clause.rows) == 1:
-        yield from _misplaced(clause, *clause.rows[0])
+        yield from _misplaced_values(clause, *clause.rows[0])
 
 
 def _codes(clause: Clause) -> Iterator[Finding]:
@@ -240,8 +339,10 @@ def _form(token: str) -> str:
     return f"{marks} {letters}" if "a" in marks and len(letters) <= 12 else marks if marks.count(".") > 1 else ""
 
 
-def _misplaced(clause: Clause, r: int, row: Row) -> Iterator[Finding]:
-    """A column's name with a value that the same row has in another column."""
+def _misplaced_values(clause: Clause, r: int, row: Row) -> Iterator[Finding]:
+    """A column's name with a value that the same row has in another column. Not of "He drives Van 17", whose "he" may be the driver."""
+    if clause.pronoun:
+        return
     statement, table = clause.statement, clause.table
     for c, (score, by) in clause.columns.items():
         value = row.values.get(c, "")

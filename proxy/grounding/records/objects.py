@@ -56,7 +56,7 @@ class _Walker:
     """Goes through nested values, and makes a table of the objects of each path."""
 
     def __init__(self) -> None:
-        self._found: dict[str, list[tuple[dict[str, str], tuple[int, int]]]] = {}
+        self._rows: dict[str, list[tuple[dict[str, str], tuple[int, int]]]] = {}
         self._titles: dict[str, str] = {}
 
     def walk(self, node: JsonNode, path: str, title: str, depth: int) -> None:
@@ -71,8 +71,8 @@ class _Walker:
     def _object(self, node: JsonNode, row: dict[str, str], path: str, title: str, depth: int) -> None:
         inner: list[tuple[str, JsonNode]] = []
         self._flatten(node, "", row, inner, depth)
-        if row and len(self._found.setdefault(path, [])) <= MAX_ROWS:
-            self._found[path].append((row, (node.children[0][1] if node.children else node.start, node.end)))
+        if row and len(self._rows.setdefault(path, [])) <= MAX_ROWS:
+            self._rows[path].append((row, (node.children[0][1] if node.children else node.start, node.end)))
             self._titles.setdefault(path, title)
         name = " ".join(list(row.values())[:3]) if len(row) < 12 else ""
         for key, one in inner:
@@ -98,7 +98,7 @@ class _Walker:
 
     def tables(self) -> list[Table]:
         """A table of each path."""
-        return [table_of([row for row, _ in rows], [place for _, place in rows], self._titles[path]) for path, rows in self._found.items()]
+        return [table_of([row for row, _ in rows], [place for _, place in rows], self._titles[path]) for path, rows in self._rows.items()]
 
 
 def _is_nested(node: JsonNode) -> bool:

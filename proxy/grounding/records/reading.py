@@ -30,30 +30,30 @@ _LABEL = re.compile(
 """``Label: value``, ``KEY:value``, ``setting=value``, with the mark of a list's item before it."""
 _PAIR = re.compile(r"(?<![\w/])(?P<key>[A-Za-zÀ-ÿ][\w.-]{0,40})[=](?P<value>\"[^\"]{0,200}\"|[^\s,;\"]+)")
 _SEGMENT = re.compile(r"(?:^|[,;] |\] )(?P<key>[^\W\d_][\w ]{1,24}?)(?:: |(?: (?=[-+]?\d)))(?P<value>[^:;]{1,40}?)(?=[,;] |$)")
-_STAMPED = re.compile(r"[ \t]*[\[(]?(?:\d{4}-\d\d-\d\d|\d{1,2}[./]\d{1,2}[./]\d{2,4}|\d\d:\d\d:\d\d|[A-Z][a-z]{2} {1,2}\d{1,2} \d\d:\d\d)")
+_LOG_LINE = re.compile(r"[ \t]*[\[(]?(?:\d{4}-\d\d-\d\d|\d{1,2}[./]\d{1,2}[./]\d{2,4}|\d\d:\d\d:\d\d|[A-Z][a-z]{2} {1,2}\d{1,2} \d\d:\d\d)")
 _STAMP = re.compile(r"[ \t]*[\[(]?(?:[\d./-]{0,10}[T ]?|[A-Z][a-z]{2} {1,2}\d{1,2} )\d\d:\d\d(?::\d\d)?")
 _HEADING = re.compile(r"(?:#{1,6}\s+|\*\*)?(?P<name>[^|=]{2,70}?)(?:\*\*)?:?\s*")
 _SENTENCE = re.compile(r"[.!?]\s|[.!?]$")
 _IS_VALUE = re.compile(r"[\[(]?[-+]?\d[\d.,:/]*[a-z%]{0,3}[\])]?$|\d{4}-\d\d")
 _PROSE = re.compile(r"[^\W\d]{2}[\"')\]]?[.!?;](?:\s+[^\W\d_a-z]|$)")
 _FIELD = re.compile(r"\"[^\"]*\"|\[[^\]]*\]|\S+")
-_NUMBERED = re.compile(r"\s*?(\d+)\t[^\n]*\n\s*?(\d+)\t")
-_known: LRU[tuple[Table, ...]] = LRU(2_000_000, lambda tables: 500 + 200 * sum(len(table.rows) for table in tables))
+_NUMBERED_LINES = re.compile(r"\s*?(\d+)\t[^\n]*\n\s*?(\d+)\t")
+_cache: LRU[tuple[Table, ...]] = LRU(2_000_000, lambda tables: 500 + 200 * sum(len(table.rows) for table in tables))
 
 
 def read(text: str) -> tuple[Table, ...]:
     """The tables of `text`, in order; read once for all turns."""
     key = (hash(text), len(text))
-    found = _known.get(key)
+    found = _cache.get(key)
     if found is None:
         found = tuple(_read(text[:MAX_CHARS]))
-        _known.put(key, found)
+        _cache.put(key, found)
     return found
 
 
 def _is_listing(text: str) -> bool:
     """Whether it is a file as tools show it, a number before each line: those are no cells."""
-    first = _NUMBERED.match(text)
+    first = _NUMBERED_LINES.match(text)
     return first is not None and int(first[2]) == int(first[1]) + 1
 
 
@@ -140,7 +140,7 @@ def _of_cells(names: Sequence[str], rows: Sequence[Sequence[tuple[str, int, int]
 def _aligned_at(lines: Sequence[Line], i: int) -> tuple[list[Table], int] | None:
     """Columns that are aligned with spaces, under their names."""
     head = lines[i][0]
-    if len(_GAP.split(head.strip())) < 2 or _STAMPED.match(head) or i + 1 >= len(lines) or head[:1].isspace():
+    if len(_GAP.split(head.strip())) < 2 or _LOG_LINE.match(head) or i + 1 >= len(lines) or head[:1].isspace():
         return None
     ruled = _RULE.fullmatch(lines[i + 1][0]) is not None and lines[i + 1][0].strip(" -=") == ""
     first = i + 2 if ruled else i + 1
@@ -155,7 +155,7 @@ def _aligned_at(lines: Sequence[Line], i: int) -> tuple[list[Table], int] | None
         return None
     if all(_cut_at(line, starts) for line, _ in body):
         names = [head[a:b].strip() for a, b in zip(starts, [*starts[1:], None], strict=True)]
-        rows = [[_sliced(line, start, a, b) for a, b in zip(starts, [*starts[1:], len(line)], strict=True)] for line, start in body]
+        rows = [[_slice(line, start, a, b) for a, b in zip(starts, [*starts[1:], len(line)], strict=True)] for line, start in body]
     else:
         names = _GAP.split(head.strip())
         rows = [_chunks(line, start) for line, start in body]
@@ -174,7 +174,7 @@ def _cut_at(line: str, starts: Sequence[int]) -> bool:
     return all(at >= len(line) or line[at - 1].isspace() for at in starts[1:])
 
 
-def _sliced(line: str, start: int, a: int, b: int) -> tuple[str, int, int]:
+def _slice(line: str, start: int, a: int, b: int) -> tuple[str, int, int]:
     raw = line[a:b]
     lead = len(raw) - len(raw.lstrip())
     return raw.strip(), start + a + lead, start + a + lead + len(raw.strip())
@@ -206,7 +206,7 @@ def _of_lines(lines: Sequence[Line]) -> Iterator[Table]:
             if stripped.startswith("BEGIN:"):
                 sections.append(_Section(stripped[6:]))
             continue
-        pair = None if _STAMPED.match(line) else _LABEL.match(line)
+        pair = None if _LOG_LINE.match(line) else _LABEL.match(line)
         label = (pair["label"] or pair["key"] or pair["setting"]).strip() if pair is not None else ""
         if pair is not None and len(label.split()) <= 6:
             if previous and free and _heading(free[-1][0].strip()) == previous:
@@ -269,22 +269,22 @@ class _Section:
 
 def _of_free(lines: Sequence[Line]) -> Iterator[Table]:
     """Lines of a log, with the values that they name; and lines of as many words each, whose columns have no name."""
-    stamped = [line for line in lines if _STAMPED.match(line[0])]
+    stamped = [line for line in lines if _LOG_LINE.match(line[0])]
     if len(stamped) > 1:
-        rows = [{"": line.strip(), STAMP: _stamp(line), **_named(line)} for line, _ in stamped[: MAX_ROWS + 1]]
+        rows = [{"": line.strip(), STAMP: _stamp(line), **_named_fields(line)} for line, _ in stamped[: MAX_ROWS + 1]]
         yield table_of(rows, [(start, start + len(line)) for line, start in stamped[: MAX_ROWS + 1]], "")
     others = [
-        line for line in lines if not _STAMPED.match(line[0]) and not _is_prose(line[0].strip()) and not line[0].rstrip().endswith(":")
+        line for line in lines if not _LOG_LINE.match(line[0]) and not _is_prose(line[0].strip()) and not line[0].rstrip().endswith(":")
     ]
     if len(others) > 1:
-        yield _unnamed(others[: MAX_ROWS + 1])
+        yield _table_without_names(others[: MAX_ROWS + 1])
 
 
 def _is_prose(line: str) -> bool:
     return _PROSE.search(line) is not None and _GAP.search(line) is None
 
 
-def _unnamed(lines: Sequence[Line]) -> Table:
+def _table_without_names(lines: Sequence[Line]) -> Table:
     """Lines under each other: of as many fields each, a column for each, else one for all that they say."""
     fields = [_FIELD.findall(line) for line, _ in lines]
     width = len(fields[0]) if all(len(found) == len(fields[0]) for found in fields) and len(fields[0]) > 2 else 0
@@ -302,10 +302,10 @@ def _stamp(line: str) -> str:
     return match[0].strip(" []()") if match is not None else ""
 
 
-def _named(line: str) -> dict[str, str]:
+def _named_fields(line: str) -> dict[str, str]:
     """``job=backup state=failed`` and "Status: on, pressure 4.2 bar"."""
     pairs = [(m["key"], m["value"].strip('"')) for m in _PAIR.finditer(line)][:MAX_COLUMNS]
     if not pairs:
-        after = _STAMPED.sub("", line, count=1)
+        after = _LOG_LINE.sub("", line, count=1)
         pairs = [(m["key"].strip(), m["value"].strip()) for m in _SEGMENT.finditer(after.strip())][:MAX_COLUMNS]
     return {key: value for key, value in pairs if value}

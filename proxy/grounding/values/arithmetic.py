@@ -156,13 +156,13 @@ def may_follow(number: Quantity, claim: Quantities, around: Sequence[Quantities]
     share = share_of(number)
     alike, every = _operands(numbers, number, alike=not share), _operands(numbers, number, alike=False)
     if share:
-        return any(_rounded(number, made) for made in made_of(Operations(False, False, False, False, True), alike, every, share=share))
+        return any(_rounds_to(number, made) for made in made_of(Operations(False, False, False, False, True), alike, every, share=share))
     steps = (
         *(made for a, b in combinations(alike, 2) for made in (a + b, abs(a - b))),
         *(made for a in alike for b in every if a != b for made in (a * b, a / b)),
         *_running(alike),
     )
-    return any(_rounded(number, made) for made in steps) or any(_rounded(number, made) for made in _two_steps(number, own, every))
+    return any(_rounds_to(number, made) for made in steps) or any(_rounds_to(number, made) for made in _two_steps(number, own, every))
 
 
 def date_may_follow(said: Date, claim: Quantities, around: Sequence[Quantities]) -> bool:
@@ -172,12 +172,12 @@ def date_may_follow(said: Date, claim: Quantities, around: Sequence[Quantities])
     check()
     dates = [*(one for one in claim.dates if one is not said), *(one for each in around for one in each.dates)]
     spans = [q for each in (claim, *around) for q in each.numbers if q.unit is not None and q.unit.dimension == "duration"]
-    days = {moved for one in dates[:MAX_SUMMED] for span in spans[:MAX_SUMMED] for moved in _moved(one, span)}
+    days = {moved for one in dates[:MAX_SUMMED] for span in spans[:MAX_SUMMED] for moved in _move_date(one, span)}
     near = {day + timedelta(days=off) for day in days for off in (-1, 0, 1)}
     return any(_is_of(day, reading) for reading in said.readings for day in (days if reading[2] is None else near))
 
 
-def _moved(start: Date, span: Quantity) -> Iterator[date]:
+def _move_date(start: Date, span: Quantity) -> Iterator[date]:
     """The day that long before and after it, by the calendar where the span is in months or years."""
     for year, month, day in start.readings:
         if year is None or month is None or day is None or span.unit is None:
@@ -205,7 +205,7 @@ def _two_steps(number: Quantity, own: Sequence[Quantity], every: Sequence[float]
         yield from (made for a, b, c in permutations(every, 3) for made in (a * b / c, a * b + c, a + b + c, a + b - c))
 
 
-def _rounded(number: Quantity, made: float) -> bool:
+def _rounds_to(number: Quantity, made: float) -> bool:
     """Whether a result, rounded as the number is, is the number: a whole result is not rounded to a thousand."""
     step = number.step if number.step < 1 or made != int(made) else min(number.step, 1.0)
     reach = step * 0.51 if made != int(made) or number.relation == "about" else step * 0.01

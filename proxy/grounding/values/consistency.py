@@ -74,7 +74,7 @@ def differences(claim: str, evidence: str, language: str = "en") -> list[Differe
 
 def _number_differences(claim: str, quantities: Quantities, read: EvidenceReading) -> Iterator[Difference]:
     for quantity in quantities.numbers[:_MAX_COMPARED]:
-        if says_nothing(quantity, claim) or number_is_said(quantity, claim, read):
+        if says_nothing(quantity, claim) or number_is_stated(quantity, claim, read):
             continue
         other_unit = _same_numeral_in_another_unit(quantity, read)
         if other_unit is not None:
@@ -97,7 +97,7 @@ def says_nothing(quantity: Quantity, claim: str) -> bool:
     )
 
 
-def number_is_said(quantity: Quantity, claim: str, read: EvidenceReading | StatedValues) -> bool:
+def number_is_stated(quantity: Quantity, claim: str, read: EvidenceReading | StatedValues) -> bool:
     """Whether a number of `claim` is in what was read, in whatever form, or can be worked out of it."""
     numbers = read.quantities.numbers
     if any(agrees(quantity, other) for other in numbers):
@@ -165,7 +165,7 @@ def _opens_claim(claim: str, name: Name) -> bool:
 
 def _date_differences(claim: str, quantities: Quantities, read: EvidenceReading) -> Iterator[Difference]:
     for date in quantities.dates[:_MAX_COMPARED]:
-        if not date_is_said(date, read):
+        if not date_is_stated(date, read):
             counterpart = _date_in_place(claim, date, read)
             yield Difference("date", date.text, counterpart.text if counterpart else "")
     said = {m for time in read.quantities.times for m in time.minutes}
@@ -175,7 +175,7 @@ def _date_differences(claim: str, quantities: Quantities, read: EvidenceReading)
             yield Difference("date", time.text, others[0] if len(others) == 1 else "")
 
 
-def date_is_said(date: Date, read: EvidenceReading | StatedValues) -> bool:
+def date_is_stated(date: Date, read: EvidenceReading | StatedValues) -> bool:
     """Whether a date is in what was read, in whatever form or order."""
     dates = read.quantities.dates
     if any(date_agrees(date, other) for other in dates):

@@ -29,6 +29,7 @@ from proxy.grounding.values.stated import (
     agrees_strictly,
     dates_agree_strictly,
     names_in,
+    rounds_to,
     unsaid_values,
 )
 from proxy.language.dates import Date, Time
@@ -45,9 +46,9 @@ MIN_SHARED = 1
 """Words that a sentence must have in common with the claim, beside values."""
 ALIGNED = 0.6
 """Share of the claim's words, beside values, that the sentence must have. Measured: `benchmarks.actions_answers`."""
-_SUPPOSED = LazyPattern(_TEXTS.SUPPOSED, re.I)
+_SUPPOSITION = LazyPattern(_TEXTS.SUPPOSED, re.I)
 """How a claim begins that supposes a case, with values of the case's own."""
-_DENIED = LazyPattern(_TEXTS.DENIED, re.I)
+_DENIAL = LazyPattern(_TEXTS.DENIED, re.I)
 """Before a value that the claim itself says is not the case."""
 
 
@@ -119,10 +120,10 @@ def may_differ(
 
     None that can be worked out, of whatever numbers in `sentences` and the claim.
     """
-    if not said.whole or _supposed(claim):
+    if not said.whole or _is_supposition(claim):
         return []
     every = unsaid_values(claim, quantities, said, language, asked)
-    unsaid = list(islice((v for v in every if not _denied(claim, v)), MAX_UNSAID + 1))
+    unsaid = list(islice((v for v in every if not _is_denied(claim, v)), MAX_UNSAID + 1))
     if len(unsaid) > MAX_UNSAID:
         return []
     around = [read_quantities(asked, language), *(read_evidence(sentence).quantities for sentence in sentences)]
@@ -135,14 +136,14 @@ def _may_follow(value: Value, quantities: Quantities, around: Sequence[Quantitie
     return isinstance(value.read, Quantity) and may_follow(value.read, quantities, around)
 
 
-def _supposed(claim: str) -> bool:
+def _is_supposition(claim: str) -> bool:
     """Whether a claim supposes a case, with values of the case's own."""
-    return _SUPPOSED.match(claim) is not None
+    return _SUPPOSITION.match(claim) is not None
 
 
-def _denied(claim: str, value: Value) -> bool:
+def _is_denied(claim: str, value: Value) -> bool:
     """Whether the claim itself says that its value is not the case."""
-    return _DENIED.search(claim[max(0, value.start - 24) : value.start]) is not None
+    return _DENIAL.search(claim[max(0, value.start - 24) : value.start]) is not None
 
 
 def _without(claim: str, values: Sequence[Value]) -> str:
@@ -192,9 +193,9 @@ def _others(read: Quantity | Date | Time, claim: str, quantities: Quantities, se
         return [
             o
             for o in there.numbers
-            if (o.dimension == read.dimension or _labelled(o, read, claim, sentence))
+            if (o.dimension == read.dimension or _is_labelled(o, read, claim, sentence))
             and not says_nothing(o, sentence)
-            and not any(agrees_strictly(own, o) for own in quantities.numbers)
+            and not any(agrees_strictly(own, o) or rounds_to(own, o) for own in quantities.numbers)
             and _of_one_size(read, o)
         ]
     if isinstance(read, Date):
@@ -238,7 +239,7 @@ _LABELS = {
 """Names under which a record has a bare number of a dimension."""
 
 
-_Placed = Quantity | Date | Time | Name
+_LocatedValue = Quantity | Date | Time | Name
 """A value with its place in a text."""
 
 
@@ -272,12 +273,12 @@ def _number_in_place(number: Quantity, claim: str, quantities: Quantities, sente
     return _outside(within, _nearest(claim, number, sentence, [*distinct, *within], alone=bool(number.dimension)))
 
 
-def _outside(within: Sequence[_Placed], found: tuple[str, bool]) -> tuple[str, bool]:
+def _outside(within: Sequence[_LocatedValue], found: tuple[str, bool]) -> tuple[str, bool]:
     """`found`, unless it is one of those that the claim's bound allows."""
     return ("", False) if found[0] in {one.text for one in within} else found
 
 
-def _labelled(other: Quantity, number: Quantity, claim: str, sentence: str) -> bool:
+def _is_labelled(other: Quantity, number: Quantity, claim: str, sentence: str) -> bool:
     """Whether a bare number of a record stands behind a name that the claim has too: "price: 25" and "The price is 30 euros"."""
     if other.dimension or not number.dimension or _RECORD.match(sentence) is None:
         return False
@@ -331,7 +332,7 @@ def _inflects(a: str, b: str) -> bool:
     return long.startswith(short) and len(long) - len(short) <= (2 if len(short) > 2 else 0)
 
 
-def _nearest(claim: str, mine: _Placed, sentence: str, others: Sequence[_Placed], *, alone: bool) -> tuple[str, bool]:
+def _nearest(claim: str, mine: _LocatedValue, sentence: str, others: Sequence[_LocatedValue], *, alone: bool) -> tuple[str, bool]:
     """Of the sentence's values the one that stands in the claim's place, and whether only it does: with most of the same words around it.
 
     `alone`: whether being the only one is enough.

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from proxy.grounding.evidence.retrieval import NUMERAL
 from proxy.grounding.values.arithmetic import MAX_OPERANDS, day_of, is_derived
-from proxy.grounding.values.consistency import date_is_said, says_nothing
+from proxy.grounding.values.consistency import date_is_stated, says_nothing
 from proxy.language.dates import Date, Time, date_agrees, tells_days_by_others
 from proxy.language.names import Name, NameWords, bare, missing_name, name_words, read_names
 from proxy.language.patterns import LazyPattern, phrases
@@ -77,15 +77,15 @@ class StatedValues:
     """All that was said in a request, to look values up in; read at the first look."""
 
     def __init__(self, texts: Sequence[str]) -> None:
-        self._looked: dict[str, int] = {}
+        self._searched: dict[str, int] = {}
         self.texts = tuple(texts)
         self.whole = sum(map(len, texts)) <= MAX_SAID_CHARS
         """Whether all of it can be looked through."""
 
     def room_for(self, claim: str, values: int) -> bool:
         """Whether so many values of `claim` may still be looked up among those that were said: each is compared with every one of them."""
-        spent = self._looked.setdefault(claim, values * len(self.quantities.numbers))
-        return spent <= MAX_LOOKED and sum(self._looked.values()) <= MAX_LOOKED_TOGETHER
+        spent = self._searched.setdefault(claim, values * len(self.quantities.numbers))
+        return spent <= MAX_LOOKED and sum(self._searched.values()) <= MAX_LOOKED_TOGETHER
 
     @cached_property
     def text(self) -> str:
@@ -138,12 +138,12 @@ class Value(Struct, frozen=True):
 def unsaid_values(claim: str, quantities: Quantities, said: StatedValues, language: str, asked: str = "") -> Iterator[Value]:
     """The values of a claim that nobody has said; without those that can be worked out."""
     for number in each(quantities.numbers):
-        if says_nothing(number, claim) or _is_said(number, claim, said):
+        if says_nothing(number, claim) or _is_stated(number, claim, said):
             continue
         if not is_derived(number, claim, asked, said.quantities, said.texts, quantities.numbers):
             yield Value("number", number.text, number.start, number.end, number)
     for date in quantities.dates:
-        if _date_is_said(date, said):
+        if _date_is_stated(date, said):
             continue
         if not date_derived(date, said.quantities, told_by_others=said.tells_days_by_others):
             yield Value("date", date.text, date.start, date.end, date)
@@ -164,7 +164,7 @@ def unsaid_values(claim: str, quantities: Quantities, said: StatedValues, langua
             yield Value("name", name.text, name.start, name.end, name)
 
 
-def _is_said(number: Quantity, claim: str, said: StatedValues) -> bool:
+def _is_stated(number: Quantity, claim: str, said: StatedValues) -> bool:
     """Whether somebody has said a number, in whatever form. A bound is said by its own number: "less than 37%" is not said wherever there
     is a smaller share of something; and an amount with a unit is not the same number of something else.
     """
@@ -184,19 +184,24 @@ def agrees_strictly(number: Quantity, other: Quantity) -> bool:
     return agrees(number, other)
 
 
+def rounds_to(number: Quantity, other: Quantity) -> bool:
+    """Whether `other` is the same number, written less exactly: 25.8479 is rounded to 25.85."""
+    return agrees(replace(other, relation=""), replace(number, relation=""))
+
+
 def dates_agree_strictly(date: Date, other: Date) -> bool:
     """Whether a date is another, or follows from it; "since 1922" is not "since 1933": two bounds of one kind are compared as they are."""
     return date_agrees(replace(date, bound="") if date.bound == other.bound else date, other)
 
 
-def _date_is_said(date: Date, said: StatedValues) -> bool:
+def _date_is_stated(date: Date, said: StatedValues) -> bool:
     """Whether somebody has said a date, be it as the bound of a time; of a year alone its last two digits only behind another year, as in
     1939-45.
     """
     date = replace(date, bound="")
     year, month, _ = date.readings[0]
     if month is not None or date.decade or year is None:
-        return date_is_said(date, said)
+        return date_is_stated(date, said)
     if year in said.years or str(year) in said.numerals:
         return True
     return re.search(rf"\d{{4}} ?[-–/] ?{year % 100:02d}(?!\d)", said.text) is not None
@@ -304,22 +309,22 @@ def date_derived(one: Date, quantities: Quantities, *, told_by_others: bool = Fa
 
 
 _NONE = LazyPattern(_TEXTS.NONE, re.I)
-_FOUND = LazyPattern(_TEXTS.FOUND, re.I)
-_NOTHING_SAID = LazyPattern(_TEXTS.NOTHING_SAID, re.I)
+_FINDING_WORDS = LazyPattern(_TEXTS.FOUND, re.I)
+_NOTHING_WORDS = LazyPattern(_TEXTS.NOTHING_SAID, re.I)
 _EMPTY_MEMBER = re.compile(r"\"\w{1,40}\"\s*:\s*\[\s*\]|\"(?:count|total|total_count|totalResults|hits|found|matches)\"\s*:\s*0\b")
 _ALL_PASS = LazyPattern(_TEXTS.ALL_PASS, re.I)
-_PASSED = re.compile(r"\b(\d{1,6}) (?:tests? )?(?:passed|passing|ok|bestanden|successful|succeeded)\b|\bOK \((\d{1,6}) tests?", re.I)
-_FAILED = re.compile(
+_PASSED_TESTS = re.compile(r"\b(\d{1,6}) (?:tests? )?(?:passed|passing|ok|bestanden|successful|succeeded)\b|\bOK \((\d{1,6}) tests?", re.I)
+_FAILED_TESTS = re.compile(
     r"(?i:\b[1-9]\d{0,5} (?:tests? )?(?:failed|failures?|failing|errors?|fehlgeschlagen)\b)|\bFAILED\b|\"failed\"\s*:\s*[1-9]"
 )
 
 
 def follows(claim: str, texts: Sequence[str]) -> bool:
     """Whether `claim` says of an empty result that nothing was found, or of tests without a failure that all pass."""
-    if _ALL_PASS.search(claim) and any(_PASSED.search(text) and not _FAILED.search(text) for text in texts):
-        return not any(_FAILED.search(text) for text in texts)
-    return bool(_NONE.search(claim) and _FOUND.search(claim)) and any(_is_empty(text) for text in texts)
+    if _ALL_PASS.search(claim) and any(_PASSED_TESTS.search(text) and not _FAILED_TESTS.search(text) for text in texts):
+        return not any(_FAILED_TESTS.search(text) for text in texts)
+    return bool(_NONE.search(claim) and _FINDING_WORDS.search(claim)) and any(_is_empty(text) for text in texts)
 
 
 def _is_empty(text: str) -> bool:
-    return _NOTHING_SAID.fullmatch(text) is not None or (len(text) < 2000 and _EMPTY_MEMBER.search(text) is not None)
+    return _NOTHING_WORDS.fullmatch(text) is not None or (len(text) < 2000 and _EMPTY_MEMBER.search(text) is not None)

@@ -24,10 +24,10 @@ from proxy.language.json.schemas import CHECK_S, NotChecked, SchemaInvalid, left
 
 MAX_CHARS = 2_000_000
 """Longer arguments and answers are not checked."""
-_MAX_KNOWN = 3
+_MAX_SUGGESTED = 3
 _MAX_NAMES = 500
 _MAX_NAME_CHARS = 128
-_THOUGHT = re.compile(r"\A\s*<(think|thinking)>.*?</\1>", re.DOTALL)
+_THINK_BLOCK = re.compile(r"\A\s*<(think|thinking)>.*?</\1>", re.DOTALL)
 _ALIKE = 0.6
 """difflib's own threshold for a close match."""
 
@@ -123,7 +123,7 @@ def examine_response(text: str, wants: OutputRequirements, *, seconds: float = C
 
 def tool_named(name: str, tools: Sequence[Tool]) -> Tool | None:
     """The tool that is called `name`."""
-    return next((tool for tool, known in _named(tools) if known == name), None)
+    return next((tool for tool, known in _names_of_tools(tools) if known == name), None)
 
 
 def schema_of(tool: Tool) -> Any:
@@ -139,7 +139,7 @@ def schema_of(tool: Tool) -> Any:
 
 def without_thought(text: str) -> str:
     """An answer's text without the ``<think>`` block that reasoning models put in front of it where their server leaves it there."""
-    return _THOUGHT.sub("", text, count=1)
+    return _THINK_BLOCK.sub("", text, count=1)
 
 
 def _left_out(schema: object) -> tuple[str, ...]:
@@ -161,7 +161,7 @@ def parsed(text: str) -> Any:
         raise NotChecked("depth") from None
 
 
-def _named(tools: Sequence[Tool]) -> Iterator[tuple[Tool, str]]:
+def _names_of_tools(tools: Sequence[Tool]) -> Iterator[tuple[Tool, str]]:
     """Each with its name; a provider's built-in tool goes by its type."""
     for tool in tools:
         name = tool_name(tool) or tool.get("name") or tool.get("type")
@@ -170,8 +170,8 @@ def _named(tools: Sequence[Tool]) -> Iterator[tuple[Tool, str]]:
 
 
 def _closest(name: str, tools: Sequence[Tool]) -> tuple[str, ...]:
-    names = list(dict.fromkeys(known for _, known in _named(tools) if len(known) <= _MAX_NAME_CHARS))[:_MAX_NAMES]
-    close = difflib.get_close_matches(name[:_MAX_NAME_CHARS], names, _MAX_KNOWN, _ALIKE)
+    names = list(dict.fromkeys(known for _, known in _names_of_tools(tools) if len(known) <= _MAX_NAME_CHARS))[:_MAX_NAMES]
+    close = difflib.get_close_matches(name[:_MAX_NAME_CHARS], names, _MAX_SUGGESTED, _ALIKE)
     return tuple(identifier(known) for known in close)
 
 

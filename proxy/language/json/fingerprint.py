@@ -83,8 +83,8 @@ def _words(folded: str) -> str:
 def described(arguments: object) -> dict[str, Any]:
     """What a record may say of a call's arguments: numbers and booleans ; of texts a hash and the length, of lists the length."""
     if not isinstance(arguments, Mapping):
-        return {} if arguments is None else {"": _described(arguments)}
-    return {identifier(str(name)): _described(value) for name, value in list(arguments.items())[:MAX_LISTED]}
+        return {} if arguments is None else {"": _describe_value(arguments)}
+    return {identifier(str(name)): _describe_value(value) for name, value in list(arguments.items())[:MAX_LISTED]}
 
 
 def identifier(name: str) -> str:
@@ -92,7 +92,7 @@ def identifier(name: str) -> str:
     return name if name and len(name) <= MAX_NAME_CHARS and not _NAME.search(name) else "#" + _hash(name)
 
 
-def _described(value: object) -> Any:
+def _describe_value(value: object) -> Any:
     if isinstance(value, bool) or value is None:
         return value
     if isinstance(value, int | float):

@@ -31,10 +31,10 @@ from proxy.language.json.strings import path_to, strings_of
 MAX_CHARS = 1_000_000
 MAX_DEPTH = 200
 _FENCE = re.compile(r"```[A-Za-z0-9_+-]{0,20}[ \t]*\r?\n?")
-_QUOTED = "|".join(rf"{quote}(?:[^{closing}\\]++|\\.)*+{closing}" for quote, closing in ('""', "''", "“”", "‘’"))
+_QUOTED_TEXT = "|".join(rf"{quote}(?:[^{closing}\\]++|\\.)*+{closing}" for quote, closing in ('""', "''", "“”", "‘’"))
 _TOKEN = re.compile(
     rf"(?P<space>[ \t\n\r]+)|(?P<odd_space>[\ufeff\u200b\u00a0\u2000-\u200a\u2028\u2029\u202f\u3000\x0b\x0c]+)"
-    rf"|(?P<comment>/\*.*?\*/|(?://|\#)[^\n]*)|(?P<string>{_QUOTED})|(?P<mark>[{{}}\[\],:])"
+    rf"|(?P<comment>/\*.*?\*/|(?://|\#)[^\n]*)|(?P<string>{_QUOTED_TEXT})|(?P<mark>[{{}}\[\],:])"
     r"|(?P<number>-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?(?![0-9.\w]))|(?P<word>[A-Za-z_$][A-Za-z0-9_$-]*)",
     re.DOTALL,
 )
@@ -80,7 +80,7 @@ def repair(text: str, schema: object = None, *, cut: bool = False, seconds: floa
         return None
     made, fixes = found
     wanted = {"type": "object"} if schema is None else {} if schema is True else schema
-    made, more = _fitted(made, wanted, seconds)
+    made, more = _fit_schema(made, wanted, seconds)
     fixes += tuple(name for name in more if name not in fixes)
     if "closing_bracket" in fixes and problems_of(wanted, parsed(made), seconds=seconds):
         return None  # where a bracket is missing, something else may be, too
@@ -95,7 +95,7 @@ def _read(text: str, cut: bool) -> tuple[str, tuple[str, ...]] | None:
     return text, ()
 
 
-def _fitted(text: str, schema: object, seconds: float) -> tuple[str, tuple[str, ...]]:
+def _fit_schema(text: str, schema: object, seconds: float) -> tuple[str, tuple[str, ...]]:
     """`text` with values taken out of their strings where `schema` wants them so."""
     fixes: dict[str, None] = {}
     problems = problems_of(schema, parsed(text), seconds=seconds)
@@ -103,7 +103,7 @@ def _fitted(text: str, schema: object, seconds: float) -> tuple[str, tuple[str, 
         direct = {path: types for problem in problems for path, types in problem.strings if path == problem.path}
         every = {path: types for problem in problems for path, types in problem.strings}
         for wanted in (every, direct) if len(every) > len(direct) else (every,):
-            found = _unwrapped(text, wanted)
+            found = _unwrap_strings(text, wanted)
             if found is None:
                 continue
             left = problems_of(schema, parsed(found[0]), seconds=seconds)
@@ -116,7 +116,7 @@ def _fitted(text: str, schema: object, seconds: float) -> tuple[str, tuple[str, 
     return text, tuple(fixes)
 
 
-def _unwrapped(text: str, wanted: Mapping[_Path, Sequence[str]]) -> tuple[str, list[str]] | None:
+def _unwrap_strings(text: str, wanted: Mapping[_Path, Sequence[str]]) -> tuple[str, list[str]] | None:
     """`text` with what its strings in these places hold, and the fixes; None where that is nothing."""
     if () in wanted:
         inner = _inside(parsed(text), wanted[()])
@@ -164,7 +164,7 @@ def read_leniently(text: str, *, cut: bool = False) -> tuple[str, tuple[str, ...
     """`text` as JSON, and what was mended; None where it cannot be. With `cut`, the text was ended by a limit: no bracket is added."""
     if len(text) > MAX_CHARS:
         return None
-    inner, fenced = _unfenced(text)
+    inner, fenced = _without_fence(text)
     fixes = {"code_fence": None} if fenced else {}
     try:
         made = _written(inner, cut, fixes)
@@ -174,7 +174,7 @@ def read_leniently(text: str, *, cut: bool = False) -> tuple[str, tuple[str, ...
     return made, tuple(fixes)
 
 
-def _unfenced(text: str) -> tuple[str, bool]:
+def _without_fence(text: str) -> tuple[str, bool]:
     """What a Markdown fence holds, where one is around all of it."""
     whole = text.strip()
     start = _FENCE.match(whole)
@@ -243,13 +243,13 @@ def _word(word: str, fixes: dict[str, None], *, named: bool) -> str:
 
 
 def _string(piece: str, fixes: dict[str, None]) -> str:
-    body = _IN_STRING.sub(lambda match: _escaped(match[0], piece[0], fixes), piece[1:-1])
+    body = _IN_STRING.sub(lambda match: _escape(match[0], piece[0], fixes), piece[1:-1])
     if piece[0] in _QUOTES:
         fixes[_QUOTES[piece[0]]] = None
     return f'"{body}"'
 
 
-def _escaped(found: str, quote: str, fixes: dict[str, None]) -> str:
+def _escape(found: str, quote: str, fixes: dict[str, None]) -> str:
     """An escape of a string as JSON has it, or a character that must not stand there as it is."""
     if len(found) == 1:
         fixes |= {"control_character": None} if found != '"' else {}

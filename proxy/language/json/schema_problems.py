@@ -49,13 +49,13 @@ def error_of(error: Any, names: frozenset[str]) -> SchemaError:
     """Of `error`, with the property `names` of its schema."""
     path = tuple(error.absolute_path)
     keyword = str(error.validator or "false")
-    shown = [str(token) if isinstance(token, int) or token in names else _hashed(str(token)) for token in path]
+    shown = [str(token) if isinstance(token, int) or token in names else _hash_name(str(token)) for token in path]
     return SchemaError(
         pointer=_pointer(shown),
         keyword=keyword,
         name=_name(error, path, names),
         schema=_pointer(identifier(str(token)) for token in error.absolute_schema_path),
-        expected=_expected(error),
+        expected=_expectation(error),
         path=path,
         strings=_strings(error),
     )
@@ -67,10 +67,10 @@ def _name(error: Any, path: tuple[str | int, ...], names: frozenset[str]) -> str
     if not name:
         return ""
     known = name in names or error.validator in ("required", "dependentRequired")
-    return identifier(name) if known else _hashed(name)
+    return identifier(name) if known else _hash_name(name)
 
 
-def _hashed(name: str) -> str:
+def _hash_name(name: str) -> str:
     """`name`, which is the model's own, as a hash."""
     return "#" + hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
@@ -79,7 +79,7 @@ def _pointer(tokens: Iterable[str]) -> str:
     return "".join("/" + token.replace("~", "~0").replace("/", "~1") for token in tokens)[:_PATH_CHARS]
 
 
-def _expected(error: Any) -> Any:
+def _expectation(error: Any) -> Any:
     value = error.validator_value
     if error.validator in ("required", "dependentRequired"):
         return None

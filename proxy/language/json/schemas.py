@@ -35,7 +35,7 @@ READ_S = 2.0
 """For reading one schema, which is done once."""
 _STEPS = 16
 """Between two looks at the clock."""
-_KEPT = 256
+_CACHE_SIZE = 256
 _DEFAULT = "https://json-schema.org/draft/2020-12/schema"
 _OLDER = ("http://json-schema.org/draft-07/schema", "http://json-schema.org/draft-04/schema")
 _DRAFTS = {
@@ -55,7 +55,7 @@ class NotChecked(RuntimeError):
     """The value could not be judged; says why in one word: ``time``, ``depth``, ``size``, ``unsupported``, ``failed``."""
 
 
-class _Compiled(Struct, frozen=True):
+class _CompiledSchema(Struct, frozen=True):
     """A schema, ready to be used."""
 
     validator: Any
@@ -93,13 +93,13 @@ class _Clock:
 
 
 T = TypeVar("T")
-_kept: LRU[_Compiled | SchemaInvalid | NotChecked] = LRU(_KEPT)
+_cache: LRU[_CompiledSchema | SchemaInvalid | NotChecked] = LRU(_CACHE_SIZE)
 """By the hash of the schema: ready, or why it is not."""
 
 
 def problems_of(schema: object, value: object, *, seconds: float = CHECK_S) -> tuple[SchemaError, ...]:
     """Where `value` does not match `schema`, `MAX_PROBLEMS` at most. Raises `SchemaInvalid`, `NotChecked`."""
-    compiled = _compiled(schema)
+    compiled = _compile(schema)
 
     def run() -> tuple[SchemaError, ...]:
         validator = type(compiled.validator)(
@@ -107,36 +107,36 @@ def problems_of(schema: object, value: object, *, seconds: float = CHECK_S) -> t
         )
         return tuple(error_of(error, compiled.names) for error in islice(validator.descend(value, validator.schema), MAX_PROBLEMS))
 
-    return _guarded(run)
+    return _guard(run)
 
 
 def left_out_of(schema: object) -> tuple[str, ...]:
     """Keywords of `schema` that cannot be read and are not enforced. Raises `SchemaInvalid`, `NotChecked`."""
-    return _compiled(schema).left_out
+    return _compile(schema).left_out
 
 
-def _compiled(schema: object) -> _Compiled:
+def _compile(schema: object) -> _CompiledSchema:
     try:
         key = hashlib.blake2b(orjson.dumps(schema), digest_size=16).digest()
     except (TypeError, ValueError, RecursionError):  # too deep, or no JSON
         raise NotChecked("depth") from None
-    found = _kept.get(key)
+    found = _cache.get(key)
     if found is None:
         try:
             found = _read(schema)
         except (SchemaInvalid, NotChecked) as error:
             found = type(error)(str(error))
-        _kept.put(key, found)
+        _cache.put(key, found)
     if isinstance(found, Exception):
         raise type(found)(str(found))
     return found
 
 
-def _read(schema: object) -> _Compiled:
+def _read(schema: object) -> _CompiledSchema:
     """Raises `SchemaInvalid`, `NotChecked`."""
     if not isinstance(schema, dict):
         raise SchemaInvalid("not an object")
-    names, keys = _walked(schema)
+    names, keys = _walk(schema)
     if "patternProperties" in keys and not keys.isdisjoint(("unevaluatedProperties", "unevaluatedItems")):
         raise NotChecked("unsupported")  # the library would match those patterns itself, without a limit
     said = schema.get("$schema")
@@ -152,7 +152,7 @@ def _read(schema: object) -> _Compiled:
         schema, left_out = found
     left_out += tuple(unreadable_patterns(schema))
     made = _bounded_class(_DRAFTS[draft])
-    return _Compiled(made(schema, format_checker=_Clock(READ_S), registry=_no_registry()), names, tuple(dict.fromkeys(left_out)))
+    return _CompiledSchema(made(schema, format_checker=_Clock(READ_S), registry=_no_registry()), names, tuple(dict.fromkeys(left_out)))
 
 
 def _wrong_with(schema: object, draft: str) -> list[Any]:
@@ -163,7 +163,7 @@ def _wrong_with(schema: object, draft: str) -> list[Any]:
         meta = made(made.META_SCHEMA, format_checker=_Clock(READ_S), registry=_no_registry())
         return [inner for error in islice(meta.iter_errors(schema), MAX_PROBLEMS) for inner in _innermost(error)]
 
-    return _guarded(run)
+    return _guard(run)
 
 
 def _innermost(error: Any) -> Iterator[Any]:
@@ -174,7 +174,7 @@ def _innermost(error: Any) -> Iterator[Any]:
         yield from _innermost(inner)
 
 
-def _walked(schema: object) -> tuple[frozenset[str], frozenset[str]]:
+def _walk(schema: object) -> tuple[frozenset[str], frozenset[str]]:
     """The names of a schema's properties, and every key of it. Raises `NotChecked` where it is too large or too deep."""
     names: set[str] = set()
     keys: set[str] = set()
@@ -199,7 +199,7 @@ def _walked(schema: object) -> tuple[frozenset[str], frozenset[str]]:
     return frozenset(names), frozenset(keys)
 
 
-def _guarded(work: Callable[[], T]) -> T:
+def _guard(work: Callable[[], T]) -> T:
     """`work`, whose failures are `NotChecked` or `SchemaInvalid`."""
     from referencing.exceptions import Unresolvable
 
@@ -251,12 +251,12 @@ def _bounded_class(name: str) -> Any:
         "format": _nothing,
     }
     keywords = {**stock.VALIDATORS, **{word: check for word, check in replaced.items() if word in stock.VALIDATORS}}
-    made = extend(stock, {word: _timed(check) for word, check in keywords.items()})
-    made.evolve, made.descend = _evolved, _descending(made.descend)
+    made = extend(stock, {word: _with_clock(check) for word, check in keywords.items()})
+    made.evolve, made.descend = _evolve, _descending(made.descend)
     return made
 
 
-def _evolved(self: Any, **changes: Any) -> Any:
+def _evolve(self: Any, **changes: Any) -> Any:
     """The validator of a part of its schema: of the same class, also where that part names another draft, whose class has no clock."""
     schema, resolver = changes.get("schema", self.schema), changes.get("_resolver", self._resolver)
     parts = self.format_checker.parts
@@ -285,7 +285,7 @@ def _descending(stock: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[A
     return descend
 
 
-def _timed(keyword: Callable[..., Iterable[Any] | None]) -> Callable[..., Iterator[Any]]:
+def _with_clock(keyword: Callable[..., Iterable[Any] | None]) -> Callable[..., Iterator[Any]]:
     def run(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any]:
         clock = validator.format_checker
         clock.tick()

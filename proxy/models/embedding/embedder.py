@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import OrderedDict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
@@ -22,7 +22,6 @@ import numpy as np
 from proxy.errors import ModelUnavailable
 from proxy.language.lru import LRU
 from proxy.language.text import whole_characters
-from proxy.models.embedding.vector_file import VectorFile
 from proxy.models.turns import Queue, SharedTurns, TurnJob, parts
 
 if TYPE_CHECKING:
@@ -64,7 +63,7 @@ class Encoder(Protocol):
     """0 until `load` where only the model tells."""
 
     def version(self) -> str:
-        """Name and checksum of the weights, also before they are loaded; "" where they are not known: then the disk keeps no vector."""
+        """Name and checksum of the weights, also before they are loaded; "" where they are not known: then the store keeps no vector."""
 
     def load(self) -> None:
         """Read the weights. Raises `ModelUnavailable`, saying what to do."""
@@ -86,13 +85,10 @@ class BatchingEmbedder(SharedTurns[Encoder, Texts, "Rows"]):
         max_chars: int = MAX_CHARS,
         cache_mb: float = 64,
         max_waiting: int = MAX_WAITING,
-        vector_file: VectorFile | None = None,
     ) -> None:
-        """What is to be kept over a restart is `vector_file`."""
         cache = vector_cache(int(cache_mb * 1024 * 1024))
         super().__init__(lambda: encoder, cache, room="embedding", title="the embedding model", slice_items=SLICE)
         self._encoder, self._max_chars, self._max_waiting = encoder, max_chars, max_waiting
-        self._vector_file = vector_file
         self._urgent: Queue[Texts, Rows] = OrderedDict()
         self._bulk: Queue[Texts, Rows] = OrderedDict()
 
@@ -112,19 +108,11 @@ class BatchingEmbedder(SharedTurns[Encoder, Texts, "Rows"]):
             raise ModelUnavailable(f"the embedding model {self.name} is not loaded yet")
         return self._encoder.dimensions
 
-    def stop(self) -> None:
-        """End both threads; see `SharedTurns.stop`."""
-        super().stop()
-        if self._vector_file is not None:
-            self._vector_file.stop()
-
-    async def embed(self, texts: Sequence[str], *, bulk: bool = False, together: bool = False, keep: bool = False) -> NDArray[np.float32]:
+    async def embed(self, texts: Sequence[str], *, bulk: bool = False, together: bool = False) -> NDArray[np.float32]:
         """Implements `proxy.ports.Embedder`."""
         if not texts:
             return np.empty((0, self._encoder.dimensions), np.float32)
         queue = self._bulk if bulk else self._urgent
-        if keep and self._vector_file is not None and not together:
-            return np.concatenate(await self._embedded_for_good(texts, queue, self._vector_file))
         items = [tuple(texts)] if together else [(text,) for text in texts]
         return np.concatenate(await self._results(items, queue))
 
@@ -133,7 +121,7 @@ class BatchingEmbedder(SharedTurns[Encoder, Texts, "Rows"]):
         missing: set[bytes] = set()
         for some in parts(texts, SLICE):
             keys = {self._prepared((text,))[0] for text in some}
-            missing |= keys - (await self._recalled(keys)).keys()
+            missing |= {key for key in keys if self._cache.get(key) is None}
             await asyncio.sleep(0)
         return len(missing)
 
@@ -143,30 +131,6 @@ class BatchingEmbedder(SharedTurns[Encoder, Texts, "Rows"]):
             raise ModelUnavailable("the server is stopping")
         given = [whole_characters(text[: self._max_chars]) for text in texts]
         return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: self._loaded().rough(given))
-
-    async def _embedded_for_good(self, texts: Sequence[str], queue: Queue[Texts, Rows], vector_file: VectorFile) -> list[Rows]:
-        """What the disk has not is computed, and then has it."""
-        rows: list[Rows] = []
-        for some in parts(texts, SLICE):
-            items = [self._prepared((text,)) for text in some]
-            found = await self._recalled({key for key, _ in items})
-            missing = [item for item in dict(items).items() if item[0] not in found]
-            made = dict(zip((key for key, _ in missing), await self._results_of_slice(missing, queue), strict=True))
-            vector_file.put(made)
-            found |= made
-            rows += [found[key] for key, _ in items]
-            await asyncio.sleep(0)
-        return rows
-
-    async def _recalled(self, keys: Collection[bytes]) -> dict[bytes, Rows]:
-        """Those of the vectors that the memory or the disk has; the memory has them then."""
-        found = {key: known for key in keys if (known := self._cache.get(key)) is not None}
-        if self._vector_file is not None:
-            read = await self._vector_file.get([key for key in keys if key not in found])
-            for key, rows in read.items():
-                self._cache.put(key, rows)
-            found |= read
-        return found
 
     def _prepared(self, item: Texts) -> tuple[bytes, Texts]:
         texts = tuple(whole_characters(text[: self._max_chars]) for text in item)

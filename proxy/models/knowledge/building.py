@@ -101,7 +101,7 @@ class _Writer:
         return index
 
 
-class _Known:
+class _KnownVectors:
     """The vectors of the index before, by their text; none where another embedder made them, or they cannot be read."""
 
     def __init__(self, folder: Path, embedder: str) -> None:
@@ -133,7 +133,7 @@ async def build(folder: Path, embedder: Embedder, *, progress: Progress | None =
     files = files_of(folder)
     await embedder.embed([""])  # its name and dimensions are known once it is loaded
     with writing(folder) as where:
-        stamps, known, problems = stamps_of(folder, files), _Known(folder, embedder.name), list[FileProblem]()
+        stamps, known, problems = stamps_of(folder, files), _KnownVectors(folder, embedder.name), list[FileProblem]()
         new, embedded = where / f"{FILE}.new", 0
         new.unlink(missing_ok=True)
         with closing(sqlite3.connect(new)) as file:
@@ -153,7 +153,7 @@ async def build_in_memory(facts: Sequence[Fact], embedder: Embedder) -> Knowledg
     """The same index without a file. Raises `ModelUnavailable`."""
     vectors = await embedder.embed([fact.text for fact in facts], bulk=True)
     writer = _Writer(sqlite3.connect(":memory:", check_same_thread=False), embedder)
-    writer.add(facts, map(_packed, vectors))
+    writer.add(facts, map(_pack, vectors))
     return writer.finish({})
 
 
@@ -181,13 +181,13 @@ def writing(folder: Path) -> Iterator[Path]:
         yield where  # closing it ends the lock, also when the process dies
 
 
-async def _add(writer: _Writer, facts: Sequence[Fact], known: _Known, embedder: Embedder) -> int:
+async def _add(writer: _Writer, facts: Sequence[Fact], known: _KnownVectors, embedder: Embedder) -> int:
     """Write these facts; returns how many were embedded."""
     keys = [key_of(fact) for fact in facts]
     vectors = known.get(keys)
     missing = {key: fact.text for key, fact in zip(keys, facts, strict=True) if key not in vectors}
     made = await embedder.embed([*missing.values()], bulk=True) if missing else ()
-    vectors |= zip(missing, map(_packed, made), strict=True)
+    vectors |= zip(missing, map(_pack, made), strict=True)
     writer.add(facts, [vectors[key] for key in keys])
     return len(missing)
 
@@ -208,5 +208,5 @@ def _put_in_place(where: Path, new: Path, index: KnowledgeIndex, before: str) ->
             old.unlink(missing_ok=True)
 
 
-def _packed(vector: Any) -> bytes:
+def _pack(vector: Any) -> bytes:
     return np.asarray(vector, "<f2").tobytes()

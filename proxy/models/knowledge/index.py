@@ -127,7 +127,7 @@ class KnowledgeIndex:
             return [[] for _ in texts]
         most = candidates(k)
         near = nearest(self.faiss, vectors, most)
-        return [self._ranked(text, vector, rows[rows >= 0], k, most) for text, vector, rows in zip(texts, vectors, near, strict=True)]
+        return [self._rank(text, vector, rows[rows >= 0], k, most) for text, vector, rows in zip(texts, vectors, near, strict=True)]
 
     def exact(self, text: str) -> Fact | None:
         """The fact that says `text` word by word; one that holds now before one that does not."""
@@ -155,7 +155,7 @@ class KnowledgeIndex:
         shares = np.bincount(inverse, weights, len(distinct)) / (total or 1.0)
         return distinct.astype(np.int64), np.minimum(1.0, shares).astype(np.float32)
 
-    def _ranked(self, text: str, vector: Floats, near: NDArray[np.int64], k: int, most: int) -> list[FactHit]:
+    def _rank(self, text: str, vector: Floats, near: NDArray[np.int64], k: int, most: int) -> list[FactHit]:
         sharing, shares = self.coverage(text)
         rows = np.union1d(near, best(sharing, shares, most))
         cosines = np.clip(self.vectors[rows].astype(np.float32) @ vector, 0, 1)

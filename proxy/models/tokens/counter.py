@@ -53,9 +53,9 @@ MAX_PARTS = 2000
 
 _SYSTEM = ("system", "developer")
 _REASONING = re.compile(r"(ft:)?(o\d|gpt-5)")
-_UNCOVERED = re.compile(r"audio|search|realtime|deep-research|gpt-oss|instruct|0301|codex|gpt-5-chat|embedding")
+_UNCOVERED_MODELS = re.compile(r"audio|search|realtime|deep-research|gpt-oss|instruct|0301|codex|gpt-5-chat|embedding")
 """Members of OpenAI's families that add to the prompt, or frame it in a way no recorded figure covers."""
-_COUNTED = frozenset(("role", "content", "name", "tool_calls", "tool_call_id", "function_call", "refusal", "groundwire"))
+_COUNTED_FIELDS = frozenset(("role", "content", "name", "tool_calls", "tool_call_id", "function_call", "refusal", "groundwire"))
 
 
 class TiktokenCounter:
@@ -116,7 +116,7 @@ class _Prompt:
         self.schema = render_answer_schema(wants.shown_schema)
         base = model.name.rpartition("/")[2]
         self.reasoning = _REASONING.match(base) is not None
-        self.exact = model.exact and not _UNCOVERED.search(base)
+        self.exact = model.exact and not _UNCOVERED_MODELS.search(base)
         self.called: dict[str, str] = {}
         self.guessed_tokens = 0
 
@@ -137,7 +137,7 @@ class _Prompt:
         used["current_query"] += REPLY_REASONING if self.reasoning else REPLY
         used["tool_descriptions"] = self.tool_descriptions()
         used["system_instructions"] += self.answer_schema()
-        return ContextUse(sum(used.values()), self.model.window_tokens, self.exact and self._loaded(), used, self.guessed_tokens or UNSET)
+        return ContextUse(sum(used.values()), self.model.window_tokens, self.exact and self._load(), used, self.guessed_tokens or UNSET)
 
     def message(self, message: Message) -> int:
         """Tokens of one message with what surrounds it."""
@@ -153,8 +153,8 @@ class _Prompt:
         if message.get("refusal"):
             self.unless_covered(False)
             tokens += self.anything(message["refusal"])
-        if not _COUNTED.issuperset(message):
-            self.unless_covered(all(message[key] is None for key in message if key not in _COUNTED))
+        if not _COUNTED_FIELDS.issuperset(message):
+            self.unless_covered(all(message[key] is None for key in message if key not in _COUNTED_FIELDS))
         return tokens + self.name(message, role)
 
     def name(self, message: Message, role: Any) -> int:
@@ -305,7 +305,7 @@ class _Prompt:
         """Note that something was counted by a rule that no recorded figure covers."""
         self.exact = self.exact and covered
 
-    def _loaded(self) -> bool:
+    def _load(self) -> bool:
         return self.encodings.load(self.encoding)
 
 

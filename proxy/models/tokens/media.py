@@ -156,7 +156,7 @@ READ_BYTES = 3 * 2**20
 """Looked at from each end of a file. A multiple of 3, so that base64 can be cut there."""
 _PAGE = re.compile(rb"/Type\s{0,9}/Page(?![A-Za-z])")
 _COUNT = re.compile(rb"/Count\s{1,9}(\d{1,6})")
-_LINEARIZED = re.compile(rb"/Linearized\s.{0,200}?/N\s{1,9}(\d{1,6})", re.S)
+_LINEARIZED_PAGES = re.compile(rb"/Linearized\s.{0,200}?/N\s{1,9}(\d{1,6})", re.S)
 _TEXT_TYPES = re.compile(r"text/|application/(?:json|xml|yaml|x-yaml|csv|javascript|x-ndjson)")
 
 
@@ -212,7 +212,7 @@ def ends(data: str) -> tuple[bytes, bytes]:
 def pages_of(first: bytes, last: bytes, size: int) -> int:
     """Pages of a PDF of `size` bytes (ISO 32000-1): of the page tree's count, or its page objects; guessed from the size where both are
     in compressed streams."""
-    if found := _LINEARIZED.search(first[:2048]):
+    if found := _LINEARIZED_PAGES.search(first[:2048]):
         return max(1, int(found[1]))
     seen = sum(1 for piece in (first, last) for _ in _PAGE.finditer(piece))
     counted = max((int(found[1]) for piece in (first, last) for found in _COUNT.finditer(piece)), default=0)
@@ -223,7 +223,7 @@ def pages_of(first: bytes, last: bytes, size: int) -> int:
 
 def _seconds_of_sound(data: str, *, raw: bool) -> float:
     """By the header of a RIFF WAVE file, at 16 kHz and 16 bit where it has none; of anything else by size."""
-    head = _decoded(data[:4096])
+    head = _decode(data[:4096])
     if head[:4] == b"RIFF" and head[8:12] == b"WAVE" and (at := head.find(b"fmt ")) > 0 and len(head) >= at + 20:
         rate = int.from_bytes(head[at + 16 : at + 20], "little") or 32_000
         return _size(data) / rate
@@ -243,7 +243,7 @@ def _seconds_of_video(data: str) -> float:
     return min(_size(data) / VIDEO_BYTES_PER_SECOND, MOST_GUESSED_TOKENS / VIDEO_TOKENS_PER_SECOND)
 
 
-def _decoded(characters: str) -> bytes:
+def _decode(characters: str) -> bytes:
     try:
         return b64decode(characters[: len(characters) - len(characters) % 4])
     except (Base64Error, ValueError):

@@ -40,7 +40,7 @@ def render_tools(tools: Sequence[Any], encoding: str) -> Rendering:
             continue
         lines += _function(function)
         exact = exact and _is_known(function, flat=encoding == "o200k_base")
-        if encoding == "o200k_base" and _undescribed(function):
+        if encoding == "o200k_base" and _has_no_descriptions(function):
             correction -= 1  # recorded: one token less for each function whose parameters have no descriptions
     text = "\n".join([*lines, "} // namespace functions", *others])
     return Rendering(text, correction, exact and not others)
@@ -128,7 +128,7 @@ def _definitions(schema: Any) -> dict[str, Any]:
     return dict(found) if isinstance(found, Mapping) else {}
 
 
-def _undescribed(function: Mapping[str, Any]) -> bool:
+def _has_no_descriptions(function: Mapping[str, Any]) -> bool:
     properties = _properties(function.get("parameters"))
     return bool(properties) and not any(_comment(value, 0) for value in properties.values())
 

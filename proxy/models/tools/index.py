@@ -13,8 +13,8 @@ The probability that a tool is needed comes of its features by a perceptron with
 ``tool_relevance.json``, made by ``python -m training.tool_relevance`` (the file says on what data). The features say nothing of which
 tool it is, so it serves catalogues that it has never seen.
 
-The vectors of a catalogue's texts that another node has embedded come from the store, new ones go there: so a node whose disk has no
-vectors yet answers the first question about a catalogue as an old one does.
+The vectors of a catalogue's texts that were embedded before come from the store, new ones go there: so another node, or this one after a
+restart, answers the first question about a catalogue as an old one does.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from proxy.models.tools.words import LexicalIndex, ToolText, content_words, query_words, segments, spaced, terms
+from proxy.models.tools.words import Floats, LexicalIndex, ToolText, content_words, query_words, segments, spaced, terms
 from proxy.offloop import run_in_thread_if_large
 from proxy.ports import Embedder, SharedVectors
 
@@ -45,11 +45,11 @@ class CatalogueTexts:
         self._embedder, self._shared = embedder, shared
 
     async def known(self, texts: Sequence[str]) -> Rows:
-        """What other nodes have embedded of them."""
+        """What the store has of them."""
         if self._shared is None:
             return {}
         found = await self._shared.get(texts)
-        return await run_in_thread_if_large(len(found) * ROW_COST, _unpacked, found)
+        return await run_in_thread_if_large(len(found) * ROW_COST, _unpack_rows, found)
 
     async def unknown(self, texts: Sequence[str], known: Rows) -> int:
         """How many would have to be embedded."""
@@ -58,16 +58,16 @@ class CatalogueTexts:
     async def vectors(self, texts: Sequence[str], known: Rows, *, bulk: bool) -> NDArray[np.float32]:
         """``(len(texts), d)``, unit length. Raises `ModelUnavailable`."""
         if self._shared is None:
-            return await self._embedder.embed(texts, bulk=bulk, keep=True)
+            return await self._embedder.embed(texts, bulk=bulk)
         missing = [text for text in dict.fromkeys(texts) if text not in known]
-        made = await self._embedder.embed(missing, bulk=bulk, keep=True) if missing else ()
+        made = await self._embedder.embed(missing, bulk=bulk) if missing else ()
         rows, new = await run_in_thread_if_large(len(texts) * ROW_COST, _together, texts, known, missing, made)
         if new:
             self._shared.put(new)
         return rows
 
 
-def _unpacked(found: Mapping[str, bytes]) -> Rows:
+def _unpack_rows(found: Mapping[str, bytes]) -> Rows:
     return {text: np.frombuffer(row, "<f4").astype(np.float32) for text, row in found.items()}
 
 
@@ -79,8 +79,6 @@ def _together(
     rows = {**known, **new}
     return np.stack([rows[text] for text in texts]), {text: row.astype("<f4").tobytes() for text, row in new.items()}
 
-
-Floats = NDArray[np.float32]
 
 NEAREST = 128
 """Tools that the vector search brings up for the whole query; as many as matter for any `top_k` that shortens a prompt."""
@@ -289,7 +287,7 @@ class WordIndex:
         """`words` are at least the documents' `vocabulary`."""
         position = {word: i for i, word in enumerate(words)}
         held = [sorted({position[word] for word in document}) for document in documents]
-        self._filled = np.array([i for i, found in enumerate(held) if found], np.int64)
+        self._non_empty = np.array([i for i, found in enumerate(held) if found], np.int64)
         self._starts = np.cumsum([0, *(len(found) for found in held if found)])[:-1]
         self._rows = np.array([i for found in held for i in found], np.int64)
         self._size = len(documents)
@@ -299,7 +297,7 @@ class WordIndex:
         """How well each document covers each word of a query: ``(w, documents)``, 0 to 1. `alike` is ``(w, len(words))``, cosines."""
         found = np.zeros((len(alike), self._size), np.float32)
         if len(self._rows) and len(alike):
-            found[:, self._filled] = np.maximum.reduceat(np.square(np.maximum(alike, 0))[:, self._rows], self._starts, axis=1)
+            found[:, self._non_empty] = np.maximum.reduceat(np.square(np.maximum(alike, 0))[:, self._rows], self._starts, axis=1)
         return found
 
     def rarity(self, alike: Floats) -> Floats:

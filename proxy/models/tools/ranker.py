@@ -43,7 +43,7 @@ from proxy.models.tools.index import (
     shipped,
     vocabulary_of,
 )
-from proxy.models.tools.words import NewTools, ToolText, clipped, new_tools, rough_text, shortlist, tool_text
+from proxy.models.tools.words import Floats, NewTools, ToolText, clipped, new_tools, rough_text, shortlist, tool_text
 from proxy.offloop import LARGE, run_in_thread_if_large
 from proxy.ports import Embedder, SharedVectors, ToolOutcome, ToolOutcomes, ToolRanking
 
@@ -83,10 +83,6 @@ class _Building:
     index: asyncio.Task[ToolIndex]
     asked: asyncio.Event
     """Set when the first question needs no more: what goes on in the background begins behind it."""
-
-    @property
-    def failed(self) -> bool:
-        return self.index.done() and (self.index.cancelled() or self.index.exception() is not None)
 
 
 @dataclass(slots=True)
@@ -167,7 +163,7 @@ class EmbeddingToolRanker:
     def _index(self, key: bytes, tools: Sequence[Tool]) -> _Building:
         """The tasks that make, or made, the index of `tools`."""
         known = self._indexes.get(key)
-        if known is not None and not known.failed:
+        if known is not None and not (known.index.done() and (known.index.cancelled() or known.index.exception() is not None)):
             self._indexes.move_to_end(key)
             return known
         read, asked = asyncio.create_task(self._read(tools)), asyncio.Event()
@@ -216,10 +212,9 @@ class EmbeddingToolRanker:
         texts = [tools.texts[i] for i in chosen]
         asked, index = await asyncio.gather(self._queries(query, context), self._indexed(texts, vocabulary_of(texts), {}, bulk=False))
         among = await run_in_thread_if_large(LARGE, self._score, index, asked, None)
-        relevance = [0.0] * len(tools.texts)
-        for position, value in zip(chosen, among.relevance, strict=True):
-            relevance[position] = value
-        return ToolRanking(tuple(relevance), shortlist=True)
+        relevance = np.zeros(len(tools.texts))
+        relevance[chosen] = among.relevance
+        return ToolRanking(tuple(relevance.tolist()), shortlist=True)
 
     async def _queries(self, query: str, context: str) -> list[Query]:
         texts = texts_of(query, context)
@@ -293,8 +288,7 @@ def _fitted(index: ToolIndex, rows: Sequence[ToolOutcome]) -> Moves | None:
         return None
     positions = np.array([position[r.tool_key] for r in used])
     queries = np.stack([unpacked(r.vector) for r in used])
-    weights: NDArray[np.float32] = np.array([r.weight for r in used], np.float32)
-    return fit(index.descriptions, positions, queries, weights)
+    return fit(index.descriptions, positions, queries, np.array([r.weight for r in used], np.float32))
 
 
 async def _within(task: asyncio.Task[_T], seconds: float) -> _T | None:
@@ -313,8 +307,6 @@ def _seen(task: asyncio.Task[Any]) -> None:
 def _key(tools: Sequence[Tool]) -> bytes:
     return hashlib.blake2b(orjson.dumps(tools, default=str), digest_size=16).digest()
 
-
-Floats = NDArray[np.float32]
 
 SHARPNESS = 20.0
 """Of the softmax over inner products of unit vectors; the best of 10, 20, 30 on MetaTool's training part (`benchmarks.tools`)."""
@@ -357,8 +349,7 @@ class Moves(Struct, frozen=True):
         while _expected(found - np.float32(low)) > most and high - low > 1e-4:
             middle = (low + high) / 2
             low, high = (middle, high) if _expected(found - np.float32(middle)) > most else (low, middle)
-        lowered: Floats = found - np.float32(low)
-        return lowered
+        return np.asarray(found - np.float32(low), np.float32)
 
 
 def fit(descriptions: Floats, positions: NDArray[np.int64], queries: Floats, weights: Floats) -> Moves:

@@ -8,8 +8,8 @@ several workers share them in files. Out: the families in `families`, and `figur
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 
 from prometheus_client import generate_latest
 
@@ -20,6 +20,9 @@ from proxy.observe.metrics.exchanges import Exchanges, KeyCounts, Keys, Upstream
 from proxy.observe.metrics.families import DOTTED, labelled, prometheus_name
 from proxy.observe.metrics.figures import figures, series
 from proxy.ports import ModelInfo
+from proxy.ports.background import RepeatedTask
+
+log = logging.getLogger(__name__)
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 PUBLISH_EVERY_S = 1.0
@@ -40,7 +43,8 @@ class Metrics:
         for name in DOTTED:
             self._named(name)
         self.watch("groundwire_workers", lambda: 1.0)
-        self._publishing: asyncio.Task[None] | None = None
+        problem = "figures could not be handed to other workers"
+        self._publishing = RepeatedTask(self._publish, PUBLISH_EVERY_S, name="metrics", problem=problem, log=log)
 
     # ---- counting ----
 
@@ -86,16 +90,13 @@ class Metrics:
 
     def start(self) -> None:
         """Hand figures on in the background, where others read them. Needs a running event loop."""
-        if self._folder is not None and self._publishing is None:
-            self._publishing = asyncio.create_task(self._publish(), name="metrics")
+        if self._folder is not None:
+            self._publishing.start()
 
     async def stop(self) -> None:
         """Hand the last ones on."""
-        if self._publishing is not None:
-            self._publishing.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._publishing
-            self._publishing = None
+        if self._publishing.is_running:
+            await self._publishing.stop()
             self.publish()
 
     def publish(self) -> Reading:
@@ -107,9 +108,7 @@ class Metrics:
         return reading
 
     async def _publish(self) -> None:
-        while True:
-            self.publish()
-            await asyncio.sleep(PUBLISH_EVERY_S)
+        self.publish()
 
     # ---- reading ----
 

@@ -177,7 +177,7 @@ class Citations(SentenceStage[CitationsOptions]):
         detail = {"choice": sentence.choice, "sentence": sentence.index, "action": self.options.action}
         code = next(iter(codes_of(bad)), "")
         if self.options.action == "block":
-            return self._blocked(judged, {**detail, "citations": scores.detail(sentence.choice, judged)})
+            return self._block(judged, {**detail, "citations": scores.detail(sentence.choice, judged)})
         marks = [f.citation for f in bad if f.citation.kind != QUOTATION]
         text = without_marks(sentence.text, sentence.offset, marks, [f.citation for f in good])
         if text == sentence.text:
@@ -209,8 +209,8 @@ class Citations(SentenceStage[CitationsOptions]):
         exchange.facts.citations = _, total = await run_in_thread_if_large(size, scores.verified, every)
         refresh(exchange, {"citation_precision": precision, "citation_recall": recall if total else None, "context_use": used})
         detail = await run_in_thread_if_large(size, self._detail, exchange, found, precision, recall)
-        if self.options.action == "block" and self._refused(every, precision):
-            return self._blocked(every, detail)
+        if self.options.action == "block" and self._refuses(every, precision):
+            return self._block(every, detail)
         if self.options.action == "redact" and not exchange.gated:
             self._redact(exchange, found)
         return self._summed_up(exchange, every, ignored, detail)
@@ -219,10 +219,10 @@ class Citations(SentenceStage[CitationsOptions]):
 
     async def _case(self, exchange: Exchange) -> Case:
         if exchange.id not in self._cases:
-            self._cases[exchange.id] = await run_in_thread_if_large(exchange.original.size, self._made, exchange)
+            self._cases[exchange.id] = await run_in_thread_if_large(exchange.original.size, self._make_case, exchange)
         return self._cases[exchange.id]
 
-    def _made(self, exchange: Exchange) -> Case:
+    def _make_case(self, exchange: Exchange) -> Case:
         grounder = Grounder(
             self._verifier,
             embedder=self.ports.embedder if self.options.embed else None,
@@ -297,11 +297,11 @@ class Citations(SentenceStage[CitationsOptions]):
         """Whether the policy counts a citation as one that does not hold."""
         return not finding.exists or (finding.supports is False and self.options.fail_on == "unsupported")
 
-    def _refused(self, judged: Sequence[JudgedStatement], precision: float | None) -> bool:
+    def _refuses(self, judged: Sequence[JudgedStatement], precision: float | None) -> bool:
         weak = self.options.fail_on == "unsupported" and precision is not None and precision < 1
         return weak or any(not finding.exists for finding in scores.findings(judged))
 
-    def _blocked(self, judged: Sequence[JudgedStatement], detail: Mapping[str, Any]) -> Verdict:
+    def _block(self, judged: Sequence[JudgedStatement], detail: Mapping[str, Any]) -> Verdict:
         self.ports.counters.count("citations.blocked_count")
         bad = [finding.citation.label for finding in scores.findings(judged) if self._fails(finding)]
         wrong = f"what it cites does not exist or does not say so: {', '.join(dict.fromkeys(bad))[:300]}"

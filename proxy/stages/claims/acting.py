@@ -52,12 +52,12 @@ def failing_of(claims: Sequence[JudgedClaim], fail_on: str) -> list[Judgement]:
 def left_of(text: str, choice: Choice, failing: Sequence[AnswerStatement], options: ClaimsOptions, question: str) -> str:
     """What leaves of `text`, the choice's text or its refusal, with these failing statements; where nothing does, the no-answer text."""
     if options.action == "replace":
-        return _replaced(text, failing, no_answer(options.replacement, text, question))
-    left = _redacted(text, failing)
+        return _replace(text, failing, no_answer(options.replacement, text, question))
+    left = _redact(text, failing)
     return left if left.strip() or (choice.tool_calls and not failing[0].refusal) else no_answer(options.replacement, text, question)
 
 
-def _redacted(text: str, failing: Sequence[AnswerStatement]) -> str:
+def _redact(text: str, failing: Sequence[AnswerStatement]) -> str:
     """`text` without its failing statements."""
     spans: dict[int | None, list[Span]] = {}
     for statement in failing:
@@ -70,7 +70,7 @@ def _redacted(text: str, failing: Sequence[AnswerStatement]) -> str:
     return _with_values(text, {i: redacted(strings[i].value, spans[i]) for i in spans if i is not None})
 
 
-def _replaced(text: str, failing: Sequence[AnswerStatement], instead: str) -> str:
+def _replace(text: str, failing: Sequence[AnswerStatement], instead: str) -> str:
     """`instead`; in a JSON answer, in place of each string that holds a failing statement."""
     if any(statement.string is None for statement in failing):
         return instead
@@ -114,9 +114,9 @@ def correction(text: str, failing: Sequence[Judgement]) -> str:
     words = _WORDS[language(text)]
     lines = [words.head]
     for judgement in failing[:MAX_CLAIMS]:
-        lines.append(f"\n- {words.statement}: {_quoted(judgement.claim.text)}")
+        lines.append(f"\n- {words.statement}: {_quote(judgement.claim.text)}")
         if judgement.evidence is not None:
-            lines.append(f"  {words.evidence}: {_quoted(judgement.evidence.text)}")
+            lines.append(f"  {words.evidence}: {_quote(judgement.evidence.text)}")
     return "\n".join(lines)
 
 
@@ -132,5 +132,5 @@ def rank(answer: Answer, judgements: Sequence[Judgement], failing: Sequence[Judg
     )
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return json.dumps(text[:MAX_CHARS], ensure_ascii=False)

@@ -31,6 +31,8 @@ from proxy.ports.judge import JudgeSession
 from proxy.stages.claims.options import ClaimsOptions
 from proxy.stages.claims.reading import TOO_MANY_STATEMENTS
 
+MAX_JUDGED = 100
+"""Claims of one choice; the rest of a longer answer is unsure, and said to be."""
 FEW = 256
 """Judgements that are summed up with each sentence."""
 BEYOND = "not_known"
@@ -243,8 +245,8 @@ class ClaimJudge:
             used[choice] += claim.checkable
             if claim.reason == TOO_MANY_STATEMENTS:
                 judged.append(Judgement(claim, "unsure", reason=TOO_MANY_STATEMENTS))
-            elif claim.checkable and used[choice] > self._options.max_claims:
-                judged.append(Judgement(claim, "unsure", reason=f"more than {self._options.max_claims} claims (max_claims)"))
+            elif claim.checkable and used[choice] > MAX_JUDGED:
+                judged.append(Judgement(claim, "unsure", reason=f"more than {MAX_JUDGED} claims"))
             else:
                 asked, reason = claim.checkable and ground.speaks_of(claim), claim.reason if not claim.checkable else BEYOND
                 judged.append(None if asked else Judgement(claim, "not_checkable", reason=reason))

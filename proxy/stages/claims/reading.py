@@ -26,7 +26,7 @@ MAX_STATEMENTS = 5000
 """Of a choice that are told apart: a book. Each is an entry in lists that the event loop goes through."""
 TOO_MANY_STATEMENTS = "too_many_statements"
 """Reason of what stands behind them."""
-_FENCED = re.compile(r"\s*```(?:json)?[ \t]*\n(.*)\n[ \t]*```\s*", re.S | re.I)
+_FENCED_JSON = re.compile(r"\s*```(?:json)?[ \t]*\n(.*)\n[ \t]*```\s*", re.S | re.I)
 _STRING = re.compile(r'"[^"\\]*(?:\\[\s\S][^"\\]*)*(?:"|\\?\Z)')
 """One that never ends goes to the text's end: it is not looked for again from each of the quotation marks within."""
 _BARE_VALUE = re.compile(r"[:\[,]\s*(?:-?\d|true|false)")
@@ -89,7 +89,7 @@ def has_bare_values(text: str, *, json: bool) -> bool:
 
 def json_part(text: str) -> tuple[int, int]:
     """Where the JSON of an answer stands that should be JSON: all of it, or what a fence of Markdown encloses."""
-    fenced = _FENCED.fullmatch(text)
+    fenced = _FENCED_JSON.fullmatch(text)
     return fenced.span(1) if fenced else (0, len(text))
 
 
@@ -153,8 +153,8 @@ def read_refusals(choices: Sequence[Choice], question: str) -> list[AnswerStatem
 def read_refusal(choice: Choice, question: str) -> list[AnswerStatement]:
     """All statements of a choice's refusal."""
     claims = claims_of(choice.refusal, question) if choice.refusal.strip() else []
-    return [AnswerStatement(_settled(claim), choice.index, span=(claim.start, claim.end), refusal=True) for claim in claims]
+    return [AnswerStatement(_mark_refusal(claim), choice.index, span=(claim.start, claim.end), refusal=True) for claim in claims]
 
 
-def _settled(claim: Claim) -> Claim:
+def _mark_refusal(claim: Claim) -> Claim:
     return replace(claim, checkable=False, reason="refusal") if claim.checkable and declines(claim.text) else claim

@@ -14,7 +14,7 @@ from proxy.exchange import Exchange, Facts, Outcome, Sentence, Verdict
 from proxy.exchange.judgements import UNKNOWN_LANGUAGE, EvidenceSpan, Judgement, faithfulness, support, was_judged
 from proxy.exchange.verdicts import UNCHECKED
 from proxy.language.amounts import dollars, many, score
-from proxy.ports.panels import Bucket, Lines, Panel, RecordedVerdict, StagePanel, drawn, ratio
+from proxy.ports.panels import Bucket, Lines, Panel, RecordedVerdict, StagePanel, make_panel, ratio
 from proxy.stages.claims.acting import failing_of
 from proxy.stages.claims.judging import MADE_UP, NO_CONTEXT, ClaimCase, Ground, JudgedClaim
 from proxy.stages.claims.options import ClaimsOptions
@@ -274,4 +274,4 @@ class QualityPanel(StagePanel):
         measured = done.quality_count or done.faithfulness_count
         hint = "" if measured else "The stages claims and citations check answers against their context."
         meaning = "mean quality of answers, 0 to 1"
-        return drawn(cls.name, cls.title, score(done.mean), meaning, detail, buckets, lines, hint=hint, unit="score")
+        return make_panel(cls.name, cls.title, score(done.mean), meaning, detail, buckets, lines, hint=hint, unit="score")

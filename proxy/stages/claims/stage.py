@@ -5,7 +5,7 @@ before any of it leaves, the next one streaming meanwhile; otherwise all choices
 answers are judged by their strings, and are therefore whole before they leave. Positions, figures and the record are those of the
 model's own answer, before anything is taken out of it.
 
-A claim whose check could not run is an ``error``, and `on_error` decides what becomes of it; one beyond `max_claims` is unsure. What
+A claim whose check could not run is an ``error``, and `on_error` decides what becomes of it; one beyond `MAX_JUDGED` is unsure. What
 answers a request without context is left alone: it has nothing to be faithful to, and the record says so.
 """
 
@@ -70,10 +70,14 @@ class Claims(SentenceStage[ClaimsOptions]):
 
     def __init__(self, options: ClaimsOptions, ports: Ports) -> None:
         super().__init__(options, ports)
-        self.embeds = options.embed
         self._judge = ClaimJudge(options, ports)
         self._cases: dict[str, ClaimCase] = {}
         """By exchange id, while it lasts."""
+
+    @classmethod
+    def local_models(cls, options: ClaimsOptions) -> tuple[bool, bool]:
+        """It embeds by an option."""
+        return options.embed, True
 
     @classmethod
     def blocks_answers(cls, options: ClaimsOptions) -> bool:
@@ -100,7 +104,7 @@ class Claims(SentenceStage[ClaimsOptions]):
             self._prepare(exchange)
         return None
 
-    def broke_off(self, exchange: Exchange, hook: str) -> None:
+    def on_hook_failed(self, exchange: Exchange, hook: str) -> None:
         """What was judged until then is known, and what was not."""
         case = self._cases.get(exchange.id)
         if case is not None and hook in ("sentence", "answer"):
@@ -131,11 +135,11 @@ class Claims(SentenceStage[ClaimsOptions]):
             return None
         claims = case.reader(sentence.choice, ground.question).read(sentence.text, sentence.offset)
         text = case.beginning(sentence.choice, sentence.text)
-        judged = await self._judged(exchange, case, [(sentence.choice, claim) for claim in claims], text)
+        judged = await self._judge_text(exchange, case, [(sentence.choice, claim) for claim in claims], text)
         failing = [judgement for judgement in judged if acting.fails(judgement, options.fail_on)]
         if options.action == "block" and self._acts(case, sentence.choice):
-            return self._blocked(case)
-        left = self._left_of_sentence(case, sentence, failing, ground.question) if failing else None
+            return self._block(case)
+        left = self._keep_sentence(case, sentence, failing, ground.question) if failing else None
         if sentence.text.strip() if left is None else left:
             case.left.add(sentence.choice)
         if options.on_error == "closed" and any(judgement.label == "error" for judgement in judged):
@@ -161,7 +165,7 @@ class Claims(SentenceStage[ClaimsOptions]):
             self._settle(exchange, case)
         acts = [c for c in choices if (c in whole or c.refusal.strip()) and self._acts(case, c.index)]
         if options.action == "block" and acts:
-            return self._blocked(case)
+            return self._block(case)
         if options.action in ("redact", "replace") and acts:
             await self._change(exchange, acts, failing, ground.question)
         detail = await run_in_thread_if_large(len(case.claims) * CLAIM, reporting.detail_of, case.claims)
@@ -181,7 +185,7 @@ class Claims(SentenceStage[ClaimsOptions]):
         case.prepare(self._judge.prepare(exchange, case))
         return case
 
-    async def _judged(
+    async def _judge_text(
         self, exchange: Exchange, case: ClaimCase, claims: Sequence[tuple[int, Claim]], text: str, *, refusal: bool = False
     ) -> list[Judgement]:
         """The judgement of each claim of `text`, in order; known to the exchange also when the check breaks off."""
@@ -243,7 +247,7 @@ class Claims(SentenceStage[ClaimsOptions]):
         self, exchange: Exchange, case: ClaimCase, statements: Sequence[AnswerStatement], texts: Sequence[str]
     ) -> list[AnswerStatement]:
         sample, refusal = "\n".join(text[:MAX_SAMPLE_CHARS] for text in texts), bool(statements) and statements[0].refusal
-        judged = await self._judged(exchange, case, [(one.choice, one.claim) for one in statements], sample, refusal=refusal)
+        judged = await self._judge_text(exchange, case, [(one.choice, one.claim) for one in statements], sample, refusal=refusal)
         return [one for one, judgement in zip(statements, judged, strict=True) if acting.fails(judgement, self.options.fail_on)]
 
     # ---- acting ----
@@ -255,11 +259,11 @@ class Claims(SentenceStage[ClaimsOptions]):
     def _count(self, name: str, number: int = 1) -> None:
         self.ports.counters.count(f"claims.{name}_count", number)
 
-    def _blocked(self, case: ClaimCase) -> Verdict:
+    def _block(self, case: ClaimCase) -> Verdict:
         self._count("blocked")
         return reporting.blocked(case.claims, self.options)
 
-    def _left_of_sentence(self, case: ClaimCase, sentence: Sentence, failing: Sequence[Judgement], question: str) -> str | None:
+    def _keep_sentence(self, case: ClaimCase, sentence: Sentence, failing: Sequence[Judgement], question: str) -> str | None:
         """What leaves instead of a failing sentence; None for itself."""
         if self.options.action == "replace" and self._acts(case, sentence.choice):
             case.replaced[sentence.choice] = reporting.worst_code(failing)
@@ -282,13 +286,13 @@ class Claims(SentenceStage[ClaimsOptions]):
             exchange.verdicts.append(Verdict(self.name, "warn", code="json_value_kept", detail=detail))
         for choice in choices:
             mine = [one for one in failing if one.choice == choice.index]
-            text = choice.text if exchange.gated else await self._left(choice, choice.text, [s for s in mine if not s.refusal], question)
-            refusal = await self._left(choice, choice.refusal, [s for s in mine if s.refusal], question)
+            text = choice.text if exchange.gated else await self._keep(choice, choice.text, [s for s in mine if not s.refusal], question)
+            refusal = await self._keep(choice, choice.refusal, [s for s in mine if s.refusal], question)
             if (text, refusal) != (choice.text, choice.refusal):
                 exchange.answer = exchange.answer.with_text(choice.index, text).with_refusal(choice.index, refusal)
                 exchange.changes.append({"stage": self.name, "what": action, "choice": choice.index, "claims": len(mine)})
 
-    async def _left(self, choice: Choice, text: str, failing: Sequence[AnswerStatement], question: str) -> str:
+    async def _keep(self, choice: Choice, text: str, failing: Sequence[AnswerStatement], question: str) -> str:
         if not failing:
             return text
         redacts = self.options.action == "redact"

@@ -23,7 +23,7 @@ from proxy.language.amounts import number
 from proxy.language.patterns import wordings
 from proxy.language.text import text_of
 from proxy.ports import ClashRecord, Counters
-from proxy.ports.panels import Bucket, Lines, Panel, StagePanel, drawn, most_common
+from proxy.ports.panels import Bucket, Lines, Panel, StagePanel, make_panel, most_common
 from proxy.ports.stage import CounterFamily
 from proxy.stages.clash.context import PlacedStatement
 from proxy.stages.clash.ledger import LedgerEntry
@@ -150,8 +150,8 @@ def _note(entry: LedgerEntry, editing: Editing) -> Note | None:
     if not staying or same or merged_in:
         return None
     words = _WORDS[str(entry.record.detail.get("language", ""))]
-    kept = entry.record.merged if entry.record.resolution == "merged" else _quoted(_other(entry, staying[0]))
-    lost = " / ".join(_quoted(one) for one in staying)
+    kept = entry.record.merged if entry.record.resolution == "merged" else _quote_statement(_other(entry, staying[0]))
+    lost = " / ".join(_quote_statement(one) for one in staying)
     text = (words.counts if kept else words.neither).format(lost=lost, kept=kept)
     places = [one.statement.message for one in (entry.older, entry.newer) if one.statement.origin == "user"]
     return Note(text, max((place for place in places if place is not None), default=None))
@@ -161,7 +161,7 @@ def _other(entry: LedgerEntry, one: PlacedStatement) -> PlacedStatement:
     return entry.newer if one is entry.older else entry.older
 
 
-def _quoted(one: PlacedStatement) -> str:
+def _quote_statement(one: PlacedStatement) -> str:
     said = " ".join(one.statement.text.split())
     return said if len(said) <= MAX_QUOTE_CHARS else f"{said[:MAX_QUOTE_CHARS].rsplit(' ', 1)[0]} …"
 
@@ -192,7 +192,7 @@ def _has(messages: Sequence[Message], text: str) -> bool:
 MAX_LISTED = 20
 REMOVED, NOTED, ASKED, UNRESOLVED = "clash_removed", "clash_noted", "clash_asked", "clash_unresolved"
 UNCHECKED, FOUND, SKIPPED = "clash_unchecked", "CLASH", "clash_skipped"
-_LEFT_OPEN = ("timeout", "not_judged")
+_SKIP_PROBLEMS = ("timeout", "not_judged")
 """Problems by which something was skipped; by any other nothing could be checked."""
 _CLASHES = ("contradictory_preferences", "conflicting_facts", "outdated_information", "duplicate_facts")
 COUNTERS = {
@@ -239,7 +239,7 @@ class ClashActions(Struct, frozen=True):
 def codes_of(entries: Sequence[LedgerEntry], done: ClashActions) -> list[tuple[Outcome, str]]:
     """The verdicts' outcomes and codes, the one that tells most first: whatever was done is a warning, what was only found is none."""
     found: list[tuple[Outcome, str]] = []
-    if done.problem and (done.insists or done.problem not in _LEFT_OPEN):
+    if done.problem and (done.insists or done.problem not in _SKIP_PROBLEMS):
         found.append(("error", UNCHECKED))
     warnings = ((done.asked, ASKED), (done.removed, REMOVED), (done.noted, NOTED), (done.open and not done.asked, UNRESOLVED))
     found += [("warn", code) for there, code in warnings if there]
@@ -256,11 +256,11 @@ def detail_of(entries: Sequence[LedgerEntry], statements: int, pairs: int, done:
     more = {"noted": done.noted, "skipped": done.skipped, "problem": done.problem}
     detail |= {name: value for name, value in more.items() if value}
     if entries:
-        detail["clashes"] = [_listed(entry) for entry in entries[-MAX_LISTED:]]
+        detail["clashes"] = [_list_entry(entry) for entry in entries[-MAX_LISTED:]]
     return detail
 
 
-def _listed(entry: LedgerEntry) -> dict[str, Any]:
+def _list_entry(entry: LedgerEntry) -> dict[str, Any]:
     record = entry.record
     told = {
         "id": record.id,
@@ -323,4 +323,4 @@ class ClashPanel(StagePanel):
         )
         lines: Lines = {"found": lambda b: float(sum(b.clashes.values())), "open": lambda b: float(b.clashes_open)}
         hint = "" if found else "The stage clash finds statements of one conversation that contradict each other."
-        return drawn(cls.name, cls.title, number(found), "found in conversations", detail, buckets, lines, hint=hint)
+        return make_panel(cls.name, cls.title, number(found), "found in conversations", detail, buckets, lines, hint=hint)

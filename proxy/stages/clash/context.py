@@ -35,7 +35,7 @@ MAX_READ, MAX_READ_OF_ALL = 6, 16
 about 0.5 ms each."""
 MAX_TASK_CHARS = 400
 """Of a system message, in which it says what the conversation is; further on it speaks of everything."""
-MAX_KEPT = 4096
+MAX_CACHED = 4096
 """Pieces whose statements are kept in this process."""
 _KINDS: dict[Part, tuple[PieceKind, ...]] = {
     "user": ("user",),
@@ -78,17 +78,17 @@ class Context:
     def __init__(self, between: Sequence[Part], *, whole: bool = False) -> None:
         """`whole`: every sentence is read in full, whatever that takes."""
         self._between, self._whole = frozenset(between), whole
-        self._kept: LRU[Read] = LRU(MAX_KEPT)
-        self._staged: LRU[bool] = LRU(MAX_KEPT)
+        self._cache: LRU[Read] = LRU(MAX_CACHED)
+        self._staged_texts: LRU[bool] = LRU(MAX_CACHED)
 
     async def stated(self, exchange: Exchange) -> ContextStatements:
         """What the parts that are compared state."""
         size = exchange.original.size
         pieces = await run_in_thread_if_large(size, self._pieces, exchange)
         read = await run_in_thread_if_large(size, self._each, pieces)
-        return await run_in_thread_if_large(size, self._said, exchange, pieces, read)
+        return await run_in_thread_if_large(size, self._state, exchange, pieces, read)
 
-    def _said(self, exchange: Exchange, pieces: Sequence[tuple[ContextPiece, Origin]], read: Mapping[bytes, Read]) -> ContextStatements:
+    def _state(self, exchange: Exchange, pieces: Sequence[tuple[ContextPiece, Origin]], read: Mapping[bytes, Read]) -> ContextStatements:
         last = last_user(exchange.conversation)
         plain = any(statement.declares for some in read.values() for statement in some.statements)
         staged = self._staged_from(exchange) if plain else None
@@ -117,10 +117,10 @@ class Context:
 
     def _one(self, piece: ContextPiece, origin: Origin, limit: int | None) -> Read:
         key = key_of(origin, piece.text, str(limit))
-        kept = self._kept.get(key)
+        kept = self._cache.get(key)
         if kept is None:
             kept = read_piece(TextPiece(piece.text, origin), limit=limit)
-            self._kept.put(key, kept)
+            self._cache.put(key, kept)
         return kept
 
     def _staged_from(self, exchange: Exchange) -> int | None:
@@ -136,10 +136,10 @@ class Context:
             return False
         text = text_of(message.get("content"))
         key = key_of("staged", str(role), text)
-        found = self._staged.get(key)
+        found = self._staged_texts.get(key)
         if found is None:
             found = is_staged(text) if role == "user" else is_staged(text[:MAX_TASK_CHARS], of_user=False)
-            self._staged.put(key, found)
+            self._staged_texts.put(key, found)
         return found
 
     def _pieces(self, exchange: Exchange) -> list[tuple[ContextPiece, Origin]]:

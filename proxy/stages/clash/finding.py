@@ -24,9 +24,9 @@ from proxy.stages.clash.options import ClashOptions
 
 MAX_RUNS = 2048
 """Runs of which this process knows what was compared."""
-MAX_SEEN = 4000
+MAX_COMPARED = 4000
 """Statements of a run that are known to have been compared; of a longer one the oldest are compared again."""
-MAX_INNOCENT = 16_384
+MAX_COMPATIBLE = 16_384
 """Pairs that are known not to clash."""
 
 
@@ -36,9 +36,9 @@ class Finder:
     def __init__(self, options: ClashOptions, embedder: Embedder, verifier: Verifier, judge: Judge | None = None) -> None:
         """`judge` is the policy's, asked over the verifier."""
         self._options, self._embedder, self._verifier, self._judge = options, embedder, verifier, judge or Builtin()
-        self._seen: LRU[dict[str, None]] = LRU(MAX_RUNS)
+        self._compared: LRU[dict[str, None]] = LRU(MAX_RUNS)
         """By run: keys of the statements that were compared with each other, the latest last."""
-        self._innocent: LRU[bool] = LRU(MAX_INNOCENT)
+        self._compatible: LRU[bool] = LRU(MAX_COMPATIBLE)
 
     async def find(
         self,
@@ -57,13 +57,13 @@ class Finder:
         gone = ledger.gone
         standing = [one for one in spoken if one.key not in gone]
         run = key_of(exchange.client, exchange.run_id, exchange.policy)
-        seen = self._seen.get(run) or {}
+        seen = self._compared.get(run) or {}
         fresh = {one.statement.hash for one in standing if one.key not in seen}
         if len(standing) < 2 or not (fresh or self._options.semantic):
             return DetectedClashes()
 
         def is_known(pair: Pair) -> bool:
-            judged = self._options.semantic and self._key(exchange, pair) in self._innocent
+            judged = self._options.semantic and self._key(exchange, pair) in self._compatible
             return judged or pair.hash in known or ledger.known(ledger.at(pair.older), ledger.at(pair.newer))
 
         judge = self._judge.session(exchange, "clash") if self._options.semantic else None
@@ -74,10 +74,10 @@ class Finder:
             until=until,
         )
         for pair in found.compatible:
-            self._innocent.put(self._key(exchange, pair), True)
+            self._compatible.put(self._key(exchange, pair), True)
         if not found.problem:
-            self._seen.put(run, dict.fromkeys([one.key for one in standing][-MAX_SEEN:]))
-        said = _said(exchange) if found.clashes else []
+            self._compared.put(run, dict.fromkeys([one.key for one in standing][-MAX_COMPARED:]))
+        said = _conversation_texts(exchange) if found.clashes else []
         found.clashes = [self._in_context(exchange, ledger, clash, said) for clash in found.clashes]
         return found
 
@@ -99,20 +99,13 @@ class Finder:
         return replace(found, certain=self._is_certain(found, said))
 
     def _is_certain(self, clash: StatementClash, said: Sequence[ConversationText]) -> bool:
-        """Whether it can be acted on. Where the policy edits everything, so can a record that a tool gives anew, and what stands twice;
-        where it edits nothing, none.
-        """
+        """Whether it can be acted on. Where the policy edits everything, so can what stands twice; where it edits nothing, none."""
         if self._options.edits == "none":
             return False
-        if is_certain(clash, said):
-            return True
-        if self._options.edits != "all":
-            return False
-        anew = clash.newer.is_field and not clash.simultaneous
-        return clash.type == "DUPLICATE_FACTS" or (anew and clash.newer.origin == clash.older.origin == "tool_result")
+        return is_certain(clash, said) or (self._options.edits == "all" and clash.type == "DUPLICATE_FACTS")
 
 
-def _said(exchange: Exchange) -> list[ConversationText]:
+def _conversation_texts(exchange: Exchange) -> list[ConversationText]:
     """What user and model have said, for what a clash of two statements depends on."""
     roles = ("user", "assistant")
     messages = [(i, message) for i, message in enumerate(exchange.conversation) if message.get("role") in roles]

@@ -20,8 +20,8 @@ from proxy.stages.clash.resolution import ClashQuestion, question
 
 POLICY = "policy"
 USER = "user"
-_LEAVING: Mapping[str, tuple[str, ...]] = {"keep_newer": ("older",), "keep_older": ("newer",), "merged": ("older", "newer")}
-_RESOLVED = {"prefer_recent": "keep_newer", "merge": "merged"}
+_DROPPED_SIDES: Mapping[str, tuple[str, ...]] = {"keep_newer": ("older",), "keep_older": ("newer",), "merged": ("older", "newer")}
+_RESOLUTION_OF_STRATEGY = {"prefer_recent": "keep_newer", "merge": "merged"}
 MAX_TEXT_CHARS = 1000
 """A record shows a statement up to here; what it is known by is its hash."""
 
@@ -55,7 +55,7 @@ class LedgerEntry(Struct, frozen=True):
         """The statements that no longer count, whether or not they stand where something can be taken out."""
         if not self.acts:
             return ()
-        return tuple(self.older if side == "older" else self.newer for side in _LEAVING.get(self.record.resolution, ()))
+        return tuple(self.older if side == "older" else self.newer for side in _DROPPED_SIDES.get(self.record.resolution, ()))
 
     @property
     def lost(self) -> tuple[PlacedStatement, ...]:
@@ -86,14 +86,14 @@ class Ledger:
     """The entries of one exchange."""
 
     def __init__(self, spoken: Sequence[PlacedStatement], records: Iterable[ClashRecord]) -> None:
-        self._spoken = {one.key: one for one in spoken}
+        self._statements = {one.key: one for one in spoken}
         self._places = {one.statement.place: one for one in spoken}
         self._same: dict[str, list[PlacedStatement]] = {}
         for one in spoken:
             self._same.setdefault(one.statement.hash, []).append(one)
         self._records: dict[str, ClashRecord] = {}
         self._entries: list[LedgerEntry] | None = None
-        self._gone: frozenset[str] | None = None
+        self._dropped_keys: frozenset[str] | None = None
         self.replies: dict[int, list[LedgerEntry]] = {}
         """By the position of a user message: what it replies to."""
         for record in records:
@@ -102,7 +102,7 @@ class Ledger:
     def put(self, record: ClashRecord) -> None:
         """Add a record, or replace it by what is kept of it now."""
         self._records[record.pair_hash] = record
-        self._entries = self._gone = None
+        self._entries = self._dropped_keys = None
 
     @property
     def entries(self) -> list[LedgerEntry]:
@@ -123,9 +123,9 @@ class Ledger:
     @property
     def gone(self) -> frozenset[str]:
         """Keys of the statements that no longer count: what contradicts them contradicts nothing."""
-        if self._gone is None:
-            self._gone = frozenset(one.key for entry in self.entries for one in (*entry.lost, *entry.echoes))
-        return self._gone
+        if self._dropped_keys is None:
+            self._dropped_keys = frozenset(one.key for entry in self.entries for one in (*entry.lost, *entry.echoes))
+        return self._dropped_keys
 
     @property
     def open(self) -> list[LedgerEntry]:
@@ -136,7 +136,7 @@ class Ledger:
     def _entry(self, record: ClashRecord) -> LedgerEntry | None:
         if record.status == "dismissed":
             return None
-        older, newer = self._spoken.get(_key(record.older)), self._spoken.get(_key(record.newer))
+        older, newer = self._statements.get(_key(record.older)), self._statements.get(_key(record.newer))
         if older is None or newer is None or (older.statement.place < newer.statement.place) != bool(record.detail.get("in_order", True)):
             return None
         earlier = [one for side in (older, newer) for one in self._same[side.statement.hash][: side.number - 1]]
@@ -192,7 +192,7 @@ def record_of(
 def _resolution(done: Resolution) -> str:
     if not done.resolved:
         return ""
-    return "keep_both" if not done.dropped else _RESOLVED.get("merge" if done.text else "prefer_recent", "")
+    return "keep_both" if not done.dropped else _RESOLUTION_OF_STRATEGY.get("merge" if done.text else "prefer_recent", "")
 
 
 def _side(one: PlacedStatement) -> dict[str, Any]:

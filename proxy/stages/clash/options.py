@@ -35,7 +35,7 @@ class ClashOptions(StageOptions, frozen=True, kw_only=True):
         Editing,
         Meta(
             description="where a statement that no longer counts is taken out: memory (memories only; of two of the user's own a note says "
-            "which counts), all (their own words, and what a tool's newer record replaces, too) or none (every clash is only reported)"
+            "which counts), all (their own words, too) or none (every clash is only reported)"
         ),
     ] = "memory"
     critical_strategy: Annotated[

@@ -52,7 +52,7 @@ def resolve_clash(
     special = special if clash.critical else None
     chosen = special or general
     if clash.type == "DUPLICATE_FACTS":
-        return _said_twice(clash, chosen)
+        return _keep_one_duplicate(clash, chosen)
     if chosen == "keep_existing":
         return _keep_existing(clash, "the policy keeps the existing statement")
     if clash.older.origin == "system":
@@ -60,7 +60,7 @@ def resolve_clash(
     if chosen == "prefer_recent" or (clash.update and special is None):
         return _prefer_recent(clash, time.time() if now is None else now, language)
     if chosen == "merge":
-        text = _merged(clash.older, clash.newer, clash.topic)
+        text = _merge_statements(clash.older, clash.newer, clash.topic)
         if text is None:
             return _ask(clash, "the two statements cannot both hold: only the user can tell", language)
         return Resolution("merge", (), (clash.older, clash.newer), "both statements hold together", text=text)
@@ -82,9 +82,9 @@ def _prefer_recent(clash: StatementClash, now: float, language: str) -> Resoluti
     return Resolution("prefer_recent", (clash.newer,), (clash.older,), _recency(clash, now))
 
 
-def _said_twice(clash: StatementClash, strategy: Strategy) -> Resolution:
+def _keep_one_duplicate(clash: StatementClash, strategy: Strategy) -> Resolution:
     """Nothing is wrong: of memories and passages once is enough; people may say things twice, and so may records."""
-    if clash.older.origin in ("memory", "passage") and not clash.older.is_field:
+    if clash.older.origin in ("memory", "passage"):
         return Resolution(strategy, (clash.newer,), (clash.older,), "the statements say the same")
     return Resolution(strategy, (clash.older, clash.newer), (), "the statements say the same")
 
@@ -102,7 +102,7 @@ def _keep_existing(clash: StatementClash, reason: str) -> Resolution:
 # ---- merging ----
 
 
-def _merged(older: Statement, newer: Statement, topic: str) -> str | None:
+def _merge_statements(older: Statement, newer: Statement, topic: str) -> str | None:
     """One statement in place of two of which both can hold: with a range of two budgets, or a list of what is welcome; else None.
 
     The words are the newer one's; only what joins the two is new.
@@ -125,8 +125,8 @@ def _list(older: str, newer: str, either: str) -> str | None:
     """Two sentences that differ in one item, as one that names both."""
     one, other = list(_PIECE.finditer(older)), list(_PIECE.finditer(newer))
     mine, its = ([match[0].casefold() for match in found] for found in (one, other))
-    start = _shared(mine, its)
-    end = _shared(mine[start:][::-1], its[start:][::-1])
+    start = _common_prefix_length(mine, its)
+    end = _common_prefix_length(mine[start:][::-1], its[start:][::-1])
     items = one[start : len(one) - end], other[start : len(other) - end]
     if not start or not all(0 < len(item) <= _MAX_WORDS for item in items):
         return None
@@ -134,7 +134,7 @@ def _list(older: str, newer: str, either: str) -> str | None:
     return f"{newer[:new_first]}{either.format(older[first:last], newer[new_first:new_last])}{newer[new_last:]}."
 
 
-def _shared(one: Sequence[str], other: Sequence[str]) -> int:
+def _common_prefix_length(one: Sequence[str], other: Sequence[str]) -> int:
     """How many items two sequences have in common at the start."""
     pairs = zip(one, other, strict=False)
     return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
@@ -154,7 +154,8 @@ def _recency(clash: StatementClash, now: float) -> str:
 
 
 def _place(statement: Statement) -> str:
-    return f"message {statement.message}" if statement.message is not None else statement.origin.replace("_", " ")
+    """As the pages number messages, from 1."""
+    return f"message {statement.message + 1}" if statement.message is not None else statement.origin.replace("_", " ")
 
 
 def _age(seconds: float) -> str:
@@ -278,8 +279,6 @@ def without_lead_in(text: str) -> str:
 def _option(statement: Statement) -> str:
     """A statement in one line, with its source where it is not the user's own word."""
     text = " ".join(_MARKUP.sub(" ", statement.text).split()).strip(" \"'“”„«»")
-    if statement.is_field:  # its name tells what the value is of
-        text = f"{statement.topic.replace('_', ' ')}: {text}"
     text = without_lead_in(text)
     if len(text) > MAX_OPTION_CHARS:
         cut = text.rfind(" ", MAX_OPTION_CHARS // 2, MAX_OPTION_CHARS)

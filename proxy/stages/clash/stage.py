@@ -81,10 +81,9 @@ class Clash(Stage[ClashOptions]):
 
     def __init__(self, options: ClashOptions, ports: Ports) -> None:
         super().__init__(options, ports)
-        self.embeds = self.verifies = options.semantic
         self._finder = Finder(options, ports.embedder, ports.verifiers.get(ports.judge.local_model), ports.judge)
         self._context = Context(options.between)
-        self._reported: LRU[bool] = LRU(MAX_RUNS)
+        self._reported_runs: LRU[bool] = LRU(MAX_RUNS)
         """Runs of which a clash was found, where nothing is done about it: what the store knows of them counts on every turn."""
         self._notes: dict[str, list[Note]] = {}
         """By exchange, until it is over."""
@@ -93,6 +92,11 @@ class Clash(Stage[ClashOptions]):
         """And compile the patterns of statements."""
         super().warm()
         read_statements(_WARMING)
+
+    @classmethod
+    def local_models(cls, options: ClashOptions) -> tuple[bool, bool]:
+        """Both by an option."""
+        return options.semantic, options.semantic
 
     @classmethod
     def actions(cls, options: ClashOptions) -> tuple[Action, ...]:
@@ -147,8 +151,8 @@ class Clash(Stage[ClashOptions]):
         ledger = Ledger(stated.spoken, ())
         pairs = await self._finder.find(exchange, ledger, stated.spoken, until)
         run = key_of(exchange.client, exchange.run_id, exchange.policy)
-        if pairs.clashes or run in self._reported:
-            self._reported.put(run, True)
+        if pairs.clashes or run in self._reported_runs:
+            self._reported_runs.put(run, True)
             try:
                 ledger = Ledger(stated.spoken, await self._records(exchange))
                 await self._settle(exchange, ledger, pairs)
@@ -182,9 +186,9 @@ class Clash(Stage[ClashOptions]):
             ledger.replies.setdefault(heard.message, []).append(entry)
             if not entry.is_open:
                 continue
-            await self._answered(ledger, entry.record, _RESOLUTIONS[heard.reply])
+            await self._apply_reply(ledger, entry.record, _RESOLUTIONS[heard.reply])
 
-    async def _answered(self, ledger: Ledger, record: ClashRecord, resolution: str) -> None:
+    async def _apply_reply(self, ledger: Ledger, record: ClashRecord, resolution: str) -> None:
         kept = await self.ports.clashes.resolve(
             record.id, resolution, client=record.client, by=USER, reason="the user was asked", version=record.version
         )
@@ -260,7 +264,7 @@ class Clash(Stage[ClashOptions]):
         """
         if self.options.edits == "none" or not entries or not may_ask(exchange):
             return False
-        if is_task(*_last_said(exchange, stated)):
+        if is_task(*_last_request(exchange, stated)):
             entries = [entry for entry in entries if self._asks_for(entry)]
         for entry in sorted((entry for entry in entries if entry.was_put), key=lambda entry: not entry.record.critical):
             if _dialogue(exchange, entry).times < self.options.max_asked and _can_reply(exchange, entry):
@@ -271,7 +275,7 @@ class Clash(Stage[ClashOptions]):
         return False
 
 
-def _last_said(exchange: Exchange, stated: ContextStatements) -> tuple[str, list[str]]:
+def _last_request(exchange: Exchange, stated: ContextStatements) -> tuple[str, list[str]]:
     """The last user message, and what is plainly stated in it: a request that names a value is none of it."""
     last = last_user(exchange.conversation)
     said = (one.statement for one in stated.spoken)

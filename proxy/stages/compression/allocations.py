@@ -2,9 +2,8 @@
 
 The conversation is compressed as at a threshold, towards a goal of its own. Tools keep their names and parameters and lose words of their
 descriptions, level by level, those first that are missed least: of parameters all but some sentences, then of the tools themselves, then
-the parameters' descriptions; of the level that is enough only as many tools take part as it needs. The client sends them whole on every
-turn. Of memories of the user the oldest lines go to the scratchpad, and a reference stays. A system message's own words and the user's last
-message are never shortened: the budget warns of those.
+the parameters' descriptions. The client sends them whole on every turn. Of memories of the user the oldest lines go to the scratchpad, and
+a reference stays. A system message's own words and the user's last message are never shortened: the budget warns of those.
 """
 
 from __future__ import annotations
@@ -163,8 +162,6 @@ Size = Callable[[Sequence[Tool]], Awaitable[int]]
 _ALL = 10**6
 LEVELS = ((_ALL, _ALL), (3, _ALL), (2, _ALL), (1, _ALL), (1, 16), (1, 8), (1, 4), (1, 3), (1, 2), (1, 1), (0, 1))
 """Most sentences of a parameter's description, and of a tool's. The first is the tools as they came."""
-_TRIES = 4
-"""Tools taken in addition where those that should be enough by their own sizes are not: sizes do not quite add up."""
 _OPAQUE = frozenset(("default", "example", "examples", "const", "enum"))
 """Keys of a schema below which nothing is a schema."""
 
@@ -182,27 +179,7 @@ async def fitting_tools(tools: Sequence[Tool], own: Sequence[bool], most: int, s
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if await size(at(middle)) <= most else (middle, high)
-    return await _between(at(low), at(high), most, size)
-
-
-async def _between(longer: Sequence[Tool], shorter: Sequence[Tool], most: int, size: Size) -> tuple[Tool, ...]:
-    """As many of the `longer` tools as fit: those give most way that have most words to lose, and of the last only what is missing."""
-    saved = [0 if a == b else await size([a]) - await size([b]) for a, b in zip(longer, shorter, strict=True)]
-    order = sorted(range(len(saved)), key=lambda i: (-saved[i], i))
-    excess, taken = await size(longer) - most, 0
-    while taken < len(order) and excess > saved[order[taken]]:
-        excess -= saved[order[taken]]
-        taken += 1
-    enough = [i for i in order[taken:] if saved[i] >= excess]
-    chosen = {*order[:taken], *enough[-1:]}
-    spare = [i for i in order if saved[i] and i not in chosen]
-    for _ in range(_TRIES):
-        tools = tuple(shorter[i] if i in chosen else tool for i, tool in enumerate(longer))
-        if await size(tools) <= most:
-            return tools
-        chosen.update(spare[-1:])
-        spare = spare[:-1]
-    return tuple(shorter)
+    return at(high)
 
 
 def shorten_tool(tool: Tool, parameter_sentences: int, sentences: int) -> Tool:

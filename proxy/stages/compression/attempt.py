@@ -163,7 +163,7 @@ class CompressionRun:
             archived = await archived_results(self._exchange, self._ports, self.parts, self._tokens, most)
             return archived.parts, {"results": archived.results}
         if strategy == "trim":
-            trimmed = await self._trimmed(end, excess, sparing=sparing)
+            trimmed = await self._trim(end, excess, sparing=sparing)
             return trimmed.parts, {"runs": [[note.part.start, note.part.end] for note in trimmed.notes]}
         tokens = excess + await self._note_tokens(excess)
         runs = await self._oldest(end, tokens) if sparing else foldable_runs(self.parts, end, self._last_user)
@@ -185,7 +185,7 @@ class CompressionRun:
         framing = await self._tokens([])
         return [await self._tokens([part.message]) - framing for part in self.parts]
 
-    async def _trimmed(self, end: int, excess: int, *, sparing: bool) -> FoldedPrompt:
+    async def _trim(self, end: int, excess: int, *, sparing: bool) -> FoldedPrompt:
         if any(age is not None for age in self._ages):
             most = excess + await self._note_tokens(excess) if sparing else None
             runs = old_runs(self.parts, end, self._last_user, self._ages, self._options.max_age_s, await self._counts(), most)

@@ -26,7 +26,7 @@ from proxy.exchange import ContextUse, Exchange, Facts, Request, ToolCall, Verdi
 from proxy.language.amounts import NONE, many
 from proxy.offloop import run_in_thread_if_large
 from proxy.ports import Ports
-from proxy.ports.panels import Bucket, Lines, Panel, RecordedVerdict, StagePanel, drawn
+from proxy.ports.panels import Bucket, Lines, Panel, RecordedVerdict, StagePanel, make_panel
 from proxy.ports.stage import CounterFamily, Stage, StageHeader
 from proxy.stages.compression.allocations import AllocationFit, CompressionGoal, exceeded_allocations, fit, goal_of
 from proxy.stages.compression.attempt import KEPT, NOTHING, CompressionRun, message_ages
@@ -59,7 +59,7 @@ class CompressionPanel(StagePanel):
         lines: Lines = {"compressed": lambda b: float(b.of(cls).compressions)}
         hint = "" if done.compressions else "The stage compression begins where a prompt fills 80% of its window."
         figure = f"{before / after:.1f}×" if after else NONE
-        return drawn(cls.name, cls.title, figure, "smaller, where compressed", detail, buckets, lines, hint=hint)
+        return make_panel(cls.name, cls.title, figure, "smaller, where compressed", detail, buckets, lines, hint=hint)
 
 
 COUNTERS = {
@@ -147,7 +147,7 @@ class Compression(Stage[CompressionOptions]):
         waits = not over and self._waits(exchange, use, limits)
         if waits or (use.used_tokens < limits.compress and not over):
             await self._send(exchange, known, use)
-            return self._untouched(exchange, known, use, fitted, WAITS if waits else BELOW)
+            return self._unchanged(exchange, known, use, fitted, WAITS if waits else BELOW)
         most = limits.target if use.used_tokens >= limits.compress else limits.room
         goal = goal_of(over, use, allocations, most, options.target / options.at)
         return await self._compress(
@@ -175,7 +175,7 @@ class Compression(Stage[CompressionOptions]):
         ratio = self.ports.tokens.model(exchange.model).rewrite_ratio
         return turns_to_pay(use.used_tokens, limits.target, ratio) > within * turns
 
-    def broke_off(self, exchange: Exchange, hook: str) -> None:
+    def on_hook_failed(self, exchange: Exchange, hook: str) -> None:
         """The prompt is as it was."""
         if hook == "request":
             exchange.facts.compression = Report(reason=KEPT)
@@ -184,7 +184,7 @@ class Compression(Stage[CompressionOptions]):
         """Read the archive."""
         return await answer_from_archive(self.ports.scratchpad, exchange, call)
 
-    def _untouched(self, exchange: Exchange, known: CompactedPrompt, use: ContextUse, fitted: AllocationFit, reason: str) -> Verdict | None:
+    def _unchanged(self, exchange: Exchange, known: CompactedPrompt, use: ContextUse, fitted: AllocationFit, reason: str) -> Verdict | None:
         """Nothing is folded: what was decided earlier is repeated, and what passed its allocation by itself was brought back to it."""
         before = exchange.facts.context_before or use
         strategies = (*(("stored",) if known.length else ()), *fitted.strategies)
@@ -223,7 +223,7 @@ class Compression(Stage[CompressionOptions]):
         if fitted.names:
             detail["allocations"] = fitted.steps
             detail["history_target_tokens"] = goal.history
-        return self._judged(after, limits, detail, crossed=use.used_tokens >= limits.compress)
+        return self._verdict(after, limits, detail, crossed=use.used_tokens >= limits.compress)
 
     async def _send(self, exchange: Exchange, done: CompactedPrompt, use: ContextUse) -> None:
         given = exchange.messages
@@ -245,7 +245,7 @@ class Compression(Stage[CompressionOptions]):
         share = round(use.share, 4)
         if not worked:
             reason = NOTHING if all(step.reason == NOTHING for step in attempt.steps) else KEPT
-            exchange.facts.compression = _repeated(before, after, share) if known.length else Report(reason=reason, found_share=share)
+            exchange.facts.compression = _as_before(before, after, share) if known.length else Report(reason=reason, found_share=share)
             return
         if fitted.names:
             count("context.allocation_compressed_count")
@@ -258,7 +258,7 @@ class Compression(Stage[CompressionOptions]):
         for strategy in folded:
             count(f"context.compression_{strategy}_count")
 
-    def _judged(self, after: ContextUse, limits: CompressionThresholds, detail: dict[str, Any], *, crossed: bool) -> Verdict:
+    def _verdict(self, after: ContextUse, limits: CompressionThresholds, detail: dict[str, Any], *, crossed: bool) -> Verdict:
         """What does not fit its allocation is the budget's to warn of."""
         score = round(min(after.share, 1.0), 4)
         if after.used_tokens <= limits.target or not crossed:
@@ -283,7 +283,7 @@ class Compression(Stage[CompressionOptions]):
         return await run_in_thread_if_large(len(messages), message_ages, exchange.original.message_hints, seen, len(messages), now)
 
 
-def _repeated(before: ContextUse, after: ContextUse, found_share: float | UnsetType = UNSET) -> Report:
+def _as_before(before: ContextUse, after: ContextUse, found_share: float | UnsetType = UNSET) -> Report:
     return Report(("stored",), before.used_tokens, after.used_tokens, found_share=found_share)
 
 

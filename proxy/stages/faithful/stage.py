@@ -46,7 +46,7 @@ READING_TOOLS = (
 none is judged; but an answer that speaks of them has to keep to them.
 """
 Template = Literal["rag", "prefix", "none"]
-Asked = Literal["citations", "confidence"]
+AskedMark = Literal["citations", "confidence"]
 _RULES = tuple(texts(code).rules.strip() for code in LANGUAGES)
 """Which every suffix begins with."""
 
@@ -54,6 +54,7 @@ _RULES = tuple(texts(code).rules.strip() for code in LANGUAGES)
 class FaithfulOptions(StageOptions, frozen=True, kw_only=True):
     """``faithful:``"""
 
+    removed = {"reading_tools": "name tools that bring context in the policy's retrieval_tools, or when: passages counts no tool at all"}
     template: Annotated[
         Template,
         Meta(
@@ -76,7 +77,7 @@ class FaithfulOptions(StageOptions, frozen=True, kw_only=True):
         bool, Meta(description="false takes the rating that the rules ask for out of the answer, likewise; header and record have it")
     ] = True
     ask_for: Annotated[
-        tuple[Asked, ...],
+        tuple[AskedMark, ...],
         Meta(
             description="what the rules ask an answer for beside faithfulness: citations of its passages, confidence (a rating at its end)"
         ),
@@ -88,13 +89,9 @@ class FaithfulOptions(StageOptions, frozen=True, kw_only=True):
             "too; or always, for a prefix that never changes"
         ),
     ] = "retrieval"
-    reading_tools: Annotated[
-        tuple[str, ...],
-        Meta(description="when: retrieval: tools that read a file or a page, by name pattern, beside the policy's retrieval_tools"),
-    ] = READING_TOOLS
 
 
-class _Hidden:
+class _HiddenMarks:
     """What is taken out of the answers of one exchange."""
 
     def __init__(self, *, citations: bool, rating: bool) -> None:
@@ -122,7 +119,7 @@ class Faithful(SentenceStage[FaithfulOptions]):
 
     def __init__(self, options: FaithfulOptions, ports: Ports) -> None:
         super().__init__(options, ports)
-        self._hidden: dict[str, _Hidden] = {}
+        self._marks_of_exchange: dict[str, _HiddenMarks] = {}
         """By exchange id, while it lasts."""
 
     @classmethod
@@ -146,11 +143,11 @@ class Faithful(SentenceStage[FaithfulOptions]):
 
     def release(self, exchange: Exchange) -> None:
         """Forget it."""
-        self._hidden.pop(exchange.id, None)
+        self._marks_of_exchange.pop(exchange.id, None)
 
     async def on_sentence(self, exchange: Exchange, sentence: Sentence) -> Verdict | None:
         """Take the marks out of it; the beginning of one waits for the next."""
-        hidden = self._hidden.get(exchange.id)
+        hidden = self._marks_of_exchange.get(exchange.id)
         if hidden is None:
             return None
         said = exchange.marked.pop(sentence.choice, "")
@@ -166,7 +163,7 @@ class Faithful(SentenceStage[FaithfulOptions]):
 
     async def on_answer(self, exchange: Exchange) -> Verdict | None:
         """Take the marks out of an answer that came whole."""
-        hidden = self._hidden.get(exchange.id)
+        hidden = self._marks_of_exchange.get(exchange.id)
         if hidden is None or exchange.answer is None or exchange.gated or exchange.retry is not None:
             return None
         for choice in exchange.answer.choices:
@@ -187,7 +184,7 @@ class Faithful(SentenceStage[FaithfulOptions]):
         """Note what is to be taken out of the answer: what these rules ask for, and the client does not."""
         citations, rating = await run_in_thread_if_large(exchange.original.size, self._own_marks, exchange)
         if citations or rating:
-            self._hidden[exchange.id] = _Hidden(citations=citations, rating=rating)
+            self._marks_of_exchange[exchange.id] = _HiddenMarks(citations=citations, rating=rating)
 
     def _own_marks(self, exchange: Exchange) -> tuple[bool, bool]:
         """Whether citations, and the rating, are in the answer for these rules' sake alone."""
@@ -199,7 +196,7 @@ class Faithful(SentenceStage[FaithfulOptions]):
     async def on_request(self, exchange: Exchange) -> Verdict | None:
         """Add the rules and the passages, each once."""
         options, size, before = self.options, exchange.original.size, exchange.messages
-        grounds = await run_in_thread_if_large(size, grounds_of, exchange, options.reading_tools)
+        grounds = await run_in_thread_if_large(size, grounds_of, exchange)
         wanted = {"passages": ("passages",), "retrieval": ("passages", "retrieval_tool"), "always": ()}[options.when]
         if wanted and not any(ground in wanted for ground in grounds):
             return Verdict(self.name, "unchecked", detail={"reason": "no context"})
@@ -222,11 +219,11 @@ class Faithful(SentenceStage[FaithfulOptions]):
         return Verdict(self.name, "unchecked", detail=detail)
 
 
-def grounds_of(exchange: Exchange, reading_tools: Sequence[str] = ()) -> list[str]:
+def grounds_of(exchange: Exchange) -> list[str]:
     """Why the rules apply: ``passages`` (also when an earlier stage left all of them out), ``retrieval_tool`` offered or used, which may
     be one that reads.
     """
-    patterns = (*exchange.retrieval_tools, *reading_tools)
+    patterns = (*exchange.retrieval_tools, *READING_TOOLS)
     names = [tool_name(tool) for tool in exchange.catalogue]
     names += [name for message in exchange.conversation for _, name, _ in named_calls(message)]
     retrieved = bool(exchange.passages) or any(evidence.kind == "passage" for evidence in exchange.evidence)

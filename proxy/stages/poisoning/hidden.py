@@ -25,7 +25,7 @@ INVISIBLE = LazyPattern(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff\U000e0000-\U000e0fff]"
 )
 _UNSEEN = INVISIBLE.pattern[1:-1] + "\u0300-\u036f\u20d0-\u20f0"
-_MARKED = (
+_MARKED_ELEMENT = (
     r"/?(?:a|abbr|b|bdi|bdo|big|em|font|i|ins|mark|s|small|span|strike|strong|sub|sup|tt|u|wbr)(?=[\s/>])"
     r"(?![^<>]{0,200}(?:style|class|hidden))[^<>]{0,200}>"
 )
@@ -33,7 +33,7 @@ _MARKED = (
 _LETTER = r"[^\W\d_]"
 _NEXT_LINE = rf"[ \t]{{0,40}}(?:>[ \t]{{0,2}}){{0,3}}(?={_LETTER})"
 _GAPS = LazyPattern(
-    rf"[ \t\r\n<{_UNSEEN}](?:(?P<nothing>(?<=[{_UNSEEN}])|(?<=\w<){_MARKED}|(?<=<){_MARKED}(?=\w))"
+    rf"[ \t\r\n<{_UNSEEN}](?:(?P<nothing>(?<=[{_UNSEEN}])|(?<=\w<){_MARKED_ELEMENT}|(?<=<){_MARKED_ELEMENT}(?=\w))"
     rf"|(?<={_LETTER}\n|,\n){_NEXT_LINE}|(?<={_LETTER}[ \t\r]|,[ \t\r])[ \t]{{0,2}}\r?\n{_NEXT_LINE}"
     r"|(?<=\S[ \t])[ \t]{1,40}(?=\S)|(?<=\S\t)(?=\S))",
     re.I,
@@ -58,7 +58,7 @@ _LETTER_ENTITIES = LazyPattern(
     r"(?:&#(?:6[5-9]|[78]\d|9[07-9]|1[01]\d|12[0-2]|x[46][1-9a-f]|x[57][0-9a]);[^&<>\n]{0,80}(?:&#(?:32|x20);)?){3}", re.I
 )
 """Plain letters, which nobody has to write so."""
-_JOINED = LazyPattern("\\w{1,30}(?:[\u200b\u2060\ufeff]{1,4}\\w{1,30}){3,200}")
+_JOINED_WORDS = LazyPattern("\\w{1,30}(?:[\u200b\u2060\ufeff]{1,4}\\w{1,30}){3,200}")
 """Words with zero-width spaces between them: a person sees one long word, or nothing of note."""
 _BASE64 = LazyPattern(
     r"(?<![A-Za-z0-9+/_=-])(?:(?:[A-Za-z0-9+/]{24,76}\r?\n){1,400}[A-Za-z0-9+/]{4,76}={0,2}|[A-Za-z0-9+/_-]{24,20000}={0,2})"
@@ -111,14 +111,14 @@ _FOLDING = _OneForOne()
 
 def fold(text: str) -> FoldedText:
     """`text` folded; its length is that of `text` without invisible characters."""
-    plain, removed = _closed(text)
+    plain, removed = _close_gaps(text)
     if text.isascii():
         return FoldedText(plain.lower(), removed)
     plain = unicodedata.normalize("NFC", plain) if len(unicodedata.normalize("NFC", plain)) == len(plain) else plain
     return FoldedText(plain.translate(_FOLDING).lower() if not plain.isascii() else plain.lower(), removed)
 
 
-def _closed(text: str) -> tuple[str, tuple[int, ...]]:
+def _close_gaps(text: str) -> tuple[str, tuple[int, ...]]:
     """`text` with its gaps closed, and `FoldedText.removed`."""
     if text.isascii() and not any(mark in text for mark in _GAP_MARKS):
         return text, ()
@@ -136,12 +136,12 @@ def layers(text: str) -> Iterator[Layer]:
     """The texts hidden in `text`, with the place of each."""
     if not text.isascii():
         yield from _tag_characters(text)
-        yield from (Layer("zero_width", INVISIBLE.sub(" ", match[0]), *match.span()) for match in _JOINED.finditer(text))
+        yield from (Layer("zero_width", INVISIBLE.sub(" ", match[0]), *match.span()) for match in _JOINED_WORDS.finditer(text))
     if "<" in text or "/*" in text or "[//]" in text:
         yield from _comments(text)
         yield from _groups(text, _LINK_COMMENT, "comment")
         yield from _groups(text, _HIDDEN_ELEMENT, "hidden_element")
-    yield from _encoded(text)
+    yield from _encoded_layers(text)
 
 
 def _tag_characters(text: str) -> Iterator[Layer]:
@@ -170,7 +170,7 @@ def _groups(text: str, pattern: LazyPattern, kind: str) -> Iterator[Layer]:
             yield Layer(kind, html.unescape(inner)[:MAX_LAYER_CHARS], match.start(), match.end())
 
 
-def _encoded(text: str) -> Iterator[Layer]:
+def _encoded_layers(text: str) -> Iterator[Layer]:
     for kind, pattern, read in (("base64", _BASE64, _of_base64), ("hex", _HEX, _of_hex)):
         for match in pattern.finditer(text):
             if (decoded := _words_of(read(match[0]))) is not None:

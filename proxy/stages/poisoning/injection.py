@@ -233,10 +233,10 @@ def detect(text: str) -> InjectionFinding:
     """What of `text` looks like instructions to a model. Time is linear in its length: some 20 ms for 100,000 characters."""
     strings = strings_of(text) if text.lstrip()[:1] in ("{", "[") else None
     if strings is None:
-        return _graded(text, text, _summed_up(list(_spans(text))))
-    strings = [_opened(string) for string in strings]
+        return _with_grade(text, text, _summed_up(list(_spans(text))))
+    strings = [_open_json(string) for string in strings]
     inner = "\n".join(string.value for string in strings)
-    return _placed(_graded(inner, text, _summed_up(list(_spans(inner)))), strings)
+    return _place_spans(_with_grade(inner, text, _summed_up(list(_spans(inner)))), strings)
 
 
 def why_suspicious(text: str) -> Sequence[str]:
@@ -245,7 +245,7 @@ def why_suspicious(text: str) -> Sequence[str]:
     return finding.reasons if finding.certain else ()
 
 
-def _graded(text: str, raw: str, finding: InjectionFinding) -> InjectionFinding:
+def _with_grade(text: str, raw: str, finding: InjectionFinding) -> InjectionFinding:
     return replace(finding, grade=grade(text, raw, finding.spans)) if finding.suspicious else finding
 
 
@@ -314,15 +314,15 @@ def _score(spans: Sequence[InjectionSpan]) -> float:
 # ---- JSON ----
 
 
-def _opened(string: JsonString, depth: int = 0) -> JsonString:
+def _open_json(string: JsonString, depth: int = 0) -> JsonString:
     """A string that is JSON itself, as its own strings."""
     inner = strings_of(string.value) if depth < _MAX_JSON_DEPTH and string.value.lstrip()[:1] in ("{", "[") else None
     if inner is None:
         return string
-    return replace(string, value="\n".join(_opened(one, depth + 1).value for one in inner))
+    return replace(string, value="\n".join(_open_json(one, depth + 1).value for one in inner))
 
 
-def _placed(finding: InjectionFinding, strings: Sequence[JsonString]) -> InjectionFinding:
+def _place_spans(finding: InjectionFinding, strings: Sequence[JsonString]) -> InjectionFinding:
     """Spans in the joined values -> spans of the whole literals, between their quotation marks."""
     if not finding.spans:
         return finding

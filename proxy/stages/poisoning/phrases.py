@@ -110,7 +110,7 @@ def _orders() -> tuple[_Order, ...]:
 
 
 @cache
-def _begun_by() -> tuple[Mapping[str, Sequence[tuple[str, int]]], Sequence[tuple[str, int]]]:
+def _hints_by_beginning() -> tuple[Mapping[str, Sequence[tuple[str, int]]], Sequence[tuple[str, int]]]:
     """The hints of signals' first groups, each with its signal's number: beginnings of words, by two letters, and marks."""
     words: dict[str, list[tuple[str, int]]] = {}
     marks: list[tuple[str, int]] = []
@@ -141,7 +141,7 @@ def find_phrases(text: str) -> Iterator[Phrase]:
 
 def _hint_places(text: str) -> dict[int, list[int]]:
     """Where a signal's first group has a hint, by the signal's number."""
-    words, marks = _begun_by()
+    words, marks = _hints_by_beginning()
     found: dict[int, list[int]] = {}
     for begin in _WORD_BEGINS.finditer(text):
         for hint, i in words.get(begin[0], ()):

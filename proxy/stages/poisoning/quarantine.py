@@ -22,7 +22,7 @@ from proxy.language.json.strings import strings_of, with_values
 from proxy.ports import QuarantineItem
 from proxy.ports.review import POLICY
 from proxy.stages.poisoning.injection import InjectionFinding, detect
-from proxy.stages.poisoning.rules import EXACT, KEPT_OUT, Failing, PieceDecision, PoisoningFinding, kind_of
+from proxy.stages.poisoning.rules import EXACT, EXCLUDING, Failing, PieceDecision, PoisoningFinding, kind_of
 
 MAX_LISTED = 50
 """Statements that an item names; where there are more, all of the piece goes."""
@@ -41,7 +41,7 @@ def item_of(
     holds it for a person.
     """
     blocked = decision.action == "block"
-    taken_out = [one for one in decision.failing if one.action in KEPT_OUT]
+    taken_out = [one for one in decision.failing if one.action in EXCLUDING]
     detail: dict[str, Any] = {"statements": [_statement(one) for one in taken_out[:MAX_LISTED]]}
     whole = decision.whole and strings_of(piece.text) is None  # what stands in one value of JSON says nothing of the others
     if decision.instruction and injection is not None:

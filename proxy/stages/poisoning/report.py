@@ -15,7 +15,7 @@ from proxy.context.pieces import ContextPiece
 from proxy.exchange import Facts, Verdict
 from proxy.language.amounts import number
 from proxy.ports import QuarantineItem
-from proxy.ports.panels import Bucket, Lines, Panel, RecordedVerdict, StagePanel, drawn, most_common
+from proxy.ports.panels import Bucket, Lines, Panel, RecordedVerdict, StagePanel, make_panel, most_common
 from proxy.stages.poisoning.rules import KINDS, PieceDecision
 
 BLOCKED, ANSWER = "poisoned_context", "answer_quarantined"
@@ -176,7 +176,7 @@ class PoisoningPanel(StagePanel):
         )
         lines: Lines = {"kept out": lambda b: float(sum(b.quarantined.values()))} if found else {}
         hint = "" if found or checked else "Add the stage poisoning to a policy to check new content before it enters."
-        return drawn(cls.name, cls.title, number(found), meaning, detail, buckets, lines, hint=hint)
+        return make_panel(cls.name, cls.title, number(found), meaning, detail, buckets, lines, hint=hint)
 
 
 class PoisoningRate:

@@ -51,7 +51,7 @@ Action = Literal["pass", "note", "annotate", "quarantine", "block", "reject"]
 ACTIONS: tuple[Action, ...] = get_args(Action)
 """From the mildest to the hardest. ``note`` is for the record alone; ``annotate`` warns; ``quarantine`` and ``block`` keep the content
 from the model, the one until a person decides, the other unless a person decides otherwise; ``reject`` refuses the request."""
-KEPT_OUT: tuple[Action, ...] = ("quarantine", "block", "reject")
+EXCLUDING: tuple[Action, ...] = ("quarantine", "block", "reject")
 MOST = 0.5
 """Where more than this share of a piece's checkable statements fails, all of it goes: what is left would say little, and is doubtful."""
 
@@ -202,7 +202,7 @@ def decide(
     failing = [found for finding in findings if (found := _failing(finding, options)) is not None]
     worst = max(failing, key=lambda one: (ACTIONS.index(one.action), one.finding.confidence), default=None)
     action, says = _of_instruction(injection, options, outside=outside)
-    taken_out = action in KEPT_OUT
+    taken_out = action in EXCLUDING
     whole = taken_out or _is_most(failing, findings)
     if injection is not None and says and (worst is None or _harder(action, worst.action) == action):
         return PieceDecision(action, "hidden_instruction", says, injection.score, tuple(failing), whole, taken_out)
@@ -246,7 +246,7 @@ def _reason(finding: PoisoningFinding) -> str:
 
 
 def _is_most(failing: Sequence[Failing], findings: Sequence[PoisoningFinding]) -> bool:
-    taken_out = sum(one.action in KEPT_OUT for one in failing)
+    taken_out = sum(one.action in EXCLUDING for one in failing)
     return taken_out > MOST * sum(finding.status != "ERROR" for finding in findings)
 
 
@@ -263,7 +263,7 @@ _ABLE = re.compile(
     r"peut|peuvent|permet|prend en charge|supporte|offre)\b",
     re.I,
 )
-_PLACED = re.compile(
+_PLACE_PREPOSITION = re.compile(
     r"\b(?:in|into|at|near|from|to|toward|towards|outside|inside|around|aus|nach|bei|im|en|à|au|aux|dans|vers|près de|"
     r"cerca de|desde|hacia)\s(?:the |der |dem |die |den |das |la |le |los |las |el |l['’])?$",
     re.I,
@@ -301,7 +301,7 @@ def kind_of(statement: str, evidence: str, *, contradicted: bool, language: str 
             return "invented_date" if invented else _of_value(statement, kind, found[kind].claim)
     if not (contradicted or "negation" in found):
         return "unsupported_claim"
-    return "false_capability" if _ABLE.search(statement) else _replaced(statement, evidence, language)
+    return "false_capability" if _ABLE.search(statement) else _replacement_kind(statement, evidence, language)
 
 
 def _of_value(statement: str, kind: str, words: str) -> Kind:
@@ -311,13 +311,13 @@ def _of_value(statement: str, kind: str, words: str) -> Kind:
     return {"number": "wrong_number", "unit": "wrong_unit"}.get(kind, "wrong_date")  # type: ignore[return-value]
 
 
-def _replaced(statement: str, evidence: str, language: str) -> Kind:
+def _replacement_kind(statement: str, evidence: str, language: str) -> Kind:
     """What stands in another's place where no value is missing: a name that the evidence has elsewhere, or other words."""
     from proxy.grounding.values.slots import instead
 
     other = instead(statement, evidence, language)
     name = other[:1].isupper() and (language != "de" or _PLACE.search(statement) is not None)  # German has capitals everywhere
-    placed = name and _PLACED.search(evidence[: max(0, evidence.find(other))][-_BEFORE_CHARS:]) is not None
+    placed = name and _PLACE_PREPOSITION.search(evidence[: max(0, evidence.find(other))][-_BEFORE_CHARS:]) is not None
     return "wrong_location" if placed else "contradiction"
 
 
@@ -325,7 +325,7 @@ def _is_place(statement: str, name: str) -> bool:
     """Whether `name` is said to be where something is: by the word before it, or because the sentence speaks of places."""
     at = statement.find(name)
     before = statement[max(0, at - _BEFORE_CHARS) : max(0, at)]
-    if _PLACED.search(before):
+    if _PLACE_PREPOSITION.search(before):
         return True
     return _PLACE.search(statement) is not None and (
         _OF.search(before) is not None or at <= 4 or bool(re.search(r"\b(?:is|ist|es|est)\s$", before))

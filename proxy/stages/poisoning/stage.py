@@ -38,7 +38,7 @@ from proxy.stages.poisoning.injection import InjectionFinding, detect
 from proxy.stages.poisoning.phrases import prepare
 from proxy.stages.poisoning.quarantine import edits_of, item_of, items_of
 from proxy.stages.poisoning.report import COUNTERS, Outcome, PoisoningPanel, PoisoningRate, verdict_of_answer, verdicts_of, where
-from proxy.stages.poisoning.rules import KEPT_OUT, PieceDecision, PoisoningFinding, PoisoningOptions, decide, kind_of
+from proxy.stages.poisoning.rules import EXCLUDING, PieceDecision, PoisoningFinding, PoisoningOptions, decide, kind_of
 
 log = logging.getLogger("groundwire.poisoning")
 
@@ -46,14 +46,14 @@ _DEADLINE = 0.85
 """Share of the stage's time after which what is not checked yet is an error, so that what was found is not lost."""
 _BATCH = 8
 """Pieces that are checked together: what a batch has found stays found when the time is over."""
-_REMEMBERED = 8192
+_CACHE_SIZE = 8192
 """Pieces whose check is remembered by a worker."""
-_ANSWERED = -1
+_OWN_RESULT = -1
 """Stands for the message of a result that the proxy's own tools gave: the client's conversation has none."""
 _EVERY_KIND: tuple[PieceKind, ...] = ("user", "assistant", "tool_result", "passage")
 _KINDS: Mapping[str, ActionKind] = {"annotate": "warn", "quarantine": "quarantine", "block": "quarantine", "reject": "block"}
 """What the options' words are; ``block`` keeps content from the model until a person lets it in, and refuses nothing."""
-_COUNTED = {"block": "blocked", "quarantine": "quarantined", "reject": "rejected", "annotate": "annotated"}
+_COUNTER_OF_ACTION = {"block": "blocked", "quarantine": "quarantined", "reject": "rejected", "annotate": "annotated"}
 _TYPE_COUNTER = r"poisoning\.type_(\w+)_count"
 
 
@@ -79,9 +79,9 @@ class Poisoning(Stage[PoisoningOptions]):
         super().__init__(options, ports)
         self._keeps_out = any(action.kind in ("quarantine", "block") for action in self.actions(options))
         self._rate = PoisoningRate(options.alert_above)
-        self._counted: LRU[bool] = LRU(_REMEMBERED)
+        self._counted_pieces: LRU[bool] = LRU(_CACHE_SIZE)
         """Pieces that were counted, by run: the same falsehood in another run is another attempt."""
-        self._known: LRU[CheckedPiece] = LRU(_REMEMBERED)
+        self._checked_pieces: LRU[CheckedPiece] = LRU(_CACHE_SIZE)
 
     def warm(self) -> None:
         """And compile the patterns of instructions: some 200 ms."""
@@ -141,12 +141,12 @@ class Poisoning(Stage[PoisoningOptions]):
         if "tool_result" not in self.options.kinds or not result.strip():
             return result, None
         hash_ = content_hash(result, "tool_result")
-        piece = ContextPiece("tool_result", result, hash_, _ANSWERED, "tool", end=len(result), source=call.name)
+        piece = ContextPiece("tool_result", result, hash_, _OWN_RESULT, "tool", end=len(result), source=call.name)
         outcome = Outcome(pieces=1)
         known = await self._known_items(exchange, [piece], outcome)
         new = {} if known else {piece.hash: piece}
         found = await self._check(exchange, list(new.values()), outcome)
-        kept_out = await self._decide(exchange, new, found, {_ANSWERED: call.name}, outcome)
+        kept_out = await self._decide(exchange, new, found, {_OWN_RESULT: call.name}, outcome)
         edits = self._edits([piece], known | kept_out, outcome)
         if edits:
             result = str(with_spans({"content": result}, [(edit.start, edit.end, edit.text) for edit in edits])["content"])
@@ -189,7 +189,7 @@ class Poisoning(Stage[PoisoningOptions]):
         await self._read_version(exchange.knowledge, outcome)
         about = (exchange.client, exchange.policy, outcome.version)
         keys = await run_in_thread_if_large(exchange.original.size, lambda: {piece.hash: key_of(*about, piece.hash) for piece in pieces})
-        found = {hash_: known for hash_, key in keys.items() if (known := self._known.get(key)) is not None}
+        found = {hash_: known for hash_, key in keys.items() if (known := self._checked_pieces.get(key)) is not None}
         open_ = [piece for piece in reversed(pieces) if piece.hash not in found]
         breather = Breather()
         for at in range(0, len(open_), _BATCH):
@@ -202,7 +202,7 @@ class Poisoning(Stage[PoisoningOptions]):
             for piece, checked in zip(batch, checks, strict=True):
                 found[piece.hash] = checked
                 if not checked.error:
-                    self._known.put(keys[piece.hash], checked)
+                    self._checked_pieces.put(keys[piece.hash], checked)
             await breather.yield_if_due()
         outcome.looked = any(checked.looked for checked in found.values())
         outcome.unchecked = len(pieces) - len(found)
@@ -244,7 +244,7 @@ class Poisoning(Stage[PoisoningOptions]):
             if decision.action == "pass":
                 continue
             outcome.new.append((piece, decision))
-            if decision.action in KEPT_OUT:
+            if decision.action in EXCLUDING:
                 item = item_of(exchange, piece, decision, checked.injection, tool)
                 kept_out[hash_] = stored = item if away else await self._put(exchange, item, outcome)
                 away = not stored.id  # one wait for a store that does not answer is enough
@@ -254,9 +254,9 @@ class Poisoning(Stage[PoisoningOptions]):
     def _count(self, exchange: Exchange, piece: ContextPiece, decision: PieceDecision, outcome: Outcome) -> None:
         """Count one piece that is new in its run."""
         key = key_of(exchange.client, exchange.policy, exchange.run_id, piece.hash)
-        if self._counted.get(key):
+        if self._counted_pieces.get(key):
             return
-        self._counted.put(key, True)
+        self._counted_pieces.put(key, True)
         count, poisoned = self.ports.counters.count, decision.action not in ("pass", "note")
         outcome.checked += 1
         count("poisoning.checked_count")
@@ -268,7 +268,7 @@ class Poisoning(Stage[PoisoningOptions]):
         if poisoned:
             count("poisoning.attempts_count")
             count(f"poisoning.type_{decision.kind}_count")
-            count(f"poisoning.{_COUNTED[decision.action]}_count")
+            count(f"poisoning.{_COUNTER_OF_ACTION[decision.action]}_count")
 
     async def _put(self, exchange: Exchange, item: QuarantineItem, outcome: Outcome) -> QuarantineItem:
         """What the quarantine has of it: another worker's decision, if that was first. Without the store the item itself."""
@@ -334,7 +334,7 @@ async def check(pieces: Sequence[ContextPiece], facts: FactCheck | None, *, inje
     until = time.perf_counter() + deadline_s
     read = await run_in_thread_if_large(sum(len(piece.text) for piece in pieces), _read, pieces, facts is not None, injections)
     chosen = [one.claims[:MAX_CLAIMS] for one in read]
-    verdicts = iter(await _verified([claim for claims in chosen for claim in claims], read, facts, until))
+    verdicts = iter(await _verify([claim for claims in chosen for claim in claims], read, facts, until))
     found = []
     for one, claims in zip(read, chosen, strict=True):
         findings = tuple(_finding(one, claim, next(verdicts)) for claim in claims)
@@ -357,7 +357,7 @@ def _read(pieces: Sequence[ContextPiece], states: bool, injections: bool) -> lis
     return found
 
 
-async def _verified(claims: Sequence[Claim], read: Sequence[_ReadPiece], facts: FactCheck | None, until: float) -> list[FactVerdict]:
+async def _verify(claims: Sequence[Claim], read: Sequence[_ReadPiece], facts: FactCheck | None, until: float) -> list[FactVerdict]:
     """By the facts."""
     if facts is None:
         return []

@@ -192,7 +192,7 @@ def another_item(failed: CalledTool, call: CalledTool, texts: Iterable[str]) -> 
 def _is_changed(adjustment: Adjustment, before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
     """Whether the named arguments differ, and they alone; one that was not there before may come with a change."""
     changed = {name for name in (*before, *after) if before.get(name, _MISSING) != after.get(name, _MISSING)}
-    named = _named(adjustment)
+    named = _named_arguments(adjustment)
     if named and adjustment.get("type") != "change_arguments":
         left_out = {name for name in before if name not in after} if _is_too_many(adjustment) else set()
         return bool(changed) and {identifier(name) for name in changed - left_out} <= named
@@ -207,7 +207,7 @@ def _is_too_many(adjustment: Adjustment) -> bool:
     return any(isinstance(error, Mapping) and error.get("keyword") in _UNKNOWN_ARGUMENT for error in listed)
 
 
-def _named(adjustment: Adjustment) -> set[str]:
+def _named_arguments(adjustment: Adjustment) -> set[str]:
     """The arguments that it speaks of: its own, or those at the top of what a schema's errors point at."""
     listed, errors = adjustment.get("arguments", ()), adjustment.get("errors", ())
     names = [adjustment.get("argument"), *(listed if isinstance(listed, list | tuple) else ())]

@@ -111,7 +111,7 @@ _TOOL = (
 _CLOSE = r"(?=\s{0,4}(?:$|please|pls|thanks|bitte|danke|por favor|gracias|merci|stp|svp|s'il|now|next|here|per |pro |por |par |at a time))"
 
 
-def _compiled(*patterns: str) -> LazyPattern:
+def _compile(*patterns: str) -> LazyPattern:
     """One alternation; ``<no>``, ``<yes>`` and ``<cap>`` become groups, each with a number of its own."""
     count = 0
 
@@ -124,7 +124,7 @@ def _compiled(*patterns: str) -> LazyPattern:
     return LazyPattern(rf"(?:{re.sub(r'<(no|yes|cap)>', group, '|'.join(patterns))})")
 
 
-INSTRUCTION = _compiled(
+INSTRUCTION = _compile(
     rf"(?:{CALL}\s)?{_FILL}{_INSTEAD} <no>(?: tool)?(?:,?\s(?:\w{{1,12}}\s){{0,3}}?<yes>)?",
     rf"(?:(?:do|try|answer) (?:it|this|that) |{CALL}\s{_FILL})?{_STOP}\s?{_FILL}(?:{CALL}\s)?{_FILL}<no>",
     rf"(?:(?:{CALL}|(?:du|sie) \w{{4,9}})\s)?{_FILL}<no> {_FILL}(?:nicht|nie|keinesfalls)\b",
@@ -134,7 +134,7 @@ INSTRUCTION = _compiled(
     r"(?:only|just|lieber|nur(?: noch)?|mejor|solo|seulement|uniquement|plutot) <yes>",
     r"(?:look|check|verify|do|try) (?:it|this|that) (?:up )?(?:with|in|using|via) <yes>",
 )
-CAPPING = _compiled(
+CAPPING = _compile(
     rf"{_SHOW}{_AT_MOST} <cap>(?: premi\w{{1,5}}| primer\w{{1,2}})? ?{_RESULTS}",
     rf"{_LIMIT} <cap>(?: ?{_RESULTS}|{_CLOSE})",
     rf"{_SHOW}<cap> {_RESULTS} (?:at (?:the )?most|tops|max\w{{0,4}}|hochstens|como (?:maximo|mucho)|a lo sumo|au (?:max|"
@@ -164,7 +164,7 @@ LONG_CHARS = 2000
 """A longer message is a document; only its first line may be the person's own."""
 MAX_FIRST_LINE_CHARS = 200
 MAX_TOOLS = 512
-CACHED = 4096
+CACHE_SIZE = 4096
 """Messages whose reading is kept."""
 MAX_WORDS = 40
 """Of a message that may be words to the agent and nothing else."""
@@ -177,7 +177,7 @@ _EDGES = " \t\"'¡¿([*_-"
 
 # ---- the pieces of a message ----
 
-_HIDDEN = re.compile(
+_QUOTED_OR_CODE = re.compile(
     r"```.{0,400}?(?:```|$)|`([^`\n]{1,200})`|\"([^\"\n]{1,400})\"|“([^”\n]{1,400})”|„([^“”\n]{1,400})[“”]"
     r"|«([^»\n]{1,400})»|(?m:^[ \t]{0,8}>.{0,400}$)"
     r"|https?://\S{1,400}",
@@ -185,7 +185,7 @@ _HIDDEN = re.compile(
 )
 """Code and what others said: groups hold what may be a tool's name instead."""
 _HIDING = ("`", '"', "“", "„", "«", ">", "://")
-"""Whatever `_HIDDEN` finds has one of them."""
+"""Whatever `_QUOTED_OR_CODE` finds has one of them."""
 _SENTENCE = re.compile(r"(?<!max)(?<!nr)[.!?…]{1,8}(?=[\s\"')\]]|$)|\n|;\s")
 _CLAUSE = re.compile(
     r"(?:[,:;]|\s[-–—]{1,2})\s{1,8}(?!(?:was|dass|not|nicht|pas)\s)|,(?=[a-z])"
@@ -237,14 +237,14 @@ def is_short(text: str) -> bool:
     return len(text) <= HEAD_CHARS and len(text.split()) <= MAX_WORDS and any(c.isalpha() for c in text)
 
 
-@lru_cache(maxsize=CACHED)
+@lru_cache(maxsize=CACHE_SIZE)
 def _read(head: str, tools: tuple[str, ...]) -> Correction | None:
     """Every request brings its whole conversation: a message is read again and again."""
-    marked, names = _mark_tools(_folded(_own_words(head, tools)), tools)
+    marked, names = _mark_tools(_fold_accents(_own_words(head, tools)), tools)
     if TASK.match(marked.lstrip()):
         return None
     clauses = list(_clauses(marked))
-    return _override(head, clauses, names) or _rejected(clauses)
+    return _override(head, clauses, names) or _rejection(clauses)
 
 
 def _override(head: str, clauses: Sequence[_Clause], names: Mapping[int, str]) -> Correction | None:
@@ -267,7 +267,7 @@ def _override(head: str, clauses: Sequence[_Clause], names: Mapping[int, str]) -
     )
 
 
-def _rejected(clauses: Sequence[_Clause]) -> Correction | None:
+def _rejection(clauses: Sequence[_Clause]) -> Correction | None:
     cues = (_at_start(clause, (REJECTION,)) for clause in clauses if not clause.question)
     return next((Correction(kind="rejected", span=(cue.start, cue.end)) for cue in cues if cue), None)
 
@@ -309,10 +309,10 @@ def _own_words(head: str, tools: Sequence[str]) -> str:
         inner = next((group for group in match.groups() if group), "")
         return match[0] if inner.strip() in names else "".join("\n" if c == "\n" else " " for c in match[0])
 
-    return _HIDDEN.sub(blank, head)
+    return _QUOTED_OR_CODE.sub(blank, head)
 
 
-def _folded(text: str) -> str:
+def _fold_accents(text: str) -> str:
     """Lower case without accents, character by character."""
     return text.lower() if text.isascii() else "".join(map(_fold, text))
 
@@ -334,7 +334,7 @@ def _mark_tools(folded: str, tools: Sequence[str]) -> tuple[str, dict[int, str]]
     names: dict[int, str] = {}
     marked = folded
     for tool in sorted({t for t in tools if 2 <= len(t) <= 96}, key=lambda t: (-len(t), t)):
-        name, start = _SEPARATORS.sub(" ", _folded(tool)), -1
+        name, start = _SEPARATORS.sub(" ", _fold_accents(tool)), -1
         while (start := plain.find(name, start + 1)) >= 0:
             end = start + len(name)
             if _is_name(marked, start, end, " " in name or not tool.isalpha() or not tool.islower()):

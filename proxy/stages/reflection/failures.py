@@ -306,16 +306,16 @@ def occurred(failure: Failure) -> FailureEvent:
 def budget_failures(exchange: Exchange) -> list[Failure]:
     """What the stages `budget` and `compression` have warned of; an answer that was cut off."""
     found: list[Failure] = []
-    used = _used(exchange)
+    used = _usage_detail(exchange)
     for code in exchange.warnings:
         if code in _BUDGET:
             named = _BUDGET[code]
             adjustment: dict[str, Any] = {"type": "reduce_context"} | (used if named in PRESSURE else {})
-            found.append(_made(exchange, "budget_pressure", named, "prompt", used, adjustment))
+            found.append(_exchange_failure(exchange, "budget_pressure", named, "prompt", used, adjustment))
     for choice in exchange.answer.choices if exchange.answer is not None else ():
         if choice.finish_reason == "length":
             outcome = {"characters": len(choice.text)}
-            found.append(_made(exchange, "budget_pressure", "output_truncated", "answer", outcome, {"type": "cap_output"}))
+            found.append(_exchange_failure(exchange, "budget_pressure", "output_truncated", "answer", outcome, {"type": "cap_output"}))
             break
     return found
 
@@ -334,10 +334,10 @@ def retrieval_failures(exchange: Exchange, *, admits: bool, min_score: float = 0
         if given is not None and least is not None:
             outcome |= {"score": round(given.best, 4), "min_score": least}
         adjustment = {"type": "rephrase_query"}
-        found.append(_made(exchange, "retrieval_failure", "low_relevance", "retrieval", outcome, adjustment, chunks))
+        found.append(_exchange_failure(exchange, "retrieval_failure", "low_relevance", "retrieval", outcome, adjustment, chunks))
     elif admits and (chunks or exchange.evidence):
         outcome = {"passages": len(chunks)}
-        found.append(_made(exchange, "retrieval_failure", "no_evidence", "answer", outcome, {"type": "rephrase_query"}, chunks))
+        found.append(_exchange_failure(exchange, "retrieval_failure", "no_evidence", "answer", outcome, {"type": "rephrase_query"}, chunks))
     return found
 
 
@@ -348,17 +348,17 @@ def upstream_failure(exchange: Exchange, ended: Unanswered) -> Failure:
     if ended.retry_after_s is not None:
         outcome["retry_after_s"] = round(ended.retry_after_s, 3)
     if code == "context_length_exceeded":
-        tokens = _used(exchange)
+        tokens = _usage_detail(exchange)
         outcome |= tokens
         adjustment: dict[str, Any] = {"type": "reduce_context", **tokens}
     elif code == "refused":
         adjustment = {"type": "change_arguments"}
     else:
         adjustment = {"type": "retry_later", **({"after_s": outcome["retry_after_s"]} if "retry_after_s" in outcome else {})}
-    return _made(exchange, "upstream_error", code, "upstream_call", outcome, adjustment)
+    return _exchange_failure(exchange, "upstream_error", code, "upstream_call", outcome, adjustment)
 
 
-def _used(exchange: Exchange) -> dict[str, Any]:
+def _usage_detail(exchange: Exchange) -> dict[str, Any]:
     use = exchange.facts.context
     return {} if use is None else {"used_tokens": use.used_tokens, "window_tokens": use.window_tokens or 0}
 
@@ -368,7 +368,7 @@ def _by_status(status: int) -> str:
     return known.get(status) or ("refused" if 400 <= status < 500 else "server_error")
 
 
-def _made(
+def _exchange_failure(
     exchange: Exchange,
     signal: SignalType,
     code: str,

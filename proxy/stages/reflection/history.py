@@ -206,29 +206,29 @@ class _Progress:
         if failure.signal_type == "human_correction":
             spoken = next((user for user in self._users if user > at and user not in self._corrected), None)
             return [("resolved", spoken)] if spoken is not None and failure.code == "rejected" else []
-        progress = [i for i in (_later(self._users, at), self._passed(failure), self._worked_on(failure)) if i is not None]
+        progress = [i for i in (_later(self._users, at), self._tool_success(failure), self._worked_on(failure)) if i is not None]
         found: list[tuple[EventKind, int]] = [("progress", min(progress))] if progress else []
         resolved = self._resolution(failure)
         return found if resolved is None else [*found, ("resolved", resolved)]
 
-    def _passed(self, failure: Failure) -> int | None:
+    def _tool_success(self, failure: Failure) -> int | None:
         """Where the failing call's tool gave a result."""
         call = self._failed.get(failure.cause)
-        return _shown(self._by_tool.get(call.tool, ()), failure.position) if call is not None else None
+        return _first_result(self._by_tool.get(call.tool, ()), failure.position) if call is not None else None
 
     def _worked_on(self, failure: Failure) -> int | None:
         """Where something was changed after the failure that may be its cause: a build that still breaks after an edit is tried anew."""
         if failure.signal_type != "tool_error" or failure.code in UNMOVED:
             return None
-        return _shown(self._changing, failure.position)
+        return _first_result(self._changing, failure.position)
 
     def _resolution(self, failure: Failure) -> int | None:
         if failure.signal_type != "loop":
-            same = _shown(self._by_key.get(failure.action_key, ()), failure.position)
-            return min((at for at in (same, self._followed(failure)) if at is not None), default=None)
-        return _shown([call for call in self._succeeded if call.key != failure.action_key], failure.position)
+            same = _first_result(self._by_key.get(failure.action_key, ()), failure.position)
+            return min((at for at in (same, self._adjusted_success(failure)) if at is not None), default=None)
+        return _first_result([call for call in self._succeeded if call.key != failure.action_key], failure.position)
 
-    def _followed(self, failure: Failure) -> int | None:
+    def _adjusted_success(self, failure: Failure) -> int | None:
         """Where what was recommended for the failing call was done, and succeeded."""
         failed, told = self._failed.get(failure.cause), failure.recommended_adjustment
         if failed is None:
@@ -241,7 +241,7 @@ class _Progress:
             end = bisect_right(self._texts, failed.message, key=lambda one: one[0])
             lists = [text for _, text in self._texts[max(0, end - MAX_LISTS) : end]]
             done = [call for call in done if not another_item(failed, call, lists)]
-        return _shown(done, failure.position)
+        return _first_result(done, failure.position)
 
 
 def _overcome(kind: EventKind, failure: Failure) -> FailureEvent:
@@ -255,7 +255,7 @@ def _next(calls: Sequence[CalledTool], after: int) -> Sequence[CalledTool]:
     return calls[i : i + MAX_FOLLOWING]
 
 
-def _shown(calls: Sequence[CalledTool], after: int) -> int | None:
+def _first_result(calls: Sequence[CalledTool], after: int) -> int | None:
     """The result of the first of `calls` that was made after that message."""
     i = bisect_right(calls, after, key=lambda call: call.message)
     result = calls[i].result if i < len(calls) else None
@@ -272,7 +272,7 @@ def _later(positions: Sequence[int], after: int) -> int | None:
 # A status, an exception's name, a schema, a typed override or a count needs no judge; without an answer the rules' word stands. All
 # questions of a turn go out in one batch, and the judge remembers, so that a conversation that comes again costs nothing.
 
-MAX_ASKED = 16
+MAX_JUDGED = 16
 """Of what the rules found in a conversation, and of what they did not decide, each: the newest."""
 MAX_CHARS = 1500
 """Of a message or a result, from its beginning."""
@@ -292,8 +292,8 @@ async def ask_judge(reading: Reading, tools: Sequence[Tool], judge: JudgeSession
     others = [pair for pair in pairs if corrects and pair[0].message not in objections and is_short(pair[0].text)]
     doubted = [call for call, failure in reading.outcomes.failed if _by_wording(call, failure)]
     undecided = [call for call in reading.outcomes.succeeded if is_sentence(call.result_text)]
-    asked = [(call.cause, _of_call(call)) for calls in (doubted, undecided) for call in calls[-MAX_ASKED:]]
-    asked += [(_cause(pair), _of_message(pair)) for some in (rejections, others) for pair in some[-MAX_ASKED:]]
+    asked = [(call.cause, _of_call(call)) for calls in (doubted, undecided) for call in calls[-MAX_JUDGED:]]
+    asked += [(_cause(pair), _of_message(pair)) for some in (rejections, others) for pair in some[-MAX_JUDGED:]]
     answers = await judge.answers([question for _, question in asked]) if asked else []
     said = {cause: answer.choice for (cause, _), answer in zip(asked, answers, strict=True)}
     return _with_answers(reading, tools, others, said)

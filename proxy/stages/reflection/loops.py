@@ -45,7 +45,7 @@ QUERY_ARGUMENTS = (
     "query", "q", "search_query", "search", "question", "keywords", "keyword", "search_term", "term", "terms", "text", "pattern",
 )
 # fmt: on
-_UNFINISHED = re.compile(
+_UNFINISHED_WORDS = re.compile(
     r"\b(?:queued|pending|in[ _-]?progress|running|processing|waiting|scheduled|not (?:yet )?(?:ready|done|finished|available))\b"
     r"|\"(?:progress|percent)\w{0,12}\"\s?:|\b(?:läuft noch|in bearbeitung|wartet|pendiente|en curso|procesando|en cours|en attente)\b",
     re.I,
@@ -120,7 +120,7 @@ class _Action:
         """Calls so far, in the stretch, that might have changed something."""
 
 
-class _Asked:
+class _Query:
     """A query, or a set of chunks: by what calls, and what they have brought."""
 
     __slots__ = ("changes", "chunks", "count", "first", "keys", "texts")
@@ -140,8 +140,8 @@ class _Stretch:
     def __init__(self, failed: frozenset[str], retrieval: Callable[[str], bool], stall_after: int) -> None:
         self._failed, self._retrieval, self._stall_after = failed, retrieval, stall_after
         self._actions: dict[str, _Action] = {}
-        self._queries: dict[tuple[str, str], _Asked] = {}
-        self._sets: dict[tuple[str, frozenset[str]], _Asked] = {}
+        self._queries: dict[tuple[str, str], _Query] = {}
+        self._sets: dict[tuple[str, frozenset[str]], _Query] = {}
         self._texts: set[str] = set()
         self._changes = 0
         self._steps: list[tuple[tuple[tuple[str, int], ...], list[CalledTool]]] = []
@@ -154,7 +154,7 @@ class _Stretch:
     def next(self, step: list[CalledTool]) -> list[Loop]:
         """The loops that this step completes."""
         lost = [bool(self._failed) and call.cause in self._failed for call in step]
-        again = [self._repeated(call, failed) for call, failed in zip(step, lost, strict=True)]
+        again = [self._is_repetition(call, failed) for call, failed in zip(step, lost, strict=True)]
         fresh = [not failed and self._is_new(call, repeated) for call, failed, repeated in zip(step, lost, again, strict=True)]
         self._texts.update(call.result_text.strip() for call in step)
         self._steps.append((tuple(sorted((call.key, self._actions[call.key].version) for call in step)), step))
@@ -168,7 +168,7 @@ class _Stretch:
 
     # ---- the same call ----
 
-    def _repeated(self, call: CalledTool, failed: bool) -> bool:
+    def _is_repetition(self, call: CalledTool, failed: bool) -> bool:
         """Note the call; whether it was done before and the result is the one it had then."""
         action = self._actions.setdefault(call.key, _Action(call))
         before, known = action.text, action.step >= 0
@@ -203,8 +203,8 @@ class _Stretch:
             return None
         query, text = _query(call.parsed), call.result_text
         chunks = chunks_of(text)
-        asked = self._queries.setdefault((call.tool, query), _Asked(call)) if query else None
-        same_set = self._sets.setdefault((call.tool, chunks), _Asked(call)) if chunks and (query or reads(call.tool)) else None
+        asked = self._queries.setdefault((call.tool, query), _Query(call)) if query else None
+        same_set = self._sets.setdefault((call.tool, chunks), _Query(call)) if chunks and (query or reads(call.tool)) else None
         loop = None
         if asked and asked.keys and call.key not in asked.keys and (chunks <= asked.chunks if chunks else text.strip() in asked.texts):
             loop = _again("same_query", asked, call)
@@ -261,7 +261,7 @@ def _loop(code: str, tool: str, calls: tuple[CalledTool, ...], count: int) -> Lo
     return Loop(code, tool, calls, tuple(dict.fromkeys(call.message for call in calls)), count)
 
 
-def _again(code: str, asked: _Asked, call: CalledTool) -> Loop:
+def _again(code: str, asked: _Query, call: CalledTool) -> Loop:
     asked.count += 1
     return _loop(code, call.tool, (asked.first, call), asked.count)
 
@@ -293,7 +293,7 @@ def _query(arguments: dict[str, Any] | None) -> str:
 def _waits(call: CalledTool) -> bool:
     """Whether calling it again is how it is meant: a poll, a scroll, a ping, or a result that says that it is not the last word."""
     text = call.result_text
-    return is_of(call.tool, PACED | IDLE) or (len(text) <= MAX_STATE_CHARS and _UNFINISHED.search(text) is not None)
+    return is_of(call.tool, PACED | IDLE) or (len(text) <= MAX_STATE_CHARS and _UNFINISHED_WORDS.search(text) is not None)
 
 
 # ---- as a failure ----

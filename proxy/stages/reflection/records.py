@@ -1,5 +1,5 @@
-"""What a run's failure records come to at this step: which are told to the model, which are a reason to stop, which arguments are capped,
-and which records another takes the place of. Pure, deterministic.
+"""What a run's failure records come to at this step: which are told to the model, which are a reason to stop, and which records
+another takes the place of. Pure, deterministic.
 
 A record is relevant when the newest steps show the same failure, or by its structured fields: one about a tool that is neither offered now
 nor was called lately is never relevant. What is relevant is ranked by: the same failure first, severity,
@@ -14,20 +14,16 @@ answer that keeps breaking its schema though it was asked for again) nobody's wo
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Literal
 
 from msgspec import Struct
-from msgspec.structs import replace
 
-from proxy.exchange import Answer, Tool, ToolCall
-from proxy.language.json.fingerprint import identifier
 from proxy.ports import Counters
 from proxy.ports.failures import SEVERITIES, FailureEvent, FailureRecord
-from proxy.stages.reflection.adjustments import CAPPING, is_size, properties_of
+from proxy.stages.reflection.adjustments import CAPPING
 
-REPEATED, ASKED, STOPPED, CAPPED, UNCHECKED = "failure_repeated", "human_asked", "system_error", "arguments_capped", "failures_unchecked"
+REPEATED, ASKED, STOPPED, UNCHECKED = "failure_repeated", "human_asked", "system_error", "failures_unchecked"
 MAX_LISTED = 20
 _SIGNALS = (
     "tool_error",
@@ -45,7 +41,6 @@ COUNTERS = {
     "reflection.resolved_count": "failures that a later success resolved",
     "reflection.injected_count": "failures told in prompts",
     **{f"reflection.escalated_{name}_count": f"requests stopped for a failure without progress: {name}" for name in _STOPS},
-    "reflection.capped_count": "arguments of tool calls that were capped",
     "reflection.unkept_count": "stops that could not be kept, the store being away",
 }
 
@@ -171,86 +166,10 @@ def escalation(records: Iterable[FailureRecord], escalate_after: int, *, can_ask
     return Escalation("system_error" if worst.code in BROKEN or not can_ask else "ask_human", worst)
 
 
-# ---- caps ----
+# ---- what another record takes the place of ----
 #
-# Only numbers go down, and only those that a record names: nothing else of the arguments changes. Arguments that are not a JSON object, or
-# names that are not in the tool's schema, are left as they are. Of several caps for one argument of a tool the smallest counts, of several
-# overrides about one tool (or about how much) the latest. What is superseded is told no more; it becomes active again when it occurs again.
-
-_OF_SOMETHING_ELSE = re.compile(r"size|.*(?:tokens?|chars)", re.I)
-"""Sizes that are not of a list of results: of a shoe, of a text."""
-
-
-class Cap(Struct, frozen=True):
-    """A limit that a record recommends."""
-
-    failure_id: str
-    tool: str
-    argument: str
-    """"" for whichever argument of the call says how much is asked for."""
-    most: int
-
-
-class Capped(Struct, frozen=True):
-    """What was changed of a call."""
-
-    failure: str
-    """Its record's id."""
-    tool: str
-    argument: str
-    before: int | float | None
-    """None where the call did not name it."""
-    after: int
-
-
-def caps_of(records: Iterable[FailureRecord]) -> list[Cap]:
-    """The caps among what active records recommend: of a tool that gave too much, and of a person's "at most 10"."""
-    found = []
-    for record in records:
-        told = record.recommended_adjustment
-        most = told.get("cap") if told.get("type") == "follow_correction" else told.get("max") if told.get("type") in CAPPING else None
-        if record.status == "active" and isinstance(most, int) and not isinstance(most, bool) and most > 0:
-            found.append(Cap(record.id, record.subject, str(told.get("argument", "")), most))
-    return found
-
-
-def enforce(call: ToolCall, caps: Sequence[Cap], tools: Sequence[Tool]) -> tuple[ToolCall, list[Capped]]:
-    """The call with its arguments capped, and what was changed; the same object where nothing was."""
-    arguments = call.parsed
-    if arguments is None:
-        return call, []
-    done: dict[str, Capped] = {}
-    for cap in caps:
-        if cap.tool not in ("", identifier(call.name)):
-            continue
-        name = next((n for n in (*arguments, *properties_of(call.name, tools)) if identifier(n) == cap.argument), "")
-        name = name or next((n for n, value in arguments.items() if not cap.argument and _counts_results(n, value)), "")
-        value = arguments.get(name)
-        if not name or isinstance(value, bool) or not (value is None or (isinstance(value, int | float) and value > cap.most)):
-            continue
-        before = done[name].before if name in done else value
-        arguments[name] = cap.most
-        done[name] = Capped(cap.failure_id, identifier(call.name), identifier(name), before, cap.most)
-    return (replace(call, arguments=json.dumps(arguments, ensure_ascii=False)), list(done.values())) if done else (call, [])
-
-
-def _counts_results(name: str, value: object) -> bool:
-    """Whether a person who says "at most 10" may mean this argument."""
-    return is_size(name, value) and _OF_SOMETHING_ELSE.fullmatch(name) is None
-
-
-def cap_answer(answer: Answer, caps: Sequence[Cap], tools: Sequence[Tool]) -> tuple[Answer, list[Capped]]:
-    """The same answer where no call asks for more than it may."""
-    changed: list[Capped] = []
-    for choice in answer.choices:
-        calls = []
-        for call in choice.tool_calls:
-            new, capped = enforce(call, caps, tools)
-            calls.append(new)
-            changed += capped
-        if any(new is not old for new, old in zip(calls, choice.tool_calls, strict=True)):
-            answer = answer.with_calls(choice.index, tuple(calls))
-    return answer, changed
+# Of several caps for one argument of a tool the smallest counts, of several overrides about one tool (or about how much) the latest. What
+# is superseded is told no more; it becomes active again when it occurs again.
 
 
 def superseded(records: Iterable[FailureRecord]) -> list[FailureEvent]:

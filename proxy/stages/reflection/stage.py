@@ -2,8 +2,7 @@
 
 On the request the whole conversation is read (`proxy.stages.reflection.history`); what is new in it is put into the store, what
 the store knows of the present situation goes as one short block to the prompt's end, and the same failure three times without progress ends
-in a question or an error instead of another call. When the answer has left, what only it showed is put into the store. Under ``enforce``
-the answer's tool calls get the caps that failures recommend.
+in a question or an error instead of another call. When the answer has left, what only it showed is put into the store.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from functools import cache, partial
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
-from msgspec.structs import asdict
 
 from proxy.context.conversation import last_user_text
 from proxy.context.passages import is_retrieval_tool
@@ -31,15 +29,11 @@ from proxy.stages.reflection import failures, wording
 from proxy.stages.reflection.history import FailureHistory, Reading, ask_judge, history_of, read_conversation, warm
 from proxy.stages.reflection.records import (
     ASKED,
-    CAPPED,
     COUNTERS,
     REPEATED,
     STOPPED,
     UNCHECKED,
-    Cap,
     Escalation,
-    cap_answer,
-    caps_of,
     count_events,
     detail_of,
     escalation,
@@ -52,7 +46,10 @@ from proxy.stages.reflection.records import (
 class ReflectionOptions(StageOptions, frozen=True, kw_only=True):
     """``reflection:``"""
 
-    removed = {"stall_after": "leave it out: six steps without anything new are a stall"}
+    removed = {
+        "stall_after": "leave it out: six steps without anything new are a stall",
+        "enforce": "leave it out: the model is told what to ask for, and the arguments of its calls stay its own",
+    }
     top_k: Annotated[Positive, Meta(description="failures told in one prompt, at most")] = 5
     max_tokens: Annotated[int, Meta(ge=0, description="longest block of guidance; 0: failures are recorded and never told")] = 200
     escalate_after: Annotated[
@@ -76,10 +73,6 @@ class ReflectionOptions(StageOptions, frozen=True, kw_only=True):
         tuple[SignalType, ...],
         Meta(min_length=1, description="what counts as a failure, of these"),
     ] = ("tool_error", "upstream_error", "retrieval_failure", "schema_violation", "loop", "human_correction", "budget_pressure")
-    enforce: Annotated[
-        bool,
-        Meta(description="put caps that failures recommend on the arguments of tool calls, with a warning; needs delivery: hold"),
-    ] = False
 
     def __post_init__(self) -> None:
         if len(set(self.signals)) != len(self.signals):
@@ -117,19 +110,17 @@ class Reflection(Stage[ReflectionOptions]):
     changes = ("messages", "answer")
     counters = COUNTERS
     headers = (StageHeader("failures", "failure records injected", lambda facts, _: count_text(facts.failures_injected)),)
-    reports = (REPEATED, ASKED, STOPPED, CAPPED, UNCHECKED)
+    reports = (REPEATED, ASKED, STOPPED, UNCHECKED)
     retryable = frozenset((UNCHECKED,))
 
     def __init__(self, options: ReflectionOptions, ports: Ports) -> None:
         super().__init__(options, ports)
-        self._applied: LRU[bool] = LRU(MAX_EVENTS)
+        self._applied_events: LRU[bool] = LRU(MAX_EVENTS)
         """Every turn brings the whole conversation again, and most of it is known."""
         self._failing_runs: LRU[bool] = LRU(MAX_EXCHANGES)
         """Those for which something has been applied."""
-        self._injected: LRU[list[FailureEvent]] = LRU(MAX_EXCHANGES)
+        self._injected_events: LRU[list[FailureEvent]] = LRU(MAX_EXCHANGES)
         """By exchange: what is to be remembered of its guidance when the answer has left."""
-        self._caps: dict[str, list[Cap]] = {}
-        """By exchange, where caps are enforced."""
 
     def warm(self) -> None:
         """And compile what reads a conversation."""
@@ -137,36 +128,20 @@ class Reflection(Stage[ReflectionOptions]):
         warm()
 
     @classmethod
-    def blocks_answers(cls, options: ReflectionOptions) -> bool:
-        """Where it enforces caps."""
-        return bool(options.enforce)
-
-    @classmethod
     def actions(cls, options: ReflectionOptions) -> tuple[Action, ...]:
         """Guidance is a note at the prompt's end; the rest is for the operator to ask for."""
-        stops = (Action("ask", ASKED), Action("block", STOPPED)) if options.escalate_after is not None else ()
-        return (*stops, *((Action("edit", CAPPED),) if options.enforce else ()))
+        return (Action("ask", ASKED), Action("block", STOPPED)) if options.escalate_after is not None else ()
 
     @classmethod
     def judges(cls, options: ReflectionOptions) -> bool:
         """Of what wording alone says."""
         return bool({"tool_error", "human_correction"} & set(options.signals))
 
-    @classmethod
-    def needs_hold(cls, options: ReflectionOptions) -> str:
-        """A call must be whole before its arguments can be capped."""
-        return "enforce: true" if options.enforce else ""
-
-    @property
-    def judges_answers(self) -> bool:
-        """Only where it enforces caps."""
-        return bool(self.options.enforce)
-
     @property
     def read_only(self) -> bool:
         """Where failures are for the record alone."""
         options = self.options
-        return not (options.max_tokens or options.enforce or options.escalate_after is not None)
+        return not (options.max_tokens or options.escalate_after is not None)
 
     # ---- the request ----
 
@@ -186,13 +161,11 @@ class Reflection(Stage[ReflectionOptions]):
             stop = escalation(stuck, after, can_ask=exchange.wants.calls != "required")
             if stop is not None:
                 return await self._stop(exchange, stop)
-        if self.options.enforce:
-            self._caps[exchange.id] = caps_of(reading.records)
         shown, tokens = await self._inform(exchange, reading)
         again = any(record.occurrence_count > 1 for record in reading.newest)
         return Verdict(self.name, "unchecked", code=REPEATED if again else "", detail=detail_of(reading.newest, shown, tokens))
 
-    def broke_off(self, exchange: Exchange, hook: str) -> None:
+    def on_hook_failed(self, exchange: Exchange, hook: str) -> None:
         """Nothing was told."""
         if hook == "request":
             exchange.facts.failures_injected = 0
@@ -259,7 +232,7 @@ class Reflection(Stage[ReflectionOptions]):
             for record in shown
             if not record.guided
         ]
-        self._injected.put(exchange.id, events)
+        self._injected_events.put(exchange.id, events)
         self.ports.counters.count("reflection.injected_count", len(shown))
         return shown, count(block)
 
@@ -300,20 +273,6 @@ class Reflection(Stage[ReflectionOptions]):
 
     # ---- the answer ----
 
-    async def on_answer(self, exchange: Exchange) -> Verdict | None:
-        """Cap the arguments of the answer's tool calls, where the policy wants it."""
-        caps = self._caps.get(exchange.id)
-        if not caps or exchange.answer is None:
-            return None
-        answer, capped = cap_answer(exchange.answer, caps, exchange.tools)
-        if not capped:
-            return None
-        exchange.answer = answer
-        calls = [asdict(one) for one in capped]
-        exchange.changes.append({"stage": self.name, "what": "capped arguments", "calls": calls})
-        self.ports.counters.count("reflection.capped_count", len(capped))
-        return Verdict(self.name, "warn", code=CAPPED, detail={"calls": calls})
-
     async def on_done(self, exchange: Exchange) -> None:
         """Remember what only the answer showed, and what was told."""
         events = self._pop_injected(exchange)
@@ -334,16 +293,12 @@ class Reflection(Stage[ReflectionOptions]):
         self._pop_injected(exchange)
         await self._apply(exchange, [event for event in failures.upstream_events(exchange) if self._counts(event.failure)])
 
-    def release(self, exchange: Exchange) -> None:
-        """Let go of its caps."""
-        self._caps.pop(exchange.id, None)
-
     # ---- the store ----
 
     async def _apply(self, exchange: Exchange, events: Sequence[FailureEvent]) -> None:
         """Let those that this worker has not applied yet happen. Raises `StoreUnavailable`."""
         owner = _owner(exchange)
-        new = [event for event in events if _key(owner, event) not in self._applied]
+        new = [event for event in events if _key(owner, event) not in self._applied_events]
         if new:
             self._note(exchange, new, await self.ports.failures.apply(new, **_scene(exchange)))
 
@@ -352,7 +307,7 @@ class Reflection(Stage[ReflectionOptions]):
     ) -> list[FailureRecord]:
         """As `_apply`; then the records that matter to where the run stands. Raises `StoreUnavailable`."""
         owner, across_runs = _owner(exchange), self.options.scope == "client"
-        new = [event for event in events if _key(owner, event) not in self._applied]
+        new = [event for event in events if _key(owner, event) not in self._applied_events]
         about: dict[str, Any] = {"fingerprints": fingerprints, "subjects": subjects, "limit": max(CANDIDATES, 4 * self.options.top_k)}
         if not new:
             run_id = None if across_runs else exchange.run_id
@@ -366,13 +321,13 @@ class Reflection(Stage[ReflectionOptions]):
         owner = _owner(exchange)
         self._failing_runs.put(key_of(*owner), True)
         for event in new:
-            self._applied.put(_key(owner, event), True)
+            self._applied_events.put(_key(owner, event), True)
         count_events(self.ports.counters, new, records, exchange.received_at)
 
     def _pop_injected(self, exchange: Exchange) -> list[FailureEvent]:
         """What its guidance is to be remembered by, once."""
-        events = self._injected.get(exchange.id) or []
-        self._injected.put(exchange.id, [])
+        events = self._injected_events.get(exchange.id) or []
+        self._injected_events.put(exchange.id, [])
         return list(events)
 
     async def _quietly(self, exchange: Exchange, events: Sequence[FailureEvent]) -> None:

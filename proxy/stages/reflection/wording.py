@@ -46,7 +46,7 @@ _ORDERS = re.compile(
 _PARAMETER = re.compile(r"\{(\w+)\}")
 
 
-class Tongue(Struct, frozen=True):
+class Wording(Struct, frozen=True):
     """One language."""
 
     once: str
@@ -79,7 +79,7 @@ class Tongue(Struct, frozen=True):
     """What a keyword of JSON Schema that was not met asks for."""
 
 
-TONGUES = wordings(__file__, Tongue)
+TONGUES = wordings(__file__, Wording)
 
 
 # ---- to the model ----
@@ -126,7 +126,7 @@ def line_of(record: FailureRecord) -> str:
 def advised(adjustment: Mapping[str, Any], *, shown: str = "") -> str:
     """A clause such as ``ask for at most 10 and page``. `shown` is the argument that the line names already."""
     words = TONGUES["en"]
-    return _filled(words.advice.get(str(adjustment.get("type")), ("try another way",)), _parameters(adjustment, words, shown))
+    return _fill(words.advice.get(str(adjustment.get("type")), ("try another way",)), _parameters(adjustment, words, shown))
 
 
 # ---- to people ----
@@ -139,10 +139,10 @@ def question(record: FailureRecord, tongue: str = "en") -> str:
     name = named(record.subject)
     first = clause if name and clause.startswith(name) else clause[:1].upper() + clause[1:]
     arguments = record.attempted_action.get("arguments")
-    names = _listed(_arguments(arguments)) if isinstance(arguments, Mapping) else ""
+    names = _list_names(_arguments(arguments)) if isinstance(arguments, Mapping) else ""
     tried = words.tried.format(names=names) if names else ""
     adjustment = record.recommended_adjustment
-    offer = _filled(words.offers.get(str(adjustment.get("type")), words.offers["ask_human"]), _parameters(adjustment, words))
+    offer = _fill(words.offers.get(str(adjustment.get("type")), words.offers["ask_human"]), _parameters(adjustment, words))
     text = " ".join(part for part in (f"{first}.", tried, offer) if part)
     return text if len(text) <= MAX_CHARS else f"{first}. {offer}"
 
@@ -190,16 +190,16 @@ def number(value: object) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def _times(words: Tongue, count: int) -> str:
+def _times(words: Wording, count: int) -> str:
     return "" if count < 1 else words.once if count == 1 else words.twice if count == 2 else words.times.format(min(count, MAX_NUMBER))
 
 
-def _filled(templates: Sequence[str], given: Mapping[str, str]) -> str:
+def _fill(templates: Sequence[str], given: Mapping[str, str]) -> str:
     return next(one.format(**given) for one in templates if all(given[name] for name in _PARAMETER.findall(one)))
 
 
-def _parameters(adjustment: Mapping[str, Any], words: Tongue, shown: str = "") -> dict[str, str]:
-    """What of an adjustment can be shown, by the name that it has in `Tongue`; "" for what is not there."""
+def _parameters(adjustment: Mapping[str, Any], words: Wording, shown: str = "") -> dict[str, str]:
+    """What of an adjustment can be shown, by the name that it has in `Wording`; "" for what is not there."""
     get = adjustment.get
     errors = [error for error in _list(get("errors")) if isinstance(error, Mapping)][:MAX_NAMES]
     fields = [(field, words.fixes.get(str(error.get("keyword")), "correct {}")) for error in errors if (field := _field(error))]
@@ -213,7 +213,7 @@ def _parameters(adjustment: Mapping[str, Any], words: Tongue, shown: str = "") -
         "argument": "" if argument == shown else argument,
         "blamed": argument,
         "page": named(get("page_argument")),
-        "names": _listed([argument, *arguments, *(field for field, _ in fields)]),
+        "names": _list_names([argument, *arguments, *(field for field, _ in fields)]),
         "either": " or ".join(arguments),
         "tool": named(get("tool")) or next(iter(tools), ""),
         "tools": ", ".join(tools),
@@ -240,7 +240,7 @@ def _arguments(arguments: Mapping[str, Any]) -> list[str]:
     return [f"{name} = {value}" if (value := number(given)) else name for key, given in arguments.items() if (name := named(key))]
 
 
-def _listed(names: Iterable[str]) -> str:
+def _list_names(names: Iterable[str]) -> str:
     return ", ".join(list(dict.fromkeys(filter(None, names)))[:MAX_NAMES])
 
 

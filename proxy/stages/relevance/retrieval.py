@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from proxy.context.conversation import last_user
 from proxy.context.passages import find_passages, retrieval_results
 from proxy.context.passages.blocks import marked_blocks
-from proxy.context.passages.empty_results import is_empty_json, is_empty_text
+from proxy.context.passages.finding import is_empty_json, is_empty_text
 from proxy.exchange import Evidence, Exchange, Message
 from proxy.language.json.strings import parse_json
 from proxy.language.patterns import LazyPattern
@@ -35,7 +35,7 @@ def nothing_found(exchange: Exchange) -> str:
     if results and not any(map(holds_text, results)):
         return "the search found nothing"
     messages = exchange.original.messages
-    if _current(_as_sent(exchange), messages):
+    if _current(_client_passages(exchange), messages):
         return "no passage was left in the context"
     if any(_has_empty_place(messages[i]) for i in _current_messages(messages)):
         return "the prompt's place for passages is empty"
@@ -62,7 +62,7 @@ def holds_text(passage: str) -> bool:
     return not is_empty_text(passage) and (value is None or not is_empty_json(value))
 
 
-def _as_sent(exchange: Exchange) -> list[Evidence]:
+def _client_passages(exchange: Exchange) -> list[Evidence]:
     """The passages of the request, before any stage took some away."""
     found = (*exchange.original.passages, *find_passages(exchange.original.messages, exchange.retrieval_tools))
     return [p for p in found if holds_text(p.content)]
@@ -70,7 +70,7 @@ def _as_sent(exchange: Exchange) -> list[Evidence]:
 
 def is_for_another_question(exchange: Exchange) -> bool:
     """Whether all passages came before the user last wrote."""
-    passages = _as_sent(exchange)
+    passages = _client_passages(exchange)
     return bool(passages) and not _current(passages, exchange.original.messages)
 
 

@@ -39,7 +39,7 @@ _WARNS = 2.5
 it, 2.2% without the group of indirect questions, and 18.5% of other topics' above it. At 0.4 these would be 11.6% and 5.2%."""
 _NAMES_ITS_TERM = 4
 """A question for a definition leaves nothing unsaid, unlike others of so few words: no right passage of the training half is below 0.6."""
-_SHARED = 0.2
+_MIN_SHARED = 0.2
 """Share of the question's words that a passage has which is not plainly off: of other topics' contexts hardly one below 0.06 has more."""
 _ABBREVIATION = LazyPattern(r"[A-ZÄÖÜ]{2,6}s?")
 MAX_PASSAGES = 20
@@ -54,6 +54,7 @@ class RelevanceOptions(StageOptions, frozen=True, kw_only=True):
     removed: ClassVar[Mapping[str, str]] = {
         "with_tools": "where the request offers tools, with which the model may still search, action: answer warns",
         "max_passages": "20 passages are looked at: those given with this request, then the newest",
+        "drop_below": "the stage validation leaves passages out: validation: {action: {relevance: drop}, thresholds: {relevance: …}}",
     }
     mode: Annotated[
         Literal["auto", "embedding", "llm", "hybrid"],
@@ -77,9 +78,6 @@ class RelevanceOptions(StageOptions, frozen=True, kw_only=True):
     no_answer: Annotated[
         str | Mapping[str, str], Meta(description="the text, or texts by language; without one of the question's language, English")
     ] = {}
-    drop_below: Annotated[
-        Share, Meta(description="leave out passages of groundwire.context below this probability when others are good enough; 0 keeps all")
-    ] = 0.0
     uncertain: Annotated[
         tuple[Share, Share],
         Meta(
@@ -110,7 +108,6 @@ COUNTERS = {
     "context.relevance_llm_count": "times the policy's judge was asked about it",
     "context.irrelevant_context_count": "requests whose context has little to do with the question",
     "context.relevance_answered_count": "requests answered by the stage for it",
-    "context.passages_left_out_count": "passages left out as irrelevant",
 }
 
 
@@ -120,7 +117,7 @@ class Relevance(Stage[RelevanceOptions]):
     name = "relevance"
     Options = RelevanceOptions
     assigns = ("relevance",)
-    changes = ("answer", "passages")
+    changes = ("answer",)
     counters = COUNTERS
     headers = (StageHeader("relevance", _HEADER, lambda facts, _: score_text(facts.relevance)),)
     reports = ("low_relevance",)
@@ -129,10 +126,10 @@ class Relevance(Stage[RelevanceOptions]):
 
     @classmethod
     def actions(cls, options: RelevanceOptions) -> tuple[Action, ...]:
-        """An answer in the model's stead is a refusal; to leave passages out changes the prompt."""
+        """An answer in the model's stead is a refusal."""
         kinds: Mapping[str, ActionKind] = {"answer": "block", "warn": "warn"}
         kind = kinds.get(options.action, "annotate")
-        return (Action(kind, "low_relevance"), *((Action("edit", "passages_left_out"),) if options.drop_below else ()))
+        return (Action(kind, "low_relevance"),)
 
     @classmethod
     def judges(cls, options: RelevanceOptions) -> bool:
@@ -153,11 +150,11 @@ class Relevance(Stage[RelevanceOptions]):
 
     @property
     def read_only(self) -> bool:
-        """Where it neither answers itself nor leaves passages out."""
-        return self.options.action != "answer" and not self.options.drop_below
+        """Where it does not answer itself."""
+        return self.options.action != "answer"
 
     async def on_request(self, exchange: Exchange) -> Verdict | None:
-        """Judge the passages; answer, warn or leave some out."""
+        """Judge the passages; answer or warn."""
         size = exchange.original.size
         usable = await run_in_thread_if_large(size, retrieval.usable, exchange)
         nothing = "" if usable else await run_in_thread_if_large(size, retrieval.nothing_found, exchange)
@@ -181,9 +178,6 @@ class Relevance(Stage[RelevanceOptions]):
         self.ports.counters.count("context.relevance_checked_count")
         if finding.score < self.options.min:
             return await self._refuse(exchange, question, finding, detail)
-        dropped = self._drop(exchange, finding, chosen)
-        for entry in detail["passages"]:
-            entry["kept"] = entry["index"] not in dropped
         return Verdict(self.name, "pass", score=finding.score, detail=detail)
 
     def _nothing(self, reason: str) -> Verdict:
@@ -191,32 +185,32 @@ class Relevance(Stage[RelevanceOptions]):
 
     async def _find(self, exchange: Exchange, question: Question, passages: Sequence[str], judge: JudgeSession | None) -> RelevanceFinding:
         """What is known of the passages; a judge that has no answer leaves it at their similarity."""
-        if judge is not None and self.options.mode == "llm" and not self.options.drop_below:
-            judged = await self._judged(question, passages, judge, RelevanceFinding(0.0))
+        if judge is not None and self.options.mode == "llm":
+            judged = await self._judge(question, passages, judge, RelevanceFinding(0.0))
             if judged.judgement is not None:
                 return judged
-        context = await self._embedded(question, passages)
+        context = await self._embed(question, passages)
         finding = RelevanceFinding(context.probability, context.ranked)
         if judge is None:
             return finding
         low, high = (0.0, 1.0) if self.options.mode == "llm" or judge.ask == "all" else self.options.uncertain
         if context.probability > high or (context.probability < low and not await self._unsure(exchange, question, finding)):
             return finding
-        return await self._judged(question, passages, judge, finding)
+        return await self._judge(question, passages, judge, finding)
 
-    async def _embedded(self, question: Question, passages: Sequence[str]) -> scoring.ContextScore:
+    async def _embed(self, question: Question, passages: Sequence[str]) -> scoring.ContextScore:
         """The best of the question's readings."""
         size = sum(map(len, passages))
         found = []
         for reading in question.readings:
             windows = await run_in_thread_if_large(size, scoring.cut, reading, passages, MAX_WINDOWS)
             asked, vectors = await asyncio.gather(
-                self.ports.embedder.embed([reading]), self.ports.embedder.embed([window.text for window in windows], keep=True)
+                self.ports.embedder.embed([reading]), self.ports.embedder.embed([window.text for window in windows])
             )
             found.append(scoring.score(asked[0], windows, vectors))
         return max(found, key=lambda context: context.probability)
 
-    async def _judged(self, question: Question, passages: Sequence[str], judge: JudgeSession, before: RelevanceFinding) -> RelevanceFinding:
+    async def _judge(self, question: Question, passages: Sequence[str], judge: JudgeSession, before: RelevanceFinding) -> RelevanceFinding:
         (answer,) = await judge.answers([relevance_question(question.full, passages)])
         if not answer.probabilities:
             return before
@@ -232,7 +226,7 @@ class Relevance(Stage[RelevanceOptions]):
             "score": round(finding.score, 4),
             "min": self.options.min,
             "reason": reason(finding, chosen),
-            "passages": [{"index": index, "score": scores.get(index), "kept": True} for index in chosen],
+            "passages": [{"index": index, "score": scores.get(index)} for index in chosen],
         }
         if len(question.readings) > 1:
             detail["readings"] = len(question.readings)
@@ -270,11 +264,11 @@ class Relevance(Stage[RelevanceOptions]):
                 return "an abbreviation, which a passage may spell out"
             if not self._is_off(finding.score, self.options.answer_below * (_NAMES_ITS_TERM if question.defines else 1)):
                 return "not plainly off"
-            if not question.defines and any(passage.coverage > _SHARED for passage in finding.ranked):
+            if not question.defines and any(passage.coverage > _MIN_SHARED for passage in finding.ranked):
                 return "a passage shares words with the question"
         rest = await run_in_thread_if_large(exchange.original.size, retrieval.rest_of_talk, exchange)
         limit = self.options.min if question.defines else self._warn_below(question)
-        if rest and not self._is_off((await self._embedded(question, rest)).probability, limit):
+        if rest and not self._is_off((await self._embed(question, rest)).probability, limit):
             return "the answer may stand elsewhere in the conversation"
         return ""
 
@@ -283,22 +277,6 @@ class Relevance(Stage[RelevanceOptions]):
 
     def _is_off(self, score: float, limit: float) -> bool:
         return score < min(self.options.min, limit)
-
-    def _drop(self, exchange: Exchange, finding: RelevanceFinding, chosen: Sequence[int]) -> set[int]:
-        """Leave out passages below `drop_below`, never the best one; returns their indices.
-
-        Only those that the prompt does not hold yet (``groundwire.context``): what stands in a message stays as it was sent.
-        """
-        if not self.options.drop_below or not finding.ranked:
-            return set()
-        strong = {p.passage for p in finding.ranked if p.probability >= self.options.drop_below} | {finding.ranked[0].passage}
-        weak = [index for i, index in enumerate(chosen) if i not in strong]
-        dropped = {index for index in weak if exchange.passages[index].message_index is None}
-        if dropped:
-            exchange.passages = tuple(p for i, p in enumerate(exchange.passages) if i not in dropped)
-            exchange.changes.append({"stage": self.name, "what": "passages", "left_out": sorted(dropped)})
-            self.ports.counters.count("context.passages_left_out_count", len(dropped))
-        return dropped
 
 
 def is_measured(question: Question, passages: Sequence[Evidence]) -> bool:

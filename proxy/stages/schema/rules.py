@@ -126,7 +126,7 @@ def _calls(choice: Choice, tools: Sequence[Tool], mend: bool, until: float) -> d
         finding = SchemaFinding(choice.index, call.index, Unchecked("time", call_id=call.id), truncated=choice.finish_reason == "length")
         schema = schema_of(tool) if tool is not None else None
         left = until if position < MAX_CALLS else 0.0
-        if (judged := _judged(finding, call.arguments, examine, schema, mend and tool is not None, left)) is not None:
+        if (judged := _judge(finding, call.arguments, examine, schema, mend and tool is not None, left)) is not None:
             found[call.index] = judged
     return found
 
@@ -134,10 +134,10 @@ def _calls(choice: Choice, tools: Sequence[Tool], mend: bool, until: float) -> d
 def _text(choice: Choice, wants: OutputRequirements, mend: bool, until: float) -> tuple[SchemaFinding, str] | None:
     """What is wrong with a choice's text, and the text then; None for nothing."""
     finding = SchemaFinding(choice.index, None, Unchecked("time"), truncated=choice.finish_reason == "length")
-    return _judged(finding, choice.text, lambda text, seconds: examine_response(text, wants, seconds=seconds), wants.schema, mend, until)
+    return _judge(finding, choice.text, lambda text, seconds: examine_response(text, wants, seconds=seconds), wants.schema, mend, until)
 
 
-def _judged(
+def _judge(
     finding: SchemaFinding,
     text: str,
     examine: Callable[[str, float], Violation | Unchecked | None],
@@ -146,22 +146,22 @@ def _judged(
     until: float,
 ) -> tuple[SchemaFinding, str] | None:
     """What is wrong with `text`, and the text then; None for nothing, and `finding` as it is where there is no time."""
-    if (seconds := _left(until)) is None:
+    if (seconds := _remaining_s(until)) is None:
         return finding, text
     if (problem := examine(text, seconds)) is None:
         return None
     finding = replace(finding, problem=problem)
     if mend:
-        finding, text = _mended(finding, text, schema, until)
+        finding, text = _mend(finding, text, schema, until)
         if finding.fixes:
-            again = examine(text, _left(until) or 0.0)
+            again = examine(text, _remaining_s(until) or 0.0)
             finding = replace(finding, problem=again or problem, mended=again is None)
     return finding, text
 
 
-def _mended(finding: SchemaFinding, text: str, schema: object, until: float) -> tuple[SchemaFinding, str]:
+def _mend(finding: SchemaFinding, text: str, schema: object, until: float) -> tuple[SchemaFinding, str]:
     """The finding after a repair, not yet judged anew, and the text then."""
-    if not isinstance(finding.problem, Violation) or finding.problem.code not in _MENDABLE or (seconds := _left(until)) is None:
+    if not isinstance(finding.problem, Violation) or finding.problem.code not in _MENDABLE or (seconds := _remaining_s(until)) is None:
         return finding, text
     found: Repaired | None
     try:
@@ -179,7 +179,7 @@ def _should_conform(choice: Choice, wants: OutputRequirements) -> bool:
     return wants.form == "json" and is_answer and not choice.tool_calls
 
 
-def _left(until: float) -> float | None:
+def _remaining_s(until: float) -> float | None:
     """What is left for one check; None for nothing."""
     left = until - time.thread_time()
     return min(left, CHECK_S) if left > 0 else None

@@ -138,14 +138,14 @@ def asked_again(messages: Sequence[Message], choice: Choice, findings: Sequence[
     if len({call.id for call in calls if call.id and call.name}) == len(calls):
         return [
             *messages,
-            _called(choice),
+            _as_message(choice),
             *({"role": "tool", "tool_call_id": call.id, "content": results[call.index]} for call in calls),
         ]
-    lines = [f"Your call of {_quoted(call.name)} with {_quoted(call.arguments)}: {results[call.index]}" for call in calls]
+    lines = [f"Your call of {_quote(call.name)} with {_quote(call.arguments)}: {results[call.index]}" for call in calls]
     return [*messages, *answer, {"role": "user", "content": "\n\n".join(lines)}]
 
 
-def _called(choice: Choice) -> dict[str, Any]:
+def _as_message(choice: Choice) -> dict[str, Any]:
     """The answer as a message. Providers refuse a conversation with arguments that are not JSON."""
     written = [(call, call.arguments if call.arguments.strip() and call.parsed is not None else "{}") for call in choice.tool_calls]
     calls = [{"id": call.id, "type": "function", "function": {"name": call.name, "arguments": text}} for call, text in written]
@@ -157,11 +157,11 @@ def _result_of(call: ToolCall, finding: SchemaFinding, tools: Sequence[Tool]) ->
     assert isinstance(violation, Violation)
     if violation.code == "unknown_tool":
         names = [name for tool in tools if (name := tool_name(tool))][:MAX_TOOLS]
-        near = f" Did you mean {_listed(violation.known)}?" if violation.known else ""
-        return f"Error: there is no tool {_quoted(call.name)}.{near} Call one of these, or answer without: {_listed(names)}."
+        near = f" Did you mean {_list_names(violation.known)}?" if violation.known else ""
+        return f"Error: there is no tool {_quote(call.name)}.{near} Call one of these, or answer without: {_list_names(names)}."
     if violation.code == "invalid_json":
         rest = _SHORTER if finding.truncated else ""
-        what = f"These arguments are not valid JSON: {_quoted(call.arguments)}.{rest}"
+        what = f"These arguments are not valid JSON: {_quote(call.arguments)}.{rest}"
         return f"Error: not run. {what} Call the tool again with one JSON object."
     what = f"The arguments do not match the tool's schema:\n{_places(violation.errors)}"
     return f"Error: not run. {what}\nCall it again with arguments that do."
@@ -185,18 +185,18 @@ def _places(errors: Sequence[SchemaError]) -> str:
 def _line(error: SchemaError) -> str:
     place = f"at {json.dumps(error.pointer)}" if error.pointer else "at the top"
     if error.keyword == "required":
-        return f"{place}: the required property {_quoted(error.name)} is missing"
+        return f"{place}: the required property {_quote(error.name)} is missing"
     if error.keyword in ("additionalProperties", "false"):
-        only = f"; allowed: {_listed(error.expected)}" if isinstance(error.expected, list) else ""
+        only = f"; allowed: {_list_names(error.expected)}" if isinstance(error.expected, list) else ""
         return f"{place}: a property that the schema does not allow{only}"
     return f"{place}: {error.keyword}" + (f", expected {json.dumps(error.expected)}" if error.expected is not None else "")
 
 
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(_quoted(name) for name in names) or "none"
+def _list_names(names: Sequence[str]) -> str:
+    return ", ".join(_quote(name) for name in names) or "none"
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return json.dumps(text[:MAX_CHARS], ensure_ascii=False)
 
 
@@ -251,7 +251,7 @@ class Schema(Stage[SchemaOptions]):
             self.ports.counters.count("schema.retried_count")
             exchange.verdicts.extend(unchecked_of(found.findings))
             return verdict_of(found, "re-asked", _retries(exchange))
-        return self._settled(exchange, found)
+        return self._settle(exchange, found)
 
     def _apply(self, exchange: Exchange, found: CheckedAnswer) -> None:
         """The mended answer is the exchange's."""
@@ -270,7 +270,7 @@ class Schema(Stage[SchemaOptions]):
             most = min(most, 1)
         return exchange.attempts.possible and _retries(exchange) < most
 
-    def _settled(self, exchange: Exchange, found: CheckedAnswer) -> Verdict:
+    def _settle(self, exchange: Exchange, found: CheckedAnswer) -> Verdict:
         """An answer that does not conform, and no other is to be had: an earlier one that does, else the first; else a refusal."""
         present = len(exchange.attempts) - 1
         judged = {i: verdict for i in range(max(present, 0)) if (verdict := judged_before(exchange, i)) is not None}

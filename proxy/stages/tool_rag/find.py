@@ -81,7 +81,7 @@ def shared_words(catalogue: ToolCatalogue, query: str) -> tuple[float, ...]:
 
 def found_reply(tools: Sequence[Tool], listed: Sequence[str], more: int) -> str:
     """The result of a search: what was found, which matching tools the model can see already, and how many more match."""
-    reply: dict[str, Any] = {"tools": [_shown(tool["function"]) for tool in tools]}
+    reply: dict[str, Any] = {"tools": [_description_of(tool["function"]) for tool in tools]}
     if listed:
         reply["already_listed"] = list(listed[:_CLOSE_NAMES])
     reply["more_matches"] = more
@@ -102,5 +102,5 @@ def invalid_reply() -> str:
     ).decode()
 
 
-def _shown(function: Mapping[str, Any]) -> dict[str, Any]:
+def _description_of(function: Mapping[str, Any]) -> dict[str, Any]:
     return {name: function[name] for name in ("name", "description", "parameters") if name in function}

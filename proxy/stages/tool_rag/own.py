@@ -22,12 +22,12 @@ from proxy.language.text import text_of
 from proxy.offloop import each
 from proxy.stages.tool_rag.selection import ToolCatalogue, is_no_ordinary_word, words_like_names, words_of
 
-_KNOWN_NAMES = 3
+_MIN_BUILT_IN = 3
 """Built-in tools of one agent from which on a catalogue is taken for that agent's."""
 _GROUP = 3
 """Tools that begin alike from which on the beginning is taken for a server's name, where the name itself does not say ``mcp``."""
 _PARTS = re.compile(r"[./:]")
-_QUOTED = re.compile(r"[`'\"“‘«]([A-Za-z0-9_.:/-]+)[`'\"”’»]", re.ASCII)
+_QUOTED_NAME = re.compile(r"[`'\"“‘«]([A-Za-z0-9_.:/-]+)[`'\"”’»]", re.ASCII)
 
 
 class Agent(Struct, frozen=True, forbid_unknown_fields=True):
@@ -57,7 +57,7 @@ def ownership(catalogue: ToolCatalogue, messages: Sequence[Message], of_operator
     built_in, prefixed = _built_in(names)
     servers = {name: split_tool_name(name)[0] for name in names}
     if prefixed:
-        servers |= {name: _beginning(name) for name in _grouped(name for name in names if name not in built_in)}
+        servers |= {name: _beginning(name) for name in _with_common_prefix(name for name in names if name not in built_in)}
     often = Counter(servers.values())
     added = {name for name in names if is_marked_as_server(name)}
     added = added or {name for name, server in servers.items() if server and often[server] >= _GROUP}
@@ -69,7 +69,7 @@ def ownership(catalogue: ToolCatalogue, messages: Sequence[Message], of_operator
     own = names.keys() - added if by_server else built_in
     theirs = {name: servers[name] for name in names if by_server and name in added}
     theirs |= {name: split_tool_name(name)[0] for name in of_operator}
-    return Ownership(frozenset(own | _mentioned(dict.fromkeys((*names, *of_operator)), messages)), by_server, theirs, bool(built_in))
+    return Ownership(frozenset(own | _mentioned_tools(dict.fromkeys((*names, *of_operator)), messages)), by_server, theirs, bool(built_in))
 
 
 def of_servers_in(query: str, servers: Mapping[str, str]) -> set[str]:
@@ -88,7 +88,7 @@ def agents() -> Mapping[str, Agent]:
 def _built_in(names: Collection[str]) -> tuple[set[str], bool]:
     """Built-in tools of the agents that the names are of; whether one of these writes servers as a prefix."""
     known = [(agent, agent.tools & set(names)) for agent in agents().values()]
-    known = [(agent, mine) for agent, mine in known if len(mine) >= _KNOWN_NAMES]
+    known = [(agent, mine) for agent, mine in known if len(mine) >= _MIN_BUILT_IN]
     most = max((len(mine) for _, mine in known), default=0)
     prefixed = any(agent.servers == "prefix" for agent, mine in known if len(mine) == most)
     return {name for _, mine in known for name in mine}, prefixed
@@ -98,14 +98,14 @@ def _beginning(name: str) -> str:
     return name.partition("_")[0]
 
 
-def _grouped(names: Iterator[str]) -> list[str]:
+def _with_common_prefix(names: Iterator[str]) -> list[str]:
     """Those whose beginning is that of several."""
     joined = [name for name in names if "_" in name.strip("_")]
     often = Counter(map(_beginning, joined))
     return [name for name in joined if often[_beginning(name)] >= _GROUP]
 
 
-def _mentioned(names: Collection[str], messages: Sequence[Message]) -> set[str]:
+def _mentioned_tools(names: Collection[str], messages: Sequence[Message]) -> set[str]:
     """Tools that the system's text names as whole words, or users and the assistant in a way that no ordinary sentence does.
 
     A server's tool counts by its own name too (``developer__text_editor`` as ``text_editor``).
@@ -121,7 +121,7 @@ def _mentioned(names: Collection[str], messages: Sequence[Message]) -> set[str]:
             continue
         words = set(words_like_names(text))
         words.update(part for word in list(words) if _PARTS.search(word) for part in _PARTS.split(word))
-        clear = {word for word in words if is_no_ordinary_word(word)} | set(_QUOTED.findall(text))
+        clear = {word for word in words if is_no_ordinary_word(word)} | set(_QUOTED_NAME.findall(text))
         found.update(word for word in (words if role in ("system", "developer") else clear) if word in names)
         found.update(name for word in clear if word in called for name in called[word])
     return found

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from proxy.exchange import Facts
 from proxy.language.amounts import many, share
-from proxy.ports.panels import Bucket, Lines, Panel, RecordedVerdict, StagePanel, drawn, ratio
+from proxy.ports.panels import Bucket, Lines, Panel, RecordedVerdict, StagePanel, make_panel, ratio
 
 COUNTERS = {
     "context.tool_rag_requests_count": "requests whose tools were selected from",
@@ -86,4 +86,4 @@ class ToolRagPanel(StagePanel):
         lines: Lines = {"tokens saved": lambda b: b.of(cls).saved}
         hint = "" if requests else "The stage tool_rag chooses among many tools; none had to be chosen from."
         meaning = "of tool description tokens saved"
-        return drawn(cls.name, cls.title, share(done.saved), meaning, detail, buckets, lines, hint=hint, unit="share")
+        return make_panel(cls.name, cls.title, share(done.saved), meaning, detail, buckets, lines, hint=hint, unit="share")

@@ -27,7 +27,10 @@ from proxy.ports.stage import Positive, Share, StageOptions
 class ToolRagOptions(StageOptions, frozen=True, kw_only=True):
     """``tool_rag:``"""
 
-    removed = {"above_share": "leave it out: above says from how many tools on they are selected from"}
+    removed = {
+        "above_share": "leave it out: above says from how many tools on they are selected from",
+        "max_find_results": "one search of the model's adds five tools",
+    }
     above: Annotated[int, Meta(ge=0, description="number of tools up to which all of them pass untouched")] = 30
     top_k: Annotated[
         Positive,
@@ -48,7 +51,6 @@ class ToolRagOptions(StageOptions, frozen=True, kw_only=True):
     ] = "all"
     always: Annotated[tuple[str, ...], Meta(description="names of tools that always stay; * and ? stand for any characters")] = ()
     find_tools: Annotated[bool, Meta(description="offer groundwire_find_tools, by which the model can get at the tools left out")] = True
-    max_find_results: Annotated[Positive, Meta(description="most tools that one search of the model's adds")] = 5
     max_tools: Annotated[Positive, Meta(description="tools to which a run's set grows before it is chosen afresh")] = 20
     learn: Annotated[bool, Meta(description="learn from the tools that the model calls, for this client alone")] = True
 
@@ -275,9 +277,9 @@ def task_of(messages: Sequence[Message]) -> tuple[str, str]:
     at = next((i for i in reversed(range(len(messages))) if messages[i].get("role") == "user" and _text(messages[i])), None)
     if at is None:
         system = "\n".join(_text(m) for m in messages if m.get("role") in ("system", "developer"))
-        return clipped(system.strip(), QUERY_CHARS), _joined(messages[-_STEPS_AFTER:])
+        return clipped(system.strip(), QUERY_CHARS), _join_messages(messages[-_STEPS_AFTER:])
     before, after = messages[max(0, at - _TURNS_BEFORE) : at], messages[at + 1 :][-_STEPS_AFTER:]
-    return clipped(_text(messages[at]), QUERY_CHARS), _joined([*before, *after])
+    return clipped(_text(messages[at]), QUERY_CHARS), _join_messages([*before, *after])
 
 
 def called_names(messages: Sequence[Message]) -> list[str]:
@@ -298,7 +300,7 @@ def words_of(name: str) -> str:
     return " ".join(_WORD_BORDER.sub(" ", name).lower().split())
 
 
-def _joined(messages: Sequence[Message]) -> str:
+def _join_messages(messages: Sequence[Message]) -> str:
     """One line a message, the last ones within `CONTEXT_CHARS`."""
     lines = [line for message in messages for line in _lines(message)]
     kept, room = [], CONTEXT_CHARS

@@ -65,6 +65,8 @@ _SWAPS = 8
 """Tries to add to a run's stored tools while other workers do; each failure means that another one succeeded."""
 _OBJECTS = 3
 """Best tools whose kin come where no tool is sure: any may be of the object that is meant."""
+MAX_FOUND = 5
+"""Tools that one search of the model's adds; it is told how many more there are."""
 _PLAUSIBLE = 0.1
 """Probability of being needed from which a tool is worth a look: listed by a search, whose result the model reads, and added to a
 run that has tools already when none is relevant enough. Small talk adds nothing, so that the prompt stays cached."""
@@ -83,12 +85,12 @@ _ALL = "*"
 class _Needs(Struct, frozen=True):
     """What a ranking and the run's memory gave for one request."""
 
-    wanted: frozenset[str]
+    selected: frozenset[str]
     relevant: dict[str, float]
     ranking: Literal["ok", "shortlist", "indexing"]
     """Of all tools, of the likeliest among tools that are new, or of none."""
     stay: frozenset[str]
-    """Those of `wanted` that stay whatever is asked."""
+    """Those of `selected` that stay whatever is asked."""
 
 
 def _tools_header(facts: Facts, verdicts: Sequence[VerdictView]) -> str | None:
@@ -118,7 +120,7 @@ class ToolRag(Stage[ToolRagOptions]):
 
     async def on_request(self, exchange: Exchange) -> Verdict | None:
         """Select. Raises what the ranker raises: the pipeline then sends all tools, and the header says ``error``."""
-        offered = _offered(exchange)
+        offered = _offered_tools(exchange)
         if not offered:
             return None
         if len(offered) <= self.options.above:
@@ -127,31 +129,31 @@ class ToolRag(Stage[ToolRagOptions]):
         tokens = await self._tokens_of(exchange, offered)
         query, context = task_of(exchange.conversation)
         if not query:
-            return self._all_kept(exchange, tokens, len(offered), "no-query")
+            return self._keep_all(exchange, tokens, len(offered), "no-query")
         catalogue = catalogue_of(offered)
         if not catalogue.rankable:
-            return self._all_kept(exchange, tokens, len(offered), "all-needed")
+            return self._keep_all(exchange, tokens, len(offered), "all-needed")
         run = await self._recall(exchange)
-        owned = await self._owned(exchange, catalogue)
+        owned = await self._ownership(exchange, catalogue)
         may_stay = not owned.by_server and self._can_stay(exchange, offered, tokens)
         if may_stay and (owned.by_agent or (run is not None and _ALL in run.names)):
-            return self._all_kept(exchange, tokens, len(offered), "unsure")
+            return self._keep_all(exchange, tokens, len(offered), "unsure")
         ranking = await self.ports.ranker.rank(catalogue.ranked_tools, query, context=context, client=exchange.client)
         known = [key for key in (run.names if run else ()) if key in catalogue.positions]
         if ranking is None and not known:
-            return self._all_kept(exchange, tokens, len(offered), "indexing")
+            return self._keep_all(exchange, tokens, len(offered), "indexing")
         if may_stay and not known and not await self._is_sure(exchange, catalogue, None if context else ranking):
             if run is not None:
                 await self._swap(exchange, (*run.names, _ALL), run.version)
-            return self._all_kept(exchange, tokens, len(offered), "unsure")
+            return self._keep_all(exchange, tokens, len(offered), "unsure")
         late = self._least_of_late(exchange, tokens, len(known) / len(offered)) if known else 0.0
-        found = self._wanted(exchange, catalogue, ranking, known, owned, late)
+        found = self._select(exchange, catalogue, ranking, known, owned, late)
         keys, stored = await self._remember(exchange, catalogue, found, run)
         return await self._send(exchange, catalogue, keys, found, tokens, stored=stored)
 
-    def broke_off(self, exchange: Exchange, hook: str) -> None:
+    def on_hook_failed(self, exchange: Exchange, hook: str) -> None:
         """All tools are sent."""
-        if hook == "request" and (offered := len(_offered(exchange))):
+        if hook == "request" and (offered := len(_offered_tools(exchange))):
             exchange.facts.tools = ToolSelection(offered, offered, "error")
 
     async def on_tool_call(self, exchange: Exchange, call: ToolCall) -> str:
@@ -164,12 +166,12 @@ class ToolRag(Stage[ToolRagOptions]):
         relevance = await relevance_to(query, catalogue, self.ports.ranker, exchange.client)
         matching = search(catalogue, relevance, query, min(self.options.min_relevance, _PLAUSIBLE))
         if not matching:
-            self._note_found(exchange, [])
+            self._note_additions(exchange, [])
             return nothing_reply(close_names(catalogue, relevance, query), len(catalogue.positions))
         here = set(catalogue_of(exchange.tools).positions)
         left_out = [key for key in matching if key not in here]
-        added = left_out[: self.options.max_find_results]
-        self._note_found(exchange, added)
+        added = left_out[:MAX_FOUND]
+        self._note_additions(exchange, added)
         if added:
             await self._add(exchange, catalogue, added, here)
         return found_reply(tools_of(catalogue, added), [key for key in matching if key in here], len(left_out) - len(added))
@@ -211,7 +213,7 @@ class ToolRag(Stage[ToolRagOptions]):
         tokens = use.components.get("tool_descriptions") if use is not None and exchange.tools is exchange.original.tools else None
         return await self._tokens(exchange, offered) if tokens is None else tokens
 
-    async def _owned(self, exchange: Exchange, catalogue: ToolCatalogue) -> Ownership:
+    async def _ownership(self, exchange: Exchange, catalogue: ToolCatalogue) -> Ownership:
         """Off the event loop where there are many tools or a long conversation."""
         chars = sum(len(text_of(message.get("content"))) for message in exchange.conversation)
         size, of_operator = chars + _NAME_CHARS * len(catalogue.keys), frozenset(name_of(tool) for tool in exchange.server_tools)
@@ -229,7 +231,7 @@ class ToolRag(Stage[ToolRagOptions]):
         ranking = alone or await self.ports.ranker.rank(catalogue.ranked_tools, query, client=exchange.client)
         return ranking is not None and max(ranking.relevance, default=0.0) >= SURE
 
-    def _wanted(
+    def _select(
         self, exchange: Exchange, offered: ToolCatalogue, ranking: ToolRanking | None, known: Sequence[str], owned: Ownership, late: float
     ) -> _Needs:
         """What should be there now: what must stay, and what is relevant of the other tools."""
@@ -303,9 +305,9 @@ class ToolRag(Stage[ToolRagOptions]):
         keys: tuple[str, ...] = ()
         for _ in range(_SWAPS):
             names = run.names if run else ()
-            keys = grown(catalogue, names, found.wanted, self.options.max_tools, found.stay)
+            keys = grown(catalogue, names, found.selected, self.options.max_tools, found.stay)
             if not set(keys).issuperset(names) and not await self._is_sure(exchange, catalogue):
-                keys = grown(catalogue, names, found.wanted, math.inf)
+                keys = grown(catalogue, names, found.selected, math.inf)
             if run is None:
                 break
             stored = True if keys == run.names else await self._swap(exchange, keys, run.version)
@@ -329,7 +331,7 @@ class ToolRag(Stage[ToolRagOptions]):
         chosen = tools_of(catalogue, keys)
         offered = len(catalogue.tools)
         if len(chosen) == offered:
-            return self._all_kept(exchange, tokens, offered, "all-needed")
+            return self._keep_all(exchange, tokens, offered, "all-needed")
         given = {id(tool) for tool in catalogue.tools}
         own = [tool for tool in exchange.tools if id(tool) not in given and name_of(tool) != FIND_TOOLS]
         search_tool = [find_tools_tool(len(exchange.catalogue))] if self._can_search(exchange) else []
@@ -346,7 +348,7 @@ class ToolRag(Stage[ToolRagOptions]):
         }
         return Verdict(self.name, "unchecked", code="CONFUSION", detail=detail)
 
-    def _note_found(self, exchange: Exchange, added: Sequence[str]) -> None:
+    def _note_additions(self, exchange: Exchange, added: Sequence[str]) -> None:
         exchange.changes.append({"stage": self.name, "what": "found tools", "tools": list(added)})
 
     async def _add(self, exchange: Exchange, catalogue: ToolCatalogue, added: Sequence[str], here: Collection[str]) -> None:
@@ -357,7 +359,7 @@ class ToolRag(Stage[ToolRagOptions]):
         found = _Needs(frozenset((*here, *added)), {}, "ok", frozenset())
         await self._remember(exchange, catalogue, found, await self._recall(exchange))
 
-    def _all_kept(self, exchange: Exchange, tokens: int, offered: int, reason: str) -> Verdict:
+    def _keep_all(self, exchange: Exchange, tokens: int, offered: int, reason: str) -> Verdict:
         exchange.facts.tools = ToolSelection(offered, offered, reason)
         self._count(offered, offered, tokens, tokens)
         self.ports.counters.count("context.confusion_incidents_count")
@@ -397,7 +399,7 @@ def _run_of(exchange: Exchange) -> str:
     return f"{exchange.route}\0{exchange.run_id}"
 
 
-def _offered(exchange: Exchange) -> tuple[Tool, ...]:
+def _offered_tools(exchange: Exchange) -> tuple[Tool, ...]:
     """The client's tools and those of the operator's servers, as far as they are still sent. Those whose loading the client defers stand
     in no prompt: they stay."""
     given = {id(tool) for tool in exchange.catalogue if tool.get("defer_loading") is not True}

@@ -41,7 +41,7 @@ _REASONS: Mapping[str, str] = {
     "consistency": "contradictory content",
 }
 """What is wrong with a piece that fails a metric."""
-_UNLESS_FOUND = ("freshness", "accuracy", "completeness", "consistency")
+_DEFAULT_PASSES = ("freshness", "accuracy", "completeness", "consistency")
 """Metrics that count as 1.0 in `Quality.metrics` where there is nothing to measure them by: what comes without a time is of now, what
 needs no fields has them all, and what stands alone contradicts nothing. Of relevance nothing is known without a question.
 """
@@ -148,7 +148,7 @@ class Quality(Struct, frozen=True):
         """
         found = {}
         for name, metric in self.findings.items():
-            value = 1.0 if metric.value is None and not metric.error and name in _UNLESS_FOUND else metric.value
+            value = 1.0 if metric.value is None and not metric.error and name in _DEFAULT_PASSES else metric.value
             if value is not None:
                 found[name if name in ("completeness", "consistency") else f"{name}_score"] = value
         return found
@@ -227,7 +227,7 @@ def completeness(required: Sequence[str], *layers: object, text: str = "") -> Me
     wanted = list(dict.fromkeys(required))
     if not wanted:
         return unmeasured("no required fields")
-    missing = [path for path in wanted if not any(has(layer, path) for layer in layers) and not _labelled(text, path)]
+    missing = [path for path in wanted if not any(has(layer, path) for layer in layers) and not _has_label(text, path)]
     detail: dict[str, object] = {"required": len(wanted), "present": len(wanted) - len(missing)}
     if missing:
         detail["missing"] = missing[:MAX_LISTED]
@@ -265,7 +265,7 @@ def empty(value: object) -> bool:
     return isinstance(value, Mapping | list | tuple | set | frozenset) and not value
 
 
-def _labelled(text: str, path: str) -> bool:
+def _has_label(text: str, path: str) -> bool:
     """Whether a line of `text` begins with the field's name, a colon, and something: ``Release date: 2024-05-01``."""
     if not text or text.lstrip()[:1] in ("{", "["):
         return False

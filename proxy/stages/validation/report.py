@@ -74,9 +74,9 @@ def action_of(quality: Quality, options: ValidationOptions) -> Action | None:
 
 def edits_of(decisions: Sequence[QualityDecision]) -> list[Edit]:
     """What to put into the conversation for what is dropped or marked."""
-    dropped = [_dropped(decision) for decision in decisions if decision.action == "drop"]
+    dropped = [_drop_edit(decision) for decision in decisions if decision.action == "drop"]
     low = [decision for decision in decisions if decision.action == "down_rank" and decision.newcomer.piece.message is not None]
-    return [*dropped, *(edit for decision in low for edit in _marked(decision))]
+    return [*dropped, *(edit for decision in low for edit in _mark_edits(decision))]
 
 
 def ranked(passages: Sequence[Evidence], decisions: Sequence[QualityDecision]) -> tuple[Evidence, ...]:
@@ -100,7 +100,7 @@ def note_of(decision: QualityDecision) -> str:
     return "; ".join(parts)[:MAX_NOTE_CHARS]
 
 
-def _dropped(decision: QualityDecision) -> Edit:
+def _drop_edit(decision: QualityDecision) -> Edit:
     piece = decision.newcomer.piece
     if piece.message is None:
         return whole(piece)  # the passage goes
@@ -110,7 +110,7 @@ def _dropped(decision: QualityDecision) -> Edit:
     return whole(piece, f"[{note}]")
 
 
-def _marked(decision: QualityDecision) -> list[Edit]:
+def _mark_edits(decision: QualityDecision) -> list[Edit]:
     piece = decision.newcomer.piece
     note = f"Caution: this content is {note_of(decision)}."
     value = None if piece.literal else parse_json(piece.text)

@@ -48,7 +48,7 @@ _DEADLINE = 0.9
 """Share of the stage's time after which what is still open is an error, so that what was found is not lost."""
 MAX_PIECES = 256
 """Of one turn that are looked at; those beyond it are an error."""
-_REMEMBERED = 4096
+_CACHE_SIZE = 4096
 """Pieces whose quality is remembered by a worker."""
 _KINDS: Mapping[str, ActionKind] = {"annotate": "warn", "down_rank": "edit", "drop": "edit", "reject": "block"}
 
@@ -70,8 +70,8 @@ class Validation(Stage[ValidationOptions]):
     def __init__(self, options: ValidationOptions, ports: Ports) -> None:
         super().__init__(options, ports)
         self._verifier = ports.verifiers.get(ports.judge.local_model)
-        self._known: LRU[Quality] = LRU(_REMEMBERED)
-        self._archived: LRU[str] = LRU(_REMEMBERED)
+        self._cache: LRU[Quality] = LRU(_CACHE_SIZE)
+        self._archive_ids: LRU[str] = LRU(_CACHE_SIZE)
 
     @classmethod
     def actions(cls, options: ValidationOptions) -> tuple[Action, ...]:
@@ -93,11 +93,11 @@ class Validation(Stage[ValidationOptions]):
         found = await run_in_thread_if_large(size, newcomers, exchange, self.options, older=self.options.changes_context)
         if not found:
             return None
-        seen, store = await self._seen(exchange, found)
-        decisions = await self._decided(exchange, found, seen)
+        seen, store = await self._first_seen(exchange, found)
+        decisions = await self._decide(exchange, found, seen)
         refused = next((d for d in decisions if d.newcomer.new and d.action == "reject"), None)
         if refused is None:
-            decisions, unkept = await self._kept(exchange, decisions)
+            decisions, unkept = await self._archive_dropped(exchange, decisions)
             store = store or unkept
         self._count(decisions)
         detail = await run_in_thread_if_large(size, detail_of, decisions, store)
@@ -110,7 +110,7 @@ class Validation(Stage[ValidationOptions]):
 
     # ---- when each came ----
 
-    async def _seen(self, exchange: Exchange, found: Sequence[Newcomer]) -> tuple[dict[str, float], str]:
+    async def _first_seen(self, exchange: Exchange, found: Sequence[Newcomer]) -> tuple[dict[str, float], str]:
         """When this run first showed each piece that has a timestamp, by name, and what is wrong with the store, if anything."""
         names = [n.shown_as for n in found if n.shown_as and n.candidate.content.timestamp is not None]
         if not names:
@@ -125,7 +125,7 @@ class Validation(Stage[ValidationOptions]):
 
     # ---- judging ----
 
-    async def _decided(self, exchange: Exchange, found: Sequence[Newcomer], seen: Mapping[str, float]) -> list[QualityDecision]:
+    async def _decide(self, exchange: Exchange, found: Sequence[Newcomer], seen: Mapping[str, float]) -> list[QualityDecision]:
         """Turn by turn, as they came: what was left out on one is no context for the next."""
         until = time.perf_counter() + self.options.timeout_ms * _DEADLINE / 1000
         size, by_turn = exchange.original.size, dict[int, list[Newcomer]]()
@@ -143,23 +143,23 @@ class Validation(Stage[ValidationOptions]):
         for turn in turns:
             here = by_turn[turn]
             keys = await run_in_thread_if_large(size, _keys, exchange, here, prefixes[turn], version)
-            open_ = [i for i, key in enumerate(keys) if key not in self._known][:MAX_PIECES]
-            qualities = {i: known for i, key in enumerate(keys) if (known := self._known.get(key)) is not None}
+            open_ = [i for i, key in enumerate(keys) if key not in self._cache][:MAX_PIECES]
+            qualities = {i: known for i, key in enumerate(keys) if (known := self._cache.get(key)) is not None}
             if open_:
                 evidence = await run_in_thread_if_large(size, gather, exchange) if evidence is None else evidence
                 base = await run_in_thread_if_large(size, context_before, turn, evidence, dropped)
-                qualities |= await self._measured(exchange, {i: here[i] for i in open_}, base, seen, until - time.perf_counter())
+                qualities |= await self._measure(exchange, {i: here[i] for i in open_}, base, seen, until - time.perf_counter())
             unseen = _not_looked_at(f"more than {MAX_PIECES} pieces")
             for i, newcomer in enumerate(here):
                 await breather.yield_if_due()
                 quality = qualities.get(i) or unseen
                 if not quality.errors and newcomer.shown_as:  # what is named by no message grows older
-                    self._known.put(keys[i], quality)
+                    self._cache.put(keys[i], quality)
                 decisions.append(QualityDecision(newcomer, quality, action_of(quality, self.options)))
             dropped |= {d.newcomer.piece.text.strip() for d in decisions if d.action == "drop"}
         return decisions
 
-    async def _measured(
+    async def _measure(
         self, exchange: Exchange, newcomers: Mapping[int, Newcomer], base: EvidenceBase | None, seen: Mapping[str, float], left_s: float
     ) -> dict[int, Quality]:
         options = self.options
@@ -183,7 +183,7 @@ class Validation(Stage[ValidationOptions]):
 
     # ---- acting ----
 
-    async def _kept(self, exchange: Exchange, decisions: Sequence[QualityDecision]) -> tuple[list[QualityDecision], str]:
+    async def _archive_dropped(self, exchange: Exchange, decisions: Sequence[QualityDecision]) -> tuple[list[QualityDecision], str]:
         """Archive what is to be dropped; what cannot be kept stays in the context. Returns what is wrong with the store, too."""
         found, problem = list(decisions), ""
         for i, decision in enumerate(decisions):
@@ -199,11 +199,11 @@ class Validation(Stage[ValidationOptions]):
     async def _archive(self, exchange: Exchange, newcomer: Newcomer) -> str:
         """The scratchpad's id of a piece, byte for byte."""
         key = key_of(exchange.client, exchange.run_id, newcomer.piece.text)
-        known = self._archived.get(key)
+        known = self._archive_ids.get(key)
         if known is None:
             content = newcomer.piece.text.encode("utf-8", "surrogatepass")
             known = await self.ports.scratchpad.put(content, client=exchange.client, run_id=exchange.run_id)
-            self._archived.put(key, known)
+            self._archive_ids.put(key, known)
         return known
 
     def _act(self, exchange: Exchange, decisions: Sequence[QualityDecision]) -> None:

@@ -124,7 +124,7 @@ async def validate(
         return await consistency_of(candidates, read, models.verifier, min_contradiction=min_contradiction, judge=models.judge)
 
     work = (relevance(), accuracy(), consistency())
-    measured = await asyncio.gather(*(_guarded(one, len(texts), deadline_s) for one in work))
+    measured = await asyncio.gather(*(_guard(one, len(texts), deadline_s) for one in work))
     found = []
     for candidate, seen, relevant, accurate, consistent in zip(candidates, seen_at, *measured, strict=True):
         content = candidate.content
@@ -139,7 +139,7 @@ async def validate(
     return found
 
 
-async def _guarded(work: Awaitable[list[Metric]], count: int, deadline_s: float | None) -> list[Metric]:
+async def _guard(work: Awaitable[list[Metric]], count: int, deadline_s: float | None) -> list[Metric]:
     try:
         async with within(deadline_s):
             return await work
@@ -210,7 +210,7 @@ def _wrong_entry(text: str, verdict: FactVerdict) -> dict[str, Any]:
 # ---- consistency ----
 
 
-class _Compared(NamedTuple):
+class _Comparison(NamedTuple):
     """What of one piece is to be judged by a context."""
 
     base: EvidenceBase
@@ -249,7 +249,7 @@ async def consistency_of(
     return [metric for metric in found if metric is not None]
 
 
-def _chosen(base: EvidenceBase | None, read: ReadContent) -> _Compared | str:
+def _chosen(base: EvidenceBase | None, read: ReadContent) -> _Comparison | str:
     """The statements to compare, or why there are none."""
     statements = _sentences(read)
     if base is None:
@@ -259,7 +259,7 @@ def _chosen(base: EvidenceBase | None, read: ReadContent) -> _Compared | str:
     sentences = {_plain(sentence) for sentence in base.sentences}
     near = [(nearness(text, base), -i, text) for i, text in enumerate(statements) if _plain(text) not in sentences]
     chosen = [text for score, _, text in sorted(near, reverse=True)[:MAX_COMPARED] if score >= MIN_NEARNESS]
-    return _Compared(base, chosen, read.language) if chosen else "the context says nothing about it"
+    return _Comparison(base, chosen, read.language) if chosen else "the context says nothing about it"
 
 
 def _plain(text: str) -> str:
@@ -276,7 +276,7 @@ def _consistency(judgements: Sequence[Judgement], min_contradiction: float, tong
     contradicted = [j for j in judgements if j.label == "contradicted" and _is_clear(j, min_contradiction, tongue)]
     if contradicted:
         contradicted.sort(key=lambda j: -(j.contradiction or 0.0))
-        return _contradicted(len(judgements), [_contradiction_entry(j) for j in contradicted])
+        return _contradiction_metric(len(judgements), [_contradiction_entry(j) for j in contradicted])
     errors = [j.reason for j in judgements if j.label == "error"]
     return failed(errors[0] or "not_judged") if errors else Metric(1.0, detail={"compared": len(judgements)})
 
@@ -292,7 +292,7 @@ def _is_clear(judgement: Judgement, min_contradiction: float, tongue: str) -> bo
     return any(difference.evidence for difference in differences(judgement.claim.text, judgement.evidence.text, tongue))
 
 
-def _contradicted(compared: int, entries: Sequence[dict[str, Any]]) -> Metric:
+def _contradiction_metric(compared: int, entries: Sequence[dict[str, Any]]) -> Metric:
     """The gravest of `entries` first."""
     reason = f"“{entries[0]['claim']}” contradicts “{entries[0]['evidence']}”"
     return Metric(0.0, detail={"compared": compared, "contradicted": list(entries), "reason": reason})
@@ -329,7 +329,7 @@ async def _clashing(candidate: Candidate) -> Metric | None:
         {"claim": mine.text[:MAX_CHARS], "probability": clash.score, "evidence": other.text[:MAX_CHARS], "message": None, "instead": ""}
         for clash, mine, other in pairs
     ]
-    return _contradicted(len(new), entries) if entries else None
+    return _contradiction_metric(len(new), entries) if entries else None
 
 
 def _of_the_user(text: str, kind: str, position: int) -> list[Statement]:

@@ -154,16 +154,6 @@ def _failed(work: Work, attempts: Sequence[Attempt], run: Run) -> bool:
     return not any(attempt_at(other, call, 0) for call in later for other in others)
 
 
-def failures(sentence: str, run: Run) -> list[Finding]:
-    """What would speak against a sentence if it said that the work was done: for each kind of work of which every call failed."""
-    found = []
-    for work in works().values():
-        attempts = [] if work.name in _BY_RESULT and run.looks_elsewhere else run.attempts(work)
-        if attempts and all(attempt.result == "failed" for attempt in attempts) and not run.hidden_after(work, attempts[-1].order):
-            found.append(Finding(work.name, work.what, sentence, "contradicted", LAST_FAILED, attempts[-1].call))
-    return found
-
-
 def _meant(statement: WorkStatement, attempts: Sequence[Attempt]) -> Sequence[Attempt]:
     """Those that a statement is about, where it names what it was done to."""
     named = [attempt for attempt in attempts if any(name in attempt.terms for name in statement.ids)]

@@ -1,8 +1,8 @@
 """Whether the figures of a statement are those of the run: a sentence and what the run shows in, the figure that differs out. Pure.
 
 A figure counts as shown where it stands in a message, a result or the arguments of a call, in any writing, and where it follows from what
-the results have: a sum, a difference, a product, a share, rounded or not. Small whole numbers, dates beside other dates, rules ("within 30
-days") and guesses ("about 40") are left alone. Numbers, dates and times are read by `proxy.language.quantities`.
+the results have: a sum, a difference, a product, a share, a mean, rounded or not. Small whole numbers, dates beside other dates, rules
+("within 30 days") and guesses ("about 40") are left alone. Numbers, dates and times are read by `proxy.language.quantities`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import combinations, permutations
+from itertools import combinations, groupby, permutations
 
 from msgspec import Struct
 
@@ -78,6 +78,13 @@ class Shown(Struct, frozen=True, dict=True):
         return frozenset(value for text in self.results for value in _combined(_numbers(text)[-MAX_COMBINED:]))
 
     @cached_property
+    def means(self) -> frozenset[float]:
+        """The means that follow from the numbers of successive results which have the same number of them, place by place."""
+        rows = [numbers for text in self.results if 0 < len(numbers := _numbers(text)) <= MAX_COMBINED]
+        groups = [[*group] for _, group in groupby(rows, key=len)]
+        return frozenset(mean for group in groups if len(group) > 1 for column in zip(*group, strict=True) for mean in _means(column))
+
+    @cached_property
     def shares(self) -> frozenset[float]:
         """The shares that follow from short results."""
         return frozenset(share for text in self.results if len(_numbers(text)) <= MAX_SHARED for share in _shares(_numbers(text)))
@@ -134,7 +141,11 @@ def _differs(number: Quantity, clause: str, shown: Shown, *, done: bool) -> bool
     of_unit = [*dict.fromkeys(bound)][-MAX_COMBINED:]
     if any(_is_near(number, values, exact=True) for values in (_combined(of_unit), [sum(bound)], shown.combined)):
         return False
-    if number.dimension in MONEY and _is_near(number, [count * value for value in shown.numbers for count in _COUNTS], exact=True):
+    if (number.dimension in MONEY or number.step < 1) and _is_near(
+        number, [count * value for value in shown.numbers for count in _COUNTS], exact=True
+    ):
+        return False
+    if number.step < 1 and _is_near(number, _means(of_unit) | shown.means):
         return False
     return number.dimension != "ratio" or not _is_near(number, _shares(of_unit) | shown.shares)
 
@@ -187,6 +198,12 @@ def _combined(numbers: Sequence[float]) -> frozenset[float]:
     pairs = [*combinations(numbers, 2)]
     products = (a * b for a, b in pairs if min(a, b) <= MOST_OF_A_KIND)
     return frozenset((sum(numbers), *(a + b for a, b in pairs), *(abs(a - b) for a, b in pairs), *products))
+
+
+def _means(numbers: Sequence[float]) -> frozenset[float]:
+    """Of each two to twelve numbers that follow each other."""
+    ends = ((begin, begin + count) for count in range(2, MOST_OF_A_KIND + 1) for begin in range(len(numbers) - count + 1))
+    return frozenset(sum(numbers[begin:end]) / (end - begin) for begin, end in ends)
 
 
 def _shares(numbers: Sequence[float]) -> frozenset[float]:

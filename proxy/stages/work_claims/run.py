@@ -63,6 +63,8 @@ class Run(Struct, frozen=True, dict=True):
     """Whether the request lists its tools."""
     texts: tuple[str, ...] = ()
     """All that was said and returned, and the arguments."""
+    systems: tuple[str, ...] = ()
+    """What the system's messages say."""
 
     @cached_property
     def _hidden(self) -> dict[str, int]:
@@ -155,7 +157,7 @@ def run_of(exchange: Exchange) -> Run:
     """Of the conversation as the client sent it."""
     request, turns = exchange.original, read_turns(exchange.original.messages)
     calls, said = calls_in(turns), [turn for turn in turns if turn.role == "user"]
-    systems = [text_of(message.get("content")) for message in request.messages if message.get("role") in SYSTEM]
+    systems = tuple(text_of(message.get("content")) for message in request.messages if message.get("role") in SYSTEM)
     unseen = bool(request.unseen_items) or (bool(request.goes_on_from) and not request.held_whole)
     begun = next((message.get("role") for message in request.messages if message.get("role") not in SYSTEM), "")
     gone = unseen or begun != "user" or any(is_gone(call.result_text) for call in calls)
@@ -163,7 +165,8 @@ def run_of(exchange: Exchange) -> Run:
     whole = not (gone or any(map(is_summary, [*(turn.text for turn in said), *systems])))
     called, spoken = (call.arguments for call in calls), (text_of(message.get("content")) for message in request.messages)
     texts = tuple(text[:MAX_TEXT_CHARS] for text in (*spoken, *called))
-    return Run(calls, frozenset((*names, *(call.tool for call in calls))), said, whole, _ends_unseen(exchange), bool(names), texts)
+    tools = frozenset((*names, *(call.tool for call in calls)))
+    return Run(calls, tools, said, whole, _ends_unseen(exchange), bool(names), texts, systems)
 
 
 def shown_by(run: Run) -> Shown:

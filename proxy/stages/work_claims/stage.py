@@ -2,8 +2,8 @@
 
 "All tests pass", "I updated `a.py`", "the order is cancelled": `statements` reads them, `run` what the calls state in a typed way, and
 `deciding` holds one against the other. The policy's judge, where there is one, is asked whether a doubted sentence says that work was done,
-and with ``ask: all`` which of the account's sentences say so of work that failed, in whatever words and language. It warns and never acts:
-the answer leaves as it is. Nothing is said of what is not certain.
+and whether the run supports the sentences that no rule decides (`asking`); with ``ask: all`` in whatever words and language. It warns and
+never acts: the answer leaves as it is. Nothing is said of what is not certain.
 """
 
 from __future__ import annotations
@@ -17,17 +17,18 @@ from proxy.grounding.judging.questions import work_question
 from proxy.offloop import SENTENCES, run_in_thread_if_large
 from proxy.ports.judge import JudgeSession
 from proxy.ports.stage import Action, Stage, StageOptions
-from proxy.stages.work_claims.deciding import Finding, failures, judged
+from proxy.stages.work_claims.asking import SupportCheck, finding_of, support_checks
+from proxy.stages.work_claims.deciding import Finding, judged
 from proxy.stages.work_claims.figures import unshown
 from proxy.stages.work_claims.run import Run, run_of, shown_by
-from proxy.stages.work_claims.statements import AccountSentence, account_of, sentences_of, speaks_of_trouble, statements_of
+from proxy.stages.work_claims.statements import AccountSentence, account_of, speaks_of_trouble, statements_of
 from proxy.stages.work_claims.traces import beside, unmended, unreported, untraced, unwritten
 
 UNSUPPORTED = "work_claim_unsupported"
 MAX_CHARS = 400
 """Of a sentence in the record."""
-MAX_ASKED = 24
-"""Questions that a judge is asked of one account, where it is asked about all."""
+MAX_ASKED = 16
+"""Sentences of one account that a judge is asked about: one call of a chat model, where the run is short."""
 
 
 class WorkClaimsOptions(StageOptions, frozen=True, kw_only=True):
@@ -77,7 +78,7 @@ class WorkClaims(Stage[WorkClaimsOptions]):
         session = self.ports.judge.session(exchange, self.name)
         size = exchange.original.size + sum(len(choice.text) for choice in texts) * SENTENCES
         run, statements, found = await run_in_thread_if_large(size, _read, exchange, texts, every=session is not None)
-        if session is not None:
+        if session is not None and run is not None:
             found = await self._asked(session, run, texts, found)
         if not statements and not found:
             return None
@@ -89,17 +90,16 @@ class WorkClaims(Stage[WorkClaimsOptions]):
             return Verdict(self.name, "unchecked", detail=detail)
         return Verdict(self.name, "warn", UNSUPPORTED, detail=detail | {"doubted": [_listed(finding) for finding in found]})
 
-    async def _asked(self, session: JudgeSession, run: Run | None, texts: Sequence[Choice], found: Sequence[Finding]) -> list[Finding]:
-        """What is left of `found` when the judge has said what the sentences state; with ``ask: all``, and what it finds besides."""
+    async def _asked(self, session: JudgeSession, run: Run, texts: Sequence[Choice], found: Sequence[Finding]) -> list[Finding]:
+        """What is left of `found` when the judge has said what the sentences state, and what it finds in those that no rule decides."""
         known = {finding.sentence for finding in found}
-        more: list[Finding] = []
-        if session.ask == "all" and run is not None:
-            sentences = [one for choice in texts for one in sentences_of(choice.text) if one not in known]
-            more = [finding for sentence in reversed(sentences) for finding in failures(sentence, run)][: MAX_ASKED - len(found)]
-        every = [*found, *more]
-        answers = await session.answers([work_question(one.sentence[:MAX_CHARS], one.what) for one in every]) if every else []
-        said = [answer.choice for answer in answers]
-        return [finding for i, finding in enumerate(every) if said[i] == "yes" or (i < len(found) and said[i] != "no")]
+        size = sum(map(len, run.texts)) + sum(len(choice.text) for choice in texts) * SENTENCES
+        checks = await run_in_thread_if_large(size, _open_checks, texts, run, known, every=session.ask == "all")
+        doubts = [work_question(finding.sentence[:MAX_CHARS], finding.what) for finding in found]
+        answers = await session.answers([*doubts, *(check.question for check in checks)])
+        left = [finding for finding, answer in zip(found, answers, strict=False) if answer.choice != "no"]
+        read = (finding_of(check, answer) for check, answer in zip(checks, answers[len(found) :], strict=True))
+        return [*left, *(finding for finding in read if finding is not None)]
 
 
 def _is_account(choice: Choice) -> bool:
@@ -135,6 +135,12 @@ def _of_sentences(answer: str, told: Sequence[AccountSentence], run: Run, known:
     if not known and "?" not in answer and not speaks_of_trouble(answer) and (step := unmended(told, run)) is not None:
         found.append(step)
     return found
+
+
+def _open_checks(texts: Sequence[Choice], run: Run, known: set[str], *, every: bool) -> list[SupportCheck]:
+    """What the judge is asked of the sentences that nothing was found in, the last ones of a long account."""
+    sentences = [one for choice in texts for one in account_of(choice.text, every=every) if one.text not in known]
+    return support_checks(sentences[-MAX_ASKED:], run)
 
 
 def _listed(finding: Finding) -> dict[str, Any]:

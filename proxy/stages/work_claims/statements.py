@@ -235,12 +235,14 @@ def statements_of(answer: str) -> list[WorkStatement]:
     return [statement for statement in found if statement is not None][-MAX_STATEMENTS:]
 
 
-def account_of(answer: str) -> list[AccountSentence]:
-    """The sentences of an answer that may tell of work, whatever work it is, in order; the last of a long one."""
+def account_of(answer: str, *, every: bool = False) -> list[AccountSentence]:
+    """The sentences of an answer that may tell of work, whatever work it is, in order; the last of a long one. With `every`, all but
+    questions: what may be a plan or a quotation, too.
+    """
     if looks_json(answer):
         return []
-    every = [(said, folded) for said, folded, open_item in _sentences(answer[-MAX_CHARS:]) if not open_item]
-    plain = [one for one in dict.fromkeys(every) if not _open("sentence").search(_open("alone").sub(" ", one[1]))]
+    said_once = dict.fromkeys((said, folded) for said, folded, open_item in _sentences(answer[-MAX_CHARS:]) if every or not open_item)
+    plain = [one for one in said_once if not (one[1].endswith("?") if every else _open("sentence").search(_open("alone").sub(" ", one[1])))]
     return [AccountSentence(said, folded, _open("done").search(_unquoted(said).lower()) is not None) for said, folded in plain][
         -MAX_STATEMENTS:
     ]
@@ -259,11 +261,6 @@ def file_names(text: str) -> tuple[str, ...]:
 def speaks_of_trouble(answer: str) -> bool:
     """Whether an account says anywhere that something went wrong."""
     return _open("trouble").search(_open("mended").sub(" ", fold(_unquoted(answer[-MAX_CHARS:])))) is not None
-
-
-def sentences_of(answer: str) -> list[str]:
-    """What a judge can be asked about, in order."""
-    return [] if looks_json(answer) else [sentence for sentence, folded, _ in _sentences(answer[-MAX_CHARS:]) if not folded.endswith("?")]
 
 
 def _sentences(text: str) -> Iterator[tuple[str, str, bool]]:

@@ -105,7 +105,7 @@ def beside(sentence: AccountSentence, answer: str, run: Run) -> Finding | None:
     more = [name for name, _ in run.written if name not in answer] if expression("open", "alone_changed").search(sentence.folded) else []
     if more and any(name in named for name, _ in run.written):
         return Finding("files", sentence.text, sentence.text, "contradicted", f"{more[0]} was changed, too")
-    for name in named:
+    for name in named if not expression("open", "taken_back").search(sentence.folded) else ():
         last = max((i for written, i in run.written if written == name), default=len(run.calls))
         undone = next((call for call in run.calls[last + 1 :] if _undoes(call, name)), None)
         if undone is not None and not any("stash pop" in call.arguments or "stash apply" in call.arguments for call in run.calls[last:]):

@@ -17,8 +17,8 @@ import orjson
 
 from proxy.exchange import Answer, Choice, Exchange, Message, Request, Tool, ToolCall
 from proxy.wire import bodies, sse
-from proxy.wire.answers import end_of, summed, usage_in
-from proxy.wire.bodies import as_raw, object_in, raw_fields, raw_items
+from proxy.wire.answers import add_usage, end_of, usage_in
+from proxy.wire.bodies import as_raw, object_in, object_of, raw_fields, raw_items
 from proxy.wire.chat.forms import own_answer, own_body, own_events
 from proxy.wire.chat.message import CallParts, ChoiceParts, MessageParts, call_entries, delta_of, unread
 from proxy.wire.chat.shapes import ChatShapes
@@ -26,10 +26,10 @@ from proxy.wire.chat.stream import ChatStream
 from proxy.wire.dialect import Changes, Dialect
 from proxy.wire.own_tools import AnswerEvent, AnswerItem, Fields, OwnToolFilter, legible
 from proxy.wire.requests import Wire, output_requirements_of, request_of, withhold
-from proxy.wire.shapes import asked_of
+from proxy.wire.shapes import answer_bounds
 from proxy.wire.upstream_errors import envelope, failure_in, is_own
 
-_CALLED = ("tool_calls", "function_call")
+_CALL_FINISHES = ("tool_calls", "function_call")
 """The ``finish_reason`` of a completion that calls tools."""
 
 
@@ -64,12 +64,12 @@ class ChatFilter(OwnToolFilter):
             silent = "error" not in chunk
             return AnswerEvent(event.raw, chunk, kind="ends" if isinstance(chunk.get("usage"), dict) else "begins" if silent else "says")
         delta, ends = delta_of(choice), isinstance(choice.get("finish_reason"), str)
-        items = self._called(self._message.absorb(delta))
+        items = self._items_of_calls(self._message.absorb(delta))
         self._end = end_of(choice["finish_reason"]) or "stop" if ends else self._end
         says = items or ends or _says(delta) or choice.get("logprobs")
         return AnswerEvent(event.raw, chunk, items, "ends" if ends else "says" if says else "begins")
 
-    def _called(self, calls: Sequence[CallParts], *, final: bool = False) -> list[AnswerItem]:
+    def _items_of_calls(self, calls: Sequence[CallParts], *, final: bool = False) -> list[AnswerItem]:
         """The items of calls; whose each is, as soon as its name says so."""
         found = []
         for call in calls:
@@ -84,7 +84,7 @@ class ChatFilter(OwnToolFilter):
         return found
 
     def _settle(self) -> None:
-        self._called(self._message.calls.parts, final=True)
+        self._items_of_calls(self._message.calls.parts, final=True)
 
     def _without_own(self, event: AnswerEvent) -> tuple[AnswerEvent | None, AnswerEvent | None]:
         chunk = event.payload
@@ -108,13 +108,13 @@ class ChatFilter(OwnToolFilter):
         bare = {**choice, "delta": {}, **({"logprobs": None} if "logprobs" in choice else {})}
         return rest, AnswerEvent(b"", _with(chunk, bare), kind="ends") if ends else None
 
-    def _rendered(self, event: AnswerEvent) -> bytes:
+    def _render(self, event: AnswerEvent) -> bytes:
         chunk = event.payload
         if chunk is None:
             return event.raw
-        new = self._continued(chunk) if self._joins else chunk
+        new = self._continue_chunk(chunk) if self._joins else chunk
         if self._before is not None and isinstance(new.get("usage"), dict):
-            new = {**new, "usage": summed(self._before, new["usage"])}
+            new = {**new, "usage": add_usage(self._before, new["usage"])}
         choice = _choice(new)
         if choice is not None:
             self._head = self._head or {key: new[key] for key in ("id", "created") if key in new}
@@ -122,7 +122,7 @@ class ChatFilter(OwnToolFilter):
             self._last = text[-1] if isinstance(text, str) and text else self._last
         return event.raw if new is chunk and event.raw else sse.encode(orjson.dumps(new))
 
-    def _continued(self, chunk: Fields) -> Fields:
+    def _continue_chunk(self, chunk: Fields) -> Fields:
         """A later answer's chunk as one of the stream that has begun; its first text stands apart from the text before."""
         choice = _choice(chunk)
         if choice is None:
@@ -137,7 +137,7 @@ class ChatFilter(OwnToolFilter):
 
     def _ended_plainly(self, event: AnswerEvent) -> AnswerEvent:
         choice = _choice(event.payload or {})
-        if event.payload is None or choice is None or choice.get("finish_reason") not in _CALLED:
+        if event.payload is None or choice is None or choice.get("finish_reason") not in _CALL_FINISHES:
             return event
         return AnswerEvent(b"", _with(event.payload, {**choice, "finish_reason": "stop"}))
 
@@ -145,8 +145,7 @@ class ChatFilter(OwnToolFilter):
         choice = _choice(fields)
         if choice is None:
             return False
-        message = choice.get("message")
-        self._message.absorb(message if isinstance(message, dict) else {}, whole=True)
+        self._message.absorb(object_of(choice.get("message")), whole=True)
         self._usage = fields["usage"] if isinstance(fields.get("usage"), dict) else None
         self._end = end_of(choice.get("finish_reason")) or "stop"
         return True
@@ -158,14 +157,14 @@ class ChatFilter(OwnToolFilter):
         items = self._items()
         if "tool_calls" in message:
             entries = [entry for entry in raw_items(message["tool_calls"]) if bytes(entry).startswith(b"{")]
-            kept = [_renumbered(entry, item) for entry, item in zip(entries, items, strict=False) if not item.own]
+            kept = [_renumber(entry, item) for entry, item in zip(entries, items, strict=False) if not item.own]
             message["tool_calls"] = as_raw(kept)
             if not kept:
                 del message["tool_calls"]
         if any(part.legacy and item.own for part, item in zip(self._message.calls.parts, items, strict=True)):
             message.pop("function_call")
         if all(item.own for item in items):
-            if orjson.loads(bytes(choice.get("finish_reason", b"null"))) in _CALLED:
+            if orjson.loads(bytes(choice.get("finish_reason", b"null"))) in _CALL_FINISHES:
                 choice["finish_reason"] = msgspec.Raw(b'"stop"')
             if bytes(message.get("content", b"null")) == b"null":
                 message["content"] = msgspec.Raw(b'""')
@@ -173,7 +172,7 @@ class ChatFilter(OwnToolFilter):
         raw["choices"] = as_raw([as_raw(choice), *others])
 
     def _items(self) -> Collection[AnswerItem]:
-        return self._called(self._message.calls.parts)
+        return self._items_of_calls(self._message.calls.parts)
 
     def _calls(self) -> Iterator[ToolCall]:
         """Each with an id of its own: providers may leave it out, but want results to name one."""
@@ -201,13 +200,13 @@ class ChatFilter(OwnToolFilter):
             return [self._turn_of(calls), {"role": "function", "name": calls[0].name, "content": results[0]}]
         return super().messages(calls, results)
 
-    def failed(self, status: int, body: bytes) -> bytes:
+    def encode_failure(self, status: int, body: bytes) -> bytes:
         """An event with the error."""
         error = (object_in(body) or {}).get("error") if is_own("chat", body) else envelope("chat", failure_in(body), status)["error"]
         return sse.encode(orjson.dumps({"error": error}))
 
 
-def _renumbered(raw: msgspec.Raw, item: AnswerItem) -> msgspec.Raw:
+def _renumber(raw: msgspec.Raw, item: AnswerItem) -> msgspec.Raw:
     call = raw_fields(raw)
     return as_raw({**call, "index": msgspec.Raw(b"%d" % item.place)}) if "index" in call else raw
 
@@ -249,11 +248,11 @@ class ChatDialect(Dialect):
     def _set_messages(self, raw: dict[str, msgspec.Raw], exchange: Exchange) -> None:
         request = exchange.original
         sent = [None if i in request.message_hints else message for i, message in enumerate(request.messages)]
-        raw["messages"] = bodies.spliced(raw["messages"], sent, exchange.messages)
+        raw["messages"] = bodies.splice(raw["messages"], sent, exchange.messages)
 
     def _set_tools(self, raw: dict[str, msgspec.Raw], request: Request, tools: Sequence[Tool]) -> None:
         if tools and request.wire.legacy:
-            raw["functions"] = bodies.dumped([tool["function"] for tool in tools])
+            raw["functions"] = bodies.encode_raw([tool["function"] for tool in tools])
         else:
             super()._set_tools(raw, request, tools)
 
@@ -283,7 +282,7 @@ class ChatDialect(Dialect):
             index = found if isinstance(found := choice.get("index"), int) else position
             texts, arguments = {name: new[index] for name, new in said.items() if index in new}, changes.arguments.get(index, {})
             if texts or arguments:
-                choices[position] = bodies.dumped(_changed(choice, texts, arguments))
+                choices[position] = bodies.encode_raw(_change_choice(choice, texts, arguments))
         raw["choices"] = bodies.as_raw(choices)
 
     def own_answer(self, exchange: Exchange) -> Answer:
@@ -300,7 +299,7 @@ class ChatDialect(Dialect):
 
     def recogniser(self, exchange: Exchange, body: bytes) -> ChatShapes:
         """What was asked for is in the `body` as it was sent."""
-        return ChatShapes(asked_of(exchange, body))
+        return ChatShapes(answer_bounds(exchange, body))
 
     def refuse_calls(self, exchange: Exchange, own: Collection[str]) -> None:
         """Take the tools `own` out, or forbid all calls."""
@@ -349,7 +348,7 @@ def _tools(fields: dict[str, Any]) -> tuple[Tool, ...]:
     return tuple(items) if name == "tools" else tuple({"type": "function", "function": item} for item in items)
 
 
-def _changed(choice: dict[str, Any], texts: Mapping[str, str], arguments: Mapping[int, str]) -> dict[str, Any]:
+def _change_choice(choice: dict[str, Any], texts: Mapping[str, str], arguments: Mapping[int, str]) -> dict[str, Any]:
     """A choice whose message, which it may lack, says these `texts`, by field; the legacy ``function_call`` stands behind other calls."""
     given = choice.get("message")
     message: dict[str, Any] = {**(given if isinstance(given, dict) else {"role": "assistant"}), **texts}

@@ -16,6 +16,7 @@ from proxy.exchange import Answer, Choice, Exchange, Usage
 from proxy.exchange.answers import OutputRequirements
 from proxy.wire import sse
 from proxy.wire.answers import end_of
+from proxy.wire.bodies import entries_of, object_of
 from proxy.wire.chat.message import MessageParts
 from proxy.wire.requests import fits
 
@@ -38,9 +39,8 @@ def chunks_of(completion: Mapping[str, Any], *, apart: bool = False) -> list[dic
     usage = completion.get("usage")
     made: list[dict[str, Any]] = []
     for position, choice in enumerate(choices):
-        message = choice.get("message")
         index = {"index": choice.get("index", position)}
-        begun = {"delta": _delta(message if isinstance(message, dict) else {}), "logprobs": choice.get("logprobs"), "finish_reason": None}
+        begun = {"delta": _delta(object_of(choice.get("message"))), "logprobs": choice.get("logprobs"), "finish_reason": None}
         made.append({**head, "choices": [{**index, **begun}]})
         rest = {name: value for name, value in choice.items() if name not in ("index", "message", "logprobs")}
         made.append({**head, "choices": [{**index, "delta": {}, **rest, "finish_reason": end_of(choice.get("finish_reason")) or "stop"}]})
@@ -90,9 +90,8 @@ class _Choice:
         delta = choice["message"] if whole else choice.get("delta")
         if isinstance(delta, dict):
             self._message.absorb(delta, whole=whole)
-        logprobs = choice.get("logprobs")
-        for name, tokens in logprobs.items() if isinstance(logprobs, dict) else ():
-            self._logprobs.setdefault(name, []).extend(tokens if isinstance(tokens, list) else [])
+        for name, tokens in object_of(choice.get("logprobs")).items():
+            self._logprobs.setdefault(name, []).extend(entries_of(tokens))
         self.finish = end_of(choice.get("finish_reason")) or self.finish
 
     def whole(self) -> dict[str, Any]:
@@ -120,14 +119,14 @@ def own_answer(exchange: Exchange) -> Answer:
     choices = made.choices or (Choice(0),)
     wants = exchange.original.wants
     choices += choices[:1] * (min(wants.choices, _MAX_CHOICES) - len(choices))
-    fitted = tuple(_fitted(choice, index, wants) for index, choice in enumerate(choices))
+    fitted = tuple(_fit_choice(choice, index, wants) for index, choice in enumerate(choices))
     return Answer(fitted, made.model or exchange.original.model, made.usage or Usage(0, 0))
 
 
 def own_body(exchange: Exchange, answer: Answer) -> dict[str, Any]:
     """The completion."""
     choices = [
-        {"index": c.index, "message": {"role": "assistant", **_said(c)}, "logprobs": None, "finish_reason": c.finish_reason}
+        {"index": c.index, "message": {"role": "assistant", **_content_and_refusal(c)}, "logprobs": None, "finish_reason": c.finish_reason}
         for c in answer.choices
     ]
     return {**_head(exchange, answer, "chat.completion"), "choices": choices, "usage": _usage(answer)}
@@ -155,13 +154,13 @@ def _deltas(answer: Answer) -> Iterator[dict[str, Any]]:
         yield {**part, "delta": {}, "finish_reason": choice.finish_reason}
 
 
-def _fitted(choice: Choice, index: int, wants: OutputRequirements) -> Choice:
+def _fit_choice(choice: Choice, index: int, wants: OutputRequirements) -> Choice:
     outside = not fits(choice.text, wants) and not choice.refusal
     text, refusal = ("", choice.text) if outside else (choice.text, choice.refusal)
     return replace(choice, index=index, text=text, refusal=refusal, finish_reason=choice.finish_reason or "stop")
 
 
-def _said(choice: Choice) -> dict[str, str | None]:
+def _content_and_refusal(choice: Choice) -> dict[str, str | None]:
     return {"content": None if choice.refusal else choice.text, "refusal": choice.refusal or None}
 
 

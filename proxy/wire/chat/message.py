@@ -14,6 +14,7 @@ import orjson
 from proxy.exchange import Choice, ToolCall
 from proxy.language.text import text_of
 from proxy.wire.answers import end_of, has_words
+from proxy.wire.bodies import object_of, objects_of
 
 
 class CallParts:
@@ -41,7 +42,7 @@ class CallParts:
             if arguments:
                 self.arguments.append(arguments if isinstance(arguments, str) else orjson.dumps(arguments).decode())
         if isinstance(custom := delta.get("custom"), dict):
-            self.inputs = [*(self.inputs or ()), said_in(custom, "input")]
+            self.inputs = [*(self.inputs or ()), text_field(custom, "input")]
         self.fields |= {k: v for k, v in delta.items() if k not in ("id", "index", "function") and v is not None}
 
     @property
@@ -113,9 +114,9 @@ class ChoiceParts:
         text = text_of(content) if whole else delta_text(content)
         if text:
             self.text.append(text)
-        if refusal := said_in(delta, "refusal"):
+        if refusal := text_field(delta, "refusal"):
             self.refusal.append(refusal)
-        if reasoning := said_in(delta, "reasoning_content") or said_in(delta, "reasoning"):
+        if reasoning := text_field(delta, "reasoning_content") or text_field(delta, "reasoning"):
             self.reasoning.append(reasoning)
         if delta.get("tool_calls") or delta.get("function_call"):
             self.calls.absorb(delta, whole=whole)
@@ -137,49 +138,40 @@ class MessageParts:
 
     def __init__(self) -> None:
         self.calls = Calls()
-        self._said: dict[str, list[Any]] = {}
+        self._values: dict[str, list[Any]] = {}
 
     def absorb(self, delta: Mapping[str, Any], *, whole: bool = False) -> list[CallParts]:
         """Add a delta, or a `whole` message; the call that each of its call entries belongs to, in order."""
         for key, value in delta.items():
             if key not in ("role", "tool_calls", "function_call") and value not in (None, "", [], {}):
-                self._said.setdefault(key, []).append(value)
+                self._values.setdefault(key, []).append(value)
         return self.calls.absorb(delta, whole=whole)
 
     @property
     def fields(self) -> dict[str, Any]:
         """Everything that has a value, but the role and the calls."""
-        return {key: _joined(values) for key, values in self._said.items()}
+        return {key: _join_values(values) for key, values in self._values.items()}
 
 
 def call_entries(message: Mapping[str, Any]) -> list[tuple[dict[str, Any], bool]]:
     """The calls in a message or delta, each with whether it stands in the legacy field ``function_call``."""
-    calls, legacy = message.get("tool_calls"), message.get("function_call")
-    found = [(call, False) for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
-    if isinstance(legacy, dict):
+    found = [(call, False) for call in objects_of(message.get("tool_calls"))]
+    if isinstance(legacy := message.get("function_call"), dict):
         found.append(({"function": legacy}, True))
     return found
 
 
 def choices_of(chunk: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The choices of a chunk, or of a completion."""
-    choices = chunk.get("choices")
-    return [choice for choice in choices if isinstance(choice, dict)] if isinstance(choices, list) else []
-
-
-def index_of(choice: Mapping[str, Any]) -> int:
-    """Its number."""
-    index = choice.get("index")
-    return index if isinstance(index, int) else 0
+    return objects_of(chunk.get("choices"))
 
 
 def delta_of(choice: Mapping[str, Any]) -> dict[str, Any]:
     """What a chunk adds to it."""
-    delta = choice.get("delta")
-    return delta if isinstance(delta, dict) else {}
+    return object_of(choice.get("delta"))
 
 
-def said_in(fields: Mapping[str, Any], name: str) -> str:
+def text_field(fields: Mapping[str, Any], name: str) -> str:
     """The text in a field; "" where it has none."""
     value = fields.get(name)
     return value if isinstance(value, str) else ""
@@ -190,7 +182,7 @@ def joined_name(known: str, piece: str) -> str:
     return piece if piece.startswith(known) else known + piece
 
 
-def _joined(values: list[Any]) -> Any:
+def _join_values(values: list[Any]) -> Any:
     """The value of a field from what its deltas say: texts and lists one after another, objects merged, else the last."""
     if all(isinstance(value, str) for value in values):
         return "".join(values)

@@ -14,7 +14,7 @@ from typing import Any
 
 from proxy.wire.chat.message import CallParts, Calls
 from proxy.wire.dialect import Recogniser
-from proxy.wire.shapes import ABSENT, Asked, Fields, Reading, Shape, constant, either, listed, number, table, tagged, titled
+from proxy.wire.shapes import ABSENT, AnswerBounds, Fields, Reading, Shape, by_type, constant, either, list_of, number, table, with_title
 
 _TEXT_PARTS = ("text", "output_text")
 _END_AT = "finish_reason"
@@ -44,8 +44,8 @@ def tells(tokens: Iterable[Mapping[str, Any]], said: str) -> bool:
     return at == len(said) or (gap and len(said) - at <= _MOST_GAP)
 
 
-_ONE = Fields("logprobs", {"bytes": listed(number, "bytes")}, text="token", number="logprob")
-_TOKEN = _ONE.but(top_logprobs=listed(_ONE, "top_logprobs"))
+_ONE = Fields("logprobs", {"bytes": list_of(number, "bytes")}, text="token", number="logprob")
+_TOKEN = _ONE.but(top_logprobs=list_of(_ONE, "top_logprobs"))
 
 
 def _token(value: Any, reading: Reading) -> Any:
@@ -75,7 +75,7 @@ def _spells(given: list[Any], token: str) -> bool:
         return False
 
 
-TOKENS = listed(_token, "logprobs")
+TOKENS = list_of(_token, "logprobs")
 
 
 def _content(value: Any, reading: Reading) -> Any:
@@ -93,8 +93,8 @@ def _content(value: Any, reading: Reading) -> Any:
     return "".join(said)
 
 
-_CITATION = titled(Fields("url_citation", url="url", text="title", number="start_index end_index"))
-_ANNOTATIONS = listed(tagged({"url_citation": Fields("annotation", {"url_citation": _CITATION}, word="type")}), "annotations")
+_CITATION = with_title(Fields("url_citation", url="url", text="title", number="start_index end_index"))
+_ANNOTATIONS = list_of(by_type({"url_citation": Fields("annotation", {"url_citation": _CITATION}, word="type")}), "annotations")
 _FUNCTION = Fields("function", word="name", text="arguments")
 _CALL = Fields(
     "tool_call",
@@ -120,11 +120,11 @@ _MESSAGE = Fields(
     "message",
     {
         "content": _content,
-        "tool_calls": listed(_CALL, "tool_calls"),
+        "tool_calls": list_of(_CALL, "tool_calls"),
         "function_call": _FUNCTION,
         "annotations": _ANNOTATIONS,
-        "reasoning_details": listed(tagged(_DETAILS), "reasoning_details"),
-        "thinking_blocks": listed(tagged(_BLOCKS), "thinking_blocks"),
+        "reasoning_details": list_of(by_type(_DETAILS), "reasoning_details"),
+        "thinking_blocks": list_of(by_type(_BLOCKS), "thinking_blocks"),
     },
     word="role",
     text="refusal reasoning_content reasoning",
@@ -145,17 +145,17 @@ ERROR = Fields(
 )
 """The API's own error."""
 _HEAD: Mapping[str, Shape] = table(
-    {"citations": listed("url", "citations"), "error": ERROR},
+    {"citations": list_of("url", "citations"), "error": ERROR},
     label="id model",
     number="created",
     figures="usage moderation prompt_filter_results timings x_groq",
     word="system_fingerprint service_tier provider",
     padding="obfuscation kv_transfer_params",
 )
-_BODY = Fields("completion", {**_HEAD, "object": constant("chat.completion"), "choices": listed(_CHOICE, "choices")})
+_BODY = Fields("completion", {**_HEAD, "object": constant("chat.completion"), "choices": list_of(_CHOICE, "choices")})
 _CHUNK = Fields(
     "chunk",
-    {**_HEAD, "object": constant("chat.completion.chunk"), "choices": listed(_CHOICE.but(message="nothing", delta=_MESSAGE), "choices")},
+    {**_HEAD, "object": constant("chat.completion.chunk"), "choices": list_of(_CHOICE.but(message="nothing", delta=_MESSAGE), "choices")},
 )
 _SAYS = ("choices", "usage", "error", "prompt_filter_results", "timings", "moderation")
 """What a chunk may come for."""
@@ -168,12 +168,12 @@ class _Calls:
         self._read = Calls()
         self._places: dict[int, int] = {}
         """Of the calls, by the identities of what was read of them."""
-        self._told: dict[int, str] = {}
+        self._sent_names: dict[int, str] = {}
         """The names that have left, by the calls' places."""
         self._kinds: dict[int, str] = {}
         """What the calls began as."""
 
-    def leaving(self, delta: dict[str, Any], reading: Reading) -> None:
+    def take_held(self, delta: dict[str, Any], reading: Reading) -> None:
         """Take the deltas of calls out of `delta` that are not to leave, or not yet; the others get their own index and a name once."""
         entries = [(entry, "tool_calls") for entry in delta.pop("tool_calls", None) or ()]
         if isinstance(legacy := delta.pop("function_call", None), dict):
@@ -199,18 +199,18 @@ class _Calls:
         if kind != self._kinds.setdefault(place, kind):
             reading.leave_out("a call that goes on as one of another kind")
             return None
-        if not reading.asked.offers(call.name, kind):
-            if call.arguments or not reading.asked.may_offer(call.name):
+        if not reading.bounds.offers(call.name, kind):
+            if call.arguments or not reading.bounds.may_offer(call.name):
                 reading.leave_out("a call of a tool that was not offered")
             return None
         piece: dict[str, Any] = {"index": place}
         arguments = (entry.get("function") or {}).get("arguments") or ""
-        if place not in self._told:
+        if place not in self._sent_names:
             piece |= {"id": call.id, "type": kind} if call.id else {"type": kind}
             name, arguments = call.name, "".join(call.arguments)
         else:
-            name = call.name.removeprefix(self._told[place])
-        self._told[place] = call.name
+            name = call.name.removeprefix(self._sent_names[place])
+        self._sent_names[place] = call.name
         words = {"input" if kind == "custom" else "arguments": arguments}
         piece[kind] = {"name": name, **words} if name else words
         return piece | {key: entry[key] for key in ("extra_content",) if key in entry}
@@ -221,7 +221,7 @@ class _Choice:
 
     def __init__(self) -> None:
         self.calls = _Calls()
-        self.ended = False
+        self.is_over = False
 
 
 class ChatShapes(Recogniser):
@@ -231,8 +231,8 @@ class ChatShapes(Recogniser):
     end_mark = b"[DONE]"
     failure = Fields("error", {"error": ERROR})
 
-    def __init__(self, asked: Asked) -> None:
-        super().__init__(asked)
+    def __init__(self, bounds: AnswerBounds) -> None:
+        super().__init__(bounds)
         self._choices: dict[int, _Choice] = {}
 
     def answer(self, fields: Any) -> Any:
@@ -245,7 +245,7 @@ class ChatShapes(Recogniser):
         kept: dict[int, dict[str, Any]] = {}
         for position, choice in enumerate(made["choices"]):
             index = choice["index"] if choice.get("index").__class__ is int else position
-            if not 0 <= index < self.reading.asked.choices or index in kept:
+            if not 0 <= index < self.reading.bounds.choices or index in kept:
                 self.reading.leave_out("a choice that was not asked for")
                 continue
             kept[index] = choice
@@ -272,7 +272,7 @@ class ChatShapes(Recogniser):
             self.reading.leave_out("a call of two kinds")
         if call.get("type"):
             call["type"] = kind
-        offered = self.reading.asked.offers(str((call.get(kind) or {}).get("name") or ""), kind)
+        offered = self.reading.bounds.offers(str((call.get(kind) or {}).get("name") or ""), kind)
         if not offered:
             self.reading.leave_out("a call of a tool that was not offered")
         return offered
@@ -303,23 +303,23 @@ class ChatShapes(Recogniser):
             self.reading.leave_out("chunk")
             return []
         if made.get("choices"):
-            made["choices"] = [choice for choice in made["choices"] if self._leaves(choice)]
+            made["choices"] = [choice for choice in made["choices"] if self._may_leave(choice)]
         if not any(made.get(name) for name in _SAYS):
             return []
         return [made]
 
-    def _leaves(self, choice: dict[str, Any]) -> bool:
+    def _may_leave(self, choice: dict[str, Any]) -> bool:
         index = choice["index"] if choice.get("index").__class__ is int else 0
         state = self._choices.setdefault(index, _Choice())
-        if not 0 <= index < self.reading.asked.choices or state.ended:
-            self.reading.leave_out("what follows a choice's end" if state.ended else "a choice that was not asked for")
+        if not 0 <= index < self.reading.bounds.choices or state.is_over:
+            self.reading.leave_out("what follows a choice's end" if state.is_over else "a choice that was not asked for")
             return False
         choice["index"] = index
-        state.ended = bool(choice.get(_END_AT))
+        state.is_over = bool(choice.get(_END_AT))
         delta = choice.get("delta")
         if isinstance(delta, dict):
             if delta.get("tool_calls") or delta.get("function_call"):
-                state.calls.leaving(delta, self.reading)
+                state.calls.take_held(delta, self.reading)
             self._check(choice, delta)
         elif choice.get("delta") is None:
             choice["delta"] = {}

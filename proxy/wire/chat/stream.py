@@ -15,8 +15,8 @@ from msgspec.structs import replace
 from proxy.errors import ProxyError
 from proxy.exchange import Answer, Usage
 from proxy.wire import sse
-from proxy.wire.answers import added_up, end_of, usage_in
-from proxy.wire.chat.message import CallParts, Calls, ChoiceParts, call_entries, choices_of, delta_of, delta_text, index_of, unread
+from proxy.wire.answers import added_up, end_of, number, usage_in
+from proxy.wire.chat.message import CallParts, Calls, ChoiceParts, call_entries, choices_of, delta_of, delta_text, unread
 from proxy.wire.dialect import AnswerStream, Changes, StreamPiece
 from proxy.wire.upstream_errors import error_event
 
@@ -93,9 +93,9 @@ class ChatStream(AnswerStream):
             for choice in choices:
                 self._piece(raw, chunk, choice)
             return [StreamPiece(raw, payload=chunk)]
-        return self._separated(chunk, choices)
+        return self._split_chunk(chunk, choices)
 
-    def _separated(self, chunk: dict[str, Any], choices: list[dict[str, Any]]) -> list[StreamPiece]:
+    def _split_chunk(self, chunk: dict[str, Any], choices: list[dict[str, Any]]) -> list[StreamPiece]:
         """A piece for each choice, and for each thing that happens to it: other deltas, text, end."""
         found = []
         for choice in choices:
@@ -107,7 +107,7 @@ class ChatStream(AnswerStream):
         return [self._piece(sse.encode(orjson.dumps(alone)), alone, part) for alone, part in found]
 
     def _piece(self, raw: bytes, chunk: dict[str, Any], choice: dict[str, Any]) -> StreamPiece:
-        index = index_of(choice)
+        index = number(choice, "index")
         parts = self._choices.get(index)
         if parts is None:
             parts = self._choices[index] = ChoiceParts()
@@ -115,7 +115,7 @@ class ChatStream(AnswerStream):
         delta = delta_of(choice)
         refusal, called = bool(delta.get("refusal")), bool(delta.get("tool_calls") or delta.get("function_call"))
         whole = not choice.get("logprobs")
-        return StreamPiece(raw, index, text, finishes, divisible=whole, refusal=refusal, called=called, payload=chunk)
+        return StreamPiece(raw, index, text, finishes, divisible=whole, refusal=refusal, has_call_input=called, payload=chunk)
 
     def with_text(self, piece: StreamPiece, text: str) -> bytes:
         """`piece` as an event that says `text` instead."""
@@ -131,7 +131,7 @@ class ChatStream(AnswerStream):
         """Its own bytes: no later chunk repeats it."""
         return piece.raw
 
-    def changed(self, pieces: Sequence[StreamPiece], changes: Changes) -> list[StreamPiece]:
+    def apply_changes(self, pieces: Sequence[StreamPiece], changes: Changes) -> list[StreamPiece]:
         """The first piece with text of a changed choice, or its end, says all of it."""
         texts, refusals = changes.texts, dict(changes.refusals)
         out: list[StreamPiece] = []
@@ -165,11 +165,11 @@ class ChatStream(AnswerStream):
         chunk = {**(piece.payload or {}), "usage": added_up([*others, own])}
         return replace(piece, raw=sse.encode(orjson.dumps(chunk)), payload=chunk)
 
-    def blocked(self, choices: Sequence[int]) -> bytes:
+    def encode_block(self, choices: Sequence[int]) -> bytes:
         """The events that end `choices` with ``finish_reason: "content_filter"``."""
         return b"".join(self._own([{"index": i, "delta": {}, "logprobs": None, "finish_reason": "content_filter"}]) for i in choices)
 
-    def failed(self, error: ProxyError) -> bytes:
+    def encode_failure(self, error: ProxyError) -> bytes:
         """An event with an ``error`` object, which OpenAI's clients raise, and the end mark."""
         return sse.encode(orjson.dumps(error.envelope())) + (b"" if self.done else sse.DONE)
 
@@ -210,7 +210,11 @@ def rewritten(pieces: Sequence[StreamPiece], changed: Mapping[int, Mapping[int, 
     """A stream's `pieces`, of which the calls of each choice have these arguments, by their index; the others stay as they are."""
     growing: dict[int, Calls] = {}
     by_piece = [
-        [call for one in choices_of(piece.payload or {}) for call in growing.setdefault(index_of(one), Calls()).absorb(delta_of(one))]
+        [
+            call
+            for one in choices_of(piece.payload or {})
+            for call in growing.setdefault(number(one, "index"), Calls()).absorb(delta_of(one))
+        ]
         for piece in pieces
     ]
     left: dict[int, str] = {}

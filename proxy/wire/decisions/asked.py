@@ -28,7 +28,7 @@ _ROUNDING = 0.005
 """Of one probability with two decimals, as OpenRouter passes them on; what is not rounded is far nearer."""
 _LEAST, _MOST = 0.02, 0.05
 """How far a sum may lie from one, whatever the number of options."""
-_SHOWN = 80
+_MAX_QUOTED_CHARS = 80
 """Characters of a server's value that a problem quotes."""
 
 REFUSED, MISSING = Answer(problem="refused"), Answer(problem="missing")
@@ -38,12 +38,12 @@ def answer(question: Question, found: Mapping[str, Any]) -> Answer:
     """Of a choice or a score, from what the server has for each option; the probabilities are brought to a sum of exactly one."""
     options = question.options
     if unknown := [name for name in found if name not in options]:
-        return Answer(problem=f"wrong names: {_shown(unknown[0])}")
+        return Answer(problem=f"wrong names: {_quote(unknown[0])}")
     if absent := [name for name in options if name not in found]:
-        return Answer(problem=f"wrong names: nothing for {_shown(absent[0])}")
+        return Answer(problem=f"wrong names: nothing for {_quote(absent[0])}")
     for name in options:
         if not _is_probability(found[name]):
-            return Answer(problem=f"not a number: {_shown(found[name])} for {_shown(name)}")
+            return Answer(problem=f"not a number: {_quote(found[name])} for {_quote(name)}")
     total = math.fsum(found.values())
     if abs(total - 1) > min(_MOST, max(_LEAST, _ROUNDING * len(options))):
         return Answer(problem=f"does not sum to one: {total:.4g}")
@@ -53,7 +53,7 @@ def answer(question: Question, found: Mapping[str, Any]) -> Answer:
 def predicate(probability: Any) -> Answer:
     """Of a predicate, from the probability that it holds."""
     if not _is_probability(probability):
-        return Answer(problem=f"not a number: {_shown(probability)}")
+        return Answer(problem=f"not a number: {_quote(probability)}")
     yes, no = YES_NO
     return Answer({yes: float(probability), no: 1.0 - probability})
 
@@ -62,12 +62,12 @@ def _is_probability(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1  # NaN lies nowhere
 
 
-def _shown(value: object) -> str:
+def _quote(value: object) -> str:
     text = repr(value)
-    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
+    return text if len(text) <= _MAX_QUOTED_CHARS else text[: _MAX_QUOTED_CHARS - 1] + "…"
 
 
-class Asked(Protocol):
+class DecisionClient(Protocol):
     """As a client of it."""
 
     def render_request(self, model: str, state: str, questions: Sequence[Question]) -> bytes:
@@ -109,7 +109,7 @@ def fields_of(body: bytes) -> Mapping[str, Any]:
     return found
 
 
-def billed(body: bytes, encoding: str = "") -> Billing:
+def read_billing(body: bytes, encoding: str = "") -> Billing:
     """What the answer in these bytes says, as they came; nothing where they are none, or of an encoding that is not read."""
     try:
         decoder = Decoder(encoding) if encoding.lower() not in ("identity", "") else None
@@ -138,14 +138,14 @@ def _tokens(usage: Mapping[str, Any], *names: str) -> int:
 
 
 class OpenAIShape:
-    """Implements `Asked`."""
+    """Implements `DecisionClient`."""
 
     def render_request(self, model: str, state: str, questions: Sequence[Question]) -> bytes:
-        """Implements `Asked`."""
+        """Implements `DecisionClient`."""
         return orjson.dumps({"model": model, "input": state, "questions": [_openai_question(question) for question in questions]})
 
     def parse_answers(self, fields: Mapping[str, Any], questions: Sequence[Question]) -> dict[str, Answer]:
-        """Implements `Asked`. An answer belongs to the question whose name it has; by its place only where not one of them has a name."""
+        """Implements `DecisionClient`. An answer belongs to the question with its name; by its place only where none has a name."""
         found = fields.get("answers")
         if not isinstance(found, list):
             raise ValueError("no list of answers")
@@ -196,15 +196,15 @@ def _option(question: Question, one: Mapping[str, Any]) -> str:
 def _openai_question(question: Question) -> dict[str, Any]:
     made: dict[str, Any] = {"type": question.kind, "name": question.name, "instructions": question.instructions}
     if question.kind == "predicate":
-        rules = (f"Answer {option} when: {text}" for option, text in _described(question) if text)
+        rules = (f"Answer {option} when: {text}" for option, text in _described_options(question) if text)
         made["instructions"] = "\n\n".join((question.instructions, *rules))
         return made
     list_name, key = ("choices", "value") if question.kind == "choice" else ("levels", "label")
-    made[list_name] = [{key: option, **({"description": text} if text else {})} for option, text in _described(question)]
+    made[list_name] = [{key: option, **({"description": text} if text else {})} for option, text in _described_options(question)]
     return made
 
 
-def _described(question: Question) -> list[tuple[str, str]]:
+def _described_options(question: Question) -> list[tuple[str, str]]:
     return list(zip(question.options, question.descriptions or ("",) * len(question.options), strict=True))
 
 
@@ -213,24 +213,24 @@ KINDS = {"predicate": "noul", "choice": "choice", "score": "score"}
 
 
 class SystemOneShape:
-    """Implements `Asked`."""
+    """Implements `DecisionClient`."""
 
     state = "state"
     criteria = ("true", "false")
     """Of a yes and of a no."""
 
     def render_request(self, model: str, state: str, questions: Sequence[Question]) -> bytes:
-        """Implements `Asked`."""
-        return orjson.dumps({"model": model, self.state: state, "questions": {one.name: self._rendered(one) for one in questions}})
+        """Implements `DecisionClient`."""
+        return orjson.dumps({"model": model, self.state: state, "questions": {one.name: self._render_question(one) for one in questions}})
 
     def parse_answers(self, fields: Mapping[str, Any], questions: Sequence[Question]) -> dict[str, Answer]:
-        """Implements `Asked`."""
+        """Implements `DecisionClient`."""
         found = fields.get("answers")
         if not isinstance(found, dict):
             raise ValueError("no answers")
         return {question.name: _systemone_answer(question, found.get(question.name)) for question in questions}
 
-    def _rendered(self, question: Question) -> dict[str, Any]:
+    def _render_question(self, question: Question) -> dict[str, Any]:
         made: dict[str, Any] = {"type": KINDS[question.kind], "instructions": question.instructions}
         texts = question.descriptions or ("",) * len(question.options)
         if question.kind == "score":
@@ -252,7 +252,7 @@ class GeminiShape(SystemOneShape):
     criteria = ("true_description", "false_description")
 
     def parse_answers(self, fields: Mapping[str, Any], questions: Sequence[Question]) -> dict[str, Answer]:
-        """Implements `Asked`."""
+        """Implements `DecisionClient`."""
         if object_of(fields.get("prompt_feedback")).get("block_reason"):
             return {question.name: REFUSED for question in questions}
         return super().parse_answers(fields, questions)

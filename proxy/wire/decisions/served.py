@@ -35,7 +35,7 @@ class ServedCall(Struct, frozen=True):
         raise NotImplementedError
 
 
-class Served(Protocol):
+class DecisionServer(Protocol):
     """As its server."""
 
     def parse(self, body: bytes) -> ServedCall:
@@ -93,12 +93,12 @@ def content(value: Any, place: Place) -> str:
     return text(value, place)
 
 
-def described(value: Any, place: Place) -> str:
+def read_description(value: Any, place: Place) -> str:
     """A description, "" for none. Raises `BadField`."""
     return "" if value is None or value == "" else content(value, place)
 
 
-def unrepeated(names: Sequence[str], place: Place) -> tuple[str, ...]:
+def check_unique(names: Sequence[str], place: Place) -> tuple[str, ...]:
     """`names`, if they differ. Raises `BadField`."""
     if len(set(names)) < len(names):
         raise BadField(place, "each must stand there once")
@@ -141,10 +141,10 @@ class OpenAICall(ServedCall, frozen=True):
 
 
 class OpenAIServed:
-    """Implements `Served`."""
+    """Implements `DecisionServer`."""
 
     def parse(self, body: bytes) -> OpenAICall:
-        """Implements `Served`."""
+        """Implements `DecisionServer`."""
         fields = load(body)
         model, state = text(fields.get("model"), ("model",)), _input(fields.get("input"))
         asked = list_at(fields.get("questions"), ("questions",), 1, MAX_QUESTIONS)
@@ -153,7 +153,7 @@ class OpenAIServed:
         return OpenAICall(model, state, tuple(question for question, _, _ in read), tuple(name for _, name, _ in read), values)
 
     def error(self, error: ProxyError) -> tuple[int, bytes]:
-        """Implements `Served`."""
+        """Implements `DecisionServer`."""
         return error.status, orjson.dumps(error.envelope())
 
 
@@ -212,7 +212,7 @@ def _openai_question(value: Any, i: int) -> tuple[Question, str | None, tuple[st
     if len(set(options)) < len(values) == len(set(values)):  # true and "true": told apart by the client alone
         options = tuple(option if isinstance(value, str) else f"({option})" for option, value in zip(options, values, strict=True))
     made = Question(
-        name=str(i), kind=kind, instructions=asked, choices=unrepeated(options, where), descriptions=meanings if any(meanings) else ()
+        name=str(i), kind=kind, instructions=asked, choices=check_unique(options, where), descriptions=meanings if any(meanings) else ()
     )
     return made, name, values
 
@@ -227,7 +227,7 @@ def _options(kind: Literal["choice", "score"], fields: Mapping[str, Any], place:
         entry = object_at(one, at)
         value = entry.get(key)
         values.append(value if kind == "choice" and isinstance(value, bool) else text(value, (*at, key)))
-        meanings.append(described(entry.get("description"), (*at, "description")))
+        meanings.append(read_description(entry.get("description"), (*at, "description")))
     return tuple(values), tuple(meanings)
 
 
@@ -265,10 +265,10 @@ class SystemOneCall(ServedCall, frozen=True):
 
 
 class SystemOneServed:
-    """Implements `Served`."""
+    """Implements `DecisionServer`."""
 
     def parse(self, body: bytes) -> SystemOneCall:
-        """Implements `Served`."""
+        """Implements `DecisionServer`."""
         fields = load(body)
         model, state = text(fields.get("model"), ("model",)), content(fields.get("state"), ("state",))
         for name in ("images", "assets", "audio", "videos"):
@@ -278,7 +278,7 @@ class SystemOneServed:
         return SystemOneCall(model, state, tuple(_systemone_question(name, one) for name, one in asked.items()))
 
     def error(self, error: ProxyError) -> tuple[int, bytes]:
-        """Implements `Served`. Beside FastAPI's ``detail`` the error stands as OpenAI has it, for clients that read that."""
+        """Implements `DecisionServer`. Beside FastAPI's ``detail`` the error stands as OpenAI has it, for clients that read that."""
         envelope = error.envelope()
         if not isinstance(error, BadField):
             return error.status, orjson.dumps({**envelope, "detail": error.message})
@@ -292,20 +292,24 @@ def _systemone_question(name: str, value: Any) -> Question:
     kind = fields.get("type")
     if kind not in ("noul", "choice", "score"):
         raise BadField((*place, "type"), "expected one of: noul, choice, score")
-    asked, criteria, at = described(fields.get("instructions"), (*place, "instructions")), fields.get("criteria"), (*place, "criteria")
+    asked, criteria, at = (
+        read_description(fields.get("instructions"), (*place, "instructions")),
+        fields.get("criteria"),
+        (*place, "criteria"),
+    )
     if kind == "noul":
         return _noul(name, asked, criteria, place)
     if kind == "choice":
         options = object_at(criteria, at, 1, MAX_OPTIONS)
-        meanings = tuple(described(meaning, (*at, option)) for option, meaning in options.items())
+        meanings = tuple(read_description(meaning, (*at, option)) for option, meaning in options.items())
         return Question(name=name, instructions=asked, choices=tuple(options), descriptions=meanings if any(meanings) else ())
     levels = [content(level, (*at, i)) for i, level in enumerate(list_at(criteria, at, 1, MAX_LEVELS))]
-    return Question(name=name, kind="score", instructions=asked, choices=unrepeated(levels, at))
+    return Question(name=name, kind="score", instructions=asked, choices=check_unique(levels, at))
 
 
 def _noul(name: str, asked: str, criteria: Any, place: Place) -> Question:
     meant: Mapping[str, Any] = {} if criteria is None else object_at(criteria, (*place, "criteria"))
-    meanings = tuple(described(meant.get(key), (*place, "criteria", key)) for key in ("true", "false"))
+    meanings = tuple(read_description(meant.get(key), (*place, "criteria", key)) for key in ("true", "false"))
     if not asked and not any(meanings):
         raise BadField((*place, "instructions"), "is needed, or criteria")
     return Question(name=name, kind="predicate", instructions=asked, descriptions=meanings if any(meanings) else ())

@@ -20,7 +20,7 @@ from msgspec import DecodeError
 from proxy.errors import InvalidRequest
 from proxy.wire.bodies import raw_fields
 from proxy.wire.http.asgi import Scope, Send
-from proxy.wire.http.headers import sent_path
+from proxy.wire.http.headers import raw_path
 from proxy.wire.sse import EventSplitter
 
 GENERATE, COUNT = "/generateContent", "/generateContent/countTokens"
@@ -35,9 +35,9 @@ _KEY = re.compile(r"[\x20-\x7e]+")
 _TAIL = re.compile(rb'"model":("(?:[^"\\]|\\.)*"),"stream":(true|false)\}\s*\Z')
 
 
-def readdressed(scope: Scope, send: Send) -> tuple[Scope, Send]:
+def readdress(scope: Scope, send: Send) -> tuple[Scope, Send]:
     """A request of Gemini's API as one whose body says all; any other as it is."""
-    path = sent_path(scope)
+    path = raw_path(scope)
     found, other = _ADDRESS.fullmatch(path), _OTHER.fullmatch(path)
     if other is None and (found is None or scope["method"] != "POST"):
         return scope, send
@@ -86,7 +86,7 @@ def _without(body: bytes) -> bytes:
         return body
     if "model" not in fields and "stream" not in fields:
         return body
-    return _encoded({name: value for name, value in fields.items() if name not in ("model", "stream")})
+    return _encode({name: value for name, value in fields.items() if name not in ("model", "stream")})
 
 
 def without_address(body: bytes) -> tuple[str, bool, bytes]:
@@ -97,10 +97,10 @@ def without_address(body: bytes) -> tuple[str, bool, bytes]:
         return model_name(orjson.loads(match[1])), match[2] == b"true", head + body[match.end(2) :]
     fields = raw_fields(body)
     model, streams = orjson.loads(bytes(fields.pop("model", b'""'))), bytes(fields.pop("stream", b"false")) == b"true"
-    return model_name(model), streams, _encoded(fields)
+    return model_name(model), streams, _encode(fields)
 
 
-def _encoded(fields: dict[str, Any]) -> bytes:
+def _encode(fields: dict[str, Any]) -> bytes:
     return b"{" + b",".join(orjson.dumps(name) + b":" + bytes(value) for name, value in fields.items()) + b"}"
 
 
@@ -125,7 +125,7 @@ class ListOfChunks:
         self._send = send
         self._splitter = EventSplitter()
         self._streams = False
-        self._begun = False
+        self._has_begun = False
 
     async def __call__(self, message: dict[str, Any]) -> None:
         """ASGI's ``send``."""
@@ -136,18 +136,18 @@ class ListOfChunks:
                 others = [(name, value) for name, value in message["headers"] if name not in (b"content-type", b"content-length")]
                 message = {**message, "headers": [(b"content-type", b"application/json"), *others]}
         elif self._streams:
-            message = {**message, "body": self._listed(message.get("body", b""), last=not message.get("more_body", False))}
+            message = {**message, "body": self._as_items(message.get("body", b""), last=not message.get("more_body", False))}
         await self._send(message)
 
-    def _listed(self, body: bytes, *, last: bool) -> bytes:
+    def _as_items(self, body: bytes, *, last: bool) -> bytes:
         events = [*self._splitter.feed(body)]
         if last and (rest := self._splitter.finish()) is not None:
             events.append(rest)
         out = []
         for event in events:
             if event.data is not None:
-                out.append((b",\r\n" if self._begun else b"[") + event.data)
-                self._begun = True
+                out.append((b",\r\n" if self._has_begun else b"[") + event.data)
+                self._has_begun = True
         if last:
-            out.append(b"]" if self._begun else b"[]")
+            out.append(b"]" if self._has_begun else b"[]")
         return b"".join(out)

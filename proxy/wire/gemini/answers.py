@@ -3,8 +3,6 @@
 An answer's text is all its parts' that are words and no thoughts, joined with nothing, as clients join them. A changed text goes back
 into the parts that it stood in; what tells of places in it (grounding supports, citations) moves with its words, or goes with them.
 
-Reference: https://ai.google.dev/api/generate-content#v1beta.GenerateContentResponse
-
 What of an answer is recognised (`proxy.wire.shapes`) stands last. Reference: https://ai.google.dev/api/generate-content#v1beta.GenerateContentResponse
 """
 
@@ -16,35 +14,26 @@ from typing import Any
 import orjson
 
 from proxy.exchange import Answer, Choice, Exchange, ToolCall, Usage
-from proxy.wire.answers import end_of, has_words, spread, usage_in
-from proxy.wire.bodies import is_number
+from proxy.wire.answers import end_of, has_words, number, spread, usage_in
+from proxy.wire.bodies import is_number, object_of, objects_of
 from proxy.wire.dialect import Recogniser
-from proxy.wire.gemini.fields import arguments_of, is_text, made_id
-from proxy.wire.shapes import ABSENT, Asked, Fields, either, listed, table
+from proxy.wire.gemini.fields import arguments_of, is_text, new_call_id
+from proxy.wire.shapes import ABSENT, AnswerBounds, Fields, either, list_of, table
 
 USAGE = "usageMetadata"
 _SILENT = frozenset(("functionCall", "executableCode", "codeExecutionResult", "inlineData", "fileData", "thoughtSignature", "thought"))
 """What a part has beside words that are read; the result of the provider's own code is no part of the answer."""
-_GROUNDED = ("groundingSupports", "citationSources", "citations")
+_GROUNDING_FIELDS = ("groundingSupports", "citationSources", "citations")
 
 
 def candidates_of(payload: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The candidates of an answer or a chunk."""
-    found = payload.get("candidates")
-    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
-
-
-def index_of(candidate: Mapping[str, Any]) -> int:
-    """Its number: the first one's is often left out."""
-    index = candidate.get("index")
-    return index if isinstance(index, int) else 0
+    return objects_of(payload.get("candidates"))
 
 
 def parts_of(candidate: Mapping[str, Any]) -> list[dict[str, Any]]:
     """What it says."""
-    content = candidate.get("content")
-    parts = content.get("parts") if isinstance(content, dict) else None
-    return [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
+    return objects_of(object_of(candidate.get("content")).get("parts"))
 
 
 def call_in(part: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -96,7 +85,7 @@ class Candidate:
                 given = call.get("args")
                 arguments = orjson.dumps(given if given is not None else {}).decode()
                 place = len(self.calls)
-                self.calls.append(ToolCall(str(call.get("id") or made_id(0, place)), str(call.get("name") or ""), arguments, place))
+                self.calls.append(ToolCall(str(call.get("id") or new_call_id(0, place)), str(call.get("name") or ""), arguments, place))
             elif isinstance(code := part.get("executableCode"), Mapping) and isinstance(code.get("code"), str):
                 self.inputs.append(code["code"])
         self.sources += _sources(candidate.get("groundingMetadata"))
@@ -111,9 +100,8 @@ class Candidate:
 
 def _sources(grounding: object) -> Iterator[tuple[str, str]]:
     """What a search found that tells its text; pages of the web are addresses alone."""
-    chunks = grounding.get("groundingChunks") if isinstance(grounding, Mapping) else None
-    for chunk in chunks if isinstance(chunks, list) else ():
-        for found in chunk.values() if isinstance(chunk, Mapping) else ():
+    for chunk in objects_of(object_of(grounding).get("groundingChunks")):
+        for found in chunk.values():
             if isinstance(found, Mapping) and isinstance(text := found.get("text"), str) and text:
                 yield text, str(found.get("uri") or found.get("title") or "")
 
@@ -131,7 +119,7 @@ def answer_of(payload: Mapping[str, Any]) -> Answer:
         raise ValueError("not an answer of generateContent")
     found: dict[int, Candidate] = {}
     for candidate in candidates_of(payload):
-        found.setdefault(index_of(candidate), Candidate()).absorb(candidate)
+        found.setdefault(number(candidate, "index"), Candidate()).absorb(candidate)
     if not found and block_reason(payload):
         found[0] = Candidate()
         found[0].finish_reason = "content_filter"
@@ -162,44 +150,61 @@ def with_changes(candidate: Mapping[str, Any], text: str | None, arguments: Mapp
     content = candidate.get("content")
     about = content if isinstance(content, dict) else {"role": "model"}
     found = {**candidate, "content": {**about, "parts": made}}
-    return relocated(found, before, text, parts, made) if changed and text is not None else found
+    return (
+        relocate_citations(found, before, text, PartStarts(parts).starts, PartStarts(made).starts)
+        if changed and text is not None
+        else found
+    )
 
 
-def relocated(
-    candidate: Mapping[str, Any], old: str, new: str, parts: Sequence[Mapping[str, Any]] = (), made: Sequence[Mapping[str, Any]] = ()
+def relocate_citations(
+    candidate: Mapping[str, Any], old: str, new: str, starts: Mapping[int, int] = {}, ends: Mapping[int, int] = {}
 ) -> dict[str, Any]:
     """A candidate whose text was `old` and is `new`: what tells of places in it, by its UTF-8 bytes, tells of those in the new one.
 
-    A segment counts from the beginning of its part, by ``partIndex``: of `parts` before, of `made` after. A stream, which has its text in
-    one part, leaves them out.
+    A segment counts from the beginning of its part, by ``partIndex``: `starts` has where each part with text began, `ends` where each
+    begins now. Without them the text is one part's.
     """
     found = dict(candidate)
     found.pop("logprobsResult", None)  # they belong to the words that were replaced
     before, after = old.encode(), new.encode()
-    starts, ends = _starts(parts), _starts(made)
     for name in ("groundingMetadata", "citationMetadata"):
         given = found.get(name)
         if isinstance(given, dict):
             found[name] = {
-                key: [moved for one in value if (moved := _moved(one, before, after, starts, ends)) is not None]
-                if key in _GROUNDED and isinstance(value, list)
+                key: [moved for one in value if (moved := _move_place(one, before, after, starts, ends)) is not None]
+                if key in _GROUNDING_FIELDS and isinstance(value, list)
                 else value
                 for key, value in given.items()
             }
     return found
 
 
-def _starts(parts: Sequence[Mapping[str, Any]]) -> dict[int, int]:
-    """Where each part with text begins in the whole text, in bytes."""
-    starts, at = dict[int, int](), 0
-    for i, part in enumerate(parts):
-        if is_text(part):
-            starts[i] = at
-            at += len(part["text"].encode())
-    return starts
+class PartStarts:
+    """Where each part with text begins in a candidate's text, in bytes, by the part's index. With `joins`, parts come in chunks, and words
+    go on with the words before them, as in `to_whole`.
+    """
+
+    __slots__ = ("_at", "_index", "_joins", "_last", "starts")
+
+    def __init__(self, parts: Iterable[Mapping[str, Any]] = (), *, joins: bool = False) -> None:
+        self.starts: dict[int, int] = {}
+        self._joins, self._at, self._index, self._last = joins, 0, -1, dict[str, Any]()
+        self.add(parts)
+
+    def add(self, parts: Iterable[Mapping[str, Any]]) -> None:
+        """What comes next."""
+        for part in parts:
+            words = is_text(part)
+            if not (self._joins and _goes_on(part, self._last)):
+                self._index += 1
+                if words:
+                    self.starts[self._index] = self._at
+            self._at += len(part["text"].encode()) if words else 0
+            self._last = {**part, "text": ""} if "text" in part else {}
 
 
-def _moved(one: Any, before: bytes, after: bytes, starts: Mapping[int, int], ends: Mapping[int, int]) -> Any:
+def _move_place(one: Any, before: bytes, after: bytes, starts: Mapping[int, int], ends: Mapping[int, int]) -> Any:
     """A support or citation; None where its words are not there any more, or not in one part."""
     segment = one.get("segment", one) if isinstance(one, dict) else None
     if not isinstance(segment, dict) or not is_number(segment.get("endIndex")) or not is_number(segment.get("startIndex") or 0):
@@ -243,7 +248,7 @@ def to_whole(chunks: Iterable[Mapping[str, Any]], *, marked: bool) -> dict[str, 
     for chunk in chunks:
         whole |= {name: value for name, value in chunk.items() if name != "candidates"}
         for candidate in candidates_of(chunk):
-            known = found.setdefault(index_of(candidate), {"content": {"parts": [], "role": "model"}})
+            known = found.setdefault(number(candidate, "index"), {"content": {"parts": [], "role": "model"}})
             known |= {name: value for name, value in candidate.items() if name != "content"}
             for part in parts_of(candidate):
                 _append(known["content"]["parts"], part)
@@ -255,10 +260,17 @@ def to_whole(chunks: Iterable[Mapping[str, Any]], *, marked: bool) -> dict[str, 
 def _append(parts: list[dict[str, Any]], part: Mapping[str, Any]) -> None:
     """A part behind the others; words go on with the words before them."""
     last = parts[-1] if parts else {}
-    if part.keys() <= {"text", "thought"} and last.keys() == part.keys() and last.get("thought") == part.get("thought") and "text" in part:
+    if _goes_on(part, last):
         parts[-1] = {**last, "text": last["text"] + part["text"]}
     else:
         parts.append(dict(part))
+
+
+def _goes_on(part: Mapping[str, Any], last: Mapping[str, Any]) -> bool:
+    """Whether a part's words are of one part with those before them."""
+    return (
+        part.keys() <= {"text", "thought"} and last.keys() == part.keys() and last.get("thought") == part.get("thought") and "text" in part
+    )
 
 
 # ---- an answer of the proxy's own ----
@@ -307,20 +319,20 @@ _SUPPORT = Fields(
 _GROUNDING = Fields(
     "groundingMetadata",
     {
-        "groundingChunks": listed(_CHUNK, "groundingChunks"),
-        "groundingSupports": listed(_SUPPORT, "groundingSupports"),
-        "webSearchQueries": listed("quoted", "webSearchQueries"),
+        "groundingChunks": list_of(_CHUNK, "groundingChunks"),
+        "groundingSupports": list_of(_SUPPORT, "groundingSupports"),
+        "webSearchQueries": list_of("quoted", "webSearchQueries"),
     },
     figures="retrievalMetadata",
     padding="searchEntryPoint",
 )
-_CITED = listed(Fields("citation", number="startIndex endIndex", url="uri", word="license"), "citations")
+_CITATIONS = list_of(Fields("citation", number="startIndex endIndex", url="uri", word="license"), "citations")
 _CANDIDATE = Fields(
     "candidate",
     {
-        "content": Fields("content", {"parts": listed(_PART, "parts")}, word="role"),
+        "content": Fields("content", {"parts": list_of(_PART, "parts")}, word="role"),
         "groundingMetadata": _GROUNDING,
-        "citationMetadata": Fields("citationMetadata", {"citationSources": _CITED, "citations": _CITED}),
+        "citationMetadata": Fields("citationMetadata", {"citationSources": _CITATIONS, "citations": _CITATIONS}),
     },
     number="index tokenCount avgLogprobs",
     word="finishReason",
@@ -332,7 +344,7 @@ _FAILURE = Fields("error", {"error": _ERROR})
 _FEEDBACK = Fields("promptFeedback", word="blockReason", figures="safetyRatings", padding="blockReasonMessage")
 _ANSWER = Fields(
     "answer",
-    {"candidates": listed(_CANDIDATE, "candidates"), "promptFeedback": _FEEDBACK, "error": _ERROR},
+    {"candidates": list_of(_CANDIDATE, "candidates"), "promptFeedback": _FEEDBACK, "error": _ERROR},
     figures="usageMetadata modelStatus",
     label="modelVersion responseId",
     word="createTime",
@@ -345,25 +357,27 @@ class GeminiShapes(Recogniser):
     api = "gemini"
     failure = _FAILURE
 
-    def __init__(self, asked: Asked) -> None:
-        super().__init__(asked)
-        self._ended: set[int] = set()
+    def __init__(self, bounds: AnswerBounds) -> None:
+        super().__init__(bounds)
+        self._ended_candidates: set[int] = set()
 
     def answer(self, fields: Any) -> Any:
         """An answer, or a chunk of one, with what is recognised of it."""
         made = _ANSWER(fields, self.reading)
         if made is not ABSENT and made.get("candidates"):
-            made["candidates"] = [candidate for candidate in candidates_of(made) if self._leaves(candidate)]
+            made["candidates"] = [candidate for candidate in candidates_of(made) if self._may_leave(candidate)]
         self.says = self.says or (made is not ABSENT and bool((made.get("promptFeedback") or {}).get("blockReason")))
         return made
 
-    def _leaves(self, candidate: dict[str, Any]) -> bool:
-        index = index_of(candidate)
-        if not 0 <= index < self.reading.asked.choices or index in self._ended:
-            self.reading.leave_out("what follows a candidate's end" if index in self._ended else "a candidate that was not asked for")
+    def _may_leave(self, candidate: dict[str, Any]) -> bool:
+        index = number(candidate, "index")
+        if not 0 <= index < self.reading.bounds.choices or index in self._ended_candidates:
+            self.reading.leave_out(
+                "what follows a candidate's end" if index in self._ended_candidates else "a candidate that was not asked for"
+            )
             return False
         if candidate.get("finishReason"):
-            self._ended.add(index)
+            self._ended_candidates.add(index)
         if isinstance(candidate.get("content"), dict):
             candidate["content"]["parts"] = [part for part in parts_of(candidate) if self._is_offered(part)]
         self.says = self.says or any(part.get("text") or call_in(part) for part in parts_of(candidate))
@@ -371,7 +385,7 @@ class GeminiShapes(Recogniser):
 
     def _is_offered(self, part: dict[str, Any]) -> bool:
         call = call_in(part)
-        if call is None or self.reading.asked.offers(str(call.get("name") or "")):
+        if call is None or self.reading.bounds.offers(str(call.get("name") or "")):
             return True
         self.reading.leave_out("a call of a tool that was not offered")
         return False

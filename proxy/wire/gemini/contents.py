@@ -17,19 +17,19 @@ import orjson
 from proxy.exchange import Message
 from proxy.language.text import text_of
 from proxy.wire.bodies import EXTENSION, as_raw, raw_fields
-from proxy.wire.gemini.fields import CALL_PREFIX, arguments_of, is_text, kind_of, named, raw_objects, response_of, snake, text_in
+from proxy.wire.gemini.fields import CALL_PREFIX, arguments_of, field_spelling, is_text, kind_of, raw_objects, response_of, snake, text_in
 from proxy.wire.gemini.requests import SYSTEM, GeminiWire, Place
-from proxy.wire.requests import counterparts
+from proxy.wire.requests import content_parts, counterparts
 from proxy.wire.translation.neutral import split_data_url
 
 _SYSTEM_ROLES = ("system", "developer")
-_MADE_ID = re.compile(CALL_PREFIX + r"\d+_\d+|gw\d{7}")
+_OWN_CALL_ID = re.compile(CALL_PREFIX + r"\d+_\d+|gw\d{7}")
 """Of a call to which its server gave none: nobody but this proxy knows it."""
-_SIGNED = re.compile(r"(?:models/)?gemini-(?![12])")
+_MODELS_WITH_SIGNATURES = re.compile(r"(?:models/)?gemini-(?![12])")
 """Models that take no call without a signature: from Gemini 3 on."""
 _EARLIER = {"text": "[Earlier messages are not shown.]"}
 """The user's, where an answer of the model's has become the first content: the API wants the user to begin."""
-UNSIGNED = "skip_thought_signature_validator"
+NO_SIGNATURE = "skip_thought_signature_validator"
 """What the API takes in place of a signature, for a call that its model did not make (https://ai.google.dev/gemini-api/docs/thought-signatures)."""
 
 
@@ -62,7 +62,7 @@ class Contents:
         spoken = next((item for item in reversed(items) if item.role == "user"), None)
         if rules and spoken is not None:
             spoken.parts += rules
-        self._fields["contents"] = as_raw([self._encoded(item) for item in items])
+        self._fields["contents"] = as_raw([self._encode_item(item) for item in items])
 
     @property
     def _begins_with_user(self) -> bool:
@@ -72,12 +72,12 @@ class Contents:
         """The system's words in front; returns those that go behind the user's, as no others may stand beside ``cachedContent``."""
         parts, rules = list[msgspec.Raw](), list[msgspec.Raw]()
         for message, old in pairs:
-            if old is not None and (held := self._wire.held.get(id(old))) and held[0][0] == SYSTEM:
+            if old is not None and (held := self._wire.places_of_message.get(id(old))) and held[0][0] == SYSTEM:
                 parts += self._parts(message, old)
             elif text := text_of(message.get("content")).strip():
                 rules.append(as_raw({"text": text}))
-        name = named(self._wire.fields, "systemInstruction")
-        cached = self._wire.fields.get(named(self._wire.fields, "cachedContent")) is not None
+        name = field_spelling(self._wire.fields, "systemInstruction")
+        cached = self._wire.fields.get(field_spelling(self._wire.fields, "cachedContent")) is not None
         said = parts if cached else parts + rules
         if not said:
             self._fields.pop(name, None)
@@ -91,7 +91,7 @@ class Contents:
         parts = self._parts(message, old)
         if not parts:
             return
-        held = self._wire.held.get(id(message)) or self._wire.held.get(id(old)) or []
+        held = self._wire.places_of_message.get(id(message)) or self._wire.places_of_message.get(id(old)) or []
         role = "model" if message.get("role") == "assistant" else "user"
         item = _Item(role, parts, held[0][0] if held else None, result=message.get("role") == "tool")
         last = items[-1] if items else None
@@ -103,7 +103,7 @@ class Contents:
         else:
             items.append(item)
 
-    def _encoded(self, item: _Item) -> msgspec.Raw:
+    def _encode_item(self, item: _Item) -> msgspec.Raw:
         if item.source is None:
             return as_raw({"role": item.role, "parts": item.parts})
         if self._is_whole(item.source, item.parts):
@@ -112,7 +112,7 @@ class Contents:
 
     def _is_whole(self, source: int, parts: Sequence[msgspec.Raw]) -> bool:
         """Whether these are all parts of an item, as they came."""
-        sent = self._listed(source) if self._wire.sizes.get(source) else []
+        sent = self._parts_of_item(source) if self._wire.sizes.get(source) else []
         return len(sent) == len(parts) and all(a is b for a, b in zip(sent, parts, strict=True))
 
     @cached_property
@@ -127,12 +127,12 @@ class Contents:
         return as_raw(fields) if fields.pop(EXTENSION, None) is not None else item
 
     def _raw(self, place: Place) -> msgspec.Raw:
-        return self._listed(place[0])[place[1]]
+        return self._parts_of_item(place[0])[place[1]]
 
-    def _listed(self, source: int) -> list[msgspec.Raw]:
+    def _parts_of_item(self, source: int) -> list[msgspec.Raw]:
         """The parts of an item."""
         if source not in self._lists:
-            holder = self._fields[named(self._wire.fields, "systemInstruction")] if source == SYSTEM else self._items[source]
+            holder = self._fields[field_spelling(self._wire.fields, "systemInstruction")] if source == SYSTEM else self._items[source]
             is_words = bytes(holder).startswith(b'"')
             self._lists[source] = [as_raw({"text": orjson.loads(bytes(holder))})] if is_words else raw_objects(raw_fields(holder)["parts"])
         return self._lists[source]
@@ -140,15 +140,15 @@ class Contents:
     # ---- parts ----
 
     def _parts(self, message: Message, old: Message | None) -> list[msgspec.Raw]:
-        if (held := self._wire.held.get(id(message))) is not None:
+        if (held := self._wire.places_of_message.get(id(message))) is not None:
             return [self._raw(place) for place in held]
-        places = self._wire.held.get(id(old), [])
+        places = self._wire.places_of_message.get(id(old), [])
         if message.get("role") == "tool":
             return [self._result(message, places[0] if places else None)]
         calls = {str(call.get("id")): call for call in message.get("tool_calls") or ()}
         ids = {self._wire.places[id(call)]: str(call.get("id")) for call in (old or {}).get("tool_calls") or ()}
         spoken = [place for place in places if place not in ids and not self._is_thought(place)]
-        placed = dict(self._placed(_list_of(message.get("content")), spoken))
+        placed = dict(self._match_places(content_parts(message.get("content")), spoken))
         new = [made for place, part in placed.items() if isinstance(place, str) and (made := self._part(part, None)) is not None]
         out, says = list[msgspec.Raw](), False
         for place in places:
@@ -172,7 +172,7 @@ class Contents:
         part = self._wire.parts[place]
         return part.get("thought") is True or not kind_of(part)
 
-    def _placed(self, parts: Sequence[Any], spoken: Sequence[Place]) -> Iterator[tuple[Place | str, Any]]:
+    def _match_places(self, parts: Sequence[Any], spoken: Sequence[Place]) -> Iterator[tuple[Place | str, Any]]:
         """The parts that have a place of their own, or take one in order; others by a name that is no place."""
         taken = {self._wire.places.get(id(part)) for part in parts}
         free = [place for place in spoken if place not in taken]
@@ -197,7 +197,7 @@ class Contents:
     def _call(self, call: Mapping[str, Any], place: Place) -> msgspec.Raw:
         if (own := self._wire.places.get(id(call))) is not None:
             return self._raw(own)
-        return self._changed(place, "functionCall", args=_arguments(call))
+        return self._change_part(place, "functionCall", args=_arguments(call))
 
     def _result(self, message: Message, place: Place | None) -> msgspec.Raw:
         content = message.get("content")
@@ -206,11 +206,11 @@ class Contents:
             identity = str(message.get("tool_call_id") or "")
             return as_raw(result_part(identity, self._names.get(identity) or str(message.get("name") or "unknown"), response_of(text)))
         part = self._wire.parts[place]
-        return self._changed(
+        return self._change_part(
             place, "functionResponse", response=response_of(text, text_in(part[_key(part, "functionResponse")].get("response"))[1])
         )
 
-    def _changed(self, place: Place, kind: str, **new: Any) -> msgspec.Raw:
+    def _change_part(self, place: Place, kind: str, **new: Any) -> msgspec.Raw:
         """A part whose call or response has other fields."""
         fields, name = raw_fields(self._raw(place)), _key(self._wire.parts[place], kind)
         inner: dict[str, Any] = {**raw_fields(fields[name]), **new}
@@ -219,7 +219,7 @@ class Contents:
 
 def call_part(identity: str, name: str, arguments: Mapping[str, Any], signature: str = "") -> dict[str, Any]:
     """A part that calls a function."""
-    own = {} if not identity or _MADE_ID.fullmatch(identity) else {"id": identity}
+    own = {} if not identity or _OWN_CALL_ID.fullmatch(identity) else {"id": identity}
     part: dict[str, Any] = {"functionCall": {**own, "name": name, "args": arguments}}
     return {**part, "thoughtSignature": signature} if signature else part
 
@@ -232,13 +232,13 @@ def call_of(call: Mapping[str, Any]) -> dict[str, Any]:
 def sign(parts: Sequence[dict[str, Any]], model: str) -> None:
     """Have the first call of a turn say that it has no signature, where none has one and the `model` asks for it."""
     calls = [part for part in parts if "functionCall" in part]
-    if calls and _SIGNED.match(model) and not any("thoughtSignature" in part for part in parts):
-        calls[0]["thoughtSignature"] = UNSIGNED
+    if calls and _MODELS_WITH_SIGNATURES.match(model) and not any("thoughtSignature" in part for part in parts):
+        calls[0]["thoughtSignature"] = NO_SIGNATURE
 
 
 def result_part(identity: str, name: str, response: Mapping[str, Any]) -> dict[str, Any]:
     """A part with a function's response."""
-    own = {} if not identity or _MADE_ID.fullmatch(identity) else {"id": identity}
+    own = {} if not identity or _OWN_CALL_ID.fullmatch(identity) else {"id": identity}
     return {"functionResponse": {**own, "name": name, "response": response}}
 
 
@@ -268,9 +268,3 @@ def _arguments(call: Mapping[str, Any]) -> dict[str, Any]:
 
 def _name(call: Mapping[str, Any]) -> str:
     return str((call.get("function") or {}).get("name") or "")
-
-
-def _list_of(content: Any) -> Sequence[Any]:
-    if isinstance(content, list):
-        return content
-    return [{"type": "text", "text": content}] if content else []

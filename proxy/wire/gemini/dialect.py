@@ -17,22 +17,22 @@ import orjson
 from proxy.errors import ProxyError
 from proxy.exchange import Answer, Exchange, Message, Request, Tool, ToolCall, tool_name
 from proxy.wire import bodies, sse
-from proxy.wire.answers import end_of, summed
+from proxy.wire.answers import add_usage, end_of, number
 from proxy.wire.bodies import as_raw, object_in, raw_fields
 from proxy.wire.dialect import Changes, Dialect, TokenCounting
 from proxy.wire.gemini import answers
 from proxy.wire.gemini.address import COUNT, GENERATE, KEY_HEADER, with_address
 from proxy.wire.gemini.answers import USAGE, GeminiShapes, call_in, candidates_of, parts_of
 from proxy.wire.gemini.contents import Contents
-from proxy.wire.gemini.fields import is_text, made_id, named, raw_objects
+from proxy.wire.gemini.fields import field_spelling, is_text, new_call_id, raw_objects
 from proxy.wire.gemini.requests import GeminiWire, function_of, read_request
 from proxy.wire.gemini.stream import WITHHELD, GeminiStream, encode
 from proxy.wire.own_tools import AnswerEvent, AnswerItem, Fields, OwnToolFilter
 from proxy.wire.requests import withhold
-from proxy.wire.shapes import asked_of
+from proxy.wire.shapes import answer_bounds
 from proxy.wire.upstream_errors import envelope, failure_in, gemini_envelope, is_own, is_too_long
 
-_PARTED = "\n\n"
+_GAP = "\n\n"
 
 
 class GeminiFilter(OwnToolFilter):
@@ -90,20 +90,20 @@ class GeminiFilter(OwnToolFilter):
             rest = AnswerEvent(b"", _with(payload, bare, kept, usage=event.kind != "ends"))
         return rest, AnswerEvent(b"", _with(payload, candidate, []), kind="ends") if event.kind == "ends" else None
 
-    def _rendered(self, event: AnswerEvent) -> bytes:
+    def _render(self, event: AnswerEvent) -> bytes:
         payload = event.payload
         if payload is None:
             return event.raw
         new = payload
         if self._before is not None and isinstance(payload.get(USAGE), dict):
-            new = {**new, USAGE: summed(self._before, payload[USAGE])}
+            new = {**new, USAGE: add_usage(self._before, payload[USAGE])}
         candidate = next(iter(candidates_of(new)), None)
         texts = [part["text"] for part in parts_of(candidate or {}) if is_text(part) and part["text"]]
         if candidate is not None and texts:
             if self._joins and not self._parted and self._last and not self._last.isspace():  # it stands apart from the text before
                 parts = parts_of(candidate)
                 first = next(i for i, part in enumerate(parts) if is_text(part) and part["text"])
-                parts[first] = {**parts[first], "text": _PARTED + parts[first]["text"]}
+                parts[first] = {**parts[first], "text": _GAP + parts[first]["text"]}
                 new = _with(new, candidate, parts)
             self._parted, self._last = True, texts[-1][-1]
         return event.raw if new is payload and event.raw else encode(new)
@@ -136,7 +136,7 @@ class GeminiFilter(OwnToolFilter):
         calls = [call for part in self._parts if (call := call_in(part)) is not None]
         for position, (call, item) in enumerate(zip(calls, self._called, strict=True)):
             if item.own:
-                identity = str(call.get("id") or made_id(self._answers, position))
+                identity = str(call.get("id") or new_call_id(self._answers, position))
                 yield ToolCall(identity, str(call.get("name")), orjson.dumps(call.get("args") or {}).decode(), position)
 
     def _turn_of(self, calls: Sequence[ToolCall]) -> Message:
@@ -144,18 +144,23 @@ class GeminiFilter(OwnToolFilter):
         text = "".join(part["text"] for part in self._parts if is_text(part))
         signed = [str(part.get("thoughtSignature") or "") for part in self._parts if call_in(part) is not None]
         made = [
-            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}, **_signed(signed[call.index])}
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": call.arguments},
+                **_signature_fields(signed[call.index]),
+            }
             for call in calls
         ]
         return {"role": "assistant", "content": text or None, "tool_calls": made}
 
-    def failed(self, status: int, body: bytes) -> bytes:
+    def encode_failure(self, status: int, body: bytes) -> bytes:
         """An event with the error."""
         own = object_in(body) if is_own("gemini", body) else None
         return encode(own or envelope("gemini", failure_in(body), status))
 
 
-def _signed(signature: str) -> dict[str, Any]:
+def _signature_fields(signature: str) -> dict[str, Any]:
     return {"extra_content": {"google": {"thought_signature": signature}}} if signature else {}
 
 
@@ -167,7 +172,7 @@ def _with(payload: Fields, candidate: Mapping[str, Any], parts: Sequence[Fields]
     return {**rest, "candidates": [{**candidate, "content": {**about, "parts": list(parts)}}]}
 
 
-_DECLARED = "functionDeclarations"
+_DECLARATIONS = "functionDeclarations"
 
 
 class GeminiDialect(Dialect):
@@ -180,7 +185,7 @@ class GeminiDialect(Dialect):
     client_header: str = KEY_HEADER
     usage_field: str = answers.USAGE
 
-    def completed(self, body: bytes, path: str) -> bytes:
+    def merge_address(self, body: bytes, path: str) -> bytes:
         """With the model, and whether it streams."""
         return with_address(body, path)
 
@@ -213,7 +218,7 @@ class GeminiDialect(Dialect):
         """The functions in the order of `tools`, which caches go by, in one item; the provider's own tools as they came."""
         if not tools:
             raw.pop("tools", None)
-            raw.pop(named(request.wire.fields, "toolConfig"), None)
+            raw.pop(field_spelling(request.wire.fields, "toolConfig"), None)
             return
         wire: GeminiWire = request.wire
         kinds = {str(tool.get("type")) for tool in tools}
@@ -221,34 +226,34 @@ class GeminiDialect(Dialect):
         pieces: dict[tuple[int, str, int], msgspec.Raw] = {}
         for i, sent in enumerate(raw_objects(raw["tools"]) if request.tools else []):
             fields = bodies.raw_fields(sent)
-            declared = named(fields, _DECLARED)
+            declared = field_spelling(fields, _DECLARATIONS)
             pieces |= {(i, declared, j): piece for j, piece in enumerate(raw_objects(fields.pop(declared, _NONE)))}
             items.append({name: value for name, value in fields.items() if name in kinds})
         by_name = {tool_name(tool): pieces[place] for tool in request.tools if (place := wire.tools[id(tool)]) in pieces}
         functions = [
-            pieces[place] if (place := wire.tools.get(id(tool), _NOWHERE)) in pieces else _declared(tool, by_name.get(tool_name(tool)))
+            pieces[place] if (place := wire.tools.get(id(tool), _NOWHERE)) in pieces else _declare_tool(tool, by_name.get(tool_name(tool)))
             for tool in tools
             if tool.get("type", "function") == "function"
         ]
         at = min((i for i, _, _ in pieces), default=len(items))
         if functions:
             items += [{}] * (at == len(items))
-            items[at] = {_DECLARED: bodies.as_raw(functions), **items[at]}
+            items[at] = {_DECLARATIONS: bodies.as_raw(functions), **items[at]}
         raw["tools"] = bodies.as_raw([item for item in items if item])
 
     def parse_answer(self, body: bytes) -> Answer:
         """Raises `ValueError` when the body is no answer of the API."""
         fields = orjson.loads(body)
-        return answers.answer_of(fields if isinstance(fields, dict) else {})
+        return answers.answer_of(bodies.object_of(fields))
 
     def _change(self, raw: dict[str, msgspec.Raw], changes: Changes) -> None:
         candidates = raw_objects(raw.get("candidates", msgspec.Raw(b"[]")))
         for position, piece in enumerate(candidates):
             candidate = bodies.exact(bytes(piece))
-            index = answers.index_of(candidate) if isinstance(candidate, dict) else -1
+            index = number(candidate, "index") if isinstance(candidate, dict) else -1
             if index in changes.texts or index in changes.arguments:
                 made = answers.with_changes(candidate, changes.texts.get(index), changes.arguments.get(index, {}))
-                candidates[position] = bodies.dumped(made)
+                candidates[position] = bodies.encode_raw(made)
         raw["candidates"] = bodies.as_raw(candidates)
 
     def own_body(self, exchange: Exchange, answer: Answer) -> dict[str, Any]:
@@ -262,11 +267,11 @@ class GeminiDialect(Dialect):
 
     def recogniser(self, exchange: Exchange, body: bytes) -> GeminiShapes:
         """What was asked for is in the `body` as it was sent."""
-        return GeminiShapes(asked_of(exchange, body))
+        return GeminiShapes(answer_bounds(exchange, body))
 
     def refuse_calls(self, exchange: Exchange, own: Collection[str]) -> None:
         """Take the tools `own` out, or forbid all calls."""
-        withhold(exchange, own, {named(exchange.params, "toolConfig"): {"functionCallingConfig": {"mode": "NONE"}}})
+        withhold(exchange, own, {field_spelling(exchange.params, "toolConfig"): {"functionCallingConfig": {"mode": "NONE"}}})
 
     def stream(self, *, separate: bool = False) -> GeminiStream:
         """A reader for one streamed answer."""
@@ -278,13 +283,12 @@ _NOWHERE = (-1, "", -1)
 """Of a tool that the client did not send."""
 
 
-def _declared(tool: Tool, before: msgspec.Raw | None) -> msgspec.Raw:
+def _declare_tool(tool: Tool, before: msgspec.Raw | None) -> msgspec.Raw:
     """A function tool as an item of ``functionDeclarations``; of one made of another, what was not changed stays."""
-    function = tool.get("function")
-    described = function if isinstance(function, Mapping) else {}
+    described = bodies.object_of(tool.get("function"))
     sent = bodies.raw_fields(before) if before is not None else {}
     given = function_of(orjson.loads(bytes(before)))["function"] if before is not None else {}
-    schema = "parameters" if "parameters" in sent else named(sent, "parametersJsonSchema")
+    schema = "parameters" if "parameters" in sent else field_spelling(sent, "parametersJsonSchema")
     names = {"name": "name", "description": "description", "parameters": schema}
     made = {own: described[name] for name, own in names.items() if name in described and described[name] != given.get(name, ...)}
     return bodies.as_raw({**sent, **made})
@@ -295,14 +299,14 @@ class GeminiCount(TokenCounting):
 
     path = COUNT
 
-    def completed(self, body: bytes, path: str) -> bytes:
+    def merge_address(self, body: bytes, path: str) -> bytes:
         """With the model."""
         return with_address(body, path)
 
     def parse(self, body: bytes) -> Request:
         """The prompt that is to be counted, which may stand in ``generateContentRequest``. Raises `InvalidRequest`."""
         fields = bodies.load(body)
-        name = named(fields, "generateContentRequest")
+        name = field_spelling(fields, "generateContentRequest")
         inner = fields.get(name)
         if isinstance(inner, dict):
             body = orjson.dumps({**inner, "model": fields.get("model")})

@@ -24,7 +24,7 @@ _ABOUT = frozenset(
 """Of a part, beside what it holds."""
 
 
-def made_id(answer: int, place: int) -> str:
+def new_call_id(answer: int, place: int) -> str:
     """Of a call of an answer to which its server gave none; nobody but this proxy knows it."""
     return f"gw{answer:03d}{place:04d}"
 
@@ -35,7 +35,7 @@ def snake(name: str) -> str:
     return _CAPITAL.sub(lambda match: "_" + match[0].lower(), name)
 
 
-def named(fields: Mapping[str, Any], name: str, at: str = "") -> str:
+def field_spelling(fields: Mapping[str, Any], name: str, at: str = "") -> str:
     """The spelling in which a field stands there, its own where it does not. Raises `InvalidRequest` for one that stands there twice."""
     other = snake(name)
     if other == name or other not in fields:
@@ -47,7 +47,7 @@ def named(fields: Mapping[str, Any], name: str, at: str = "") -> str:
 
 def got(fields: Mapping[str, Any], name: str, at: str = "") -> Any:
     """A field's value in either spelling; None without one."""
-    return fields.get(named(fields, name, at))
+    return fields.get(field_spelling(fields, name, at))
 
 
 def objects(value: object, at: str) -> list[dict[str, Any]]:

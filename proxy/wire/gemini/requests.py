@@ -18,14 +18,14 @@ from proxy.exchange import Message, Request, Tool
 from proxy.exchange.answers import OutputRequirements
 from proxy.wire import bodies
 from proxy.wire.gemini.address import model_name
-from proxy.wire.gemini.fields import CALL_PREFIX, address, got, is_text, json_schema, kind_of, named, objects, text_in
+from proxy.wire.gemini.fields import CALL_PREFIX, address, field_spelling, got, is_text, json_schema, kind_of, objects, text_in
 from proxy.wire.requests import Wire, request_of
 
 SYSTEM = -1
 """The item that ``systemInstruction`` is."""
 Place = tuple[int, int]
 """The item, and the part in it."""
-_DECLARED = "functionDeclarations"
+_DECLARATIONS = "functionDeclarations"
 
 
 class GeminiWire(Wire):
@@ -36,7 +36,7 @@ class GeminiWire(Wire):
         self.fields = fields
         self.places: dict[int, Place] = {}
         """Of content parts and calls."""
-        self.held: dict[int, list[Place]] = {}
+        self.places_of_message: dict[int, list[Place]] = {}
         """Of each message, all of its parts, thoughts included."""
         self.parts: dict[Place, Mapping[str, Any]] = {}
         """As they came."""
@@ -52,14 +52,14 @@ def read_request(body: bytes) -> Request:
     model = model_name(fields.get("model"))
     wire = GeminiWire(body, fields)
     reader = _Reader(wire)
-    reader.item(SYSTEM, system_of(fields), named(fields, "systemInstruction"))
+    reader.item(SYSTEM, system_of(fields), field_spelling(fields, "systemInstruction"))
     contents = objects(fields.get("contents"), "contents")
     if not contents:
         raise InvalidRequest("contents: at least one content is needed", param="contents")
     for i, item in enumerate(contents):
         reader.item(i, item, f"contents[{i}]")
     tools = _tools(fields, wire)
-    read = ("model", "stream", "contents", named(fields, "systemInstruction"), "tools", bodies.EXTENSION)
+    read = ("model", "stream", "contents", field_spelling(fields, "systemInstruction"), "tools", bodies.EXTENSION)
     return request_of(fields, wire, model, reader.messages, tools, read, output_requirements_of, reader.hints)
 
 
@@ -137,7 +137,7 @@ class _Reader:
             self.hints |= dict.fromkeys(range(begin, len(self.messages)), bodies.hint_of(item, at))
 
     def _call(self, says: dict[str, Any], given: Mapping[str, Any], place: Place, at: str) -> None:
-        name = bodies.typed(dict(given), "name", str, "a string") if "name" in given else None
+        name = bodies.read_typed(dict(given), "name", str, "a string") if "name" in given else None
         if name is None:
             raise bodies.unexpected(f"{at}.functionCall.name", "a string", None)
         arguments = orjson.dumps(given.get("args") if given.get("args") is not None else {}).decode()
@@ -150,7 +150,7 @@ class _Reader:
             raise bodies.unexpected(f"{at}.functionResponse.name", "a string", given.get("name"))
         text, _ = text_in(given.get("response"))
         message = {"role": "tool", "tool_call_id": self._calls.result(given, place), "name": given["name"], "content": text}
-        self._wire.held[id(message)] = [place]
+        self._wire.places_of_message[id(message)] = [place]
         self.messages.append(message)
 
     def _close(self, says: Mapping[str, Any], spoken: list[tuple[dict[str, Any], Place]], held: list[Place]) -> None:
@@ -162,7 +162,7 @@ class _Reader:
         message = {**says, "content": parts[0]["text"] if single else parts or None}
         if not single:
             self._wire.places.update((id(part), place) for part, place in spoken)
-        self._wire.held[id(message)] = held
+        self._wire.places_of_message[id(message)] = held
         self.messages.append(message)
 
 
@@ -182,7 +182,7 @@ def _part(kind: str, part: Mapping[str, Any], given: Any, at: str) -> dict[str, 
 def _tools(fields: Mapping[str, Any], wire: GeminiWire) -> list[Tool]:
     found: list[Tool] = []
     for i, item in enumerate(objects(fields.get("tools"), "tools")):
-        declared = named(item, _DECLARED, f"tools[{i}]")
+        declared = field_spelling(item, _DECLARATIONS, f"tools[{i}]")
         for name, value in item.items():
             if name != declared:
                 tools: list[Tool] = [{"type": name, name: value}]

@@ -16,19 +16,19 @@ from msgspec.structs import replace
 from proxy.errors import ProxyError
 from proxy.exchange import Answer
 from proxy.wire import sse
-from proxy.wire.answers import added_up, end_of
+from proxy.wire.answers import added_up, end_of, number
 from proxy.wire.bodies import object_in
 from proxy.wire.dialect import AnswerStream, Changes, StreamPiece
 from proxy.wire.gemini.answers import (
     USAGE,
     Candidate,
+    PartStarts,
     answer_from,
     block_reason,
     call_in,
     candidates_of,
-    index_of,
     parts_of,
-    relocated,
+    relocate_citations,
     unread,
 )
 from proxy.wire.gemini.fields import arguments_of, is_text
@@ -53,11 +53,14 @@ class GeminiStream(AnswerStream):
         self._separate = separate
         self._candidates: dict[int, Candidate] = {}
         self._head: dict[str, Any] = {}
-        self._blocked = False
+        self._is_blocked = False
         self._strange = 0
         """Events that are no chunks."""
-        self._said: dict[int, list[str]] = {}
+        self._texts_of_choice: dict[int, list[str]] = {}
         """The text that has left, by candidate."""
+        self._starts: dict[int, PartStarts] = {}
+        self._starts_of_sent: dict[int, PartStarts] = {}
+        """Where each part of the text begins that has come, and that has left."""
         self._upto: dict[int, tuple[dict[str, Any], int]] = {}
         """What a chunk has of a candidate and tells of places in its text, by identity, which it keeps as long as it stands here; and how
         long the text was then."""
@@ -66,7 +69,7 @@ class GeminiStream(AnswerStream):
     def complete(self) -> bool:
         """Whether a candidate has come and every one has ended, or the prompt was blocked."""
         ended = [one.finish_reason is not None for one in self._candidates.values()]
-        return self._blocked or (bool(ended) and all(ended))
+        return self._is_blocked or (bool(ended) and all(ended))
 
     @property
     def answer(self) -> Answer:
@@ -96,13 +99,13 @@ class GeminiStream(AnswerStream):
             return [StreamPiece(event.raw)]
         self._head = self._head or {name: payload[name] for name in _HEAD if name in payload}
         self.usage = payload[USAGE] if isinstance(payload.get(USAGE), dict) else self.usage
-        self._blocked = self._blocked or bool(block_reason(payload))
+        self._is_blocked = self._is_blocked or bool(block_reason(payload))
         candidates = candidates_of(payload)
         if payload.get("candidates") and not candidates:
             self._strange += 1
         for one in candidates:
             self._miss(unread(one))
-            if (known := self._candidates.get(index_of(one))) is not None and known.finish_reason is not None and parts_of(one):
+            if (known := self._candidates.get(number(one, "index"))) is not None and known.finish_reason is not None and parts_of(one):
                 self._miss("what follows the end of a candidate")
         if not candidates:
             return [StreamPiece(event.raw, payload=payload)]
@@ -112,9 +115,9 @@ class GeminiStream(AnswerStream):
             for one in candidates:
                 self._piece(event.raw, payload, one)
             return [StreamPiece(event.raw, payload=payload)]
-        return self._separated(payload, candidates)
+        return self._split_payload(payload, candidates)
 
-    def _separated(self, payload: dict[str, Any], candidates: Sequence[dict[str, Any]]) -> list[StreamPiece]:
+    def _split_payload(self, payload: dict[str, Any], candidates: Sequence[dict[str, Any]]) -> list[StreamPiece]:
         """A piece for each part, and for the end; the usage is the last one's."""
         steps = [step for one in candidates for step in _steps(one)]
         last = len(steps) - 1
@@ -122,11 +125,12 @@ class GeminiStream(AnswerStream):
         return [self._piece(encode(one), one, step) for one, step in zip(alone, steps, strict=True)]
 
     def _piece(self, raw: bytes, payload: dict[str, Any], candidate: dict[str, Any]) -> StreamPiece:
-        index = index_of(candidate)
+        index = number(candidate, "index")
         text = self._candidates.setdefault(index, Candidate()).absorb(candidate)
         if candidate.keys() & _ABOUT_TEXT:
             self._upto[id(candidate)] = candidate, sum(map(len, self._candidates[index].text))
         parts = parts_of(candidate)
+        self._starts.setdefault(index, PartStarts(joins=True)).add(parts)
         calls, ends = any(call_in(part) for part in parts), end_of(candidate.get("finishReason")) is not None
         words = all(is_text(part) for part in parts)
         whole = len(parts) > 1 or not words or any(len(part) > 1 for part in parts) or bool(candidate.get("logprobsResult"))
@@ -139,7 +143,7 @@ class GeminiStream(AnswerStream):
             waits=not text and not ends,
             parts=calls or not words,
             acts=calls,
-            called=calls,
+            has_call_input=calls,
             payload=payload,
         )
 
@@ -149,30 +153,38 @@ class GeminiStream(AnswerStream):
         """Its own bytes, but for what tells of places in a text that left as another."""
         if piece.choice is None or piece.payload is None:
             return piece.raw
-        said = self._said.setdefault(piece.choice, [])
+        said = self._texts_of_choice.setdefault(piece.choice, [])
         said.append(piece.text)
         (candidate,) = candidates_of(piece.payload)
+        sent = self._starts_of_sent.setdefault(piece.choice, PartStarts(joins=True))
+        sent.add(parts_of(candidate))
         if not candidate.keys() & _ABOUT_TEXT:
             return piece.raw
         whole, new = "".join(self._candidates[piece.choice].text), "".join(said)
         _, upto = self._upto.pop(id(candidate), (None, None))
         old = whole[:upto] if upto is not None else new if whole.startswith(new) else whole  # another reader's pieces are as they came
-        return piece.raw if new == old else encode({**piece.payload, "candidates": [relocated(candidate, old, new)]})
+        if new == old:
+            return piece.raw
+        moved = relocate_citations(candidate, old, new, self._starts[piece.choice].starts, sent.starts)
+        return encode({**piece.payload, "candidates": [moved]})
 
     def with_text(self, piece: StreamPiece, text: str) -> bytes:
         """`piece` as an event that says `text` instead."""
-        self._said.setdefault(piece.choice or 0, []).append(text)
-        return encode(_saying(piece, text))
+        self._texts_of_choice.setdefault(piece.choice or 0, []).append(text)
+        payload = _saying(piece, text)
+        (candidate,) = candidates_of(payload)
+        self._starts_of_sent.setdefault(piece.choice or 0, PartStarts(joins=True)).add(parts_of(candidate))
+        return encode(payload)
 
-    def changed(self, pieces: Sequence[StreamPiece], changes: Changes) -> list[StreamPiece]:
+    def apply_changes(self, pieces: Sequence[StreamPiece], changes: Changes) -> list[StreamPiece]:
         """The first piece with text of a changed candidate, or its end, says all of it; calls get their arguments."""
         out: list[StreamPiece] = []
         said: set[int] = set()
         calls: dict[int, int] = {}
         for piece in pieces:
             choice = piece.choice
-            if piece.called and choice is not None and choice in changes.arguments:
-                out.append(self._recalled(piece, changes.arguments[choice], calls))
+            if piece.has_call_input and choice is not None and choice in changes.arguments:
+                out.append(self._change_calls(piece, changes.arguments[choice], calls))
             elif choice is None or choice not in changes.texts or not (piece.text or piece.finish):
                 out.append(piece)
             elif choice not in said:
@@ -183,7 +195,7 @@ class GeminiStream(AnswerStream):
                 out.append(replace(piece, text=""))
         return out
 
-    def _recalled(self, piece: StreamPiece, arguments: Mapping[int, str], calls: dict[int, int]) -> StreamPiece:
+    def _change_calls(self, piece: StreamPiece, arguments: Mapping[int, str], calls: dict[int, int]) -> StreamPiece:
         payload = dict(piece.payload or {})
         (candidate,) = candidates_of(payload)
         index, made = piece.choice or 0, []
@@ -206,7 +218,7 @@ class GeminiStream(AnswerStream):
 
     # ---- the proxy's own events ----
 
-    def blocked(self, choices: Sequence[int]) -> bytes:
+    def encode_block(self, choices: Sequence[int]) -> bytes:
         """The chunk that ends `choices` with ``finishReason: "SAFETY"``."""
         ended = [
             {"content": {"parts": [], "role": "model"}, "finishReason": "SAFETY", "finishMessage": WITHHELD, "index": i} for i in choices
@@ -214,7 +226,7 @@ class GeminiStream(AnswerStream):
         usage = {USAGE: self.usage} if self.usage else {}
         return encode({"candidates": ended, **usage, **self._head})
 
-    def failed(self, error: ProxyError) -> bytes:
+    def encode_failure(self, error: ProxyError) -> bytes:
         """An event with the API's ``error``, which Google's clients raise."""
         return encode(gemini_envelope(error))
 
@@ -245,10 +257,10 @@ def _steps(candidate: dict[str, Any]) -> list[dict[str, Any]]:
     index = {"index": candidate["index"]} if "index" in candidate else {}
     said = [{"content": {**candidate["content"], "parts": [part]}, **index} for part in parts]
     rest = {**candidate, "content": {**candidate["content"], "parts": []}} if parts else candidate
-    return [*said, *_rest(rest, ends=ends)]
+    return [*said, *_fields_beside_parts(rest, ends=ends)]
 
 
-def _rest(candidate: dict[str, Any], *, ends: bool) -> Iterator[dict[str, Any]]:
+def _fields_beside_parts(candidate: dict[str, Any], *, ends: bool) -> Iterator[dict[str, Any]]:
     """What a candidate says beside its parts, if that is anything."""
     if ends or candidate.keys() - {"content", "index"}:
         yield candidate

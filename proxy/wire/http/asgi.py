@@ -45,10 +45,10 @@ async def read_body(scope: Scope, receive: Receive, limit_bytes: int, room: Hold
         if not room.take(len(body)):
             raise _no_room()
         return body
-    return await joined(body_chunks(scope, receive, limit_bytes, first=message), room)
+    return await join_body(body_chunks(scope, receive, limit_bytes, first=message), room)
 
 
-async def joined(pieces: AsyncIterator[bytes], room: Holding) -> bytes:
+async def join_body(pieces: AsyncIterator[bytes], room: Holding) -> bytes:
     """All of a body's pieces, which take `room` as they come. Raises `Overloaded`, and what the iterator raises."""
     found = list[bytes]()
     try:
@@ -146,7 +146,7 @@ class Responder:
         """`early`: a stream that began before the upstream answered."""
         self.between_events = True
         """Of a stream, whether what has left ends with an event's end."""
-        self.last_sent = 0.0
+        self.last_sent_at = 0.0
         """By the event loop's clock; 0 before the first byte."""
         self.status = 0
         self.before: asyncio.Event | None = None
@@ -188,7 +188,7 @@ class Responder:
     async def write(self, chunk: bytes) -> None:
         """A piece of the body."""
         if chunk:
-            self.last_sent = asyncio.get_running_loop().time()
+            self.last_sent_at = asyncio.get_running_loop().time()
             self.between_events = chunk.endswith(_EVENT_ENDS)
             await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
 
@@ -244,7 +244,7 @@ class KeepAlive:
         responder = self._responder
         if responder.ended:
             return
-        left = max(self._since, responder.last_sent) + self._pause_s - self._loop.time()
+        left = max(self._since, responder.last_sent_at) + self._pause_s - self._loop.time()
         ready = responder.before is None or responder.before.is_set()  # else the answer itself may begin while this waits
         if left <= 0 and ready and responder.between_events and (self._beat is None or self._beat.done()):
             self._beat = self._loop.create_task(self._send())
@@ -302,7 +302,7 @@ def write_whole(cycle: RequestResponseCycle, status: int, headers: Sequence[tupl
     pieces = [STATUS_LINE[status]]
     fields = [*cycle.default_headers, *headers]
     for name, value in fields:
-        beginning = _names[name] if name in _names else _begun(name)
+        beginning = _names[name] if name in _names else _line_start(name)
         if not beginning:
             return False
         pieces += (beginning, value, b"\r\n")
@@ -325,7 +325,7 @@ def write_whole(cycle: RequestResponseCycle, status: int, headers: Sequence[tupl
     return True
 
 
-def _begun(name: bytes) -> bytes:
+def _line_start(name: bytes) -> bytes:
     """The beginning of a header's line; b"" for a name that is none, or unusual."""
     lower = name.lower()
     if not name or lower in _UNUSUAL or HEADER_RE.search(name):

@@ -34,7 +34,7 @@ HEADERS_S = 30.0
 BODY_STALL_S = 30.0
 """Within each span of this length a body that is not whole must grow by `MIN_BODY_BYTES`, unless nobody reads it."""
 MIN_BODY_BYTES = 8_192
-_KEPT_BYTES = 4_096
+_LARGE_PIECE_BYTES = 4_096
 """Pieces of a body from this size on; of many small ones each would be an object of its own."""
 STATE = "groundwire.ledger"
 """In the state that the application's lifespan leaves for its requests: its `Ledger`."""
@@ -73,7 +73,7 @@ class BoundedProtocol(WatchesReader, HttpToolsProtocol):
         super().connection_made(transport)
         self.party = self.ledger.at(self.client[0]) if self.client else NOBODY
         if not self._all.open(self):
-            self._all.refused(self)
+            self._all.note_refusal(self)
             self._refuse(503, "too many connections")
         else:
             self._all.idle(self)
@@ -170,7 +170,7 @@ class BoundedProtocol(WatchesReader, HttpToolsProtocol):
             return
         self.has_read = True  # who asks anew has most likely read what was answered; if not, the pause of writing tells
         if not self._all.ask(self, health=self.url.startswith(_HEALTH)):
-            self._all.refused(self)
+            self._all.note_refusal(self)
             self._refuse(503, "too many connections")
             return
         super().on_headers_complete()
@@ -181,7 +181,7 @@ class BoundedProtocol(WatchesReader, HttpToolsProtocol):
         if self._refused:
             return
         cycle = self.cycle
-        if len(body) >= _KEPT_BYTES and not cycle.body:
+        if len(body) >= _LARGE_PIECE_BYTES and not cycle.body:
             cycle.body, body = body, b""  # type: ignore[assignment]
         elif isinstance(cycle.body, bytes):
             cycle.body = bytearray(cycle.body)
@@ -259,7 +259,7 @@ def _ends_within(data: bytes, room: int) -> bool:
     return data[0] not in b"\r\n" and data.find(b"\r\n\r\n", 0, room) >= 0
 
 
-RESERVED = 64
+HEALTH_CONNECTIONS = 64
 """Further connections, for questions after the server's health alone."""
 
 
@@ -276,10 +276,10 @@ class Connections:
     """Of one process."""
 
     def __init__(self, ledger: Ledger) -> None:
-        self._ledger, self._share, self._reserve = ledger, ledger.connections, Share(RESERVED)
+        self._ledger, self._share, self._reserve = ledger, ledger.connections, Share(HEALTH_CONNECTIONS)
         self._idle: dict[Party, dict[Closable, None]] = {}
         """By who has them, those without a request; the longest idle first."""
-        self._held: dict[Closable, Share] = {}
+        self._shares: dict[Closable, Share] = {}
 
     def open(self, connection: Closable) -> bool:
         """A client has connected; False where it has to go at once."""
@@ -287,7 +287,7 @@ class Connections:
 
     def _admit(self, connection: Closable) -> bool:
         """Give it a place among those that may ask for more than the server's health."""
-        held = self._held.get(connection)
+        held = self._shares.get(connection)
         if not self._share.may_take(connection.party):
             self._make_room(connection)
         if not self._take(connection, self._share):
@@ -299,7 +299,7 @@ class Connections:
     def ask(self, connection: Closable, *, health: bool) -> bool:
         """It has a request, for the server's `health` or for more; False where it may not ask for that."""
         self.busy(connection)
-        return health or self._held.get(connection) is self._share or self._admit(connection)
+        return health or self._shares.get(connection) is self._share or self._admit(connection)
 
     def busy(self, connection: Closable) -> None:
         """It makes no room for another one now."""
@@ -312,22 +312,22 @@ class Connections:
     def close(self, connection: Closable) -> None:
         """It is over; once more does nothing."""
         self.busy(connection)
-        if (held := self._held.pop(connection, None)) is not None:
+        if (held := self._shares.pop(connection, None)) is not None:
             held.release(connection.party)
 
     def idle(self, connection: Closable) -> None:
         """It waits for a request."""
-        if connection in self._held:
+        if connection in self._shares:
             self._idle.setdefault(connection.party, {})[connection] = None
 
-    def refused(self, connection: Closable) -> None:
+    def note_refusal(self, connection: Closable) -> None:
         """Nothing could make room for it."""
         self._ledger.refused("connection_refused", connection.party, "too many connections")
 
     def _take(self, connection: Closable, share: Share) -> bool:
         taken = share.take(connection.party)
         if taken:
-            self._held[connection] = share
+            self._shares[connection] = share
         return taken
 
     def _make_room(self, connection: Closable) -> None:
@@ -335,7 +335,7 @@ class Connections:
         idle = self._idle.get(connection.party)
         if idle is None and not self._share.free and self._idle:
             idle = max(self._idle.values(), key=len)
-        oldest = next((one for one in idle or () if one is not connection and self._held.get(one) is self._share), None)
+        oldest = next((one for one in idle or () if one is not connection and self._shares.get(one) is self._share), None)
         if oldest is not None:
             self._ledger.refused("connection_closed", oldest.party, "many connections: the longest idle make room for new ones")
             self.close(oldest)

@@ -17,10 +17,10 @@ from proxy.offloop import check
 
 PIECE_BYTES = 2**18
 """Of decoded bytes, in one piece."""
-_FED_BYTES = 2**16
+_INPUT_SLICE_BYTES = 2**16
 MOST_ENCODINGS = 2
 """Of one body, one inside the other."""
-KNOWN = ("gzip", "deflate", "br", "zstd")
+ENCODINGS = ("gzip", "deflate", "br", "zstd")
 _NAMES = {"x-gzip": "gzip"}
 
 
@@ -44,7 +44,7 @@ class _Undo:
         return bool(self._inner.eof)
 
     @property
-    def rest(self) -> bytes:
+    def trailing(self) -> bytes:
         """What came behind its end."""
         return bytes(self._inner.unused_data)
 
@@ -56,10 +56,10 @@ class Decoder:
         """Raises `Undecodable` for one that is not known."""
         name = encoding.strip().lower()
         self._name = _NAMES.get(name, name)
-        if self._name not in KNOWN:
+        if self._name not in ENCODINGS:
             raise Undecodable(f"content-encoding {encoding[:40]!r} is not known")
         self._undo = _MAKERS[self._name]()
-        self._begun = False
+        self._has_output = False
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
         """What `data` stands for, about `PIECE_BYTES` at a time. Raises `Undecodable`."""
@@ -69,17 +69,17 @@ class Decoder:
             try:
                 piece = self._undo.piece(data)
             except Exception as error:  # each library has its own
-                if self._begun or self._name != "deflate":
+                if self._has_output or self._name != "deflate":
                     raise Undecodable(f"the body is not {self._name}: {str(error)[:100]}") from error
                 self._undo = _Zlib(-zlib.MAX_WBITS)  # some clients and servers mean raw deflate
-                self._begun = True
+                self._has_output = True
                 continue
-            self._begun = self._begun or bool(data)
+            self._has_output = self._has_output or bool(data)
             if piece:
                 yield piece
             data = b""
             if self._undo.eof:
-                data = self._undo.rest
+                data = self._undo.trailing
                 if not data:
                     return
                 self._undo = _MAKERS[self._name]()  # another gzip member, another zstd frame
@@ -88,11 +88,11 @@ class Decoder:
 
     def end(self) -> None:
         """The body has ended. Raises `Undecodable` where it is not whole."""
-        if self._begun and not self._undo.eof:
+        if self._has_output and not self._undo.eof:
             raise Undecodable(f"the {self._name} body ends before it is whole")
 
 
-def decoded(body: bytes, encodings: str, limit_bytes: int) -> bytes:
+def decode_body(body: bytes, encodings: str, limit_bytes: int) -> bytes:
     """A client's `body` without its ``content-encoding``, which may name several. Large work: call it aside.
 
     Raises `UnsupportedEncoding`, `InvalidRequest` where the bytes are none of that encoding, `RequestTooLarge`.
@@ -109,12 +109,12 @@ def _undone(body: bytes, name: str, limit_bytes: int) -> bytes:
     try:
         decoder = Decoder(name)
     except Undecodable as error:
-        known = ", ".join(KNOWN)
+        known = ", ".join(ENCODINGS)
         raise UnsupportedEncoding(f"{error}: send {known} or none", headers=(("accept-encoding", known),)) from error
     found, size = [], 0
     try:
-        for start in range(0, len(body), _FED_BYTES):
-            for piece in decoder.pieces(body[start : start + _FED_BYTES]):
+        for start in range(0, len(body), _INPUT_SLICE_BYTES):
+            for piece in decoder.pieces(body[start : start + _INPUT_SLICE_BYTES]):
                 check()
                 size += len(piece)
                 if size > limit_bytes:
@@ -140,14 +140,14 @@ class _Brotli(_Undo):
         import brotli  # rare
 
         super().__init__(brotli.Decompressor())
-        self._left = b""
+        self._trailing = b""
 
     def piece(self, data: bytes) -> bytes:
-        self._left += data
+        self._trailing += data
         while True:
-            given, self._left = (self._left, b"") if self._inner.can_accept_more_data() else (b"", self._left)
+            given, self._trailing = (self._trailing, b"") if self._inner.can_accept_more_data() else (b"", self._trailing)
             found: bytes = self._inner.process(given, output_buffer_limit=PIECE_BYTES)
-            if found or not self._left or self._inner.is_finished():
+            if found or not self._trailing or self._inner.is_finished():
                 return found
 
     @property
@@ -155,8 +155,8 @@ class _Brotli(_Undo):
         return bool(self._inner.is_finished())
 
     @property
-    def rest(self) -> bytes:
-        return self._left
+    def trailing(self) -> bytes:
+        return self._trailing
 
 
 def zstandard() -> Any:

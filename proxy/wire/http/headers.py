@@ -152,12 +152,12 @@ def ascii_value(value: str) -> bytes:
     """`value` as a legal header value: percent-encoded where needed, cut to `MAX_VALUE_BYTES` at a whole character."""
     if len(value) <= MAX_VALUE_BYTES and value.isascii() and _PLAIN.issuperset(value.encode("ascii")):
         return value.encode("ascii")
-    encoded = _quoted(value)
+    encoded = _quote(value)
     if len(encoded) <= MAX_VALUE_BYTES:
         return encoded
     out, size = [], 0
     for character in value:
-        piece = _quoted(character)
+        piece = _quote(character)
         size += len(piece)
         if size > MAX_VALUE_BYTES:
             break
@@ -165,13 +165,13 @@ def ascii_value(value: str) -> bytes:
     return b"".join(out)
 
 
-def _quoted(text: str) -> bytes:
+def _quote(text: str) -> bytes:
     return quote(text, safe="-._~@,;:/+> =()*", errors="replace").encode("ascii")
 
 
 def _codes(codes: list[str]) -> str:
     """Comma-separated, as many whole codes as fit."""
-    while codes and len(_quoted(",".join(codes))) > MAX_VALUE_BYTES:
+    while codes and len(_quote(",".join(codes))) > MAX_VALUE_BYTES:
         codes = codes[:-1]
     return ",".join(codes)
 
@@ -199,8 +199,8 @@ NOT_RETURNED = _ACTS_ON_CLIENT | frozenset(
 """An upstream's headers that act on clients, or describe its own connection and encoding of the body."""
 NOT_RETURNED_RAW = NOT_RETURNED - {"content-length", "content-encoding"}
 """Those of a body that passes as it is."""
-_NOT_SENT = _HOP_BY_HOP | _OVERRIDES
-_REWRITTEN = _NOT_SENT | {b"content-length", b"content-encoding", b"accept-encoding"}
+_NOT_FORWARDED = _HOP_BY_HOP | _OVERRIDES
+_REWRITTEN = _NOT_FORWARDED | {b"content-length", b"content-encoding", b"accept-encoding"}
 """Headers of a client that do not go on; the second of a request whose body is written anew."""
 _KEYS = ("authorization", "x-api-key", "x-goog-api-key")
 _MAX_NAMES = 512
@@ -229,7 +229,7 @@ def client_headers(headers: Sequence[tuple[bytes, bytes]], *, raw: bool) -> Clie
     hints: dict[str, str] = {}
     keys: dict[str, str] = {}
     forwarded: list[tuple[str, str]] = []
-    dropped = _NOT_SENT if raw else _REWRITTEN
+    dropped = _NOT_FORWARDED if raw else _REWRITTEN
     named, encoding, websocket = _connection_names(headers), "", False
     for name, value in headers:
         if name == b"content-encoding":
@@ -238,7 +238,7 @@ def client_headers(headers: Sequence[tuple[bytes, bytes]], *, raw: bool) -> Clie
             websocket = True
         if name in dropped:
             continue
-        known, is_hint = _names[name] if name in _names else _decoded(name)
+        known, is_hint = _names[name] if name in _names else _decode_name(name)
         if is_hint:
             hints[known] = value.decode("latin-1")
         elif name not in named:
@@ -252,7 +252,7 @@ def client_headers(headers: Sequence[tuple[bytes, bytes]], *, raw: bool) -> Clie
     return ClientHeaders(forwarded, hints, keys, encoding, websocket)
 
 
-def _decoded(name: bytes) -> tuple[str, bool]:
+def _decode_name(name: bytes) -> tuple[str, bool]:
     """A header's name, and whether it is Groundwire's own; those that come again with each request are decoded once."""
     text = name.decode("latin-1")
     found = text, text.startswith(PREFIX)
@@ -275,14 +275,14 @@ def returned_headers(reply: Reply, dropped: frozenset[str] = NOT_RETURNED) -> Ra
     ]
 
 
-def sent_path(scope: Scope) -> str:
+def raw_path(scope: Scope) -> str:
     """The path as it was sent, without its query: what routes are chosen by, and what goes on."""
     raw: bytes | None = scope.get("raw_path")
     return raw.decode("latin-1") if raw else quote(scope["path"])
 
 
 def tail(scope: Scope, path: str, prefix: str) -> str:
-    """What follows ``/v1`` of a `sent_path` that begins with `prefix`, with the query."""
+    """What follows ``/v1`` of a `raw_path` that begins with `prefix`, with the query."""
     rest, query = path[len(prefix) + len("/v1") :], scope.get("query_string")
     return f"{rest}?{query.decode('latin-1')}" if query else rest
 

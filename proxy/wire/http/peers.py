@@ -15,14 +15,14 @@ from typing import Any
 
 from proxy.errors import ConfigError
 
-_KNOWN = "groundwire.client_known"
+_CLIENT_IS_KNOWN = "groundwire.client_known"
 """In a scope: a trusted proxy has said whose address ``client`` is."""
 _FORWARDING = frozenset(
     (b"forwarded", b"via", b"x-real-ip", *(b"x-forwarded-" + name for name in (b"for", b"host", b"port", b"prefix", b"proto", b"server")))
 )
 """What reverse proxies add: RFC 7239, RFC 9110 section 7.6.3, and custom."""
 _UNKNOWN_NAME = "this is open only under a loopback name: use http://127.0.0.1 or http://localhost (server.hosts adds a name)"
-_TOLD = (b"host", b"origin", b"sec-fetch-site")
+_ORIGIN_HEADERS = (b"host", b"origin", b"sec-fetch-site")
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
@@ -40,7 +40,7 @@ def is_loopback(host: str) -> bool:
 def foreign_name(scope: Mapping[str, Any], hosts: tuple[str, ...] = ()) -> str:
     """Why a request over loopback may be a web page's that rebinds a name of its own; "" when it cannot. `hosts` are further names."""
     client, server = scope.get("client"), scope.get("server")
-    if client is None or server is None or scope.get(_KNOWN) or not is_loopback(client[0]) or not is_loopback(server[0]):
+    if client is None or server is None or scope.get(_CLIENT_IS_KNOWN) or not is_loopback(client[0]) or not is_loopback(server[0]):
         return ""
     for name, value in scope["headers"]:
         if name == b"host":
@@ -55,7 +55,7 @@ def _is_own(netloc: bytes, hosts: tuple[str, ...]) -> bool:
     return is_loopback(plain) or plain.endswith(".localhost") or plain in hosts or plain == socket.gethostname().lower()
 
 
-def not_from_here(scope: Mapping[str, Any], hosts: Sequence[str] = ()) -> str:
+def reason_for_remote(scope: Mapping[str, Any], hosts: Sequence[str] = ()) -> str:
     """Why a request may have come from elsewhere than this machine's own programs; "" when it cannot. `hosts` are further names of it."""
     client = scope.get("client")
     if client is None or not is_loopback(client[0]):
@@ -64,9 +64,9 @@ def not_from_here(scope: Mapping[str, Any], hosts: Sequence[str] = ()) -> str:
     proxied = False
     for name, value in scope["headers"]:
         proxied = proxied or name in _FORWARDING
-        if name in _TOLD:
+        if name in _ORIGIN_HEADERS:
             told.setdefault(name, value.decode("latin-1"))
-    if proxied and not scope.get(_KNOWN):
+    if proxied and not scope.get(_CLIENT_IS_KNOWN):
         return "this is open to the server's own machine only, and the request came through a proxy (server.trusted_proxies)"
     host = _host_name(told.get(b"host", ""))
     if not is_loopback(host) and host.lower() not in hosts:
@@ -96,7 +96,7 @@ class TrustedProxies:
             except ValueError as error:
                 raise ConfigError("config.yaml", f"server.trusted_proxies[{i}]", str(error)) from None
 
-    def resolved(self, scope: dict[str, Any]) -> dict[str, Any]:
+    def resolve(self, scope: dict[str, Any]) -> dict[str, Any]:
         """`scope` with the client's own address: the last one of ``x-forwarded-for`` that is no trusted proxy's."""
         client = scope.get("client")
         if client is None or not self.trusts(client[0]):
@@ -107,7 +107,7 @@ class TrustedProxies:
             return scope
         while len(passed) > 1 and self.trusts(passed[-1]):
             passed.pop()
-        return {**scope, "client": (passed[-1], 0), _KNOWN: True}
+        return {**scope, "client": (passed[-1], 0), _CLIENT_IS_KNOWN: True}
 
     def trusts(self, address: str) -> bool:
         """Whether many clients come from there."""

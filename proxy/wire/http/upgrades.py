@@ -38,7 +38,7 @@ class BoundedSocket(WatchesReader, WebSocketsSansIOProtocol):
         self._room = Holding(http.ledger)
         """Of a message that is not whole yet."""
         self._room.party = self.party
-        self._came = 0
+        self._received_bytes = 0
         """Bytes of it."""
         self._slow: asyncio.TimerHandle | None = None
 
@@ -55,7 +55,7 @@ class BoundedSocket(WatchesReader, WebSocketsSansIOProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Bytes came."""
-        self._came += len(data)
+        self._received_bytes += len(data)
         if not self._room.take(len(data)):
             self._end(_TRY_LATER, "no room for this message")
             return
@@ -65,7 +65,7 @@ class BoundedSocket(WatchesReader, WebSocketsSansIOProtocol):
         elif not self.frames and not self.conn.reader.buffer:
             self._whole()
         elif self._slow is None:
-            self._slow = self.loop.call_later(BODY_STALL_S, self._look, self._came)
+            self._slow = self.loop.call_later(BODY_STALL_S, self._look, self._received_bytes)
 
     def handle_connect(self, event: Request) -> None:
         """A handshake: the application may say when the connection could make room for another one."""
@@ -103,15 +103,15 @@ class BoundedSocket(WatchesReader, WebSocketsSansIOProtocol):
     def _look(self, before: int) -> None:
         """Whether a message has come along since `before` bytes of it were there."""
         self._slow = None
-        if self.read_paused or self._came - before >= MIN_BODY_BYTES:
-            self._slow = self.loop.call_later(BODY_STALL_S, self._look, self._came)
+        if self.read_paused or self._received_bytes - before >= MIN_BODY_BYTES:
+            self._slow = self.loop.call_later(BODY_STALL_S, self._look, self._received_bytes)
         else:
             reason = f"less than {MIN_BODY_BYTES} bytes of a message within {BODY_STALL_S:g} s"
             log.warning("%s: its WebSocket is closed: %s", self.client[0] if self.client else "a client", reason)
             self._end(_POLICY, reason)
 
     def _whole(self) -> None:
-        self._came = 0
+        self._received_bytes = 0
         self._room.release()
         if self._slow is not None:
             self._slow.cancel()

@@ -23,7 +23,7 @@ from proxy.wire.dialect import StreamPiece
 from proxy.wire.messages import events
 from proxy.wire.messages.requests import THINKING, input_of
 
-PARTED = "\n\n"
+GAP = "\n\n"
 """Between two texts that do not follow each other."""
 PROVIDERS_CALLS = ("server_tool_use", "mcp_tool_use")
 """Types of blocks that call a tool which the provider runs."""
@@ -37,7 +37,7 @@ def texts_of(blocks: Sequence[Mapping[str, Any]]) -> dict[int, str]:
     for i, block in enumerate(blocks):
         if block.get("type") == "text" and isinstance(block.get("text"), str):
             apart = any(found.values()) and blocks[i - 1].get("type") != "text"
-            found[i] = (PARTED if apart else "") + block["text"]
+            found[i] = (GAP if apart else "") + block["text"]
     return found
 
 
@@ -74,7 +74,7 @@ def changed_blocks(sent: Sequence[msgspec.Raw], text: str | None, arguments: Map
 
 def without_gap(text: str, before: str) -> str:
     """A block's new text without what parts it from the one before it, if that was put there."""
-    return text.removeprefix(PARTED) if before.startswith(PARTED) else text
+    return text.removeprefix(GAP) if before.startswith(GAP) else text
 
 
 def saying(block: Mapping[str, Any], text: str) -> dict[str, Any]:
@@ -119,7 +119,7 @@ def with_texts(pieces: Sequence[StreamPiece], text: str) -> list[StreamPiece]:
         if index is None or index not in left:
             out.append(piece)
         elif payload["type"] == "content_block_start":
-            out.append(_made(piece, {**payload, "content_block": {**payload["content_block"], "text": ""}}))
+            out.append(_with_payload(piece, {**payload, "content_block": {**payload["content_block"], "text": ""}}))
             if left[index].strip():
                 out.append(_says(index, left[index]))
     return out
@@ -138,15 +138,15 @@ def with_arguments(pieces: Sequence[StreamPiece], changed: Mapping[int, str]) ->
         if kind == "content_block_start" and isinstance(block, dict) and block.get("type") == "tool_use" and isinstance(index, int):
             if len(calls) in changed:
                 left[index] = changed[len(calls)]
-                out[-1] = _made(piece, {**payload, "content_block": {**block, "input": {}}})
+                out[-1] = _with_payload(piece, {**payload, "content_block": {**block, "input": {}}})
             calls.append(index)
         elif kind == "content_block_delta" and index in left and isinstance(delta, dict) and delta.get("type") == "input_json_delta":
             if delta.get("partial_json"):
-                out[-1] = _made(piece, {**payload, "delta": {**delta, "partial_json": left[index]}})
+                out[-1] = _with_payload(piece, {**payload, "delta": {**delta, "partial_json": left[index]}})
                 left[index] = ""
         elif kind == "content_block_stop" and isinstance(index, int) and left.get(index, ""):
             said = {"type": "input_json_delta", "partial_json": left.pop(index)}
-            out.insert(-1, _made(piece, {"type": "content_block_delta", "index": index, "delta": said}))
+            out.insert(-1, _with_payload(piece, {"type": "content_block_delta", "index": index, "delta": said}))
     return out
 
 
@@ -159,7 +159,7 @@ def _with_block(pieces: Sequence[StreamPiece], text: str) -> list[StreamPiece]:
     at = next((i for i, piece in enumerate(pieces) if piece.finish), len(pieces))
     opening, closing = (
         StreamPiece(events.encode(event), 0, payload=event)
-        for event in (events.started(index, {"type": "text", "text": ""}), events.stopped(index))
+        for event in (events.block_start(index, {"type": "text", "text": ""}), events.block_stop(index))
     )
     return [*pieces[:at], opening, _says(index, text), closing, *pieces[at:]]
 
@@ -186,5 +186,5 @@ def _text_block(piece: StreamPiece) -> int | None:
     return index if says and isinstance(index, int) else None
 
 
-def _made(piece: StreamPiece, payload: Mapping[str, Any]) -> StreamPiece:
+def _with_payload(piece: StreamPiece, payload: Mapping[str, Any]) -> StreamPiece:
     return replace(piece, raw=events.encode(payload), payload=payload)

@@ -21,8 +21,8 @@ import orjson
 from proxy.errors import ProxyError
 from proxy.exchange import Answer, Exchange, Message, Request, Tool, ToolCall
 from proxy.wire import sse
-from proxy.wire.answers import end_of, summed
-from proxy.wire.bodies import as_raw, raw_items
+from proxy.wire.answers import add_usage, end_of
+from proxy.wire.bodies import as_raw, raw_items, typed_object_in
 from proxy.wire.dialect import Changes, Dialect, TokenCounting
 from proxy.wire.messages import answers, events
 from proxy.wire.messages.events import payloads_of
@@ -32,7 +32,7 @@ from proxy.wire.messages.shapes import MessagesShapes
 from proxy.wire.messages.stream import MessagesStream
 from proxy.wire.own_tools import AnswerEvent, AnswerItem, Fields, OwnToolFilter
 from proxy.wire.requests import withhold
-from proxy.wire.shapes import asked_of
+from proxy.wire.shapes import answer_bounds
 from proxy.wire.upstream_errors import envelope, failure_in, is_own, messages_code, messages_envelope
 
 
@@ -46,7 +46,7 @@ class MessagesFilter(OwnToolFilter):
         self._blocks: dict[int, AnswerItem] = {}
 
     def _read(self, event: sse.Event) -> AnswerEvent:
-        payload = events.read(event.data or b"")
+        payload = typed_object_in(event.data or b"")
         if payload is None:
             return AnswerEvent(event.raw)
         kind = payload["type"]
@@ -67,7 +67,7 @@ class MessagesFilter(OwnToolFilter):
 
     def _item(self, index: int, *, begins: bool) -> AnswerItem:
         if begins:
-            block = self._growing.begun.setdefault(index, {})
+            block = self._growing.start_events.setdefault(index, {})
             item = self._blocks[index] = AnswerItem(block.get("type") == "tool_use", index)
             self._decide(item, item.is_call and block.get("name") in self._tools)
         return self._blocks.get(index) or AnswerItem(False, index, index, own=False)
@@ -79,14 +79,14 @@ class MessagesFilter(OwnToolFilter):
     def _settle(self) -> None:
         """Each is decided as it begins."""
 
-    def _rendered(self, event: AnswerEvent) -> bytes:
+    def _render(self, event: AnswerEvent) -> bytes:
         new = payload = event.payload
         if payload is None or new is None:
             return event.raw
         if event.items and event.items[0].place != payload["index"]:
             new = {**payload, "index": event.items[0].place}
         if payload["type"] == "message_delta" and self._before is not None:
-            new = {**payload, "usage": summed(self._before, self._usage or {})}
+            new = {**payload, "usage": add_usage(self._before, self._usage or {})}
         return event.raw if new is payload and event.raw else events.encode(new)
 
     def _ended_plainly(self, event: AnswerEvent) -> AnswerEvent:
@@ -100,8 +100,8 @@ class MessagesFilter(OwnToolFilter):
         content = fields.get("content")
         if not isinstance(content, list):
             return False
-        self._growing.begun = {i: block if isinstance(block, dict) else {} for i, block in enumerate(content)}
-        for i in self._growing.begun:
+        self._growing.start_events = {i: block if isinstance(block, dict) else {} for i, block in enumerate(content)}
+        for i in self._growing.start_events:
             self._item(i, begins=True)
         self._count(fields.get("usage"))
         self._end = end_of(fields.get("stop_reason")) or "stop"
@@ -109,7 +109,7 @@ class MessagesFilter(OwnToolFilter):
 
     def _strip(self, raw: dict[str, msgspec.Raw]) -> None:
         raw["content"] = as_raw([block for i, block in enumerate(raw_items(raw["content"])) if not self._blocks[i].own])
-        if not self.turn.mixed and self._end == "tool_calls":
+        if not self.turn.has_client_calls and self._end == "tool_calls":
             raw["stop_reason"] = as_raw("end_turn")
 
     def _items(self) -> Collection[AnswerItem]:
@@ -130,9 +130,9 @@ class MessagesFilter(OwnToolFilter):
         spoken = [part for part in parts if part.get("type") != "text" or part.get("text")]
         return {"role": "assistant", "content": spoken or None, "tool_calls": made}
 
-    def failed(self, status: int, body: bytes) -> bytes:
+    def encode_failure(self, status: int, body: bytes) -> bytes:
         """The API's ``error`` event."""
-        fields = events.read(body) if is_own("messages", body) else None
+        fields = typed_object_in(body) if is_own("messages", body) else None
         return events.encode(fields or envelope("messages", failure_in(body), status))
 
 
@@ -179,7 +179,7 @@ class MessagesDialect(Dialect):
             left[-1] = as_raw({**orjson.loads(bytes(left[-1])), "cache_control": lost[-1]})
             raw["tools"] = as_raw(left)
 
-    def _described(self, tool: Tool, *, known: bool) -> Mapping[str, Any]:
+    def _describe_tool(self, tool: Tool, *, known: bool) -> Mapping[str, Any]:
         """A function tool in the API's form."""
         function = tool.get("function")
         if not isinstance(function, Mapping):
@@ -211,7 +211,7 @@ class MessagesDialect(Dialect):
 
     def recogniser(self, exchange: Exchange, body: bytes) -> MessagesShapes:
         """What was asked for is in the `body` as it was sent."""
-        return MessagesShapes(asked_of(exchange, body))
+        return MessagesShapes(answer_bounds(exchange, body))
 
     def refuse_calls(self, exchange: Exchange, own: Collection[str]) -> None:
         """Take the tools `own` out, or forbid all calls."""
@@ -266,11 +266,11 @@ def _set_messages(fields: dict[str, msgspec.Raw], wire: MessagesWire, before: Se
     else:
         fields["system"] = conversation.system
     if rules and wire.cached_messages and spoken is not None:
-        spoken.added += [as_raw({"type": "text", "text": rule}) for rule in rules]
+        spoken.new_blocks += [as_raw({"type": "text", "text": rule}) for rule in rules]
     elif rules:
         fields["system"] = _with_rules(fields.get("system"), rules)
     _pin(fields, items)
-    fields["messages"] = as_raw([item.encoded() for item in items])
+    fields["messages"] = as_raw([item.encode() for item in items])
     if "thinking" in fields and _lacks_thinking(items, wire):
         del fields["thinking"]
 
@@ -290,7 +290,7 @@ def _with_rules(system: msgspec.Raw | None, rules: Sequence[str]) -> msgspec.Raw
 def _pin(fields: dict[str, msgspec.Raw], items: Sequence[Item]) -> None:
     """Where the provider is to cache all there is (``cache_control`` of the body), it caches what the client sent, not what was added."""
     mark = orjson.loads(bytes(fields.get("cache_control", b"null")))
-    if not mark or not items or not items[-1].added:
+    if not mark or not items or not items[-1].new_blocks:
         return
     last = items[-1].with_blocks()
     block = orjson.loads(bytes(last.blocks[-1])) if last.blocks else {}
@@ -308,4 +308,4 @@ def _lacks_thinking(items: Sequence[Item], wire: MessagesWire) -> bool:
     if not wire.fields.get("thinking") or (wire.fields["thinking"] or {}).get("type") == "disabled":
         return False
     last = next((item for item in reversed(items) if item.role == "assistant"), None)
-    return last is not None and last.made and any(b'"tool_use"' in bytes(block) for block in last.blocks)
+    return last is not None and last.is_new and any(b'"tool_use"' in bytes(block) for block in last.blocks)

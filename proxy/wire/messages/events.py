@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from proxy.wire import sse
-from proxy.wire.bodies import exact, object_in
+from proxy.wire.bodies import exact
 
 STOP = "message_stop"
 
@@ -21,13 +21,7 @@ def encode(payload: Mapping[str, Any]) -> bytes:
     return b"event: " + str(payload["type"]).encode() + b"\n" + sse.encode(orjson.dumps(payload))
 
 
-def read(data: bytes) -> dict[str, Any] | None:
-    """An event's data; None for what is no event of the API."""
-    found = object_in(data)
-    return found if found is not None and isinstance(found.get("type"), str) else None
-
-
-def started(index: int, block: Mapping[str, Any]) -> dict[str, Any]:
+def block_start(index: int, block: Mapping[str, Any]) -> dict[str, Any]:
     """A block begins."""
     return {"type": "content_block_start", "index": index, "content_block": block}
 
@@ -37,12 +31,12 @@ def text_delta(index: int, text: str) -> dict[str, Any]:
     return {"type": "content_block_delta", "index": index, "delta": {"type": "text_delta", "text": text}}
 
 
-def stopped(index: int) -> dict[str, Any]:
+def block_stop(index: int) -> dict[str, Any]:
     """It ends."""
     return {"type": "content_block_stop", "index": index}
 
 
-def ended(reason: str, usage: Mapping[str, Any], sequence: str | None = None) -> dict[str, Any]:
+def message_delta(reason: str, usage: Mapping[str, Any], sequence: str | None = None) -> dict[str, Any]:
     """The message ends; `sequence` is the stop sequence that ended it."""
     return {"type": "message_delta", "delta": {"stop_reason": reason, "stop_sequence": sequence}, "usage": usage}
 
@@ -83,7 +77,7 @@ def payloads_of(message: Mapping[str, Any], final_usage: Mapping[str, Any]) -> I
     yield {"type": "message_start", "message": begun}
     for index, block in enumerate(block for block in message["content"] if isinstance(block, dict)):
         yield from _block(index, block)
-    yield ended(message.get("stop_reason") or "end_turn", final_usage, message.get("stop_sequence"))
+    yield message_delta(message.get("stop_reason") or "end_turn", final_usage, message.get("stop_sequence"))
 
 
 def _block(index: int, block: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -99,10 +93,10 @@ def _block(index: int, block: dict[str, Any]) -> Iterator[dict[str, Any]]:
     if isinstance(cited := block.get("citations"), list) and block.get("type") == "text":
         start["citations"] = []
         deltas += [{"type": "citations_delta", "citation": one} for one in cited]
-    yield started(index, start)
+    yield block_start(index, start)
     for delta in deltas:
         yield {"type": "content_block_delta", "index": index, "delta": delta}
-    yield stopped(index)
+    yield block_stop(index)
 
 
 def to_whole(payloads: Iterable[Mapping[str, Any]], *, marked: bool) -> dict[str, Any] | None:
@@ -130,25 +124,25 @@ class Blocks:
     """The blocks of a message, growing."""
 
     def __init__(self) -> None:
-        self.begun: dict[Any, dict[str, Any]] = {}
+        self.start_events: dict[Any, dict[str, Any]] = {}
         """As they began, by index."""
-        self._said: dict[tuple[Any, str], list[Any]] = {}
+        self._deltas: dict[tuple[Any, str], list[Any]] = {}
         """What came of a block's field behind that."""
 
     def absorb(self, payload: Mapping[str, Any]) -> None:
         """Add an event."""
         index, block, delta = payload.get("index"), payload.get("content_block"), payload.get("delta")
         if payload.get("type") == "content_block_start" and isinstance(block, dict):
-            self.begun[index] = block
-        elif payload.get("type") == "content_block_delta" and isinstance(delta, dict) and index in self.begun:
+            self.start_events[index] = block
+        elif payload.get("type") == "content_block_delta" and isinstance(delta, dict) and index in self.start_events:
             name, into = _GROWING.get(str(delta.get("type")), ("", ""))
             if into and (delta.get(name) or name == "citation"):
-                self._said.setdefault((index, into), []).append(delta.get(name))
+                self._deltas.setdefault((index, into), []).append(delta.get(name))
 
     def whole(self) -> dict[Any, dict[str, Any]]:
         """As they are now; what a call takes is text as far as it came in pieces."""
-        found = {index: dict(block) for index, block in self.begun.items()}
-        for (index, into), pieces in self._said.items():
+        found = {index: dict(block) for index, block in self.start_events.items()}
+        for (index, into), pieces in self._deltas.items():
             begun = found[index].get(into)
             if into == "citations":
                 found[index][into] = [*(begun or ()), *pieces]

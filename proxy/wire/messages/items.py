@@ -17,7 +17,7 @@ from proxy.exchange import Message
 from proxy.language.text import text_of
 from proxy.wire.bodies import EXTENSION, as_raw, raw_fields, raw_items
 from proxy.wire.messages.requests import SYSTEM, THINKING, MessagesWire, Place, block_of, input_of
-from proxy.wire.requests import counterparts, same
+from proxy.wire.requests import content_parts, counterparts, same
 
 _SYSTEM_ROLES = ("system", "developer")
 _CHAT_FIELDS = ("role", "content", "tool_calls", "tool_call_id", "name", "refusal", "function_call")
@@ -29,36 +29,36 @@ class Item:
     def __init__(
         self, role: str, blocks: list[msgspec.Raw], *, source: int | None = None, about: Mapping[str, Any] | None = None, made: bool = True
     ) -> None:
-        self.role, self.blocks, self.source, self.made = role, blocks, source, made
+        self.role, self.blocks, self.source, self.is_new = role, blocks, source, made
         self.about = dict(about or {})
-        self.added: list[msgspec.Raw] = []
+        self.new_blocks: list[msgspec.Raw] = []
         """Blocks behind what the client sent."""
-        self.sent: msgspec.Raw | None = None
+        self.source_item: msgspec.Raw | None = None
         """The item as it came, where nothing in it changed."""
         self.text: str | None = None
         """Its content, where that is to stay one string."""
 
     def with_blocks(self) -> Item:
         """Itself, with its content as blocks."""
-        if self.sent is not None:
-            fields = raw_fields(self.sent)
+        if self.source_item is not None:
+            fields = raw_fields(self.source_item)
             content = bytes(fields["content"])
             self.text = orjson.loads(content) if content.startswith(b'"') else None
             self.blocks = [] if self.text is not None else raw_items(content)
             self.about = {key: value for key, value in fields.items() if key not in ("role", "content", EXTENSION)}
-            self.sent = None
+            self.source_item = None
         if self.text is not None:
             self.blocks, self.text = ([as_raw({"type": "text", "text": self.text})] if self.text else []), None
         return self
 
-    def encoded(self) -> msgspec.Raw:
+    def encode(self) -> msgspec.Raw:
         """The item."""
-        if self.sent is not None and not self.added:
-            return self.sent
-        if self.text is not None and not self.added:
+        if self.source_item is not None and not self.new_blocks:
+            return self.source_item
+        if self.text is not None and not self.new_blocks:
             return as_raw({"role": self.role, "content": self.text, **self.about})
         self.with_blocks()
-        return as_raw({"role": self.role, "content": [*self.blocks, *self.added], **self.about})
+        return as_raw({"role": self.role, "content": [*self.blocks, *self.new_blocks], **self.about})
 
 
 class Conversation:
@@ -66,7 +66,7 @@ class Conversation:
 
     def __init__(self, wire: MessagesWire, fields: Mapping[str, msgspec.Raw], before: Sequence[Message], after: Sequence[Message]) -> None:
         self._wire, self._fields, self._before, self._after = wire, fields, before, after
-        self._there = {id(message) for message in after}
+        self._remaining_ids = {id(message) for message in after}
         self._lists: dict[Place, list[msgspec.Raw]] = {}
         self.rules: list[str] = []
         self.system: msgspec.Raw | None = None
@@ -96,7 +96,7 @@ class Conversation:
     def _put(self, item: Item) -> None:
         """Behind the others, or into the last one, where both are parts of one item or results of one turn's calls."""
         last = self.items[-1] if self.items else None
-        together = last is not None and last.role == item.role and not last.added
+        together = last is not None and last.role == item.role and not last.new_blocks
         if (
             last is not None
             and together
@@ -107,17 +107,17 @@ class Conversation:
             last.with_blocks()
             item.with_blocks()
             last.blocks += item.blocks
-            last.added, last.made = item.added, last.made or item.made
-        elif item.sent is not None or item.text or item.blocks or item.added:
+            last.new_blocks, last.is_new = item.new_blocks, last.is_new or item.is_new
+        elif item.source_item is not None or item.text or item.blocks or item.new_blocks:
             self.items.append(item)
 
     def _whole(self, source: int, role: str) -> Item:
         item = Item("user" if role == "tool" else role, [], source=source, made=False)
-        item.sent = self._raw_items[source]
+        item.source_item = self._raw_items[source]
         if source in self._wire.hinted:
-            fields = raw_fields(item.sent)
+            fields = raw_fields(item.source_item)
             del fields[EXTENSION]
-            item.sent = as_raw(fields)
+            item.source_item = as_raw(fields)
         return item
 
     # ---- the system prompt ----
@@ -126,7 +126,7 @@ class Conversation:
         """Take up the messages of the system that stand in front; how many they are."""
         given = next(iter(self._wire.groups.get(SYSTEM, ())), None)
         self.system = self._fields.get("system")
-        rest = given is not None and id(given) not in self._there
+        rest = given is not None and id(given) not in self._remaining_ids
         found, begin = False, 0
         for message in self._after:
             if message.get("role") not in _SYSTEM_ROLES or (id(message) in self._wire.items and message is not given):
@@ -150,7 +150,7 @@ class Conversation:
                 return self._fields["system"]
             kept = before if before.strip() else ""  # a stage leaves a blank one out
             if self._wire.cached_messages and content.startswith(kept):
-                self.rules += _rest(content, kept)
+                self.rules += _appended_text(content, kept)
                 return self._fields["system"]
             return as_raw(content) if content.strip() else None
         blocks, added = self._blocks(content, slots)
@@ -174,13 +174,13 @@ class Conversation:
         slots = self._wire.slots.get(id(old), [])
         if role == "assistant" and (message.get("tool_calls") or slots or not isinstance(content, str)):
             item.blocks = self._assistant(message, old, slots)
-            item.made = made and not any(_kind(block) in THINKING for block in item.blocks)
+            item.is_new = made and not any(_kind(block) in THINKING for block in item.blocks)
         elif isinstance(content, str) and not slots:
             goes_on = self._wire.cached_messages and isinstance(before, str) and before and content.startswith(before)
             item.text = before if goes_on and isinstance(before, str) else content
-            item.added = [as_raw({"type": "text", "text": text}) for text in _rest(content, item.text)]
+            item.new_blocks = [as_raw({"type": "text", "text": text}) for text in _appended_text(content, item.text)]
         elif content is not None:
-            item.blocks, item.added = self._blocks(content, slots)
+            item.blocks, item.new_blocks = self._blocks(content, slots)
         return item
 
     def _about(self, source: int, message: Message) -> Mapping[str, Any]:
@@ -197,9 +197,9 @@ class Conversation:
         slots = self._wire.slots.get(id(old), [])
         sent = self._wire.blocks[self._wire.places[id(old)]] if old is not None else {}
         if old is not None and item.source is not None and self._wire.cached_messages and self._wire.groups[item.source][-1] is old:
-            added = _added(content, old.get("content"))
+            added = _appended_texts(content, old.get("content"))
             if added:
-                item.blocks, item.added = (
+                item.blocks, item.new_blocks = (
                     [self._raw_block(self._wire.places[id(old)])],
                     [as_raw({"type": "text", "text": t}) for t in added],
                 )
@@ -213,7 +213,7 @@ class Conversation:
 
     def _blocks(self, content: Any, slots: Sequence[Place]) -> tuple[list[msgspec.Raw], list[msgspec.Raw]]:
         """The blocks of a message's content, whose blocks stood at `slots`; and those that were added behind all of these."""
-        parts = _parts(content)
+        parts = content_parts(content)
         found: list[msgspec.Raw] = []
         added: list[msgspec.Raw] = []
         known = {self._wire.places[id(part)] for part in parts if id(part) in self._wire.places}
@@ -238,15 +238,15 @@ class Conversation:
             if id(part) in self._wire.places or said == block.get("text", ...):
                 return [self._raw_block(place)], []
             if isinstance(said, str) and said.startswith(block["text"]) and (block.get("cache_control") or self._wire.cached_messages):
-                return [self._raw_block(place)], [as_raw({"type": "text", "text": text}) for text in _rest(said, block["text"])]
+                return [self._raw_block(place)], [as_raw({"type": "text", "text": text}) for text in _appended_text(said, block["text"])]
         made = block_of(part, block) if isinstance(part, Mapping) else None
         return [as_raw(made)] if made is not None else [], []
 
     def _assistant(self, message: Message, old: Message | None, slots: Sequence[Place]) -> list[msgspec.Raw]:
         """Its blocks: each part and call where it stood, thinking between them as it was, what is new before the calls."""
-        parts = _parts(message.get("content"))
+        parts = content_parts(message.get("content"))
         source = self._wire.items.get(id(old)) if old is not None else None
-        blocks = {place: self._block(part, place) for part, place in self._placed(parts, slots)}
+        blocks = {place: self._block(part, place) for part, place in self._match_places(parts, slots)}
         new = [piece for part in parts[len(blocks) :] for piece in self._block(part, None)[0]]
         calls = {str(call.get("id")): self._call(call, old) for call in message.get("tool_calls") or ()}
         out: list[msgspec.Raw] = []
@@ -264,7 +264,7 @@ class Conversation:
         out += [*new, *calls.values()]
         return out if any(_kind(block) not in THINKING for block in out) else []
 
-    def _placed(self, parts: Sequence[Any], slots: Sequence[Place]) -> Iterator[tuple[Any, Place]]:
+    def _match_places(self, parts: Sequence[Any], slots: Sequence[Place]) -> Iterator[tuple[Any, Place]]:
         """The parts that have a place of their own, or take one in order, from the first on."""
         free = [slot for slot in slots if slot not in {self._wire.places.get(id(part)) for part in parts}]
         for part in parts:
@@ -278,10 +278,10 @@ class Conversation:
         if place is not None:
             return self._raw_block(place)
         function = call.get("function") or {}
-        sent = self._sent_call(str(call.get("id")), old)
+        sent = self._source_call(str(call.get("id")), old)
         return as_raw({**sent, "type": "tool_use", "id": call.get("id"), "name": function.get("name"), "input": _input(function)})
 
-    def _sent_call(self, identity: str, old: Message | None) -> Mapping[str, Any]:
+    def _source_call(self, identity: str, old: Message | None) -> Mapping[str, Any]:
         """The block of a call whose arguments were changed."""
         for call in (old or {}).get("tool_calls") or ():
             if call["id"] == identity and (place := self._wire.places.get(id(call))) is not None:
@@ -289,9 +289,9 @@ class Conversation:
         return {}
 
     def _raw_block(self, place: Place) -> msgspec.Raw:
-        return self._listed(place[:-1])[place[-1]]
+        return self._blocks_at(place[:-1])[place[-1]]
 
-    def _listed(self, place: Place) -> list[msgspec.Raw]:
+    def _blocks_at(self, place: Place) -> list[msgspec.Raw]:
         """The blocks of an item, or of the result of a call in it."""
         if place not in self._lists:
             if place == (SYSTEM,):
@@ -305,8 +305,8 @@ class Conversation:
 
 def _is_result(item: Item) -> bool:
     """Whether it ends with the result of a call, or, as a whole item, has one."""
-    if item.sent is not None:
-        return b'"tool_result"' in bytes(item.sent)
+    if item.source_item is not None:
+        return b'"tool_result"' in bytes(item.source_item)
     return bool(item.blocks) and _kind(item.blocks[-1]) == "tool_result"
 
 
@@ -314,23 +314,16 @@ def _kind(block: msgspec.Raw) -> str:
     return str(orjson.loads(bytes(block)).get("type"))
 
 
-def _parts(content: Any) -> Sequence[Any]:
-    """A message's content as parts."""
-    if isinstance(content, list):
-        return content
-    return [{"type": "text", "text": content}] if content else []
-
-
-def _added(content: Any, before: Any) -> list[str]:
+def _appended_texts(content: Any, before: Any) -> list[str]:
     """What `content` says behind all of what it said `before`; nothing where it does not."""
     if isinstance(content, str) and isinstance(before, str):
-        return _rest(content, before) if content.startswith(before) else []
+        return _appended_text(content, before) if content.startswith(before) else []
     if not isinstance(content, list) or not isinstance(before, list) or any(a is not b for a, b in zip(content, before, strict=False)):
         return []
     return [text for part in content[len(before) :] if (text := text_of([part]).strip())]
 
 
-def _rest(text: str, before: str) -> list[str]:
+def _appended_text(text: str, before: str) -> list[str]:
     """What `text` says behind `before`, if it is anything."""
     rest = text[len(before) :].strip()
     return [rest] if rest else []

@@ -26,11 +26,11 @@ _READ = ("model", "messages", "system", "tools", "stream", bodies.EXTENSION)
 _ITEM = ("role", "content", bodies.EXTENSION)
 _RESULT = ("type", "tool_use_id", "content", "cache_control")
 _TYPE: tuple[str, ...] = ("type",)
-_NEEDED: Mapping[str, tuple[str, ...]] = {"tool_use": ("id", "name"), "tool_result": ("tool_use_id",), "text": ("text",)}
+_REQUIRED_FIELDS: Mapping[str, tuple[str, ...]] = {"tool_use": ("id", "name"), "tool_result": ("tool_use_id",), "text": ("text",)}
 """Fields of a block, by its type, that Groundwire itself reads."""
 Place = tuple[int, ...]
 """The item, the block in it, and, of a tool's result, the block in that."""
-Spoken = tuple[dict[str, Any], Place]
+PlacedPart = tuple[dict[str, Any], Place]
 """A content part, and where its block stands."""
 
 
@@ -52,15 +52,15 @@ class MessagesWire(Wire):
         """The blocks, parsed."""
         self.hinted: set[int] = set()
         """Items with a ``groundwire`` field."""
-        self._cached: bool | None = None
+        self._is_cached: bool | None = None
 
     @property
     def cached_messages(self) -> bool:
         """Whether the client has the provider cache its messages, or some of them."""
-        if self._cached is None:
+        if self._is_cached is None:
             marked = (block.get("cache_control") for place, block in self.blocks.items() if place[0] != SYSTEM)
-            self._cached = bool(self.fields.get("cache_control")) or any(marked)
-        return self._cached
+            self._is_cached = bool(self.fields.get("cache_control")) or any(marked)
+        return self._is_cached
 
 
 def read_request(body: bytes) -> Request:
@@ -91,7 +91,7 @@ class _Reader:
             return
         spoken = []
         if not isinstance(system, str):
-            spoken = self._spoken(_listed(system, "system", "a string or a list of blocks"), (SYSTEM,), "system")
+            spoken = self._placed_parts(_check_list(system, "system", "a string or a list of blocks"), (SYSTEM,), "system")
         self._add(SYSTEM, {"role": "system", "content": system if isinstance(system, str) else None}, spoken)
 
     def item(self, i: int, item: object) -> None:
@@ -106,7 +106,7 @@ class _Reader:
         if isinstance(content, str):
             self._add(i, {"role": role, "content": content, **about})
         else:
-            blocks = _listed(content, f"{at}.content", "a string or a list of blocks")
+            blocks = _check_list(content, f"{at}.content", "a string or a list of blocks")
             _check(blocks, f"{at}.content")
             for number, block in enumerate(blocks):
                 self._wire.blocks[i, number] = block
@@ -116,7 +116,7 @@ class _Reader:
             self.hints |= dict.fromkeys(range(begin, len(self.messages)), bodies.hint_of(fields, at))
 
     def _assistant(self, i: int, role: str, blocks: list[Block], about: Mapping[str, Any]) -> None:
-        spoken: list[Spoken] = []
+        spoken: list[PlacedPart] = []
         calls: list[dict[str, Any]] = []
         for number, block in enumerate(blocks):
             if block["type"] == "tool_use":
@@ -128,7 +128,7 @@ class _Reader:
         self._add(i, message, spoken)
 
     def _user(self, i: int, role: str, blocks: list[Block], about: Mapping[str, Any]) -> None:
-        spoken: list[Spoken] = []
+        spoken: list[PlacedPart] = []
         for number, block in enumerate(blocks):
             if block["type"] != "tool_result":
                 spoken.append((part_of(block), (i, number)))
@@ -145,14 +145,14 @@ class _Reader:
         spoken = []
         if content is not None and not isinstance(content, str):
             at = f"messages[{i}].content[{number}].content"
-            spoken = self._spoken(_listed(content, at, "a string or a list of blocks"), (i, number), at)
+            spoken = self._placed_parts(_check_list(content, at, "a string or a list of blocks"), (i, number), at)
         rest = {key: value for key, value in block.items() if key not in _RESULT}
         said = content if isinstance(content, str) else ""
         message = {"role": "tool", "tool_call_id": block["tool_use_id"], "content": said, **rest}
         self._wire.places[id(message)] = (i, number)
         self._add(i, message, spoken)
 
-    def _spoken(self, blocks: list[Any], place: Place, at: str) -> list[Spoken]:
+    def _placed_parts(self, blocks: list[Any], place: Place, at: str) -> list[PlacedPart]:
         found = []
         _check(blocks, at)
         for number, block in enumerate(blocks):
@@ -160,7 +160,7 @@ class _Reader:
             found.append((part_of(block), (*place, number)))
         return found
 
-    def _add(self, i: int, message: dict[str, Any], spoken: Sequence[Spoken] = ()) -> None:
+    def _add(self, i: int, message: dict[str, Any], spoken: Sequence[PlacedPart] = ()) -> None:
         """A message, whose content are these parts, if there are any."""
         if spoken:
             parts = [part for part, _ in spoken]
@@ -174,7 +174,7 @@ class _Reader:
         self._wire.groups.setdefault(i, []).append(message)
 
 
-def _listed(value: object, at: str, expected: str) -> list[Any]:
+def _check_list(value: object, at: str, expected: str) -> list[Any]:
     if not isinstance(value, list):
         raise bodies.unexpected(at, expected, value)
     return value
@@ -184,7 +184,7 @@ def _check(blocks: Sequence[Any], at: str) -> None:
     """Raises `InvalidRequest` for a block without the fields that Groundwire itself reads."""
     for number, block in enumerate(blocks):
         kind = bodies.object_at(block, f"{at}[{number}]").get("type")
-        for name in _NEEDED.get(kind, _TYPE) if isinstance(kind, str) else _TYPE:
+        for name in _REQUIRED_FIELDS.get(kind, _TYPE) if isinstance(kind, str) else _TYPE:
             if not isinstance(block.get(name), str):
                 raise bodies.unexpected(f"{at}[{number}].{name}", "a string", block.get(name))
 
@@ -206,7 +206,7 @@ def part_of(block: Block) -> dict[str, Any]:
     """The part that stands for `block`; an object of its own, by which the block is found again."""
     kind = block["type"]
     if kind == "search_result":
-        return _passage(_joined(block.get("content")), block.get("source") or block.get("title"))
+        return _passage(_join_texts(block.get("content")), block.get("source") or block.get("title"))
     if kind == "image":
         return {"type": "image_url", "image_url": {"url": _address(block.get("source"))}}
     if kind == "document":
@@ -250,12 +250,11 @@ def input_of(arguments: str) -> Any:
 
 
 def _document(block: Block) -> dict[str, Any]:
-    source = block.get("source")
-    source = source if isinstance(source, Mapping) else {}
+    source = bodies.object_of(block.get("source"))
     if source.get("type") == "text":
         return _passage(str(source.get("data") or ""), block.get("title"))
     if source.get("type") == "content":
-        return _passage(_joined(source.get("content")), block.get("title"))
+        return _passage(_join_texts(source.get("content")), block.get("title"))
     file: dict[str, Any] = {"filename": block.get("title") or source.get("url") or source.get("file_id") or "document"}
     if source.get("type") == "base64":
         file["file_data"] = _address(source)
@@ -266,11 +265,10 @@ def _passage(text: str, source: object) -> dict[str, Any]:
     return {"type": "text", "text": text, "passage": {"source": source if isinstance(source, str) else ""}}
 
 
-def _joined(content: object) -> str:
+def _join_texts(content: object) -> str:
     if isinstance(content, str):
         return content
-    blocks = [block for block in content if isinstance(block, Mapping)] if isinstance(content, list) else []
-    return "\n".join(str(block["text"]) for block in blocks if isinstance(block.get("text"), str))
+    return "\n".join(str(block["text"]) for block in bodies.objects_of(content) if isinstance(block.get("text"), str))
 
 
 def _saying(block: Block, text: str) -> dict[str, Any]:
@@ -282,9 +280,9 @@ def _saying(block: Block, text: str) -> dict[str, Any]:
     return {**block, "source": {**source, **said}}
 
 
-def _address(source: object) -> str:
+def _address(given: object) -> str:
     """The address under which the chat API would name an image or a file."""
-    source = source if isinstance(source, Mapping) else {}
+    source = bodies.object_of(given)
     if source.get("type") == "base64":
         return f"data:{source.get('media_type')};base64,{source.get('data')}"
     return str(source.get("url") or "")

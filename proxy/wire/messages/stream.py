@@ -17,10 +17,11 @@ from msgspec.structs import replace
 from proxy.errors import ProxyError
 from proxy.exchange import Answer, Choice, ToolCall
 from proxy.wire import sse
-from proxy.wire.answers import added_up, end_of, usage_in
+from proxy.wire.answers import added_up, end_of, number, usage_in
+from proxy.wire.bodies import object_of, typed_object_in
 from proxy.wire.dialect import AnswerStream, Changes, StreamPiece
 from proxy.wire.messages import events
-from proxy.wire.messages.answers import PARTED, PROVIDERS_CALLS, unread, with_arguments, with_texts
+from proxy.wire.messages.answers import GAP, PROVIDERS_CALLS, unread, with_arguments, with_texts
 from proxy.wire.messages.requests import THINKING
 from proxy.wire.shapes import strings
 from proxy.wire.upstream_errors import error_event, messages_envelope
@@ -32,16 +33,16 @@ class _Block(Struct):
     kind: str
     id: str = ""
     name: str = ""
-    said: list[str] = field(default_factory=list)
+    deltas: list[str] = field(default_factory=list)
     """Its text, thoughts, or arguments as they came."""
     apart: bool = False
     """Whether its text does not follow the text before it."""
-    lead: list[bytes] | None = None
+    opening: list[bytes] | None = None
     """Of a text block of which no text has left: the events that open it, once they were to leave."""
 
     @property
     def text(self) -> str:
-        return "".join(self.said)
+        return "".join(self.deltas)
 
 
 class MessagesStream(AnswerStream):
@@ -56,13 +57,13 @@ class MessagesStream(AnswerStream):
         self._reason: str | None = None
         self._strange = 0
         self._stop = b""
-        self._begun = False
+        self._has_begun = False
         """Whether the client has been told that a message begins."""
         self._latest: _Block | None = None
         """The block of text that was opened last."""
         self._open: int | None = None
         """The block that is open for the client."""
-        self._dropped = 0
+        self._dropped_blocks = 0
         """Blocks that were left out."""
 
     # ---- reading ----
@@ -73,7 +74,7 @@ class MessagesStream(AnswerStream):
         stream = cls()
         stream._message({**message, "content": None})
         for index, block in enumerate(message["content"]):
-            stream._started(StreamPiece(b""), {"index": index, "content_block": block})
+            stream._start_block(StreamPiece(b""), {"index": index, "content_block": block})
         stream._reason = reason if isinstance(reason := message.get("stop_reason"), str) else None
         answer = stream.answer
         return replace(answer, choices=answer.choices or (Choice(0),), unread=stream._problem)
@@ -97,7 +98,7 @@ class MessagesStream(AnswerStream):
         uses = [block for block in blocks if block.kind == "tool_use"]
         choice = Choice(
             0,
-            text="".join((PARTED if block.apart else "") + block.text for block in blocks if block.kind == "text"),
+            text="".join((GAP if block.apart else "") + block.text for block in blocks if block.kind == "text"),
             reasoning="".join(block.text for block in blocks if block.kind in THINKING),
             tool_calls=tuple(ToolCall(block.id, block.name, block.text or "{}", i) for i, block in enumerate(uses)),
             finish_reason=end_of(self._reason),
@@ -114,7 +115,7 @@ class MessagesStream(AnswerStream):
         if self.done:  # most clients have stopped reading, and nobody is to read what was not judged
             self._miss("what follows the end mark")
             return StreamPiece(event.raw, done=True)
-        payload = events.read(event.data)
+        payload = typed_object_in(event.data)
         if payload is None:
             if (error := error_event(event.data)) is not None:
                 self.error = error
@@ -133,7 +134,7 @@ class MessagesStream(AnswerStream):
         if kind == "message_start":
             self._message(payload.get("message"))
         elif kind == "content_block_start":
-            return self._started(piece, payload)
+            return self._start_block(piece, payload)
         elif kind == "content_block_delta":
             return self._delta(piece, payload)
         elif kind == "message_delta":
@@ -142,7 +143,7 @@ class MessagesStream(AnswerStream):
             self.done, self._stop = True, piece.raw
             return replace(piece, done=True)
         elif kind == "error":
-            self.error = error if isinstance(error := payload.get("error"), dict) else {}
+            self.error = object_of(payload.get("error"))
             return self._waiting(piece)
         elif kind != "ping":
             self._miss("" if kind == "content_block_stop" else unread({**payload, "type": f"event {kind}"}))
@@ -153,8 +154,8 @@ class MessagesStream(AnswerStream):
         """A piece that may not leave before the text in front of it."""
         if self._reason is not None:
             return piece
-        block = self._blocks.get(_index(piece.payload)) if piece.payload is not None and "index" in piece.payload else None
-        return replace(piece, choice=0, waits=True, parts=parts, called=block is not None and block.kind == "tool_use")
+        block = self._blocks.get(number(piece.payload, "index")) if piece.payload is not None and "index" in piece.payload else None
+        return replace(piece, choice=0, waits=True, parts=parts, has_call_input=block is not None and block.kind == "tool_use")
 
     def _message(self, message: object) -> None:
         if isinstance(message, dict):
@@ -166,10 +167,9 @@ class MessagesStream(AnswerStream):
         if isinstance(usage, dict):
             self.usage = {**(self.usage or {}), **{key: value for key, value in usage.items() if value is not None}}
 
-    def _started(self, piece: StreamPiece, payload: dict[str, Any]) -> StreamPiece:
-        given = payload.get("content_block")
-        block = given if isinstance(given, dict) else {}
-        kind, index = str(block.get("type")), _index(payload)
+    def _start_block(self, piece: StreamPiece, payload: dict[str, Any]) -> StreamPiece:
+        block = object_of(payload.get("content_block"))
+        kind, index = str(block.get("type")), number(payload, "index")
         before = [self._blocks[i] for i in sorted(self._blocks)]
         spoken = any(b.kind == "text" and (b.text or b.apart) for b in before)
         if index in self._blocks:
@@ -178,18 +178,17 @@ class MessagesStream(AnswerStream):
         self._miss(unread(block))
         if kind != "text":
             first = block.get("thinking") if kind in THINKING else _input(block)
-            made.said += [first] if isinstance(first, str) and first else []
+            made.deltas += [first] if isinstance(first, str) and first else []
             return self._waiting(piece, parts=True)
         self._latest = made
         made.apart = spoken and before[-1].kind != "text"
         first = block.get("text") if isinstance(block.get("text"), str) else ""
-        made.said += [first] if first else []
-        return self._waiting(replace(piece, text=(PARTED if made.apart else "") + (first or ""), divisible=False))
+        made.deltas += [first] if first else []
+        return self._waiting(replace(piece, text=(GAP if made.apart else "") + (first or ""), divisible=False))
 
     def _delta(self, piece: StreamPiece, payload: dict[str, Any]) -> StreamPiece:
-        given = payload.get("delta")
-        delta = given if isinstance(given, dict) else {}
-        block = self._blocks.get(_index(payload))
+        delta = object_of(payload.get("delta"))
+        block = self._blocks.get(number(payload, "index"))
         kind = str(delta.get("type"))
         if block is None:
             self._strange += 1
@@ -197,7 +196,7 @@ class MessagesStream(AnswerStream):
         for name, known in (("text_delta", "text"), ("thinking_delta", "thinking"), ("input_json_delta", "partial_json")):
             if kind == name and isinstance(said := delta.get(known), str):
                 if _belongs(known, block.kind):
-                    block.said.append(said)
+                    block.deltas.append(said)
                     if said and known == "text" and block is not self._latest:
                         self._miss("texts that come by turns")
                 else:  # clients may leave it out of the block's text, or show it
@@ -225,56 +224,58 @@ class MessagesStream(AnswerStream):
         payload = piece.payload
         if payload is None:
             return piece.raw
-        kind, index = payload["type"], _index(payload)
-        self._begun = self._begun or kind == "message_start"
+        kind, index = payload["type"], number(payload, "index")
+        self._has_begun = self._has_begun or kind == "message_start"
         block = self._blocks.get(index) if str(kind).startswith("content_block_") else None
         if block is None:
             return piece.raw
         if kind == "content_block_start":
             if block.kind == "text" and not _first_text(payload):
-                block.lead = [self._shifted(piece.raw, payload)]
+                block.opening = [self._shift_index(piece.raw, payload)]
                 return b""
             self._open = index
         elif kind == "content_block_stop":
             return self._closing(piece, block, index)
-        elif block.lead is not None:
+        elif block.opening is not None:
             if not piece.text:
-                block.lead.append(self._shifted(piece.raw, payload))
+                block.opening.append(self._shift_index(piece.raw, payload))
                 return b""
-            return self._opening(block, index) + self._shifted(piece.raw, payload)
-        return self._shifted(piece.raw, payload)
+            return self._opening(block, index) + self._shift_index(piece.raw, payload)
+        return self._shift_index(piece.raw, payload)
 
     def _opening(self, block: _Block, index: int) -> bytes:
-        lead, block.lead, self._open = b"".join(block.lead or ()), None, index
+        lead, block.opening, self._open = b"".join(block.opening or ()), None, index
         return lead
 
     def _closing(self, piece: StreamPiece, block: _Block, index: int) -> bytes:
-        if block.lead is not None and block.text:
-            block.lead = None
-            self._dropped += 1
+        if block.opening is not None and block.text:
+            block.opening = None
+            self._dropped_blocks += 1
             return b""
-        lead = self._opening(block, index) if block.lead is not None else b""
+        lead = self._opening(block, index) if block.opening is not None else b""
         self._open = None
-        return lead + self._shifted(piece.raw, piece.payload or {})
+        return lead + self._shift_index(piece.raw, piece.payload or {})
 
-    def _shifted(self, raw: bytes, payload: Mapping[str, Any]) -> bytes:
+    def _shift_index(self, raw: bytes, payload: Mapping[str, Any]) -> bytes:
         """An event of a block, at the block's place among those that leave."""
-        return raw if not self._dropped else events.encode({**payload, "index": _index(payload) - self._dropped})
+        return raw if not self._dropped_blocks else events.encode({**payload, "index": number(payload, "index") - self._dropped_blocks})
 
     def with_text(self, piece: StreamPiece, text: str) -> bytes:
         """`piece` as an event that says `text` instead."""
         payload: dict[str, Any] = dict(piece.payload or {})
-        index = _index(payload)
+        index = number(payload, "index")
         block = self._blocks[index]
         if payload["type"] == "content_block_start":
             empty = {**payload, "content_block": {**payload["content_block"], "text": ""}}
-            block.lead = [self._shifted(piece.raw if not _first_text(payload) else events.encode(empty), payload)]
-            text = text.removeprefix(PARTED)
-            return self._opening(block, index) + events.encode(events.text_delta(index - self._dropped, text)) if text.strip() else b""
-        said = events.encode({**payload, "index": index - self._dropped, "delta": {**payload["delta"], "text": text}})
-        return (self._opening(block, index) if block.lead is not None else b"") + said
+            block.opening = [self._shift_index(piece.raw if not _first_text(payload) else events.encode(empty), payload)]
+            text = text.removeprefix(GAP)
+            return (
+                self._opening(block, index) + events.encode(events.text_delta(index - self._dropped_blocks, text)) if text.strip() else b""
+            )
+        said = events.encode({**payload, "index": index - self._dropped_blocks, "delta": {**payload["delta"], "text": text}})
+        return (self._opening(block, index) if block.opening is not None else b"") + said
 
-    def changed(self, pieces: Sequence[StreamPiece], changes: Changes) -> list[StreamPiece]:
+    def apply_changes(self, pieces: Sequence[StreamPiece], changes: Changes) -> list[StreamPiece]:
         """A changed text in the blocks that it stood in."""
         pieces = with_arguments(pieces, changes.arguments.get(0, {}))
         return with_texts(pieces, changes.texts[0]) if 0 in changes.texts else pieces
@@ -295,19 +296,19 @@ class MessagesStream(AnswerStream):
 
     # ---- the proxy's own events ----
 
-    def blocked(self, choices: Sequence[int]) -> bytes:
+    def encode_block(self, choices: Sequence[int]) -> bytes:
         """What a classifier of the API's own would send: the open block ends, and the message with ``stop_reason: "refusal"``."""
         found = []
-        if not self._begun:
+        if not self._has_begun:
             usage = {"input_tokens": 0, "output_tokens": 0, **(self.usage or {})}
             head = {"id": "msg_blocked", "type": "message", "role": "assistant", "model": self._model, "stop_sequence": None}
             found.append({"type": "message_start", "message": {**head, "content": [], "stop_reason": None, "usage": usage}})
         if self._open is not None:
-            found.append(events.stopped(self._open - self._dropped))
-        found.append(events.ended("refusal", self._final_usage or {"output_tokens": (self.usage or {}).get("output_tokens", 0)}))
+            found.append(events.block_stop(self._open - self._dropped_blocks))
+        found.append(events.message_delta("refusal", self._final_usage or {"output_tokens": (self.usage or {}).get("output_tokens", 0)}))
         return b"".join(events.encode(event) for event in found)
 
-    def failed(self, error: ProxyError) -> bytes:
+    def encode_failure(self, error: ProxyError) -> bytes:
         """The API's ``error`` event, which its clients raise."""
         return events.encode(messages_envelope(error))
 
@@ -320,11 +321,6 @@ class MessagesStream(AnswerStream):
         return mark or self._stop or events.stop(None)
 
 
-def _index(payload: Mapping[str, Any]) -> int:
-    index = payload.get("index")
-    return index if isinstance(index, int) else 0
-
-
 def _belongs(said: str, kind: str) -> bool:
     """Whether a delta's field is what a block of this kind is made of."""
     if said == "partial_json":
@@ -334,8 +330,7 @@ def _belongs(said: str, kind: str) -> bool:
 
 def _first_text(payload: Mapping[str, Any]) -> bool:
     """Whether a block opens with text in it."""
-    block = payload.get("content_block")
-    return isinstance(block, dict) and bool(block.get("text"))
+    return bool(object_of(payload.get("content_block")).get("text"))
 
 
 def _input(block: Mapping[str, Any]) -> str:

@@ -22,20 +22,20 @@ from proxy.exchange import Answer, Exchange, Message, Request, Tool, ToolCall
 from proxy.exchange.answers import OutputRequirements
 from proxy.exchange.histories import CONVERSATION, RESPONSE, History
 from proxy.wire import bodies, sse
-from proxy.wire.answers import summed
-from proxy.wire.bodies import as_raw, raw_items
+from proxy.wire.answers import add_usage
+from proxy.wire.bodies import as_raw, raw_items, typed_object_in
 from proxy.wire.chat.forms import own_answer
 from proxy.wire.dialect import Changes, Dialect
 from proxy.wire.own_tools import AnswerEvent, AnswerItem, Fields, OwnToolFilter, legible
 from proxy.wire.requests import Wire, request_of, with_format
 from proxy.wire.responses import events
-from proxy.wire.responses.events import event_of, index_of, response_of, to_events
+from proxy.wire.responses.events import index_of, response_of, to_events
 from proxy.wire.responses.items import Origin, Reading, chat_call, is_call, read
-from proxy.wire.responses.output import change, joined, own_id, own_response, texts_of
+from proxy.wire.responses.output import change, join_texts, own_id, own_response, texts_of
 from proxy.wire.responses.rendering import OUTPUT_ITEMS, Rendering
 from proxy.wire.responses.shapes import ResponsesShapes
 from proxy.wire.responses.stream import ResponsesStream
-from proxy.wire.shapes import asked_of
+from proxy.wire.shapes import answer_bounds
 from proxy.wire.upstream_errors import envelope, failure_in
 
 
@@ -44,11 +44,11 @@ class ResponsesFilter(OwnToolFilter):
     provider knows the conversation by it."""
 
     def __init__(self, *, whole: bool, stored: bool = True) -> None:
-        self._left: list[Fields] = []
+        self._foreign_items: list[Fields] = []
         """Items of earlier answers that the client has seen."""
         self._next: int | None = None
         """The next event's number."""
-        self._named = True
+        self._has_id = True
         self._by_position: dict[int, AnswerItem] = {}
         self._output: dict[int, Fields] = {}
         """The answer's items, as far as they are whole."""
@@ -56,16 +56,18 @@ class ResponsesFilter(OwnToolFilter):
 
     def _reset(self) -> None:
         if self._joins:
-            self._left += [self._output[i] for i, item in sorted(self._by_position.items()) if item.own is False and i in self._output]
+            self._foreign_items += [
+                self._output[i] for i, item in sorted(self._by_position.items()) if item.own is False and i in self._output
+            ]
         self._by_position, self._output = {}, {}
 
     def _read(self, event: sse.Event) -> AnswerEvent:
-        data = event_of(event.data or b"") if not event.done else None
+        data = typed_object_in(event.data or b"") if not event.done else None
         if data is None:
             return AnswerEvent(event.raw, kind="ends" if event.done else "says")
         kind = data["type"]
         if kind in events.BEGINS:
-            self._named = event.raw.startswith(b"event:")
+            self._has_id = event.raw.startswith(b"event:")
             return AnswerEvent(event.raw, data, kind="begins")
         if kind in events.ENDS:
             self._read_response(response_of(data))
@@ -75,7 +77,7 @@ class ResponsesFilter(OwnToolFilter):
         return AnswerEvent(event.raw, data, items, "ends" if kind in events.ENDS else "says")
 
     def _item(self, position: int, given: object) -> AnswerItem:
-        fields = given if isinstance(given, dict) else {}
+        fields = bodies.object_of(given)
         item = self._by_position.get(position)
         own = fields.get("type") == "function_call" and fields.get("name") in self._tools
         if fields:
@@ -97,39 +99,35 @@ class ResponsesFilter(OwnToolFilter):
                 self._decide(item, self._has_own)
 
     def _read_response(self, response: Mapping[str, Any]) -> None:
-        output = response.get("output")
-        for i, item in enumerate(output if isinstance(output, list) else ()):
+        for i, item in enumerate(bodies.entries_of(response.get("output"))):
             self._item(i, item)
         self._end = "stop" if str(response.get("status") or "completed") == "completed" else "length"
         self._usage = response["usage"] if isinstance(response.get("usage"), dict) else None
 
-    def _rendered(self, event: AnswerEvent) -> bytes:
+    def _render(self, event: AnswerEvent) -> bytes:
         new = data = event.payload
         if data is None or new is None:
             return event.raw
         if event.items and event.items[0].place != data["output_index"]:
             new = {**new, "output_index": event.items[0].place}
         if event.kind == "ends":
-            response = self._joined(response_of(data))
+            response = self._join_response(response_of(data))
             new = new if response == response_of(data) else {**new, "response": response}
         number = data.get("sequence_number")
         if isinstance(number, int):
             self._next = number if self._next is None else self._next
             new = new if number == self._next else {**new, "sequence_number": self._next}
             self._next += 1
-        return event.raw if new is data else events.encode(new, named=self._named)
+        return event.raw if new is data else events.encode(new, named=self._has_id)
 
-    def _joined(self, response: Fields) -> Fields:
+    def _join_response(self, response: Fields) -> Fields:
         """The response as the client is to know it: all items that it has seen, and the usage of all answers."""
         new = dict(response)
-        if self._left or self._has_own:
-            output = response.get("output")
-            new["output"] = [
-                *self._left,
-                *(item for i, item in enumerate(output if isinstance(output, list) else ()) if not self._is_own(i)),
-            ]
+        if self._foreign_items or self._has_own:
+            own = (item for i, item in enumerate(bodies.entries_of(response.get("output"))) if not self._is_own(i))
+            new["output"] = [*self._foreign_items, *own]
         if self._before is not None and isinstance(response.get("usage"), dict):
-            new["usage"] = summed(self._before, response["usage"])
+            new["usage"] = add_usage(self._before, response["usage"])
         return new
 
     def _is_own(self, position: int) -> bool:
@@ -166,13 +164,13 @@ class ResponsesFilter(OwnToolFilter):
             if self._stored or item.get("type") != "reasoning" or item.get("encrypted_content")
         ]
         calling = [chat_call(item) for item in items if is_call(item)]
-        return {"role": "assistant", "content": joined(texts_of(items)) or None, "tool_calls": calling, OUTPUT_ITEMS: items}
+        return {"role": "assistant", "content": join_texts(texts_of(items)) or None, "tool_calls": calling, OUTPUT_ITEMS: items}
 
-    def failed(self, status: int, body: bytes) -> bytes:
+    def encode_failure(self, status: int, body: bytes) -> bytes:
         """The API's ``error`` event."""
         failure = failure_in(body)
         told = {"type": "error", **envelope("responses", failure, status)["error"], "code": failure.code or "server_error"}
-        return events.encode({**told, "type": "error", "sequence_number": self._next or 0}, named=self._named)
+        return events.encode({**told, "type": "error", "sequence_number": self._next or 0}, named=self._has_id)
 
 
 _READ = ("model", "input", "instructions", "tools", "stream", bodies.EXTENSION)
@@ -205,12 +203,12 @@ class ResponsesDialect(Dialect):
     def _set_messages(self, raw: dict[str, msgspec.Raw], exchange: Exchange) -> None:
         wire: _Wire = exchange.original.wire
         if wire.goes_on_from:
-            raw["previous_response_id"] = bodies.dumped(wire.goes_on_from)
+            raw["previous_response_id"] = bodies.encode_raw(wire.goes_on_from)
         elif wire.goes_on_from == "":
             raw.pop("previous_response_id", None)
         _set_input(raw, wire.reading, exchange)
 
-    def _described(self, tool: Tool, *, known: bool) -> Mapping[str, Any]:
+    def _describe_tool(self, tool: Tool, *, known: bool) -> Mapping[str, Any]:
         """A tool of chat's form in this API's, where a function is strict unless it says otherwise."""
         kind = tool.get("type")
         described = tool.get(kind) if kind in ("function", "custom") else None
@@ -241,7 +239,7 @@ class ResponsesDialect(Dialect):
 
     def recogniser(self, exchange: Exchange, body: bytes) -> ResponsesShapes:
         """What was asked for is in the `body` as it was sent."""
-        return ResponsesShapes(asked_of(exchange, body, any_tool=exchange.original.params.get("prompt") is not None))
+        return ResponsesShapes(answer_bounds(exchange, body, any_tool=exchange.original.params.get("prompt") is not None))
 
     def stream(self, *, separate: bool = False) -> ResponsesStream:
         """A reader for one streamed answer; every event does one thing."""
@@ -298,7 +296,7 @@ def _with_history(request: Request, history: History) -> Request:
     at = len(old.messages) - request.brings
     held = [message for turn in history.held for message in turn.messages]
     unsent = [message for turn in history.unsent for message in turn.messages]
-    past, origins = [*held, *unsent], [*(Origin(held=True) for _ in held), *(Origin(added=True) for _ in unsent)]
+    past, origins = [*held, *unsent], [*(Origin(is_held_by_provider=True) for _ in held), *(Origin(is_unsent=True) for _ in unsent)]
     reading = Reading(
         [*old.messages[:at], *past, *old.messages[at:]],
         [*old.origins[:at], *origins, *old.origins[at:]],
@@ -341,7 +339,7 @@ def _set_input(raw: dict[str, msgspec.Raw], reading: Reading, exchange: Exchange
     items = rendering.items(messages)
     if given.startswith(b'"') and len(items) == 1 and _is_plain(messages):
         if messages[-1] is not exchange.original.messages[-1]:
-            raw["input"] = bodies.dumped(messages[-1]["content"])
+            raw["input"] = bodies.encode_raw(messages[-1]["content"])
     elif items or given:
         raw["input"] = bodies.as_raw(items)
     instructed = next((i for i, origin in enumerate(reading.origins) if origin.instructions), None)
@@ -350,7 +348,7 @@ def _set_input(raw: dict[str, msgspec.Raw], reading: Reading, exchange: Exchange
     if rendering.instructions is None:
         raw.pop("instructions")
     elif rendering.instructions != reading.messages[instructed]["content"]:
-        raw["instructions"] = bodies.dumped(rendering.instructions)
+        raw["instructions"] = bodies.encode_raw(rendering.instructions)
 
 
 def _is_plain(messages: Sequence[Mapping[str, Any]]) -> bool:

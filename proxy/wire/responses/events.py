@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from proxy.wire import sse
-from proxy.wire.bodies import EXTENSION, object_in
+from proxy.wire.bodies import EXTENSION, object_of, objects_of
 
 Place = tuple[int, int]
 """An output item's position, and a part's position in its content."""
@@ -29,7 +29,7 @@ CALLS: Mapping[str, tuple[str, str]] = {
     "custom_tool_call": ("response.custom_tool_call_input", "input"),
 }
 """The beginning of the types of a call's events, and the field of what it is given, by the item's type."""
-GIVEN: Mapping[str, str] = {
+CALL_INPUT_FIELDS: Mapping[str, str] = {
     **dict(CALLS.values()),
     "response.mcp_call_arguments": "arguments",
     "response.code_interpreter_call_code": "code",
@@ -57,12 +57,6 @@ _SILENT = tuple(
 """Beginnings of the types whose words are no part of the answer's text."""
 
 
-def event_of(data: bytes) -> dict[str, Any] | None:
-    """An event's data; None for what is none of this API's."""
-    found = object_in(data)
-    return found if found is not None and isinstance(found.get("type"), str) else None
-
-
 def place_of(event: Mapping[str, Any]) -> Place:
     """The item and the part of it that an event is about."""
     return index_of(event), _whole(event.get("content_index"))
@@ -75,8 +69,7 @@ def index_of(event: Mapping[str, Any]) -> int:
 
 def response_of(event: Mapping[str, Any]) -> dict[str, Any]:
     """The response that an event carries; empty where there is none."""
-    response = event.get("response")
-    return response if isinstance(response, dict) else {}
+    return object_of(event.get("response"))
 
 
 def owner_of(kind: str) -> str:
@@ -85,10 +78,10 @@ def owner_of(kind: str) -> str:
     return _OWNERS.get(name, name)
 
 
-def given_in(kind: str) -> tuple[str, bool] | None:
+def call_input_of(kind: str) -> tuple[str, bool] | None:
     """Of an event that tells what a call takes: the field of its item that says it again, and whether all of it is told."""
     begin, _, step = kind.rpartition(".")
-    return (GIVEN[begin], step == "done") if begin in GIVEN else None
+    return (CALL_INPUT_FIELDS[begin], step == "done") if begin in CALL_INPUT_FIELDS else None
 
 
 def delta_in(event: Mapping[str, Any]) -> str:
@@ -151,9 +144,9 @@ def _item(index: int, item: Payload) -> Iterator[Payload]:
     if given and isinstance(said := item.get(given[1]), str):
         yield {"type": f"{given[0]}.delta", **at, "delta": said}
         yield {"type": f"{given[0]}.done", **at, **({"name": item.get("name")} if kind == "function_call" else {}), given[1]: said}
-    for place, part in enumerate(_parts(item, "content") if kind == "message" else ()):
+    for place, part in enumerate(objects_of(item.get("content")) if kind == "message" else ()):
         yield from _part({**at, "content_index": place}, part)
-    for place, part in enumerate(_parts(item, "summary") if kind == "reasoning" else ()):
+    for place, part in enumerate(objects_of(item.get("summary")) if kind == "reasoning" else ()):
         where, text = {**at, "summary_index": place}, str(part.get("text") or "")
         yield {"type": _SUMMARY + "part.added", **where, "part": {**part, "text": ""}}
         yield {"type": _SUMMARY + "text.delta", **where, "delta": text}
@@ -171,7 +164,7 @@ def _part(at: Payload, part: Payload) -> Iterator[Payload]:
         listed: Payload = {} if refuses else {"logprobs": part.get("logprobs") or []}
         if text:
             yield {"type": REFUSAL if refuses else TEXT, **at, "delta": text, **listed}
-        for place, one in enumerate(_parts(part, "annotations")):
+        for place, one in enumerate(objects_of(part.get("annotations"))):
             yield {"type": ANNOTATION, **at, "annotation_index": place, "annotation": one}
     yield from part_ends(at, part)
 
@@ -183,11 +176,6 @@ def part_ends(at: Payload, part: Payload) -> Iterator[Payload]:
     elif part.get("type") != "refusal" and isinstance(part.get("text"), str):
         yield {"type": TEXT_DONE, **at, "text": part["text"], "logprobs": part.get("logprobs") or []}
     yield {"type": PART_DONE, **at, "part": part}
-
-
-def _parts(item: Mapping[str, Any], name: str) -> list[Payload]:
-    given = item.get(name)
-    return [part for part in given if isinstance(part, dict)] if isinstance(given, list) else []
 
 
 def to_whole(payloads: Iterable[Mapping[str, Any]], *, marked: bool) -> Payload | None:

@@ -17,7 +17,7 @@ import orjson
 from msgspec import Struct, field
 
 from proxy.exchange import Message
-from proxy.wire.bodies import EXTENSION, hint_of, object_at, unexpected
+from proxy.wire.bodies import EXTENSION, entries_of, hint_of, object_at, object_in, object_of, objects_of, unexpected
 
 _MODELS_OWN = frozenset(
     str.split(
@@ -42,9 +42,9 @@ class Origin(Struct):
     texts: list[int] = field(default_factory=list)
     """Those of its items that are messages, or results."""
     instructions: bool = False
-    held: bool = False
+    is_held_by_provider: bool = False
     """Whether the provider holds it: nothing of it is sent."""
-    added: bool = False
+    is_unsent: bool = False
     """Whether it stands in no body, and is to be sent all the same."""
 
 
@@ -90,7 +90,7 @@ class _Reader:
     """Goes through the items of one request."""
 
     def __init__(self, found: Reading, items: Sequence[Any], known: Mapping[str, Mapping[str, Any]]) -> None:
-        self._found, self._items, self._known = found, list(items), known
+        self._reading, self._items, self._known_items = found, list(items), known
         self._turn: list[int] = []
         """Items of the model's turn that is being read."""
 
@@ -105,11 +105,11 @@ class _Reader:
         identity = item.get("id")
         if item_type(item) != "item_reference" or not isinstance(identity, str):
             return item
-        self._found.references.append(identity)
-        known = self._known.get(identity)
+        self._reading.references.append(identity)
+        known = self._known_items.get(identity)
         if known is None:
             return item
-        self._found.stand_ins[i] = known
+        self._reading.stand_ins[i] = known
         return dict(known)
 
     def _take(self, i: int, item: dict[str, Any]) -> None:
@@ -125,8 +125,8 @@ class _Reader:
             self._alone(i, item, {"role": "tool", "tool_call_id": item["call_id"]}, item.get("output"))
         else:
             self._end_turn()
-            self._found.unseen += kind in _UNSEEN
-            self._found.pinned.append((len(self._found.messages), i))
+            self._reading.unseen += kind in _UNSEEN
+            self._reading.pinned.append((len(self._reading.messages), i))
 
     def _alone(self, i: int, item: dict[str, Any], head: dict[str, Any], content: object) -> None:
         """An item that is a message of its own."""
@@ -137,10 +137,10 @@ class _Reader:
     def _add(self, message: Message, origin: Origin, items: Sequence[dict[str, Any]]) -> None:
         for i, item in zip(origin.items, items, strict=True):
             if EXTENSION in item:
-                self._found.hints[len(self._found.messages)] = hint_of(item, f"input[{i}]")
-                self._found.hinted.add(i)
-        self._found.messages.append(message)
-        self._found.origins.append(origin)
+                self._reading.hints[len(self._reading.messages)] = hint_of(item, f"input[{i}]")
+                self._reading.hinted.add(i)
+        self._reading.messages.append(message)
+        self._reading.origins.append(origin)
 
     def _end_turn(self) -> None:
         """What the model put out in one turn, as one message."""
@@ -255,45 +255,38 @@ def may_name(body: bytes) -> bool:
 def named_in(body: bytes) -> tuple[set[str], set[str]]:
     """What a request goes on from or refers to, and ids of items that it brings whole. Of a body that is not JSON, nothing."""
     try:
-        fields = _folded(orjson.loads(body))
+        fields = _casefold_keys(orjson.loads(body))
     except ValueError:
         return set(), set()
     conversation = fields.get("conversation")
-    named = [fields.get("previous_response_id"), _folded(conversation).get("id") if isinstance(conversation, dict) else conversation]
+    named = [fields.get("previous_response_id"), _casefold_keys(conversation).get("id") if isinstance(conversation, dict) else conversation]
     brought = list[Any]()
-    listed = fields.get("input")
-    for item in listed if isinstance(listed, list) else ():
-        found = _folded(item)
+    for item in entries_of(fields.get("input")):
+        found = _casefold_keys(item)
         bare = found.get("type") == "item_reference" or not found.keys() - {"id", "type"}
         (named if bare else brought).append(found.get("id"))
     return _texts(named), _texts(brought)
 
 
 def ids_of_body(body: bytes) -> list[str]:
-    """Of a JSON answer: its own id and those of its items. Raises `ValueError`."""
-    return _ids(orjson.loads(body))
+    """Of an answer, if it is JSON: its own id and those of its items."""
+    return _ids(object_in(body))
 
 
 def ids_of_event(data: bytes, *, first: bool) -> list[str]:
     """Of an event: those of the response that is in its first one and in its last."""
     if not first and not any(end in data for end in _ENDS):
         return []
-    try:
-        found = orjson.loads(data)
-    except ValueError:
-        return []
-    return _ids(found.get("response")) if isinstance(found, dict) else []
+    return _ids(object_of(object_in(data)).get("response"))
 
 
 def _ids(answer: Any) -> list[str]:
     if not isinstance(answer, dict):
         return []
-    listed = answer.get("output")
-    items: Sequence[Any] = listed if isinstance(listed, list) else ()
-    return sorted(_texts([answer.get("id"), *(item.get("id") for item in items if isinstance(item, dict))]))
+    return sorted(_texts([answer.get("id"), *(item.get("id") for item in objects_of(answer.get("output")))]))
 
 
-def _folded(value: Any) -> Mapping[str, Any]:
+def _casefold_keys(value: Any) -> Mapping[str, Any]:
     return {name.casefold(): found for name, found in value.items()} if isinstance(value, dict) else {}
 
 

@@ -14,7 +14,7 @@ from proxy.wire.answers import AnswerTexts, added_up
 from proxy.wire.dialect import StreamPiece
 from proxy.wire.responses import events
 from proxy.wire.responses.events import Place, encode, index_of, place_of, response_of
-from proxy.wire.responses.output import GAP, changed_item, changed_part, moved, once_more
+from proxy.wire.responses.output import GAP, changed_item, changed_part, move_annotation, once_more
 
 GAP_MARK, REPEAT_MARK = "_gap", "_told"
 """In a payload: it stands between two texts; it is the text of an event behind it. Neither has bytes of its own."""
@@ -27,17 +27,17 @@ class OutgoingEvents:
     def __init__(self, texts: AnswerTexts, refusals: AnswerTexts) -> None:
         """What came of each text and refusal, as `stream` goes on to fill it."""
         self._texts, self._refusals = texts, refusals
-        self._sent: dict[str, dict[Place, list[str]]] = {events.TEXT: {}, events.REFUSAL: {}}
+        self._sent_texts: dict[str, dict[Place, list[str]]] = {events.TEXT: {}, events.REFUSAL: {}}
         self.arguments: dict[int, str] = {}
         """Of calls, by their items' positions, where they are other than the model's."""
         self.others: list[Mapping[str, Any]] = []
         self.behind: list[tuple[bytes, bool]] = []
         """What came behind the response's end, and whether it is a mark of that: ``[DONE]``, of some servers."""
         self._head: Event = {}
-        self._named = True
+        self._has_id = True
         self._next: int | None = None
         """The next event's number; None before any left."""
-        self._judged = False
+        self._is_judged = False
         """Whether events leave by `piece` and `saying`, so that what has left of each text is known."""
         self._last = -1
         self._open: dict[int, Event] = {}
@@ -46,20 +46,20 @@ class OutgoingEvents:
         """Their parts that are open."""
         self._whole: dict[Place, Any] = {}
         """Parts that are closed, as they have left."""
-        self._closed: dict[int, Event] = {}
+        self._closed_items: dict[int, Event] = {}
         self._late: dict[Place, list[Mapping[str, Any]]] = {}
         """Annotations of a text in which something was changed: where they point is known when it is done."""
         self._annotations: dict[Place, int] = {}
         self._end: tuple[bytes, Event] | None = None
 
-    def came(self, raw: bytes, event: Event) -> None:
+    def note_event(self, raw: bytes, event: Event) -> None:
         """Note an event that came."""
         if event["type"] in events.BEGINS:
-            self._named, self._head = raw.lstrip(b"\xef\xbb\xbf").startswith(b"event:"), response_of(event)
+            self._has_id, self._head = raw.lstrip(b"\xef\xbb\xbf").startswith(b"event:"), response_of(event)
         if isinstance(event.get("sequence_number"), int):
             self._last = event["sequence_number"]
 
-    def ended(self, raw: bytes, event: Event) -> None:
+    def note_end(self, raw: bytes, event: Event) -> None:
         """The event that ends the response: it leaves by `end`."""
         self._end = raw, event
 
@@ -67,38 +67,38 @@ class OutgoingEvents:
 
     def piece(self, piece: StreamPiece) -> bytes:
         """It leaves as it is."""
-        self._judged = True
+        self._is_judged = True
         event = piece.payload
         if event is None:
             return piece.raw
         if GAP_MARK in event or piece.finish:
             return b""
         kind, place = str(event["type"]), place_of(event)
-        if kind in self._sent:
+        if kind in self._sent_texts:
             text = events.delta_in(event)
-            self._sent[kind].setdefault(place, []).append(text)
-            return b"" if REPEAT_MARK in event or not (piece.raw or text) else self._written(piece.raw, event, event)
+            self._sent_texts[kind].setdefault(place, []).append(text)
+            return b"" if REPEAT_MARK in event or not (piece.raw or text) else self._encode(piece.raw, event, event)
         if kind == events.ANNOTATION and self._is_late(event):
             return b""
         late = self._late_annotations(place) if kind in (events.TEXT_DONE, events.PART_DONE) else b""
-        return late + self._written(piece.raw, event, self._adjusted(event))
+        return late + self._encode(piece.raw, event, self._adjust_event(event))
 
     def saying(self, piece: StreamPiece, text: str) -> bytes:
         """It leaves with another text, or refusal; nothing leaves for none."""
-        self._judged = True
+        self._is_judged = True
         event = {name: value for name, value in (piece.payload or {}).items() if name != GAP_MARK}
         text = text.removeprefix(GAP) if GAP_MARK in (piece.payload or {}) else text
-        self._sent[str(event["type"])].setdefault(place_of(event), []).append(text)
+        self._sent_texts[str(event["type"])].setdefault(place_of(event), []).append(text)
         if not text or REPEAT_MARK in event:
             return b""
         return self._write({**event, "delta": text} | ({"logprobs": []} if event.get("logprobs") and text != piece.text else {}))
 
-    def _written(self, raw: bytes, came: Mapping[str, Any], event: Mapping[str, Any]) -> bytes:
+    def _encode(self, raw: bytes, came: Mapping[str, Any], event: Mapping[str, Any]) -> bytes:
         """An event's own bytes, if it has any, it still says what they say, and its number is the next one."""
         self._note(event)
         number = event.get("sequence_number")
         if not isinstance(number, int):
-            return raw if raw and event is came else encode(event, named=self._named)
+            return raw if raw and event is came else encode(event, named=self._has_id)
         if self._next is None:
             self._next = number
         if raw and event is came and number == self._next:
@@ -112,18 +112,18 @@ class OutgoingEvents:
             self._next = self._last + 1
         numbered = {**event, "sequence_number": self._next} if "sequence_number" in event or self._last >= 0 else event
         self._next += 1
-        return encode(numbered, named=self._named)
+        return encode(numbered, named=self._has_id)
 
-    def _adjusted(self, event: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _adjust_event(self, event: Mapping[str, Any]) -> Mapping[str, Any]:
         """An event that tells of a text, arguments or annotations again, as they are now; itself where they are as it says."""
         kind = event["type"]
-        if kind == events.TEXT_DONE and (text := self._said(events.TEXT, place_of(event))) not in (None, event.get("text")):
+        if kind == events.TEXT_DONE and (text := self._sent_text(events.TEXT, place_of(event))) not in (None, event.get("text")):
             return {**event, "text": text} | ({"logprobs": []} if event.get("logprobs") else {})
-        if kind == events.REFUSAL_DONE and (text := self._said(events.REFUSAL, place_of(event))) not in (None, event.get("refusal")):
+        if kind == events.REFUSAL_DONE and (text := self._sent_text(events.REFUSAL, place_of(event))) not in (None, event.get("refusal")):
             return {**event, "refusal": text}
         if kind == events.PART_DONE:
             place = place_of(event)
-            part = changed_part(event.get("part"), self._said(events.TEXT, place), self._said(events.REFUSAL, place))
+            part = changed_part(event.get("part"), self._sent_text(events.TEXT, place), self._sent_text(events.REFUSAL, place))
             return event if part is event.get("part") else {**event, "part": part}
         if kind == events.ITEM_DONE and isinstance(event.get("item"), dict):
             item = self._item(event["item"], index_of(event))
@@ -132,22 +132,22 @@ class OutgoingEvents:
             return {**event, "arguments": self.arguments[index_of(event)]}
         return event
 
-    def _said(self, kind: str, place: Place) -> str | None:
+    def _sent_text(self, kind: str, place: Place) -> str | None:
         """What has left of a text, or refusal; None where nothing came."""
         came = self._texts if kind == events.TEXT else self._refusals
-        return "".join(self._sent[kind].get(place, ())) if place in came else None
+        return "".join(self._sent_texts[kind].get(place, ())) if place in came else None
 
     def _is_changed(self) -> bool:
         """Whether a text has left as another than it came."""
-        return self._judged and any(came != self._said(events.TEXT, place) for place, came in self._texts.texts().items())
+        return self._is_judged and any(came != self._sent_text(events.TEXT, place) for place, came in self._texts.texts().items())
 
-    def _said_in(self, kind: str, item: Event, position: int) -> dict[Place, str]:
+    def _sent_texts_of(self, kind: str, item: Event, position: int) -> dict[Place, str]:
         content = item.get("content")
         places = [(position, j) for j in range(len(content) if isinstance(content, list) else 0)]
-        return {place: text for place in places if (text := self._said(kind, place)) is not None}
+        return {place: text for place in places if (text := self._sent_text(kind, place)) is not None}
 
     def _item(self, item: Event, position: int) -> Event:
-        texts, refusals = (self._said_in(kind, item, position) for kind in (events.TEXT, events.REFUSAL))
+        texts, refusals = (self._sent_texts_of(kind, item, position) for kind in (events.TEXT, events.REFUSAL))
         return changed_item(item, position, texts, refusals, self.arguments)
 
     def _note(self, event: Mapping[str, Any]) -> None:
@@ -162,14 +162,14 @@ class OutgoingEvents:
             self._whole[place_of(event)] = event.get("part")
         elif kind == events.ITEM_DONE and isinstance(item, dict):
             self._open.pop(index_of(event), None)
-            self._closed[index_of(event)] = item
+            self._closed_items[index_of(event)] = item
 
     # ---- annotations ----
 
     def _is_late(self, event: Mapping[str, Any]) -> bool:
         """Whether an annotation stands behind a change of its text, and leaves when that is done."""
         place = place_of(event)
-        if place not in self._late and self._texts.text(place).startswith(self._said(events.TEXT, place) or ""):
+        if place not in self._late and self._texts.text(place).startswith(self._sent_text(events.TEXT, place) or ""):
             self._annotations[place] = self._annotations.get(place, 0) + 1
             return False
         self._late.setdefault(place, []).append(event)
@@ -179,7 +179,7 @@ class OutgoingEvents:
         out = []
         old = self._texts.text(place)
         for event in self._late.pop(place, ()):
-            now = moved(event.get("annotation"), old, self._said(events.TEXT, place) or "")
+            now = move_annotation(event.get("annotation"), old, self._sent_text(events.TEXT, place) or "")
             if now is not None:
                 index = self._annotations[place] = self._annotations.get(place, 0)
                 self._annotations[place] += 1
@@ -188,7 +188,7 @@ class OutgoingEvents:
 
     # ---- the end ----
 
-    def blocked(self, came: Event | None, usage: Mapping[str, Any] | None) -> bytes:
+    def encode_block(self, came: Event | None, usage: Mapping[str, Any] | None) -> bytes:
         """Closes what is open, and makes the response an incomplete one."""
         out = []
         for position, item in sorted(self._open.items()):
@@ -200,14 +200,14 @@ class OutgoingEvents:
             said = [*whole, *(self._stopped_part(place) for place in places)]
             closed = {**item, "status": "incomplete", "content": said}
             out.append(self._write({"type": events.ITEM_DONE, "output_index": position, "item": closed, "sequence_number": 0}))
-            self._closed[position] = closed
+            self._closed_items[position] = closed
         response = {
             **self._head,
             **(came or {}),
             "status": "incomplete",
             "error": None,
             "incomplete_details": {"reason": "content_filter"},
-            "output": [item for _, item in sorted(self._closed.items())],
+            "output": [item for _, item in sorted(self._closed_items.items())],
             "usage": usage,
         }
         if "output_text" in response:
@@ -220,13 +220,13 @@ class OutgoingEvents:
     def _stopped_part(self, place: Place) -> Event:
         part = dict(self._parts[place]["part"])
         kind, name = (events.REFUSAL, "refusal") if part.get("type") == "refusal" else (events.TEXT, "text")
-        return {**part, name: "".join(self._sent[kind].get(place, ()))}
+        return {**part, name: "".join(self._sent_texts[kind].get(place, ()))}
 
     def _closing(self, place: Place, item: Event) -> Iterator[Event]:
         where = {"item_id": item.get("id"), "output_index": place[0], "content_index": place[1], "sequence_number": 0}
         return events.part_ends(where, self._stopped_part(place))
 
-    def failed(self, error: ProxyError) -> bytes:
+    def encode_failure(self, error: ProxyError) -> bytes:
         """The error as an event, and as the response's end."""
         told = {"type": "error", "code": error.code, "message": error.message, "param": error.param, "sequence_number": 0}
         why = {"code": "server_error", "message": error.message}
@@ -240,12 +240,12 @@ class OutgoingEvents:
         (raw, event), self._end = self._end, None
         response = response_of(event)
         new = dict(response)
-        if raw and self._judged and isinstance(response.get("output"), list):
+        if raw and self._is_judged and isinstance(response.get("output"), list):
             output = [self._item(item, i) if isinstance(item, dict) else item for i, item in enumerate(response["output"])]
             if any(now is not old for now, old in zip(output, response["output"], strict=True)):
                 new["output"] = output
         if raw and isinstance(response.get("output_text"), str) and self._is_changed():
-            sent = self._sent[events.TEXT]
+            sent = self._sent_texts[events.TEXT]
             new["output_text"] = "".join("".join(sent[place]) for place in sorted(sent))
         if self.others and isinstance(response.get("usage"), dict):
             new["usage"] = added_up([*self.others, response["usage"]])

@@ -18,7 +18,7 @@ import orjson
 
 from proxy.exchange import Answer, Exchange, Usage
 from proxy.wire.answers import common, has_words, spread
-from proxy.wire.bodies import as_raw, dumped, raw_items
+from proxy.wire.bodies import as_raw, encode_raw, raw_items
 from proxy.wire.dialect import Changes
 from proxy.wire.responses.events import Place
 
@@ -47,12 +47,12 @@ def once_more(output: Sequence[Any]) -> str:
     return "".join(texts_of(output).values())
 
 
-def joined(texts: Mapping[Any, str]) -> str:
+def join_texts(texts: Mapping[Any, str]) -> str:
     """The answer's text."""
     return GAP.join(text for text in texts.values() if text)
 
 
-def parted(texts: Mapping[Place, str], text: str) -> dict[Place, str]:
+def split_text(texts: Mapping[Place, str], text: str) -> dict[Place, str]:
     """The parts' texts where the answer is to say `text`; only those that change."""
     said = {place: part for place, part in texts.items() if part}
     if not said:
@@ -104,15 +104,15 @@ def is_read(part: object) -> bool:
 def change(raw: dict[str, msgspec.Raw], changes: Changes) -> None:
     """Bring what changed into a response's fields."""
     items, output = raw_items(raw["output"]), orjson.loads(bytes(raw["output"]))
-    said = {place: text for new in changes.texts.values() for place, text in parted(texts_of(output), new).items()}
-    refused = {place: text for new in changes.refusals.values() for place, text in parted(refusals_of(output), new).items()}
+    said = {place: text for new in changes.texts.values() for place, text in split_text(texts_of(output), new).items()}
+    refused = {place: text for new in changes.refusals.values() for place, text in split_text(refusals_of(output), new).items()}
     given = changes.arguments.get(0, {})
     arguments = {i: given[index] for index, (i, _) in enumerate(functions_of(output)) if index in given}
     for i in {place[0] for place in (*said, *refused)} | arguments.keys():
-        items[i] = dumped(changed_item(output[i], i, said, refused, arguments))
+        items[i] = encode_raw(changed_item(output[i], i, said, refused, arguments))
     raw["output"] = as_raw(items)
     if changes.texts and bytes(raw.get("output_text", b"")).startswith(b'"'):
-        raw["output_text"] = dumped(once_more(orjson.loads(bytes(raw["output"]))))
+        raw["output_text"] = encode_raw(once_more(orjson.loads(bytes(raw["output"]))))
 
 
 def changed_item(
@@ -139,13 +139,13 @@ def changed_part(part: Any, text: str | None, refusal: str | None = None) -> Any
         return part
     new = {**part, "text": text}
     if isinstance(part.get("annotations"), list):
-        new["annotations"] = [now for one in part["annotations"] if (now := moved(one, old, text)) is not None]
+        new["annotations"] = [now for one in part["annotations"] if (now := move_annotation(one, old, text)) is not None]
     if part.get("logprobs"):  # they belong to the words that were replaced
         new["logprobs"] = []
     return new
 
 
-def moved(annotation: Any, old: str, new: str) -> Any:
+def move_annotation(annotation: Any, old: str, new: str) -> Any:
     """An annotation of `old`, whose offsets count its characters, as one of `new`; None where its words may have been changed.
 
     What lies between the first and the last change counts as changed.
@@ -171,7 +171,7 @@ def _same_ends(old: str, new: str) -> tuple[int, int]:
     return head, len(old) - common(old[head:][::-1], new[head:][::-1])
 
 
-ECHOED: Mapping[str, Any] = {
+ECHOED_FIELDS: Mapping[str, Any] = {
     "instructions": None,
     "max_output_tokens": None,
     "metadata": {},
@@ -207,7 +207,7 @@ def own_response(exchange: Exchange, answer: Answer) -> dict[str, Any]:
         "incomplete_details": None,
         "model": answer.model,
         "output": [message],
-        **{name: asked[name] if asked.get(name) is not None else value for name, value in ECHOED.items()},
+        **{name: asked[name] if asked.get(name) is not None else value for name, value in ECHOED_FIELDS.items()},
         "usage": usage_object(answer.usage or Usage(0, 0)),
     }
 

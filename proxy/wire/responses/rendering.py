@@ -14,7 +14,7 @@ import msgspec
 import orjson
 
 from proxy.exchange import Message
-from proxy.wire.bodies import EXTENSION, as_raw, dumped, raw_fields, raw_items
+from proxy.wire.bodies import EXTENSION, as_raw, encode_raw, raw_fields, raw_items
 from proxy.wire.requests import counterparts
 from proxy.wire.responses.items import Origin, Reading
 
@@ -46,22 +46,22 @@ class Rendering:
         return out
 
     def _of(self, message: Message, position: int | None) -> Iterator[msgspec.Raw]:
-        if position is not None and self._reading.origins[position].held:
+        if position is not None and self._reading.origins[position].is_held_by_provider:
             return
-        if position is None or self._reading.origins[position].added:
-            yield from (dumped(item) for item in new_items(message))
+        if position is None or self._reading.origins[position].is_unsent:
+            yield from (encode_raw(item) for item in new_items(message))
             return
         origin, old = self._reading.origins[position], self._reading.messages[position]
         if origin.instructions:
-            self.instructions = _joined(message.get("content"))
+            self.instructions = _join_texts(message.get("content"))
         elif not origin.items:
-            yield dumped({"role": message["role"], "content": new_content(message.get("content"), message["role"])})
+            yield encode_raw({"role": message["role"], "content": new_content(message.get("content"), message["role"])})
         elif message is old:
             yield from (self._bare(item) for item in origin.items)
         else:
-            yield from self._edited(message, old, origin)
+            yield from self._edited_items(message, old, origin)
 
-    def _edited(self, message: Message, old: Message, origin: Origin) -> Iterator[msgspec.Raw]:
+    def _edited_items(self, message: Message, old: Message, origin: Origin) -> Iterator[msgspec.Raw]:
         """The items of a message that a stage made from another; riders (reasoning, calls of the provider's tools) stay with it."""
         texts = self._texts(message, old, origin)
         calls = {call.get("id"): call for call in message.get("tool_calls") or () if isinstance(call, Mapping)}
@@ -77,9 +77,9 @@ class Rendering:
                     yield content
             else:
                 yield self._bare(item)
-        yield from (dumped(new_call(call)) for identity, call in calls.items() if identity not in before)
+        yield from (encode_raw(new_call(call)) for identity, call in calls.items() if identity not in before)
         if not origin.texts and message.get("content") and message.get("content") != old.get("content"):
-            yield dumped({"role": message["role"], "content": new_content(message["content"], message["role"])})
+            yield encode_raw({"role": message["role"], "content": new_content(message["content"], message["role"])})
 
     def _texts(self, message: Message, old: Message, origin: Origin) -> dict[int, msgspec.Raw | None]:
         """The message and result items of an edited message, by position; None for one of which nothing is left."""
@@ -111,25 +111,25 @@ class Rendering:
         parts = [
             raw_parts[position]
             if position is not None and same
-            else dumped(_edited_part(part, _loads(raw_parts[position])) if position is not None else _new_part(part, role))
+            else encode_raw(_edited_part(part, _loads(raw_parts[position])) if position is not None else _new_part(part, role))
             for (part, position), same in zip(share, untouched, strict=True)
         ]
-        return self._written(fields, name, parts)
+        return self._encode_item(fields, name, parts)
 
     def _with_content(self, item: int, content: str) -> msgspec.Raw:
         fields = self._fields(item)
         name, role = _content_field(fields), _loads(fields.get("role")) or "tool"
         as_list = bytes(fields.get(name, b"")).startswith(b"[")
-        return self._written(fields, name, [_new_part({"type": "text", "text": content}, role)] if as_list else content)
+        return self._encode_item(fields, name, [_new_part({"type": "text", "text": content}, role)] if as_list else content)
 
     def _with_call(self, item: int, call: Mapping[str, Any]) -> msgspec.Raw:
         fields, new = self._fields(item), new_call(call)
         for name in ("arguments", "input", "name"):
             if name in fields and name in new:
-                fields[name] = dumped(new[name])
-        return self._written(fields)
+                fields[name] = encode_raw(new[name])
+        return self._encode_item(fields)
 
-    def _written(self, fields: dict[str, msgspec.Raw], name: str = "", content: object = None) -> msgspec.Raw:
+    def _encode_item(self, fields: dict[str, msgspec.Raw], name: str = "", content: object = None) -> msgspec.Raw:
         """An item that says something else than the one the provider may know by its ``id``."""
         left = {key: value for key, value in fields.items() if key not in ("id", "status", EXTENSION)}
         if name:
@@ -202,7 +202,7 @@ def _content_field(fields: Mapping[str, object]) -> str:
     return "output" if "output" in fields else "content"
 
 
-def _joined(content: object) -> str:
+def _join_texts(content: object) -> str:
     if isinstance(content, list):
         return "\n\n".join(str(part.get("text", "")) for part in content if isinstance(part, Mapping))
     return content if isinstance(content, str) else ""

@@ -18,78 +18,93 @@ from proxy.wire.dialect import Recogniser
 from proxy.wire.responses import events
 from proxy.wire.responses.events import Place
 from proxy.wire.responses.output import GAP
-from proxy.wire.shapes import ABSENT, Asked, Fields, Named, Shape, among, either, emptied, figures, glues, listed, table, tagged, titled
+from proxy.wire.shapes import (
+    ABSENT,
+    AnswerBounds,
+    AnyShape,
+    Fields,
+    Shape,
+    among,
+    by_type,
+    either,
+    empty,
+    figures,
+    glues,
+    list_of,
+    table,
+    with_title,
+)
 
 _SPAN = table(word="type", number="start_index end_index index")
-ANNOTATION = tagged(
+ANNOTATION = by_type(
     {
-        "url_citation": titled(Fields("annotation", _SPAN, url="url", text="title")),
+        "url_citation": with_title(Fields("annotation", _SPAN, url="url", text="title")),
         "file_citation": Fields("annotation", {**_SPAN, "filename": either("word", "quoted")}, word="file_id"),
         "container_file_citation": Fields("annotation", {**_SPAN, "filename": either("word", "quoted")}, word="file_id container_id"),
         "file_path": Fields("annotation", _SPAN, word="file_id"),
     }
 )
 _PARTS: Mapping[str, Shape] = {
-    "output_text": Fields("output_text", {"annotations": listed(ANNOTATION, "annotations"), "logprobs": TOKENS}, word="type", text="text"),
+    "output_text": Fields("output_text", {"annotations": list_of(ANNOTATION, "annotations"), "logprobs": TOKENS}, word="type", text="text"),
     "refusal": Fields("refusal", word="type", text="refusal"),
 }
-_THOUGHT = tagged({"reasoning_text": Fields("reasoning", word="type", text="text")})
-_SUMMARY = tagged({"summary_text": Fields("reasoning", word="type", text="text")})
-PART = tagged(_PARTS)
-_SOURCES = listed(Fields("source", word="type name", url="url"), "sources")
-_SEARCH = Fields("action", {"queries": listed("text", "queries"), "sources": _SOURCES}, word="type", text="query pattern", url="url")
-_FOUND = Fields(
+_THOUGHT = by_type({"reasoning_text": Fields("reasoning", word="type", text="text")})
+_SUMMARY = by_type({"summary_text": Fields("reasoning", word="type", text="text")})
+PART = by_type(_PARTS)
+_SOURCES = list_of(Fields("source", word="type name", url="url"), "sources")
+_SEARCH = Fields("action", {"queries": list_of("text", "queries"), "sources": _SOURCES}, word="type", text="query pattern", url="url")
+_FILES = Fields(
     "result", {"filename": either("word", "quoted")}, word="file_id vector_store_id", number="score", quoted="text", figures="attributes"
 )
-_OUTPUT = tagged({"logs": Fields("output", word="type", quoted="logs"), "image": Fields("output", word="type", url="url")})
-_LISTED = Fields("tool", word="name", quoted="description", figures="input_schema annotations")
+_OUTPUT = by_type({"logs": Fields("output", word="type", quoted="logs"), "image": Fields("output", word="type", url="url")})
+_LISTED_TOOL = Fields("tool", word="name", quoted="description", figures="input_schema annotations")
 _CHECK = Fields("safety_check", word="id code", quoted="message")
 _ITEM = table(word="id type status created_by")
 _CALL = table(_ITEM, word="call_id namespace", figures="caller")
 _MCP = table(_ITEM, word="server_label name approval_request_id", text="arguments")
 ITEMS: Mapping[str, Fields] = {
-    "message": Fields("message", {**_ITEM, "content": listed(PART, "content")}, word="role phase"),
+    "message": Fields("message", {**_ITEM, "content": list_of(PART, "content")}, word="role phase"),
     "reasoning": Fields(
-        "reasoning", {**_ITEM, "summary": listed(_SUMMARY, "summary"), "content": listed(_THOUGHT, "content")}, word="encrypted_content"
+        "reasoning", {**_ITEM, "summary": list_of(_SUMMARY, "summary"), "content": list_of(_THOUGHT, "content")}, word="encrypted_content"
     ),
     "function_call": Fields("function_call", _CALL, word="name", text="arguments"),
     "custom_tool_call": Fields("custom_tool_call", _CALL, word="name", text="input"),
     "web_search_call": Fields("web_search_call", {**_ITEM, "action": _SEARCH}),
-    "file_search_call": Fields("file_search_call", {**_ITEM, "queries": listed("text", "queries"), "results": listed(_FOUND, "results")}),
+    "file_search_call": Fields("file_search_call", {**_ITEM, "queries": list_of("text", "queries"), "results": list_of(_FILES, "results")}),
     "code_interpreter_call": Fields(
-        "code_interpreter_call", {**_ITEM, "outputs": listed(_OUTPUT, "outputs")}, text="code", word="container_id"
+        "code_interpreter_call", {**_ITEM, "outputs": list_of(_OUTPUT, "outputs")}, text="code", word="container_id"
     ),
     "image_generation_call": Fields("image_generation_call", _ITEM, nothing="result"),
     "computer_call": Fields(
-        "computer_call", {**_CALL, "pending_safety_checks": listed(_CHECK, "pending_safety_checks")}, data="action actions"
+        "computer_call", {**_CALL, "pending_safety_checks": list_of(_CHECK, "pending_safety_checks")}, data="action actions"
     ),
     "local_shell_call": Fields("local_shell_call", _CALL, data="action"),
     "shell_call": Fields("shell_call", _CALL, data="action", figures="environment"),
     "apply_patch_call": Fields("apply_patch_call", _CALL, data="operation"),
     "tool_search_call": Fields("tool_search_call", _CALL, data="arguments", word="execution"),
     "mcp_call": Fields("mcp_call", _MCP, quoted="output error"),
-    "mcp_list_tools": Fields("mcp_list_tools", {**_MCP, "tools": listed(_LISTED, "tools")}, quoted="error"),
+    "mcp_list_tools": Fields("mcp_list_tools", {**_MCP, "tools": list_of(_LISTED_TOOL, "tools")}, quoted="error"),
     "mcp_approval_request": Fields("mcp_approval_request", _MCP),
     "compaction": Fields("compaction", _ITEM, word="encrypted_content"),
 }
-ITEM = tagged(ITEMS)
+ITEM = by_type(ITEMS)
 _SOME_LATER: Mapping[str, Mapping[str, Shape]] = {
-    "message": {"content": emptied([])},
-    "reasoning": {"summary": emptied([]), "content": emptied([])},
-    **{begin.removeprefix("response.").rpartition("_")[0]: {field: emptied("")} for begin, field in events.GIVEN.items()},
+    "message": {"content": empty([])},
+    "reasoning": {"summary": empty([]), "content": empty([])},
+    **{begin.removeprefix("response.").rpartition("_")[0]: {field: empty("")} for begin, field in events.CALL_INPUT_FIELDS.items()},
 }
-ITEM_BEGINS = tagged({kind: shape.but(**_SOME_LATER.get(kind, {})) for kind, shape in ITEMS.items()})
+ITEM_BEGINS = by_type({kind: shape.but(**_SOME_LATER.get(kind, {})) for kind, shape in ITEMS.items()})
 """An item whose words are still to come."""
-PART_BEGINS = tagged(
+PART_BEGINS = by_type(
     {
-        "output_text": Fields("output_text", {"text": emptied(""), "annotations": emptied([]), "logprobs": emptied([])}, word="type"),
-        "refusal": Fields("refusal", {"refusal": emptied("")}, word="type"),
-        "reasoning_text": Fields("reasoning", {"text": emptied("")}, word="type"),
+        "output_text": Fields("output_text", {"text": empty(""), "annotations": empty([]), "logprobs": empty([])}, word="type"),
+        "refusal": Fields("refusal", {"refusal": empty("")}, word="type"),
+        "reasoning_text": Fields("reasoning", {"text": empty("")}, word="type"),
     }
 )
-_HOSTED = "computer apply_patch mcp web_search file_search code_interpreter image_generation tool_search"
+_HOSTED_TOOLS = "computer apply_patch mcp web_search file_search code_interpreter image_generation tool_search"
 NEEDS: Mapping[str, tuple[str, ...]] = {
-    **{f"{tool}_call": (tool,) for tool in _HOSTED.split()},
+    **{f"{tool}_call": (tool,) for tool in _HOSTED_TOOLS.split()},
     **{f"{shell}_call": ("shell", "local_shell") for shell in ("shell", "local_shell")},
     **{f"mcp_{what}": ("mcp",) for what in ("approval_request", "list_tools")},
 }
@@ -103,7 +118,7 @@ RESPONSE = Fields(
     {
         "error": ERROR,
         "incomplete_details": Fields("incomplete_details", word="reason"),
-        "output": listed(ITEM, "output"),
+        "output": list_of(ITEM, "output"),
         "tool_choice": either(among("auto", "none", "required"), figures),
     },
     label="id model",
@@ -118,19 +133,17 @@ _AT = table(word="type item_id", number="output_index sequence_number", padding=
 _IN = table(_AT, number="content_index")
 
 
-def _event(**fields: Named) -> Fields:
+def _event(**fields: AnyShape) -> Fields:
     return Fields("event", {**_AT, **fields})
 
 
 _RUNNING = ("web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call", "mcp_call", "mcp_list_tools")
 _STEPS = ("in_progress", "searching", "interpreting", "generating", "completed", "failed")
 _PIECE = table(number="summary_index content_index", word="status")
-_BEGINS = Fields("event", {**_AT, "response": RESPONSE.but(output=emptied([]), output_text="nothing")})
-_ENDS = Fields("event", {**_AT, "response": RESPONSE})
-EVENT = tagged(
+EVENT = by_type(
     {
-        **dict.fromkeys(events.BEGINS, _BEGINS),
-        **dict.fromkeys(events.ENDS, _ENDS),
+        **dict.fromkeys(events.BEGINS, _event(response=RESPONSE.but(output=empty([]), output_text="nothing"))),
+        **dict.fromkeys(events.ENDS, _event(response=RESPONSE)),
         events.ITEM: _event(item=ITEM_BEGINS),
         events.ITEM_DONE: _event(item=ITEM),
         events.PART: Fields("event", {**_IN, "part": PART_BEGINS}),
@@ -140,13 +153,13 @@ EVENT = tagged(
         events.REFUSAL: Fields("event", _IN, text="delta"),
         events.REFUSAL_DONE: Fields("event", _IN, text="refusal"),
         events.ANNOTATION: Fields("event", {**_IN, "annotation": ANNOTATION}, number="annotation_index"),
-        **{f"{begin}.delta": _event(delta="text") for begin in events.GIVEN},
-        **{f"{begin}.done": _event(**{field: "text"}) for begin, field in events.GIVEN.items()},
+        **{f"{begin}.delta": _event(delta="text") for begin in events.CALL_INPUT_FIELDS},
+        **{f"{begin}.done": _event(**{field: "text"}) for begin, field in events.CALL_INPUT_FIELDS.items()},
         events.ARGUMENTS_DONE: _event(arguments="text", name="word"),
         **{f"response.{kind}.delta": _event(**_PIECE, delta="text") for kind in ("reasoning_text", "reasoning_summary_text")},
         **{f"response.{kind}.done": _event(**_PIECE, text="text") for kind in ("reasoning_text", "reasoning_summary_text")},
         "response.reasoning_summary_part.added": _event(
-            **_PIECE, part=tagged({"summary_text": Fields("reasoning", {"text": emptied("")}, word="type")})
+            **_PIECE, part=by_type({"summary_text": Fields("reasoning", {"text": empty("")}, word="type")})
         ),
         "response.reasoning_summary_part.done": _event(**_PIECE, part=_SUMMARY),
         **{f"response.{kind}.{step}": _event() for kind in _RUNNING for step in _STEPS},
@@ -157,9 +170,8 @@ EVENT = tagged(
 
 _FAILED = ("failed", "cancelled")
 _CALLS = {"function_call": "function", "custom_tool_call": "custom"}
-_WORDS = ((events.TEXT, "delta"), (events.TEXT_DONE, "text"), (events.REFUSAL, "delta"), (events.REFUSAL_DONE, "refusal"))
-_SAID_IN = dict(_WORDS)
-_GIVEN = tuple(dict.fromkeys(events.GIVEN.values()))
+_TEXT_FIELD_OF_EVENT = {events.TEXT: "delta", events.TEXT_DONE: "text", events.REFUSAL: "delta", events.REFUSAL_DONE: "refusal"}
+_CALL_INPUTS = tuple(dict.fromkeys(events.CALL_INPUT_FIELDS.values()))
 Item = dict[str, Any]
 
 
@@ -169,8 +181,8 @@ class ResponsesShapes(Recogniser):
     api = "responses"
     failure = Fields("error", {"error": ERROR})
 
-    def __init__(self, asked: Asked) -> None:
-        super().__init__(asked)
+    def __init__(self, bounds: AnswerBounds) -> None:
+        super().__init__(bounds)
         self._items: dict[int, int | None] = {}
         """Where items of the upstream's stand among those that leave; None for one that does not."""
         self._parts: dict[Place, int | None] = {}
@@ -181,13 +193,13 @@ class ResponsesShapes(Recogniser):
         """Of items that leave."""
         self._over: set[int] = set()
         """Those of them that are done."""
-        self._given: dict[tuple[int, str], list[str]] = {}
+        self._inputs: dict[tuple[int, str], list[str]] = {}
         """What calls take, as it was told first, by their items among those that leave and the field that says it."""
         self._gaps: dict[Place, str] = {}
         """What each text begins with, by its place among those that leave."""
         self._last = ""
         """The end of the text that was said last."""
-        self._ended = False
+        self._is_over = False
 
     # ---- whole ----
 
@@ -209,19 +221,19 @@ class ResponsesShapes(Recogniser):
 
     def _is_offered(self, item: Mapping[str, Any]) -> bool:
         """Whether it is an item that the request could have brought about."""
-        kind, asked = str(item["type"]), self.reading.asked
-        offered = asked.provides(*NEEDS[kind]) if kind in NEEDS else True
+        kind, bounds = str(item["type"]), self.reading.bounds
+        offered = bounds.provides(*NEEDS[kind]) if kind in NEEDS else True
         if kind in _CALLS:
-            offered = asked.offers(str(item.get("name") or ""), _CALLS[kind])
+            offered = bounds.offers(str(item.get("name") or ""), _CALLS[kind])
         if not offered:
             self.reading.leave_out("a call of a tool that was not offered")
         self.says = self.says or (offered and kind.endswith(("_call", "_request")) and kind != "image_generation_call")
         return offered
 
     def _item(self, item: Item, position: int) -> None:
-        for field in _GIVEN:
+        for field in _CALL_INPUTS:
             if item.get(field).__class__ is str:
-                item[field] = self._as_told(position, field, item[field])
+                item[field] = self._match_deltas(position, field, item[field])
         if item["type"] != "message":
             return
         item.setdefault("content", [])
@@ -235,10 +247,9 @@ class ResponsesShapes(Recogniser):
             self.reading.leave_out("output_text.logprobs")
             part["logprobs"] = []
         gap = self._gap(said, place)
-        if gap:
-            part[name] = gap + said
-            for annotation in part.get("annotations") or ():
-                _shift(annotation, len(gap))
+        part[name] = gap + said
+        for annotation in part.get("annotations") or ():
+            _shift(annotation, len(gap))
 
     def _gap(self, said: str, place: Place) -> str:
         """What is to stand before a text, once its first word is there."""
@@ -254,7 +265,7 @@ class ResponsesShapes(Recogniser):
         """An event with what is recognised of it; none where nothing is left."""
         made = EVENT(fields, self.reading)
         kind = str(fields.get("type")) if isinstance(fields, dict) else ""
-        if made is ABSENT or self._ended:
+        if made is ABSENT or self._is_over:
             self.reading.leave_out("event", kind if made is ABSENT else "after the end")
             return []
         if kind in events.BEGINS or kind in events.ENDS:
@@ -267,7 +278,7 @@ class ResponsesShapes(Recogniser):
             return []
         if kind == events.ITEM:
             return self._begin(index, made)
-        at = self._items[index] if index in self._items else self._opened(index, kind, made)
+        at = self._items[index] if index in self._items else self._open_item(index, kind, made)
         if at is None:
             return []
         made["output_index"] = at
@@ -277,10 +288,10 @@ class ResponsesShapes(Recogniser):
             self.reading.leave_out(kind, "of another item")
             return []
         if "content_index" in made and self._kinds[at] == "message":
-            return self._placed(kind, index, at, made)
+            return self._place_part(kind, index, at, made)
         return [self._of_call(kind, at, made)]
 
-    def _opened(self, index: int, kind: str, made: Item) -> int | None:
+    def _open_item(self, index: int, kind: str, made: Item) -> int | None:
         """The place of an item that no event has opened: of some servers' texts, and of one that is told whole at once."""
         item = made.get("item")
         whole = kind == events.ITEM_DONE and isinstance(item, dict) and self._is_offered(item)
@@ -297,24 +308,24 @@ class ResponsesShapes(Recogniser):
         owner = events.owner_of(kind)
         if isinstance(part := made.get("part"), dict) and part["type"] == "reasoning_text":
             owner = "reasoning"
-        return self._kinds[at] == owner and not (at in self._over and events.given_in(kind))
+        return self._kinds[at] == owner and not (at in self._over and events.call_input_of(kind))
 
     def _of_call(self, kind: str, at: int, made: Item) -> Item:
         """An event of an item that is no message; what it tells of a call once more is what was told first."""
-        field, whole = events.given_in(kind) or ("", False)
+        field, whole = events.call_input_of(kind) or ("", False)
         if whole and made.get(field).__class__ is str:
-            made[field] = self._as_told(at, field, made[field])
+            made[field] = self._match_deltas(at, field, made[field])
         elif field and not whole:
-            self._given.setdefault((at, field), []).append(made.get("delta") or "")
+            self._inputs.setdefault((at, field), []).append(made.get("delta") or "")
         return made
 
-    def _as_told(self, at: int, field: str, text: str) -> str:
+    def _match_deltas(self, at: int, field: str, text: str) -> str:
         """What a call takes: `text`, unless that does not begin with what was told of it before."""
-        known = "".join(self._given.get((at, field), ()))
+        known = "".join(self._inputs.get((at, field), ()))
         if not text.startswith(known):
             self.reading.leave_out("what a call takes, told otherwise")
             text = known
-        self._given[at, field] = [text]
+        self._inputs[at, field] = [text]
         return text
 
     def _whole(self, kind: str, made: Item) -> list[Item]:
@@ -322,8 +333,8 @@ class ResponsesShapes(Recogniser):
         if not isinstance(response, dict):
             self.reading.leave_out(kind, "response")
             return []
-        self._ended = kind in events.ENDS
-        if not self._ended:
+        self._is_over = kind in events.ENDS
+        if not self._is_over:
             response["output"] = []
         made["response"] = self._response(response)
         return [made]
@@ -347,7 +358,7 @@ class ResponsesShapes(Recogniser):
         self._item(item, at)
         return [made]
 
-    def _placed(self, kind: str, index: int, at: int, made: Item) -> list[Item]:
+    def _place_part(self, kind: str, index: int, at: int, made: Item) -> list[Item]:
         """An event of a part of a message."""
         given = made["content_index"]
         place = (index, given)
@@ -370,8 +381,8 @@ class ResponsesShapes(Recogniser):
             self._part(made["part"], place)
         elif kind == events.ANNOTATION and isinstance(made.get("annotation"), dict):
             _shift(made["annotation"], len(self._gaps.get(place, "")))
-        elif kind in _SAID_IN:
-            name = _SAID_IN[kind]
+        elif kind in _TEXT_FIELD_OF_EVENT:
+            name = _TEXT_FIELD_OF_EVENT[kind]
             said = made.get(name) or ""
             if made.get("logprobs") and not tells(made["logprobs"], said):
                 self.reading.leave_out("output_text.logprobs")

@@ -18,9 +18,9 @@ import orjson
 from proxy.errors import InvalidRequest, ProxyError
 from proxy.exchange import Usage
 from proxy.wire import bodies
-from proxy.wire.bodies import as_raw, dumped, object_of
+from proxy.wire.bodies import as_raw, encode_raw, object_of
 from proxy.wire.responses.events import to_events
-from proxy.wire.responses.output import ECHOED, usage_object
+from proxy.wire.responses.output import ECHOED_FIELDS, usage_object
 
 Fields = dict[str, msgspec.Raw]
 CREATE, STEER, PROCESSED = "response.create", "response.steer", "response.processed"
@@ -29,7 +29,7 @@ MAX_NAMED_LANES = 32
 _LANE = re.compile(r"[A-Za-z0-9_.-]{1,256}")
 _NOT_OF_THE_BODY = ("type", "stream_id", "generate", "stream")
 _PREVIOUS = "previous_response_id"
-_TRUE = dumped(True)
+_TRUE = encode_raw(True)
 
 
 class SocketRefused(Exception):
@@ -87,7 +87,7 @@ class Create(msgspec.Struct, frozen=True):
         if past is not None:
             body["input"] = msgspec.Raw(b"[" + self.conversation(past, ()).items + b"]")
             body.pop(_PREVIOUS, None)
-            body |= {_PREVIOUS: dumped(past.before)} if past.before else {}
+            body |= {_PREVIOUS: encode_raw(past.before)} if past.before else {}
         return msgspec.json.encode({"stream": _TRUE, **body})
 
     def conversation(self, past: Past | None, output: Sequence[Any]) -> Past:
@@ -96,12 +96,12 @@ class Create(msgspec.Struct, frozen=True):
         items += [orjson.dumps(item) for item in _sendable(output)]
         return Past(b",".join(filter(None, items)), past.before if past is not None else self.goes_on_from)
 
-    def prepared(self, name: str, now: float) -> bytes:
+    def encode_prepared(self, name: str, now: float) -> bytes:
         """The events of the response, called `name`, that is none. Raises `ValueError` where a field cannot be read."""
-        echo = {field: orjson.loads(bytes(self.fields[field])) for field in ("model", *ECHOED) if field in self.fields}
+        echo = {field: orjson.loads(bytes(self.fields[field])) for field in ("model", *ECHOED_FIELDS) if field in self.fields}
         fixed = {"id": name, "object": "response", "created_at": int(now), "status": "completed", "error": None}
         rest: dict[str, Any] = {"incomplete_details": None, "output": [], "usage": usage_object(Usage(0, 0))}
-        return to_events({**ECHOED, **fixed, **rest, **echo}, b"")
+        return to_events({**ECHOED_FIELDS, **fixed, **rest, **echo}, b"")
 
 
 def fields_of(message: str) -> tuple[str, Fields]:

@@ -4,7 +4,7 @@ The API tells a text several times: in its deltas, when the text is done, when i
 end. In: the upstream's events. Out: pieces, of which those with text are the deltas; what repeats a text waits behind it and, as it
 leaves (`leaving.Leaving`), says what has left of it. A text that no delta told is a piece of its own before the event that tells it.
 
-Between two texts of one answer stands a piece with a blank line and no bytes, as in `output.joined`.
+Between two texts of one answer stands a piece with a blank line and no bytes, as in `output.join_texts`.
 """
 
 from __future__ import annotations
@@ -18,19 +18,20 @@ from proxy.errors import ProxyError
 from proxy.exchange import Answer, Choice, ToolCall
 from proxy.wire import sse
 from proxy.wire.answers import AnswerTexts, usage_in
+from proxy.wire.bodies import entries_of, object_of, typed_object_in
 from proxy.wire.dialect import AnswerStream, Changes, StreamPiece
 from proxy.wire.responses import events
-from proxy.wire.responses.events import Place, event_of, index_of, place_of, response_of
+from proxy.wire.responses.events import Place, index_of, place_of, response_of
 from proxy.wire.responses.outgoing import GAP_MARK, REPEAT_MARK, OutgoingEvents
-from proxy.wire.responses.output import GAP, finish_reason, is_read, items_of, joined, parted
+from proxy.wire.responses.output import GAP, finish_reason, is_read, items_of, join_texts, split_text
 from proxy.wire.shapes import strings
 from proxy.wire.upstream_errors import error_event
 
 _CLIENTS_CALLS = ("response.function_call_arguments.", "response.custom_tool_call_input.")
 """Beginnings of the types that tell what a call of the client's tools takes."""
-_PLACED = (events.TEXT, events.TEXT_DONE, events.REFUSAL, events.REFUSAL_DONE, events.PART_DONE)
+_PART_EVENTS = (events.TEXT, events.TEXT_DONE, events.REFUSAL, events.REFUSAL_DONE, events.PART_DONE)
 """Events of a text, or refusal, that name its item's and its part's positions."""
-_NOT_GIVEN = frozenset(("id", "type", "status", "call_id", "created_by", "output", "outputs", "result", "results"))
+_NOT_INPUT = frozenset(("id", "type", "status", "call_id", "created_by", "output", "outputs", "result", "results"))
 """Fields of a call's item that name it, or say what came of it."""
 
 
@@ -42,7 +43,7 @@ class ResponsesStream(AnswerStream):
         self._texts, self._refusals = AnswerTexts(), AnswerTexts()
         self._thoughts = AnswerTexts()
         """By an item's position, one of its fields, and a position in that."""
-        self._given = AnswerTexts()
+        self._call_texts = AnswerTexts()
         """What calls take, by the positions of their items and the field that says it."""
         self._inputs: dict[str, None] = {}
         """Other texts of calls, each once."""
@@ -60,13 +61,13 @@ class ResponsesStream(AnswerStream):
         """The response as the last event has it."""
         self.unread = ""
         """The first place with text that is not read."""
-        self._leaving = OutgoingEvents(self._texts, self._refusals)
+        self._outgoing = OutgoingEvents(self._texts, self._refusals)
 
     @classmethod
     def whole(cls, response: dict[str, Any]) -> Answer:
         """A whole response as an answer: as of a stream that tells all of it at its end."""
         stream = cls()
-        list(stream._ended(b"", {"type": events.ENDS[0], "response": response}))
+        list(stream._read_end(b"", {"type": events.ENDS[0], "response": response}))
         return replace(stream.answer, unread=stream.unread)
 
     # ---- reading ----
@@ -82,13 +83,13 @@ class ResponsesStream(AnswerStream):
         calls = tuple(self._call(i, item, index) for index, (i, item) in enumerate(sorted(self._calls.items())))
         finish = finish_reason(self._end, bool(calls)) if self._end is not None else None
         thoughts = "".join(self._thoughts.texts().values())  # joined with nothing, as clients join them
-        given = (text for (position, _), text in self._given.texts().items() if position not in self._calls)
+        given = (text for (position, _), text in self._call_texts.texts().items() if position not in self._calls)
         inputs = tuple(dict.fromkeys([*self._inputs, *(text for text in given if text)]))
-        choice = Choice(0, joined(self._texts.texts()), joined(self._refusals.texts()), thoughts, calls, finish, inputs)
+        choice = Choice(0, join_texts(self._texts.texts()), join_texts(self._refusals.texts()), thoughts, calls, finish, inputs)
         return Answer((choice,), self._model, usage_in("responses", self.usage), id=self._id, items=items_of(list(self._items.values())))
 
     def _call(self, position: int, item: Mapping[str, Any], index: int) -> ToolCall:
-        given = item.get("arguments") or self._given.text((position, "arguments"))
+        given = item.get("arguments") or self._call_texts.text((position, "arguments"))
         return ToolCall(str(item.get("call_id") or ""), str(item.get("name") or ""), given if isinstance(given, str) else "", index)
 
     def _pieces(self, event: sse.Event) -> Iterator[StreamPiece]:
@@ -99,10 +100,10 @@ class ResponsesStream(AnswerStream):
             if not event.done:  # clients have stopped reading, and nobody is to read what was not judged
                 self._miss("what follows the end of the response is not read")
             self.done = True
-            self._leaving.behind.append((event.raw, event.done))
+            self._outgoing.behind.append((event.raw, event.done))
             yield StreamPiece(event.raw, done=True)
             return
-        payload = event_of(event.data)
+        payload = typed_object_in(event.data)
         if payload is None and (error := error_event(event.data)) is not None:
             self.error = error
             yield StreamPiece(event.raw)
@@ -111,12 +112,12 @@ class ResponsesStream(AnswerStream):
             self._miss("an event is none of this API's")
             yield StreamPiece(event.raw)
             return
-        self._leaving.came(event.raw, payload)
+        self._outgoing.note_event(event.raw, payload)
         yield from self._event(event.raw, payload)
 
     def _event(self, raw: bytes, event: dict[str, Any]) -> Iterator[StreamPiece]:
         kind = event["type"]
-        if kind in _PLACED and not all(isinstance(event.get(name), int) for name in ("output_index", "content_index")):
+        if kind in _PART_EVENTS and not all(isinstance(event.get(name), int) for name in ("output_index", "content_index")):
             self._miss(f"an event {kind} does not say which text is its own")  # clients may put it elsewhere
         if kind == events.TEXT:
             yield from self._text(raw, event)
@@ -124,10 +125,10 @@ class ResponsesStream(AnswerStream):
             self._refusals.add(place_of(event), events.delta_in(event))
             yield StreamPiece(raw, 0, refusal=True, waits=True, payload=event)
         elif kind in events.BEGINS:
-            self._named(response_of(event))
+            self._note_name(response_of(event))
             yield StreamPiece(raw, payload=event)
         elif kind in events.ENDS:
-            yield from self._ended(raw, event)
+            yield from self._read_end(raw, event)
         elif kind == "error":
             self.error = event
             yield StreamPiece(raw, payload=event)
@@ -152,12 +153,11 @@ class ResponsesStream(AnswerStream):
             return StreamPiece(raw, payload=event)
         parts = kind in (events.TEXT_DONE, events.ITEM, events.ITEM_DONE)
         acts, called = kind == events.ITEM_DONE and _is_call(event), kind.startswith(_CLIENTS_CALLS)
-        return StreamPiece(raw, 0, waits=True, parts=parts, acts=acts, called=called, payload=event)
+        return StreamPiece(raw, 0, waits=True, parts=parts, acts=acts, has_call_input=called, payload=event)
 
     def _read_beside(self, kind: str, event: Mapping[str, Any]) -> None:
         """What stands beside the text: thoughts, and what calls take. Most events say nothing of it."""
-        at, part = index_of(event), event.get("part")
-        part = part if isinstance(part, Mapping) else {}
+        at, part = index_of(event), object_of(event.get("part"))
         if kind.startswith("response.reasoning"):
             field, name = ("summary", "summary_index") if "summary" in kind else ("content", "content_index")
             place = at, field, position if isinstance(position := event.get(name), int) else 0
@@ -167,22 +167,21 @@ class ResponsesStream(AnswerStream):
                 self._thoughts.set_whole(place, event.get("text", part.get("text")))
         elif kind == events.PART_DONE and part.get("type") == "reasoning_text":
             self._thoughts.set_whole((at, "content", place_of(event)[1]), part.get("text"))
-        elif (found := events.given_in(kind)) is not None:
+        elif (found := events.call_input_of(kind)) is not None:
             field, whole = found
             if whole:
-                self._given.set_whole((at, field), event.get(field))
+                self._call_texts.set_whole((at, field), event.get(field))
             else:
-                self._given.add((at, field), events.delta_in(event))
+                self._call_texts.add((at, field), events.delta_in(event))
 
     def _read_item(self, position: int, item: Mapping[str, Any]) -> None:
         kind = item.get("type")
         for field in ("summary", "content") if kind == "reasoning" else ():
-            parts = item.get(field)
-            for i, part in enumerate(parts if isinstance(parts, list) else ()):
+            for i, part in enumerate(entries_of(item.get(field))):
                 if isinstance(part, Mapping):
                     self._thoughts.set_whole((position, field, i), part.get("text"))
         if kind not in ("message", "reasoning", "function_call"):
-            given = (value for name, value in item.items() if name not in _NOT_GIVEN)
+            given = (value for name, value in item.items() if name not in _NOT_INPUT)
             self._inputs |= dict.fromkeys(text for value in given for text in strings(value) if text)
 
     def _text(self, raw: bytes, event: dict[str, Any]) -> Iterator[StreamPiece]:
@@ -233,7 +232,7 @@ class ResponsesStream(AnswerStream):
         content = item.get("content") if isinstance(item, dict) and item.get("type") == "message" else None
         if not isinstance(content, list | None):
             self._not_read(f"output[{position}].content")
-        for j, part in enumerate(content if isinstance(content, list) else ()):
+        for j, part in enumerate(entries_of(content)):
             yield from self._read_done_part((position, j), part, event)
 
     def _read_done_part(self, place: Place, part: object, event: Mapping[str, Any]) -> Iterator[StreamPiece]:
@@ -268,24 +267,23 @@ class ResponsesStream(AnswerStream):
         else:
             yield StreamPiece(b"", 0, rest, payload=payload)
 
-    def _ended(self, raw: bytes, event: dict[str, Any]) -> Iterator[StreamPiece]:
+    def _read_end(self, raw: bytes, event: dict[str, Any]) -> Iterator[StreamPiece]:
         response = response_of(event)
-        output = response.get("output")
-        for i, item in enumerate(output if isinstance(output, list) else ()):
+        for i, item in enumerate(entries_of(response.get("output"))):
             yield from self._read_done_item(i, item, {**event, "item": item})
             if isinstance(item, dict):
                 self._read_item(i, item)
-                self._ended_call(i, item)
+                self._read_call_end(i, item)
                 self._items.setdefault(i, item)
         self._end, self.done = response, True
-        self._named(response)
+        self._note_name(response)
         self.usage = response["usage"] if isinstance(response.get("usage"), dict) else None
         if event["type"] == "response.failed":
             self.error = response["error"] if isinstance(response.get("error"), dict) else {"message": "the response failed"}
-        self._leaving.ended(raw, event)
+        self._outgoing.note_end(raw, event)
         yield StreamPiece(raw, 0, finish=True, done=True, payload=event)
 
-    def _ended_call(self, position: int, item: dict[str, Any]) -> None:
+    def _read_call_end(self, position: int, item: dict[str, Any]) -> None:
         """What the end of the response tells of an item: the call that it was when it was done, or the first that is told of it."""
         known = self._calls.get(position) if position in self._items else None
         if item.get("type") == "function_call":
@@ -293,24 +291,24 @@ class ResponsesStream(AnswerStream):
                 self._miss(f"output[{position}] ends as another call than it was")
             self._calls[position] = known or item
 
-    def _named(self, response: Mapping[str, Any]) -> None:
+    def _note_name(self, response: Mapping[str, Any]) -> None:
         self._model, self._id = str(response.get("model") or self._model), str(response.get("id") or self._id)
 
     # ---- leaving ----
 
     def encode_outgoing(self, piece: StreamPiece) -> bytes:
         """The bytes of `piece`, which leaves as it is; what it repeats follows what has left before it."""
-        return self._leaving.piece(piece)
+        return self._outgoing.piece(piece)
 
     def with_text(self, piece: StreamPiece, text: str) -> bytes:
         """`piece`, which leaves, as an event that says `text` instead."""
-        return self._leaving.saying(piece, text)
+        return self._outgoing.saying(piece, text)
 
-    def changed(self, pieces: Sequence[StreamPiece], changes: Changes) -> list[StreamPiece]:
+    def apply_changes(self, pieces: Sequence[StreamPiece], changes: Changes) -> list[StreamPiece]:
         """The parts of the changed text, or refusal, say what they say now."""
         said: dict[tuple[str, int, int], str] = {}
         for kind, growing, changed in ((events.TEXT, self._texts, changes.texts), (events.REFUSAL, self._refusals, changes.refusals)):
-            said |= {(kind, *place): text for new in changed.values() for place, text in parted(growing.texts(), new).items()}
+            said |= {(kind, *place): text for new in changed.values() for place, text in split_text(growing.texts(), new).items()}
         return list(self._with_words(self._with_arguments(pieces, changes.arguments.get(0, {})), said))
 
     @staticmethod
@@ -330,7 +328,7 @@ class ResponsesStream(AnswerStream):
         """`pieces` with these arguments, by the call's index, in place of the model's."""
         ranked = sorted(self._calls)
         new = {ranked[index]: text for index, text in arguments.items()}
-        self._leaving.arguments |= new
+        self._outgoing.arguments |= new
         out, told = [], set()
         for piece in pieces:
             payload = piece.payload or {}
@@ -344,20 +342,20 @@ class ResponsesStream(AnswerStream):
 
     def with_usage(self, piece: StreamPiece, others: Sequence[Mapping[str, object]]) -> StreamPiece:
         """The usage of the exchange's `others` is added where the response ends."""
-        self._leaving.others = list(others)
+        self._outgoing.others = list(others)
         return piece
 
-    def blocked(self, choices: Sequence[int]) -> bytes:
+    def encode_block(self, choices: Sequence[int]) -> bytes:
         """What closes what is open; the response is then ``incomplete``, with the reason ``content_filter``."""
-        return self._leaving.blocked(self._end, self.usage)
+        return self._outgoing.encode_block(self._end, self.usage)
 
-    def failed(self, error: ProxyError) -> bytes:
+    def encode_failure(self, error: ProxyError) -> bytes:
         """An ``error`` event, which clients raise, and the failed response, which others wait for."""
-        return self._leaving.failed(error)
+        return self._outgoing.encode_failure(error)
 
     def end(self, verdict: Mapping[str, object] | None = None, mark: bytes = b"") -> bytes:
         """The event that ends the response, with the verdict in it."""
-        return self._leaving.end(verdict)
+        return self._outgoing.end(verdict)
 
 
 def _is_call(event: Mapping[str, Any]) -> bool:

@@ -13,12 +13,13 @@ import orjson
 from proxy.exchange import Usage
 from proxy.wire import sse
 from proxy.wire.answers import end_of, number, usage_in
+from proxy.wire.bodies import object_of, objects_of
 from proxy.wire.chat.message import Calls, call_entries
 from proxy.wire.translation import pieces
-from proxy.wire.translation.pieces import listed, made_call_id, prefixed, words
+from proxy.wire.translation.pieces import new_call_id, with_id_prefix, words
 from proxy.wire.upstream_errors import TYPES, Failure, failure_of, instead_of_answer
 
-_PARTED = "\n\n"
+_GAP = "\n\n"
 """Between two texts that another API keeps apart."""
 
 
@@ -26,7 +27,7 @@ class ChatReader:
     """Implements `proxy.wire.translation.pieces.AnswerReader`."""
 
     def __init__(self) -> None:
-        self._begun = False
+        self._has_begun = False
         self._calls = Calls()
         self._custom: dict[int, bool] = {}
         """Of the calls that have begun, by their places among `_calls`: whether they call a custom tool."""
@@ -34,20 +35,19 @@ class ChatReader:
     def payload(self, chunk: Mapping[str, Any]) -> Iterator[pieces.Piece]:
         """The pieces of a chunk."""
         if instead_of_answer("chat", chunk) is not None:
-            yield failed(chunk)
+            yield error_of(chunk)
             return
-        if not self._begun:
-            self._begun = True
+        if not self._has_begun:
+            self._has_begun = True
             yield pieces.AnswerStart(words(chunk.get("id")), words(chunk.get("model")))
-        for choice in listed(chunk.get("choices")):
+        for choice in objects_of(chunk.get("choices")):
             if number(choice, "index") == 0:
-                delta = choice.get("delta")
-                yield from self._delta(delta if isinstance(delta, Mapping) else {})
+                yield from self._delta(object_of(choice.get("delta")))
                 yield from _end(choice)
         if (usage := usage_in("chat", chunk.get("usage"))) is not None:
             yield usage
         if chunk.get("error"):
-            yield failed(chunk)
+            yield error_of(chunk)
 
     def _delta(self, delta: Mapping[str, Any]) -> Iterator[pieces.Piece]:
         if thought := words(delta.get("reasoning_content")) or words(delta.get("reasoning")):
@@ -65,10 +65,9 @@ class ChatReader:
         if begins:
             self._custom[key] = call.get("type") == "custom" or isinstance(call.get("custom"), Mapping)
         custom = self._custom[key]
-        inner = call.get("custom" if custom else "function")
-        inner = inner if isinstance(inner, Mapping) else {}
+        inner = object_of(call.get("custom" if custom else "function"))
         if begins:
-            yield pieces.CallStart(key, words(call.get("id")) or made_call_id(), words(inner.get("name")), custom)
+            yield pieces.CallStart(key, words(call.get("id")) or new_call_id(), words(inner.get("name")), custom)
         given = inner.get("input" if custom else "arguments")
         if given:
             yield pieces.CallDelta(key, given if isinstance(given, str) else orjson.dumps(given).decode())
@@ -82,10 +81,10 @@ def _end(choice: Mapping[str, Any]) -> Iterator[pieces.Piece]:
 
 def text_in(content: object) -> str:
     """A message's words, a string or parts."""
-    return words(content) or "".join(words(part.get("text")) for part in listed(content))
+    return words(content) or "".join(words(part.get("text")) for part in objects_of(content))
 
 
-def failed(found: object) -> pieces.StreamError:
+def error_of(found: object) -> pieces.StreamError:
     """An error in parsed JSON, whatever its form."""
     failure = failure_of(found) or Failure("")
     return pieces.StreamError(failure.message or "the server failed", failure.code or TYPES.get(failure.status) or "server_error")
@@ -96,12 +95,12 @@ class ChatWriter:
 
     def __init__(self, created: int, *, usage: bool) -> None:
         """`created` in seconds since the epoch; `usage` is whether a stream's client asked for it."""
-        self._created, self._wants_usage = created, usage
+        self._created_at, self._wants_usage = created, usage
         self._head: dict[str, Any] = {}
         self._texts: dict[str, list[str]] = {}
         """What the message says, by its field."""
         self._calls: dict[int, pieces.CallStart] = {}
-        self._given: dict[int, list[str]] = {}
+        self._inputs: dict[int, list[str]] = {}
         """The arguments of calls."""
         self._reason: str | None = None
         self._usage: dict[str, Any] | None = None
@@ -109,15 +108,15 @@ class ChatWriter:
     def feed(self, piece: pieces.Piece) -> bytes:
         """The chunks for a piece."""
         if isinstance(piece, pieces.AnswerStart):
-            self._head = {"id": prefixed(piece.id, "chatcmpl-"), "created": self._created, "model": piece.model}
+            self._head = {"id": with_id_prefix(piece.id, "chatcmpl-"), "created": self._created_at, "model": piece.model}
             return self._chunk({"role": "assistant", "content": ""})
         if isinstance(piece, pieces.TextDelta):
-            apart = _PARTED if piece.apart and "content" in self._texts else ""
+            apart = _GAP if piece.apart and "content" in self._texts else ""
             return self._more("content", apart + piece.text)
         if isinstance(piece, pieces.RefusalDelta):
             return self._more("refusal", piece.text)
         if isinstance(piece, pieces.ThinkingDelta):
-            apart = _PARTED if piece.apart and "reasoning_content" in self._texts else ""
+            apart = _GAP if piece.apart and "reasoning_content" in self._texts else ""
             return self._more("reasoning_content", apart + piece.text)
         if isinstance(piece, pieces.CallStart | pieces.CallDelta):
             return self._call(piece)
@@ -139,9 +138,9 @@ class ChatWriter:
 
     def _call(self, piece: pieces.CallStart | pieces.CallDelta) -> bytes:
         if isinstance(piece, pieces.CallStart):
-            self._calls[piece.key], self._given[piece.key] = piece, []
-            return self._chunk({"tool_calls": [{"index": len(self._calls) - 1, **_called(piece, "")}]})
-        self._given[piece.key].append(piece.text)
+            self._calls[piece.key], self._inputs[piece.key] = piece, []
+            return self._chunk({"tool_calls": [{"index": len(self._calls) - 1, **_call_entry(piece, "")}]})
+        self._inputs[piece.key].append(piece.text)
         kind, name = _kind(self._calls[piece.key])
         index = list(self._calls).index(piece.key)
         return self._chunk({"tool_calls": [{"index": index, kind: {name: piece.text}}]})
@@ -155,7 +154,7 @@ class ChatWriter:
     def whole(self) -> bytes:
         """The completion."""
         message = {"role": "assistant", "content": None, **{name: "".join(texts) for name, texts in self._texts.items()}}
-        calls = [_called(call, "".join(self._given[key]) or ("" if call.custom else "{}")) for key, call in self._calls.items()]
+        calls = [_call_entry(call, "".join(self._inputs[key]) or ("" if call.custom else "{}")) for key, call in self._calls.items()]
         choice = {
             "index": 0,
             "message": {**message, **({"tool_calls": calls} if calls else {})},
@@ -171,7 +170,7 @@ def _kind(call: pieces.CallStart) -> tuple[str, str]:
     return ("custom", "input") if call.custom else ("function", "arguments")
 
 
-def _called(call: pieces.CallStart, given: str) -> dict[str, Any]:
+def _call_entry(call: pieces.CallStart, given: str) -> dict[str, Any]:
     kind, name = _kind(call)
     return {"id": call.id, "type": kind, kind: {"name": call.name, name: given}}
 

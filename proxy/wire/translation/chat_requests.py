@@ -11,14 +11,14 @@ from typing import Any
 from proxy.wire.bodies import unexpected
 from proxy.wire.translation import fields, neutral
 from proxy.wire.translation.neutral import (
+    fit_template,
     fitting,
     objects,
     of_result,
     parts_of,
     string,
-    templated,
     text_of,
-    unsealed,
+    unwrap,
     with_failure,
 )
 
@@ -153,11 +153,11 @@ def write(ask: neutral.NeutralRequest, bounds: neutral.Bounds, *, newest: bool =
 
     Raises `InvalidRequest`.
     """
-    turns = ask.turns if newest else templated(ask.turns)
+    turns = ask.turns if newest else fit_template(ask.turns)
     body: dict[str, Any] = {"model": ask.model, "messages": [one for turn in turns for one in _write_turn(turn, bounds)]}
     if ask.tools:
         body["tools"] = [_write_tool(tool) for tool in ask.tools if tool.name]
-    body |= fields.written(ask, FIELDS, OF_CHAT, bounds)
+    body |= fields.write_fields(ask, FIELDS, OF_CHAT, bounds)
     if newest and "max_tokens" in body:
         body["max_completion_tokens"] = body.pop("max_tokens")
     if ask.stream:
@@ -177,15 +177,15 @@ def _write_turn(turn: neutral.Turn, bounds: neutral.Bounds) -> list[dict[str, An
 def _write_assistant(parts: Sequence[neutral.Part], bounds: neutral.Bounds) -> dict[str, Any]:
     message: dict[str, Any] = {"role": "assistant", "content": _write_content(parts, bounds) or None}
     refusals = "".join(part.text for part in parts if isinstance(part, neutral.Refusal))
-    thoughts = "".join(part.text for part in parts if isinstance(part, neutral.Thought) and _ours(part, bounds))
+    thoughts = "".join(part.text for part in parts if isinstance(part, neutral.ThinkingPart) and _is_of_chat(part, bounds))
     calls = [_write_call(part) for part in parts if isinstance(part, neutral.Call)]
     said = {"refusal": refusals, "reasoning_content": thoughts, "tool_calls": calls}
     return message | {name: value for name, value in said.items() if value}
 
 
-def _ours(thought: neutral.Thought, bounds: neutral.Bounds) -> bool:
+def _is_of_chat(thought: neutral.ThinkingPart, bounds: neutral.Bounds) -> bool:
     """Whether it came from a server of this API."""
-    found = unsealed(thought.seal)
+    found = unwrap(thought.signature)
     if found is not None and found[0] == "chat":
         return True
     bounds.refuse(thought.at, "cannot read what another API's model has thought")

@@ -85,7 +85,7 @@ def _read(ask: NeutralRequest, at: str, given: Any, field: Field | None, bounds:
                 ask.settings[field.setting] = Setting(value, at)
 
 
-def written(ask: NeutralRequest, table: Sequence[Field], elsewhere: Collection[str], bounds: Bounds) -> dict[str, Any]:
+def write_fields(ask: NeutralRequest, table: Sequence[Field], elsewhere: Collection[str], bounds: Bounds) -> dict[str, Any]:
     """The fields for the settings of `ask`; those `elsewhere` are written by other means. Raises `InvalidRequest`."""
     body: dict[str, Any] = {}
     for name, setting in ask.settings.items():
@@ -142,12 +142,12 @@ def to_chat_form(form: Form) -> dict[str, Any]:
     """As ``response_format``."""
     if form.schema is None:
         return {"type": "json_object"}
-    return {"type": "json_schema", "json_schema": _described(form)}
+    return {"type": "json_schema", "json_schema": _form_details(form)}
 
 
 def to_responses_form(form: Form) -> dict[str, Any]:
     """As ``text.format``."""
-    return {"type": "json_object"} if form.schema is None else {"type": "json_schema", **_described(form)}
+    return {"type": "json_object"} if form.schema is None else {"type": "json_schema", **_form_details(form)}
 
 
 def messages_form(value: Any) -> Form:
@@ -185,7 +185,7 @@ def _plain_form(kind: object) -> Form | None:
     raise ValueError(f"knows no form {kind!r}")
 
 
-def _described(form: Form) -> dict[str, Any]:
+def _form_details(form: Form) -> dict[str, Any]:
     said = {"description": form.description, "strict": form.strict}
     return {"name": form.name or _FORM_NAME, "schema": form.schema} | {name: value for name, value in said.items() if value is not None}
 

@@ -11,16 +11,16 @@ from typing import Any
 import orjson
 
 from proxy.exchange import Usage
-from proxy.wire.answers import end_of, usage_in
-from proxy.wire.gemini.answers import USAGE, block_reason, call_in, candidates_of, index_of, parts_of, to_whole, usage_written
+from proxy.wire.answers import end_of, number, usage_in
+from proxy.wire.gemini.answers import USAGE, block_reason, call_in, candidates_of, parts_of, to_whole, usage_written
 from proxy.wire.gemini.contents import call_part
 from proxy.wire.gemini.fields import arguments_of, kind_of
 from proxy.wire.gemini.stream import encode
 from proxy.wire.translation import pieces
-from proxy.wire.translation.chat_answers import failed
+from proxy.wire.translation.chat_answers import error_of
 from proxy.wire.translation.gemini_requests import SIGNED, signature
-from proxy.wire.translation.neutral import sealed
-from proxy.wire.translation.pieces import made_call_id, words
+from proxy.wire.translation.neutral import wrap
+from proxy.wire.translation.pieces import new_call_id, words
 from proxy.wire.upstream_errors import Failure, envelope
 
 _REASONS: Mapping[str, str] = {"stop": "STOP", "tool_calls": "STOP", "length": "MAX_TOKENS", "content_filter": "SAFETY"}
@@ -31,18 +31,18 @@ class GeminiReader:
     """Implements `proxy.wire.translation.pieces.AnswerReader`."""
 
     def __init__(self) -> None:
-        self._begun = False
+        self._has_begun = False
         self._calls = 0
 
     def payload(self, payload: Mapping[str, Any]) -> Iterator[pieces.Piece]:
         """The pieces of a chunk, or of a whole answer."""
         if payload.get("error"):
-            yield failed(payload)
+            yield error_of(payload)
             return
-        if not self._begun:
-            self._begun = True
+        if not self._has_begun:
+            self._has_begun = True
             yield pieces.AnswerStart(words(payload.get("responseId")), words(payload.get("modelVersion")))
-        candidate = next((one for one in candidates_of(payload) if index_of(one) == 0), {})
+        candidate = next((one for one in candidates_of(payload) if number(one, "index") == 0), {})
         for part in parts_of(candidate):
             yield from self._part(part)
         if (usage := usage_in("gemini", payload.get(USAGE))) is not None:
@@ -61,10 +61,10 @@ class GeminiReader:
             yield pieces.ThinkingDelta(text) if part.get("thought") is True else pieces.TextDelta(text)
         elif (call := call_in(part)) is not None:
             key, self._calls = self._calls, self._calls + 1
-            yield pieces.CallStart(key, words(call.get("id")) or made_call_id(), words(call.get("name")))
+            yield pieces.CallStart(key, words(call.get("id")) or new_call_id(), words(call.get("name")))
             yield pieces.CallDelta(key, orjson.dumps(call.get("args") or {}).decode())
         elif kind:
-            raise ValueError(f"a part {pieces.known(kind, ('inlineData', 'executableCode', 'codeExecutionResult', 'fileData'))}")
+            raise ValueError(f"a part {pieces.known_type(kind, ('inlineData', 'executableCode', 'codeExecutionResult', 'fileData'))}")
 
 
 class GeminiWriter:
@@ -74,8 +74,8 @@ class GeminiWriter:
         self._head: dict[str, Any] = {}
         self._chunks: list[dict[str, Any]] = []
         self._call: pieces.CallStart | None = None
-        self._given: list[str] = []
-        self._said: set[type] = set()
+        self._inputs: list[str] = []
+        self._sent_types: set[type] = set()
         self._reason = "STOP"
         self._usage = Usage(0, 0)
 
@@ -93,17 +93,17 @@ class GeminiWriter:
 
     def _parts(self, piece: pieces.Piece) -> Iterator[dict[str, Any]]:
         if isinstance(piece, pieces.CallDelta):
-            self._given.append(piece.text)
+            self._inputs.append(piece.text)
             return
         if self._call is not None and not isinstance(piece, Usage):
-            yield call_part(self._call.id, self._call.name, arguments_of("".join(self._given)))
-            self._call, self._given = None, []
+            yield call_part(self._call.id, self._call.name, arguments_of("".join(self._inputs)))
+            self._call, self._inputs = None, []
         if isinstance(piece, pieces.AnswerStart):
             self._head = {"modelVersion": piece.model} | ({"responseId": piece.id} if piece.id else {})
         elif isinstance(piece, pieces.TextDelta | pieces.ThinkingDelta | pieces.RefusalDelta):
             yield from self._words(piece)
         elif isinstance(piece, pieces.Signature):
-            yield {"text": SIGNED, "thought": True, "thoughtSignature": signature(sealed(piece.kind, piece.data))}
+            yield {"text": SIGNED, "thought": True, "thoughtSignature": signature(wrap(piece.kind, piece.data))}
         elif isinstance(piece, pieces.CallStart):
             self._call = piece
         elif isinstance(piece, pieces.Finish):
@@ -114,9 +114,9 @@ class GeminiWriter:
     def _words(self, piece: pieces.TextDelta | pieces.ThinkingDelta | pieces.RefusalDelta) -> Iterator[dict[str, Any]]:
         if isinstance(piece, pieces.RefusalDelta):
             self._reason = "SAFETY"
-        apart = not isinstance(piece, pieces.RefusalDelta) and piece.apart and type(piece) in self._said
+        apart = not isinstance(piece, pieces.RefusalDelta) and piece.apart and type(piece) in self._sent_types
         if piece.text:
-            self._said.add(type(piece))
+            self._sent_types.add(type(piece))
             thought = {"thought": True} if isinstance(piece, pieces.ThinkingDelta) else {}
             yield {"text": ("\n\n" if apart else "") + piece.text, **thought}
 

@@ -20,7 +20,7 @@ from proxy.wire.gemini.fields import address, camel, got, json_schema, kind_of, 
 from proxy.wire.gemini.requests import Calls, system_of
 from proxy.wire.translation import fields, neutral
 from proxy.wire.translation.chat_requests import EFFORTS
-from proxy.wire.translation.neutral import arguments_of, opened_by_user, split_data_url, templated, unsealed, with_failure
+from proxy.wire.translation.neutral import arguments_of, fit_template, opened_by_user, split_data_url, unwrap, with_failure
 
 SIGNED = "(signed)"
 """The words of a part that carries another API's signature alone: clients take parts without words out of a conversation."""
@@ -102,7 +102,7 @@ _ELSEWHERE = ("model", "contents", "systemInstruction", "tools", "stream")
 _FORM = tuple(_CONFIG + name for name in ("responseMimeType", "responseSchema", "responseJsonSchema"))
 _WRITTEN_ELSEWHERE = ("form", "effort", "include_usage", "user")
 """``user`` has no counterpart, and says nothing to the answer."""
-_DECLARED = ("name", "description", "parameters", "parametersJsonSchema", "response", "responseJsonSchema", "behavior")
+_DECLARATION_FIELDS = ("name", "description", "parameters", "parametersJsonSchema", "response", "responseJsonSchema", "behavior")
 
 
 def read(body: Mapping[str, Any], bounds: neutral.Bounds) -> neutral.NeutralRequest:
@@ -149,10 +149,10 @@ class _Reader:
         for j, part in enumerate(objects(item.get("parts"), f"{at}.parts")):
             where = f"{at}.parts[{j}]"
             if part.get("thought") is True:
-                seal = unsigned(got(part, "thoughtSignature"))
+                seal = open_signature(got(part, "thoughtSignature"))
                 thought += "" if seal and part.get("text") == SIGNED else str(part.get("text") or "")
                 if seal:  # what Google's own models tell of their thoughts no model reads again
-                    turn.parts.append(neutral.Thought(thought, seal, where))
+                    turn.parts.append(neutral.ThinkingPart(thought, seal, where))
                     thought = ""
             elif (read := self._part(part, (i, j), where)) is not None:
                 turn.parts.append(read)
@@ -203,7 +203,7 @@ def _read_tools(at: str, item: Mapping[str, Any], bounds: neutral.Bounds) -> lis
     found = []
     for j, given in enumerate(objects(item.get("functionDeclarations"), f"{at}.functionDeclarations")):
         where, one = f"{at}.functionDeclarations[{j}]", camel(given)
-        bounds.others(one, _DECLARED, where)
+        bounds.others(one, _DECLARATION_FIELDS, where)
         schema = one.get("parametersJsonSchema")
         schema = json_schema(one.get("parameters")) if schema is None else schema
         found.append(neutral.Tool(neutral.string(one, "name", where), where, one.get("description"), schema))
@@ -215,13 +215,13 @@ def signature(seal: str) -> str:
     return base64.b64encode(seal.encode()).decode()
 
 
-def unsigned(given: object) -> str:
+def open_signature(given: object) -> str:
     """The seal in such bytes; "" for a signature of Google's own."""
     try:
         text = base64.b64decode(given.replace("-", "+").replace("_", "/"), validate=True).decode() if isinstance(given, str) else ""
     except (binascii.Error, ValueError):
         return ""
-    return text if unsealed(text) is not None else ""
+    return text if unwrap(text) is not None else ""
 
 
 # ---- writing ----
@@ -229,7 +229,7 @@ def unsigned(given: object) -> str:
 
 def write(ask: neutral.NeutralRequest, bounds: neutral.Bounds) -> dict[str, Any]:
     """The body, with the fields that stand for the address. Raises `InvalidRequest`."""
-    turns = templated(ask.turns)
+    turns = fit_template(ask.turns)
     begin = 1 if turns and turns[0].role == "system" else 0
     body: dict[str, Any] = {}
     if begin and (system := [{"text": part.text} for part in turns[0].parts if isinstance(part, neutral.Text) and part.text]):
@@ -238,7 +238,7 @@ def write(ask: neutral.NeutralRequest, bounds: neutral.Bounds) -> dict[str, Any]
     body["contents"] = _write_turns(opened_by_user(turns[begin:]), names, bounds, ask.model)
     if ask.tools:
         body["tools"] = [{"functionDeclarations": [_write_tool(tool, bounds) for tool in ask.tools if tool.name]}]
-    body |= fields.written(ask, FIELDS, _WRITTEN_ELSEWHERE, bounds)
+    body |= fields.write_fields(ask, FIELDS, _WRITTEN_ELSEWHERE, bounds)
     if any(tool.strict for tool in ask.tools) and "toolConfig" not in body:
         body["toolConfig"] = {"functionCallingConfig": {"mode": "VALIDATED"}}
     if config := _form_and_effort(ask, bounds):
@@ -269,8 +269,8 @@ def _write_turns(turns: Sequence[neutral.Turn], names: Mapping[str, str], bounds
         role, parts = "model" if turn.role == "assistant" else "user", list[dict[str, Any]]()
         seal = ""
         for part in turn.parts:
-            if isinstance(part, neutral.Thought):
-                seal = _own_seal(part, bounds)
+            if isinstance(part, neutral.ThinkingPart):
+                seal = _own_signature(part, bounds)
                 continue
             made = _write_part(part, names, bounds)
             if seal and made:
@@ -284,8 +284,8 @@ def _write_turns(turns: Sequence[neutral.Turn], names: Mapping[str, str], bounds
     return found
 
 
-def _own_seal(thought: neutral.Thought, bounds: neutral.Bounds) -> str:
-    kind, data = unsealed(thought.seal) or ("", "")
+def _own_signature(thought: neutral.ThinkingPart, bounds: neutral.Bounds) -> str:
+    kind, data = unwrap(thought.signature) or ("", "")
     if kind != "gemini":
         bounds.refuse(thought.at, "cannot read what another API's model has thought")
     return data if kind == "gemini" else ""

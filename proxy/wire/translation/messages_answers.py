@@ -12,13 +12,13 @@ import orjson
 
 from proxy.exchange import Usage
 from proxy.wire.answers import end_of, number, usage_in
-from proxy.wire.bodies import exact
+from proxy.wire.bodies import exact, object_of
 from proxy.wire.messages import events
 from proxy.wire.messages.shapes import BLOCKS
 from proxy.wire.translation import pieces
-from proxy.wire.translation.chat_answers import failed
-from proxy.wire.translation.neutral import sealed
-from proxy.wire.translation.pieces import known, prefixed, words
+from proxy.wire.translation.chat_answers import error_of
+from proxy.wire.translation.neutral import wrap
+from proxy.wire.translation.pieces import known_type, with_id_prefix, words
 
 _REASONS: Mapping[str, str] = {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use", "content_filter": "refusal"}
 
@@ -28,9 +28,9 @@ class MessagesReader:
 
     def __init__(self) -> None:
         self._usage: dict[str, Any] = {}
-        self._seen: list[str] = []
+        self._kinds: list[str] = []
         """The types of the blocks so far."""
-        self._given: dict[int, bool] = {}
+        self._has_input: dict[int, bool] = {}
         """The calls that have begun, by their block, and whether any of their arguments have come."""
 
     def payload(self, payload: Mapping[str, Any]) -> Iterator[pieces.Piece]:
@@ -44,18 +44,18 @@ class MessagesReader:
         elif kind == "content_block_delta" and isinstance(payload.get("delta"), Mapping):
             yield from self._delta(number(payload, "index"), payload["delta"])
         elif kind == "content_block_stop":
-            if self._given.get(index := number(payload, "index")) is False:
+            if self._has_input.get(index := number(payload, "index")) is False:
                 yield pieces.CallDelta(index, "{}")
         elif kind == "message_delta":
             yield from self._end(payload.get("delta"), payload.get("usage"))
         elif kind == "message_stop":
             yield pieces.AnswerEnd()
         elif kind == "error":
-            yield failed(payload)
+            yield error_of(payload)
 
     def _block(self, index: int, block: Mapping[str, Any]) -> Iterator[pieces.Piece]:
-        kind, before = words(block.get("type")), self._seen[-1] if self._seen else ""
-        self._seen.append(kind)
+        kind, before = words(block.get("type")), self._kinds[-1] if self._kinds else ""
+        self._kinds.append(kind)
         if kind == "text":
             if (text := words(block.get("text"))) or before not in ("", "text"):
                 yield pieces.TextDelta(text, apart=before not in ("", "text"))
@@ -67,11 +67,11 @@ class MessagesReader:
             yield pieces.Signature("redacted", words(block.get("data")))
         elif kind == "tool_use":
             yield pieces.CallStart(index, words(block.get("id")), words(block.get("name")))
-            self._given[index] = bool(block.get("input"))
-            if self._given[index]:
+            self._has_input[index] = bool(block.get("input"))
+            if self._has_input[index]:
                 yield pieces.CallDelta(index, orjson.dumps(block.get("input") or {}).decode())
         else:
-            raise ValueError(f"a block of {known(kind, BLOCKS)}")
+            raise ValueError(f"a block of {known_type(kind, BLOCKS)}")
 
     def _delta(self, index: int, delta: Mapping[str, Any]) -> Iterator[pieces.Piece]:
         kind = delta.get("type")
@@ -82,9 +82,9 @@ class MessagesReader:
         elif kind == "signature_delta":
             yield pieces.Signature("messages", words(delta.get("signature")))
         elif kind == "input_json_delta" and (given := words(delta.get("partial_json"))):
-            if index not in self._given:
+            if index not in self._has_input:
                 raise ValueError("arguments of a call that has not begun")
-            self._given[index] = True
+            self._has_input[index] = True
             yield pieces.CallDelta(index, given)
 
     def _add_usage(self, usage: object) -> None:
@@ -93,7 +93,7 @@ class MessagesReader:
 
     def _end(self, delta: object, usage: object) -> Iterator[pieces.Piece]:
         self._add_usage(usage)
-        given = delta if isinstance(delta, Mapping) else {}
+        given = object_of(delta)
         if (reason := end_of(given.get("stop_reason"))) is not None:
             yield pieces.Finish(reason, words(given.get("stop_sequence")) or None)
         yield usage_in("messages", self._usage) or Usage(0, 0)
@@ -109,12 +109,12 @@ class MessagesWriter:
         self._blocks: list[dict[str, Any]] = []
         self._is_open = False
         """Whether the last block has not ended."""
-        self._said: list[str] = []
+        self._texts: list[str] = []
         """What it says so far: its words, or its call's arguments."""
         self._calls = False
         """Whether there are any."""
-        self._finished = pieces.Finish("stop")
-        self._refused = False
+        self._finish = pieces.Finish("stop")
+        self._has_refusal = False
         self._usage = Usage(0, 0)
 
     def feed(self, piece: pieces.Piece) -> bytes:
@@ -123,12 +123,12 @@ class MessagesWriter:
 
     def _payloads(self, piece: pieces.Piece) -> Iterator[dict[str, Any]]:
         if isinstance(piece, pieces.AnswerStart):
-            head = {"id": prefixed(piece.id, "msg_"), "type": "message", "role": "assistant", "model": piece.model}
+            head = {"id": with_id_prefix(piece.id, "msg_"), "type": "message", "role": "assistant", "model": piece.model}
             usage = _usage(Usage(self._asked_tokens, 0))
             self._message = {**head, "content": [], "stop_reason": None, "stop_sequence": None, "usage": usage}
             yield {"type": "message_start", "message": self._message}
         elif isinstance(piece, pieces.TextDelta | pieces.RefusalDelta):
-            self._refused = self._refused or isinstance(piece, pieces.RefusalDelta)
+            self._has_refusal = self._has_refusal or isinstance(piece, pieces.RefusalDelta)
             if piece.text:
                 apart = isinstance(piece, pieces.TextDelta) and piece.apart
                 yield from self._more("text", "text_delta", "text", piece.text, apart=apart)
@@ -136,18 +136,18 @@ class MessagesWriter:
             if piece.text:
                 yield from self._more("thinking", "thinking_delta", "thinking", piece.text, apart=piece.apart)
         elif isinstance(piece, pieces.Signature):
-            yield from self._seal(piece)
+            yield from self._write_signature(piece)
         elif isinstance(piece, pieces.CallStart | pieces.CallDelta):
             yield from self._call(piece)
         elif isinstance(piece, pieces.Finish):
-            self._finished = piece
+            self._finish = piece
         elif isinstance(piece, Usage):
             self._usage = piece
         elif isinstance(piece, pieces.StreamError):
             yield {"type": "error", "error": {"type": _error_type(piece.code), "message": piece.message}}
         elif isinstance(piece, pieces.AnswerEnd):
             yield from self._close()
-            end = {"stop_reason": self._reason(), "stop_sequence": self._finished.stop}
+            end = {"stop_reason": self._reason(), "stop_sequence": self._finish.stop}
             self._message |= {**end, "usage": _usage(self._usage)}
             yield {"type": "message_delta", "delta": end, "usage": self._message["usage"]}
             yield {"type": events.STOP}
@@ -158,26 +158,26 @@ class MessagesWriter:
             yield from self._close()
             index += 1
             yield self._start({"type": kind, name: ""} | ({"signature": ""} if kind == "thinking" else {}))
-        self._said.append(text)
+        self._texts.append(text)
         yield {"type": "content_block_delta", "index": index, "delta": {"type": delta, name: text}}
 
     def _start(self, block: dict[str, Any]) -> dict[str, Any]:
         self._blocks.append(block)
-        self._is_open, self._said = True, []
-        return events.started(len(self._blocks) - 1, dict(block))
+        self._is_open, self._texts = True, []
+        return events.block_start(len(self._blocks) - 1, dict(block))
 
-    def _seal(self, piece: pieces.Signature) -> Iterator[dict[str, Any]]:
+    def _write_signature(self, piece: pieces.Signature) -> Iterator[dict[str, Any]]:
         index = len(self._blocks) - 1
-        seal = piece.data if piece.kind in ("messages", "redacted") else sealed(piece.kind, piece.data)
+        seal = piece.data if piece.kind in ("messages", "redacted") else wrap(piece.kind, piece.data)
         if self._is_open and self._blocks[index]["type"] == "thinking" and piece.kind != "redacted":
-            yield self._signed(index, seal)
+            yield self._signature_delta(index, seal)
             yield from self._close()
         else:
             yield from self._close()
             yield self._start({"type": "redacted_thinking", "data": seal})
             yield from self._close()
 
-    def _signed(self, index: int, seal: str) -> dict[str, Any]:
+    def _signature_delta(self, index: int, seal: str) -> dict[str, Any]:
         self._blocks[index]["signature"] = seal
         return {"type": "content_block_delta", "index": index, "delta": {"type": "signature_delta", "signature": seal}}
 
@@ -187,7 +187,7 @@ class MessagesWriter:
             yield self._start({"type": "tool_use", "id": piece.id, "name": piece.name, "input": {}})
             self._calls = True
         else:
-            self._said.append(piece.text)
+            self._texts.append(piece.text)
             delta = {"type": "input_json_delta", "partial_json": piece.text}
             yield {"type": "content_block_delta", "index": len(self._blocks) - 1, "delta": delta}
 
@@ -197,24 +197,24 @@ class MessagesWriter:
             return
         index = len(self._blocks) - 1
         block = self._blocks[index]
-        said = "".join(self._said)
+        said = "".join(self._texts)
         if block["type"] == "tool_use":
             block["input"] = _input(said)
         elif block["type"] in ("text", "thinking"):
             block[block["type"]] = said
         if block["type"] == "thinking" and not block["signature"]:
-            yield self._signed(index, sealed("chat", ""))
+            yield self._signature_delta(index, wrap("chat", ""))
         self._is_open = False
-        yield events.stopped(index)
+        yield events.block_stop(index)
 
     def _reason(self) -> str:
-        if self._finished.stop is not None:
+        if self._finish.stop is not None:
             return "stop_sequence"
-        if self._refused:
+        if self._has_refusal:
             return "refusal"
-        if self._calls and self._finished.reason == "stop":
+        if self._calls and self._finish.reason == "stop":
             return "tool_use"
-        return _REASONS.get(self._finished.reason, self._finished.reason)
+        return _REASONS.get(self._finish.reason, self._finish.reason)
 
     def whole(self) -> bytes:
         """The message."""

@@ -21,11 +21,11 @@ from proxy.wire.translation.neutral import (
     of_result,
     opened_by_user,
     parts_of,
-    sealed,
     split_data_url,
     string,
     text_of,
-    unsealed,
+    unwrap,
+    wrap,
 )
 
 
@@ -122,17 +122,17 @@ def _read_block(at: str, block: Mapping[str, Any], bounds: neutral.Bounds) -> ne
         shown = of_result(_read_content(f"{at}.content", block.get("content"), bounds), bounds)
         return neutral.Result(string(block, "tool_use_id", at), shown, at, block.get("is_error") is True)
     if kind == "thinking":
-        return neutral.Thought(string(block, "thinking", at), _seal(block.get("signature"), "messages"), at)
+        return neutral.ThinkingPart(string(block, "thinking", at), _wrap_signature(block.get("signature"), "messages"), at)
     if kind == "redacted_thinking":
-        return neutral.Thought("", _seal(block.get("data"), "redacted"), at)
+        return neutral.ThinkingPart("", _wrap_signature(block.get("data"), "redacted"), at)
     if kind in ("image", "document"):
         return _read_source(at, block, bounds)
     bounds.refuse(f"{at}.type", f"has no block {kind!r}")
     return None
 
 
-def _seal(given: object, kind: str) -> str:
-    return str(given) if unsealed(given) is not None else sealed(kind, str(given or ""))
+def _wrap_signature(given: object, kind: str) -> str:
+    return str(given) if unwrap(given) is not None else wrap(kind, str(given or ""))
 
 
 def _read_source(at: str, block: Mapping[str, Any], bounds: neutral.Bounds) -> neutral.Part | None:
@@ -161,7 +161,7 @@ def _read_tool(at: str, tool: Mapping[str, Any], bounds: neutral.Bounds) -> neut
 
 def write(ask: neutral.NeutralRequest, bounds: neutral.Bounds, *, limit: int | None = None) -> dict[str, Any]:
     """The body; `limit` is the longest answer of the model, in tokens, if it is known. Raises `InvalidRequest`."""
-    system, turns = _parted(ask.turns)
+    system, turns = _split_system(ask.turns)
     body: dict[str, Any] = {"model": ask.model, "max_tokens": limit or MAX_TOKENS}
     if system:
         body["system"] = system[0]["text"] if len(system) == 1 else system
@@ -172,14 +172,14 @@ def write(ask: neutral.NeutralRequest, bounds: neutral.Bounds, *, limit: int | N
     if effort is not None and effort.value == "none":
         body["thinking"] = {"type": "disabled"}
     skipped = ("effort",) if "thinking" in body else ()
-    body |= fields.written(ask, FIELDS, (*_WRITTEN_ELSEWHERE, *skipped), bounds)
+    body |= fields.write_fields(ask, FIELDS, (*_WRITTEN_ELSEWHERE, *skipped), bounds)
     parallel = ask.settings.get("parallel")
     if parallel is not None and ask.tools and (choice := body.setdefault("tool_choice", fields.to_messages_choice(neutral.Choice("auto")))):
         body["tool_choice"] = choice if choice["type"] == "none" else {**choice, "disable_parallel_tool_use": not parallel.value}
     return body | ({"stream": True} if ask.stream else {})
 
 
-def _parted(turns: list[neutral.Turn]) -> tuple[list[dict[str, Any]], list[neutral.Turn]]:
+def _split_system(turns: list[neutral.Turn]) -> tuple[list[dict[str, Any]], list[neutral.Turn]]:
     """The system's words in front of the conversation, which are a field of their own, and the rest."""
     begin = next((i for i, turn in enumerate(turns) if turn.role != "system"), len(turns))
     return [{"type": "text", "text": part.text} for turn in turns[:begin] for part in turn.parts if isinstance(part, neutral.Text)], turns[
@@ -212,7 +212,7 @@ def _write_part(part: neutral.Part, bounds: neutral.Bounds) -> dict[str, Any] | 
         return {"type": "tool_use", "id": _id(part.id), "name": part.name, "input": arguments_of(part, bounds)}
     if isinstance(part, neutral.Result):
         return _write_result(part, bounds)
-    if isinstance(part, neutral.Thought):
+    if isinstance(part, neutral.ThinkingPart):
         return _write_thought(part, bounds)
     return _write_source(part, bounds)
 
@@ -223,8 +223,8 @@ def _write_result(result: neutral.Result, bounds: neutral.Bounds) -> dict[str, A
     return {"type": "tool_result", "tool_use_id": _id(result.id), "content": _plain(blocks) if blocks else "", **failed}
 
 
-def _write_thought(thought: neutral.Thought, bounds: neutral.Bounds) -> dict[str, Any] | None:
-    kind, data = unsealed(thought.seal) or ("", "")
+def _write_thought(thought: neutral.ThinkingPart, bounds: neutral.Bounds) -> dict[str, Any] | None:
+    kind, data = unwrap(thought.signature) or ("", "")
     if kind == "messages":
         return {"type": "thinking", "thinking": thought.text, "signature": data}
     if kind == "redacted":

@@ -40,12 +40,12 @@ class File(Struct, frozen=True):
     name: str = ""
 
 
-class Thought(Struct, frozen=True):
+class ThinkingPart(Struct, frozen=True):
     """What the model thought in an earlier turn."""
 
     text: str
-    seal: str
-    """See `sealed`."""
+    signature: str
+    """See `wrap`."""
     at: str
 
 
@@ -77,7 +77,7 @@ class Result(Struct, frozen=True):
     failed: bool = False
 
 
-Part = Text | Image | File | Thought | Refusal | Call | Result
+Part = Text | Image | File | ThinkingPart | Refusal | Call | Result
 
 
 class Turn(Struct):
@@ -224,18 +224,19 @@ def with_failure(result: Result) -> tuple[Text | Image | File, ...]:
     return (Text("Error: " + first.text, first.at), *result.content[1:])
 
 
-_SEAL = "groundwire:"
+_SIGNATURE_PREFIX = "groundwire:"
 
 
-def sealed(kind: str, data: str) -> str:
+def wrap(kind: str, data: str) -> str:
     """What a client brings back with a thought, so that it goes to the API that it came from: ``chat``, ``messages``, ``redacted`` (of
     Messages) or ``responses``, and what that API gave with it."""
-    return f"{_SEAL}{kind}:{data}"
+    return f"{_SIGNATURE_PREFIX}{kind}:{data}"
 
 
-def unsealed(seal: object) -> tuple[str, str] | None:
+def unwrap(seal: object) -> tuple[str, str] | None:
     """The kind and data of a seal; None for what was not sealed here."""
-    kind, parted, data = seal.removeprefix(_SEAL).partition(":") if isinstance(seal, str) and seal.startswith(_SEAL) else ("", "", "")
+    text = seal if isinstance(seal, str) and seal.startswith(_SIGNATURE_PREFIX) else ""
+    kind, parted, data = text.removeprefix(_SIGNATURE_PREFIX).partition(":")
     return (kind, data) if parted else None
 
 
@@ -263,18 +264,18 @@ _LATER = "<system>\n{}\n</system>"
 """A system message behind the first turn, in the user's: its place tells from when on it holds."""
 BLANK = "(blank message)"
 """For a user's turn without a word where an API takes none: left out, the model's own turn would be the last."""
-BEGUN = "(The assistant begins.)"
+ASSISTANT_OPENING = "(The assistant begins.)"
 """For APIs in which the user has the first word."""
 
 
-def templated(turns: Sequence[Turn]) -> list[Turn]:
+def fit_template(turns: Sequence[Turn]) -> list[Turn]:
     """`turns` with one system turn at most, the first, and no two of one side in a row."""
     begin = next((i for i, turn in enumerate(turns) if turn.role != "system"), len(turns))
-    found = [_joined(turns[:begin])] if begin else []
+    found = [_join_turns(turns[:begin])] if begin else []
     for turn in turns[begin:]:
         said = _as_user(turn) if turn.role == "system" else turn
         if found and found[-1].role == said.role and not _answers_calls(said):
-            found[-1] = _joined([found[-1], said])
+            found[-1] = _join_turns([found[-1], said])
         else:
             found.append(said)
     return found
@@ -290,7 +291,7 @@ def _answers_calls(turn: Turn) -> bool:
     return any(isinstance(part, Result) for part in turn.parts)
 
 
-def _joined(turns: Sequence[Turn]) -> Turn:
+def _join_turns(turns: Sequence[Turn]) -> Turn:
     """One turn that says all of it: texts that meet are one text, which every template takes."""
     parts: list[Part] = []
     for turn in turns:
@@ -307,7 +308,7 @@ def opened_by_user(turns: Sequence[Turn]) -> list[Turn]:
     """`turns` with a user's first, and none of a user's without a word."""
     blank = [turn.role == "user" and not any(_says(part) for part in turn.parts) for turn in turns]
     filled = [Turn("user", [Text(BLANK, turn.at)], turn.at) if empty else turn for turn, empty in zip(turns, blank, strict=True)]
-    return [Turn("user", [Text(BEGUN, "")], ""), *filled] if filled and filled[0].role == "assistant" else filled
+    return [Turn("user", [Text(ASSISTANT_OPENING, "")], ""), *filled] if filled and filled[0].role == "assistant" else filled
 
 
 def _says(part: Part) -> bool:

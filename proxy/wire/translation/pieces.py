@@ -44,7 +44,7 @@ class ThinkingDelta(Struct, frozen=True):
 
 
 class Signature(Struct, frozen=True):
-    """Ends a thought, or stands for one that is not told: what its API wants back with it (`neutral.sealed`)."""
+    """Ends a thought, or stands for one that is not told: what its API wants back with it (`neutral.wrap`)."""
 
     kind: str
     data: str
@@ -67,7 +67,7 @@ class CallDelta(Struct, frozen=True):
     text: str
 
 
-def made_call_id() -> str:
+def new_call_id() -> str:
     """For a call whose server gives it none: the same never comes again, so that a later turn's result finds its call."""
     return f"call_{os.urandom(12).hex()}"
 
@@ -126,7 +126,7 @@ class InTurn:
     def feed(self, piece: Piece) -> Iterator[Piece]:
         """The pieces whose turn it is."""
         if isinstance(piece, Finish | StreamError | AnswerEnd):
-            yield from self._rest()
+            yield from self._flush()
         elif self._call is None:
             self._call = piece.key if isinstance(piece, CallStart) else None
         elif not isinstance(piece, AnswerStart | Usage) and not (isinstance(piece, CallDelta) and piece.key == self._call):
@@ -134,7 +134,7 @@ class InTurn:
             return
         yield piece
 
-    def _rest(self) -> Iterator[Piece]:
+    def _flush(self) -> Iterator[Piece]:
         """All that waits, each call's pieces behind its start."""
         waiting, self._waiting, self._call = self._waiting, [], None
         given: dict[int, list[CallDelta]] = {}
@@ -153,14 +153,9 @@ def words(given: object) -> str:
     return given if isinstance(given, str) else ""
 
 
-def known(kind: str, kinds: Collection[str]) -> str:
+def known_type(kind: str, kinds: Collection[str]) -> str:
     """A type as a client is told of it: by name only where it is one of the API's `kinds`, for else the name is any text."""
     return f"the type {kind!r}" if kind in kinds else "an unknown type"
-
-
-def listed(given: object) -> list[Mapping[str, Any]]:
-    """The objects of a list; none for what is no list."""
-    return [one for one in given if isinstance(one, Mapping)] if isinstance(given, list) else []
 
 
 def payload_of(event: Event) -> dict[str, Any] | None:
@@ -182,7 +177,7 @@ def _nearly_json(data: bytes) -> Any:
         return None
 
 
-def prefixed(identity: str, prefix: str) -> str:
+def with_id_prefix(identity: str, prefix: str) -> str:
     """An answer's id as an API writes them, always the same for the same id; a new one for none."""
     identity = identity or os.urandom(12).hex()
     return identity if identity.startswith(prefix) else prefix + identity
@@ -198,7 +193,7 @@ class Halves:
         self._open: dict[type, str] = {}
         """What waits for its other half, by the kind of piece."""
 
-    def mended(self, piece: Piece) -> Piece:
+    def mend(self, piece: Piece) -> Piece:
         """`piece` with whole signs alone; a half that ends it waits for the next piece of its kind, any other becomes U+FFFD."""
         if not isinstance(piece, _Deltas) or not (piece.text or self._open):
             return piece

@@ -12,13 +12,14 @@ import orjson
 
 from proxy.exchange import Usage
 from proxy.wire.answers import GOOD, number, usage_in
+from proxy.wire.bodies import objects_of
 from proxy.wire.responses import events
-from proxy.wire.responses.output import ECHOED, finish_reason, usage_object
+from proxy.wire.responses.output import ECHOED_FIELDS, finish_reason, usage_object
 from proxy.wire.responses.shapes import ITEMS
 from proxy.wire.translation import pieces
-from proxy.wire.translation.chat_answers import failed
-from proxy.wire.translation.neutral import sealed
-from proxy.wire.translation.pieces import known, listed, words
+from proxy.wire.translation.chat_answers import error_of
+from proxy.wire.translation.neutral import wrap
+from proxy.wire.translation.pieces import known_type, words
 from proxy.wire.translation.responses_requests import spaces_of
 
 Payload = dict[str, Any]
@@ -31,52 +32,52 @@ class ResponsesReader:
     """Implements `proxy.wire.translation.pieces.AnswerReader`."""
 
     def __init__(self) -> None:
-        self._begun = False
+        self._has_begun = False
         self._texts: set[tuple[int, ...]] = set()
         """The places of the texts so far."""
         self._thoughts: set[tuple[int, ...]] = set()
-        self._given: dict[int, bool] = {}
+        self._has_input: dict[int, bool] = {}
         """The calls that have begun, by their item, and whether any of their arguments have come."""
-        self._settled: set[int] = set()
+        self._finished_items: set[int] = set()
         """The items that have ended, or are told whole."""
-        self._refused: set[tuple[int, ...]] = set()
+        self._refusals: set[tuple[int, ...]] = set()
         """The places of the refusals so far."""
 
     def payload(self, payload: Mapping[str, Any]) -> Iterator[pieces.Piece]:
         """The pieces of an event."""
         kind, index = words(payload.get("type")), number(payload, "output_index")
-        if kind in events.BEGINS and not self._begun:
+        if kind in events.BEGINS and not self._has_begun:
             yield self._begin(events.response_of(payload))
         elif kind == events.ITEM and isinstance(payload.get("item"), Mapping):
             yield from self._item(index, payload["item"])
         elif kind == events.TEXT:
-            yield self._said((index, number(payload, "content_index")), words(payload.get("delta")))
+            yield self._text_delta((index, number(payload, "content_index")), words(payload.get("delta")))
         elif kind == events.REFUSAL:
-            self._refused.add((index, number(payload, "content_index")))
+            self._refusals.add((index, number(payload, "content_index")))
             yield pieces.RefusalDelta(words(payload.get("delta")))
         elif kind in events.THOUGHTS:
             place = (index, number(payload, "summary_index"), number(payload, "content_index"))
-            yield self._thought(place, words(payload.get("delta")))
-        elif kind in _CALL_DELTAS and index in self._given and payload.get("delta"):
-            self._given[index] = True
+            yield self._thinking_delta(place, words(payload.get("delta")))
+        elif kind in _CALL_DELTAS and index in self._has_input and payload.get("delta"):
+            self._has_input[index] = True
             yield pieces.CallDelta(index, words(payload["delta"]))
         elif kind == events.ITEM_DONE and isinstance(payload.get("item"), Mapping):
             yield from self._item_done(index, payload["item"])
         elif kind in events.ENDS:
             yield from self._end(events.response_of(payload))
         elif kind == "error":
-            yield failed(payload)
+            yield error_of(payload)
 
     def _begin(self, response: Mapping[str, Any]) -> pieces.AnswerStart:
-        self._begun = True
+        self._has_begun = True
         return pieces.AnswerStart(words(response.get("id")), words(response.get("model")))
 
-    def _said(self, place: tuple[int, ...], text: str) -> pieces.TextDelta:
+    def _text_delta(self, place: tuple[int, ...], text: str) -> pieces.TextDelta:
         apart = bool(self._texts) and place not in self._texts
         self._texts.add(place)
         return pieces.TextDelta(text, apart)
 
-    def _thought(self, place: tuple[int, ...], text: str) -> pieces.ThinkingDelta:
+    def _thinking_delta(self, place: tuple[int, ...], text: str) -> pieces.ThinkingDelta:
         apart = bool(self._thoughts) and place not in self._thoughts
         self._thoughts.add(place)
         return pieces.ThinkingDelta(text, apart)
@@ -85,43 +86,43 @@ class ResponsesReader:
         """An item begins."""
         kind = words(item.get("type"))
         if kind in events.CALLS:
-            self._given[index] = False
+            self._has_input[index] = False
             yield pieces.CallStart(index, words(item.get("call_id")), words(item.get("name")), custom=kind == "custom_tool_call")
         elif kind not in ("message", "reasoning"):
-            raise ValueError(f"an item of {known(kind, ITEMS)}")
+            raise ValueError(f"an item of {known_type(kind, ITEMS)}")
 
     def _item_done(self, index: int, item: Mapping[str, Any]) -> Iterator[pieces.Piece]:
         """An item has ended: what no delta has told of it comes now, for some servers tell a text at its end alone."""
         kind = words(item.get("type"))
-        self._settled.add(index)
-        yield from self._untold(index, item)
+        self._finished_items.add(index)
+        yield from self._unstreamed(index, item)
         if kind == "reasoning" and (seal := words(item.get("encrypted_content"))):
             yield pieces.Signature("responses", seal)
-        elif kind in events.CALLS and self._given.get(index) is False:
+        elif kind in events.CALLS and self._has_input.get(index) is False:
             yield pieces.CallDelta(index, words(item.get(events.CALLS[kind][1])) or ("{}" if kind == "function_call" else ""))
 
-    def _untold(self, index: int, item: Mapping[str, Any]) -> Iterator[pieces.Piece]:
-        for position, part in enumerate(listed(item.get("content")) if item.get("type") == "message" else ()):
+    def _unstreamed(self, index: int, item: Mapping[str, Any]) -> Iterator[pieces.Piece]:
+        for position, part in enumerate(objects_of(item.get("content")) if item.get("type") == "message" else ()):
             place = (index, position)
-            if part.get("type") == "refusal" and place not in self._refused:
-                self._refused.add(place)
+            if part.get("type") == "refusal" and place not in self._refusals:
+                self._refusals.add(place)
                 yield pieces.RefusalDelta(words(part.get("refusal")))
             elif part.get("type") == "output_text" and place not in self._texts and words(part.get("text")):
-                yield self._said(place, words(part.get("text")))
+                yield self._text_delta(place, words(part.get("text")))
         if item.get("type") == "reasoning" and not any(place[0] == index for place in self._thoughts):
-            for position, part in enumerate([*listed(item.get("summary")), *listed(item.get("content"))]):
-                yield self._thought((index, position), words(part.get("text")))
+            for position, part in enumerate([*objects_of(item.get("summary")), *objects_of(item.get("content"))]):
+                yield self._thinking_delta((index, position), words(part.get("text")))
 
     def _end(self, response: Mapping[str, Any]) -> Iterator[pieces.Piece]:
-        for index, item in enumerate(listed(response.get("output"))):
-            if index not in self._settled and words(item.get("type")) in ("message", "reasoning", *events.CALLS):
-                if index not in self._given:
+        for index, item in enumerate(objects_of(response.get("output"))):
+            if index not in self._finished_items and words(item.get("type")) in ("message", "reasoning", *events.CALLS):
+                if index not in self._has_input:
                     yield from self._item(index, item)
                 yield from self._item_done(index, item)
         if response.get("status") == "failed" or response.get("error"):
-            yield failed(response)
+            yield error_of(response)
             return
-        yield pieces.Finish(finish_reason(response, bool(self._given)) or "stop")
+        yield pieces.Finish(finish_reason(response, bool(self._has_input)) or "stop")
         if (usage := usage_in("responses", response.get("usage"))) is not None:
             yield usage
         yield pieces.AnswerEnd()
@@ -134,24 +135,24 @@ class ResponsesWriter:
         """`created` in seconds since the epoch; `asked` are the fields of the client's request, of which the response repeats some.
         `identity` names the response: a client goes on from it by that alone, so nobody else may guess it, and no server repeat it.
         """
-        self._created, self._asked, self._id = created, asked, f"resp_{identity}"
+        self._created, self._request, self._id = created, asked, f"resp_{identity}"
         self._spaces = spaces_of(asked.get("tools"))
         self._number = 0
         self._head: Payload = {}
         self._output: list[Payload] = []
         self._is_open = False
         """Whether the last item has not ended."""
-        self._said: list[str] = []
+        self._parts_text: list[str] = []
         """What its last part, or its call, says so far."""
-        self._finished = pieces.Finish("stop")
+        self._finish = pieces.Finish("stop")
         self._usage: Usage | None = None
         self._response: Payload = {}
 
     def feed(self, piece: pieces.Piece) -> bytes:
         """The events for a piece."""
-        return b"".join(self._encoded(payload) for payload in self._payloads(piece))
+        return b"".join(self._encode(payload) for payload in self._payloads(piece))
 
-    def _encoded(self, payload: Payload) -> bytes:
+    def _encode(self, payload: Payload) -> bytes:
         number, self._number = self._number, self._number + 1
         return events.encode({**payload, "sequence_number": number}, named=True)
 
@@ -159,38 +160,38 @@ class ResponsesWriter:
         if isinstance(piece, pieces.AnswerStart):
             self._begin(piece)
             for kind in events.BEGINS[:2]:
-                yield {"type": kind, "response": self._told("in_progress")}
+                yield {"type": kind, "response": self._response_fields("in_progress")}
         elif isinstance(piece, pieces.TextDelta | pieces.RefusalDelta):
             if piece.text:
                 yield from self._message(piece)
         elif isinstance(piece, pieces.ThinkingDelta):
             if piece.text:
-                yield from self._thought(piece)
+                yield from self._write_thinking(piece)
         elif isinstance(piece, pieces.Signature):
-            yield from self._seal(piece)
+            yield from self._write_signature(piece)
         elif isinstance(piece, pieces.CallStart | pieces.CallDelta):
             yield from self._call(piece)
         elif isinstance(piece, pieces.Finish):
-            self._finished = piece
+            self._finish = piece
         elif isinstance(piece, Usage):
             self._usage = piece
         elif isinstance(piece, pieces.StreamError):
-            self._settle()
+            self._finish_part()
             yield {"type": "error", "code": piece.code, "message": piece.message, "param": None}
             error = {"code": piece.code, "message": piece.message}
-            yield {"type": "response.failed", "response": {**self._told("failed"), "error": error}}
+            yield {"type": "response.failed", "response": {**self._response_fields("failed"), "error": error}}
         elif isinstance(piece, pieces.AnswerEnd):
             yield from self._close()
-            status = "completed" if self._finished.reason in GOOD else "incomplete"
-            self._response = self._told(status)
+            status = "completed" if self._finish.reason in GOOD else "incomplete"
+            self._response = self._response_fields(status)
             yield {"type": f"response.{status}", "response": self._response}
 
     def _begin(self, piece: pieces.AnswerStart) -> None:
-        echoed = {name: self._asked[name] if self._asked.get(name) is not None else value for name, value in ECHOED.items()}
+        echoed = {name: self._request[name] if self._request.get(name) is not None else value for name, value in ECHOED_FIELDS.items()}
         self._head = {"id": self._id, "object": "response", "created_at": self._created, "model": piece.model, **echoed}
 
-    def _told(self, status: str) -> Payload:
-        reason = _INCOMPLETE.get(self._finished.reason, self._finished.reason) if status == "incomplete" else None
+    def _response_fields(self, status: str) -> Payload:
+        reason = _INCOMPLETE.get(self._finish.reason, self._finish.reason) if status == "incomplete" else None
         usage = usage_object(self._usage) if self._usage is not None and status in ("completed", "incomplete") else None
         return {
             **self._head,
@@ -208,7 +209,7 @@ class ResponsesWriter:
         index = len(self._output)
         made = {"id": f"{prefix}_{str(self._head.get('id', '')).removeprefix('resp_')}_{index}", **item, "status": "in_progress"}
         self._output.append(made)
-        self._is_open, self._said = True, []
+        self._is_open, self._parts_text = True, []
         return {"type": events.ITEM, "output_index": index, "item": _copy(made)}
 
     def _at(self, index: int, **more: int) -> Payload:
@@ -232,28 +233,28 @@ class ResponsesWriter:
         if not content or content[-1]["type"] != kind:
             yield from self._part_done(index)
             content.append({"type": kind, name: "", **more})
-            self._said = []
+            self._parts_text = []
             yield {"type": events.PART, **self._at(index, content_index=len(content) - 1), "part": dict(content[-1])}
-        self._said.append(piece.text)
+        self._parts_text.append(piece.text)
         listed: Payload = {} if refuses else {"logprobs": []}
         at = self._at(index, content_index=len(content) - 1)
         yield {"type": events.REFUSAL if refuses else events.TEXT, **at, "delta": piece.text, **listed}
 
-    def _settle(self) -> None:
+    def _finish_part(self) -> None:
         """Put what the last part says so far into it."""
         item = self._output[-1] if self._output and self._is_open else {}
         parts = item.get("content") or item.get("summary")
         if parts:
-            parts[-1]["refusal" if parts[-1]["type"] == "refusal" else "text"] = "".join(self._said)
+            parts[-1]["refusal" if parts[-1]["type"] == "refusal" else "text"] = "".join(self._parts_text)
 
     def _part_done(self, index: int) -> Iterator[Payload]:
         content = self._output[index]["content"]
         if not content:
             return
-        self._settle()
+        self._finish_part()
         yield from events.part_ends(self._at(index, content_index=len(content) - 1), dict(content[-1]))
 
-    def _thought(self, piece: pieces.ThinkingDelta) -> Iterator[Payload]:
+    def _write_thinking(self, piece: pieces.ThinkingDelta) -> Iterator[Payload]:
         index = self._last("reasoning")
         if index is None:
             yield from self._close()
@@ -263,27 +264,27 @@ class ResponsesWriter:
         if piece.apart or not summary:
             yield from self._summary_done(index)
             summary.append({"type": "summary_text", "text": ""})
-            self._said = []
+            self._parts_text = []
             at = self._at(index, summary_index=len(summary) - 1)
             yield {"type": _SUMMARY + "part.added", **at, "part": dict(summary[-1])}
-        self._said.append(piece.text)
+        self._parts_text.append(piece.text)
         yield {"type": _SUMMARY + "text.delta", **self._at(index, summary_index=len(summary) - 1), "delta": piece.text}
 
     def _summary_done(self, index: int) -> Iterator[Payload]:
         summary = self._output[index]["summary"]
         if summary:
-            self._settle()
+            self._finish_part()
             at = self._at(index, summary_index=len(summary) - 1)
             yield {"type": _SUMMARY + "text.done", **at, "text": summary[-1]["text"]}
             yield {"type": _SUMMARY + "part.done", **at, "part": dict(summary[-1])}
 
-    def _seal(self, piece: pieces.Signature) -> Iterator[Payload]:
+    def _write_signature(self, piece: pieces.Signature) -> Iterator[Payload]:
         index = self._last("reasoning")
         if index is None or piece.kind == "redacted":
             yield from self._close()
             yield self._start("rs", {"type": "reasoning", "summary": []})
             index = len(self._output) - 1
-        self._output[index]["encrypted_content"] = piece.data if piece.kind == "responses" else sealed(piece.kind, piece.data)
+        self._output[index]["encrypted_content"] = piece.data if piece.kind == "responses" else wrap(piece.kind, piece.data)
         yield from self._close()
 
     def _call(self, piece: pieces.CallStart | pieces.CallDelta) -> Iterator[Payload]:
@@ -296,7 +297,7 @@ class ResponsesWriter:
         else:
             index = len(self._output) - 1
             kind, name = events.CALLS[self._output[index]["type"]]
-            self._said.append(piece.text)
+            self._parts_text.append(piece.text)
             yield {"type": f"{kind}.delta", **self._at(index), "delta": piece.text}
 
     def _close(self) -> Iterator[Payload]:
@@ -309,13 +310,13 @@ class ResponsesWriter:
             yield from self._part_done(index)
         elif item["type"] == "reasoning":
             yield from self._summary_done(index)
-            item.setdefault("encrypted_content", sealed("chat", ""))
+            item.setdefault("encrypted_content", wrap("chat", ""))
         else:
             kind, name = events.CALLS[item["type"]]
-            item[name] = "".join(self._said) or ("{}" if name == "arguments" else "")
+            item[name] = "".join(self._parts_text) or ("{}" if name == "arguments" else "")
             named = {"name": item["name"]} if name == "arguments" else {}
             yield {"type": f"{kind}.done", **self._at(index), **named, name: item[name]}
-        item["status"] = "incomplete" if self._finished.reason == "length" else "completed"
+        item["status"] = "incomplete" if self._finish.reason == "length" else "completed"
         self._is_open = False
         yield {"type": events.ITEM_DONE, "output_index": index, "item": _copy(item)}
 

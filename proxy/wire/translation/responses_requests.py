@@ -16,7 +16,7 @@ from proxy.wire.bodies import unexpected
 from proxy.wire.responses.items import item_type
 from proxy.wire.translation import fields, neutral
 from proxy.wire.translation.chat_requests import CACHE_OPTIONS, CACHES, EFFORTS, MARKS, read_turns
-from proxy.wire.translation.neutral import fitting, objects, of_result, parts_of, sealed, string, text_of, unsealed, with_failure
+from proxy.wire.translation.neutral import fitting, objects, of_result, parts_of, string, text_of, unwrap, with_failure, wrap
 
 FIELDS: tuple[fields.Field, ...] = (
     fields.Field("max_output_tokens", "max_tokens"),
@@ -121,9 +121,9 @@ def _read_reasoning(at: str, item: Mapping[str, Any]) -> list[neutral.Part]:
     """Nothing where the item only says that there was a thought."""
     said = [part.get("text") for name in ("summary", "content") for _, part in objects(item.get(name) or [], f"{at}.{name}")]
     seal = item.get("encrypted_content")
-    own = str(seal) if unsealed(seal) is not None else sealed("responses", str(seal or ""))
+    own = str(seal) if unwrap(seal) is not None else wrap("responses", str(seal or ""))
     text = "\n\n".join(text for text in said if isinstance(text, str))
-    return [neutral.Thought(text, own, at)] if text or seal else []
+    return [neutral.ThinkingPart(text, own, at)] if text or seal else []
 
 
 def _read_content(at: str, content: object, bounds: neutral.Bounds) -> list[neutral.Part]:
@@ -208,7 +208,7 @@ def write(ask: neutral.NeutralRequest, bounds: neutral.Bounds) -> dict[str, Any]
     body: dict[str, Any] = {"model": ask.model, "input": [item for turn in ask.turns for item in _write_turn(turn, custom, bounds)]}
     if ask.tools:
         body["tools"] = [_write_tool(tool) for tool in ask.tools if tool.name]
-    body |= fields.written(ask, FIELDS, _OF_OTHERS, bounds)
+    body |= fields.write_fields(ask, FIELDS, _OF_OTHERS, bounds)
     kept = ask.settings.get("store")
     body["store"] = kept is not None and kept.value is True  # the other APIs keep nothing unless they are asked to
     return body | ({"stream": True} if ask.stream else {})
@@ -222,7 +222,7 @@ def _write_turn(turn: neutral.Turn, custom: Collection[str], bounds: neutral.Bou
             items.append(_write_call(part))
         elif isinstance(part, neutral.Result):
             items.append(_write_result(part, custom, bounds))
-        elif isinstance(part, neutral.Thought):
+        elif isinstance(part, neutral.ThinkingPart):
             items += _write_thought(part, bounds)
         elif (shown := _write_part(part, turn.role, bounds)) is not None:
             if items and items[-1].get("role") == turn.role:
@@ -260,8 +260,8 @@ def _write_result(result: neutral.Result, custom: Collection[str], bounds: neutr
     return {"type": kind, "call_id": _call_id(result.id), "output": output}
 
 
-def _write_thought(thought: neutral.Thought, bounds: neutral.Bounds) -> list[dict[str, Any]]:
-    kind, data = unsealed(thought.seal) or ("", "")
+def _write_thought(thought: neutral.ThinkingPart, bounds: neutral.Bounds) -> list[dict[str, Any]]:
+    kind, data = unwrap(thought.signature) or ("", "")
     if kind != "responses" or not data:
         bounds.refuse(thought.at, "cannot read what another API's model has thought")
         return []

@@ -98,17 +98,17 @@ class Exchange:
         self._reader: AnswerReader = _READERS[server.api]()
         self._writer: AnswerWriter | None = None
         self._in_turn = InTurn() if server.api == "chat" and client != "chat" else None
-        self._finished = self._closed = False
+        self._is_finished = self._is_closed = False
         self._halves = Halves()
         self._problem: UpstreamUnreachable | None = None
         """What ends a stream of which there was still something to tell."""
-        self._asked_bytes = 0
+        self._request_bytes = 0
 
     def request(self, body: bytes, past: Past) -> bytes:
         """The server's body; what it only names of its conversation stands in `past`.
         Raises `InvalidRequest` with the field that is malformed, or has no counterpart."""
         self._fields = fields = load(body, integers=exact)
-        self._asked_bytes = len(body)
+        self._request_bytes = len(body)
         fields.pop(EXTENSION, None)
         server = self._server
         bounds = Bounds(f"upstream {server.name} is asked in the API {TITLES[server.api]}", server.dropped)
@@ -126,7 +126,7 @@ class Exchange:
             return gemini_requests.write(ask, bounds)
         return chat_requests.write(ask, bounds, newest=server.newest)
 
-    def _made_writer(self) -> AnswerWriter:
+    def _writer_or_new(self) -> AnswerWriter:
         if self._writer is None:
             if self._client == "chat":
                 self._writer = ChatWriter(self._created, usage=self._usage)
@@ -135,12 +135,12 @@ class Exchange:
             elif self._client == "gemini":
                 self._writer = GeminiWriter()
             else:
-                self._writer = MessagesWriter(self._asked_bytes // BYTES_PER_TOKEN)
+                self._writer = MessagesWriter(self._request_bytes // BYTES_PER_TOKEN)
         return self._writer
 
     def answer(self, body: bytes) -> bytes:
         """A whole answer. Raises `UpstreamUnreachable` for what is none of the server's API."""
-        writer = self._made_writer()
+        writer = self._writer_or_new()
         try:
             fields = exact(body)
             if not isinstance(fields, dict):
@@ -195,20 +195,20 @@ class Exchange:
             left = b"".join(self._put(piece) for piece in self._pieces(last)) if last is not None else b""
         except ValueError:
             left = b""
-        return left + (self._put(AnswerEnd()) if self._finished else b"")
+        return left + (self._put(AnswerEnd()) if self._is_finished else b"")
 
     def _put(self, piece: Piece) -> bytes:
-        if self._closed:
+        if self._is_closed:
             return b""
-        if isinstance(piece, AnswerEnd) and not self._finished:  # its end mark is there, and no reason
+        if isinstance(piece, AnswerEnd) and not self._is_finished:  # its end mark is there, and no reason
             return self._put(Finish("stop")) + self._put(piece)
-        piece = self._halves.mended(piece)
+        piece = self._halves.mend(piece)
         begun = b""
         if self._writer is None and not isinstance(piece, AnswerStart):
-            begun = self._made_writer().feed(AnswerStart("", ""))
-        self._finished = self._finished or isinstance(piece, Finish)
-        self._closed = isinstance(piece, AnswerEnd | StreamError)
-        return begun + self._write(self._made_writer(), piece)
+            begun = self._writer_or_new().feed(AnswerStart("", ""))
+        self._is_finished = self._is_finished or isinstance(piece, Finish)
+        self._is_closed = isinstance(piece, AnswerEnd | StreamError)
+        return begun + self._write(self._writer_or_new(), piece)
 
     def _write(self, writer: AnswerWriter, piece: Piece) -> bytes:
         if self._in_turn is None:

@@ -10,7 +10,7 @@ async function take(colorScheme, viewport, paths, name, fullPage) {
   const context = await browser.newContext({viewport, colorScheme, reducedMotion: 'reduce', timezoneId: 'UTC', deviceScaleFactor: 1});
   const page = await context.newPage();
   for (const [title, path] of Object.entries(paths)) {
-    await page.goto(args.url + path, {waitUntil: 'load'});
+    await page.goto(path.startsWith('/') ? args.url + path : path, {waitUntil: 'load'});
     await page.waitForTimeout(900);
     await page.screenshot({path: name(title), fullPage});
   }

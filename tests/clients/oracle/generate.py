@@ -1,12 +1,10 @@
-"""Shapes of answers: right ones, and right ones with one to three things changed. One generator for hypothesis and for the fuzzer."""
+"""Shapes of answers: right ones, and right ones with one to three things changed. One generator for the tests and for the fuzzer."""
 
 from __future__ import annotations
 
 import json
 import random
 from typing import Any
-
-from hypothesis import strategies as st
 
 from proxy.config.settings import Api
 from tests.clients.oracle import changes, right, streams
@@ -114,11 +112,6 @@ def _head(rng: random.Random, words: Words) -> tuple[int, tuple[tuple[str, str],
     )
     value = rng.choice((words.word(), words.sentence(), f"0; url={{upstream}}{ELSEWHERE}", f"a={words.word()}"))
     return 200, rng.choice(((("content-type", rng.choice(kinds)),), ((rng.choice(names), value),)))
-
-
-def shapes(client: Api, server: Api) -> st.SearchStrategy[Shape]:
-    """For hypothesis."""
-    return st.randoms(use_true_random=False).map(lambda rng: make(rng, client, server))
 
 
 def any_shape(rng: random.Random) -> Shape:

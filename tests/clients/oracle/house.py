@@ -257,7 +257,6 @@ def _config(policies: Iterable[str]) -> str:
     more = {"base_url": "<upstream>", "api_key": "k", "retries": {"attempts": 0}}
     settings = {
         "store": {"url": "sqlite+aiosqlite:///<folder>/store.db"},
-        "embeddings": {"disk_mb": 0},
         "upstreams": {api: {**kind, **more} for api, kind in kinds.items()},
         "routes": [{"prefix": f"/{name}-{api}", "upstream": api, "policy": f"{name}.yaml"} for name in policies for api in APIS],
     }

@@ -97,8 +97,6 @@ def runs():
         "denied": worked("agent", "denied", granted),
         "denied streamed": worked("agent", "denied streamed", granted, stream=True),
         "slow": worked("agent", "slow"),
-        "slow capped": worked("capping", "slow capped"),
-        "slow capped streamed": worked("capping", "slow capped streamed", stream=True),
         "invented": worked("agent", "invented"),
         "lost": worked("agent", "lost"),
         "comma": worked("checking", "comma"),

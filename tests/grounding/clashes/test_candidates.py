@@ -70,16 +70,6 @@ def test_what_a_passage_says_does_not_contradict_what_a_user_wants() -> None:
     assert candidates(found) == []
 
 
-def test_a_records_field_meets_the_same_field_of_the_same_record_only() -> None:
-    found = read_statements(
-        [
-            TextPiece('{"order_id": "A1", "status": "open", "total": 3}', "tool_result", 0),
-            TextPiece('[{"order_id": "A1", "status": "sent"}, {"order_id": "B2", "status": "lost"}]', "tool_result", 1),
-        ]
-    )
-    assert pairs(found) == {('"open"', '"sent"')}
-
-
 SAID = [
     "I live in Berlin.",
     "I live in Rome.",

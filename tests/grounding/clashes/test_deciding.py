@@ -7,8 +7,8 @@ import pytest
 from proxy.exchange.judgements import Support
 from proxy.grounding.clashes import deciding
 from proxy.grounding.clashes.deciding import CONTRADICTED, questions
-from proxy.grounding.clashes.kinds import Pair, StatementClash, TextPiece
-from proxy.grounding.clashes.reading import as_statement, read_statements
+from proxy.grounding.clashes.kinds import Pair, StatementClash
+from proxy.grounding.clashes.reading import as_statement
 
 
 def pair(older: str, newer: str, language: str = "en") -> Pair:
@@ -64,22 +64,6 @@ def test_the_same_fact_twice_is_a_duplicate() -> None:
     found = ruled("I live in Berlin.", "i live in Berlin")
     assert found is not None
     assert found.type == "DUPLICATE_FACTS"
-
-
-def test_a_later_answer_of_a_tool_outdates_an_earlier_one() -> None:
-    pieces = [TextPiece(f'{{"order_id": "A1", "status": "{status}"}}', "tool_result", i) for i, status in enumerate(("open", "sent"))]
-    older, newer = read_statements(pieces)
-    found = deciding.by_rule(Pair(older, newer))
-    assert found is not None
-    assert (found.type, found.topic, found.reason) == ("OUTDATED_INFORMATION", "status", "status: open against sent")
-
-
-def test_two_records_of_one_answer_conflict_at_the_same_time() -> None:
-    text = '[{"order_id": "A1", "status": "open"}, {"order_id": "A1", "status": "sent"}]'
-    older, newer = read_statements([TextPiece(text, "tool_result", 0)])
-    found = deciding.by_rule(Pair(older, newer))
-    assert found is not None
-    assert (found.type, found.simultaneous) == ("CONFLICTING_FACTS", True)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.grounding.evidence.retrieval import _SEEN_WEIGHT, EVIDENCE_CHARS, GAP, Index, terms
+from proxy.grounding.evidence.retrieval import _REPEAT_WEIGHT, EVIDENCE_CHARS, GAP, Index, terms
+from proxy.grounding.evidence.structured import limited
 
 WORDS = [
     "Ada",
@@ -46,7 +47,7 @@ def plainly(sentences: list[str], claim: str, budget: int) -> list[int]:
     chosen, seen, left = [], set(), budget
 
     def gain(i: int) -> float:
-        return round(sum(index._weight(t) * (_SEEN_WEIGHT if t in seen else 1.0) for t in sorted(candidates[i])) / total, 9)
+        return round(sum(index._weight(t) * (_REPEAT_WEIGHT if t in seen else 1.0) for t in sorted(candidates[i])) / total, 9)
 
     while candidates and left > 0:
         i = max(candidates, key=lambda i: (gain(i), -i))
@@ -137,8 +138,12 @@ def test_the_same_search_gives_the_same_result(sentences: list[str], claim: str)
     assert Index(sentences).best(claim, budget_chars=80) == Index(list(sentences)).best(claim, budget_chars=80)
 
 
-def test_the_budget_is_what_the_verifier_was_trained_with() -> None:
-    assert EVIDENCE_CHARS == 900
+def test_a_long_sentence_leaves_room_for_another() -> None:
+    long = "The tower in Zürich " + "and the river by it " * 40
+    [first, *_] = pieces = [piece.shown for piece in limited(long, 0, len(long))]
+    index = Index([*pieces, "Babbage wrote notes of the engine in 1843."])
+    assert len(first) > EVIDENCE_CHARS // 2
+    assert {0, len(pieces)} <= set(index.best("Babbage wrote notes in the tower in Zürich"))
 
 
 @pytest.mark.process

@@ -9,6 +9,7 @@ import pytest
 from proxy.errors import ModelUnavailable
 from proxy.exchange import Evidence
 from proxy.exchange.judgements import Claim, ClaimPair, Judgement, Support
+from proxy.grounding.claims.claims import claims_of
 from proxy.grounding.evidence.gathering import EvidenceBase, gather
 from proxy.grounding.evidence.retrieval import EVIDENCE_CHARS
 from proxy.grounding.judging.grounder import Grounder
@@ -100,6 +101,16 @@ async def test_each_place_of_the_same_claim_keeps_its_own_offsets() -> None:
     found = await Grounder(ScriptedVerifiers()).judge(claims, EvidenceBase([Evidence(PARIS)]), tongue="en")
 
     assert [j.claim for j in found] == claims
+
+
+async def test_the_same_words_of_two_things_are_judged_for_each() -> None:
+    rows = "van,driver,battery\nVan 15,Lindqvist,40%\nVan 16,Dahl,81%"
+    answer = "Van 15 is driven by Lindqvist. Its battery is at 81%. Van 16 is driven by Dahl. Its battery is at 81%."
+    verifiers = ScriptedVerifiers(None)
+
+    found = await Grounder(verifiers, only_certain=True).judge(claims_of(answer), EvidenceBase([Evidence(rows)]), tongue="en")
+
+    assert [judgement.label for judgement in found] == ["supported", "contradicted", "supported", "supported"]
 
 
 async def test_without_evidence_nothing_is_supported_and_nobody_asked() -> None:

@@ -56,6 +56,17 @@ async def test_all_that_is_open_is_asked_in_one_batch_with_the_whole_evidence_wh
     assert {("(tower.txt) The tower is in Paris.\nIt is made of iron.",)} == {question.evidence for question in batch}
 
 
+async def test_a_claim_with_a_pronoun_is_asked_about_with_what_was_said_before_it() -> None:
+    text = "It is made of iron."
+    judged = [Judgement(Claim(text, 0, len(text), before="The tower is in Paris."), "unsure", 0.3, 0.4, SPAN, decided_by="model")]
+    judge = ScriptedJudge(lambda question: "supported")
+
+    (found,) = await reconsidered(judged, BASE, judge)
+
+    assert ("supported", text) == (found.label, found.claim.text)
+    assert [['It is made of iron. (Said right after: "The tower is in Paris.")']] == [[q.statement for q in batch] for batch in judge.asked]
+
+
 async def test_of_long_evidence_a_claim_gets_what_says_most_to_it() -> None:
     filler = " ".join(f"Line {i} tells of nothing at all." for i in range(EVIDENCE_CHARS // 20))
     judge = ScriptedJudge(lambda question: "supported")

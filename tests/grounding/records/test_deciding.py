@@ -2,8 +2,9 @@
 
 import pytest
 
+from proxy.grounding.claims.claims import claims_of
 from proxy.grounding.records.clause import Records
-from proxy.grounding.records.deciding import decide
+from proxy.grounding.records.deciding import MAX_FIELDS, decide
 from tests.cost import below
 
 BOATS = """boat,harbour,length_m,crew,launched,insured,state
@@ -15,6 +16,18 @@ TRAINS = """| Zug | Ziel | Abfahrt | Gleis | Status |
 | RE 12 | Nordau | 08:15 | 3 | pünktlich |
 | RB 40 | Seebruck | 08:40 | 5 | ausgefallen |"""
 CAMP = '{"site": "Elm", "pitches": [{"name": "Oak", "price": 18.5, "power": true, "guest": "Ruiz"}, {"name": "Ash", "price": 26, "power": false, "guest": null}]}'
+STAFF = """name,team,manager
+Ola Stern,Sales,Kim Beck
+Ida Wolf,Sales,Kim Beck
+Kim Beck,Leadership,Per Lind"""
+JOBS = """03:00 job sync started
+04:01 job sync failed error="disk full"
+05:00 job mail started"""
+SERVERS = '[{"id": "SRV-1", "owner": "Platform", "status": "running"}, {"id": "SRV-2", "owner": "Data", "status": "stopped"}]'
+ROOMS = "room,seats,price_per_hour,free_from\nAtrium,40,85,14:00\nLoft,12,30,09:30\nCellar,25,45,16:00"
+VANS = """van,driver,depot,battery,range_km,next_service
+Van 15,Lindqvist,Depot A,40%,120,2026-12-04
+Van 16,Bo Dahl,Depot B,81%,230,2026-12-11"""
 FORM = "Antrag 88\nName: Vera Kolb\nBetrag: 420,00 €\nFrist: 14 Tage\nStatus: genehmigt"
 
 
@@ -112,3 +125,103 @@ def test_a_statement_costs_no_more_than_the_rows() -> None:
     with below(4.0):
         for i in range(20):
             decide(f"Boat {i} of harbour 3 is {i + 1} metres long with a crew of 2 and open, {'crew ' * 60}.", records, "en")
+
+
+def last_verdict(answer: str, *texts: str, language: str = "en") -> bool | None:
+    """Of an answer's last claim, with what the answer states before it."""
+    claim = claims_of(answer)[-1]
+    found = decide(claim.text, Records(texts), language, claim.before)
+    return None if found is None else found.supported
+
+
+@pytest.mark.parametrize(
+    ("answer", "evidence", "language", "right"),
+    [
+        ("The Skua lies in Wick. It has a crew of 5.", BOATS, "en", True),
+        ("The Skua lies in Wick. It has a crew of 9.", BOATS, "en", False),
+        ("The Skua lies in Wick. Its crew is 9.", BOATS, "en", False),
+        ("SRV-1 is owned by Platform. It's stopped.", SERVERS, "en", False),
+        ("SRV-1 is owned by Platform. It's running.", SERVERS, "en", True),
+        ("The Skua lies in Wick and its crew is 9.", BOATS, "en", False),
+        ("The Skua lies in Wick. It is new. It has a crew of 9.", BOATS, "en", False),
+        ("Der RE 12 fährt nach Nordau. Er fährt um 08:40 ab.", TRAINS, "de", False),
+        ("Der RE 12 fährt nach Nordau. Sein Gleis ist 5.", TRAINS, "de", False),
+    ],
+)
+def test_a_pronoun_means_the_row_that_was_named_before(answer: str, evidence: str, language: str, right: bool) -> None:
+    assert last_verdict(answer, evidence, language=language) is right
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "The Skua and the Gannet are insured. They have a crew of 9.",  # of two rows
+        "The harbour is full. It has a crew of 9.",
+        "The Skua is 18 metres long.\n\n# Petrel\n\nIt has a crew of 9.",  # a heading begins something else
+        "- The Skua lies in Wick.\n- It has a crew of 9.",
+        "The Skua lies in Wick. It rains there, they say.",
+        "The Skua lies in Wick. It's in dock.",  # no column is named, and "in dock" is no word for a state
+    ],
+)
+def test_a_pronoun_that_may_mean_something_else_decides_nothing(answer: str) -> None:
+    assert last_verdict(answer, BOATS) is None
+
+
+def test_a_person_is_meant_only_where_nobody_else_is_named() -> None:
+    tours = "tour,guide,day,price\nCliffs,Lund,Monday,40\nCaves,Lund,Friday,55\nFens,Okoro,Friday,30"
+    assert last_verdict("Cliffs is led by Lund. He is there on Friday, too.", tours) is None
+    assert last_verdict("Fens is led by Okoro. He takes 55 as the price.", tours) is None
+    assert last_verdict("Okoro has one tour. His price is 55.", tours) is False
+    assert last_verdict("Cliffs is led by Lund. He also guides Caves on Friday.", tours) is None
+
+
+@pytest.mark.parametrize(
+    ("answer", "right"),
+    [
+        ("**Skua**\n- Harbour: Wick\n- Crew: 5", True),
+        ("**Skua**\n- Harbour: Wick\n- Crew: 9", False),
+        ("**Skua**\n- Insured: yes\n- Harbour: Oban", False),
+        ("| Boat | Crew | Harbour |\n|---|---|---|\n| Skua | 5 | Wick |", True),
+        ("| Boat | Crew | Harbour |\n|---|---|---|\n| Skua | 9 | Wick |", False),
+        ("| Boat | Fee a day |\n|---|---|\n| Skua | 9 |", None),  # a column of the answer's own
+        ("| Boat | Crew |\n|---|---|\n| Skua | 10 |", None),  # in two shifts: no other row's
+        ("Here is what I know:\n- Crew: 9", None),
+    ],
+)
+def test_labels_with_values_are_held_against_the_row(answer: str, right: bool | None) -> None:
+    assert last_verdict(answer, BOATS) is right
+
+
+@pytest.mark.parametrize(
+    ("answer", "evidence", "language"),
+    [
+        ("Both the Gannet and the Skua have a crew of 4 or 5. Both are afloat.", BOATS, "en"),
+        (
+            "Oak and Elder both cost 18.50.",
+            '[{"name": "Oak", "price": 18.5}, {"name": "Elder", "price": 18.5}, {"name": "Ash", "price": 26}]',
+            "en",
+        ),
+        ("Die beiden anderen Boote haben genug Crew.", BOATS, "de"),
+        ("Ida Wolf works in Sales and reports to Kim Beck. She also manages Ola Stern and reports to Per Lind herself.", STAFF, "en"),
+        ("The job sync failed as the disk was full. It had been running for an hour.", JOBS, "en"),
+        ("The Skua lies in Wick. It is 31 km from Oban.", BOATS, "en"),
+        ("The Skua lies in Wick. They have 12 berths there.", BOATS, "en"),
+        ("The Skua was launched in 2020. It replaced a boat from 1998.", BOATS, "en"),
+        ("Van 15 has a battery of 40%. It lost 11% overnight.", VANS, "en"),
+        ("Van 15 is due on 4 December. It was last serviced on 11 December 2025.", VANS, "en"),
+        ("Van 15 has a range of 120 km. It has already driven 81 km today.", VANS, "en"),
+        ("Loft has 12 seats. It is too small for 25.", ROOMS, "en"),
+        ("Cellar is free from 16:00. It closes at 22:00.", ROOMS, "en"),
+        ("Der RE 12 fährt um 08:15 ab. Sie können um 08:40 umsteigen.", TRAINS, "de"),
+        ("Der RE 12 fährt auf Gleis 3. Ihr Anschluss steht auf Gleis 5.", TRAINS, "de"),
+        ("Der RE 12 ist pünktlich. Es gibt 5 Gleise.", TRAINS, "de"),
+    ],
+)
+def test_right_answers_that_speak_of_several_things_are_left_alone(answer: str, evidence: str, language: str) -> None:
+    assert last_verdict(answer, evidence, language=language) is not False
+
+
+def test_a_row_of_very_many_fields_is_not_looked_up() -> None:
+    fields = ["Boat: Skua", *["Crew: 9"] * (MAX_FIELDS - 1)]
+    assert verdict("; ".join(fields), BOATS) is False
+    assert verdict("; ".join([*fields, "Crew: 9"]), BOATS) is None

@@ -60,6 +60,7 @@ def test_a_date_that_no_other_day_tells_is_one(claim: str, sentence: str) -> Non
         ("The permit is valid until 30 June 2025.", "The permit is valid until 31 May 2025.", "en", ("30 June 2025", "31 May 2025")),
         ("Ruth has lived there since 1922.", "Ruth has lived there since 1933, and the roof is of 1990.", "en", ("1922", "1933")),
         ("It contains up to 59% fat.", "It contains up to 20% fat, the older kind 7% at most.", "en", ("59%", "20%")),
+        ("The pump holds 4.0412 bar.", "The pump holds 4.03 bar.", "en", ("4.0412 bar", "4.03 bar")),
     ],
 )
 def test_another_value_in_its_place_is_a_contradiction(claim: str, sentence: str, language: str, values: tuple[str, str]) -> None:
@@ -119,6 +120,8 @@ def test_a_date_that_no_span_leads_to_is_a_contradiction(claim: str, sentence: s
         ("There are twelve chairs in the hall.", "There are 12 chairs in the hall.", "en"),
         ("He did field work with the Nuba.", "He did field work with the Nouba.", "en"),
         ("The WHO published the report.", "The World Health Organization published the report.", "en"),
+        ("Exactly it is 25.8479 and 25.1771 ct.", "The price is 25.85 ct, rounded.", "en"),
+        ("The pump holds 4.0312 bar.", "The pump holds 4.03 bar.", "en"),
     ],
 )
 def test_the_same_value_in_another_form_is_none(claim: str, sentence: str, language: str) -> None:

@@ -1,4 +1,4 @@
-"""An OpenTelemetry collector on loopback: takes OTLP over HTTP and keeps the spans."""
+"""An OpenTelemetry collector on loopback: takes OTLP over HTTP and keeps spans and figures."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from aiohttp import web
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 KINDS = {1: "internal", 2: "server", 3: "client"}
@@ -38,6 +39,7 @@ class Collector:
     def __init__(self, *, status: int = 200, silent: bool = False) -> None:
         self._status, self._silent = status, silent
         self.bodies: list[bytes] = []
+        self.figures: list[bytes] = []
         self.headers: list[dict[str, str]] = []
         self.asked = asyncio.Event()
         self.url = ""
@@ -49,12 +51,13 @@ class Collector:
         if self._silent:
             await asyncio.Event().wait()
         if self._status == 200:
-            self.bodies.append(body)
+            (self.figures if request.path.endswith("/metrics") else self.bodies).append(body)
         return web.Response(status=self._status)
 
     async def __aenter__(self) -> Collector:
         app = web.Application()
-        app.router.add_post("/v1/traces", self._take)
+        for kind in ("traces", "metrics"):
+            app.router.add_post(f"/v1/{kind}", self._take)
         self._runner = web.AppRunner(app, shutdown_timeout=0.01, access_log=None)
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", 0)
@@ -65,6 +68,11 @@ class Collector:
     async def __aexit__(self, *_: object) -> None:
         with suppress(asyncio.CancelledError):
             await self._runner.cleanup()
+
+    def pushed(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The resource of the last push, and its metrics by name."""
+        (whole,) = ExportMetricsServiceRequest.FromString(self.figures[-1]).resource_metrics
+        return _attributes(whole.resource.attributes), {one.name: one for scope in whole.scope_metrics for one in scope.metrics}
 
     @property
     def spans(self) -> list[Received]:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import aiohttp
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -128,6 +128,7 @@ async def test_spans_that_find_no_place_are_dropped_and_the_log_says_so(caplog: 
 ODD = st.text(st.characters(), max_size=20) | st.just("\ud800")
 
 
+@example(names=["\ud800", "", "", "", "embeddings", ""], values=[None, None, None], status=0, state=b"")
 @given(
     names=st.lists(ODD, min_size=6, max_size=6),
     values=st.lists(st.integers() | st.floats() | st.booleans() | ODD | st.none(), min_size=3, max_size=3),
@@ -203,6 +204,8 @@ def load(folder: Path, tracing: str, environ: Mapping[str, str] | None = None) -
         ("{}", "tracing.endpoint: is needed, as http://127.0.0.1:4318/v1/traces; or set OTEL_EXPORTER_OTLP_ENDPOINT"),
         ("{endpoint: 'host:4318'}", "tracing.endpoint: expected http://"),
         ("{endpoint: 'http://h', sample: 2}", "tracing.sample: expected `float` <= 1.0"),
+        ("{endpoint: 'http://h/otlp', metrics_every_s: 1}", "tracing.endpoint: expected …/v1/traces"),
+        ("{metrics_every_s: 1}", "tracing.metrics_every_s: needs endpoint, or one of OTEL_EXPORTER_OTLP_METRICS_ENDPOINT"),
         ("{endpont: 'http://h'}", "tracing: unknown key 'endpont'; did you mean 'endpoint'?"),
     ],
 )

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.grounding.clashes.kinds import Declaration
 from proxy.stages.clash.resolution import LANGUAGES, MAX_OPTION_CHARS, asked, question, without_lead_in
 from tests.stages.clash.making import statement
 
@@ -58,12 +57,6 @@ def test_a_statement_of_a_source_names_it() -> None:
 def test_of_two_facts_one_has_changed_or_one_is_an_error(language: str, options: tuple[str, ...]) -> None:
     one, other = statement("I live in York.", kind="fact"), statement("I live in Leeds.", kind="fact", message=2)
     assert options == question(one, other, language).options
-
-
-def test_a_field_of_a_record_is_named() -> None:
-    gate = Declaration("field:departure_gate", "b12", 0, 5, scope="flight=lh1")
-    one = statement('"B12"', kind="fact", origin="tool_result", declares=(gate,), source="flights")
-    assert "departure gate: B12 (flights)" == question(one, NEWER).options[0]
 
 
 def test_a_long_statement_is_cut_at_a_word() -> None:

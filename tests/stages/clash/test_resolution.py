@@ -38,11 +38,11 @@ def test_the_reason_tells_both_ages(older_s: float, newer_s: float, reason: str)
 
 
 def test_without_times_the_reason_tells_the_order() -> None:
-    assert "new statement is more recent (message 4 after message 0)" == resolve_clash(CHANGE, "prefer_recent", now=NOW).reason
+    assert "new statement is more recent (message 5 after message 1)" == resolve_clash(CHANGE, "prefer_recent", now=NOW).reason
 
 
 def test_ages_that_read_alike_do_not_stand_for_the_order() -> None:
-    assert "new statement is more recent (message 2 after message 0)" == resolve_clash(aged(0.02, 0.01), now=NOW).reason
+    assert "new statement is more recent (message 3 after message 1)" == resolve_clash(aged(0.02, 0.01), now=NOW).reason
 
 
 def test_facts_told_at_the_same_time_are_asked_about() -> None:

@@ -129,14 +129,6 @@ async def test_what_only_the_verifier_finds_is_reported() -> None:
     assert ("pass", 1) == (verdict(sent).outcome, sent.facts.clashes)
 
 
-async def test_results_of_one_step_are_equally_new() -> None:
-    one, other = tool('{"flight_id": "LH1", "gate": "A1"}', "1"), tool('{"flight_id": "LH1", "gate": "B2"}', "2")
-    calls = {**one[0], "tool_calls": [*one[0]["tool_calls"], *other[0]["tool_calls"]]}
-    sent = await send(make_ports(), [user("Which gate?"), calls, one[1], other[1]], between=["tool_results"], edits="all")
-    assert ("pass", 1) == (verdict(sent).outcome, sent.facts.clashes)
-    assert sent.messages is sent.original.messages
-
-
 async def test_a_memory_block_in_a_system_message_can_be_edited() -> None:
     system = {"role": "system", "content": "Be brief. <user_memory>The user lives in Berlin. The user is vegan.</user_memory> Be kind."}
     sent = await send(make_ports(), [system, user("I live in Munich.")])
@@ -290,7 +282,7 @@ async def test_what_the_client_tells_of_time_is_in_the_reason() -> None:
 
 async def test_what_came_in_one_request_goes_by_its_order() -> None:
     sent = await send(make_ports(), MOVED, at=1_700_000_000.0)
-    assert "new statement is more recent (message 2 after message 0)" == verdict(sent).detail["clashes"][0]["reason"]
+    assert "new statement is more recent (message 3 after message 1)" == verdict(sent).detail["clashes"][0]["reason"]
 
 
 # ---- the same on every turn ----

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.stages.reflection.history import MAX_ASKED, FailureHistory, Reading, ask_judge, history_of, read_conversation
+from proxy.stages.reflection.history import MAX_JUDGED, FailureHistory, Reading, ask_judge, history_of, read_conversation
 from proxy.testing import ScriptedJudge
 from tests.stages.reflection.talk import NOT_FOUND, TIMED_OUT, TOOLS, Talk
 
@@ -81,12 +81,12 @@ async def test_a_typed_override_needs_no_judge() -> None:
 
 async def test_a_turn_s_questions_go_out_in_one_batch_the_newest_first_of_all() -> None:
     talk = Talk()
-    for number in range(MAX_ASKED + 3):
+    for number in range(MAX_JUDGED + 3):
         talk.calls("get_order", f"{SORRY} It is the {number}.", id=f"{number}").says("Again?").user(f"Yes, number {number}")
     judge = ScriptedJudge(lambda question: "")
     await ask_judge(read(talk), TOOLS, judge)
     (batch,) = judge.asked
-    assert [MAX_ASKED, MAX_ASKED] == [sum(question.purpose == purpose for question in batch) for purpose in ("failure", "correction")]
+    assert [MAX_JUDGED, MAX_JUDGED] == [sum(question.purpose == purpose for question in batch) for purpose in ("failure", "correction")]
     assert f"{SORRY} It is the 3." == batch[0].statement
 
 

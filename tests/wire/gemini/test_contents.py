@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from proxy.errors import InvalidRequest
 from proxy.exchange import Message
-from proxy.wire.gemini.address import readdressed, with_address, without_address
+from proxy.wire.gemini.address import readdress, with_address, without_address
 from proxy.wire.gemini.dialect import GeminiDialect
 from tests import gemini
 
@@ -216,6 +216,6 @@ def test_an_address_becomes_a_path_and_a_query(path: str, query: str, inner: str
         raise AssertionError
 
     scope = {"method": "POST", "path": path, "raw_path": path.encode(), "query_string": query.encode(), "headers": []}
-    found, _ = readdressed(scope, send)
+    found, _ = readdress(scope, send)
     assert (inner, asked.encode()) == (found["path"], found["query_string"])
     assert ([(b"x-goog-api-key", b"K")] if "key=K" in query else []) == found["headers"]

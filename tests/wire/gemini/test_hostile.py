@@ -73,7 +73,7 @@ def test_a_stream_of_anything_is_read_to_its_end(made: list[dict[str, Any]], sep
     out = b"".join([*(calls.feed(raw) for raw in events), calls.finish(), calls.close()])
     assert (separate or b"".join(events) == b"".join(piece.raw for piece in pieces), isinstance(out, bytes)) == (True, True)
     assert isinstance(stream.answer.text, str)
-    assert b"".join([*(stream.encode_outgoing(piece) for piece in pieces if not piece.done), stream.blocked([0])]).endswith(b"\n\n")
+    assert b"".join([*(stream.encode_outgoing(piece) for piece in pieces if not piece.done), stream.encode_block([0])]).endswith(b"\n\n")
 
 
 CLOSED = "name: p\ndelivery: {}\nstages: [passing: {{on_error: closed}}]\n"

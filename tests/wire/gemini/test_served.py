@@ -9,7 +9,7 @@ from proxy.errors import RateLimited
 from proxy.exchange import Exchange, Verdict
 from proxy.ports.stage import Stage
 from proxy.testing import ScriptedVerifiers, reply, stream
-from proxy.wire.gemini.answers import relocated, with_changes
+from proxy.wire.gemini.answers import relocate_citations, with_changes
 from proxy.wire.gemini.dialect import GeminiDialect
 from tests import gemini
 from tests.claims import LONDON, PARIS, TALL, TOWER, WHERE, judged_by_words
@@ -164,7 +164,7 @@ def test_a_place_counts_from_the_beginning_of_its_part(index: int) -> None:
 
 def test_words_that_are_left_in_no_single_part_have_no_place() -> None:
     candidate = {"groundingMetadata": {"groundingSupports": [{"segment": {"startIndex": 3, "endIndex": 7}}]}}
-    moved = relocated(candidate, "xx abcd", "abcd", [gemini.text("xx abcd")], [gemini.text("ab"), gemini.text("cd")])
+    moved = relocate_citations(candidate, "xx abcd", "abcd", {0: 0}, {0: 0, 1: 2})
     assert [] == moved["groundingMetadata"]["groundingSupports"]
 
 

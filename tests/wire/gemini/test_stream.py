@@ -8,7 +8,7 @@ import pytest
 
 from proxy.testing import ScriptedVerifiers, stream
 from proxy.wire.dialect import Changes
-from proxy.wire.gemini.answers import relocated
+from proxy.wire.gemini.answers import relocate_citations
 from proxy.wire.gemini.stream import GeminiStream
 from tests import gemini
 from tests.claims import LONDON, PARIS, TOWER, WHERE, judged_by_words
@@ -42,7 +42,7 @@ def test_places_told_in_the_midst_of_an_unchanged_text_leave_as_they_came() -> N
 def test_places_told_in_the_midst_of_a_changed_text_move_with_their_words() -> None:
     reader = GeminiStream(separate=True)
     pieces = [piece for raw in IN_MIDST for piece in reader.feed(raw)]
-    changed = reader.changed(pieces, Changes({0: "At noon. High tide, I think."}))
+    changed = reader.apply_changes(pieces, Changes({0: "At noon. High tide, I think."}))
     (support,) = supports_of(b"".join(map(reader.encode_outgoing, changed)))
     assert (0, 9) == (support["segment"]["startIndex"], support["segment"]["endIndex"])
 
@@ -65,9 +65,43 @@ def test_places_of_what_has_left_are_not_taken_for_those_of_what_came_after_it()
     assert [late] == [reader.encode_outgoing(piece) for piece in again.feed(late)]
 
 
+CODE = {"executableCode": {"language": "PYTHON", "code": "print(1)"}}
+IN_PARTS = [
+    [gemini.text("London it is. "), gemini.text("High ")],
+    [gemini.text("tide. ")],
+    [CODE],
+    [gemini.text("At noon ")],
+    [gemini.text("high tide.")],
+]
+"""Three parts, as chunks that belong together are joined."""
+
+
+@pytest.mark.parametrize(
+    ("place", "moved"),
+    [
+        ((0, 19, 23, "tide"), (0, 5, 9)),
+        ((2, 13, 17, "tide"), (2, 13, 17)),
+        ((2, 0, 7, "At noon"), (2, 0, 7)),
+        ((0, 0, 6, "London"), None),
+    ],
+)
+def test_a_place_in_a_stream_counts_from_the_beginning_of_its_part(
+    place: tuple[int, int, int, str], moved: tuple[int, int, int] | None
+) -> None:
+    reader = GeminiStream(separate=True)
+    segment = {"partIndex": place[0], "startIndex": place[1], "endIndex": place[2], "text": place[3]}
+    events = [gemini.event({"candidates": [{"content": {"parts": parts, "role": "model"}, "index": 0}]}) for parts in IN_PARTS]
+    last = chunk("", finishReason="STOP", groundingMetadata={"groundingSupports": [{"segment": segment}]})
+    first, *rest = [piece for raw in (*events, last) for piece in reader.feed(raw)]
+    sent = reader.with_text(first, "") + b"".join(map(reader.encode_outgoing, rest))
+    supports = [support for raw in sent.split(b"\r\n\r\n") if b"groundingSupports" in raw for support in supports_of(raw + b"\r\n\r\n")]
+    found = [tuple(one["segment"].get(name, 0) for name in ("partIndex", "startIndex", "endIndex")) for one in supports]
+    assert ([moved] if moved else []) == found
+
+
 @pytest.mark.parametrize("start", ["eleven", [1], {"a": 1}])
 def test_a_place_that_is_no_number_goes_with_a_changed_text(start: object) -> None:
-    candidate = relocated({"groundingMetadata": supporting(start, 19)}, "High tide. At noon.", "At noon.")
+    candidate = relocate_citations({"groundingMetadata": supporting(start, 19)}, "High tide. At noon.", "At noon.")
     assert {"groundingMetadata": {"groundingSupports": []}} == candidate
 
 

@@ -12,7 +12,7 @@ import pytest
 from proxy.errors import Overloaded
 from proxy.ledger import Holding, Ledger
 from proxy.testing import completion, hang, reply, stream, streamed
-from proxy.wire.http.asgi import Departures, Responder, joined
+from proxy.wire.http.asgi import Departures, Responder, join_body
 from tests.conftest import CHAT, Running, Start
 
 BODY = json.dumps(CHAT).encode()
@@ -236,6 +236,6 @@ async def test_a_body_that_has_no_room_is_not_kept_by_its_error() -> None:
 
     ledger = Ledger(max_bodies_bytes=500)
     with pytest.raises(Overloaded) as raised:
-        await joined(pieces(), Holding(ledger))
+        await join_body(pieces(), Holding(ledger))
     kept = [value for frame, _ in traceback.walk_tb(raised.tb) for value in frame.f_locals.values() if isinstance(value, list)]
     assert (0, [[]]) == (ledger.bodies.free, kept)

@@ -132,7 +132,7 @@ async def test_past_the_most_connections_only_questions_after_its_health_are_ans
 
 
 async def test_past_the_reserve_a_connection_is_refused_at_once(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_bounds, "RESERVED", 0)
+    monkeypatch.setattr(http_bounds, "HEALTH_CONNECTIONS", 0)
     async with start(hang, config="server: {max_connections: 1, party_share: 1}") as proxy, connected(proxy) as (_, first):
         first.write(head() + BODY)
         while not proxy.upstream.calls:

@@ -3,7 +3,7 @@
 import pytest
 
 from proxy.errors import ConfigError
-from proxy.wire.http.peers import TrustedProxies, foreign_name, not_from_here
+from proxy.wire.http.peers import TrustedProxies, foreign_name, reason_for_remote
 
 
 def scope(peer: str, *forwarded: str, **headers: str) -> dict[str, object]:
@@ -28,18 +28,18 @@ def scope(peer: str, *forwarded: str, **headers: str) -> dict[str, object]:
     ids=["one", "what the client itself wrote is not believed", "two lines", "trusted all the way", "none", "not a trusted proxy"],
 )
 def test_the_client_is_the_last_address_that_is_no_trusted_proxy(peer: str, forwarded: tuple[str, ...], expected: str) -> None:
-    resolved = TrustedProxies(["127.0.0.1", "10.0.0.0/8"]).resolved(scope(peer, *forwarded))
+    resolved = TrustedProxies(["127.0.0.1", "10.0.0.0/8"]).resolve(scope(peer, *forwarded))
     assert expected == resolved["client"][0]
 
 
 def test_a_client_behind_a_trusted_proxy_is_not_this_machine() -> None:
     proxies = TrustedProxies(["127.0.0.1"])
-    assert "own machine only" in not_from_here(proxies.resolved(scope("127.0.0.1", "198.51.100.7")))
-    assert "" == not_from_here(proxies.resolved(scope("127.0.0.1", "127.0.0.1")))
+    assert "own machine only" in reason_for_remote(proxies.resolve(scope("127.0.0.1", "198.51.100.7")))
+    assert "" == reason_for_remote(proxies.resolve(scope("127.0.0.1", "127.0.0.1")))
 
 
 def test_a_proxy_that_says_nothing_of_its_client_is_not_believed() -> None:
-    assert "proxy" in not_from_here(TrustedProxies(["127.0.0.1"]).resolved(scope("127.0.0.1", via="1.1 gateway")))
+    assert "proxy" in reason_for_remote(TrustedProxies(["127.0.0.1"]).resolve(scope("127.0.0.1", via="1.1 gateway")))
 
 
 def test_a_network_that_is_none_is_refused() -> None:

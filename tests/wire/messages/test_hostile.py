@@ -93,5 +93,5 @@ def test_a_stream_of_anything_is_read_to_its_end(made: list[dict[str, Any]]) -> 
     out = b"".join([*(calls.feed(raw) for raw in events), calls.finish(), calls.close()])
     assert (b"".join(events), True) == (b"".join(piece.raw for piece in pieces), isinstance(out, bytes))
     assert isinstance(stream.answer.text, str)
-    left = b"".join([*(stream.encode_outgoing(piece) for piece in pieces if not piece.done), stream.blocked([0]), stream.end()])
+    left = b"".join([*(stream.encode_outgoing(piece) for piece in pieces if not piece.done), stream.encode_block([0]), stream.end()])
     assert left.endswith(b"\n\n") or stream.error is not None

@@ -42,7 +42,7 @@ def test_own_calls_are_left_out_wherever_the_stream_is_cut(blocks: list[dict[str
     others = any(block["type"] == "tool_use" for block in left)
     assert (left, blocks.count(MINE)) == (got["content"], len(calls.turn.calls))
     assert ("tool_use" if others else "end_turn") == got["stop_reason"]
-    assert (True, others) == (calls.turn.whole, calls.turn.mixed)
+    assert (True, others) == (calls.turn.whole, calls.turn.has_client_calls)
 
 
 def test_a_later_answer_goes_on_with_the_message_and_counts_the_earlier_one() -> None:
@@ -76,7 +76,7 @@ def test_a_body_leaves_without_own_calls_and_with_the_usage_of_all() -> None:
         got["content"],
         got["stop_reason"],
         got["usage"]["input_tokens"],
-        calls.turn.mixed,
+        calls.turn.has_client_calls,
     )
 
 

@@ -29,7 +29,7 @@ def rewritten(events: list[bytes], text_after: str) -> dict[str, Any]:
     """The message that a held stream comes to with another text."""
     stream, pieces = streaming(events)
     changes = changes_of(stream.answer, stream.answer.with_text(0, text_after))
-    kept = stream.changed([piece for piece in pieces if not piece.done], changes)
+    kept = stream.apply_changes([piece for piece in pieces if not piece.done], changes)
     return read(b"".join([*(stream.encode_outgoing(piece) for piece in kept), stream.end()]))
 
 
@@ -109,7 +109,9 @@ def test_usage_is_that_of_the_start_with_what_the_end_tells() -> None:
 def test_changed_arguments_stand_in_the_calls_first_delta() -> None:
     stream, pieces = streaming(streamed(text("I look."), use(), use("list", {}, "t2")))
     before = stream.answer
-    kept = stream.changed([piece for piece in pieces if not piece.done], Changes(arguments={0: {0: '{"path": "b"}', 1: '{"all": true}'}}))
+    kept = stream.apply_changes(
+        [piece for piece in pieces if not piece.done], Changes(arguments={0: {0: '{"path": "b"}', 1: '{"all": true}'}})
+    )
     got = read(b"".join([*(stream.encode_outgoing(piece) for piece in kept), stream.end()]))
     assert [{"path": "b"}, {"all": True}] == [block["input"] for block in got["content"][1:]]
     assert before.choices[0].tool_calls[0].parsed == {"path": "a.txt"}
@@ -140,7 +142,7 @@ def test_unknown_blocks_pass_and_those_with_words_are_named() -> None:
 
 def test_the_error_of_a_stream_is_the_apis() -> None:
 
-    error = payloads(MessagesStream().failed(UpstreamTimeout("late")))[0]
+    error = payloads(MessagesStream().encode_failure(UpstreamTimeout("late")))[0]
     assert ("error", "timeout_error", "late", "upstream_timeout") == (
         error["type"],
         *(error["error"][k] for k in ("type", "message", "code")),

@@ -40,7 +40,7 @@ def left(chunks: Sequence[bytes], verdict: dict[str, object] | None = None) -> b
 def changed(chunks: Sequence[bytes], change: Callable[[Answer], Answer]) -> bytes:
     """The events of the answer that `change` makes of the one they tell."""
     stream, pieces = read(chunks)
-    pieces = stream.changed([piece for piece in pieces if not piece.done], changes_of(stream.answer, change(stream.answer)))
+    pieces = stream.apply_changes([piece for piece in pieces if not piece.done], changes_of(stream.answer, change(stream.answer)))
     return b"".join(stream.encode_outgoing(piece) for piece in pieces) + stream.end()
 
 
@@ -118,7 +118,7 @@ def test_annotations_follow_the_text_and_go_with_their_words() -> None:
 
 def test_changed_arguments_are_told_the_same_everywhere() -> None:
     stream, pieces = read(EVERYTHING)
-    pieces = stream.changed([piece for piece in pieces if not piece.done], Changes(arguments={0: {0: '{"city": "Rome"}'}}))
+    pieces = stream.apply_changes([piece for piece in pieces if not piece.done], Changes(arguments={0: {0: '{"city": "Rome"}'}}))
     found = check(b"".join(stream.encode_outgoing(piece) for piece in pieces) + stream.end())
     assert ['{"city": "Rome"}'] == [one["delta"] for one in found if one["type"] == "response.function_call_arguments.delta"]
     told = [one["arguments"] for one in found if one["type"] == "response.function_call_arguments.done"]
@@ -140,7 +140,7 @@ def test_the_usage_of_other_answers_is_added_at_the_end() -> None:
 def test_a_block_closes_what_is_open() -> None:
     stream, pieces = read(events(reasoning_item(), text_item("Fine words here. Bad words.")))
     at = next(i for i, piece in enumerate(pieces) if piece.text.startswith("here."))
-    sent = b"".join(stream.encode_outgoing(piece) for piece in pieces[:at]) + stream.blocked([0]) + stream.end()
+    sent = b"".join(stream.encode_outgoing(piece) for piece in pieces[:at]) + stream.encode_block([0]) + stream.end()
     found = check(sent)
     assert ("response.incomplete", {"reason": "content_filter"}) == (found[-1]["type"], found[-1]["response"]["incomplete_details"])
     assert {"Fine words "} == set(texts_told(found, 1))
@@ -150,7 +150,7 @@ def test_a_block_closes_what_is_open() -> None:
 
 def test_a_failure_is_an_error_event_and_a_failed_response() -> None:
     stream, pieces = read(EVERYTHING[:9])
-    found = check(b"".join(stream.encode_outgoing(piece) for piece in pieces) + stream.failed(UpstreamUnreachable("gone")))
+    found = check(b"".join(stream.encode_outgoing(piece) for piece in pieces) + stream.encode_failure(UpstreamUnreachable("gone")))
     assert ["error", "response.failed"] == [one["type"] for one in found[-2:]]
     assert ("upstream_unreachable", "gone") == (found[-2]["code"], found[-1]["response"]["error"]["message"])
 
@@ -161,7 +161,7 @@ def test_text_that_no_delta_told_is_read_before_the_event_that_tells_it() -> Non
     stream, pieces = read(kept)
     assert ("One. Two.", "") == (stream.answer.text, stream.unreadable)
     assert b"".join(kept) == left(kept)
-    pieces = stream.changed([piece for piece in pieces if not piece.done], Changes({0: "One."}))
+    pieces = stream.apply_changes([piece for piece in pieces if not piece.done], Changes({0: "One."}))
     sent = decoded(b"".join(stream.encode_outgoing(piece) for piece in pieces) + stream.end())
     assert ["One."] * 4 == texts_told(sent, 0)[1:]
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.wire.bodies import exact
-from proxy.wire.translation.neutral import Call, Result, Text, Turn, templated
+from proxy.wire.translation.neutral import Call, Result, Text, Turn, fit_template
 from tests.wire.translation import chat_api
 from tests.wire.translation.pairs import asked, chat, exchange, messages, responses, said
 
@@ -56,13 +56,13 @@ TURNS = st.lists(st.sampled_from(["system", "user", "assistant"]), min_size=1, m
 @given(TURNS)
 def test_turns_alternate_behind_one_system_message_and_nothing_is_lost(sides: list[str]) -> None:
     turns = [Turn(side, [*PARTS[side]], "") for side in sides]
-    found = [turn.role for turn in templated(turns)]
+    found = [turn.role for turn in fit_template(turns)]
     assert "system" not in found[1:]
     assert all(a != b for a, b in pairwise(found))
     said_before = "".join(part.text for turn in turns for part in turn.parts if isinstance(part, Text))
-    said_after = "".join(part.text for turn in templated(turns) for part in turn.parts if isinstance(part, Text))
+    said_after = "".join(part.text for turn in fit_template(turns) for part in turn.parts if isinstance(part, Text))
     assert [c for c in said_after.replace("<system>", "").replace("</system>", "") if c.isalpha()] == list(said_before)
-    calls = sum(isinstance(part, Call) for turn in templated(turns) for part in turn.parts)
+    calls = sum(isinstance(part, Call) for turn in fit_template(turns) for part in turn.parts)
     assert calls == sides.count("assistant")
 
 
@@ -72,7 +72,7 @@ def test_results_stay_directly_behind_their_calls() -> None:
         Turn("user", [Result("1", (Text("r", ""),), "")], ""),
         Turn("user", [*PARTS["user"]], ""),
     ]
-    assert [[type(part).__name__ for part in turn.parts] for turn in templated(turns)] == [["Text", "Call"], ["Result", "Text"]]
+    assert [[type(part).__name__ for part in turn.parts] for turn in fit_template(turns)] == [["Text", "Call"], ["Result", "Text"]]
 
 
 @pytest.mark.parametrize(
