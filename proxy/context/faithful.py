@@ -183,8 +183,10 @@ def extract_citations(response: str, *, numbered: bool = False) -> list[dict[str
     ``passage`` with ``number`` (one for each of ``[Passage 1, 3]`` or ``[Passages 1-3]``), ``source`` with ``source``, ``context`` with
     ``reference``. With `numbered`, a bare ``[1]`` or ``[Document 1]`` is a passage too: for answers to a prompt that has passages.
     """
-    found: list[dict[str, Any]] = _number_marks(response) if numbered and isinstance(response, str) else []
-    for match in _each(_CITATION, response) if isinstance(response, str) else ():
+    if not isinstance(response, str) or not ("[" in response or "【" in response):
+        return []
+    found: list[dict[str, Any]] = _number_marks(response) if numbered else []
+    for match in _each(_CITATION, response):
         span = match.span()
         if match["numbers"]:
             found += [{"type": "passage", "number": number, "span": span} for number in _cited_numbers(match["numbers"])]

@@ -90,6 +90,9 @@ class LazyPattern:
     def finditer(self, text: str, at: int = 0, until: int = sys.maxsize) -> Iterator[re.Match[str]]:
         """As `re.Pattern.finditer`."""
         until = min(until, len(text))
+        return self._compile.finditer(text, at, until) if until - at <= 2 * _STEP_CHARS else self._steps(text, at, until)
+
+    def _steps(self, text: str, at: int, until: int) -> Iterator[re.Match[str]]:
         while until - at > 2 * _STEP_CHARS and (found := self.search(text, at, until)) is not None:
             yield found
             at = max(found.end(), found.start() + 1)

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache, wraps
+from typing import Protocol, TypeVar
 
 from proxy.offloop import check, each
 
+T = TypeVar("T")
 MAX_HELD_CHARS = 2000
 """A sentence longer than this is cut at white space, so that text without full stops does not wait for ever."""
 _ABBREVIATIONS = frozenset(
@@ -195,6 +197,20 @@ def stretches(text: str) -> Iterator[tuple[int, int]]:
         yield start, cut
         start = cut
     yield start, len(text)
+
+
+_SHORT_CHARS = 300
+
+
+def remembered(reading: Callable[..., T]) -> Callable[..., T]:
+    """`reading`, a pure function of strings, with its last 2,048 findings about short ones: several stages read the same sentence."""
+    known = lru_cache(maxsize=2_048)(reading)
+
+    @wraps(reading)
+    def read(*texts: str) -> T:
+        return known(*texts) if len(texts[0]) <= _SHORT_CHARS else reading(*texts)
+
+    return read
 
 
 def occurs(pattern: Searchable, text: str) -> bool:

@@ -12,6 +12,7 @@ import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -118,6 +119,12 @@ class CountedNames:
         self.counts[name] = self.counts.get(name, 0) + value
 
 
+@lru_cache(maxsize=10_000)
+def _vector_of(word: str, dimensions: int) -> NDArray[np.float32]:
+    seed = int.from_bytes(hashlib.blake2b(word.encode(), digest_size=8).digest(), "big")
+    return np.random.default_rng(seed).standard_normal(dimensions, np.float32)
+
+
 class HashEmbedder:
     """A `proxy.ports.Embedder` without a model: the mean of a random vector for each word, so texts that share words are close."""
 
@@ -129,8 +136,7 @@ class HashEmbedder:
         found = np.zeros((len(texts), self.dimensions), np.float32)
         for row, text in zip(found, texts, strict=True):
             for word in re.findall(r"\w+", text.lower()) or [""]:
-                seed = int.from_bytes(hashlib.blake2b(word.encode(), digest_size=8).digest(), "big")
-                row += np.random.default_rng(seed).standard_normal(self.dimensions, np.float32)
+                row += _vector_of(word, self.dimensions)
         unit: NDArray[np.float32] = found / np.linalg.norm(found, axis=1, keepdims=True)
         return unit
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.language.text import MAX_HELD_CHARS, SentenceSplitter, replaced, split_sentences, whole_characters
+from proxy.language.text import MAX_HELD_CHARS, SentenceSplitter, remembered, replaced, split_sentences, whole_characters
 
 
 @pytest.mark.parametrize(
@@ -80,3 +80,16 @@ def test_any_text_becomes_whole_characters(text: str) -> None:
 
 def test_a_pair_of_surrogates_becomes_its_character_and_a_lone_one_is_replaced() -> None:
     assert whole_characters("\ud83d\ude00\ud83d") == "😀�"
+
+
+def test_a_reading_of_short_texts_is_remembered_and_one_of_long_ones_is_not():
+    """So that a stage reads a sentence once that another has read, and long texts take no memory."""
+    read: list[str] = []
+
+    @remembered
+    def size(text: str) -> int:
+        read.append(text)
+        return len(text)
+
+    assert [3, 3, 301, 301] == [size("abc"), size("abc"), size("x" * 301), size("x" * 301)]
+    assert ["abc", "x" * 301, "x" * 301] == read

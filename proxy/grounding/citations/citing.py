@@ -118,6 +118,9 @@ class CitationReader:
 
     def _marks(self, text: str, offset: int) -> list[Citation]:
         before, text = len(self._open), self._open + text
+        if not ("[" in text or "【" in text):
+            self._open = ""
+            return []
         still = _OPEN.search(text)
         self._open = still[0] if still else ""
         at = offset - before

@@ -13,6 +13,7 @@ from pathlib import Path
 from proxy.context.faithful import admits_ignorance, extract_citations, extract_confidence
 from proxy.context.faithful_texts import RATINGS
 from proxy.language.patterns import LazyPattern, phrases
+from proxy.language.text import remembered
 
 _TEXTS = phrases(Path(__file__).parent)
 _FINITE_VERBS = frozenset(_TEXTS.FINITE_VERBS)
@@ -96,6 +97,7 @@ def line_marks(line: str) -> int:
     return found.end()
 
 
+@remembered
 def plain(sentence: str) -> str:
     """The words of a sentence: without citations, emphasis, links' addresses and tags; line marks are the caller's."""
     text = _IMAGE.sub("", sentence)
@@ -154,6 +156,7 @@ def is_unfinished(text: str) -> bool:
     return text.endswith(":") and (_UNFINISHED_END.search(lower[-80:]) is not None or is_fragment(text, 12))
 
 
+@remembered
 def reason_of(raw: str, text: str) -> str:
     """Why a sentence cannot be checked, "" where it can; `raw` as it stands, `text` as `plain` leaves it."""
     if is_rating(raw):

@@ -28,7 +28,7 @@ from proxy.language.detection import language
 from proxy.language.json.strings import JsonString, strings_of
 from proxy.language.lru import LRU
 from proxy.language.patterns import phrases
-from proxy.language.text import split_sentences
+from proxy.language.text import remembered, split_sentences
 
 _TEXTS = phrases(Path(__file__).parent)
 _SUBORDINATORS = frozenset(_TEXTS.SUBORDINATORS)
@@ -222,14 +222,15 @@ def claims_of(text: str, question: str = "", most: int | None = None) -> list[Cl
     return found
 
 
-def parts(sentence: str) -> list[tuple[int, int]]:
+@remembered
+def parts(sentence: str) -> tuple[tuple[int, int], ...]:
     """Spans of the main clauses of a sentence, which touch but for white space; one span where it is safer left whole.
 
     Without a subject or a verb on either side, in brackets or quotes, under "if" or "said that", it is not cut.
     """
     first = sentence.split(maxsplit=1)[0].lower().strip("*_\"'“„,") if sentence.strip() else ""
     if first in _SUBORDINATORS:
-        return [(0, len(sentence))]
+        return ((0, len(sentence)),)
     cuts, begin = [], 0
     closed = _outside(sentence)
     for at, strict in _joints(sentence):
@@ -242,7 +243,7 @@ def parts(sentence: str) -> list[tuple[int, int]]:
             cuts.append(at)
             begin = at
     edges = [0, *cuts, len(sentence)]
-    return [(a, a + len(sentence[a:b].rstrip())) for a, b in pairwise(edges)]
+    return tuple((a, a + len(sentence[a:b].rstrip())) for a, b in pairwise(edges))
 
 
 def _joints(sentence: str) -> list[tuple[int, bool]]:

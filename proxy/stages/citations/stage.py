@@ -160,7 +160,7 @@ class Citations(SentenceStage[CitationsOptions]):
         question = case.question
         reader = case.readers.get(sentence.choice) or reader_of(case.judge.citable, question)
         case.readers[sentence.choice] = reader
-        case.tongues.setdefault(sentence.choice, language(sentence.text, default=language(question)))
+        self._hear(case, sentence.choice, sentence.text)
         touched = reader.read(sentence.text, sentence.offset, sentence.index)
         judged = await self._judge(case, sentence.choice, [s for s in touched if s.citations])
         judged += quotations(sentence.text, sentence.offset, case.texts)
@@ -234,6 +234,12 @@ class Citations(SentenceStage[CitationsOptions]):
         judge = CitationJudge(grounder, citable, MAX_CITATIONS)
         return Case(judge, [one.content for one in evidence], question_of(exchange))
 
+    @staticmethod
+    def _hear(case: Case, choice: int, text: str) -> None:
+        """What language a choice is in, by the first of its text."""
+        if choice not in case.tongues:
+            case.tongues[choice] = language(text, default=language(case.question))
+
     async def _judge(self, case: Case, choice: int, statements: Sequence[CitedStatement]) -> list[JudgedStatement]:
         tongue, found, breather = case.tongues.get(choice, ""), list[JudgedStatement](), Breather()
         for at in range(0, len(statements), _TOGETHER):
@@ -251,7 +257,7 @@ class Citations(SentenceStage[CitationsOptions]):
         statements = reader.statements if reader is not None else []
         if reader is None:
             statements = await run_in_thread_if_large(size, read_statements, choice, question, case.judge.citable)
-        case.tongues.setdefault(choice.index, language(choice.text, default=language(question)))
+        self._hear(case, choice.index, choice.text)
         quoted = await run_in_thread_if_large(size, quotations, choice.text, 0, case.texts)
         if not case.judge.citable.can_be_cited and not any(statement.citations for statement in statements):
             return quoted

@@ -101,7 +101,7 @@ def test_main_clauses_are_claims_of_their_own(sentence: str, expected: list[str]
     ],
 )
 def test_what_is_not_surely_two_statements_stays_whole(sentence: str) -> None:
-    assert [(0, len(sentence))] == parts(sentence)
+    assert ((0, len(sentence)),) == parts(sentence)
 
 
 @given(MARKDOWN)
