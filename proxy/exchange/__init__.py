@@ -128,7 +128,9 @@ class Request(Struct, frozen=True):
     keeps: bool = False
     """Whether the provider keeps it and its answer, so that a later request can go on from them by name."""
     size: int = 0
-    """Bytes of its body: how much a pass over all of it has to read (`proxy.offloop.aside`)."""
+    """Bytes of its body: how much a pass over all of it has to read (`proxy.offloop.run_in_thread_if_large`)."""
+    quick_size: int = 0
+    """The same for a pass that hashes its messages, or goes from one to the next without reading them."""
 
 
 class FactCheck(Protocol):

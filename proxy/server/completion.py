@@ -124,7 +124,7 @@ class Completion(Handler):
         client, route = self._client, self.route.prefix
         if not self._policy.pipeline.needs_run_identity(request):
             return opening_of(client, route, request.messages)
-        beginnings = await run_in_thread_if_large(request.size, beginnings_of, client, route, request.messages)
+        beginnings = await run_in_thread_if_large(request.quick_size, beginnings_of, client, route, request.messages)
         try:
             async with AwakeTimeout(LINEAGE_TIMEOUT_S):
                 return await self._s.lineages.run_of(beginnings, client=client, route=route)

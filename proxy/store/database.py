@@ -385,7 +385,7 @@ class Database:
             options = {"pool_timeout": self.timeout_s, "pool_use_lifo": True, **drivers.pool_sizes(self._url, self._used_by)}
             return drivers.postgres_engine(self._url, timeout_s=self.timeout_s, used_by=self._used_by, pooler=pooler, **options)
         # A database in memory lives in its one connection.
-        sizes = {"pool_size": 5, "max_overflow": 10} if self._path else {"pool_size": 1, "max_overflow": 0}
+        sizes = {"pool_size": 15, "max_overflow": 0} if self._path else {"pool_size": 1, "max_overflow": 0}
         engine = create_async_engine(
             self._url,
             hide_parameters=True,

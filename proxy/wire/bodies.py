@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from gc import is_tracked
 from itertools import chain
 from typing import Any
@@ -292,30 +292,34 @@ _DATA = frozenset(_OWN.split())
 
 def check_keys(body: bytes, carries: str) -> None:
     """Raises `InvalidRequest` with the key's name. `body` has been parsed before; `carries` is the field that the conversation stands in.
-    Milliseconds for a megabyte.
+
+    A body that is written again as it was has no key twice; most clients write as orjson does. Of an agent's 200 KB that takes half a
+    millisecond, a parser that shows each pair two.
     """
-    fields = json.loads(body, object_pairs_hook=_unique)
-    for key in fields:
-        _check(key)
-    for name in (carries, "system", "systemInstruction", "system_instruction", "tools", "functions"):
-        for key in _keys(fields.get(name)):
+    fields = orjson.loads(body)
+    if orjson.dumps(fields) != body:
+        fields = json.loads(body, object_pairs_hook=_unique)
+    names = (carries, "system", "systemInstruction", "system_instruction", "tools", "functions")
+    for key in {**fields, **_keys([fields.get(name) for name in names])}:
+        if key not in _FIELD_NAMES:
             _check(key)
 
 
-def _keys(value: Any) -> Iterator[str]:
-    """Of all objects below `value`, but for those that are the client's own."""
-    waiting = [value]
+def _keys(waiting: list[Any]) -> dict[str, Any]:
+    """Of all objects in and below the values that wait, but for those that are the client's own."""
+    found: dict[str, Any] = {}
     while waiting:
         one = waiting.pop()
         if one.__class__ is list:
             waiting += one
         elif one.__class__ is dict:
-            yield from one
-            waiting += [below for key, below in one.items() if key not in _DATA and below.__class__ in (list, dict)]
+            found.update(one)
+            waiting += [below for key, below in one.items() if (below.__class__ is list or below.__class__ is dict) and key not in _DATA]
+    return found
 
 
 def _check(key: str) -> None:
-    if key not in _FIELD_NAMES and (meant := unicodedata.normalize("NFKC", key).casefold()) in _FOLDED:
+    if (meant := unicodedata.normalize("NFKC", key).casefold()) in _FOLDED:
         raise InvalidRequest(f"the key {key[:80]!r}: write {meant!r}, which some servers take it for", param=key[:80])
 
 

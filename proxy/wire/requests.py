@@ -20,7 +20,7 @@ import orjson
 
 from proxy.exchange import Exchange, Message, Request, Tool, tool_name
 from proxy.exchange.answers import OutputRequirements
-from proxy.wire.bodies import EXTENSION, encode_raw, entries_of, flag, is_number, object_of, passages_of, raw_fields, splice
+from proxy.wire.bodies import EXTENSION, encode_raw, entries_of, flag, is_number, object_of, passages_of, raw_fields, reading, splice
 
 _ABOUT_TOOLS = ("tools", "functions", "tool_choice", "function_call", "parallel_tool_calls")
 """Fields that providers refuse where there are no tools."""
@@ -61,6 +61,7 @@ def request_of(
         message_hints=hints,
         wire=wire,
         size=len(wire.body),
+        quick_size=reading(wire.body),
         **more,
     )
 

@@ -7,7 +7,7 @@ import pytest
 
 from proxy.errors import InvalidRequest
 from proxy.offloop import LARGE
-from proxy.wire.bodies import count_up_to, load, reading
+from proxy.wire.bodies import check_keys, count_up_to, load, reading
 
 
 def _body(messages: list[object]) -> bytes:
@@ -44,3 +44,22 @@ def test_a_body_that_could_not_be_written_again_is_refused(levels: int, kept: bo
     else:
         with pytest.raises(InvalidRequest, match="nested more than 254"):
             load(body)
+
+
+@pytest.mark.parametrize("space", ["", " "], ids=["as orjson writes", "with blanks"])
+def test_a_key_that_stands_twice_is_refused_however_a_body_is_written(space: str):
+    """A body that is written again as it was has none; any other is read pair by pair."""
+    once = '{"model":%s"m","messages":[{"role":"user","content":"\\"a\\": :"}]}' % space
+    twice = '{"model":%s"m","messages":[{"role":"user","content":"a","content":"b"}]}' % space
+    check_keys(once.encode(), "messages")
+    with pytest.raises(InvalidRequest, match="'content' stands twice"):
+        check_keys(twice.encode(), "messages")
+
+
+@pytest.mark.parametrize("space", ["", " "], ids=["as orjson writes", "with blanks"])
+def test_a_key_that_some_servers_take_for_another_is_refused_below_the_conversation_too(space: str):
+    """Not where keys are the client's own."""
+    own = '{"model":%s"m","tools":[{"type":"function","function":{"name":"f","parameters":{"Role":{}}}}],"messages":[]}' % space
+    check_keys(own.encode(), "messages")
+    with pytest.raises(InvalidRequest, match="write 'content'"):
+        check_keys(own.replace('"messages":[]', '"messages":[{"role":"user","Content":"a"}]').encode(), "messages")

@@ -234,8 +234,8 @@ class CompactedPrompt(Struct, frozen=True):
 
 async def recall(exchange: Exchange, ports: Ports) -> CompactedPrompt:
     """The exchange's messages with the longest stored compaction of their beginning in its place."""
-    parts = await run_in_thread_if_large(exchange.original.size, parts_of, exchange.messages, exchange.conversation)
-    hashes = await run_in_thread_if_large(exchange.original.size, _hashes, exchange)
+    parts = await run_in_thread_if_large(exchange.original.quick_size, parts_of, exchange.messages, exchange.conversation)
+    hashes = await run_in_thread_if_large(exchange.original.quick_size, _hashes, exchange)
     lengths = {digest: end for end, digest in hashes.items()}
     try:
         found = await ports.compactions.find(list(lengths), client=exchange.client)
@@ -259,7 +259,7 @@ async def store(exchange: Exchange, ports: Ports, parts: Sequence[Part], known: 
     length = next((end for end in ends if end > known.length), ends[-1] if ends else 0)
     if not covered or any(part.start < length < part.end for part in parts):
         return CompactedPrompt(parts)
-    hashes = await run_in_thread_if_large(exchange.original.size, _hashes, exchange)
+    hashes = await run_in_thread_if_large(exchange.original.quick_size, _hashes, exchange)
     compaction = Compaction(hashes[length], length, pieces_of(parts, length))
     try:
         stored = await ports.compactions.put(compaction, client=exchange.client, run_id=exchange.run_id)

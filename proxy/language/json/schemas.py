@@ -24,6 +24,7 @@ from msgspec import Struct
 from proxy.errors import INTERRUPTIONS
 from proxy.language.json.schema_problems import MAX_PROBLEMS, SchemaError, compiled, error_of, readable, unreadable_patterns
 from proxy.language.lru import LRU
+from proxy.offloop import leave_loop
 
 MAX_NODES = 20_000
 """Objects, lists and values of a schema that is read."""
@@ -308,6 +309,7 @@ def _nothing(validator: Any, value: Any, instance: Any, schema: Any) -> None:
 
 
 def _matches(validator: Any, pattern: str, text: str) -> bool:
+    leave_loop()  # a pattern of the client's own may take all its time
     found = compiled(pattern)  # one that cannot be read here is in `_Compiled.left_out`, and allows everything
     return found is None or found.search(text, timeout=validator.format_checker.left_s) is not None
 

@@ -83,10 +83,11 @@ class Context:
 
     async def stated(self, exchange: Exchange) -> ContextStatements:
         """What the parts that are compared state."""
-        size = exchange.original.size
-        pieces = await run_in_thread_if_large(size, self._pieces, exchange)
-        read = await run_in_thread_if_large(size, self._each, pieces)
-        return await run_in_thread_if_large(size, self._state, exchange, pieces, read)
+        return await run_in_thread_if_large(exchange.original.size, self._read, exchange)
+
+    def _read(self, exchange: Exchange) -> ContextStatements:
+        pieces = self._pieces(exchange)
+        return self._state(exchange, pieces, self._each(pieces))
 
     def _state(self, exchange: Exchange, pieces: Sequence[tuple[ContextPiece, Origin]], read: Mapping[bytes, Read]) -> ContextStatements:
         last = last_user(exchange.conversation)

@@ -273,7 +273,7 @@ class Compression(Stage[CompressionOptions]):
         if "trim" not in self.options.strategies:
             return [None] * len(messages)
         digests = await run_in_thread_if_large(
-            exchange.original.size, prefix_hashes, messages, range(1, len(messages) + 1), turns_only=True
+            exchange.original.quick_size, prefix_hashes, messages, range(1, len(messages) + 1), turns_only=True
         )
         run = f"{exchange.route}\0{exchange.run_id}"
         try:

@@ -123,7 +123,7 @@ class Poisoning(Stage[PoisoningOptions]):
         """Treat every piece of the context by what is known of it, or is found now."""
         pieces = await run_in_thread_if_large(exchange.original.size, pieces_of, exchange, _EVERY_KIND)
         outcome = Outcome(pieces=len(pieces))
-        calls = await run_in_thread_if_large(exchange.original.size, answered_calls, exchange.conversation)
+        calls = await run_in_thread_if_large(exchange.original.quick_size, answered_calls, exchange.conversation)
         tools = {i: tool_name(call) for i, call in calls.items()}
         known = await self._known_items(exchange, pieces, outcome)
         states = exchange.knowledge is not None  # of what those in the conversation wrote, only what it states is checked
@@ -188,7 +188,9 @@ class Poisoning(Stage[PoisoningOptions]):
         until = time.perf_counter() + self.options.timeout_ms * _DEADLINE / 1000
         await self._read_version(exchange.knowledge, outcome)
         about = (exchange.client, exchange.policy, outcome.version)
-        keys = await run_in_thread_if_large(exchange.original.size, lambda: {piece.hash: key_of(*about, piece.hash) for piece in pieces})
+        keys = await run_in_thread_if_large(
+            exchange.original.quick_size, lambda: {piece.hash: key_of(*about, piece.hash) for piece in pieces}
+        )
         found = {hash_: known for hash_, key in keys.items() if (known := self._checked_pieces.get(key)) is not None}
         open_ = [piece for piece in reversed(pieces) if piece.hash not in found]
         breather = Breather()

@@ -21,7 +21,7 @@ from proxy.exchange import Answer, Choice, Exchange, Request, ToolCall, Verdict
 from proxy.language.detection import language
 from proxy.language.json.fingerprint import identifier
 from proxy.language.lru import LRU, key_of
-from proxy.offloop import LARGE, run_in_thread_if_large
+from proxy.offloop import SENTENCES, run_in_thread_if_large
 from proxy.ports import Ports
 from proxy.ports.failures import Failure, FailureEvent, FailureRecord, SignalType
 from proxy.ports.stage import Action, Positive, Share, Stage, StageHeader, StageOptions, count_text
@@ -173,11 +173,10 @@ class Reflection(Stage[ReflectionOptions]):
     async def _read(self, exchange: Exchange) -> _Situation:
         """Raises `StoreUnavailable`."""
         history = await self._history(exchange)
-        every = await run_in_thread_if_large(LARGE, lambda: history.events)
-        events = [event for event in every if self._counts(event.failure)]
+        events = [event for event in history.events if self._counts(event.failure)]
         if self.read_only and not events and key_of(*_owner(exchange)) not in self._failing_runs:
             return _Situation(history, [], [])
-        situation, newest = await run_in_thread_if_large(exchange.original.size, history.now)
+        situation, newest = await run_in_thread_if_large(exchange.original.quick_size, history.now)
         shown = dict.fromkeys(failure.fingerprint for failure in newest if self._counts(failure))
         fingerprints = list(dict.fromkeys([*shown, *situation.fingerprints]))
         subjects = list(dict.fromkeys([*situation.recent_tools, "", *situation.tools]))[:SUBJECTS]
@@ -192,7 +191,7 @@ class Reflection(Stage[ReflectionOptions]):
         return _Situation(history, [*own, *(record for record in found if record.run_id != exchange.run_id)], recent)
 
     async def _history(self, exchange: Exchange) -> FailureHistory:
-        """In threads where it is large: a schema's pattern, or 10,000 messages, may take their time."""
+        """With its events. In a thread where it is large: a schema's pattern, or 10,000 messages, may take their time."""
         patterns, tools, corrects = exchange.retrieval_tools, exchange.catalogue, "human_correction" in self.options.signals
 
         @cache
@@ -202,9 +201,17 @@ class Reflection(Stage[ReflectionOptions]):
         def read() -> Reading:
             return read_conversation(exchange.conversation, tools, retrieves, min_score=self.options.min_score, corrects=corrects)
 
-        reading = await run_in_thread_if_large(LARGE, read)
-        reading = await ask_judge(reading, tools, self.ports.judge.session(exchange, self.name), corrects=corrects)
-        return await run_in_thread_if_large(LARGE, lambda: history_of(reading, tools, retrieves))
+        def made(reading: Reading) -> FailureHistory:
+            found = history_of(reading, tools, retrieves)
+            found.events  # noqa: B018 - worked out here, and kept
+            return found
+
+        size, judge = exchange.original.size * SENTENCES, self.ports.judge.session(exchange, self.name)
+        if judge is None:
+            return await run_in_thread_if_large(size, lambda: made(read()))
+        reading = await run_in_thread_if_large(size, read)
+        reading = await ask_judge(reading, tools, judge, corrects=corrects)
+        return await run_in_thread_if_large(size, made, reading)
 
     def _counts(self, failure: Failure | None) -> bool:
         return failure is None or failure.signal_type in self.options.signals
@@ -276,9 +283,11 @@ class Reflection(Stage[ReflectionOptions]):
     async def on_done(self, exchange: Exchange) -> None:
         """Remember what only the answer showed, and what was told."""
         events = self._pop_injected(exchange)
+        said = sum(len(choice.text) for choice in exchange.answer.choices) if exchange.answer is not None else 0
+        size = SENTENCES * (exchange.original.size + said)
         events += [
             event
-            for event in await run_in_thread_if_large(LARGE, failures.answer_events, exchange, self.options.min_score)
+            for event in await run_in_thread_if_large(size, failures.answer_events, exchange, self.options.min_score)
             if self._counts(event.failure)
         ]
         if self.read_only and not events and key_of(*_owner(exchange)) not in self._failing_runs:

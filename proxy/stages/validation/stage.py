@@ -133,7 +133,7 @@ class Validation(Stage[ValidationOptions]):
             by_turn.setdefault(newcomer.turn, []).append(newcomer)
         turns = sorted(by_turn)
         prefixes, version = (
-            await run_in_thread_if_large(size, prefix_hashes, exchange.conversation, turns),
+            await run_in_thread_if_large(exchange.original.quick_size, prefix_hashes, exchange.conversation, turns),
             await _version(exchange.knowledge),
         )
         evidence: list[Evidence] | None = None
@@ -142,7 +142,7 @@ class Validation(Stage[ValidationOptions]):
         breather = Breather()
         for turn in turns:
             here = by_turn[turn]
-            keys = await run_in_thread_if_large(size, _keys, exchange, here, prefixes[turn], version)
+            keys = await run_in_thread_if_large(exchange.original.quick_size, _keys, exchange, here, prefixes[turn], version)
             open_ = [i for i, key in enumerate(keys) if key not in self._cache][:MAX_PIECES]
             qualities = {i: known for i, key in enumerate(keys) if (known := self._cache.get(key)) is not None}
             if open_:
