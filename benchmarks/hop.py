@@ -4,6 +4,7 @@
     python -m benchmarks.hop --sizes              # an agent's bodies of 5 KB to 2 MB
     python -m benchmarks.hop --check              # fails where calls have risen by more than 15%, CPU by half, above the committed ones
     python -m benchmarks.hop --repeat 8           # how far the figures scatter
+    python -m benchmarks.hop --policy default     # under a shipped policy, the same conversation again and again
 
 For a machine that does other things, too. Stub, client, floor and proxy stand in one process on one event loop and are asked in short
 turns, one after the other, over loopback; what the client and the stub cost is measured as well (*direct*) and taken off. Two figures:
@@ -52,6 +53,7 @@ from proxy.observe import logs
 from proxy.server.startup import HTTP
 
 COMMITTED = Path(__file__).resolve().parent / "results" / "speed.json"
+POLICIES = Path(__file__).resolve().parents[1] / "policies"
 LOSS = {"us": 0.5, "calls": 0.15}
 """Of a figure: what a change may cost before the check fails. Calls scatter by 2%; CPU time beside a machine's other work by a quarter
 (with 204 KB, whose bytes fall out of a shared cache), so that only what is gross shows in it."""
@@ -106,8 +108,9 @@ class _Client(asyncio.Protocol):
 class Hop:
     """Stub, floor and proxy, started on the running loop."""
 
-    def __init__(self, folder: Path, stack: AsyncExitStack) -> None:
-        self._folder, self._stack = folder, stack
+    def __init__(self, folder: Path, stack: AsyncExitStack, policy: str = "") -> None:
+        """`policy` is a shipped one; without, an empty one."""
+        self._folder, self._stack, self._policy = folder, stack, policy
         self.ports: dict[str, int] = {}
         self._app: App | None = None
 
@@ -119,7 +122,7 @@ class Hop:
         self._stack.callback(server.close)
         upstream = f"http://127.0.0.1:{self.ports['direct']}"
         await self._serve("floor", Floor(upstream))
-        policy = systems.empty_policy(self._folder)
+        policy = POLICIES / f"{self._policy}.yaml" if self._policy else systems.empty_policy(self._folder)
         config = self._folder / "config.yaml"
         config.write_text(
             json.dumps(
@@ -218,11 +221,11 @@ def neighbours() -> Iterator[None]:
             one.wait()
 
 
-async def measure(turns: dict[str, tuple[int, int]]) -> Figures:
+async def measure(turns: dict[str, tuple[int, int]], policy: str = "") -> Figures:
     """Both figures, by kind of body."""
     async with AsyncExitStack() as stack:
         stack.enter_context(neighbours())
-        hop = Hop(Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hop-"))), stack)
+        hop = Hop(Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hop-"))), stack, policy)
         await hop.start()
         found: Figures = {}
         for kind, (number, requests) in turns.items():
@@ -285,6 +288,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     either = options.add_mutually_exclusive_group()  # nothing is committed of further sizes
     either.add_argument("--check", action="store_true", help="fail where a figure is too far above the committed one")
     either.add_argument("--sizes", action="store_true", help="an agent's bodies of 5 KB to 2 MB, in place of `--bodies`")
+    either.add_argument("--policy", default="", choices=sorted(path.stem for path in POLICIES.glob("*.yaml")), help="a shipped one")
     options.add_argument("--repeat", type=int, default=1, help="measure so often, each time anew")
     options.add_argument("--bodies", nargs="+", choices=list(TURNS), default=list(TURNS))
     return options.parse_args(arguments)
@@ -295,8 +299,8 @@ def main() -> int:
     before = committed()
     problems: set[str] | None = None
     for _ in range(TRIES if given.check else given.repeat):
-        found = logged(lambda: measure(SIZES if given.sizes else {kind: TURNS[kind] for kind in given.bodies}))
-        show(found, before)
+        found = logged(lambda: measure(SIZES if given.sizes else {kind: TURNS[kind] for kind in given.bodies}, given.policy))
+        show(found, {} if given.policy else before)
         dear = lost(found, before) if given.check else {}
         problems = set(dear) if problems is None else problems & set(dear)
         if given.check and not problems:

@@ -49,8 +49,8 @@ def test_a_body_that_could_not_be_written_again_is_refused(levels: int, kept: bo
 @pytest.mark.parametrize("space", ["", " "], ids=["as orjson writes", "with blanks"])
 def test_a_key_that_stands_twice_is_refused_however_a_body_is_written(space: str):
     """A body that is written again as it was has none; any other is read pair by pair."""
-    once = '{"model":%s"m","messages":[{"role":"user","content":"\\"a\\": :"}]}' % space
-    twice = '{"model":%s"m","messages":[{"role":"user","content":"a","content":"b"}]}' % space
+    once = '{"model":"m","messages":[{"role":"user","content":"\\"a\\": :"}]}'.replace(":", f":{space}", 1)
+    twice = '{"model":"m","messages":[{"role":"user","content":"a","content":"b"}]}'.replace(":", f":{space}", 1)
     check_keys(once.encode(), "messages")
     with pytest.raises(InvalidRequest, match="'content' stands twice"):
         check_keys(twice.encode(), "messages")
@@ -59,7 +59,8 @@ def test_a_key_that_stands_twice_is_refused_however_a_body_is_written(space: str
 @pytest.mark.parametrize("space", ["", " "], ids=["as orjson writes", "with blanks"])
 def test_a_key_that_some_servers_take_for_another_is_refused_below_the_conversation_too(space: str):
     """Not where keys are the client's own."""
-    own = '{"model":%s"m","tools":[{"type":"function","function":{"name":"f","parameters":{"Role":{}}}}],"messages":[]}' % space
+    own = '{"model":"m","tools":[{"type":"function","function":{"name":"f","parameters":{"Role":{}}}}],"messages":[]}'
+    own = own.replace(":", f":{space}", 1)
     check_keys(own.encode(), "messages")
     with pytest.raises(InvalidRequest, match="write 'content'"):
         check_keys(own.replace('"messages":[]', '"messages":[{"role":"user","Content":"a"}]').encode(), "messages")
