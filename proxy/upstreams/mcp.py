@@ -9,16 +9,17 @@ server's settings comes back in one.
 from __future__ import annotations
 
 import asyncio
+import itertools
+import json
 import logging
 import os
 import random
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import anyio
-import orjson
 
 from proxy.config.mcp import McpServerSettings
 from proxy.ports.tool_servers import ServerResult
@@ -53,6 +54,8 @@ MAX_LISTED = 10_000
 MIN_MESSAGE_BYTES = 4_000_000
 """A message may be so long at least: a list of many tools is."""
 _PROBLEM_CHARS = 300
+_COMPARED_CHARS, _COMPARED_VALUES = 100_000, 200
+"""Of a result's text and structured content, to see whether one says all that the other does."""
 Listing = Callable[[Sequence["ListedTool"]], Awaitable[None]]
 """Takes the tools of a server."""
 
@@ -132,6 +135,7 @@ class McpConnection:
         """Connect, and be so until it is stopped; raises when the server is away."""
         with anyio.fail_after(CONNECT_S) as limit:
             async with self._open() as client:
+                client.session.validate_tool_result = _accept_any_result  # type: ignore[method-assign]
                 await self._list(client)
                 limit.deadline = float("inf")
                 self._client = client
@@ -173,13 +177,14 @@ class McpConnection:
 
     async def _list(self, client: Client) -> None:
         found: list[ListedTool] = []
-        wanted, cursor = set(self.settings.tools), None
+        wanted, cursor, cursors = set(self.settings.tools), None, set[str]()
         while len(found) <= MAX_TOOLS or (len(found) < MAX_LISTED and wanted.difference(tool.name for tool in found)):
             page = await client.list_tools(cursor=cursor, cache_mode="bypass")
             found += page.tools
             cursor = page.next_cursor
-            if not cursor:
+            if not cursor or cursor in cursors:  # the end, or a server that gives the same page without end
                 break
+            cursors.add(cursor)
         has_more = len(found) > MAX_TOOLS
         if has_more and not self._has_more:
             log.warning("MCP server %s has more than %d tools: the rest is left out", self.name, MAX_TOOLS)
@@ -246,12 +251,38 @@ async def _wait(event: asyncio.Event, seconds: float) -> None:
         await event.wait()
 
 
+async def _accept_any_result(name: str, result: CallToolResult) -> None:
+    """In place of the client's check against the tool's output schema, which raises: the tool has run, and the model reads what it gave."""
+
+
 def text_of(result: CallToolResult) -> str:
-    """What a result says; of what is no text, what it is. Structured content where there is nothing else."""
+    """What a result says; of what is no text, what it is. Structured content as well, where a value of it is not in the text."""
     parts = [_part(block.model_dump(mode="json", by_alias=True, exclude_none=True)) for block in result.content]
-    if not parts and result.structured_content is not None:
-        return orjson.dumps(result.structured_content).decode()
+    structured = result.structured_content
+    if structured is not None and not _states_all("\n".join(parts), structured):
+        parts.append(json.dumps(structured, ensure_ascii=False, separators=(",", ":")))
     return "\n".join(parts)
+
+
+def _states_all(text: str, structured: object) -> bool:
+    """Whether the first values of structured content are in a text, plain or as JSON writes them; False where there is no text."""
+    text = text[:_COMPARED_CHARS]
+    for value in itertools.islice(_values(structured), _COMPARED_VALUES):
+        forms = value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]
+        if not any(form in text for form in forms):
+            return False
+    return bool(text)
+
+
+def _values(structured: object) -> Iterator[str]:
+    """What JSON says beside its keys, in its order."""
+    if isinstance(structured, Mapping):
+        structured = list(structured.values())
+    if isinstance(structured, list):
+        for value in structured:
+            yield from _values(value)
+    elif structured is not None:
+        yield structured if isinstance(structured, str) else json.dumps(structured)
 
 
 def _part(block: Mapping[str, Any]) -> str:

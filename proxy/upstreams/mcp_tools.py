@@ -43,6 +43,9 @@ _MAX_QUOTED_CHARS = 400
 """Of a description, for the person who decides."""
 MAX_DEFINITION_BYTES = 64_000
 """No model reads such a tool."""
+_CHOICES = ("allOf", "anyOf", "oneOf")
+_REFUSED_AT_TOP = frozenset((*_CHOICES, "enum", "not"))
+"""Keys of a JSON Schema that OpenAI's or Anthropic's API refuses at the top of a tool's."""
 Screen = Callable[[str], Sequence[str]]
 """Text -> why it may be an attack on the model that reads it; nothing where it is none."""
 
@@ -196,13 +199,42 @@ def offered_name(server: str, tool: str) -> str:
 def _definition(server: str, listed: ListedTool) -> Definition:
     said = listed.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"meta", "icons"})
     name = listed.name
+    content = orjson.dumps(said, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS)
     function = {
         "name": offered_name(server, name),
         "description": listed.description or listed.title or "",
-        "parameters": said["inputSchema"],
+        "parameters": accepted_schema(said["inputSchema"]) if len(content) <= MAX_DEFINITION_BYTES else {},
     }
-    content = orjson.dumps(said, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS)
     return Definition(ServerTool(server, name, {"type": "function", "function": function}), _hash(said), content)
+
+
+def accepted_schema(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A tool's input schema in the form that every API takes: one that OpenAI's or Anthropic's refuses fails the whole request, whoever sends it.
+
+    OpenAI's wants `properties`, and neither takes a choice between schemas at the top: their properties stand beside the schema's own, and
+    which of them go together is the server's to say, which looks at each call itself.
+    """
+    own = _mapping(schema.get("properties"))
+    if own is schema.get("properties") and not _REFUSED_AT_TOP.intersection(schema):
+        return schema
+    found: dict[str, list[Any]] = {}
+    for branch in (branch for key in _CHOICES if isinstance(schema.get(key), list) for branch in schema[key]):
+        for name, one in _mapping(_referred(branch, schema).get("properties")).items():
+            if one not in found.setdefault(name, []):
+                found[name].append(one)
+    joined = {name: ones[0] if len(ones) == 1 else {"anyOf": ones} for name, ones in found.items()}
+    kept = {key: value for key, value in schema.items() if key not in _REFUSED_AT_TOP}
+    return {"type": "object", **kept, "properties": {**joined, **own}}
+
+
+def _referred(branch: Any, schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """One of several schemas, which may stand among the definitions of the whole."""
+    of, _, name = str(_mapping(branch).get("$ref", "")).removeprefix("#/").partition("/")
+    return _mapping(_mapping(schema.get(of)).get(name)) if name else _mapping(branch)
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
 
 
 def _hash(value: Any) -> str:
