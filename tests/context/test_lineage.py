@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from proxy.context.conversation import beginnings_of, opening_of, prefix_hashes, steady, without_cache_marks
+from proxy.context.conversation import beginnings_of, opening_of, prefix_hashes, steady, without_passing_fields
 
 RULES = "You are a coding agent.\nWork carefully and test what you change."
 
@@ -86,9 +86,15 @@ def test_what_says_something_else_has_another_hash(other: dict[str, Any]) -> Non
     assert prefix_hashes([{"role": "user", "content": marked("a")}], [1]) != prefix_hashes([other], [1])
 
 
+@pytest.mark.parametrize("field", ["reasoning", "reasoning_content", "reasoning_details"])
+def test_thoughts_that_a_client_leaves_out_of_older_answers_leave_their_hash(field: str) -> None:
+    said = {"role": "assistant", "content": "a", "tool_calls": [{"id": "1"}]}
+    assert prefix_hashes([said], [1]) == prefix_hashes([{**said, field: "hm"}], [1])
+
+
 def test_a_message_without_marks_is_not_copied() -> None:
     message = {"role": "user", "content": "a"}
-    assert message is without_cache_marks(message)
+    assert message is without_passing_fields(message)
 
 
 def test_clients_and_routes_are_apart() -> None:
