@@ -184,13 +184,57 @@ def joined_name(known: str, piece: str) -> str:
 
 def _join_values(values: list[Any]) -> Any:
     """The value of a field from what its deltas say: texts and lists one after another, objects merged, else the last."""
+    if len(values) == 1:
+        return values[0]
     if all(isinstance(value, str) for value in values):
         return "".join(values)
-    if all(isinstance(value, list) for value in values):
-        return [item for value in values for item in value]
+    if all(isinstance(value, list | str) for value in values):
+        return _join_parts([part for value in values for part in (value if isinstance(value, list) else [{"type": "text", "text": value}])])
     if all(isinstance(value, dict) for value in values):
         return {key: item for value in values for key, item in value.items()}
     return values[-1]
+
+
+_WORDS = {"text": "text", "thinking": "thinking", "reasoning.text": "text", "reasoning.summary": "summary"}
+"""Parts of which a delta has a piece, by type, and where their words stand: Mistral's of ``content``, LiteLLM's of ``thinking_blocks``,
+OpenRouter's of ``reasoning_details``."""
+
+
+def _join_parts(pieces: list[Any]) -> list[Any]:
+    """Parts out of their pieces: a signature is of a whole thought, so that a provider takes no piece of one back."""
+    runs: list[list[Any]] = []
+    for piece in pieces:
+        if runs and _goes_on(runs[-1], piece):
+            runs[-1].append(piece)
+        else:
+            runs.append([piece])
+    return [part for run in runs for part in ([_joined_part(run)] if len(run) > 1 else run)]
+
+
+def _goes_on(run: list[Any], piece: Any) -> bool:
+    """Whether it is of the part that the pieces of `run` are of."""
+    first, last = run[0], run[-1]
+    if not isinstance(first, dict) or not isinstance(piece, dict) or last.get("signature"):
+        return False
+    kind, fields = str(first.get("type")), first.keys() | piece.keys()
+    if kind not in _WORDS or (kind == "text" and fields != {"type", "text"}):
+        return False
+    said = {type(value) for one in (first, last, piece) if (value := one.get(_WORDS[kind]))}
+    same = (first.get(name) == piece.get(name) or None in (first.get(name), piece.get(name)) for name in ("index", "id"))
+    return first["type"] == piece.get("type") and said in ({str}, {list}, set()) and all(same)
+
+
+def _joined_part(run: list[dict[str, Any]]) -> dict[str, Any]:
+    words = _WORDS[run[0]["type"]]
+    said = [value for piece in run if (value := piece.get(words))]
+    if isinstance(said[0] if said else "", str):
+        before = "".join(said[:-1])
+        again = run[-1].get("signature") and said[-1:] == [before]  # LiteLLM says a thought once more where it signs it
+        joined: Any = before if again else "".join(said)
+    else:
+        joined = [item for value in said for item in value]
+    whole = {key: value for piece in run for key, value in piece.items() if value not in (None, "") or piece is run[0]}
+    return {**whole, words: joined}
 
 
 # ---- text that is read, and text that is not ----
