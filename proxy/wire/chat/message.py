@@ -227,12 +227,12 @@ def _goes_on(run: list[Any], piece: Any) -> bool:
 def _joined_part(run: list[dict[str, Any]]) -> dict[str, Any]:
     words = _WORDS[run[0]["type"]]
     said = [value for piece in run if (value := piece.get(words))]
-    if isinstance(said[0] if said else "", str):
+    if all(isinstance(value, str) for value in said):
         before = "".join(said[:-1])
         again = run[-1].get("signature") and said[-1:] == [before]  # LiteLLM says a thought once more where it signs it
         joined: Any = before if again else "".join(said)
     else:
-        joined = [item for value in said for item in value]
+        joined = [item for value in said for item in (value if isinstance(value, list) else [value])]
     whole = {key: value for piece in run for key, value in piece.items() if value not in (None, "") or piece is run[0]}
     return {**whole, words: joined}
 
