@@ -288,9 +288,11 @@ def _declare_tool(tool: Tool, before: msgspec.Raw | None) -> msgspec.Raw:
     described = bodies.object_of(tool.get("function"))
     sent = bodies.raw_fields(before) if before is not None else {}
     given = function_of(orjson.loads(bytes(before)))["function"] if before is not None else {}
-    schema = "parameters" if "parameters" in sent else field_spelling(sent, "parametersJsonSchema")
+    schema = field_spelling(sent, "parametersJsonSchema")
     names = {"name": "name", "description": "description", "parameters": schema}
     made = {own: described[name] for name, own in names.items() if name in described and described[name] != given.get(name, ...)}
+    if schema in made:  # it is JSON Schema by now, which `parameters` does not take: types in capitals, and one each
+        sent.pop("parameters", None)
     return bodies.as_raw({**sent, **made})
 
 
