@@ -97,12 +97,13 @@ class Calls:
 class ChoiceParts:
     """What a choice says, growing."""
 
-    __slots__ = ("calls", "finish_reason", "reasoning", "refusal", "text")
+    __slots__ = ("calls", "finish_reason", "reasoning", "reasoning_field", "refusal", "text")
 
     def __init__(self) -> None:
         self.text, self.refusal, self.reasoning = list[str](), list[str](), list[str]()
         self.calls = Calls()
         self.finish_reason: str | None = None
+        self.reasoning_field = ""
 
     def absorb(self, choice: Mapping[str, Any], *, whole: bool = False) -> str:
         """Add its part in a chunk, or a `whole` one; returns the answer text in it."""
@@ -116,8 +117,11 @@ class ChoiceParts:
             self.text.append(text)
         if refusal := text_field(delta, "refusal"):
             self.refusal.append(refusal)
-        if reasoning := text_field(delta, "reasoning_content") or text_field(delta, "reasoning"):
-            self.reasoning.append(reasoning)
+        for name in ("reasoning_content", "reasoning"):
+            if reasoning := text_field(delta, name):
+                self.reasoning.append(reasoning)
+                self.reasoning_field = name
+                break
         if delta.get("tool_calls") or delta.get("function_call"):
             self.calls.absorb(delta, whole=whole)
         return text
@@ -126,11 +130,11 @@ class ChoiceParts:
         """So far."""
         text, refusal, reasoning = "".join(self.text), "".join(self.refusal), "".join(self.reasoning)
         if not self.calls.parts:
-            return Choice(index, text, refusal, reasoning, (), self.finish_reason)
+            return Choice(index, text, refusal, reasoning, (), self.finish_reason, reasoning_field=self.reasoning_field)
         ranked = enumerate(sorted(self.calls.parts, key=lambda part: part.index))
         calls = tuple(ToolCall(c.id, c.name, "".join(c.arguments), i) for i, c in ranked if c.inputs is None or c.arguments)
         inputs = tuple(said for part in self.calls.parts if (said := "".join(part.inputs or ())))
-        return Choice(index, text, refusal, reasoning, calls, self.finish_reason, inputs)
+        return Choice(index, text, refusal, reasoning, calls, self.finish_reason, inputs, self.reasoning_field)
 
 
 class MessageParts:
