@@ -151,6 +151,19 @@ async def test_a_provider_gets_thoughts_back_whole_where_it_sent_them_in_pieces(
     assert turn[field] == ([part for piece in pieces for part in piece] if expected is ... else expected)
 
 
+@pytest.mark.parametrize("streams", [True, False])
+async def test_a_provider_that_says_that_it_had_no_thoughts_is_told_so(start: Start, streams: bool) -> None:
+    events = call_events(called())
+    events[1:1] = [chunk({"reasoning_content": "", "reasoning": ""})]
+    answer = calling(called())
+    answer["choices"][0]["message"]["reasoning_content"] = ""
+    answers = (stream(events), stream(streamed(["Booked."]))) if streams else (reply(answer), reply(completion()))
+    async with start(*answers, policy=TAP, stages=ALL) as proxy:
+        await proxy.post({**STREAM, "stream": streams})
+    turn = proxy.upstream.calls[1].json["messages"][1]
+    assert ("", False) == (turn["reasoning_content"], "reasoning" in turn)
+
+
 async def test_a_provider_gets_thoughts_back_as_they_came_whole(start: Start) -> None:
     details = [thought(text="a"), thought(text="b", signature="s")]
     answer = calling(called())

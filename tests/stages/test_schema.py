@@ -216,12 +216,14 @@ async def test_wrong_arguments_are_asked_for_again_with_what_is_wrong(start: Sta
     assert [{"action": "none", "calls": 1, "texts": 0, "retries": 1}] == [v["detail"] for v in of(record)]
 
 
-@pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
-async def test_the_model_gets_its_thoughts_back_with_the_turn_where_they_came(start: Start, streams: bool, field: str) -> None:
-    thoughts = {field: "Let me search."}
+@pytest.mark.parametrize(
+    "thoughts",
+    [{"reasoning_content": "Let me search."}, {"reasoning": "Let me search."}, {"reasoning_content": ""}],
+)
+async def test_the_model_gets_its_thoughts_back_with_the_turn_where_they_came(start: Start, streams: bool, thoughts: dict[str, str]) -> None:
     body, events = calling(call(WRONG)), call_events(call(WRONG))
     body["choices"][0]["message"] |= thoughts
-    events[1:1] = [chunk({field: "Let me "}), chunk({field: "search."})]
+    events[1:1] = [chunk({name: piece}) for name, text in thoughts.items() for piece in (text[:4], text[4:])]
     async with start(stream(events) if streams else reply(body), answering(call(GOOD), streams=streams), policy=policy()) as proxy:
         await proxy.post({**TOOLS, "stream": streams})
     turn = proxy.upstream.calls[1].json["messages"][1]

@@ -16,6 +16,9 @@ from proxy.language.text import text_of
 from proxy.wire.answers import end_of, has_words
 from proxy.wire.bodies import object_of, objects_of
 
+MAY_BE_EMPTY = "reasoning_content"
+"""DeepSeek's API wants this back with a call also where it is an empty text."""
+
 
 class CallParts:
     """One tool call, growing."""
@@ -122,6 +125,8 @@ class ChoiceParts:
                 self.reasoning.append(reasoning)
                 self.reasoning_field = name
                 break
+        if not self.reasoning_field and delta.get(MAY_BE_EMPTY) == "":
+            self.reasoning_field = MAY_BE_EMPTY
         if delta.get("tool_calls") or delta.get("function_call"):
             self.calls.absorb(delta, whole=whole)
         return text
@@ -147,13 +152,14 @@ class MessageParts:
     def absorb(self, delta: Mapping[str, Any], *, whole: bool = False) -> list[CallParts]:
         """Add a delta, or a `whole` message; the call that each of its call entries belongs to, in order."""
         for key, value in delta.items():
-            if key not in ("role", "tool_calls", "function_call") and value not in (None, "", [], {}):
+            says = value not in (None, "", [], {}) or (key == MAY_BE_EMPTY and value == "")
+            if says and key not in ("role", "tool_calls", "function_call"):
                 self._values.setdefault(key, []).append(value)
         return self.calls.absorb(delta, whole=whole)
 
     @property
     def fields(self) -> dict[str, Any]:
-        """Everything that has a value, but the role and the calls."""
+        """Everything that has a value, but the role and the calls; an empty `MAY_BE_EMPTY`, too."""
         return {key: _join_values(values) for key, values in self._values.items()}
 
 
