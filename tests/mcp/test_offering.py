@@ -160,6 +160,41 @@ async def test_a_result_that_breaks_its_output_schema_is_told_as_it_came(start: 
                 "properties": {"kind": {"anyOf": [{"const": 1}, {"const": 2}]}, "a": {"type": "string"}},
             },
         ),
+        (
+            {
+                "type": "object",
+                "properties": {
+                    "tags": {"type": "array"},
+                    "ids": {"type": ["array", "null"], "items": True},
+                    "point": {"type": "array", "items": [{"type": "number"}, {"type": "number"}]},
+                    "pair": {"anyOf": [{"type": "array", "items": [{"type": "number"}, {"type": "array"}]}, {"type": "null"}]},
+                    "none": {"type": "array", "items": []},
+                    "any": True,
+                    "more": {"type": "object", "additionalProperties": {"type": "array"}, "default": {"type": "array"}},
+                    "open": {"type": "object", "additionalProperties": True},
+                },
+                "$defs": {"A": {"type": "array"}},
+            },
+            {
+                "type": "object",
+                "properties": {
+                    "tags": {"type": "array", "items": {}},
+                    "ids": {"type": ["array", "null"], "items": {}},
+                    "point": {"type": "array", "items": {"type": "number"}},
+                    "pair": {
+                        "anyOf": [
+                            {"type": "array", "items": {"anyOf": [{"type": "number"}, {"type": "array", "items": {}}]}},
+                            {"type": "null"},
+                        ]
+                    },
+                    "none": {"type": "array", "items": {}},
+                    "any": {},
+                    "more": {"type": "object", "additionalProperties": {"type": "array", "items": {}}, "default": {"type": "array"}},
+                    "open": {"type": "object", "additionalProperties": True},
+                },
+                "$defs": {"A": {"type": "array", "items": {}}},
+            },
+        ),
     ],
 )
 def test_a_schema_that_an_api_would_refuse_is_offered_in_a_form_that_it_takes(given: dict[str, Any], expected: dict[str, Any]) -> None:
@@ -178,7 +213,7 @@ async def test_a_tool_without_parameters_is_offered_with_none(start: Start) -> N
 
 
 def test_a_schema_that_every_api_takes_stays_as_it_is() -> None:
-    schema = {"type": "object", "properties": {"a": {"anyOf": [{}]}}}
+    schema = {"type": "object", "properties": {"a": {"anyOf": [{}]}, "b": {"type": "array", "items": {"type": "string"}}, "enum": {}}}
     assert schema is accepted_schema(schema)
 
 
