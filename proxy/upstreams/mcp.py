@@ -26,6 +26,7 @@ from proxy.ports.tool_servers import ServerResult
 
 if TYPE_CHECKING:
     from mcp import Client
+    from mcp.client import Transport
     from mcp.types import CallToolResult
     from mcp.types import Tool as ListedTool
 
@@ -74,6 +75,10 @@ class McpConnection:
         """Of the task: what is given up through it lets a program end in order, as a plain cancellation would not."""
         self._has_more = False
         """Whether it had more tools than are taken when it was asked last."""
+        self._version: str | None = None
+        """Of the protocol, as the server and the client have agreed."""
+        self._malformed = ""
+        """Names of those that break the protocol's form, as it was asked last."""
 
     def start(self) -> None:
         """Connect, in the background."""
@@ -136,6 +141,7 @@ class McpConnection:
         with anyio.fail_after(CONNECT_S) as limit:
             async with self._open() as client:
                 client.session.validate_tool_result = _accept_any_result  # type: ignore[method-assign]
+                self._version = client.protocol_version
                 await self._list(client)
                 limit.deadline = float("inf")
                 self._client = client
@@ -199,7 +205,7 @@ class McpConnection:
 
     @asynccontextmanager
     async def _open(self) -> AsyncIterator[Client]:
-        from mcp import Client, StdioServerParameters, stdio_client
+        from mcp import StdioServerParameters, stdio_client
         from mcp.client.streamable_http import streamable_http_client
 
         from proxy.upstreams.mcp_http import bounded_client
@@ -209,14 +215,28 @@ class McpConnection:
         if settings.command:
             program = StdioServerParameters(command=settings.command, args=list(settings.args), env=dict(settings.env))
             with open(os.devnull, "w") as nowhere:  # noqa: ASYNC230 - it says what it likes, secrets among it
-                async with Client(stdio_client(program, nowhere), message_handler=self._on_notification) as client:
+                async with self._client_over(stdio_client(program, nowhere)) as client:
                     yield client
             return
         most = max(MIN_MESSAGE_BYTES, 4 * settings.max_result_bytes)
         async with bounded_client(settings.url, settings.headers, settings.timeout_s, most) as http:
             transport = streamable_http_client(settings.url, http_client=http, max_sse_event_size=most)
-            async with Client(transport, message_handler=self._on_notification) as client:
+            async with self._client_over(transport) as client:
                 yield client
+
+    def _client_over(self, transport: Transport) -> Client:
+        from mcp import Client
+
+        from proxy.upstreams.mcp_http import without_malformed_tools
+
+        return Client(without_malformed_tools(transport, lambda: self._version, self._leave_out), message_handler=self._on_notification)
+
+    def _leave_out(self, tools: Sequence[object]) -> None:
+        """Say of tools that break the protocol's form, once for the same."""
+        names = ", ".join(repr(tool.get("name") if isinstance(tool, Mapping) else tool)[:100] for tool in tools[:10])
+        if names != self._malformed:
+            log.warning("MCP server %s has tools in no form of the protocol's, which are left out: %s", self.name, names)
+        self._malformed = names
 
     # ---- what is said of it ----
 
