@@ -55,6 +55,8 @@ MAX_LISTED = 10_000
 MIN_MESSAGE_BYTES = 4_000_000
 """A message may be so long at least: a list of many tools is."""
 _PROBLEM_CHARS = 300
+_BLOCKS = {"text": "text", "image": "data", "audio": "data", "resource": "resource", "resource_link": "uri"}
+"""Kinds of content, and the field that each has."""
 _COMPARED_CHARS, _COMPARED_VALUES = 100_000, 200
 """Of a result's text and structured content, to see whether one says all that the other does."""
 Listing = Callable[[Sequence["ListedTool"]], Awaitable[None]]
@@ -278,10 +280,21 @@ async def _accept_any_result(name: str, result: CallToolResult) -> None:
 def text_of(result: CallToolResult) -> str:
     """What a result says; of what is no text, what it is. Structured content as well, where a value of it is not in the text."""
     parts = [_part(block.model_dump(mode="json", by_alias=True, exclude_none=True)) for block in result.content]
-    structured = result.structured_content
+    structured = _without_blocks(result.structured_content)
     if structured is not None and not _states_all("\n".join(parts), structured):
         parts.append(json.dumps(structured, ensure_ascii=False, separators=(",", ":")))
     return "\n".join(parts)
+
+
+def _without_blocks(structured: Any) -> Any:
+    """Structured content in which what is a block of content, as some servers repeat theirs with all its data, is what `_part` says of it."""
+    if isinstance(structured, list):
+        return [_without_blocks(value) for value in structured]
+    if not isinstance(structured, Mapping):
+        return structured
+    if _BLOCKS.get(str(structured.get("type"))) in structured:
+        return _part(structured)
+    return {name: _without_blocks(value) for name, value in structured.items()}
 
 
 def _states_all(text: str, structured: object) -> bool:
@@ -309,7 +322,7 @@ def _part(block: Mapping[str, Any]) -> str:
     kind, inner = block.get("type"), block.get("resource")
     if kind == "text":
         return str(block.get("text", ""))
-    if isinstance(inner, Mapping) and isinstance(inner.get("text"), str):
+    if isinstance(inner, Mapping) and isinstance(inner.get("text"), str) and inner["text"]:
         return str(inner["text"])
     about = inner if isinstance(inner, Mapping) else block
     named = " ".join(str(about[name]) for name in ("name", "uri", "mimeType") if about.get(name))

@@ -85,6 +85,21 @@ async def test_a_server_that_gives_the_same_page_without_end_is_asked_for_it_twi
         assert 2 == client.lists
 
 
+@pytest.mark.parametrize("more", [{}, {"count": 2}])
+def test_structured_content_tells_no_images_data(more: dict[str, int]) -> None:
+    blocks = [{"type": "text", "text": "Two."}, {"type": "image", "data": "aGVsbG8=", "mimeType": "image/png"}]
+    repeated = {"result": [{**block, "annotations": None} for block in blocks], **more}
+    result = CallToolResult.model_validate({"content": blocks, "structuredContent": repeated})
+    told = "Two.\n[image image/png: not shown here]"
+    also = '\n{"result":["Two.","[image image/png: not shown here]"],"count":2}' if more else ""
+    assert told + also == text_of(result)
+
+
+def test_a_resource_without_words_is_named() -> None:
+    block = {"type": "resource", "resource": {"uri": "papers://105", "text": ""}}
+    assert "[resource papers://105: not shown here]" == text_of(CallToolResult.model_validate({"content": [block]}))
+
+
 @pytest.mark.parametrize(
     ("texts", "structured", "expected"),
     [
