@@ -146,7 +146,7 @@ class AdminAuth:
         elsewhere = origin is not None and origin.partition("://")[2] != headers.get("host", "")
         site = headers.get("sec-fetch-site", "none")
         if elsewhere or site not in ("same-origin", "none"):
-            hint = "; a reverse proxy in front of this server has to pass on the Host that the browser sent" if site == "same-origin" else ""
+            hint = "; a reverse proxy before this server has to pass on the Host that the browser sent" if site == "same-origin" else ""
             raise PolicyNotAllowed(f"requests from another site's page are refused{hint}")
 
 

@@ -287,7 +287,7 @@ def text_of(result: CallToolResult) -> str:
 
 
 def _without_blocks(structured: Any) -> Any:
-    """Structured content in which what is a block of content, as some servers repeat theirs with all its data, is what `_part` says of it."""
+    """Structured content in which what is a block of content, as servers repeat theirs with all its data, is what `_part` says of it."""
     if isinstance(structured, list):
         return [_without_blocks(value) for value in structured]
     if not isinstance(structured, Mapping):

@@ -210,10 +210,10 @@ def _definition(server: str, listed: ListedTool) -> Definition:
 
 
 def accepted_schema(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A tool's input schema in the form that every API takes: one that OpenAI's or Anthropic's refuses fails the whole request, whoever sends it.
+    """A tool's input schema in the form that every API takes: one that OpenAI's or Anthropic's refuses fails the whole request.
 
-    OpenAI's wants `properties` and what an array is of, and neither takes a choice between schemas at the top: their properties stand beside
-    the schema's own, and which of them go together is the server's to say, which looks at each call itself.
+    OpenAI's wants `properties` and what an array is of, and neither takes a choice between schemas at the top: their properties stand
+    beside the schema's own, and which of them go together is the server's to say, which looks at each call itself.
     """
     schema = schema if (completed := _completed(schema)) == schema else completed
     own = _mapping(schema.get("properties"))

@@ -63,7 +63,10 @@ def test_a_mark_for_the_providers_cache_that_moves_on_breaks_no_run() -> None:
         """The conversation on the client's turn `turn`, its last two user messages marked."""
         found: list[dict[str, Any]] = [{"role": "system", "content": marked(RULES)}]
         for i in range(turn):
-            found += [{"role": "user", "content": marked(f"user {i}") if i > turn - 3 else f"user {i}"}, {"role": "assistant", "content": "so"}]
+            found += [
+                {"role": "user", "content": marked(f"user {i}") if i > turn - 3 else f"user {i}"},
+                {"role": "assistant", "content": "so"},
+            ]
         return found[:-1]
 
     whole = [beginnings_of("c", "/r", asked(turn)) for turn in range(1, 6)]

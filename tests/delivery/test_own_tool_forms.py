@@ -102,7 +102,13 @@ THOUGHTS: list[tuple[str, str, list[Any], Any]] = [
     (
         "OpenRouter",
         "reasoning_details",
-        [[thought(text="Let")], [thought(text=" me.")], [thought(signature="s1")], [thought(text="Now", index=1)], [thought(signature="s2", index=1)]],
+        [
+            [thought(text="Let")],
+            [thought(text=" me.")],
+            [thought(signature="s1")],
+            [thought(text="Now", index=1)],
+            [thought(signature="s2", index=1)],
+        ],
         [thought(text="Let me.", signature="s1"), thought(text="Now", index=1, signature="s2")],
     ),
     (

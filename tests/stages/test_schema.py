@@ -220,7 +220,9 @@ async def test_wrong_arguments_are_asked_for_again_with_what_is_wrong(start: Sta
     "thoughts",
     [{"reasoning_content": "Let me search."}, {"reasoning": "Let me search."}, {"reasoning_content": ""}],
 )
-async def test_the_model_gets_its_thoughts_back_with_the_turn_where_they_came(start: Start, streams: bool, thoughts: dict[str, str]) -> None:
+async def test_the_model_gets_its_thoughts_back_with_the_turn_where_they_came(
+    start: Start, streams: bool, thoughts: dict[str, str]
+) -> None:
     body, events = calling(call(WRONG)), call_events(call(WRONG))
     body["choices"][0]["message"] |= thoughts
     events[1:1] = [chunk({name: piece}) for name, text in thoughts.items() for piece in (text[:4], text[4:])]

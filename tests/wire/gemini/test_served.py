@@ -304,7 +304,11 @@ async def test_calls_of_the_proxys_own_tools_stay_with_it(start: Start, delivery
 @pytest.mark.parametrize(("model", "signed"), [("gemini-3-pro-preview", "skip_thought_signature_validator"), (gemini.MODEL, None)])
 @pytest.mark.parametrize("streams", [False, True])
 async def test_a_clients_call_whose_signature_stays_with_an_own_one_says_so(start: Start, streams: bool, model: str, signed: Any) -> None:
-    calls = [gemini.call(FIND, {"q": "hotel"}, thoughtSignature=gemini.SIGNATURE), gemini.call("search_flights"), gemini.call("search_flights")]
+    calls = [
+        gemini.call(FIND, {"q": "hotel"}, thoughtSignature=gemini.SIGNATURE),
+        gemini.call("search_flights"),
+        gemini.call("search_flights"),
+    ]
     events = [event.replace(gemini.MODEL.encode(), model.encode()) for event in gemini.streamed(*calls)]
     answer = stream(events) if streams else reply({**gemini.answer(*calls), "modelVersion": model})
     async with start(answer, **GEMINI, policy="name: p\ndelivery: tap\nstages: [finder]\n", stages=(Finder,)) as proxy:

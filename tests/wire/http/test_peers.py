@@ -28,7 +28,17 @@ def scope(peer: str, *forwarded: str, **headers: str) -> dict[str, object]:
         ("127.0.0.1", (), "127.0.0.1"),
         ("198.51.100.1", ("127.0.0.1",), "198.51.100.1"),
     ],
-    ids=["one", "what the client itself wrote is not believed", "two lines", "trusted all the way", "with ports", "IPv6 with a port", "IPv6", "none", "not a trusted proxy"],
+    ids=[
+        "one",
+        "what the client itself wrote is not believed",
+        "two lines",
+        "trusted all the way",
+        "with ports",
+        "IPv6 with a port",
+        "IPv6",
+        "none",
+        "not a trusted proxy",
+    ],
 )
 def test_the_client_is_the_last_address_that_is_no_trusted_proxy(peer: str, forwarded: tuple[str, ...], expected: str) -> None:
     resolved = TrustedProxies(["127.0.0.1", "10.0.0.0/8"]).resolve(scope(peer, *forwarded))
