@@ -144,8 +144,10 @@ class AdminAuth:
         headers = connection.headers
         origin = headers.get("origin")
         elsewhere = origin is not None and origin.partition("://")[2] != headers.get("host", "")
-        if elsewhere or headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
-            raise PolicyNotAllowed("requests from another site's page are refused")
+        site = headers.get("sec-fetch-site", "none")
+        if elsewhere or site not in ("same-origin", "none"):
+            hint = "; a reverse proxy before this server has to pass on the Host that the browser sent" if site == "same-origin" else ""
+            raise PolicyNotAllowed(f"requests from another site's page are refused{hint}")
 
 
 Handler: TypeAlias = Callable[[Request], Awaitable[Response]]

@@ -307,7 +307,7 @@ def expand(value: Any, file: str, environ: Mapping[str, str], path: str = "", *,
 
     def substitute(match: re.Match[str]) -> str:
         name, has_default, default = match[1], match[2], match[3]
-        found = environ.get(name, "")
+        found = environ.get(name, "").rstrip("\r\n")  # what `echo` puts behind a secret, and an editor at the end of its file
         if found or (name in environ and not has_default):
             return found
         if not has_default:
@@ -375,6 +375,10 @@ def _of_upstreams(settings: Settings) -> _Found:
             yield f"upstreams.{name}.base_url", f"expected http://… or https://…, got {upstream.base_url!r}"
         elif isinstance(upstream, OpenAISettings) and (wanted := _suggested_url(upstream.base_url)) is not None:
             yield f"upstreams.{name}.base_url", f"expected it up to and with its version, and no further: did you mean {wanted!r}?"
+        if isinstance(upstream, OpenAISettings):
+            for field, value in {"api_key": upstream.api_key, **{f"headers.{key}": v for key, v in upstream.headers.items()}}.items():
+                if _UNSENDABLE.search(value):
+                    yield f"upstreams.{name}.{field}", "has a line break or another control character, which no header can have"
         if isinstance(upstream, OpenAISettings) and "gemini" in upstream.apis and not isinstance(upstream, GeminiSettings):
             yield f"upstreams.{name}.apis", "gemini has addresses of its own: it needs kind: gemini"
         if isinstance(upstream, OpenAISettings) and not re.fullmatch(r"(?:none|http://[^/\s]+/?)?", upstream.proxy):
@@ -395,6 +399,7 @@ _EXTRAS: Mapping[type[UpstreamSettings], tuple[str, str, str]] = {
     EmbeddedSettings: LOCAL,
 }
 """By kind of upstream: its library, the module, and the extra that brings it."""
+_UNSENDABLE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _OPERATION = re.compile(r"/(?:chat/completions|completions|responses|messages|embeddings|models)/*$")
 _TWICE = re.compile(r"(/v\d+(?:beta)?)(?:\1)+/*$")
 _ROOTS = {

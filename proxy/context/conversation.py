@@ -104,9 +104,34 @@ def prefix_hashes(messages: Sequence[Message], ends: Sequence[int], *, turns_onl
             end = next(wanted, None)
         if message is not None:
             moves = turns_only and message.get("role") in ("system", "developer")
-            data = b"system" if moves else orjson.dumps(message, option=orjson.OPT_SORT_KEYS)
+            data = b"system" if moves else orjson.dumps(without_passing_fields(message), option=orjson.OPT_SORT_KEYS)
             digest.update(len(data).to_bytes(8, "big") + data)
     return found
+
+
+_CACHE_MARKS = frozenset(("cache_control", "prompt_cache_breakpoint"))
+"""Keys of a message or a part that tell a provider's cache how far to keep the prompt."""
+_PASSING_FIELDS = _CACHE_MARKS | {"reasoning", "reasoning_content", "reasoning_details"}
+"""Of a message: clients leave an answer's thoughts out once the user has spoken again, as DeepSeek's API asks them to."""
+
+
+def without_passing_fields(message: Message) -> Message:
+    """What a message says for as long as it is sent; the message itself where nothing is to be left out.
+
+    Agents put a mark for the cache at the end of the conversation, and so take it off older messages on each turn. Some write a text that
+    has one as a list with one part, which says the same as the text alone.
+    """
+    content = message.get("content")
+    if not isinstance(content, list):
+        return _without(_PASSING_FIELDS, message)
+    parts: Any = [_without(_CACHE_MARKS, part) if isinstance(part, Mapping) else part for part in content]
+    if len(parts) == 1 and isinstance(parts[0], Mapping) and parts[0].keys() == {"type", "text"} and parts[0]["type"] == "text":
+        parts = parts[0]["text"]
+    return {**_without(_PASSING_FIELDS, message), "content": parts}
+
+
+def _without(names: frozenset[str], fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    return fields if names.isdisjoint(fields) else {key: value for key, value in fields.items() if key not in names}
 
 
 def last_user(messages: Sequence[Message]) -> int | None:
@@ -265,7 +290,8 @@ def beginnings_of(client: str, route: str, messages: Sequence[Message]) -> Begin
     for i, message in enumerate(turns):
         if message.get("role") == "assistant" and i and turns[i - 1].get("role") != "assistant":
             found.append(digest.hexdigest() if found else _first(digest, opening))
-        digest.update(orjson.dumps([message.get(name) for name in ("role", "content", "tool_calls", "tool_call_id", "function_call")]))
+        said = without_passing_fields(message)
+        digest.update(orjson.dumps([said.get(name) for name in ("role", "content", "tool_calls", "tool_call_id", "function_call")]))
     found.append(digest.hexdigest() if found else _first(digest, opening))
     kept = tuple(reversed(found[-MAX_BEGINNINGS:]))
     return Beginnings(kept, opening, whole=len(kept) == len(found))
@@ -283,7 +309,7 @@ def opening_of(client: str, route: str, messages: Sequence[Message]) -> str:
     digest = hashlib.blake2b(f"{client}\0{route}\0".encode("utf-8", "surrogateescape"), digest_size=12)
     for message in messages:
         role = message.get("role")
-        content = message.get("content")
+        content = without_passing_fields(message).get("content")
         digest.update(orjson.dumps([role, steady(text_of(content)[:STEADY_CHARS]) if role in _SYSTEM else content]))
         if role == "user":
             break

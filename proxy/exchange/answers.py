@@ -41,6 +41,13 @@ class Choice(Struct, frozen=True):
     finish_reason: str | None = None
     inputs: tuple[str, ...] = ()
     """What calls of custom tools, and of the provider's own, take: free text, code, searches. Not part of the answer."""
+    reasoning_field: str = ""
+    """The field of a chat message that `reasoning` came in."""
+
+    @property
+    def thoughts(self) -> dict[str, str]:
+        """Fields of a chat message that goes on from this answer: DeepSeek's and Kimi's APIs refuse a turn without its reasoning."""
+        return {self.reasoning_field: self.reasoning} if self.reasoning_field else {}
 
 
 class Usage(Struct, frozen=True):

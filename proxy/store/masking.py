@@ -25,6 +25,7 @@ _MIN_RANDOM_CHARS = 24
 _HINTS = (
     *("sk-", "sk_", "pk-", "pk_", "rk-", "rk_", "bearer", "eyj", "akia", "asia", "aroa", "aida", "private key", "://"),
     *("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "xox", "aiza", "hf_", "xai-", "gsk_", "npm_", "pypi-"),
+    *("gw-", "pplx-", "tvly-", "nvapi-", "lsv2_", "shpat_", "dop_v1_", "gocspx-"),
     *("pi_key", "pi-key", "pikey", "passw", "passphrase", "secret", "authorization", "credential", "token"),
     *("ess_key", "esskey", "ess-key", "ate_key", "atekey", "ate-key"),
 )
@@ -40,7 +41,9 @@ _SHORT_HINTS = (b"bearer", b"eyj", b"key", b"://", b"passw", b"passphrase", b"se
 
 _KEY = re.compile(r"(?<![A-Za-z0-9])((?:sk|pk|rk)[-_])([A-Za-z0-9_-]{16,})", re.ASCII)
 _PREFIXED = re.compile(
-    r"(?<![A-Za-z0-9])(gh[pousr]_|github_pat_|glpat-|xox[abeoprs]-|AIza|hf_|xai-|gsk_|npm_|pypi-)([A-Za-z0-9_-]{16,})", re.ASCII
+    r"(?<![A-Za-z0-9])(gh[pousr]_|github_pat_|glpat-|xox[abeoprs]-|AIza|hf_|xai-|gsk_|npm_|pypi-|pplx-|tvly-|nvapi-|lsv2_|shpat_|dop_v1_"
+    r"|GOCSPX-|gw-(?=[A-Za-z0-9_-]{40}))([A-Za-z0-9_-]{16,})",  # of gw- only what is as long as this server's own keys: hosts begin so, too
+    re.ASCII,
 )
 _AWS = re.compile(r"(?<![A-Za-z0-9])(AKIA|ASIA|AROA|AIDA)[A-Z0-9]{16}(?![A-Za-z0-9])", re.ASCII)
 _JWT = re.compile(r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*", re.ASCII)

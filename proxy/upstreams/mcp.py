@@ -9,22 +9,24 @@ server's settings comes back in one.
 from __future__ import annotations
 
 import asyncio
+import itertools
+import json
 import logging
 import os
 import random
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import anyio
-import orjson
 
 from proxy.config.mcp import McpServerSettings
 from proxy.ports.tool_servers import ServerResult
 
 if TYPE_CHECKING:
     from mcp import Client
+    from mcp.client import Transport
     from mcp.types import CallToolResult
     from mcp.types import Tool as ListedTool
 
@@ -53,6 +55,10 @@ MAX_LISTED = 10_000
 MIN_MESSAGE_BYTES = 4_000_000
 """A message may be so long at least: a list of many tools is."""
 _PROBLEM_CHARS = 300
+_BLOCKS = {"text": "text", "image": "data", "audio": "data", "resource": "resource", "resource_link": "uri"}
+"""Kinds of content, and the field that each has."""
+_COMPARED_CHARS, _COMPARED_VALUES = 100_000, 200
+"""Of a result's text and structured content, to see whether one says all that the other does."""
 Listing = Callable[[Sequence["ListedTool"]], Awaitable[None]]
 """Takes the tools of a server."""
 
@@ -71,6 +77,10 @@ class McpConnection:
         """Of the task: what is given up through it lets a program end in order, as a plain cancellation would not."""
         self._has_more = False
         """Whether it had more tools than are taken when it was asked last."""
+        self._version: str | None = None
+        """Of the protocol, as the server and the client have agreed."""
+        self._malformed = ""
+        """Names of those that break the protocol's form, as it was asked last."""
 
     def start(self) -> None:
         """Connect, in the background."""
@@ -132,6 +142,8 @@ class McpConnection:
         """Connect, and be so until it is stopped; raises when the server is away."""
         with anyio.fail_after(CONNECT_S) as limit:
             async with self._open() as client:
+                client.session.validate_tool_result = _accept_any_result  # type: ignore[method-assign]
+                self._version = client.protocol_version
                 await self._list(client)
                 limit.deadline = float("inf")
                 self._client = client
@@ -173,13 +185,14 @@ class McpConnection:
 
     async def _list(self, client: Client) -> None:
         found: list[ListedTool] = []
-        wanted, cursor = set(self.settings.tools), None
+        wanted, cursor, cursors = set(self.settings.tools), None, set[str]()
         while len(found) <= MAX_TOOLS or (len(found) < MAX_LISTED and wanted.difference(tool.name for tool in found)):
             page = await client.list_tools(cursor=cursor, cache_mode="bypass")
             found += page.tools
             cursor = page.next_cursor
-            if not cursor:
+            if not cursor or cursor in cursors:  # the end, or a server that gives the same page without end
                 break
+            cursors.add(cursor)
         has_more = len(found) > MAX_TOOLS
         if has_more and not self._has_more:
             log.warning("MCP server %s has more than %d tools: the rest is left out", self.name, MAX_TOOLS)
@@ -194,7 +207,7 @@ class McpConnection:
 
     @asynccontextmanager
     async def _open(self) -> AsyncIterator[Client]:
-        from mcp import Client, StdioServerParameters, stdio_client
+        from mcp import StdioServerParameters, stdio_client
         from mcp.client.streamable_http import streamable_http_client
 
         from proxy.upstreams.mcp_http import bounded_client
@@ -204,14 +217,28 @@ class McpConnection:
         if settings.command:
             program = StdioServerParameters(command=settings.command, args=list(settings.args), env=dict(settings.env))
             with open(os.devnull, "w") as nowhere:  # noqa: ASYNC230 - it says what it likes, secrets among it
-                async with Client(stdio_client(program, nowhere), message_handler=self._on_notification) as client:
+                async with self._client_over(stdio_client(program, nowhere)) as client:
                     yield client
             return
         most = max(MIN_MESSAGE_BYTES, 4 * settings.max_result_bytes)
         async with bounded_client(settings.url, settings.headers, settings.timeout_s, most) as http:
             transport = streamable_http_client(settings.url, http_client=http, max_sse_event_size=most)
-            async with Client(transport, message_handler=self._on_notification) as client:
+            async with self._client_over(transport) as client:
                 yield client
+
+    def _client_over(self, transport: Transport) -> Client:
+        from mcp import Client
+
+        from proxy.upstreams.mcp_http import without_malformed_tools
+
+        return Client(without_malformed_tools(transport, lambda: self._version, self._leave_out), message_handler=self._on_notification)
+
+    def _leave_out(self, tools: Sequence[object]) -> None:
+        """Say of tools that break the protocol's form, once for the same."""
+        names = ", ".join(repr(tool.get("name") if isinstance(tool, Mapping) else tool)[:100] for tool in tools[:10])
+        if names != self._malformed:
+            log.warning("MCP server %s has tools in no form of the protocol's, which are left out: %s", self.name, names)
+        self._malformed = names
 
     # ---- what is said of it ----
 
@@ -246,19 +273,56 @@ async def _wait(event: asyncio.Event, seconds: float) -> None:
         await event.wait()
 
 
+async def _accept_any_result(name: str, result: CallToolResult) -> None:
+    """In place of the client's check against the tool's output schema, which raises: the tool has run, and the model reads what it gave."""
+
+
 def text_of(result: CallToolResult) -> str:
-    """What a result says; of what is no text, what it is. Structured content where there is nothing else."""
+    """What a result says; of what is no text, what it is. Structured content as well, where a value of it is not in the text."""
     parts = [_part(block.model_dump(mode="json", by_alias=True, exclude_none=True)) for block in result.content]
-    if not parts and result.structured_content is not None:
-        return orjson.dumps(result.structured_content).decode()
+    structured = _without_blocks(result.structured_content)
+    if structured is not None and not _states_all("\n".join(parts), structured):
+        parts.append(json.dumps(structured, ensure_ascii=False, separators=(",", ":")))
     return "\n".join(parts)
+
+
+def _without_blocks(structured: Any) -> Any:
+    """Structured content in which what is a block of content, as servers repeat theirs with all its data, is what `_part` says of it."""
+    if isinstance(structured, list):
+        return [_without_blocks(value) for value in structured]
+    if not isinstance(structured, Mapping):
+        return structured
+    if _BLOCKS.get(str(structured.get("type"))) in structured:
+        return _part(structured)
+    return {name: _without_blocks(value) for name, value in structured.items()}
+
+
+def _states_all(text: str, structured: object) -> bool:
+    """Whether the first values of structured content are in a text, plain or as JSON writes them; False where there is no text."""
+    text = text[:_COMPARED_CHARS]
+    for value in itertools.islice(_values(structured), _COMPARED_VALUES):
+        forms = value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]
+        if not any(form in text for form in forms):
+            return False
+    return bool(text)
+
+
+def _values(structured: object) -> Iterator[str]:
+    """What JSON says beside its keys, in its order."""
+    if isinstance(structured, Mapping):
+        structured = list(structured.values())
+    if isinstance(structured, list):
+        for value in structured:
+            yield from _values(value)
+    elif structured is not None:
+        yield structured if isinstance(structured, str) else json.dumps(structured)
 
 
 def _part(block: Mapping[str, Any]) -> str:
     kind, inner = block.get("type"), block.get("resource")
     if kind == "text":
         return str(block.get("text", ""))
-    if isinstance(inner, Mapping) and isinstance(inner.get("text"), str):
+    if isinstance(inner, Mapping) and isinstance(inner.get("text"), str) and inner["text"]:
         return str(inner["text"])
     about = inner if isinstance(inner, Mapping) else block
     named = " ".join(str(about[name]) for name in ("name", "uri", "mimeType") if about.get(name))

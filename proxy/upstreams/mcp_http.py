@@ -1,14 +1,25 @@
-"""The HTTP client of MCP servers, which reads no more of a body than it may, and keeps to ``HTTPS_PROXY`` and its like as upstreams do.
+"""What stands between the MCP client and a server: an HTTP client, which reads no more of a body than it may, and keeps to ``HTTPS_PROXY``
+and its like as upstreams do; and a look at lists of tools, of which the MCP client would refuse a whole page for one tool.
 Imported with the MCP client itself.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from itertools import compress
+from operator import not_
+from types import TracebackType
+from typing import Any
 
 import httpx2
 from groundwire_http1 import proxies
+from mcp.client import Transport
+from mcp.shared.message import SessionMessage
+from mcp_types import JSONRPCResponse
+from mcp_types.methods import validate_server_result
+from pydantic import ValidationError
 from yarl import URL
 
 
@@ -60,3 +71,69 @@ def _proxy_to(url: str) -> httpx2.Proxy | None:
         return None
     signed = {"proxy-authorization": found.authorization} if found.authorization else {}
     return httpx2.Proxy(f"http://{found.place}", headers=signed)
+
+
+# ---- lists of tools ----
+
+
+@asynccontextmanager
+async def without_malformed_tools(
+    transport: Transport, version: Callable[[], str | None], left_out: Callable[[Sequence[object]], None]
+) -> AsyncIterator[Any]:
+    """The transport's streams; of a list, tools that break the form of the protocol's `version` are given to `left_out`."""
+    async with transport as (reading, writing):
+        yield _Messages(reading, version, left_out), writing
+
+
+class _Messages:
+    """Implements `mcp.client.Transport`'s stream of what the server says, over another one."""
+
+    def __init__(self, stream: Any, version: Callable[[], str | None], left_out: Callable[[Sequence[object]], None]) -> None:
+        self._stream, self._version, self._left_out = stream, version, left_out
+
+    @property
+    def last_context(self) -> Any:
+        """The context of who sent the last one, where the stream has it."""
+        return getattr(self._stream, "last_context", None)
+
+    def __aiter__(self) -> _Messages:
+        return self
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        return self._look_at(await self._stream.__anext__())
+
+    async def receive(self) -> SessionMessage | Exception:
+        """The next one."""
+        return self._look_at(await self._stream.receive())
+
+    async def aclose(self) -> None:
+        """Read no more."""
+        await self._stream.aclose()
+
+    async def __aenter__(self) -> _Messages:
+        await self._stream.__aenter__()
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self._stream.__aexit__(kind, error, trace)
+
+    def _look_at(self, message: SessionMessage | Exception) -> SessionMessage | Exception:
+        answer, version = getattr(message, "message", None), self._version()
+        tools = answer.result.get("tools") if isinstance(answer, JSONRPCResponse) else None
+        if version is None or not isinstance(answer, JSONRPCResponse) or not isinstance(tools, list):
+            return message
+        if not _is_taken(answer.result, version):
+            taken = [_is_taken({**answer.result, "tools": [tool]}, version) for tool in tools]
+            if any(taken):
+                self._left_out(list(compress(tools, map(not_, taken))))
+                answer.result["tools"] = list(compress(tools, taken))
+        return message
+
+
+def _is_taken(result: Mapping[str, Any], version: str) -> bool:
+    with suppress(KeyError):  # of no version that the client knows lists by
+        try:
+            validate_server_result("tools/list", version, result)
+        except ValidationError:
+            return False
+    return True

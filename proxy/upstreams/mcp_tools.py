@@ -43,6 +43,10 @@ _MAX_QUOTED_CHARS = 400
 """Of a description, for the person who decides."""
 MAX_DEFINITION_BYTES = 64_000
 """No model reads such a tool."""
+_CHOICES = ("allOf", "anyOf", "oneOf")
+_REFUSED_AT_TOP = frozenset((*_CHOICES, "enum", "not"))
+"""Keys of a JSON Schema that OpenAI's or Anthropic's API refuses at the top of a tool's."""
+_MAPS_OF_SCHEMAS, _LISTS_OF_SCHEMAS = ("properties", "patternProperties", "$defs", "definitions"), (*_CHOICES, "prefixItems")
 Screen = Callable[[str], Sequence[str]]
 """Text -> why it may be an attack on the model that reads it; nothing where it is none."""
 
@@ -196,13 +200,68 @@ def offered_name(server: str, tool: str) -> str:
 def _definition(server: str, listed: ListedTool) -> Definition:
     said = listed.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"meta", "icons"})
     name = listed.name
+    content = orjson.dumps(said, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS)
     function = {
         "name": offered_name(server, name),
         "description": listed.description or listed.title or "",
-        "parameters": said["inputSchema"],
+        "parameters": accepted_schema(said["inputSchema"]) if len(content) <= MAX_DEFINITION_BYTES else {},
     }
-    content = orjson.dumps(said, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS)
     return Definition(ServerTool(server, name, {"type": "function", "function": function}), _hash(said), content)
+
+
+def accepted_schema(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A tool's input schema in the form that every API takes: one that OpenAI's or Anthropic's refuses fails the whole request.
+
+    OpenAI's wants `properties` and what an array is of, and neither takes a choice between schemas at the top: their properties stand
+    beside the schema's own, and which of them go together is the server's to say, which looks at each call itself.
+    """
+    schema = schema if (completed := _completed(schema)) == schema else completed
+    own = _mapping(schema.get("properties"))
+    if own is schema.get("properties") and not _REFUSED_AT_TOP.intersection(schema):
+        return schema
+    found: dict[str, list[Any]] = {}
+    for branch in (branch for key in _CHOICES if isinstance(schema.get(key), list) for branch in schema[key]):
+        for name, one in _mapping(_referred(branch, schema).get("properties")).items():
+            found.setdefault(name, []).append(one)
+    joined = {name: _any_of(ones) for name, ones in found.items()}
+    kept = {key: value for key, value in schema.items() if key not in _REFUSED_AT_TOP}
+    return {"type": "object", **kept, "properties": {**joined, **own}}
+
+
+def _completed(schema: Any) -> Any:
+    """A schema whose arrays say what they are of, in one schema; ``true``, which some servers of models fail on, as one that takes all."""
+    if not isinstance(schema, Mapping):
+        return {} if schema is True else schema
+    made = dict(schema)
+    for name, value in schema.items():
+        if name in _MAPS_OF_SCHEMAS and isinstance(value, Mapping):
+            made[name] = {key: _completed(one) for key, one in value.items()}
+        elif name in _LISTS_OF_SCHEMAS and isinstance(value, list):
+            made[name] = [_completed(one) for one in value]
+        elif name == "items":
+            made[name] = _any_of([_completed(one) for one in value]) if isinstance(value, list) else _completed(value)
+        elif name == "additionalProperties" and isinstance(value, Mapping):
+            made[name] = _completed(value)
+    kinds = schema.get("type")
+    if "array" in (kinds if isinstance(kinds, list) else [kinds]):
+        made.setdefault("items", {})
+    return made
+
+
+def _any_of(schemas: Sequence[Any]) -> Any:
+    """One that takes what any of them does."""
+    different = [one for i, one in enumerate(schemas) if one not in schemas[:i]]
+    return {"anyOf": different} if len(different) > 1 else different[0] if different else {}
+
+
+def _referred(branch: Any, schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """One of several schemas, which may stand among the definitions of the whole."""
+    of, _, name = str(_mapping(branch).get("$ref", "")).removeprefix("#/").partition("/")
+    return _mapping(_mapping(schema.get(of)).get(name)) if name else _mapping(branch)
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
 
 
 def _hash(value: Any) -> str:

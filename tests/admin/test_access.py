@@ -1,8 +1,9 @@
 import pytest
 from starlette.requests import HTTPConnection
 
-from proxy.admin.access import check_admin_key
+from proxy.admin.access import AdminAuth, check_admin_key
 from proxy.errors import InvalidApiKey, PolicyNotAllowed
+from proxy.ledger import Ledger
 
 
 def connection(peer: str | None, **headers: str) -> HTTPConnection:
@@ -35,3 +36,11 @@ def test_with_the_key_any_machine_may() -> None:
 def test_without_the_right_key_nobody_may(authorization: str) -> None:
     with pytest.raises(InvalidApiKey):
         check_admin_key(connection("127.0.0.1", host="localhost", authorization=authorization), "s3cret")
+
+
+@pytest.mark.parametrize(("site", "told"), [("same-origin", True), ("cross-site", False)])
+def test_a_decision_behind_a_proxy_that_changes_the_host_is_refused_with_the_reason(site: str, told: bool) -> None:
+    headers = {"host": "10.0.0.5:4000", "origin": "https://groundwire.example", "sec-fetch-site": site}
+    with pytest.raises(PolicyNotAllowed) as refused:
+        AdminAuth("s3cret", Ledger()).check_origin(connection("10.0.0.5", **headers))
+    assert told == ("reverse proxy" in refused.value.message)

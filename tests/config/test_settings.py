@@ -37,6 +37,12 @@ def test_environment_variables_are_put_in(tmp_path: Path) -> None:
     assert "s-s" == load(tmp_path, text, PORT="99", KEY="s").server.admin_key
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_the_line_break_at_the_end_of_a_secret_is_none_of_it(tmp_path: Path, end: str) -> None:
+    assert "s3cret" == load(tmp_path, BASE + 'server: {admin_key: "${KEY}"}\n', KEY=f"s3cret{end}").server.admin_key
+    assert "default" == load(tmp_path, BASE + 'server: {admin_key: "${KEY:-default}"}\n', KEY=end).server.admin_key
+
+
 def test_a_default_may_hold_an_address(tmp_path: Path) -> None:
     upstream = load(tmp_path, BASE.replace("http://x/v1", "${BASE:-https://api.example.com/v1}")).upstreams["openai"]
     assert isinstance(upstream, OpenAISettings)
@@ -55,6 +61,14 @@ def test_a_default_may_hold_an_address(tmp_path: Path) -> None:
         (
             BASE + "server: {max_bodies_bytes: 30000000}",
             "server.max_bodies_bytes: expected at least twice max_body_bytes (20000000), got 30000000",
+        ),
+        (
+            BASE.replace("http://x/v1", 'http://x/v1", api_key: "one\\ntwo'),
+            "upstreams.openai.api_key: has a line break or another control character, which no header can have",
+        ),
+        (
+            BASE.replace("http://x/v1", 'http://x/v1", headers: {x-key: "one\\rtwo"}, model_prefix: "p/'),
+            "upstreams.openai.headers.x-key: has a line break or another control character, which no header can have",
         ),
         (
             BASE + "server: {hosts: ['http://a.test']}",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
-from proxy.context.conversation import beginnings_of, opening_of, steady
+from proxy.context.conversation import beginnings_of, opening_of, prefix_hashes, steady, without_passing_fields
 
 RULES = "You are a coding agent.\nWork carefully and test what you change."
 
@@ -50,6 +51,53 @@ def test_a_system_message_that_changes_altogether_breaks_a_run_only_where_it_ope
 def test_the_same_opening_under_other_rules_is_another_run() -> None:
     one, other = (beginnings_of("c", "/r", turns(system, 0)) for system in (RULES, "You are a lawyer and nothing else."))
     assert not {one.opening, *one.hashes} & {other.opening, *other.hashes}
+
+
+def marked(text: str) -> list[dict[str, Any]]:
+    """As Cline and others write the last user messages for a provider that caches."""
+    return [{"type": "text", "text": text, "cache_control": {"type": "ephemeral"}}]
+
+
+def test_a_mark_for_the_providers_cache_that_moves_on_breaks_no_run() -> None:
+    def asked(turn: int) -> list[dict[str, Any]]:
+        """The conversation on the client's turn `turn`, its last two user messages marked."""
+        found: list[dict[str, Any]] = [{"role": "system", "content": marked(RULES)}]
+        for i in range(turn):
+            found += [
+                {"role": "user", "content": marked(f"user {i}") if i > turn - 3 else f"user {i}"},
+                {"role": "assistant", "content": "so"},
+            ]
+        return found[:-1]
+
+    whole = [beginnings_of("c", "/r", asked(turn)) for turn in range(1, 6)]
+    assert len({one.opening for one in whole}) == 1
+    assert all(before.hashes[0] in after.hashes for before, after in pairwise(whole))
+    assert prefix_hashes(asked(3), [1, 4]) == prefix_hashes(asked(5), [1, 4])
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"role": "user", "content": "b"},
+        {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": ""}]},
+        {"role": "user", "content": [{"type": "text", "text": "a", "annotations": []}]},
+        {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "a"}}]},
+        {"role": "user", "content": "a", "name": "ann"},
+    ],
+)
+def test_what_says_something_else_has_another_hash(other: dict[str, Any]) -> None:
+    assert prefix_hashes([{"role": "user", "content": marked("a")}], [1]) != prefix_hashes([other], [1])
+
+
+@pytest.mark.parametrize("field", ["reasoning", "reasoning_content", "reasoning_details"])
+def test_thoughts_that_a_client_leaves_out_of_older_answers_leave_their_hash(field: str) -> None:
+    said = {"role": "assistant", "content": "a", "tool_calls": [{"id": "1"}]}
+    assert prefix_hashes([said], [1]) == prefix_hashes([{**said, field: "hm"}], [1])
+
+
+def test_a_message_without_marks_is_not_copied() -> None:
+    message = {"role": "user", "content": "a"}
+    assert message is without_passing_fields(message)
 
 
 def test_clients_and_routes_are_apart() -> None:

@@ -90,6 +90,95 @@ async def test_providers_send_calls_in_many_ways(start: Start, deltas: list[dict
     assert turn["tool_calls"][0]["id"] == result["tool_call_id"] != ""
 
 
+def thought(**fields: Any) -> dict[str, Any]:
+    return {"type": "reasoning.text", "format": "anthropic-claude-v1", "index": 0, **fields}
+
+
+SUMMARY = {"type": "reasoning.summary", "index": 0}
+SEALED = {"type": "reasoning.encrypted", "data": "x", "index": 0}
+BLOCK = {"type": "thinking", "thinking": "", "signature": ""}
+TEXT = {"type": "text", "text": "Hm."}
+THOUGHTS: list[tuple[str, str, list[Any], Any]] = [
+    (
+        "OpenRouter",
+        "reasoning_details",
+        [
+            [thought(text="Let")],
+            [thought(text=" me.")],
+            [thought(signature="s1")],
+            [thought(text="Now", index=1)],
+            [thought(signature="s2", index=1)],
+        ],
+        [thought(text="Let me.", signature="s1"), thought(text="Now", index=1, signature="s2")],
+    ),
+    (
+        "OpenRouter, two signed thoughts of one index",
+        "reasoning_details",
+        [[thought(text="a", signature="s1")], [thought(text="b")], [thought(signature="s2")]],
+        [thought(text="a", signature="s1"), thought(text="b", signature="s2")],
+    ),
+    (
+        "OpenRouter, a summary and what is sealed",
+        "reasoning_details",
+        [[{**SUMMARY, "summary": "a"}], [{**SUMMARY, "summary": "b"}], [SEALED], [SEALED]],
+        [{**SUMMARY, "summary": "ab"}, SEALED, SEALED],
+    ),
+    (
+        "LiteLLM",
+        "thinking_blocks",
+        [[{**BLOCK, "thinking": "Let"}], [{**BLOCK, "thinking": " me."}], [{**BLOCK, "signature": "s"}]],
+        [{"type": "thinking", "thinking": "Let me.", "signature": "s"}],
+    ),
+    (
+        "LiteLLM, which says the whole once more",
+        "thinking_blocks",
+        [[{**BLOCK, "thinking": "Let"}], [{**BLOCK, "thinking": " me."}], [{**BLOCK, "thinking": "Let me.", "signature": "s"}]],
+        [{"type": "thinking", "thinking": "Let me.", "signature": "s"}],
+    ),
+    (
+        "Mistral",
+        "content",
+        [[{"type": "thinking", "thinking": [TEXT]}], [{"type": "thinking", "thinking": [TEXT]}], "Let", " me."],
+        [{"type": "thinking", "thinking": [TEXT, TEXT]}, {"type": "text", "text": "Let me."}],
+    ),
+    ("what nobody knows", "reasoning_details", [[1], [{"type": []}], [{"type": "reasoning.text", "text": 1}], [thought(text="a")]], ...),
+]
+
+
+@pytest.mark.parametrize(("field", "pieces", "expected"), [t[1:] for t in THOUGHTS], ids=[t[0] for t in THOUGHTS])
+async def test_a_provider_gets_thoughts_back_whole_where_it_sent_them_in_pieces(
+    start: Start, field: str, pieces: list[Any], expected: Any
+) -> None:
+    deltas = [*({field: piece} for piece in pieces), {"tool_calls": [{**called(), "index": 0}]}]
+    events = [chunk({"role": "assistant"}), *(chunk(d) for d in deltas), chunk({}, "tool_calls"), b"data: [DONE]\n\n"]
+    async with start(stream(events), stream(streamed(["Booked."])), policy=TAP, stages=ALL) as proxy:
+        await proxy.post(STREAM)
+    turn = proxy.upstream.calls[1].json["messages"][1]
+    assert turn[field] == ([part for piece in pieces for part in piece] if expected is ... else expected)
+
+
+@pytest.mark.parametrize("streams", [True, False])
+async def test_a_provider_that_says_that_it_had_no_thoughts_is_told_so(start: Start, streams: bool) -> None:
+    events = call_events(called())
+    events[1:1] = [chunk({"reasoning_content": "", "reasoning": ""})]
+    answer = calling(called())
+    answer["choices"][0]["message"]["reasoning_content"] = ""
+    answers = (stream(events), stream(streamed(["Booked."]))) if streams else (reply(answer), reply(completion()))
+    async with start(*answers, policy=TAP, stages=ALL) as proxy:
+        await proxy.post({**STREAM, "stream": streams})
+    turn = proxy.upstream.calls[1].json["messages"][1]
+    assert ("", False) == (turn["reasoning_content"], "reasoning" in turn)
+
+
+async def test_a_provider_gets_thoughts_back_as_they_came_whole(start: Start) -> None:
+    details = [thought(text="a"), thought(text="b", signature="s")]
+    answer = calling(called())
+    answer["choices"][0]["message"]["reasoning_details"] = details
+    async with start(reply(answer), reply(completion()), policy=TAP, stages=ALL) as proxy:
+        await proxy.post({**STREAM, "stream": False})
+    assert details == proxy.upstream.calls[1].json["messages"][1]["reasoning_details"]
+
+
 async def test_calls_that_share_an_index_or_have_none_are_told_apart(start: Start) -> None:
     for index in ({"index": 0}, {}):
         deltas = [{"tool_calls": [{**called("search_flights"), **index}]}, {"tool_calls": [{**called(identity="call_2"), **index}]}]

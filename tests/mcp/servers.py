@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from mcp.server.lowlevel import Server
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 
@@ -50,7 +51,7 @@ def make_server(**descriptions: str) -> MCPServer[Any]:
 
 
 @asynccontextmanager
-async def over_http(server: MCPServer[Any], port: int = 0) -> AsyncIterator[str]:
+async def over_http(server: MCPServer[Any] | Server[Any], port: int = 0) -> AsyncIterator[str]:
     """The server's URL."""
     async with serving(server.streamable_http_app(), port) as url:
         yield f"{url}/mcp"

@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 from mcp.server.mcpserver import Context
-from mcp.types import ListToolsResult, Tool, ToolListChangedNotification
+from mcp.types import CallToolResult, ListToolsResult, Tool, ToolListChangedNotification
 
 from proxy.config.mcp import McpServerSettings
 from proxy.testing import completion, reply
 from proxy.upstreams import mcp as connections
-from proxy.upstreams.mcp import McpConnection
+from proxy.upstreams.mcp import McpConnection, text_of
 from proxy.upstreams.mcp_http import bounded_client
 from tests.conftest import Start
 from tests.mcp.servers import make_server, over_http, program
@@ -68,6 +68,55 @@ async def test_of_a_server_with_thousands_of_tools_those_of_the_allow_list_are_t
     assert [f"t{i}" for i in range(512)] == await listed(3000)
     assert ["t7", "t2900"] == (await listed(3000, "t2900", "t7"))[:2]
     assert 512 == len(await listed(3000, "t2900", "no such tool"))
+
+
+async def test_a_server_that_gives_the_same_page_without_end_is_asked_for_it_twice() -> None:
+    class Repeating(Lister):
+        async def list_tools(self, *, cursor: str | None, cache_mode: str) -> ListToolsResult:
+            self.lists += 1
+            return ListToolsResult(tools=[Tool(name="t", input_schema={"type": "object"})] if self.count else [], next_cursor="next")
+
+    async def take(_: Sequence[Tool]) -> None:
+        pass
+
+    for client in (Repeating(1), Repeating(0)):
+        async with asyncio.timeout(5):
+            await McpConnection("shop", McpServerSettings(url="http://a", tools=("away",)), take)._list(client)  # type: ignore[arg-type]
+        assert 2 == client.lists
+
+
+@pytest.mark.parametrize("more", [{}, {"count": 2}])
+def test_structured_content_tells_no_images_data(more: dict[str, int]) -> None:
+    blocks = [{"type": "text", "text": "Two."}, {"type": "image", "data": "aGVsbG8=", "mimeType": "image/png"}]
+    repeated = {"result": [{**block, "annotations": None} for block in blocks], **more}
+    result = CallToolResult.model_validate({"content": blocks, "structuredContent": repeated})
+    told = "Two.\n[image image/png: not shown here]"
+    also = '\n{"result":["Two.","[image image/png: not shown here]"],"count":2}' if more else ""
+    assert told + also == text_of(result)
+
+
+def test_a_resource_without_words_is_named() -> None:
+    block = {"type": "resource", "resource": {"uri": "papers://105", "text": ""}}
+    assert "[resource papers://105: not shown here]" == text_of(CallToolResult.model_validate({"content": [block]}))
+
+
+@pytest.mark.parametrize(
+    ("texts", "structured", "expected"),
+    [
+        ([], {"a": 1}, '{"a":1}'),
+        (["Found 2 pages: see the structured content."], {"pages": ["Berlin", "Bonn"]}, '{"pages":["Berlin","Bonn"]}'),
+        (["Done."], {"free": False}, '{"free":false}'),
+        (["Nothing."], {"n": 2**70}, '{"n":1180591620717411303424}'),
+        (['{"city": "K\\u00f6ln\\n", "n": 3}'], {"city": "Köln\n", "n": 3}, None),
+        (['{"city":"Köln\\n"}'], {"city": "Köln\n"}, None),
+        (["A", "B"], {"result": ["A", "B"]}, None),
+        (["Nothing."], {}, None),
+    ],
+)
+def test_structured_content_is_told_where_the_text_does_not_say_it(texts: list[str], structured: Any, expected: str | None) -> None:
+    content: list[Any] = [{"type": "text", "text": text} for text in texts]
+    result = CallToolResult.model_validate({"content": content, "structuredContent": structured})
+    assert "\n".join([*texts, *([expected] if expected else [])]) == text_of(result)
 
 
 async def test_that_there_are_too_many_is_said_once(caplog: pytest.LogCaptureFixture) -> None:

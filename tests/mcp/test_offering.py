@@ -8,11 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp.server.lowlevel import Server
 from mcp.server.mcpserver.exceptions import ToolError
+from mcp.types import CallToolResult, ListToolsResult, Tool
 
 from proxy.errors import StoreUnavailable
 from proxy.testing import completion, reply, stream, streamed
 from proxy.upstreams import mcp as connections
+from proxy.upstreams.mcp_tools import accepted_schema
 from tests.apis import APIS
 from tests.conftest import CHAT, Running, Start
 from tests.mcp.servers import make_server, over_http
@@ -114,6 +117,104 @@ async def test_tool_rag_chooses_among_them_and_finds_the_others(start: Start) ->
 
 
 # ---- what goes wrong ----
+
+
+@pytest.mark.parametrize("structured", [None, {"order": 7}])
+async def test_a_result_that_breaks_its_output_schema_is_told_as_it_came(start: Start, structured: Any) -> None:
+    schema = {"type": "object", "properties": {"order": {"type": "string"}}, "required": ["order"]}
+    tool = Tool(name="ship", input_schema={"type": "object"}, output_schema=schema)
+
+    async def listed(*_: object) -> ListToolsResult:
+        return ListToolsResult(tools=[tool])
+
+    async def run(*_: object) -> CallToolResult:
+        return CallToolResult.model_validate({"content": [{"type": "text", "text": "Shipped 7."}], "structuredContent": structured})
+
+    server: Server[Any] = Server("shop", on_list_tools=listed, on_call_tool=run)
+    replies = reply(asked("mcp__shop__ship", "{}")), reply(completion())
+    async with over_http(server) as url, start(*replies, policy=TAP, config=config(url)) as proxy:
+        await connected(proxy)
+        await proxy.post()
+        assert "Shipped 7." == proxy.upstream.calls[1].json["messages"][-1]["content"]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"type": "object"}, {"type": "object", "properties": {}}),
+        ({"type": "object", "properties": None, "title": "T"}, {"type": "object", "properties": {}, "title": "T"}),
+        (
+            {"type": "object", "properties": {"a": {}, "b": {}}, "required": ["a"], "anyOf": [{"required": ["b"]}, 3]},
+            {"type": "object", "properties": {"a": {}, "b": {}}, "required": ["a"]},
+        ),
+        (
+            {
+                "type": "object",
+                "oneOf": [{"properties": {"kind": {"const": 1}, "a": {"type": "string"}}}, {"$ref": "#/$defs/B"}],
+                "$defs": {"B": {"properties": {"kind": {"const": 2}}}},
+                "not": {},
+            },
+            {
+                "type": "object",
+                "$defs": {"B": {"properties": {"kind": {"const": 2}}}},
+                "properties": {"kind": {"anyOf": [{"const": 1}, {"const": 2}]}, "a": {"type": "string"}},
+            },
+        ),
+        (
+            {
+                "type": "object",
+                "properties": {
+                    "tags": {"type": "array"},
+                    "ids": {"type": ["array", "null"], "items": True},
+                    "point": {"type": "array", "items": [{"type": "number"}, {"type": "number"}]},
+                    "pair": {"anyOf": [{"type": "array", "items": [{"type": "number"}, {"type": "array"}]}, {"type": "null"}]},
+                    "none": {"type": "array", "items": []},
+                    "any": True,
+                    "more": {"type": "object", "additionalProperties": {"type": "array"}, "default": {"type": "array"}},
+                    "open": {"type": "object", "additionalProperties": True},
+                },
+                "$defs": {"A": {"type": "array"}},
+            },
+            {
+                "type": "object",
+                "properties": {
+                    "tags": {"type": "array", "items": {}},
+                    "ids": {"type": ["array", "null"], "items": {}},
+                    "point": {"type": "array", "items": {"type": "number"}},
+                    "pair": {
+                        "anyOf": [
+                            {"type": "array", "items": {"anyOf": [{"type": "number"}, {"type": "array", "items": {}}]}},
+                            {"type": "null"},
+                        ]
+                    },
+                    "none": {"type": "array", "items": {}},
+                    "any": {},
+                    "more": {"type": "object", "additionalProperties": {"type": "array", "items": {}}, "default": {"type": "array"}},
+                    "open": {"type": "object", "additionalProperties": True},
+                },
+                "$defs": {"A": {"type": "array", "items": {}}},
+            },
+        ),
+    ],
+)
+def test_a_schema_that_an_api_would_refuse_is_offered_in_a_form_that_it_takes(given: dict[str, Any], expected: dict[str, Any]) -> None:
+    assert expected == accepted_schema(given)
+
+
+async def test_a_tool_without_parameters_is_offered_with_none(start: Start) -> None:
+    async def listed(*_: object) -> ListToolsResult:
+        return ListToolsResult(tools=[Tool(name="ship", input_schema={"type": "object"})])
+
+    async with over_http(Server("shop", on_list_tools=listed)) as url, start(policy=TAP, config=config(url)) as proxy:
+        await connected(proxy)
+        await proxy.post()
+        (tool,) = proxy.upstream.calls[0].json["tools"]
+        assert {"type": "object", "properties": {}} == tool["function"]["parameters"]
+
+
+def test_a_schema_that_every_api_takes_stays_as_it_is() -> None:
+    schema = {"type": "object", "properties": {"a": {"anyOf": [{}]}, "b": {"type": "array", "items": {"type": "string"}}, "enum": {}}}
+    assert schema is accepted_schema(schema)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import sys
 from typing import Any
 
 import pytest
@@ -18,6 +19,22 @@ from tests.mcp.test_offering import TAP, TOOLS, asked, connected
 from tests.own_tools import names
 
 pytestmark = pytest.mark.process
+
+MALFORMED = """
+import json, sys
+good = {"name": "good", "inputSchema": {"type": "object", "properties": {}}}
+results = {
+    "initialize": {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "shop", "version": "1"}},
+    "tools/list": {"tools": [{"name": "untyped", "inputSchema": {}}, good, {"name": "odd", "inputSchema": {**good["inputSchema"], "required": False}}, 7]},
+}
+for line in sys.stdin:
+    asked = json.loads(line)
+    if "id" in asked:
+        method = asked["method"]
+        told = {"result": results[method]} if method in results else {"error": {"code": -32601, "message": "unknown"}}
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], **told}), flush=True)
+"""
+"""A program that lists one tool as the protocol has it, and three that are none."""
 
 
 def config(settings: dict[str, Any]) -> str:
@@ -67,6 +84,15 @@ async def test_a_program_gets_its_own_variables_and_no_key_of_the_proxys(start: 
         assert "sk-of-the-operator" not in told
         assert "SHOP_REGION=eu-west" in told
         assert "SHOP_TOKEN=[masked]" in told
+
+
+async def test_tools_in_no_form_of_the_protocols_keep_none_of_the_others_away(start: Start, caplog: pytest.LogCaptureFixture) -> None:
+    async with start(policy=TAP, config=config({"command": sys.executable, "args": ["-c", MALFORMED]})) as proxy:
+        await connected(proxy)
+        await proxy.post()
+        assert ["mcp__shop__good"] == names(proxy.upstream.calls[0])
+    (said,) = [record.getMessage() for record in caplog.records if "left out" in record.getMessage()]
+    assert said.endswith(": 'untyped', 'odd', 7")
 
 
 async def test_a_program_that_cannot_be_started_is_away(start: Start) -> None:

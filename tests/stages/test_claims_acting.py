@@ -197,6 +197,16 @@ async def test_retry_asks_again_with_the_failed_claims_and_their_evidence() -> N
     assert 1 == counters.counts["claims.retried_count"]
 
 
+async def test_retry_gives_the_model_its_thoughts_back() -> None:
+    exchange = answering()
+    choice = Choice(0, LONDON, reasoning="Hm.", finish_reason="stop", reasoning_field="reasoning_content")
+    exchange.attempts.present(exchange, Answer((choice,), "gpt-4o"), 1.0)
+    exchange.attempts.possible = True
+    await checked(exchange, action="retry")
+    assert exchange.retry is not None
+    assert {"role": "assistant", "content": LONDON, "reasoning_content": "Hm."} == exchange.retry[-2]
+
+
 async def test_a_good_answer_is_not_asked_for_again() -> None:
     exchange = attempted(answering(), PARIS)
     assert "pass" == (await checked(exchange, action="retry")).outcome

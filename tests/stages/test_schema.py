@@ -216,6 +216,22 @@ async def test_wrong_arguments_are_asked_for_again_with_what_is_wrong(start: Sta
     assert [{"action": "none", "calls": 1, "texts": 0, "retries": 1}] == [v["detail"] for v in of(record)]
 
 
+@pytest.mark.parametrize(
+    "thoughts",
+    [{"reasoning_content": "Let me search."}, {"reasoning": "Let me search."}, {"reasoning_content": ""}],
+)
+async def test_the_model_gets_its_thoughts_back_with_the_turn_where_they_came(
+    start: Start, streams: bool, thoughts: dict[str, str]
+) -> None:
+    body, events = calling(call(WRONG)), call_events(call(WRONG))
+    body["choices"][0]["message"] |= thoughts
+    events[1:1] = [chunk({name: piece}) for name, text in thoughts.items() for piece in (text[:4], text[4:])]
+    async with start(stream(events) if streams else reply(body), answering(call(GOOD), streams=streams), policy=policy()) as proxy:
+        await proxy.post({**TOOLS, "stream": streams})
+    turn = proxy.upstream.calls[1].json["messages"][1]
+    assert thoughts == {name: value for name, value in turn.items() if name not in ("role", "content", "tool_calls")}
+
+
 async def test_an_unknown_tool_is_answered_with_the_tools_there_are(start: Start) -> None:
     async with start(reply(calling(call(GOOD, "serch"))), reply(calling(call(GOOD))), policy=policy()) as proxy:
         got = await proxy.post(TOOLS)

@@ -25,6 +25,8 @@ secrets = st.one_of(
     _random(24, 24).map("sk_live_".__add__),
     _random(30, 36).map("ghp_".__add__),
     _random(30, 34).map("hf_".__add__),
+    _random(40, 60, _ALNUM + "-_").map("gw-".__add__),
+    st.builds(str.__add__, st.sampled_from(["pplx-", "tvly-", "nvapi-", "lsv2_pt_", "shpat_", "dop_v1_", "GOCSPX-"]), _random(20, 48)),
     st.text(string.ascii_uppercase + string.digits, min_size=16, max_size=16).map("AKIA".__add__),
     st.builds("eyJ{}.{}.{}".format, _random(10, 40), _random(10, 80), _random(10, 40)),
 )
@@ -82,6 +84,7 @@ def test_text_without_a_keys_marks_is_untouched(text: str) -> None:
         "Password: must be chosen",
         "The desk-top and the risk-averse sk-learn user; task-oriented-dialogue-systems",
         "see https://example.com:8080/a/b?c=d and npm i left-pad@1.3.0",
+        "the host gw-eu-central-1-production-blue-02 answers",
         "eyJust kidding. AKIA is a prefix.",
         "for token in tokens: total += len(token)",
         "Das Geheimnis 世界 🙂",
@@ -95,6 +98,7 @@ def test_ordinary_text_is_untouched(text: str) -> None:
     ("text", "expected"),
     [
         ("OPENAI_API_KEY=sk-proj-abcdefghij0123456789", "OPENAI_API_KEY=sk-[masked]"),
+        (f"my key gw-{'aB3' * 14}x works", "my key gw-[masked] works"),
         ("postgresql://u:pw@host/db", "postgresql://u:[masked]@host/db"),
         ("aws_secret_access_key = wJalrXUtnFEMI/K7MDENG+bPxRfiCY", "aws_secret_access_key = [masked]"),
         ("Authorization: Basic dXNlcjpwYXNz", "Authorization: Basic [masked]"),

@@ -104,9 +104,10 @@ class _Words(Struct, frozen=True):
 _WORDS = wordings(__file__, _Words)
 
 
-def asked_again(messages: Sequence[Message], text: str, failing: Sequence[Judgement]) -> list[Message]:
-    """`messages`, the answer `text`, and what is wrong with it."""
-    return [*messages, {"role": "assistant", "content": text}, {"role": "user", "content": correction(text, failing)}]
+def asked_again(messages: Sequence[Message], choice: Choice, failing: Sequence[Judgement]) -> list[Message]:
+    """`messages`, the answer, and what is wrong with it."""
+    text = choice.text or choice.refusal
+    return [*messages, {"role": "assistant", "content": text, **choice.thoughts}, {"role": "user", "content": correction(text, failing)}]
 
 
 def correction(text: str, failing: Sequence[Judgement]) -> str:

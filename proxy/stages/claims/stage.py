@@ -309,7 +309,7 @@ class Claims(SentenceStage[ClaimsOptions]):
         acts = [choice for choice in answer.choices if self._acts(case, choice.index)]
         if acts and exchange.attempts.possible and present < self.options.retries and not any(c.tool_calls for c in answer.choices):
             wrong = [j for j in reporting.of_choice(case.claims, acts[0].index) if acting.fails(j, self.options.fail_on)]
-            exchange.retry = acting.asked_again(exchange.attempts[0].prompt.messages, acts[0].text or acts[0].refusal, wrong)
+            exchange.retry = acting.asked_again(exchange.attempts[0].prompt.messages, acts[0], wrong)
             self._count("retried")
             return
         best = max(case.attempts, key=lambda i: (case.attempts[i].rank, i))

@@ -130,7 +130,7 @@ def judged_before(exchange: Exchange, attempt: int) -> Verdict | None:
 def asked_again(messages: Sequence[Message], choice: Choice, findings: Sequence[SchemaFinding], tools: Sequence[Tool]) -> list[Message]:
     """`messages`, the answer, and what is wrong with it. `findings` are those of `choice` that violate."""
     by_call = {finding.call: finding for finding in findings}
-    answer = [{"role": "assistant", "content": choice.text}] if choice.text.strip() else []
+    answer = [{"role": "assistant", "content": choice.text, **choice.thoughts}] if choice.text.strip() else []
     if None in by_call:
         return [*messages, *answer, {"role": "user", "content": _of_answer(by_call[None])}]
     calls = choice.tool_calls
@@ -149,7 +149,7 @@ def _as_message(choice: Choice) -> dict[str, Any]:
     """The answer as a message. Providers refuse a conversation with arguments that are not JSON."""
     written = [(call, call.arguments if call.arguments.strip() and call.parsed is not None else "{}") for call in choice.tool_calls]
     calls = [{"id": call.id, "type": "function", "function": {"name": call.name, "arguments": text}} for call, text in written]
-    return {"role": "assistant", "content": choice.text or None, "tool_calls": calls}
+    return {"role": "assistant", "content": choice.text or None, **choice.thoughts, "tool_calls": calls}
 
 
 def _result_of(call: ToolCall, finding: SchemaFinding, tools: Sequence[Tool]) -> str:

@@ -16,6 +16,9 @@ from proxy.language.text import text_of
 from proxy.wire.answers import end_of, has_words
 from proxy.wire.bodies import object_of, objects_of
 
+MAY_BE_EMPTY = "reasoning_content"
+"""DeepSeek's API wants this back with a call also where it is an empty text."""
+
 
 class CallParts:
     """One tool call, growing."""
@@ -97,12 +100,13 @@ class Calls:
 class ChoiceParts:
     """What a choice says, growing."""
 
-    __slots__ = ("calls", "finish_reason", "reasoning", "refusal", "text")
+    __slots__ = ("calls", "finish_reason", "reasoning", "reasoning_field", "refusal", "text")
 
     def __init__(self) -> None:
         self.text, self.refusal, self.reasoning = list[str](), list[str](), list[str]()
         self.calls = Calls()
         self.finish_reason: str | None = None
+        self.reasoning_field = ""
 
     def absorb(self, choice: Mapping[str, Any], *, whole: bool = False) -> str:
         """Add its part in a chunk, or a `whole` one; returns the answer text in it."""
@@ -116,8 +120,13 @@ class ChoiceParts:
             self.text.append(text)
         if refusal := text_field(delta, "refusal"):
             self.refusal.append(refusal)
-        if reasoning := text_field(delta, "reasoning_content") or text_field(delta, "reasoning"):
-            self.reasoning.append(reasoning)
+        for name in ("reasoning_content", "reasoning"):
+            if reasoning := text_field(delta, name):
+                self.reasoning.append(reasoning)
+                self.reasoning_field = name
+                break
+        if not self.reasoning_field and delta.get(MAY_BE_EMPTY) == "":
+            self.reasoning_field = MAY_BE_EMPTY
         if delta.get("tool_calls") or delta.get("function_call"):
             self.calls.absorb(delta, whole=whole)
         return text
@@ -126,11 +135,11 @@ class ChoiceParts:
         """So far."""
         text, refusal, reasoning = "".join(self.text), "".join(self.refusal), "".join(self.reasoning)
         if not self.calls.parts:
-            return Choice(index, text, refusal, reasoning, (), self.finish_reason)
+            return Choice(index, text, refusal, reasoning, (), self.finish_reason, reasoning_field=self.reasoning_field)
         ranked = enumerate(sorted(self.calls.parts, key=lambda part: part.index))
         calls = tuple(ToolCall(c.id, c.name, "".join(c.arguments), i) for i, c in ranked if c.inputs is None or c.arguments)
         inputs = tuple(said for part in self.calls.parts if (said := "".join(part.inputs or ())))
-        return Choice(index, text, refusal, reasoning, calls, self.finish_reason, inputs)
+        return Choice(index, text, refusal, reasoning, calls, self.finish_reason, inputs, self.reasoning_field)
 
 
 class MessageParts:
@@ -143,13 +152,14 @@ class MessageParts:
     def absorb(self, delta: Mapping[str, Any], *, whole: bool = False) -> list[CallParts]:
         """Add a delta, or a `whole` message; the call that each of its call entries belongs to, in order."""
         for key, value in delta.items():
-            if key not in ("role", "tool_calls", "function_call") and value not in (None, "", [], {}):
+            says = value not in (None, "", [], {}) or (key == MAY_BE_EMPTY and value == "")
+            if says and key not in ("role", "tool_calls", "function_call"):
                 self._values.setdefault(key, []).append(value)
         return self.calls.absorb(delta, whole=whole)
 
     @property
     def fields(self) -> dict[str, Any]:
-        """Everything that has a value, but the role and the calls."""
+        """Everything that has a value, but the role and the calls; an empty `MAY_BE_EMPTY`, too."""
         return {key: _join_values(values) for key, values in self._values.items()}
 
 
@@ -184,13 +194,57 @@ def joined_name(known: str, piece: str) -> str:
 
 def _join_values(values: list[Any]) -> Any:
     """The value of a field from what its deltas say: texts and lists one after another, objects merged, else the last."""
+    if len(values) == 1:
+        return values[0]
     if all(isinstance(value, str) for value in values):
         return "".join(values)
-    if all(isinstance(value, list) for value in values):
-        return [item for value in values for item in value]
+    if all(isinstance(value, list | str) for value in values):
+        return _join_parts([part for value in values for part in (value if isinstance(value, list) else [{"type": "text", "text": value}])])
     if all(isinstance(value, dict) for value in values):
         return {key: item for value in values for key, item in value.items()}
     return values[-1]
+
+
+_WORDS = {"text": "text", "thinking": "thinking", "reasoning.text": "text", "reasoning.summary": "summary"}
+"""Parts of which a delta has a piece, by type, and where their words stand: Mistral's of ``content``, LiteLLM's of ``thinking_blocks``,
+OpenRouter's of ``reasoning_details``."""
+
+
+def _join_parts(pieces: list[Any]) -> list[Any]:
+    """Parts out of their pieces: a signature is of a whole thought, so that a provider takes no piece of one back."""
+    runs: list[list[Any]] = []
+    for piece in pieces:
+        if runs and _goes_on(runs[-1], piece):
+            runs[-1].append(piece)
+        else:
+            runs.append([piece])
+    return [part for run in runs for part in ([_joined_part(run)] if len(run) > 1 else run)]
+
+
+def _goes_on(run: list[Any], piece: Any) -> bool:
+    """Whether it is of the part that the pieces of `run` are of."""
+    first, last = run[0], run[-1]
+    if not isinstance(first, dict) or not isinstance(piece, dict) or last.get("signature"):
+        return False
+    kind, fields = str(first.get("type")), first.keys() | piece.keys()
+    if kind not in _WORDS or (kind == "text" and fields != {"type", "text"}):
+        return False
+    said = {type(value) for one in (first, last, piece) if (value := one.get(_WORDS[kind]))}
+    same = (first.get(name) == piece.get(name) or None in (first.get(name), piece.get(name)) for name in ("index", "id"))
+    return first["type"] == piece.get("type") and said in ({str}, {list}, set()) and all(same)
+
+
+def _joined_part(run: list[dict[str, Any]]) -> dict[str, Any]:
+    words = _WORDS[run[0]["type"]]
+    said = [value for piece in run if (value := piece.get(words))]
+    if all(isinstance(value, str) for value in said):
+        before = "".join(said[:-1])
+        again = run[-1].get("signature") and said[-1:] == [before]  # LiteLLM says a thought once more where it signs it
+        joined: Any = before if again else "".join(said)
+    else:
+        joined = [item for value in said for item in (value if isinstance(value, list) else [value])]
+    whole = {key: value for piece in run for key, value in piece.items() if value not in (None, "") or piece is run[0]}
+    return {**whole, words: joined}
 
 
 # ---- text that is read, and text that is not ----

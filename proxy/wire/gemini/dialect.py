@@ -23,7 +23,7 @@ from proxy.wire.dialect import Changes, Dialect, TokenCounting
 from proxy.wire.gemini import answers
 from proxy.wire.gemini.address import COUNT, GENERATE, KEY_HEADER, with_address
 from proxy.wire.gemini.answers import USAGE, GeminiShapes, call_in, candidates_of, parts_of
-from proxy.wire.gemini.contents import Contents
+from proxy.wire.gemini.contents import Contents, sign
 from proxy.wire.gemini.fields import field_spelling, is_text, new_call_id, raw_objects
 from proxy.wire.gemini.requests import GeminiWire, function_of, read_request
 from proxy.wire.gemini.stream import WITHHELD, GeminiStream, encode
@@ -50,7 +50,8 @@ class GeminiFilter(OwnToolFilter):
         """Of the answer, as they came."""
         self._called: list[AnswerItem] = []
         """Of its calls."""
-        self._parted = False
+        self._parted = self._seals = False
+        """The second: a call that stays here has the signature of all."""
 
     def _read(self, event: sse.Event) -> AnswerEvent:
         payload = object_in(event.data or b"")
@@ -59,12 +60,13 @@ class GeminiFilter(OwnToolFilter):
         self._failed = self._failed or isinstance(payload.get("error"), dict)
         self._usage = payload[USAGE] if isinstance(payload.get(USAGE), dict) else self._usage
         candidate = next(iter(candidates_of(payload)), {})
-        items = self._take_parts(parts_of(candidate))
+        items = self._take_parts(parts_of(candidate), str(payload.get("modelVersion")))
         end = end_of(candidate.get("finishReason"))
         self._end = end or self._end
         return AnswerEvent(event.raw, payload, items, "ends" if end else "says")
 
-    def _take_parts(self, parts: Sequence[Fields]) -> list[AnswerItem]:
+    def _take_parts(self, parts: Sequence[Fields], model: str) -> list[AnswerItem]:
+        """Of calls at once Gemini signs the first; where that one stays here, the client's first says that it has no signature."""
         found = []
         for part in parts:
             self._parts.append(part)
@@ -72,6 +74,10 @@ class GeminiFilter(OwnToolFilter):
                 found.append(AnswerItem(True, len(self._called)))
                 self._called.append(found[-1])
                 self._decide(found[-1], str(call.get("name")) in self._tools)
+                if found[-1].own:
+                    self._seals = self._seals or bool(part.get("thoughtSignature"))
+                elif self._seals and all(item.own for item in self._called[:-1]):
+                    sign([part], model)
         return found
 
     def _settle(self) -> None:
@@ -80,7 +86,7 @@ class GeminiFilter(OwnToolFilter):
     def _without_own(self, event: AnswerEvent) -> tuple[AnswerEvent | None, AnswerEvent | None]:
         payload = event.payload
         candidate = next(iter(candidates_of(payload)), None) if payload is not None else None
-        if payload is None or candidate is None or (event.kind != "ends" and not any(item.own for item in event.items)):
+        if payload is None or candidate is None or (event.kind != "ends" and not any(item.own or self._seals for item in event.items)):
             return event, None
         owners = iter(event.items)
         kept = [part for part in parts_of(candidate) if call_in(part) is None or not next(owners).own]
@@ -112,7 +118,7 @@ class GeminiFilter(OwnToolFilter):
         candidate = next(iter(candidates_of(fields)), None)
         if candidate is None:
             return False
-        self._take_parts(parts_of(candidate))
+        self._take_parts(parts_of(candidate), str(fields.get("modelVersion")))
         self._usage = fields[USAGE] if isinstance(fields.get(USAGE), dict) else None
         self._end = end_of(candidate.get("finishReason")) or "stop"
         return True
@@ -123,8 +129,9 @@ class GeminiFilter(OwnToolFilter):
         content = raw_fields(candidate["content"])
         owners, kept = iter(self._called), []
         for piece, part in zip(raw_objects(content["parts"]), self._parts, strict=True):
-            if call_in(part) is None or not next(owners).own:
-                kept.append(piece)
+            is_call = call_in(part) is not None
+            if not is_call or not next(owners).own:
+                kept.append(as_raw(part) if is_call and self._seals else piece)
         candidate["content"] = as_raw({**content, "parts": kept})
         raw["candidates"] = as_raw([as_raw(candidate), *others])
 
@@ -288,9 +295,11 @@ def _declare_tool(tool: Tool, before: msgspec.Raw | None) -> msgspec.Raw:
     described = bodies.object_of(tool.get("function"))
     sent = bodies.raw_fields(before) if before is not None else {}
     given = function_of(orjson.loads(bytes(before)))["function"] if before is not None else {}
-    schema = "parameters" if "parameters" in sent else field_spelling(sent, "parametersJsonSchema")
+    schema = field_spelling(sent, "parametersJsonSchema")
     names = {"name": "name", "description": "description", "parameters": schema}
     made = {own: described[name] for name, own in names.items() if name in described and described[name] != given.get(name, ...)}
+    if schema in made:  # it is JSON Schema by now, which `parameters` does not take: types in capitals, and one each
+        sent.pop("parameters", None)
     return bodies.as_raw({**sent, **made})
 
 

@@ -84,6 +84,12 @@ def _host_name(netloc: str) -> str:
     return netloc.rpartition(":")[0] or netloc
 
 
+def _without_port(address: str) -> str:
+    """An address as some proxies write it, Azure's among them: ``192.0.2.1:50123``, ``[2001:db8::1]:50123``. The port tells no client from
+    another, and each connection has its own."""
+    return _host_name(address) if address.startswith("[") or address.count(":") == 1 else address
+
+
 class TrustedProxies:
     """Finds the client's own address behind the proxies that may tell it."""
 
@@ -102,7 +108,7 @@ class TrustedProxies:
         if client is None or not self.trusts(client[0]):
             return scope
         lines = [value.decode("latin-1") for name, value in scope["headers"] if name == b"x-forwarded-for"]
-        passed = [address.strip() for line in lines for address in line.split(",")]
+        passed = [_without_port(address.strip()) for line in lines for address in line.split(",")]
         if not passed:
             return scope
         while len(passed) > 1 and self.trusts(passed[-1]):

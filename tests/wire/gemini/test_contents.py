@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from proxy.errors import InvalidRequest
 from proxy.exchange import Message
+from proxy.stages.compression.allocations import shorten_tool
 from proxy.wire.gemini.address import readdress, with_address, without_address
 from proxy.wire.gemini.dialect import GeminiDialect
 from tests import gemini
@@ -152,6 +153,19 @@ def test_a_tool_of_the_providers_may_have_any_name() -> None:
 def test_a_shorter_description_changes_nothing_else() -> None:
     sent = with_tools(lambda tools: [{**tools[0], "function": {**tools[0]["function"], "description": "Reads."}}, *tools[1:]])
     assert {**gemini.function("read"), "description": "Reads."} == sent["tools"][0]["functionDeclarations"][0]
+
+
+def test_parameters_that_a_stage_has_shortened_leave_as_json_schema() -> None:
+    where = {"type": "STRING", "description": "Where it is. A path.", "nullable": True}
+    declared = {**gemini.function("read"), "parameters": {"type": "OBJECT", "properties": {"path": where}}}
+    exchange = gemini.exchange_of({**gemini.ASK, "tools": [{"functionDeclarations": [declared, gemini.function("list")]}]})
+    exchange.tools = [shorten_tool(tool, 1, 1) for tool in exchange.tools]
+    (sent,) = json.loads(without_address(GeminiDialect().render_request(exchange))[2])["tools"]
+    made = {"type": "object", "properties": {"path": {"type": ["string", "null"], "description": "Where it is."}}}
+    assert [
+        {"name": "read", "description": "To read.", "parametersJsonSchema": made},
+        gemini.function("list"),
+    ] == sent["functionDeclarations"]
 
 
 def test_without_tools_nothing_is_said_of_them() -> None:

@@ -301,6 +301,32 @@ async def test_calls_of_the_proxys_own_tools_stay_with_it(start: Start, delivery
     assert ["search_flights", FIND, "book_hotel"] == [one["name"] for one in second["tools"][0]["functionDeclarations"]]
 
 
+@pytest.mark.parametrize(("model", "signed"), [("gemini-3-pro-preview", "skip_thought_signature_validator"), (gemini.MODEL, None)])
+@pytest.mark.parametrize("streams", [False, True])
+async def test_a_clients_call_whose_signature_stays_with_an_own_one_says_so(start: Start, streams: bool, model: str, signed: Any) -> None:
+    calls = [
+        gemini.call(FIND, {"q": "hotel"}, thoughtSignature=gemini.SIGNATURE),
+        gemini.call("search_flights"),
+        gemini.call("search_flights"),
+    ]
+    events = [event.replace(gemini.MODEL.encode(), model.encode()) for event in gemini.streamed(*calls)]
+    answer = stream(events) if streams else reply({**gemini.answer(*calls), "modelVersion": model})
+    async with start(answer, **GEMINI, policy="name: p\ndelivery: tap\nstages: [finder]\n", stages=(Finder,)) as proxy:
+        got = await proxy.post(gemini.ASK, gemini.STREAM if streams else gemini.WHOLE)
+    whole = gemini.read(got.body) if streams else got.json
+    first, second = whole["candidates"][0]["content"]["parts"]
+    assert calls[2] == second
+    assert {**calls[1], **({"thoughtSignature": signed} if signed else {})} == first
+
+
+async def test_a_clients_first_call_keeps_its_own_signature(start: Start) -> None:
+    calls = [gemini.call("search_flights", thoughtSignature=gemini.SIGNATURE), gemini.call(FIND, {"q": "hotel"})]
+    answer = reply({**gemini.answer(*calls), "modelVersion": "gemini-3-pro-preview"})
+    async with start(answer, **GEMINI, policy="name: p\ndelivery: tap\nstages: [finder]\n", stages=(Finder,)) as proxy:
+        got = await proxy.post(gemini.ASK, gemini.WHOLE)
+    assert calls[:1] == got.json["candidates"][0]["content"]["parts"]
+
+
 async def test_a_key_that_no_header_can_hold_is_none_and_no_fault_of_the_upstream(start: Start) -> None:
     async with start(reply(gemini.answer()), kind="gemini", api_key="forward") as proxy:
         answer = await proxy.post(gemini.ASK, gemini.WHOLE + "?key=AIza%0d%0ax-evil:%201")

@@ -22,10 +22,23 @@ def scope(peer: str, *forwarded: str, **headers: str) -> dict[str, object]:
         ("127.0.0.1", ("203.0.113.9, 198.51.100.7, 10.1.2.3",), "198.51.100.7"),
         ("127.0.0.1", ("203.0.113.9", "198.51.100.7"), "198.51.100.7"),
         ("127.0.0.1", ("10.1.2.3, 10.1.2.4",), "10.1.2.3"),
+        ("127.0.0.1", ("203.0.113.9, 198.51.100.7:50123, 10.1.2.3:443",), "198.51.100.7"),
+        ("127.0.0.1", ("[2001:db8::1]:50123",), "2001:db8::1"),
+        ("127.0.0.1", ("2001:db8::1",), "2001:db8::1"),
         ("127.0.0.1", (), "127.0.0.1"),
         ("198.51.100.1", ("127.0.0.1",), "198.51.100.1"),
     ],
-    ids=["one", "what the client itself wrote is not believed", "two lines", "trusted all the way", "none", "not a trusted proxy"],
+    ids=[
+        "one",
+        "what the client itself wrote is not believed",
+        "two lines",
+        "trusted all the way",
+        "with ports",
+        "IPv6 with a port",
+        "IPv6",
+        "none",
+        "not a trusted proxy",
+    ],
 )
 def test_the_client_is_the_last_address_that_is_no_trusted_proxy(peer: str, forwarded: tuple[str, ...], expected: str) -> None:
     resolved = TrustedProxies(["127.0.0.1", "10.0.0.0/8"]).resolve(scope(peer, *forwarded))
