@@ -10,10 +10,12 @@ from typing import Any
 
 import orjson
 
+from proxy.config.settings import Api
 from proxy.exchange import Usage
 from proxy.wire.answers import end_of, number, usage_in
 from proxy.wire.bodies import exact, object_of
 from proxy.wire.messages import events
+from proxy.wire.messages.answers import GAP
 from proxy.wire.messages.shapes import BLOCKS
 from proxy.wire.translation import pieces
 from proxy.wire.translation.chat_answers import error_of
@@ -102,9 +104,11 @@ class MessagesReader:
 class MessagesWriter:
     """Implements `proxy.wire.translation.pieces.AnswerWriter`: blocks open and close in order."""
 
-    def __init__(self, asked_tokens: int = 0) -> None:
-        """`asked_tokens` estimates the prompt: a stream tells of it first, and the server's own figure comes at the end."""
-        self._asked_tokens = asked_tokens
+    def __init__(self, asked_tokens: int, origin: Api) -> None:
+        """`asked_tokens` estimates the prompt: a stream tells of it first, and the server's own figure comes at the end. `origin` is the
+        server's API, to which thoughts without a signature go back.
+        """
+        self._asked_tokens, self._origin = asked_tokens, origin
         self._message: dict[str, Any] = {}
         self._blocks: list[dict[str, Any]] = []
         self._is_open = False
@@ -134,7 +138,8 @@ class MessagesWriter:
                 yield from self._more("text", "text_delta", "text", piece.text, apart=apart)
         elif isinstance(piece, pieces.ThinkingDelta):
             if piece.text:
-                yield from self._more("thinking", "thinking_delta", "thinking", piece.text, apart=piece.apart)
+                goes_on = piece.apart and self._is_open and self._blocks[-1]["type"] == "thinking"  # a part of the same, signed with it
+                yield from self._more("thinking", "thinking_delta", "thinking", (GAP if goes_on else "") + piece.text)
         elif isinstance(piece, pieces.Signature):
             yield from self._write_signature(piece)
         elif isinstance(piece, pieces.CallStart | pieces.CallDelta):
@@ -203,7 +208,7 @@ class MessagesWriter:
         elif block["type"] in ("text", "thinking"):
             block[block["type"]] = said
         if block["type"] == "thinking" and not block["signature"]:
-            yield self._signature_delta(index, wrap("chat", ""))
+            yield self._signature_delta(index, wrap(self._origin, ""))
         self._is_open = False
         yield events.block_stop(index)
 

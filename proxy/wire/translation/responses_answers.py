@@ -10,6 +10,7 @@ from typing import Any
 
 import orjson
 
+from proxy.config.settings import Api
 from proxy.exchange import Usage
 from proxy.wire.answers import GOOD, number, usage_in
 from proxy.wire.bodies import objects_of
@@ -131,10 +132,12 @@ class ResponsesReader:
 class ResponsesWriter:
     """Implements `proxy.wire.translation.pieces.AnswerWriter`."""
 
-    def __init__(self, created: int, asked: Mapping[str, Any], identity: str) -> None:
+    def __init__(self, created: int, asked: Mapping[str, Any], identity: str, origin: Api) -> None:
         """`created` in seconds since the epoch; `asked` are the fields of the client's request, of which the response repeats some.
         `identity` names the response: a client goes on from it by that alone, so nobody else may guess it, and no server repeat it.
+        `origin` is the server's API, to which thoughts without a signature go back.
         """
+        self._origin = origin
         self._created, self._request, self._id = created, asked, f"resp_{identity}"
         self._spaces = spaces_of(asked.get("tools"))
         self._number = 0
@@ -310,7 +313,7 @@ class ResponsesWriter:
             yield from self._part_done(index)
         elif item["type"] == "reasoning":
             yield from self._summary_done(index)
-            item.setdefault("encrypted_content", wrap("chat", ""))
+            item.setdefault("encrypted_content", wrap(self._origin, ""))
         else:
             kind, name = events.CALLS[item["type"]]
             item[name] = "".join(self._parts_text) or ("{}" if name == "arguments" else "")

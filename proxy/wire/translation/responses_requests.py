@@ -261,10 +261,14 @@ def _write_result(result: neutral.Result, custom: Collection[str], bounds: neutr
 
 
 def _write_thought(thought: neutral.ThinkingPart, bounds: neutral.Bounds) -> list[dict[str, Any]]:
+    """A server that encrypts nothing gets its words back, under a name, which such servers want."""
     kind, data = unwrap(thought.signature) or ("", "")
-    if kind != "responses" or not data:
+    if kind != "responses":
         bounds.refuse(thought.at, "cannot read what another API's model has thought")
         return []
+    if not data:
+        content = [{"type": "reasoning_text", "text": thought.text}]
+        return [{"type": "reasoning", "id": fitting(thought.text, "rs_", 0), "summary": [], "content": content}] if thought.text else []
     summary = [{"type": "summary_text", "text": thought.text}] if thought.text else []
     return [{"type": "reasoning", "summary": summary, "encrypted_content": data}]
 

@@ -131,11 +131,11 @@ class Exchange:
             if self._client == "chat":
                 self._writer = ChatWriter(self._created, usage=self._usage)
             elif self._client == "responses":
-                self._writer = ResponsesWriter(self._created, self._fields, self._identity)
+                self._writer = ResponsesWriter(self._created, self._fields, self._identity, self._server.api)
             elif self._client == "gemini":
                 self._writer = GeminiWriter()
             else:
-                self._writer = MessagesWriter(self._request_bytes // BYTES_PER_TOKEN)
+                self._writer = MessagesWriter(self._request_bytes // BYTES_PER_TOKEN, self._server.api)
         return self._writer
 
     def answer(self, body: bytes) -> bytes:

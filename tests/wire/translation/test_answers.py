@@ -336,15 +336,50 @@ def chat_usage(client: Api) -> dict[str, Any]:
     return responses_api.USAGE if client == "responses" else messages.USAGE
 
 
+def asked_on(client: Api, server: Api, answer: Mapping[str, Any]) -> dict[str, Any]:
+    """The next turn's request, with what the client was told of the server's answer."""
+    told = json.loads(begun(client, server).answer(json.dumps(answer).encode()))
+    body = between(client, server, client)
+    if client == "messages":
+        body["messages"] = [{"role": "assistant", "content": told["content"]}, {"role": "user", "content": "And?"}]
+    else:
+        body["input"] = [*told["output"], {"role": "user", "content": "And?"}]
+    found: dict[str, Any] = json.loads(exchange(client, server).request(json.dumps(body).encode(), Past()))
+    return found
+
+
 @pytest.mark.parametrize("client", ["responses", "messages"])
 def test_a_thought_that_goes_back_goes_to_where_it_came_from(client: Api) -> None:
-    answer = json.loads(begun(client, "chat").answer(json.dumps(WHOLE["thinking"]["chat"]).encode()))
-    if client == "messages":
-        body = {**AGENT[client], "messages": [{"role": "assistant", "content": answer["content"]}, {"role": "user", "content": "And?"}]}
-    else:
-        body = {**AGENT[client], "input": [*answer["output"], {"role": "user", "content": "And?"}]}
-    found = json.loads(exchange(client, "chat").request(json.dumps(body).encode(), Past()))
+    found = asked_on(client, "chat", WHOLE["thinking"]["chat"])
     assert ("At noon.", "Hm.") == tuple(found["messages"][-2][name] for name in ("content", "reasoning_content"))
+
+
+PLAIN_THOUGHT = {"id": "rs_1", "type": "reasoning", "summary": [], "content": [{"type": "reasoning_text", "text": "Hm."}]}
+
+
+def test_a_thought_that_its_server_has_not_signed_goes_back_to_it() -> None:
+    answer = messages.message({"type": "thinking", "thinking": "Hm."}, messages.text("At noon."))
+    found = asked_on("responses", "messages", answer)["messages"][-2]["content"]
+    assert [{"type": "thinking", "thinking": "Hm.", "signature": ""}, messages.text("At noon.")] == found
+
+
+def test_a_thought_that_its_server_has_not_encrypted_goes_back_to_it_as_words() -> None:
+    answer = responses_api.response(PLAIN_THOUGHT, responses_api.text_item("At noon."))
+    thought, said = asked_on("messages", "responses", answer)["input"][-3:-1]
+    assert ({**PLAIN_THOUGHT, "id": thought["id"]}, "rs_") == (thought, thought["id"][:3])
+    assert "At noon." == said["content"][0]["text"]
+
+
+@pytest.mark.parametrize("client", ["responses", "messages"])
+def test_thoughts_of_geminis_do_not_keep_a_client_from_going_on(client: Api) -> None:
+    found = asked_on(client, "gemini", WHOLE["thinking"]["gemini"])["contents"]
+    assert [[gemini.text("At noon.")]] == [turn["parts"] for turn in found if turn["role"] == "model"]
+
+
+def test_a_thought_in_several_parts_is_one_block_with_its_signature() -> None:
+    thought = {**responses_api.reasoning_item(), "summary": [{"type": "summary_text", "text": text} for text in ("Hm.", "So.")]}
+    answer = json.loads(begun("messages", "responses").answer(json.dumps(responses_api.response(thought)).encode()))
+    assert [{"type": "thinking", "thinking": "Hm.\n\nSo.", "signature": "groundwire:responses:gAAAB=="}] == answer["content"]
 
 
 def test_anthropics_thoughts_go_back_with_their_signatures() -> None:
