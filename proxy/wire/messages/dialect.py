@@ -22,7 +22,7 @@ from proxy.errors import ProxyError
 from proxy.exchange import Answer, Exchange, Message, Request, Tool, ToolCall
 from proxy.wire import sse
 from proxy.wire.answers import add_usage, end_of
-from proxy.wire.bodies import as_raw, raw_items, typed_object_in
+from proxy.wire.bodies import as_raw, encode_raw, entries_of, object_of, raw_items, typed_object_in
 from proxy.wire.dialect import Changes, Dialect, TokenCounting
 from proxy.wire.messages import answers, events
 from proxy.wire.messages.events import payloads_of
@@ -273,6 +273,7 @@ def _set_messages(fields: dict[str, msgspec.Raw], wire: MessagesWire, before: Se
     fields["messages"] = as_raw([item.encode() for item in items])
     if "thinking" in fields and _lacks_thinking(items, wire):
         del fields["thinking"]
+        _drop_edits_of_thinking(fields)
 
 
 def _first_role(wire: MessagesWire) -> str:
@@ -303,9 +304,20 @@ def _pin(fields: dict[str, msgspec.Raw], items: Sequence[Item]) -> None:
 
 def _lacks_thinking(items: Sequence[Item], wire: MessagesWire) -> bool:
     """Whether the tools' turn that the model is to go on with has none of its thoughts, as one that a stage made: the API then refuses to
-    have it think.
+    have it think, but where the model itself decides when (``adaptive``).
     """
-    if not wire.fields.get("thinking") or (wire.fields["thinking"] or {}).get("type") == "disabled":
+    if object_of(wire.fields.get("thinking")).get("type") != "enabled":
         return False
     last = next((item for item in reversed(items) if item.role == "assistant"), None)
     return last is not None and last.is_new and any(b'"tool_use"' in bytes(block) for block in last.blocks)
+
+
+def _drop_edits_of_thinking(fields: dict[str, msgspec.Raw]) -> None:
+    """The API refuses an edit of thoughts where the model is not to think."""
+    managed = object_of(orjson.loads(bytes(fields.get("context_management", b"null"))))
+    edits = entries_of(managed.get("edits"))
+    left = [edit for edit in edits if not str(object_of(edit).get("type")).startswith("clear_thinking")]
+    if len(left) < len(edits):
+        fields["context_management"] = encode_raw({**managed, "edits": left})
+    if edits and not left:
+        del fields["context_management"]
