@@ -15,7 +15,7 @@ from proxy.exchange import Usage
 from proxy.wire.answers import GOOD, number, usage_in
 from proxy.wire.bodies import objects_of
 from proxy.wire.responses import events
-from proxy.wire.responses.output import ECHOED_FIELDS, finish_reason, usage_object
+from proxy.wire.responses.output import ECHOED_FIELDS, finish_reason, streamed_places, usage_object
 from proxy.wire.responses.shapes import ITEMS
 from proxy.wire.translation import pieces
 from proxy.wire.translation.chat_answers import error_of
@@ -39,6 +39,8 @@ class ResponsesReader:
         self._thoughts: set[tuple[int, ...]] = set()
         self._has_input: dict[int, bool] = {}
         """The calls that have begun, by their item, and whether any of their arguments have come."""
+        self._items: dict[int, Mapping[str, Any]] = {}
+        """The items that have begun, by position."""
         self._finished_items: set[int] = set()
         """The items that have ended, or are told whole."""
         self._refusals: set[tuple[int, ...]] = set()
@@ -85,7 +87,7 @@ class ResponsesReader:
 
     def _item(self, index: int, item: Mapping[str, Any]) -> Iterator[pieces.Piece]:
         """An item begins."""
-        kind = words(item.get("type"))
+        kind, self._items[index] = words(item.get("type")), item
         if kind in events.CALLS:
             self._has_input[index] = False
             yield pieces.CallStart(index, words(item.get("call_id")), words(item.get("name")), custom=kind == "custom_tool_call")
@@ -94,7 +96,7 @@ class ResponsesReader:
 
     def _item_done(self, index: int, item: Mapping[str, Any]) -> Iterator[pieces.Piece]:
         """An item has ended: what no delta has told of it comes now, for some servers tell a text at its end alone."""
-        kind = words(item.get("type"))
+        kind, self._items[index] = words(item.get("type")), item
         self._finished_items.add(index)
         yield from self._unstreamed(index, item)
         if kind == "reasoning" and (seal := words(item.get("encrypted_content"))):
@@ -115,7 +117,8 @@ class ResponsesReader:
                 yield self._thinking_delta((index, position), words(part.get("text")))
 
     def _end(self, response: Mapping[str, Any]) -> Iterator[pieces.Piece]:
-        for index, item in enumerate(objects_of(response.get("output"))):
+        output = objects_of(response.get("output"))
+        for index, item in zip(streamed_places(self._items, output), output, strict=True):
             if index not in self._finished_items and words(item.get("type")) in ("message", "reasoning", *events.CALLS):
                 if index not in self._has_input:
                     yield from self._item(index, item)

@@ -189,6 +189,15 @@ def test_a_streamed_answer_is_the_whole_one(client: Api, server: Api, kind: str)
     assert gist(client, json.loads(begun(client, server).answer(json.dumps(answer).encode()))) == gist(client, told)
 
 
+@pytest.mark.parametrize("client", ["chat", "messages", "gemini"])
+def test_items_that_the_servers_end_orders_anew_are_told_once(client: Api) -> None:
+    *events, last = responses_api.decoded(streamed("responses", WHOLE["calls"]["responses"]))
+    last["response"]["output"].reverse()
+    found = begun(client, "responses")
+    told = found.feed(b"".join(map(responses_api.encode, [*events, last]))) + found.finish()
+    assert gist("responses", WHOLE["calls"]["responses"]) == gist(client, read(client, told))
+
+
 @given(st.data())
 def test_a_stream_split_anywhere_is_the_same_stream(data: st.DataObject) -> None:
     client, server = data.draw(st.sampled_from(PAIRS))
