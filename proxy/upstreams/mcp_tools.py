@@ -25,6 +25,7 @@ from proxy.ports import Quarantine, QuarantineItem
 from proxy.ports.review import POLICY
 from proxy.ports.tool_servers import PREFIX, ServerResult, ServerTool
 from proxy.upstreams.mcp import McpConnection
+from proxy.wire.translation.neutral import object_schema
 
 if TYPE_CHECKING:
     from mcp.types import Tool as ListedTool
@@ -199,7 +200,7 @@ def _definition(server: str, listed: ListedTool) -> Definition:
     function = {
         "name": offered_name(server, name),
         "description": listed.description or listed.title or "",
-        "parameters": said["inputSchema"],
+        "parameters": object_schema(said["inputSchema"]),
     }
     content = orjson.dumps(said, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS)
     return Definition(ServerTool(server, name, {"type": "function", "function": function}), _hash(said), content)

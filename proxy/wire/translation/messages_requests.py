@@ -17,6 +17,7 @@ from proxy.wire.translation.chat_requests import CACHES
 from proxy.wire.translation.neutral import (
     arguments_of,
     fitting,
+    object_schema,
     objects,
     of_result,
     opened_by_user,
@@ -252,7 +253,7 @@ def _write_tool(tool: neutral.Tool, bounds: neutral.Bounds) -> dict[str, Any]:
     if tool.custom is not None:
         bounds.refuse(tool.at, "has no custom tools")
     said = {"description": tool.description, "strict": tool.strict or None}
-    schema = tool.parameters if isinstance(tool.parameters, Mapping) else {"type": "object", "properties": {}}
+    schema = object_schema(tool.parameters if isinstance(tool.parameters, Mapping) else {})
     return {"name": tool.name} | {name: value for name, value in said.items() if value is not None} | {"input_schema": schema}
 
 

@@ -214,6 +214,13 @@ def arguments_of(call: Call, bounds: Bounds) -> dict[str, Any]:
     return {}
 
 
+def object_schema(parameters: Any) -> Any:
+    """A tool's schema with what other APIs want of one: that it is of an object, and its properties, be there none."""
+    if not isinstance(parameters, Mapping) or parameters.get("type", "object") != "object":
+        return parameters
+    return parameters if {"type", "properties"} <= parameters.keys() else {"type": "object", "properties": {}, **parameters}
+
+
 def with_failure(result: Result) -> tuple[Text | Image | File, ...]:
     """A result's content for an API without a field for a call that failed: its words say so."""
     first = result.content[0] if result.content else None

@@ -16,7 +16,7 @@ from proxy.wire.bodies import unexpected
 from proxy.wire.responses.items import item_type
 from proxy.wire.translation import fields, neutral
 from proxy.wire.translation.chat_requests import CACHE_OPTIONS, CACHES, EFFORTS, MARKS, read_turns
-from proxy.wire.translation.neutral import fitting, objects, of_result, parts_of, string, text_of, unwrap, with_failure, wrap
+from proxy.wire.translation.neutral import fitting, object_schema, objects, of_result, parts_of, string, text_of, unwrap, with_failure, wrap
 
 FIELDS: tuple[fields.Field, ...] = (
     fields.Field("max_output_tokens", "max_tokens"),
@@ -276,8 +276,7 @@ def _write_thought(thought: neutral.ThinkingPart, bounds: neutral.Bounds) -> lis
 def _write_tool(tool: neutral.Tool) -> dict[str, Any]:
     if tool.custom is not None:
         return {"type": "custom", **_flat_grammar(tool.custom)}
-    parameters = tool.parameters if tool.parameters is not None else {"type": "object", "properties": {}}
-    said = {"description": tool.description, "parameters": parameters}
+    said = {"description": tool.description, "parameters": object_schema({} if tool.parameters is None else tool.parameters)}
     return {"type": "function", "name": tool.name, "strict": tool.strict is True} | {k: v for k, v in said.items() if v is not None}
 
 

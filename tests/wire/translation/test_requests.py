@@ -135,6 +135,23 @@ def test_a_users_name_that_is_too_long_is_hashed() -> None:
 
 
 @pytest.mark.parametrize(
+    ("given", "sent"),
+    [
+        ({"type": "object", "additionalProperties": False}, {"type": "object", "properties": {}, "additionalProperties": False}),
+        ({}, {"type": "object", "properties": {}}),
+        ({"properties": {"a": {}}}, {"type": "object", "properties": {"a": {}}}),
+        ({"type": ["object", "null"]}, {"type": ["object", "null"]}),
+    ],
+)
+def test_a_schema_says_that_it_is_of_an_object_and_of_which_properties(given: dict[str, Any], sent: dict[str, Any]) -> None:
+    mine = messages(QUESTION, tools=[{"name": "read", "input_schema": given}])
+    theirs = chat(QUESTION, tools=[{"type": "function", "function": {"name": "read", "parameters": given}}])
+    assert sent == asked("messages", "chat", mine)["tools"][0]["function"]["parameters"]
+    assert sent == asked("messages", "responses", mine)["tools"][0]["parameters"]
+    assert sent == asked("chat", "messages", theirs)["tools"][0]["input_schema"]
+
+
+@pytest.mark.parametrize(
     ("choice", "chats", "responses_"),
     [
         ({"type": "auto"}, None, None),
