@@ -267,6 +267,22 @@ def refuse_prefill(ask: NeutralRequest, bounds: Bounds) -> None:
         bounds.refuse(last.at, "does not go on with a begun answer")
 
 
+def results_behind_calls(turns: Sequence[Turn]) -> list[Turn]:
+    """`turns` with the results of calls directly behind these, before what was said while the tools ran: only in Responses may that stand
+    in between.
+    """
+    found: list[Turn] = []
+    behind = 0
+    for turn in turns:
+        if turn.role != "assistant" and any(isinstance(part, Result) for part in turn.parts):
+            found.insert(behind, turn)
+            behind += 1
+        else:
+            found.append(turn)
+            behind = len(found) if turn.role == "assistant" else behind
+    return found
+
+
 _LATER = "<system>\n{}\n</system>"
 """A system message behind the first turn, in the user's: its place tells from when on it holds."""
 BLANK = "(blank message)"

@@ -27,7 +27,7 @@ from proxy.wire.translation import chat_requests, gemini_requests, messages_requ
 from proxy.wire.translation.chat_answers import ChatReader, ChatWriter
 from proxy.wire.translation.gemini_answers import GeminiReader, GeminiWriter
 from proxy.wire.translation.messages_answers import MessagesReader, MessagesWriter
-from proxy.wire.translation.neutral import Bounds, NeutralRequest
+from proxy.wire.translation.neutral import Bounds, NeutralRequest, results_behind_calls
 from proxy.wire.translation.pieces import (
     AnswerEnd,
     AnswerReader,
@@ -118,6 +118,8 @@ class Exchange:
 
     def _written(self, ask: NeutralRequest, bounds: Bounds) -> dict[str, Any]:
         server = self._server
+        if server.api != "responses":
+            ask.turns = results_behind_calls(ask.turns)
         if server.api == "messages":
             return messages_requests.write(ask, bounds, limit=server.limit_of(ask.model))
         if server.api == "responses":

@@ -75,6 +75,25 @@ def test_results_stay_directly_behind_their_calls() -> None:
     assert [[type(part).__name__ for part in turn.parts] for turn in fit_template(turns)] == [["Text", "Call"], ["Result", "Text"]]
 
 
+CALLS = [{"type": "function_call", "call_id": f"call_{i}", "name": "read", "arguments": "{}"} for i in (1, 2)]
+OUTPUTS = [{"type": "function_call_output", "call_id": f"call_{i}", "output": f"r{i}"} for i in (1, 2)]
+STEERED = responses(said("go"), *CALLS, OUTPUTS[0], said("not that", "developer"), said("faster"), OUTPUTS[1], said("done?"))
+
+
+@pytest.mark.parametrize("newest", [False, True])
+def test_what_was_said_while_tools_ran_stands_behind_their_results_before_chat(newest: bool) -> None:
+    found = asked("responses", "chat", STEERED, newest=newest)
+    assert ["user", "assistant", "tool", "tool"] == roles(found)[:4]
+    assert ["r1", "r2"] == [one["content"] for one in found["messages"][2:4]]
+    assert all(text in json.dumps(found["messages"][4:]) for text in ("not that", "faster", "done?"))
+
+
+def test_what_was_said_while_tools_ran_stands_behind_their_results_before_messages() -> None:
+    body = responses(said("go"), *CALLS, OUTPUTS[0], said("faster"), OUTPUTS[1])
+    kinds = [block["type"] for block in asked("responses", "messages", body)["messages"][2]["content"]]
+    assert ["tool_result", "tool_result", "text"] == kinds
+
+
 @pytest.mark.parametrize(
     ("turns", "expected"),
     [
