@@ -18,8 +18,10 @@ from proxy.wire.translation import fields, neutral
 from proxy.wire.translation.chat_requests import CACHE_OPTIONS, CACHES, EFFORTS, MARKS, read_turns
 from proxy.wire.translation.neutral import fitting, object_schema, objects, of_result, parts_of, string, text_of, unwrap, with_failure, wrap
 
+MIN_TOKENS = 16
+"""Of an answer, the least that the API takes as its limit; agents look whether a model is there with a limit of 1."""
 FIELDS: tuple[fields.Field, ...] = (
-    fields.Field("max_output_tokens", "max_tokens"),
+    fields.Field("max_output_tokens", "max_tokens", write=fields.no_less_than(MIN_TOKENS), note="16 at least, as the API wants"),
     fields.Field("temperature", "temperature"),
     fields.Field("top_p", "top_p"),
     fields.Field("text.format", "form", nothing=({"type": "text"},), read=fields.openai_form, write=fields.to_responses_form),

@@ -65,6 +65,11 @@ def test_the_limit_has_the_name_that_the_server_knows(newest: bool, name: str) -
     assert 100 == asked("messages", "chat", messages(QUESTION), newest=newest)[name]
 
 
+@pytest.mark.parametrize(("limit", "sent"), [(1, 16), (16, 16), (17, 17), (0, 0)])
+def test_a_limit_that_responses_does_not_take_is_the_least_that_it_takes(limit: int, sent: int) -> None:
+    assert sent == asked("messages", "responses", {**messages(QUESTION), "max_tokens": limit})["max_output_tokens"]
+
+
 def test_instructions_and_what_the_developer_says_are_the_system_prompt() -> None:
     body = responses({"role": "developer", "content": "Cite."}, said("Hi"), instructions="Be brief.")
     found = asked("responses", "messages", body)
