@@ -52,13 +52,13 @@ class MessagesFilter(OwnToolFilter):
         kind = payload["type"]
         if kind == "message_start":
             message = payload.get("message")
-            self._count(message.get("usage") if isinstance(message, dict) else None)
+            self._usage = events.merge_usage(self._usage, object_of(message).get("usage"))
             return AnswerEvent(event.raw, payload, kind="begins")
         if kind.startswith("content_block_") and isinstance(payload.get("index"), int):
             self._growing.absorb(payload)
             return AnswerEvent(event.raw, payload, (self._item(payload["index"], begins=kind == "content_block_start"),))
         if kind == "message_delta":
-            self._count(payload.get("usage"))
+            self._usage = events.merge_usage(self._usage, payload.get("usage"))
             delta = payload.get("delta")
             self._end = end_of(delta.get("stop_reason") if isinstance(delta, dict) else None) or self._end
             return AnswerEvent(b"" if self._has_own else event.raw, payload, kind="ends")
@@ -71,10 +71,6 @@ class MessagesFilter(OwnToolFilter):
             item = self._blocks[index] = AnswerItem(block.get("type") == "tool_use", index)
             self._decide(item, item.is_call and block.get("name") in self._tools)
         return self._blocks.get(index) or AnswerItem(False, index, index, own=False)
-
-    def _count(self, usage: object) -> None:
-        if isinstance(usage, dict):
-            self._usage = {**(self._usage or {}), **{key: value for key, value in usage.items() if value is not None}}
 
     def _settle(self) -> None:
         """Each is decided as it begins."""
@@ -103,7 +99,7 @@ class MessagesFilter(OwnToolFilter):
         self._growing.start_events = {i: block if isinstance(block, dict) else {} for i, block in enumerate(content)}
         for i in self._growing.start_events:
             self._item(i, begins=True)
-        self._count(fields.get("usage"))
+        self._usage = events.merge_usage(self._usage, fields.get("usage"))
         self._end = end_of(fields.get("stop_reason")) or "stop"
         return True
 

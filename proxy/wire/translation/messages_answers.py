@@ -29,7 +29,7 @@ class MessagesReader:
     """Implements `proxy.wire.translation.pieces.AnswerReader`."""
 
     def __init__(self) -> None:
-        self._usage: dict[str, Any] = {}
+        self._usage: dict[str, Any] | None = None
         self._kinds: list[str] = []
         """The types of the blocks so far."""
         self._has_input: dict[int, bool] = {}
@@ -40,7 +40,7 @@ class MessagesReader:
         kind = payload.get("type")
         if kind == "message_start" and isinstance(payload.get("message"), Mapping):
             yield pieces.AnswerStart(words(payload["message"].get("id")), words(payload["message"].get("model")))
-            self._add_usage(payload["message"].get("usage"))
+            self._usage = events.merge_usage(self._usage, payload["message"].get("usage"))
         elif kind == "content_block_start" and isinstance(payload.get("content_block"), Mapping):
             yield from self._block(number(payload, "index"), payload["content_block"])
         elif kind == "content_block_delta" and isinstance(payload.get("delta"), Mapping):
@@ -89,12 +89,8 @@ class MessagesReader:
             self._has_input[index] = True
             yield pieces.CallDelta(index, given)
 
-    def _add_usage(self, usage: object) -> None:
-        if isinstance(usage, Mapping):
-            self._usage |= {name: value for name, value in usage.items() if value is not None}
-
     def _end(self, delta: object, usage: object) -> Iterator[pieces.Piece]:
-        self._add_usage(usage)
+        self._usage = events.merge_usage(self._usage, usage)
         given = object_of(delta)
         if (reason := end_of(given.get("stop_reason"))) is not None:
             yield pieces.Finish(reason, words(given.get("stop_sequence")) or None)
