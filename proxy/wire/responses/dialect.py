@@ -244,7 +244,9 @@ class ResponsesDialect(Dialect):
 
     def recogniser(self, exchange: Exchange, body: bytes) -> ResponsesShapes:
         """What was asked for is in the `body` as it was sent."""
-        return ResponsesShapes(answer_bounds(exchange, body, any_tool=exchange.original.params.get("prompt") is not None))
+        of_items = [_chat_tool(tool) for tool in exchange.original.wire.reading.tools]
+        any_tool = exchange.original.params.get("prompt") is not None
+        return ResponsesShapes(answer_bounds(exchange, body, of_items, any_tool=any_tool))
 
     def stream(self, *, separate: bool = False) -> ResponsesStream:
         """A reader for one streamed answer; every event does one thing."""
@@ -308,6 +310,7 @@ def _with_history(request: Request, history: History) -> Request:
         [(before + len(past), item) for before, item in old.pinned],
         {i + len(past): hint for i, hint in old.hints.items()},
         old.hinted,
+        tools=old.tools,
     )
     last = (history.held[-1].name.removeprefix(RESPONSE) if history.held else "") if unsent else None
     return replace(

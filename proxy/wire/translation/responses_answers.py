@@ -142,7 +142,7 @@ class ResponsesWriter:
         """
         self._origin = origin
         self._created, self._request, self._id = created, asked, f"resp_{identity}"
-        self._spaces = spaces_of(asked.get("tools"))
+        self._spaces = spaces_of(asked)
         self._number = 0
         self._head: Payload = {}
         self._output: list[Payload] = []

@@ -6,14 +6,14 @@ messages: no other server knows it. Reference: https://platform.openai.com/docs/
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from msgspec import structs
 
 from proxy.ports.upstream import Past
 from proxy.wire.bodies import unexpected
-from proxy.wire.responses.items import item_type
+from proxy.wire.responses.items import TOOLS_ITEM, item_type
 from proxy.wire.translation import fields, neutral
 from proxy.wire.translation.chat_requests import CACHE_OPTIONS, CACHES, EFFORTS, MARKS, read_turns
 from proxy.wire.translation.neutral import fitting, object_schema, objects, of_result, parts_of, string, text_of, unwrap, with_failure, wrap
@@ -69,7 +69,7 @@ def read(body: Mapping[str, Any], bounds: neutral.Bounds, past: Past) -> neutral
     if body.get("previous_response_id") is not None:
         ask.turns += read_turns(list(past.messages or ()), bounds, "previous_response_id")
     ask.turns += _read_input(body.get("input"), past, bounds)
-    ask.tools = [one for at, tool in objects(body.get("tools") or [], "tools") for one in _read_tools(at, tool, bounds)]
+    ask.tools = [one for at, tool in _offered_tools(body) for one in _read_tools(at, tool, bounds)]
     fields.read_fields(ask, body, FIELDS, _ELSEWHERE, bounds)
     return ask
 
@@ -115,6 +115,9 @@ def _read_item(at: str, item: Mapping[str, Any], bounds: neutral.Bounds) -> tupl
         return "user", [neutral.Result(string(item, "call_id", at), content, at)]
     if kind == "reasoning":
         return "assistant", _read_reasoning(at, item)
+    if kind == TOOLS_ITEM:
+        bounds.others(item, (*_ABOUT, "role", "tools"), at)
+        return "", []
     bounds.refuse(f"{at}.type", f"has no item {kind!r}")
     return "", []
 
@@ -152,20 +155,28 @@ def _read_part(at: str, part: Mapping[str, Any], bounds: neutral.Bounds) -> neut
     return None
 
 
+def _offered_tools(body: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The tools of a request and those that items of its input offer, each with its place; of one name, the last. Raises `InvalidRequest`."""
+    found = {}
+    items = objects(body["input"], "input") if isinstance(body.get("input"), list) else ()
+    offers = [("tools", body), *((f"{at}.tools", item) for at, item in items if item_type(item) == TOOLS_ITEM)]
+    for at, tool in (one for where, offer in offers for one in objects(offer.get("tools") or [], where)):
+        found[str(tool.get("type")), str(tool.get("name", at))] = at, tool
+    yield from found.values()
+
+
 def _read_tools(at: str, tool: Mapping[str, Any], bounds: neutral.Bounds) -> list[neutral.Tool]:
     """One, or those of a namespace under its name, with what is said of it."""
     if tool.get("type") != "namespace":
         return [_read_tool(at, tool, bounds)]
     bounds.others(tool, ("type", "name", "description", "tools"), at)
-    name, about = string(tool, "name", at), tool.get("description")
-    inner = [_read_tool(where, one, bounds) for where, one in objects(tool.get("tools"), f"{at}.tools")]
-    return [
-        structs.replace(
-            one, name=name + NAMESPACE + one.name, description="\n\n".join(said for said in (about, one.description) if said) or None
-        )
-        for one in inner
-        if one.name
-    ]
+    space, about = string(tool, "name", at), tool.get("description")
+    found = []
+    for one in (_read_tool(where, inner, bounds) for where, inner in objects(tool.get("tools"), f"{at}.tools")):
+        name, said = space + NAMESPACE + one.name, "\n\n".join(text for text in (about, one.description) if text) or None
+        custom = None if one.custom is None else {**one.custom, "name": name, **({"description": said} if said else {})}
+        found += [structs.replace(one, name=name, description=said, custom=custom)] if one.name else []
+    return found
 
 
 def flat_name(item: Mapping[str, Any], name: str) -> str:
@@ -174,11 +185,11 @@ def flat_name(item: Mapping[str, Any], name: str) -> str:
     return f"{space}{NAMESPACE}{name}" if isinstance(space, str) and space else name
 
 
-def spaces_of(tools: object) -> dict[str, tuple[str, str]]:
-    """The namespace and name of each tool that stands in one, by the name that it has where there are none."""
+def spaces_of(body: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+    """The namespace and name of each tool of a request that stands in one, by the name that it has where there are none."""
     found = {}
-    for tool in tools if isinstance(tools, list) else ():
-        if isinstance(tool, Mapping) and tool.get("type") == "namespace":
+    for _, tool in _offered_tools(body):
+        if tool.get("type") == "namespace":
             for one in tool.get("tools") or ():
                 found[flat_name({"namespace": tool["name"]}, str(one.get("name")))] = (str(tool["name"]), str(one.get("name")))
     return found

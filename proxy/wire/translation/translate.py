@@ -118,6 +118,10 @@ class Exchange:
 
     def _written(self, ask: NeutralRequest, bounds: Bounds) -> dict[str, Any]:
         server = self._server
+        if not ask.tools:  # nothing to choose among: some servers let nobody say so
+            choice = ask.settings.get("tool_choice")
+            skipped = ("parallel", *(["tool_choice"] if choice is not None and choice.value.mode == "none" else []))
+            ask.settings = {name: setting for name, setting in ask.settings.items() if name not in skipped}
         if server.api != "responses":
             ask.turns = results_behind_calls(ask.turns)
         if server.api == "messages":

@@ -408,6 +408,16 @@ def test_a_call_of_a_tool_in_a_namespace_names_it() -> None:
     assert ("files", "read") == (call["namespace"], call["name"])
 
 
+def test_a_call_of_a_free_tool_in_a_namespace_that_an_item_offers_names_it() -> None:
+    space = {"type": "namespace", "name": "functions", "tools": [{"type": "custom", "name": "exec"}]}
+    found = exchange("responses", "chat")
+    item = {"type": "additional_tools", "role": "developer", "tools": [space]}
+    found.request(json.dumps({"model": "m", "input": [item, {"role": "user", "content": "Go"}]}).encode(), Past())
+    call = {"id": "call_1", "type": "custom", "custom": {"name": "functions__exec", "input": "ls"}}
+    told = json.loads(found.answer(json.dumps(chat_api.whole(None, "tool_calls", tool_calls=[call])).encode()))["output"][0]
+    assert ("custom_tool_call", "functions", "exec", "ls") == tuple(told[name] for name in ("type", "namespace", "name", "input"))
+
+
 def test_the_stop_sequence_is_named_where_the_server_names_it() -> None:
     answer = chat_api.whole("At")
     answer["choices"][0]["stop_reason"] = "noon"

@@ -212,6 +212,24 @@ def test_tools_of_a_namespace_have_its_name_where_there_are_none() -> None:
     assert "files__read" == found["messages"][1]["tool_calls"][0]["function"]["name"]
 
 
+def test_tools_that_an_item_offers_are_the_requests() -> None:
+    space = {"type": "namespace", "name": "functions", "tools": [{"type": "custom", "name": "exec", "description": "To run."}]}
+    item = {"type": "additional_tools", "role": "developer", "tools": [space, *AGENT["responses"]["tools"]]}
+    body = responses(item, said("Hi"), tools=[{"type": "function", "name": "read", "description": "Not any more."}])
+    found = asked("responses", "chat", body)
+    assert [("read", "To read."), ("functions__exec", "To run.")] == [
+        (tool[tool["type"]]["name"], tool[tool["type"]]["description"]) for tool in found["tools"]
+    ]
+    assert [{"role": "user", "content": "Hi"}] == found["messages"]
+
+
+@pytest.mark.parametrize("server", ["chat", "responses"])
+def test_nothing_is_chosen_where_there_are_no_tools(server: Api) -> None:
+    found = asked("messages", server, messages(QUESTION, tools=[], tool_choice={"type": "none", "disable_parallel_tool_use": True}))
+    assert not {"tools", "tool_choice", "parallel_tool_calls"} & found.keys()
+    assert "required" == asked("messages", server, messages(QUESTION, tool_choice={"type": "any"}))["tool_choice"]
+
+
 def test_what_codex_sends_is_served_by_chat() -> None:
     body = responses(
         {**said("Hi"), "internal_chat_message_metadata_passthrough": {"turn_id": "1"}},
