@@ -12,7 +12,7 @@ import orjson
 
 from proxy.exchange import Usage
 from proxy.wire import sse
-from proxy.wire.answers import end_of, number, usage_in
+from proxy.wire.answers import GOOD, end_of, number, usage_in
 from proxy.wire.bodies import object_of, objects_of
 from proxy.wire.chat.message import Calls, call_entries
 from proxy.wire.translation import pieces
@@ -123,7 +123,7 @@ class ChatWriter:
         if isinstance(piece, Usage):
             self._usage = _usage(piece)
         elif isinstance(piece, pieces.Finish):
-            self._reason = "tool_calls" if self._calls and piece.reason == "stop" else piece.reason
+            self._reason = ("tool_calls" if self._calls else "stop") if piece.reason in GOOD else piece.reason
             return self._chunk({}, self._reason)
         elif isinstance(piece, pieces.StreamError):
             return sse.encode(orjson.dumps(envelope(piece)))

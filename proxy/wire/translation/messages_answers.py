@@ -12,7 +12,7 @@ import orjson
 
 from proxy.config.settings import Api
 from proxy.exchange import Usage
-from proxy.wire.answers import end_of, number, usage_in
+from proxy.wire.answers import GOOD, end_of, number, usage_in
 from proxy.wire.bodies import exact, object_of
 from proxy.wire.messages import events
 from proxy.wire.messages.answers import GAP
@@ -22,7 +22,7 @@ from proxy.wire.translation.chat_answers import error_of
 from proxy.wire.translation.neutral import wrap
 from proxy.wire.translation.pieces import known_type, with_id_prefix, words
 
-_REASONS: Mapping[str, str] = {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use", "content_filter": "refusal"}
+_REASONS: Mapping[str, str] = {"length": "max_tokens", "content_filter": "refusal"}
 
 
 class MessagesReader:
@@ -213,8 +213,8 @@ class MessagesWriter:
             return "stop_sequence"
         if self._has_refusal:
             return "refusal"
-        if self._calls and self._finish.reason == "stop":
-            return "tool_use"
+        if self._finish.reason in GOOD:  # clients wait for calls where one is told of, and act on none where none is
+            return "tool_use" if self._calls else "end_turn"
         return _REASONS.get(self._finish.reason, self._finish.reason)
 
     def whole(self) -> bytes:

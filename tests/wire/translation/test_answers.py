@@ -418,6 +418,12 @@ def test_a_call_of_a_free_tool_in_a_namespace_that_an_item_offers_names_it() -> 
     assert ("custom_tool_call", "functions", "exec", "ls") == tuple(told[name] for name in ("type", "namespace", "name", "input"))
 
 
+@pytest.mark.parametrize(("client", "end"), [("messages", "end_turn"), ("responses", "completed"), ("gemini", "STOP")])
+def test_an_end_for_calls_without_any_call_is_a_plain_end(client: Api, end: str) -> None:
+    told = json.loads(begun(client, "chat").answer(json.dumps(chat_api.whole("I look.", "tool_calls", tool_calls=[])).encode()))
+    assert end == (told["candidates"][0]["finishReason"] if client == "gemini" else told.get("stop_reason") or told["status"])
+
+
 def test_the_stop_sequence_is_named_where_the_server_names_it() -> None:
     answer = chat_api.whole("At")
     answer["choices"][0]["stop_reason"] = "noon"
