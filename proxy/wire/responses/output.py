@@ -105,11 +105,11 @@ def streamed_places(streamed: Mapping[int, Any], output: Sequence[Any]) -> list[
 
 
 def _names_of(item: object) -> list[tuple[str, str]]:
-    """By what an item is known again: its id, its call's, else what it says."""
+    """By what an item is known again: its id, its call's, else what it says or asks for."""
     if not isinstance(item, dict):
         return []
-    names = [(name, item[name]) for name in ("id", "call_id") if isinstance(item.get(name), str)]
-    return names + [("text", text) for text in ["".join(texts_of([item]).values())] if text]
+    told = {name: item.get(name) for name in ("id", "call_id", "arguments", "input")} | {"text": "".join(texts_of([item]).values())}
+    return [(str(item.get("name")) + "." + name, value) for name, value in told.items() if isinstance(value, str) and value]
 
 
 def finish_reason(response: Mapping[str, Any], calls: bool) -> str | None:

@@ -289,7 +289,7 @@ class ResponsesStream(AnswerStream):
         """What the end of the response tells of an item: the call that it was when it was done, or the first that is told of it."""
         known = self._calls.get(position) if position in self._items else None
         if item.get("type") == "function_call":
-            if known is not None and any(known.get(name) != item.get(name) for name in ("call_id", "name", "arguments")):
+            if known is not None and any(known.get(name) != item.get(name) for name in ("name", "arguments")):  # ids some make anew
                 self._miss(f"output[{position}] ends as another call than it was")
             self._calls[position] = known or item
 
