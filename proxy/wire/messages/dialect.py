@@ -33,7 +33,7 @@ from proxy.wire.messages.stream import MessagesStream
 from proxy.wire.own_tools import AnswerEvent, AnswerItem, Fields, OwnToolFilter
 from proxy.wire.requests import withhold
 from proxy.wire.shapes import answer_bounds
-from proxy.wire.upstream_errors import envelope, failure_in, is_own, messages_code, messages_envelope
+from proxy.wire.upstream_errors import envelope, failure_in, is_own, messages_envelope
 
 
 class MessagesFilter(OwnToolFilter):
@@ -152,10 +152,6 @@ class MessagesDialect(Dialect):
     def error(self, error: ProxyError) -> bytes:
         """Anthropic's envelope."""
         return orjson.dumps(messages_envelope(error))
-
-    def error_code(self, body: bytes) -> str:
-        """``error.type``, or what its message says of the prompt's length."""
-        return messages_code(body)
 
     def parse_request(self, body: bytes) -> Request:
         """Raises `InvalidRequest`: not JSON, not an object, or a field of the wrong type."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import orjson
 
+from proxy.errors import ContextLengthExceeded
 from proxy.exchange import Usage
 from proxy.wire.answers import end_of, number, usage_in
 from proxy.wire.gemini.answers import USAGE, block_reason, call_in, candidates_of, parts_of, to_whole, usage_written
@@ -24,7 +25,13 @@ from proxy.wire.translation.pieces import new_call_id, words
 from proxy.wire.upstream_errors import Failure, envelope
 
 _REASONS: Mapping[str, str] = {"stop": "STOP", "tool_calls": "STOP", "length": "MAX_TOKENS", "content_filter": "SAFETY"}
-_STATUSES: Mapping[str, int] = {"rate_limit_exceeded": 429, "rate_limit_error": 429, "overloaded": 503, "overloaded_error": 503}
+_STATUSES: Mapping[str, int] = {
+    ContextLengthExceeded.code: ContextLengthExceeded.status,
+    "rate_limit_exceeded": 429,
+    "rate_limit_error": 429,
+    "overloaded": 503,
+    "overloaded_error": 503,
+}
 
 
 class GeminiReader:

@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 
 from proxy.config.settings import Api
+from proxy.errors import ContextLengthExceeded
 from proxy.exchange import Usage
 from proxy.wire.answers import GOOD, end_of, number, usage_in
 from proxy.wire.bodies import exact, object_of
@@ -21,8 +22,14 @@ from proxy.wire.translation import pieces
 from proxy.wire.translation.chat_answers import error_of
 from proxy.wire.translation.neutral import wrap
 from proxy.wire.translation.pieces import known_type, with_id_prefix, words
+from proxy.wire.upstream_errors import messages_words
 
 _REASONS: Mapping[str, str] = {"length": "max_tokens", "content_filter": "refusal"}
+_ERROR_TYPES: Mapping[str, str] = {
+    ContextLengthExceeded.code: "invalid_request_error",
+    "rate_limit_exceeded": "rate_limit_error",
+    "overloaded": "overloaded_error",
+}
 
 
 class MessagesReader:
@@ -145,7 +152,8 @@ class MessagesWriter:
         elif isinstance(piece, Usage):
             self._usage = piece
         elif isinstance(piece, pieces.StreamError):
-            yield {"type": "error", "error": {"type": _error_type(piece.code), "message": piece.message}}
+            message = messages_words(piece.message, long=piece.code == ContextLengthExceeded.code)
+            yield {"type": "error", "error": {"type": _error_type(piece.code), "message": message}}
         elif isinstance(piece, pieces.AnswerEnd):
             yield from self._close()
             end = {"stop_reason": self._reason(), "stop_sequence": self._finish.stop}
@@ -246,4 +254,4 @@ def _error_type(code: str) -> str:
     """The API's own word, as far as it has one."""
     if code.endswith("_error"):
         return "api_error" if code == "server_error" else code
-    return {"rate_limit_exceeded": "rate_limit_error", "overloaded": "overloaded_error"}.get(code, "api_error")
+    return _ERROR_TYPES.get(code, "api_error")

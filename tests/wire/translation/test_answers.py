@@ -256,6 +256,22 @@ def test_an_error_in_mid_stream_is_told_in_the_clients_words(client: Api, server
     assert "too busy" == TOLD[client](told)
 
 
+@pytest.mark.parametrize("client", ["chat", "responses", "messages"])
+def test_a_full_window_in_mid_stream_is_told_as_the_clients_api_tells_it(client: Api) -> None:
+    """Codex knows the code, Claude Code the words: either then shortens its conversation."""
+    server: Api = "responses" if client == "messages" else "messages"
+    long = {"code": "context_length_exceeded", "message": "Your input exceeds the context window of this model."}
+    failed = responses_api.encode({"type": "response.failed", "response": {**responses_api.response(status="failed"), "error": long}})
+    refused = messages.event({"type": "error", "error": {"type": "invalid_request_error", "message": "prompt is too long: 9 tokens"}})
+    told = begun(client, server).feed(failed if server == "responses" else refused)
+    if client == "messages":
+        error = {"type": "invalid_request_error", "message": f"prompt is too long: {long['message']}"}
+        assert error == messages.payloads(told)[-1]["error"]
+    else:
+        last = chat_chunks(told)[-1] if client == "chat" else responses_api.decoded(told)[-1]["response"]
+        assert "context_length_exceeded" == last["error"]["code"]
+
+
 def test_a_failed_response_is_an_error() -> None:
     failed = {**responses_api.response(status="failed"), "error": {"code": "server_error", "message": "too busy"}}
     with pytest.raises(UpstreamUnreachable, match="too busy"):
