@@ -173,9 +173,9 @@ class ResponsesFilter(OwnToolFilter):
 
     def encode_failure(self, status: int, body: bytes) -> bytes:
         """The API's ``error`` event."""
-        failure = failure_in(body)
-        told = {"type": "error", **envelope("responses", failure, status)["error"], "code": failure.code or "server_error"}
-        return events.encode({**told, "type": "error", "sequence_number": self._next or 0}, named=self._has_id)
+        told = envelope("responses", failure_in(body), status)["error"]
+        made = {**told, "type": "error", "code": told["code"] or "server_error", "sequence_number": self._next or 0}
+        return events.encode(made, named=self._has_id)
 
 
 _READ = ("model", "input", "instructions", "tools", "stream", bodies.EXTENSION)
