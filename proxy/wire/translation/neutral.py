@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from proxy.errors import InvalidRequest
 from proxy.wire.bodies import exact, object_at, unexpected
@@ -252,6 +252,31 @@ def fitting(identity: str, prefix: str, longest: int, allowed: re.Pattern[str] |
     if len(identity) <= longest and (allowed is None or allowed.fullmatch(identity)):
         return identity
     return prefix + sha256(identity.encode()).hexdigest()[:24]
+
+
+def shorten_names(ask: NeutralRequest, longest: int) -> dict[str, str]:
+    """Give the tools of `ask` whose names are longer another, the same every time, wherever they are named. Returns theirs by the new."""
+    found: dict[str, str] = {}
+
+    def name_of(name: str) -> str:
+        if len(name) <= longest:
+            return name
+        made = f"{name[: longest - 17]}_{sha256(name.encode()).hexdigest()[:16]}"
+        return made if found.setdefault(made, name) == name else name
+
+    for i, tool in enumerate(ask.tools):
+        name = name_of(tool.name)
+        ask.tools[i] = structs.replace(tool, name=name, custom=None if tool.custom is None else {**tool.custom, "name": name})
+    for turn in ask.turns:
+        turn.parts = [structs.replace(part, name=name_of(part.name)) if isinstance(part, Call) else part for part in turn.parts]
+    choice = ask.settings.get("tool_choice")
+    if choice is not None:
+        allowed = choice.value.allowed
+        chosen = structs.replace(
+            choice.value, name=name_of(choice.value.name), allowed=None if allowed is None else tuple(map(name_of, allowed))
+        )
+        ask.settings["tool_choice"] = Setting(chosen, choice.at)
+    return found
 
 
 def split_data_url(url: str) -> tuple[str, str] | None:

@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from proxy.ports.upstream import Past
 from proxy.wire.bodies import exact
 from proxy.wire.translation.neutral import Call, Result, Text, Turn, fit_template
+from tests import responses_api
 from tests.wire.translation import chat_api
 from tests.wire.translation.pairs import asked, chat, exchange, messages, responses, said
 
@@ -172,3 +174,28 @@ def test_message_start_estimates_the_prompts_tokens() -> None:
     translating.request(json.dumps(messages({"role": "user", "content": "word " * 400})).encode(), None)  # type: ignore[arg-type]
     first = _payloads(translating.feed(chat_api.chunk({"role": "assistant", "content": "Hi"})))[0]
     assert 450 < first["message"]["usage"]["input_tokens"] < 700
+
+
+@pytest.mark.parametrize("server", ["chat", "responses"])
+def test_a_tools_name_that_is_too_long_is_another_before_the_server_and_the_clients_own_in_the_answer(server: Any) -> None:
+    names = [f"mcp__{'library' * 8}__search_{what}" for what in ("books", "maps")]
+    used = {"role": "assistant", "content": [{"type": "tool_use", "id": "toolu_1", "name": names[0], "input": {}}]}
+    result = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "None."}]}
+    tools = [{"name": name, "input_schema": {"type": "object", "properties": {}}} for name in (*names, "read")]
+    found = exchange("messages", server)
+    asking = messages(TURN, used, result, tools=tools, tool_choice={"type": "tool", "name": names[0]})
+    body = json.loads(found.request(json.dumps(asking).encode(), Past()))
+    sent = [tool["function"]["name"] if server == "chat" else tool["name"] for tool in body["tools"]]
+    assert 3 == len(set(sent)) and max(map(len, sent)) <= 64 and "read" == sent[2]
+    assert 3 == json.dumps(body).count(sent[0])  # the tool, its call, and the choice
+    answer: dict[str, Any] = chat_api.whole("", tool_calls=[chat_api.call(sent[1], "{}")])
+    if server == "responses":
+        answer = responses_api.response(responses_api.call_item(sent[1], "{}"))
+    block = json.loads(found.answer(json.dumps(answer).encode()))["content"][-1]
+    assert ("tool_use", names[1]) == (block["type"], block["name"])
+
+
+def test_a_long_name_is_left_to_a_server_that_takes_it() -> None:
+    name = "n" * 70
+    tool = {"type": "function", "function": {"name": name, "parameters": {"type": "object", "properties": {}}}}
+    assert name == asked("chat", "messages", chat(TURN, tools=[tool]))["tools"][0]["name"]
