@@ -70,6 +70,7 @@ class GeminiReader:
             key, self._calls = self._calls, self._calls + 1
             yield pieces.CallStart(key, words(call.get("id")) or new_call_id(), words(call.get("name")))
             yield pieces.CallDelta(key, orjson.dumps(call.get("args") or {}).decode())
+            yield pieces.CallEnd(key)
         elif kind:
             raise ValueError(f"a part {pieces.known_type(kind, ('inlineData', 'executableCode', 'codeExecutionResult', 'fileData'))}")
 

@@ -53,8 +53,11 @@ class MessagesReader:
         elif kind == "content_block_delta" and isinstance(payload.get("delta"), Mapping):
             yield from self._delta(number(payload, "index"), payload["delta"])
         elif kind == "content_block_stop":
-            if self._has_input.get(index := number(payload, "index")) is False:
+            index = number(payload, "index")
+            if self._has_input.get(index) is False:
                 yield pieces.CallDelta(index, "{}")
+            if index in self._has_input:
+                yield pieces.CallEnd(index)
         elif kind == "message_delta":
             yield from self._end(payload.get("delta"), payload.get("usage"))
         elif kind == "message_stop":

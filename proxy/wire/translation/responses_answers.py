@@ -103,6 +103,8 @@ class ResponsesReader:
             yield pieces.Signature("responses", seal)
         elif kind in events.CALLS and self._has_input.get(index) is False:
             yield pieces.CallDelta(index, words(item.get(events.CALLS[kind][1])) or ("{}" if kind == "function_call" else ""))
+        if kind in events.CALLS:
+            yield pieces.CallEnd(index)
 
     def _unstreamed(self, index: int, item: Mapping[str, Any]) -> Iterator[pieces.Piece]:
         for position, part in enumerate(objects_of(item.get("content")) if item.get("type") == "message" else ()):

@@ -100,7 +100,7 @@ class Exchange:
         self._splitter = EventSplitter()
         self._reader: AnswerReader = _READERS[server.api]()
         self._writer: AnswerWriter | None = None
-        self._in_turn = InTurn() if server.api == "chat" and client != "chat" else None
+        self._in_turn = InTurn() if client != "chat" else None
         self._is_finished = self._is_closed = False
         self._halves = Halves()
         self._problem: UpstreamUnreachable | None = None

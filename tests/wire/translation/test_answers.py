@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
-from itertools import permutations
+from itertools import permutations, zip_longest
 from typing import Any
 
 import pytest
@@ -314,6 +314,30 @@ def test_calls_whose_arguments_come_by_turns_lose_none(client: Api) -> None:
     told = found.feed(stream) + found.finish()
     calls = gist(client, {**read(client, told), "model": "m", "usage": chat_usage(client)})["calls"]
     assert [("call_0", "f", {"a": 1}), ("call_1", "f", {"b": 2})] == calls
+
+
+def by_turns(server: Api) -> list[bytes]:
+    """The events of an answer whose two calls come by turns, as some gateways write them, and words behind."""
+    calls = WHOLE["calls"][server]
+    if server == "responses":
+        row, first, second = responses_api.events(*calls["output"][1:], responses_api.text_item(TEXT)), 5, 5
+    else:
+        row, first, second = messages.streamed(*calls["content"][1:], messages.text(TEXT)), 5, 3
+    end = 2 + first + second
+    mixed = [one for pair in zip_longest(row[2 : 2 + first], row[2 + first : end], fillvalue=b"") for one in pair]
+    return [*row[:2], *mixed, *row[end:]]
+
+
+@pytest.mark.parametrize(
+    ("client", "server"),
+    [("messages", "responses"), ("gemini", "responses"), ("responses", "messages"), ("gemini", "messages")],
+)
+def test_calls_that_a_server_tells_by_turns_lose_nothing_and_what_follows_does_not_wait(client: Api, server: Api) -> None:
+    found, events = begun(client, server), by_turns(server)
+    told = found.feed(b"".join(events[:-2]))
+    assert b"noo" in told
+    told += found.feed(b"".join(events[-2:])) + found.finish()
+    assert [(name, json.loads(given)) for name, given, _ in CALLS] == [call[1:] for call in gist(client, read(client, told))["calls"]]
 
 
 @given(st.data())
