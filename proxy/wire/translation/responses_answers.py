@@ -13,7 +13,7 @@ import orjson
 from proxy.config.settings import Api
 from proxy.exchange import Usage
 from proxy.wire.answers import GOOD, number, usage_in
-from proxy.wire.bodies import objects_of
+from proxy.wire.bodies import object_of, objects_of
 from proxy.wire.responses import events
 from proxy.wire.responses.output import ECHOED_FIELDS, finish_reason, streamed_places, usage_object
 from proxy.wire.responses.shapes import ITEMS
@@ -48,7 +48,8 @@ class ResponsesReader:
 
     def payload(self, payload: Mapping[str, Any]) -> Iterator[pieces.Piece]:
         """The pieces of an event."""
-        kind, index = words(payload.get("type")), number(payload, "output_index")
+        kind = words(payload.get("type"))
+        index = self._position(kind, payload)
         if kind in events.BEGINS and not self._has_begun:
             yield self._begin(events.response_of(payload))
         elif kind == events.ITEM and isinstance(payload.get("item"), Mapping):
@@ -70,6 +71,15 @@ class ResponsesReader:
             yield from self._end(events.response_of(payload))
         elif kind == "error":
             yield error_of(payload)
+
+    def _position(self, kind: str, payload: Mapping[str, Any]) -> int:
+        """Of the item that an event is about; some servers give its name alone, or nothing."""
+        if isinstance(given := payload.get("output_index"), int):
+            return given
+        item = object_of(payload.get("item"))
+        names = [name for name in (payload.get("item_id"), item.get("id"), item.get("call_id")) if name]
+        known = (at for at, one in self._items.items() if one.get("id") in names or one.get("call_id") in names)
+        return len(self._items) if kind == events.ITEM else next(known, max(len(self._items) - 1, 0))
 
     def _begin(self, response: Mapping[str, Any]) -> pieces.AnswerStart:
         self._has_begun = True

@@ -340,6 +340,17 @@ def test_calls_that_a_server_tells_by_turns_lose_nothing_and_what_follows_does_n
     assert [(name, json.loads(given)) for name, given, _ in CALLS] == [call[1:] for call in gist(client, read(client, told))["calls"]]
 
 
+def test_items_whose_events_give_no_positions_are_told_apart() -> None:
+    """As llama.cpp sends them; its calls have no names of their own either."""
+    events = [json.loads(one.partition(b"data: ")[2]) for one in responses_api.events(*WHOLE["calls"]["responses"]["output"])]
+    for one in events:
+        one.pop("output_index", None)
+        if one.get("item", {}).get("type") == "function_call":
+            del one["item"]["id"]
+    told = begun("messages", "responses").feed(b"".join(map(responses_api.encode, events)))
+    assert gist("messages", WHOLE["calls"]["messages"]) == gist("messages", read("messages", told))
+
+
 @given(st.data())
 def test_pieces_of_calls_in_any_order_are_told_one_call_after_another(data: st.DataObject) -> None:
     """Whatever comes between them."""
