@@ -348,7 +348,7 @@ def test_items_whose_events_give_no_positions_are_told_apart() -> None:
         if one.get("item", {}).get("type") == "function_call":
             del one["item"]["id"]
     told = begun("messages", "responses").feed(b"".join(map(responses_api.encode, events)))
-    assert gist("messages", WHOLE["calls"]["messages"]) == gist("messages", read("messages", told))
+    assert gist("responses", WHOLE["calls"]["responses"]) == gist("messages", read("messages", told))
 
 
 @given(st.data())
