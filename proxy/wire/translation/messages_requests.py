@@ -174,6 +174,9 @@ def write(ask: neutral.NeutralRequest, bounds: neutral.Bounds, *, limit: int | N
         body["thinking"] = {"type": "disabled"}
     skipped = ("effort",) if "thinking" in body else ()
     body |= fields.write_fields(ask, FIELDS, (*_WRITTEN_ELSEWHERE, *skipped), bounds)
+    silent = next((name for name in ("top_p", "temperature") if body.get(name) == 1), "")
+    if silent and {"temperature", "top_p"} <= body.keys():  # newer models take one alone; 1 is what each is where it is not set
+        del body[silent]
     parallel = ask.settings.get("parallel")
     if parallel is not None and ask.tools and (choice := body.setdefault("tool_choice", fields.to_messages_choice(neutral.Choice("auto")))):
         body["tool_choice"] = choice if choice["type"] == "none" else {**choice, "disable_parallel_tool_use": not parallel.value}

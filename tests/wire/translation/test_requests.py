@@ -70,6 +70,21 @@ def test_a_limit_that_responses_does_not_take_is_the_least_that_it_takes(limit: 
     assert sent == asked("messages", "responses", {**messages(QUESTION), "max_tokens": limit})["max_output_tokens"]
 
 
+@pytest.mark.parametrize(
+    ("given", "sent"),
+    [
+        ({"temperature": 0.2, "top_p": 1}, {"temperature": 0.2}),
+        ({"temperature": 1.0, "top_p": 0.9}, {"top_p": 0.9}),
+        ({"temperature": 1, "top_p": 1}, {"temperature": 1}),
+        ({"temperature": 0.2, "top_p": 0.9}, {"temperature": 0.2, "top_p": 0.9}),
+        ({"top_p": 1}, {"top_p": 1}),
+    ],
+)
+def test_of_temperature_and_top_p_messages_gets_the_one_that_says_something(given: dict[str, Any], sent: dict[str, Any]) -> None:
+    found = asked("chat", "messages", chat(QUESTION, **given))
+    assert sent == {name: found[name] for name in ("temperature", "top_p") if name in found}
+
+
 def test_instructions_and_what_the_developer_says_are_the_system_prompt() -> None:
     body = responses({"role": "developer", "content": "Cite."}, said("Hi"), instructions="Be brief.")
     found = asked("responses", "messages", body)
