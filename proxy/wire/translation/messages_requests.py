@@ -186,9 +186,8 @@ def write(ask: neutral.NeutralRequest, bounds: neutral.Bounds, *, limit: int | N
 def _split_system(turns: list[neutral.Turn]) -> tuple[list[dict[str, Any]], list[neutral.Turn]]:
     """The system's words in front of the conversation, which are a field of their own, and the rest."""
     begin = next((i for i, turn in enumerate(turns) if turn.role != "system"), len(turns))
-    return [{"type": "text", "text": part.text} for turn in turns[:begin] for part in turn.parts if isinstance(part, neutral.Text)], turns[
-        begin:
-    ]
+    texts = [part.text for turn in turns[:begin] for part in turn.parts if isinstance(part, neutral.Text)]
+    return [{"type": "text", "text": text} for text in texts if text.strip()], turns[begin:]
 
 
 def _write_turns(turns: list[neutral.Turn], bounds: neutral.Bounds) -> list[dict[str, Any]]:

@@ -92,6 +92,12 @@ def test_instructions_and_what_the_developer_says_are_the_system_prompt() -> Non
     assert [{"role": "user", "content": "Hi"}] == found["messages"]
 
 
+def test_a_system_prompt_without_a_word_is_none_before_messages() -> None:
+    assert "system" not in asked("chat", "messages", chat({"role": "system", "content": " \n"}, QUESTION))
+    parts = [{"type": "text", "text": text} for text in ("Be brief.", "\n\n")]
+    assert "Be brief." == asked("chat", "messages", chat({"role": "system", "content": parts}, QUESTION))["system"]
+
+
 def test_what_the_system_says_in_between_stays_there() -> None:
     body = chat(QUESTION, {"role": "assistant", "content": "At noon."}, {"role": "system", "content": "Now in verse."}, QUESTION)
     assert ["user", "assistant", "system", "user"] == [m["role"] for m in asked("chat", "messages", body)["messages"]]
