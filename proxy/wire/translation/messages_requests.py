@@ -191,7 +191,7 @@ def _split_system(turns: list[neutral.Turn]) -> tuple[list[dict[str, Any]], list
 
 
 def _write_turns(turns: list[neutral.Turn], bounds: neutral.Bounds) -> list[dict[str, Any]]:
-    """One message for each side's turn: the results of parallel calls stand in one."""
+    """One message for each side's turn: the results of parallel calls stand in one, in front of what the user says."""
     found: list[dict[str, Any]] = []
     for turn in turns:
         blocks = [block for part in turn.parts if (block := _write_part(part, bounds)) is not None]
@@ -201,7 +201,7 @@ def _write_turns(turns: list[neutral.Turn], bounds: neutral.Bounds) -> list[dict
             found[-1]["content"] += blocks
         else:
             found.append({"role": turn.role, "content": blocks})
-    return [{**one, "content": _plain(one["content"])} for one in found]
+    return [{**one, "content": _plain(sorted(one["content"], key=lambda block: block["type"] != "tool_result"))} for one in found]
 
 
 def _plain(blocks: list[dict[str, Any]]) -> Any:

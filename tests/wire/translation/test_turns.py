@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from proxy.ports.upstream import Past
 from proxy.wire.bodies import exact
 from proxy.wire.translation.neutral import Call, Result, Text, Turn, fit_template
-from tests import responses_api
+from tests import gemini, responses_api
 from tests.wire.translation import chat_api
 from tests.wire.translation.pairs import asked, chat, exchange, messages, responses, said
 
@@ -174,6 +174,16 @@ def test_message_start_estimates_the_prompts_tokens() -> None:
     translating.request(json.dumps(messages({"role": "user", "content": "word " * 400})).encode(), None)  # type: ignore[arg-type]
     first = _payloads(translating.feed(chat_api.chunk({"role": "assistant", "content": "Hi"})))[0]
     assert 450 < first["message"]["usage"]["input_tokens"] < 700
+
+
+def test_before_messages_results_stand_in_front_of_what_the_user_says_with_them() -> None:
+    contents = [
+        gemini.said(gemini.text("go")),
+        gemini.said(gemini.call("read", {}, "call_1"), role="model"),
+        gemini.said(gemini.text("Hurry."), gemini.result({"output": "At noon."}, "read", "call_1")),
+    ]
+    found = asked("gemini", "messages", {"model": "m", "contents": contents})["messages"][-1]["content"]
+    assert ["tool_result", "text"] == [block["type"] for block in found]
 
 
 @pytest.mark.parametrize("server", ["chat", "responses"])
