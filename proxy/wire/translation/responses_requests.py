@@ -156,7 +156,8 @@ def _read_part(at: str, part: Mapping[str, Any], bounds: neutral.Bounds) -> neut
 
 
 def _offered_tools(body: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The tools of a request and those that items of its input offer, each with its place; of one name, the last. Raises `InvalidRequest`."""
+    """The tools of a request and those that items of its input offer, each with its place; of one name, the last.
+    Raises `InvalidRequest`."""
     found = {}
     items = objects(body["input"], "input") if isinstance(body.get("input"), list) else ()
     offers = [("tools", body), *((f"{at}.tools", item) for at, item in items if item_type(item) == TOOLS_ITEM)]

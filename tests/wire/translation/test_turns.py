@@ -196,7 +196,7 @@ def test_a_tools_name_that_is_too_long_is_another_before_the_server_and_the_clie
     asking = messages(TURN, used, result, tools=tools, tool_choice={"type": "tool", "name": names[0]})
     body = json.loads(found.request(json.dumps(asking).encode(), Past()))
     sent = [tool["function"]["name"] if server == "chat" else tool["name"] for tool in body["tools"]]
-    assert 3 == len(set(sent)) and max(map(len, sent)) <= 64 and "read" == sent[2]
+    assert (3, "read", True) == (len(set(sent)), sent[2], all(len(name) <= 64 for name in sent))
     assert 3 == json.dumps(body).count(sent[0])  # the tool, its call, and the choice
     answer: dict[str, Any] = chat_api.whole("", tool_calls=[chat_api.call(sent[1], "{}")])
     if server == "responses":
