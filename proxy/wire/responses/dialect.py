@@ -31,7 +31,7 @@ from proxy.wire.requests import Wire, request_of, with_format
 from proxy.wire.responses import events
 from proxy.wire.responses.events import index_of, response_of, to_events
 from proxy.wire.responses.items import Origin, Reading, chat_call, is_call, read
-from proxy.wire.responses.output import change, join_texts, own_id, own_response, sendable, streamed_places, texts_of
+from proxy.wire.responses.output import change, join_texts, own_id, own_response, streamed_places, texts_of
 from proxy.wire.responses.rendering import OUTPUT_ITEMS, Rendering
 from proxy.wire.responses.shapes import ResponsesShapes
 from proxy.wire.responses.stream import ResponsesStream
@@ -167,7 +167,7 @@ class ResponsesFilter(OwnToolFilter):
             {**item, "call_id": given[i].id, "arguments": legible(given[i])} if i in given else item
             for i, item in sorted(self._output.items())
         ]
-        items = every if self._stored else [*sendable(every)]
+        items = [item for item in every if self._stored or item.get("type") != "reasoning" or item.get("encrypted_content")]
         calling = [chat_call(item) for item in items if is_call(item)]
         return {"role": "assistant", "content": join_texts(texts_of(items)) or None, "tool_calls": calling, OUTPUT_ITEMS: items}
 

@@ -40,10 +40,9 @@ def test_what_the_provider_keeps_goes_back_as_it_came() -> None:
     assert [PLAIN_THOUGHT, MINE] == items_of_turn(calls)
 
 
-def test_what_it_does_not_keep_goes_back_without_thoughts_that_only_it_could_read_and_without_names() -> None:
-    bare = {name: value for name, value in MINE.items() if name != "id"}
+def test_what_it_does_not_keep_goes_back_without_thoughts_that_only_it_could_read() -> None:
     said_so_in_its_answer, _ = filtering(events(PLAIN_THOUGHT, MINE, store=False))
     asked_for, _ = filtering(events(PLAIN_THOUGHT, MINE), stored=False)
-    assert [bare] == items_of_turn(said_so_in_its_answer) == items_of_turn(asked_for)
+    assert [MINE] == items_of_turn(said_so_in_its_answer) == items_of_turn(asked_for)
     encrypted, _ = filtering(events(reasoning_item(), MINE, store=False))
     assert [reasoning_item(), MINE] == items_of_turn(encrypted)
