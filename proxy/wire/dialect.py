@@ -24,7 +24,7 @@ from proxy.wire.bodies import EXTENSION, encode_raw, raw_fields
 from proxy.wire.own_tools import OwnToolFilter
 from proxy.wire.requests import RequestRendering, fits, withhold
 from proxy.wire.shapes import AnswerBounds, Reading, Shape
-from proxy.wire.upstream_errors import failure_in
+from proxy.wire.upstream_errors import code_in
 
 
 class Changes(Struct, frozen=True):
@@ -204,7 +204,7 @@ class Dialect(RequestRendering, Protocol):
 
     def error_code(self, body: bytes) -> str:
         """The code inside an upstream's error body, "" without a plain one; ``context_length_exceeded`` whatever the API calls that."""
-        return failure_in(body).code
+        return code_in(body)
 
     def parse_request(self, body: bytes) -> Request:
         """With `wants` and `read_wants`, by which stages know the parameters. Raises `InvalidRequest` with the field in ``param``."""

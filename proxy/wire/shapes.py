@@ -11,13 +11,13 @@ Text that nobody judges is recognised in three forms only: a word (`word`), what
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
 import orjson
 
-from proxy.exchange import Exchange, tool_name
+from proxy.exchange import Exchange, Tool, tool_name
 
 ABSENT, SILENT = object(), object()
 _MAX_PATHS = 64
@@ -75,10 +75,12 @@ class AnswerBounds:
         return self._search_chars_left >= 0 and text in self._text
 
 
-def answer_bounds(exchange: Exchange, body: bytes, *, any_tool: bool = False) -> AnswerBounds:
-    """What an exchange's request, sent as `body`, asked for; with `any_tool`, the provider knows of tools that are not in it."""
+def answer_bounds(exchange: Exchange, body: bytes, others: Sequence[Tool] = (), *, any_tool: bool = False) -> AnswerBounds:
+    """What an exchange's request, sent as `body`, asked for; `others` are tools that it offers elsewhere than in its list, and with
+    `any_tool` the provider knows of such as are not in it.
+    """
     params = exchange.original.params
-    tools = [tool for tool in (*exchange.original.tools, *exchange.tools) if isinstance(tool, Mapping)]
+    tools = [tool for tool in (*exchange.original.tools, *exchange.tools, *others) if isinstance(tool, Mapping)]
     inner = [one for tool in tools if tool.get("type") == "namespace" for one in tool.get("tools") or () if isinstance(one, Mapping)]
     named = [(one.get("type", "function"), tool_name(one) or str(one.get("name") or "")) for one in (*tools, *inner)]
     kinds = [str(tool["type"]) for tool in tools if tool.get("type") not in (None, *_TYPES)]

@@ -209,11 +209,7 @@ def envelope(client: Api, failure: Failure, status: int) -> dict[str, Any]:
     """An error in the client's API."""
     message, long = failure.message or f"the upstream answered with status {status}", is_too_long(failure)
     if client == "messages":
-        about = {
-            "type": TYPES.get(status, "api_error"),
-            "message": (_PROMPT_TOO_LONG if long and _PROMPT_TOO_LONG not in message else "") + message,
-        }
-        return {"type": "error", "error": about}
+        return {"type": "error", "error": {"type": TYPES.get(status, "api_error"), "message": messages_words(message, long=long)}}
     if client == "gemini":
         long_code = ContextLengthExceeded.code if long else ""
         return _googles(status, message, reason=long_code or failure.code)
@@ -222,14 +218,26 @@ def envelope(client: Api, failure: Failure, status: int) -> dict[str, Any]:
     return {"error": {"message": message, "type": kind, "param": None, "code": code}}
 
 
+def messages_words(message: str, *, long: bool) -> str:
+    """The message of an error of Messages, by whose first words its clients know a full window."""
+    return _PROMPT_TOO_LONG + message if long and _PROMPT_TOO_LONG not in message else message
+
+
+def code_of(failure: Failure) -> str:
+    """OpenAI's code for an error in a stream."""
+    return ContextLengthExceeded.code if is_too_long(failure) else failure.code or TYPES.get(failure.status) or "server_error"
+
+
 def events_of(client: Api, failure: Failure) -> bytes:
     """The last events of a stream that ends with an error."""
-    code = failure.code or TYPES.get(failure.status) or "server_error"
+    code = code_of(failure)
     message = failure.message or "the upstream failed"
     if client == "chat":
         return sse.encode(orjson.dumps({"error": {"message": message, "type": "server_error", "param": None, "code": code}})) + sse.DONE
     if client == "messages":
-        return messages_events.encode({"type": "error", "error": {"type": TYPES.get(failure.status, "api_error"), "message": message}})
+        long = code == ContextLengthExceeded.code
+        kind = TYPES.get(400 if long else failure.status, "api_error")
+        return messages_events.encode({"type": "error", "error": {"type": kind, "message": messages_words(message, long=long)}})
     if client == "gemini":
         return sse.encode(orjson.dumps(envelope("gemini", failure, failure.status or 500)))
     return responses_events.encode({"type": "error", "code": code, "message": message, "param": None, "sequence_number": 0}, named=True)
@@ -251,8 +259,26 @@ TYPES: Mapping[int, str] = {
     529: "overloaded_error",
 }
 """The API's word for an error, by its status."""
-_LONG_WORDS = ("prompt is too long", "exceed context limit", "exceeds the context", "exceeds the maximum number of tokens")
-"""How the API says that a prompt does not fit its model's window: its type is that of any invalid request."""
+_LONG_WORDS = (
+    "prompt is too long",  # Anthropic
+    "exceed context limit",
+    "exceeds the context",  # OpenAI's Responses
+    "exceeds the maximum number of tokens",  # Google
+    "maximum context length",  # OpenAI, vLLM, OpenRouter, DeepSeek, Mistral
+    "the maximum model length",
+    "reduce the length of the messages",  # Azure, Groq, Cerebras
+    "model's context length",  # SGLang
+    "exceeds the available context",  # llama.cpp
+    "greater than the context length",  # LM Studio
+    "input is too long",  # Bedrock
+    "prompt token count of",  # GitHub Copilot
+    "maximum prompt length is",  # xAI
+    "exceeded model token limit",  # Moonshot
+    "context window exceeds limit",  # MiniMax
+    "exceeds max context window",
+)
+"""How servers say that a prompt does not fit its model's window: few have a code for it, and a client that would shorten its
+conversation knows only its own API's way to say so."""
 
 
 def messages_envelope(error: ProxyError) -> dict[str, Any]:
@@ -299,8 +325,8 @@ def _googles(status: int, message: str, *, reason: str, field: str = "") -> dict
     return {"error": {"code": status, "message": message, "status": word, "details": details}}
 
 
-def messages_code(body: bytes) -> str:
-    """The type of an error of Messages; ``context_length_exceeded`` where it says that the prompt is too long."""
+def code_in(body: bytes) -> str:
+    """The code of an error's body; ``context_length_exceeded`` where it says that the prompt is too long."""
     found = failure_in(body)
     return ContextLengthExceeded.code if is_too_long(found) else found.code
 

@@ -15,7 +15,7 @@ from mcp.types import CallToolResult, ListToolsResult, Tool
 from proxy.errors import StoreUnavailable
 from proxy.testing import completion, reply, stream, streamed
 from proxy.upstreams import mcp as connections
-from proxy.upstreams.mcp_tools import accepted_schema
+from proxy.upstreams.mcp_tools import _definition, accepted_schema
 from tests.apis import APIS
 from tests.conftest import CHAT, Running, Start
 from tests.mcp.servers import make_server, over_http
@@ -43,6 +43,11 @@ async def connected(proxy: Running) -> None:
 @pytest.fixture(params=["chat", pytest.param("responses", marks=pytest.mark.slow), pytest.param("messages", marks=pytest.mark.slow)])
 def api(request: pytest.FixtureRequest) -> Any:
     return APIS[request.param]
+
+
+def test_a_tool_that_takes_nothing_says_so_as_providers_want_it() -> None:
+    offered = _definition("shop", Tool.model_validate({"name": "now", "inputSchema": {"type": "object"}})).tool.tool
+    assert {"type": "object", "properties": {}} == offered["function"]["parameters"]
 
 
 @pytest.mark.parametrize("delivery", ["tap", "hold", "gate"])

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from proxy.wire.upstream_errors import Failure, envelope, failure_in, instead_of_answer
+from proxy.wire.upstream_errors import Failure, code_in, envelope, events_of, failure_in, instead_of_answer
 
 RAW = json.dumps({"error": {"message": "Context too long", "code": 400, "status": "INVALID_ARGUMENT"}})
 BODIES: list[tuple[Any, Failure]] = [
@@ -81,3 +81,32 @@ def test_it_is_told_in_the_clients_envelope() -> None:
     openai = {"message": "Quota", "type": "rate_limit_error", "param": None, "code": "RESOURCE_EXHAUSTED"}
     assert {"error": openai} == envelope("chat", failure, 429)
     assert "the upstream answered with status 418" == envelope("responses", Failure(""), 418)["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "This model's maximum context length is 4096 tokens. However, you requested 5000 tokens.",
+        "The decoder prompt (length 5000) is longer than the maximum model length of 4096.",
+        "The input (345516 tokens) is longer than the model's context length (262144 tokens).",
+        "the request exceeds the available context size, try increasing it",
+        "Input tokens exceed the configured limit of 272000 tokens. Please reduce the length of the messages.",
+        "prompt token count of 128100 exceeds the limit of 128000",
+        "Input is too long for requested model.",
+        "Your request exceeded model token limit: 131072",
+        "Prompt too long: 32799 tokens exceeds max context window of 32768 tokens",
+    ],
+)
+def test_a_full_window_is_known_by_any_servers_words(message: str) -> None:
+    body = json.dumps({"object": "error", "message": message, "type": "BadRequestError", "code": 400}).encode()
+    assert "context_length_exceeded" == code_in(body) == envelope("responses", failure_in(body), 400)["error"]["code"]
+    assert f"prompt is too long: {message}" == envelope("messages", failure_in(body), 400)["error"]["message"]
+    event = json.loads(events_of("messages", failure_in(body)).partition(b"data: ")[2])
+    assert {"type": "invalid_request_error", "message": f"prompt is too long: {message}"} == event["error"]
+
+
+@pytest.mark.parametrize(
+    "message", ["Request too large: tokens per minute (TPM): Limit 6000, Requested 7000", "Too many tokens", "max_tokens is too large: 9"]
+)
+def test_a_limit_of_another_kind_is_no_full_window(message: str) -> None:
+    assert "bad" == code_in(json.dumps({"error": {"message": message, "code": "bad"}}).encode())

@@ -30,7 +30,7 @@ from proxy.wire.gemini.stream import WITHHELD, GeminiStream, encode
 from proxy.wire.own_tools import AnswerEvent, AnswerItem, Fields, OwnToolFilter
 from proxy.wire.requests import withhold
 from proxy.wire.shapes import answer_bounds
-from proxy.wire.upstream_errors import envelope, failure_in, gemini_envelope, is_own, is_too_long
+from proxy.wire.upstream_errors import envelope, failure_in, gemini_envelope, is_own
 
 _GAP = "\n\n"
 
@@ -208,11 +208,6 @@ class GeminiDialect(Dialect):
             made = {"candidates": [{"content": content, "finishReason": "SAFETY", "finishMessage": error.message or WITHHELD, "index": 0}]}
         made[answers.USAGE] = {"promptTokenCount": 0, "totalTokenCount": 0}
         return ("text/event-stream; charset=utf-8", encode(made)) if streams else ("application/json", orjson.dumps(made))
-
-    def error_code(self, body: bytes) -> str:
-        """The status in Google's words, or what the message says of the prompt's length."""
-        found = failure_in(body)
-        return "context_length_exceeded" if is_too_long(found) else found.code
 
     def parse_request(self, body: bytes) -> Request:
         """Raises `InvalidRequest`: not JSON, not an object, or a field of the wrong type."""

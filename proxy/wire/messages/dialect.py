@@ -22,7 +22,7 @@ from proxy.errors import ProxyError
 from proxy.exchange import Answer, Exchange, Message, Request, Tool, ToolCall
 from proxy.wire import sse
 from proxy.wire.answers import add_usage, end_of
-from proxy.wire.bodies import as_raw, raw_items, typed_object_in
+from proxy.wire.bodies import as_raw, encode_raw, entries_of, object_of, raw_items, typed_object_in
 from proxy.wire.dialect import Changes, Dialect, TokenCounting
 from proxy.wire.messages import answers, events
 from proxy.wire.messages.events import payloads_of
@@ -33,7 +33,7 @@ from proxy.wire.messages.stream import MessagesStream
 from proxy.wire.own_tools import AnswerEvent, AnswerItem, Fields, OwnToolFilter
 from proxy.wire.requests import withhold
 from proxy.wire.shapes import answer_bounds
-from proxy.wire.upstream_errors import envelope, failure_in, is_own, messages_code, messages_envelope
+from proxy.wire.upstream_errors import envelope, failure_in, is_own, messages_envelope
 
 
 class MessagesFilter(OwnToolFilter):
@@ -52,13 +52,13 @@ class MessagesFilter(OwnToolFilter):
         kind = payload["type"]
         if kind == "message_start":
             message = payload.get("message")
-            self._count(message.get("usage") if isinstance(message, dict) else None)
+            self._usage = events.merge_usage(self._usage, object_of(message).get("usage"))
             return AnswerEvent(event.raw, payload, kind="begins")
         if kind.startswith("content_block_") and isinstance(payload.get("index"), int):
             self._growing.absorb(payload)
             return AnswerEvent(event.raw, payload, (self._item(payload["index"], begins=kind == "content_block_start"),))
         if kind == "message_delta":
-            self._count(payload.get("usage"))
+            self._usage = events.merge_usage(self._usage, payload.get("usage"))
             delta = payload.get("delta")
             self._end = end_of(delta.get("stop_reason") if isinstance(delta, dict) else None) or self._end
             return AnswerEvent(b"" if self._has_own else event.raw, payload, kind="ends")
@@ -71,10 +71,6 @@ class MessagesFilter(OwnToolFilter):
             item = self._blocks[index] = AnswerItem(block.get("type") == "tool_use", index)
             self._decide(item, item.is_call and block.get("name") in self._tools)
         return self._blocks.get(index) or AnswerItem(False, index, index, own=False)
-
-    def _count(self, usage: object) -> None:
-        if isinstance(usage, dict):
-            self._usage = {**(self._usage or {}), **{key: value for key, value in usage.items() if value is not None}}
 
     def _settle(self) -> None:
         """Each is decided as it begins."""
@@ -103,7 +99,7 @@ class MessagesFilter(OwnToolFilter):
         self._growing.start_events = {i: block if isinstance(block, dict) else {} for i, block in enumerate(content)}
         for i in self._growing.start_events:
             self._item(i, begins=True)
-        self._count(fields.get("usage"))
+        self._usage = events.merge_usage(self._usage, fields.get("usage"))
         self._end = end_of(fields.get("stop_reason")) or "stop"
         return True
 
@@ -156,10 +152,6 @@ class MessagesDialect(Dialect):
     def error(self, error: ProxyError) -> bytes:
         """Anthropic's envelope."""
         return orjson.dumps(messages_envelope(error))
-
-    def error_code(self, body: bytes) -> str:
-        """``error.type``, or what its message says of the prompt's length."""
-        return messages_code(body)
 
     def parse_request(self, body: bytes) -> Request:
         """Raises `InvalidRequest`: not JSON, not an object, or a field of the wrong type."""
@@ -273,6 +265,7 @@ def _set_messages(fields: dict[str, msgspec.Raw], wire: MessagesWire, before: Se
     fields["messages"] = as_raw([item.encode() for item in items])
     if "thinking" in fields and _lacks_thinking(items, wire):
         del fields["thinking"]
+        _drop_edits_of_thinking(fields)
 
 
 def _first_role(wire: MessagesWire) -> str:
@@ -303,9 +296,20 @@ def _pin(fields: dict[str, msgspec.Raw], items: Sequence[Item]) -> None:
 
 def _lacks_thinking(items: Sequence[Item], wire: MessagesWire) -> bool:
     """Whether the tools' turn that the model is to go on with has none of its thoughts, as one that a stage made: the API then refuses to
-    have it think.
+    have it think, but where the model itself decides when (``adaptive``).
     """
-    if not wire.fields.get("thinking") or (wire.fields["thinking"] or {}).get("type") == "disabled":
+    if object_of(wire.fields.get("thinking")).get("type") != "enabled":
         return False
     last = next((item for item in reversed(items) if item.role == "assistant"), None)
     return last is not None and last.is_new and any(b'"tool_use"' in bytes(block) for block in last.blocks)
+
+
+def _drop_edits_of_thinking(fields: dict[str, msgspec.Raw]) -> None:
+    """The API refuses an edit of thoughts where the model is not to think."""
+    managed = object_of(orjson.loads(bytes(fields.get("context_management", b"null"))))
+    edits = entries_of(managed.get("edits"))
+    left = [edit for edit in edits if not str(object_of(edit).get("type")).startswith("clear_thinking")]
+    if len(left) < len(edits):
+        fields["context_management"] = encode_raw({**managed, "edits": left})
+    if edits and not left:
+        del fields["context_management"]

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from proxy.wire import sse
-from proxy.wire.bodies import exact
+from proxy.wire.bodies import exact, object_of
 
 STOP = "message_stop"
 
@@ -48,13 +48,27 @@ def stop(verdict: Mapping[str, object] | None) -> bytes:
     return encode({"type": STOP} if verdict is None else {"type": STOP, "groundwire": verdict})
 
 
+_PROMPT = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+
+
+def merge_usage(before: Mapping[str, Any] | None, told: object) -> dict[str, Any] | None:
+    """A message's usage with what a later event tells, whose figures are totals; one that has only zeros for the prompt, as some servers
+    send it at the end, says nothing of the prompt.
+    """
+    known, new = dict(before or {}), object_of(told)
+    silent = () if any(new.get(name) for name in _PROMPT) else _PROMPT
+    known |= {name: value for name, value in new.items() if value is not None and not (name in silent and known.get(name))}
+    return known if before is not None or isinstance(told, Mapping) else None
+
+
 _TEXTS: Mapping[str, str] = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "signature"}
-_GROWING: Mapping[str, tuple[str, str]] = {
-    **{kind: (name, name) for kind, name in _TEXTS.items()},
-    "input_json_delta": ("partial_json", "input"),
-    "citations_delta": ("citation", "citations"),
+_GROWING: Mapping[str, tuple[tuple[str, str], ...]] = {
+    **{kind: ((name, name),) for kind, name in _TEXTS.items()},
+    "input_json_delta": (("partial_json", "input"),),
+    "citations_delta": (("citation", "citations"),),
+    "compaction_delta": (("content", "content"), ("encrypted_content", "encrypted_content")),
 }
-"""By the type of a delta: its field, and that of the block which it goes on with."""
+"""By the type of a delta: its fields, each with that of the block which it goes on with."""
 
 
 def to_events(message: Mapping[str, Any], asked: bytes) -> bytes:
@@ -108,8 +122,7 @@ def to_whole(payloads: Iterable[Mapping[str, Any]], *, marked: bool) -> dict[str
         if kind == "message_start" and isinstance(payload.get("message"), dict):
             message = dict(payload["message"])
         elif kind == "message_delta" and isinstance(delta, dict):
-            used = payload.get("usage")
-            message |= {**delta, "usage": {**(message.get("usage") or {}), **(used if isinstance(used, dict) else {})}}
+            message |= {**delta, "usage": merge_usage(object_of(message.get("usage")), payload.get("usage"))}
         else:
             blocks.absorb(payload)
     if not message or not message.get("stop_reason"):
@@ -135,9 +148,9 @@ class Blocks:
         if payload.get("type") == "content_block_start" and isinstance(block, dict):
             self.start_events[index] = block
         elif payload.get("type") == "content_block_delta" and isinstance(delta, dict) and index in self.start_events:
-            name, into = _GROWING.get(str(delta.get("type")), ("", ""))
-            if into and (delta.get(name) or name == "citation"):
-                self._deltas.setdefault((index, into), []).append(delta.get(name))
+            for name, into in _GROWING.get(str(delta.get("type")), ()):
+                if delta.get(name) or name == "citation":
+                    self._deltas.setdefault((index, into), []).append(delta.get(name))
 
     def whole(self) -> dict[Any, dict[str, Any]]:
         """As they are now; what a call takes is text as far as it came in pieces."""

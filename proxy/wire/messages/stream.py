@@ -160,12 +160,8 @@ class MessagesStream(AnswerStream):
     def _message(self, message: object) -> None:
         if isinstance(message, dict):
             self._model = model if isinstance(model := message.get("model"), str) else ""
-            self._count(message.get("usage"))
+            self.usage = events.merge_usage(self.usage, message.get("usage"))
             self._miss("message_start" if message.get("content") else "")
-
-    def _count(self, usage: object) -> None:
-        if isinstance(usage, dict):
-            self.usage = {**(self.usage or {}), **{key: value for key, value in usage.items() if value is not None}}
 
     def _start_block(self, piece: StreamPiece, payload: dict[str, Any]) -> StreamPiece:
         block = object_of(payload.get("content_block"))
@@ -207,7 +203,7 @@ class MessagesStream(AnswerStream):
         return self._waiting(piece)
 
     def _message_delta(self, piece: StreamPiece, payload: dict[str, Any]) -> StreamPiece:
-        self._count(payload.get("usage"))
+        self.usage = events.merge_usage(self.usage, payload.get("usage"))
         if isinstance(payload.get("usage"), dict):
             self._final_usage = payload["usage"]
         delta = payload.get("delta")

@@ -31,7 +31,7 @@ from proxy.wire.requests import Wire, request_of, with_format
 from proxy.wire.responses import events
 from proxy.wire.responses.events import index_of, response_of, to_events
 from proxy.wire.responses.items import Origin, Reading, chat_call, is_call, read
-from proxy.wire.responses.output import change, join_texts, own_id, own_response, texts_of
+from proxy.wire.responses.output import change, join_texts, own_id, own_response, streamed_places, texts_of
 from proxy.wire.responses.rendering import OUTPUT_ITEMS, Rendering
 from proxy.wire.responses.shapes import ResponsesShapes
 from proxy.wire.responses.stream import ResponsesStream
@@ -52,6 +52,8 @@ class ResponsesFilter(OwnToolFilter):
         self._by_position: dict[int, AnswerItem] = {}
         self._output: dict[int, Fields] = {}
         """The answer's items, as far as they are whole."""
+        self._places: list[int] = []
+        """Where the items of its end stood before."""
         super().__init__(whole=whole, stored=stored)
 
     def _reset(self) -> None:
@@ -59,7 +61,7 @@ class ResponsesFilter(OwnToolFilter):
             self._foreign_items += [
                 self._output[i] for i, item in sorted(self._by_position.items()) if item.own is False and i in self._output
             ]
-        self._by_position, self._output = {}, {}
+        self._by_position, self._output, self._places = {}, {}, []
 
     def _read(self, event: sse.Event) -> AnswerEvent:
         data = typed_object_in(event.data or b"") if not event.done else None
@@ -99,10 +101,13 @@ class ResponsesFilter(OwnToolFilter):
                 self._decide(item, self._has_own)
 
     def _read_response(self, response: Mapping[str, Any]) -> None:
-        for i, item in enumerate(bodies.entries_of(response.get("output"))):
-            self._item(i, item)
+        output = bodies.entries_of(response.get("output"))
+        self._places = streamed_places(self._output, output)
+        for at, item in zip(self._places, output, strict=True):
+            self._item(at, item)
         self._end = "stop" if str(response.get("status") or "completed") == "completed" else "length"
         self._usage = response["usage"] if isinstance(response.get("usage"), dict) else None
+        self._stored = self._stored and response.get("store") is not False  # with zero data retention, whatever was asked for
 
     def _render(self, event: AnswerEvent) -> bytes:
         new = data = event.payload
@@ -124,8 +129,8 @@ class ResponsesFilter(OwnToolFilter):
         """The response as the client is to know it: all items that it has seen, and the usage of all answers."""
         new = dict(response)
         if self._foreign_items or self._has_own:
-            own = (item for i, item in enumerate(bodies.entries_of(response.get("output"))) if not self._is_own(i))
-            new["output"] = [*self._foreign_items, *own]
+            output = zip(self._places, bodies.entries_of(response.get("output")), strict=True)
+            new["output"] = [*self._foreign_items, *(item for at, item in output if not self._is_own(at))]
         if self._before is not None and isinstance(response.get("usage"), dict):
             new["usage"] = add_usage(self._before, response["usage"])
         return new
@@ -158,19 +163,19 @@ class ResponsesFilter(OwnToolFilter):
     def _turn_of(self, calls: Sequence[ToolCall]) -> Message:
         """Reasoning goes back to a provider that keeps nothing only if it is encrypted."""
         given = dict(zip(self._own_positions(), calls, strict=True))
-        items = [
+        every = [
             {**item, "call_id": given[i].id, "arguments": legible(given[i])} if i in given else item
             for i, item in sorted(self._output.items())
-            if self._stored or item.get("type") != "reasoning" or item.get("encrypted_content")
         ]
+        items = [item for item in every if self._stored or item.get("type") != "reasoning" or item.get("encrypted_content")]
         calling = [chat_call(item) for item in items if is_call(item)]
         return {"role": "assistant", "content": join_texts(texts_of(items)) or None, "tool_calls": calling, OUTPUT_ITEMS: items}
 
     def encode_failure(self, status: int, body: bytes) -> bytes:
         """The API's ``error`` event."""
-        failure = failure_in(body)
-        told = {"type": "error", **envelope("responses", failure, status)["error"], "code": failure.code or "server_error"}
-        return events.encode({**told, "type": "error", "sequence_number": self._next or 0}, named=self._has_id)
+        told = envelope("responses", failure_in(body), status)["error"]
+        made = {**told, "type": "error", "code": told["code"] or "server_error", "sequence_number": self._next or 0}
+        return events.encode(made, named=self._has_id)
 
 
 _READ = ("model", "input", "instructions", "tools", "stream", bodies.EXTENSION)
@@ -239,7 +244,9 @@ class ResponsesDialect(Dialect):
 
     def recogniser(self, exchange: Exchange, body: bytes) -> ResponsesShapes:
         """What was asked for is in the `body` as it was sent."""
-        return ResponsesShapes(answer_bounds(exchange, body, any_tool=exchange.original.params.get("prompt") is not None))
+        of_items = [_chat_tool(tool) for tool in exchange.original.wire.reading.tools]
+        any_tool = exchange.original.params.get("prompt") is not None
+        return ResponsesShapes(answer_bounds(exchange, body, of_items, any_tool=any_tool))
 
     def stream(self, *, separate: bool = False) -> ResponsesStream:
         """A reader for one streamed answer; every event does one thing."""
@@ -303,6 +310,7 @@ def _with_history(request: Request, history: History) -> Request:
         [(before + len(past), item) for before, item in old.pinned],
         {i + len(past): hint for i, hint in old.hints.items()},
         old.hinted,
+        tools=old.tools,
     )
     last = (history.held[-1].name.removeprefix(RESPONSE) if history.held else "") if unsent else None
     return replace(

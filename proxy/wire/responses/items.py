@@ -28,6 +28,8 @@ _MODELS_OWN = frozenset(
 """What the model, or the provider for it, adds to a turn beside messages and calls."""
 _UNSEEN = ("item_reference", "compaction", "compaction_summary")
 """Types of items that stand for something that was said."""
+TOOLS_ITEM = "additional_tools"
+"""The type of items that offer tools beside the request's own, as Codex sends them to some models."""
 
 
 class Origin(Struct):
@@ -66,6 +68,8 @@ class Reading(Struct):
     """Ids of items that are only named."""
     stand_ins: dict[int, Mapping[str, Any]] = field(default_factory=dict)
     """What those of them say that are known, by position."""
+    tools: list[dict[str, Any]] = field(default_factory=list)
+    """Those that items offer."""
 
 
 def read(instructions: object, given: object, known: Mapping[str, Mapping[str, Any]]) -> Reading:
@@ -126,6 +130,7 @@ class _Reader:
         else:
             self._end_turn()
             self._reading.unseen += kind in _UNSEEN
+            self._reading.tools += objects_of(item.get("tools")) if kind == TOOLS_ITEM else ()
             self._reading.pinned.append((len(self._reading.messages), i))
 
     def _alone(self, i: int, item: dict[str, Any], head: dict[str, Any], content: object) -> None:

@@ -6,7 +6,7 @@ text, arguments or annotations that it repeats, are no longer what they were. Ke
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from proxy.errors import ProxyError
@@ -51,6 +51,7 @@ class OutgoingEvents:
         """Annotations of a text in which something was changed: where they point is known when it is done."""
         self._annotations: dict[Place, int] = {}
         self._end: tuple[bytes, Event] | None = None
+        self._places: Sequence[int] = ()
 
     def note_event(self, raw: bytes, event: Event) -> None:
         """Note an event that came."""
@@ -59,9 +60,9 @@ class OutgoingEvents:
         if isinstance(event.get("sequence_number"), int):
             self._last = event["sequence_number"]
 
-    def note_end(self, raw: bytes, event: Event) -> None:
-        """The event that ends the response: it leaves by `end`."""
-        self._end = raw, event
+    def note_end(self, raw: bytes, event: Event, places: Sequence[int]) -> None:
+        """The event that ends the response, whose items stood at these positions before: it leaves by `end`."""
+        self._end, self._places = (raw, event), places
 
     # ---- one event ----
 
@@ -241,7 +242,8 @@ class OutgoingEvents:
         response = response_of(event)
         new = dict(response)
         if raw and self._is_judged and isinstance(response.get("output"), list):
-            output = [self._item(item, i) if isinstance(item, dict) else item for i, item in enumerate(response["output"])]
+            placed = zip(self._places, response["output"], strict=True)
+            output = [self._item(item, i) if isinstance(item, dict) else item for i, item in placed]
             if any(now is not old for now, old in zip(output, response["output"], strict=True)):
                 new["output"] = output
         if raw and isinstance(response.get("output_text"), str) and self._is_changed():

@@ -18,7 +18,7 @@ import orjson
 
 from proxy.exchange import Answer, Exchange, Usage
 from proxy.wire.answers import common, has_words, spread
-from proxy.wire.bodies import as_raw, encode_raw, raw_items
+from proxy.wire.bodies import as_raw, encode_raw, object_of, raw_items
 from proxy.wire.dialect import Changes
 from proxy.wire.responses.events import Place
 
@@ -80,6 +80,36 @@ def items_of(output: Sequence[Any]) -> dict[str, Mapping[str, Any]]:
     """The items that a later request may name by their ids; of reasoning, that it was there."""
     named = [item for item in output if isinstance(item, dict) and isinstance(item.get("id"), str)]
     return {item["id"]: item if item.get("type") != "reasoning" else {"type": "reasoning", "id": item["id"]} for item in named}
+
+
+def sendable(output: Sequence[Any]) -> Sequence[Any]:
+    """Items of an answer that its provider does not keep, as they can be sent: thoughts that came without their content can not, and what
+    followed them then has no ids."""
+    items = [item for item in output if object_of(item).get("type") != "reasoning" or item.get("encrypted_content")]
+    if len(items) == len(output):
+        return output
+    return [{name: value for name, value in object_of(item).items() if name != "id"} for item in items]
+
+
+def streamed_places(streamed: Mapping[int, Any], output: Sequence[Any]) -> list[int]:
+    """Where each item of a response's end stood in its stream, whose items these are by position: some servers order them anew at the end,
+    or count them otherwise. An item that the stream did not tell stands where it is.
+    """
+    known = {name: at for at, item in streamed.items() for name in _names_of(item)}
+    found = []
+    for i, item in enumerate(output):
+        names = _names_of(item)
+        here = not set(names).isdisjoint(_names_of(streamed.get(i)))
+        found.append(i if here else next((known[name] for name in names if name in known), i))
+    return found
+
+
+def _names_of(item: object) -> list[tuple[str, str]]:
+    """By what an item is known again: its id, its call's, else what it says or asks for."""
+    if not isinstance(item, dict):
+        return []
+    told = {name: item.get(name) for name in ("id", "call_id", "arguments", "input")} | {"text": "".join(texts_of([item]).values())}
+    return [(str(item.get("name")) + "." + name, value) for name, value in told.items() if isinstance(value, str) and value]
 
 
 def finish_reason(response: Mapping[str, Any], calls: bool) -> str | None:

@@ -20,7 +20,7 @@ from proxy.exchange import Usage
 from proxy.wire import bodies
 from proxy.wire.bodies import as_raw, encode_raw, object_of
 from proxy.wire.responses.events import to_events
-from proxy.wire.responses.output import ECHOED_FIELDS, usage_object
+from proxy.wire.responses.output import ECHOED_FIELDS, sendable, usage_object
 
 Fields = dict[str, msgspec.Raw]
 CREATE, STEER, PROCESSED = "response.create", "response.steer", "response.processed"
@@ -93,7 +93,7 @@ class Create(msgspec.Struct, frozen=True):
     def conversation(self, past: Past | None, output: Sequence[Any]) -> Past:
         """All that has been said with the answer, for the response after it. Raises `InvalidRequest`."""
         items = [past.items if past is not None else b"", _items_in(self.fields.get("input"))]
-        items += [orjson.dumps(item) for item in _sendable(output)]
+        items += [orjson.dumps(item) for item in sendable(output)]
         return Past(b",".join(filter(None, items)), past.before if past is not None else self.goes_on_from)
 
     def encode_prepared(self, name: str, now: float) -> bytes:
@@ -181,14 +181,6 @@ def _items_in(raw: msgspec.Raw | None) -> bytes:
     if not text.startswith(b"[") and text != b"null":
         raise InvalidRequest("input: expected a string or a list of items", param="input")
     return text[1:-1].strip() if text != b"null" else b""
-
-
-def _sendable(output: Sequence[Any]) -> Sequence[Any]:
-    """An answer's items as they can be sent: thoughts that came without their content can not, and what followed them then has no ids."""
-    items = [item for item in output if object_of(item).get("type") != "reasoning" or item.get("encrypted_content")]
-    if len(items) == len(output):
-        return output
-    return [{name: value for name, value in object_of(item).items() if name != "id"} for item in items]
 
 
 def _text(fields: Fields, name: str) -> str:

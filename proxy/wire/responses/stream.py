@@ -23,7 +23,7 @@ from proxy.wire.dialect import AnswerStream, Changes, StreamPiece
 from proxy.wire.responses import events
 from proxy.wire.responses.events import Place, index_of, place_of, response_of
 from proxy.wire.responses.outgoing import GAP_MARK, REPEAT_MARK, OutgoingEvents
-from proxy.wire.responses.output import GAP, finish_reason, is_read, items_of, join_texts, split_text
+from proxy.wire.responses.output import GAP, finish_reason, is_read, items_of, join_texts, split_text, streamed_places
 from proxy.wire.shapes import strings
 from proxy.wire.upstream_errors import error_event
 
@@ -269,7 +269,9 @@ class ResponsesStream(AnswerStream):
 
     def _read_end(self, raw: bytes, event: dict[str, Any]) -> Iterator[StreamPiece]:
         response = response_of(event)
-        for i, item in enumerate(entries_of(response.get("output"))):
+        output = entries_of(response.get("output"))
+        places = streamed_places(self._items, output)
+        for i, item in zip(places, output, strict=True):
             yield from self._read_done_item(i, item, {**event, "item": item})
             if isinstance(item, dict):
                 self._read_item(i, item)
@@ -280,14 +282,14 @@ class ResponsesStream(AnswerStream):
         self.usage = response["usage"] if isinstance(response.get("usage"), dict) else None
         if event["type"] == "response.failed":
             self.error = response["error"] if isinstance(response.get("error"), dict) else {"message": "the response failed"}
-        self._outgoing.note_end(raw, event)
+        self._outgoing.note_end(raw, event, places)
         yield StreamPiece(raw, 0, finish=True, done=True, payload=event)
 
     def _read_call_end(self, position: int, item: dict[str, Any]) -> None:
         """What the end of the response tells of an item: the call that it was when it was done, or the first that is told of it."""
         known = self._calls.get(position) if position in self._items else None
         if item.get("type") == "function_call":
-            if known is not None and any(known.get(name) != item.get(name) for name in ("call_id", "name", "arguments")):
+            if known is not None and any(known.get(name) != item.get(name) for name in ("name", "arguments")):  # ids some make anew
                 self._miss(f"output[{position}] ends as another call than it was")
             self._calls[position] = known or item
 

@@ -12,12 +12,12 @@ import orjson
 
 from proxy.exchange import Usage
 from proxy.wire import sse
-from proxy.wire.answers import end_of, number, usage_in
+from proxy.wire.answers import GOOD, end_of, number, usage_in
 from proxy.wire.bodies import object_of, objects_of
 from proxy.wire.chat.message import Calls, call_entries
 from proxy.wire.translation import pieces
 from proxy.wire.translation.pieces import new_call_id, with_id_prefix, words
-from proxy.wire.upstream_errors import TYPES, Failure, failure_of, instead_of_answer
+from proxy.wire.upstream_errors import Failure, code_of, failure_of, instead_of_answer
 
 _GAP = "\n\n"
 """Between two texts that another API keeps apart."""
@@ -87,7 +87,7 @@ def text_in(content: object) -> str:
 def error_of(found: object) -> pieces.StreamError:
     """An error in parsed JSON, whatever its form."""
     failure = failure_of(found) or Failure("")
-    return pieces.StreamError(failure.message or "the server failed", failure.code or TYPES.get(failure.status) or "server_error")
+    return pieces.StreamError(failure.message or "the server failed", code_of(failure))
 
 
 class ChatWriter:
@@ -123,7 +123,7 @@ class ChatWriter:
         if isinstance(piece, Usage):
             self._usage = _usage(piece)
         elif isinstance(piece, pieces.Finish):
-            self._reason = "tool_calls" if self._calls and piece.reason == "stop" else piece.reason
+            self._reason = ("tool_calls" if self._calls else "stop") if piece.reason in GOOD else piece.reason
             return self._chunk({}, self._reason)
         elif isinstance(piece, pieces.StreamError):
             return sse.encode(orjson.dumps(envelope(piece)))

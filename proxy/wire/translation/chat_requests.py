@@ -13,6 +13,7 @@ from proxy.wire.translation import fields, neutral
 from proxy.wire.translation.neutral import (
     fit_template,
     fitting,
+    object_schema,
     objects,
     of_result,
     parts_of,
@@ -235,5 +236,5 @@ def _call_id(identity: str) -> str:
 def _write_tool(tool: neutral.Tool) -> dict[str, Any]:
     if tool.custom is not None:
         return {"type": "custom", "custom": dict(tool.custom)}
-    said = {"description": tool.description, "parameters": tool.parameters, "strict": tool.strict or None}
+    said = {"description": tool.description, "parameters": object_schema(tool.parameters), "strict": tool.strict or None}
     return {"type": "function", "function": {"name": tool.name} | {name: value for name, value in said.items() if value is not None}}

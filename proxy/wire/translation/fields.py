@@ -48,6 +48,11 @@ def among(*values: Any) -> Callable[[Any], Any]:
     return check
 
 
+def no_less_than(limit: int) -> Callable[[Any], Any]:
+    """A whole number, `limit` in place of less."""
+    return lambda value: limit if type(value) is int and 0 < value < limit else value
+
+
 def at_most(limit: float) -> Callable[[Any], Any]:
     """A number up to `limit`."""
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import orjson
 
+from proxy.errors import ContextLengthExceeded
 from proxy.exchange import Usage
 from proxy.wire.answers import end_of, number, usage_in
 from proxy.wire.gemini.answers import USAGE, block_reason, call_in, candidates_of, parts_of, to_whole, usage_written
@@ -24,7 +25,13 @@ from proxy.wire.translation.pieces import new_call_id, words
 from proxy.wire.upstream_errors import Failure, envelope
 
 _REASONS: Mapping[str, str] = {"stop": "STOP", "tool_calls": "STOP", "length": "MAX_TOKENS", "content_filter": "SAFETY"}
-_STATUSES: Mapping[str, int] = {"rate_limit_exceeded": 429, "rate_limit_error": 429, "overloaded": 503, "overloaded_error": 503}
+_STATUSES: Mapping[str, int] = {
+    ContextLengthExceeded.code: ContextLengthExceeded.status,
+    "rate_limit_exceeded": 429,
+    "rate_limit_error": 429,
+    "overloaded": 503,
+    "overloaded_error": 503,
+}
 
 
 class GeminiReader:
@@ -63,6 +70,7 @@ class GeminiReader:
             key, self._calls = self._calls, self._calls + 1
             yield pieces.CallStart(key, words(call.get("id")) or new_call_id(), words(call.get("name")))
             yield pieces.CallDelta(key, orjson.dumps(call.get("args") or {}).decode())
+            yield pieces.CallEnd(key)
         elif kind:
             raise ValueError(f"a part {pieces.known_type(kind, ('inlineData', 'executableCode', 'codeExecutionResult', 'fileData'))}")
 

@@ -10,24 +10,33 @@ from typing import Any
 
 import orjson
 
+from proxy.config.settings import Api
+from proxy.errors import ContextLengthExceeded
 from proxy.exchange import Usage
-from proxy.wire.answers import end_of, number, usage_in
+from proxy.wire.answers import GOOD, end_of, number, usage_in
 from proxy.wire.bodies import exact, object_of
 from proxy.wire.messages import events
+from proxy.wire.messages.answers import GAP
 from proxy.wire.messages.shapes import BLOCKS
 from proxy.wire.translation import pieces
 from proxy.wire.translation.chat_answers import error_of
 from proxy.wire.translation.neutral import wrap
 from proxy.wire.translation.pieces import known_type, with_id_prefix, words
+from proxy.wire.upstream_errors import messages_words
 
-_REASONS: Mapping[str, str] = {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use", "content_filter": "refusal"}
+_REASONS: Mapping[str, str] = {"length": "max_tokens", "content_filter": "refusal"}
+_ERROR_TYPES: Mapping[str, str] = {
+    ContextLengthExceeded.code: "invalid_request_error",
+    "rate_limit_exceeded": "rate_limit_error",
+    "overloaded": "overloaded_error",
+}
 
 
 class MessagesReader:
     """Implements `proxy.wire.translation.pieces.AnswerReader`."""
 
     def __init__(self) -> None:
-        self._usage: dict[str, Any] = {}
+        self._usage: dict[str, Any] | None = None
         self._kinds: list[str] = []
         """The types of the blocks so far."""
         self._has_input: dict[int, bool] = {}
@@ -38,14 +47,17 @@ class MessagesReader:
         kind = payload.get("type")
         if kind == "message_start" and isinstance(payload.get("message"), Mapping):
             yield pieces.AnswerStart(words(payload["message"].get("id")), words(payload["message"].get("model")))
-            self._add_usage(payload["message"].get("usage"))
+            self._usage = events.merge_usage(self._usage, payload["message"].get("usage"))
         elif kind == "content_block_start" and isinstance(payload.get("content_block"), Mapping):
             yield from self._block(number(payload, "index"), payload["content_block"])
         elif kind == "content_block_delta" and isinstance(payload.get("delta"), Mapping):
             yield from self._delta(number(payload, "index"), payload["delta"])
         elif kind == "content_block_stop":
-            if self._has_input.get(index := number(payload, "index")) is False:
+            index = number(payload, "index")
+            if self._has_input.get(index) is False:
                 yield pieces.CallDelta(index, "{}")
+            if index in self._has_input:
+                yield pieces.CallEnd(index)
         elif kind == "message_delta":
             yield from self._end(payload.get("delta"), payload.get("usage"))
         elif kind == "message_stop":
@@ -87,12 +99,8 @@ class MessagesReader:
             self._has_input[index] = True
             yield pieces.CallDelta(index, given)
 
-    def _add_usage(self, usage: object) -> None:
-        if isinstance(usage, Mapping):
-            self._usage |= {name: value for name, value in usage.items() if value is not None}
-
     def _end(self, delta: object, usage: object) -> Iterator[pieces.Piece]:
-        self._add_usage(usage)
+        self._usage = events.merge_usage(self._usage, usage)
         given = object_of(delta)
         if (reason := end_of(given.get("stop_reason"))) is not None:
             yield pieces.Finish(reason, words(given.get("stop_sequence")) or None)
@@ -102,9 +110,11 @@ class MessagesReader:
 class MessagesWriter:
     """Implements `proxy.wire.translation.pieces.AnswerWriter`: blocks open and close in order."""
 
-    def __init__(self, asked_tokens: int = 0) -> None:
-        """`asked_tokens` estimates the prompt: a stream tells of it first, and the server's own figure comes at the end."""
-        self._asked_tokens = asked_tokens
+    def __init__(self, asked_tokens: int, origin: Api) -> None:
+        """`asked_tokens` estimates the prompt: a stream tells of it first, and the server's own figure comes at the end. `origin` is the
+        server's API, to which thoughts without a signature go back.
+        """
+        self._asked_tokens, self._origin = asked_tokens, origin
         self._message: dict[str, Any] = {}
         self._blocks: list[dict[str, Any]] = []
         self._is_open = False
@@ -134,7 +144,8 @@ class MessagesWriter:
                 yield from self._more("text", "text_delta", "text", piece.text, apart=apart)
         elif isinstance(piece, pieces.ThinkingDelta):
             if piece.text:
-                yield from self._more("thinking", "thinking_delta", "thinking", piece.text, apart=piece.apart)
+                goes_on = piece.apart and self._is_open and self._blocks[-1]["type"] == "thinking"  # a part of the same, signed with it
+                yield from self._more("thinking", "thinking_delta", "thinking", (GAP if goes_on else "") + piece.text)
         elif isinstance(piece, pieces.Signature):
             yield from self._write_signature(piece)
         elif isinstance(piece, pieces.CallStart | pieces.CallDelta):
@@ -144,7 +155,8 @@ class MessagesWriter:
         elif isinstance(piece, Usage):
             self._usage = piece
         elif isinstance(piece, pieces.StreamError):
-            yield {"type": "error", "error": {"type": _error_type(piece.code), "message": piece.message}}
+            message = messages_words(piece.message, long=piece.code == ContextLengthExceeded.code)
+            yield {"type": "error", "error": {"type": _error_type(piece.code), "message": message}}
         elif isinstance(piece, pieces.AnswerEnd):
             yield from self._close()
             end = {"stop_reason": self._reason(), "stop_sequence": self._finish.stop}
@@ -203,7 +215,7 @@ class MessagesWriter:
         elif block["type"] in ("text", "thinking"):
             block[block["type"]] = said
         if block["type"] == "thinking" and not block["signature"]:
-            yield self._signature_delta(index, wrap("chat", ""))
+            yield self._signature_delta(index, wrap(self._origin, ""))
         self._is_open = False
         yield events.block_stop(index)
 
@@ -212,8 +224,8 @@ class MessagesWriter:
             return "stop_sequence"
         if self._has_refusal:
             return "refusal"
-        if self._calls and self._finish.reason == "stop":
-            return "tool_use"
+        if self._finish.reason in GOOD:  # clients wait for calls where one is told of, and act on none where none is
+            return "tool_use" if self._calls else "end_turn"
         return _REASONS.get(self._finish.reason, self._finish.reason)
 
     def whole(self) -> bytes:
@@ -245,4 +257,4 @@ def _error_type(code: str) -> str:
     """The API's own word, as far as it has one."""
     if code.endswith("_error"):
         return "api_error" if code == "server_error" else code
-    return {"rate_limit_exceeded": "rate_limit_error", "overloaded": "overloaded_error"}.get(code, "api_error")
+    return _ERROR_TYPES.get(code, "api_error")

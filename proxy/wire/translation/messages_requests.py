@@ -17,6 +17,7 @@ from proxy.wire.translation.chat_requests import CACHES
 from proxy.wire.translation.neutral import (
     arguments_of,
     fitting,
+    object_schema,
     objects,
     of_result,
     opened_by_user,
@@ -173,6 +174,9 @@ def write(ask: neutral.NeutralRequest, bounds: neutral.Bounds, *, limit: int | N
         body["thinking"] = {"type": "disabled"}
     skipped = ("effort",) if "thinking" in body else ()
     body |= fields.write_fields(ask, FIELDS, (*_WRITTEN_ELSEWHERE, *skipped), bounds)
+    silent = next((name for name in ("top_p", "temperature") if body.get(name) == 1), "")
+    if silent and {"temperature", "top_p"} <= body.keys():  # newer models take one alone; 1 is what each is where it is not set
+        del body[silent]
     parallel = ask.settings.get("parallel")
     if parallel is not None and ask.tools and (choice := body.setdefault("tool_choice", fields.to_messages_choice(neutral.Choice("auto")))):
         body["tool_choice"] = choice if choice["type"] == "none" else {**choice, "disable_parallel_tool_use": not parallel.value}
@@ -182,13 +186,12 @@ def write(ask: neutral.NeutralRequest, bounds: neutral.Bounds, *, limit: int | N
 def _split_system(turns: list[neutral.Turn]) -> tuple[list[dict[str, Any]], list[neutral.Turn]]:
     """The system's words in front of the conversation, which are a field of their own, and the rest."""
     begin = next((i for i, turn in enumerate(turns) if turn.role != "system"), len(turns))
-    return [{"type": "text", "text": part.text} for turn in turns[:begin] for part in turn.parts if isinstance(part, neutral.Text)], turns[
-        begin:
-    ]
+    texts = [part.text for turn in turns[:begin] for part in turn.parts if isinstance(part, neutral.Text)]
+    return [{"type": "text", "text": text} for text in texts if text.strip()], turns[begin:]
 
 
 def _write_turns(turns: list[neutral.Turn], bounds: neutral.Bounds) -> list[dict[str, Any]]:
-    """One message for each side's turn: the results of parallel calls stand in one."""
+    """One message for each side's turn: the results of parallel calls stand in one, in front of what the user says."""
     found: list[dict[str, Any]] = []
     for turn in turns:
         blocks = [block for part in turn.parts if (block := _write_part(part, bounds)) is not None]
@@ -198,7 +201,7 @@ def _write_turns(turns: list[neutral.Turn], bounds: neutral.Bounds) -> list[dict
             found[-1]["content"] += blocks
         else:
             found.append({"role": turn.role, "content": blocks})
-    return [{**one, "content": _plain(one["content"])} for one in found]
+    return [{**one, "content": _plain(sorted(one["content"], key=lambda block: block["type"] != "tool_result"))} for one in found]
 
 
 def _plain(blocks: list[dict[str, Any]]) -> Any:
@@ -252,7 +255,7 @@ def _write_tool(tool: neutral.Tool, bounds: neutral.Bounds) -> dict[str, Any]:
     if tool.custom is not None:
         bounds.refuse(tool.at, "has no custom tools")
     said = {"description": tool.description, "strict": tool.strict or None}
-    schema = tool.parameters if isinstance(tool.parameters, Mapping) else {"type": "object", "properties": {}}
+    schema = object_schema(tool.parameters if isinstance(tool.parameters, Mapping) else {})
     return {"name": tool.name} | {name: value for name, value in said.items() if value is not None} | {"input_schema": schema}
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from proxy.errors import InvalidRequest
 from proxy.wire.bodies import exact, object_at, unexpected
@@ -214,6 +214,13 @@ def arguments_of(call: Call, bounds: Bounds) -> dict[str, Any]:
     return {}
 
 
+def object_schema(parameters: Any) -> Any:
+    """A tool's schema with what other APIs want of one: that it is of an object, and its properties, be there none."""
+    if not isinstance(parameters, Mapping) or parameters.get("type", "object") != "object":
+        return parameters
+    return parameters if {"type", "properties"} <= parameters.keys() else {"type": "object", "properties": {}, **parameters}
+
+
 def with_failure(result: Result) -> tuple[Text | Image | File, ...]:
     """A result's content for an API without a field for a call that failed: its words say so."""
     first = result.content[0] if result.content else None
@@ -247,6 +254,31 @@ def fitting(identity: str, prefix: str, longest: int, allowed: re.Pattern[str] |
     return prefix + sha256(identity.encode()).hexdigest()[:24]
 
 
+def shorten_names(ask: NeutralRequest, longest: int) -> dict[str, str]:
+    """Give the tools of `ask` whose names are longer another, the same every time, wherever they are named. Returns theirs by the new."""
+    found: dict[str, str] = {}
+
+    def name_of(name: str) -> str:
+        if len(name) <= longest:
+            return name
+        made = f"{name[: longest - 17]}_{sha256(name.encode()).hexdigest()[:16]}"
+        return made if found.setdefault(made, name) == name else name
+
+    for i, tool in enumerate(ask.tools):
+        name = name_of(tool.name)
+        ask.tools[i] = structs.replace(tool, name=name, custom=None if tool.custom is None else {**tool.custom, "name": name})
+    for turn in ask.turns:
+        turn.parts = [structs.replace(part, name=name_of(part.name)) if isinstance(part, Call) else part for part in turn.parts]
+    choice = ask.settings.get("tool_choice")
+    if choice is not None:
+        allowed = choice.value.allowed
+        chosen = structs.replace(
+            choice.value, name=name_of(choice.value.name), allowed=None if allowed is None else tuple(map(name_of, allowed))
+        )
+        ask.settings["tool_choice"] = Setting(chosen, choice.at)
+    return found
+
+
 def split_data_url(url: str) -> tuple[str, str] | None:
     """Media type and base64 data; None for any other address."""
     head, found, data = url.partition(";base64,")
@@ -258,6 +290,22 @@ def refuse_prefill(ask: NeutralRequest, bounds: Bounds) -> None:
     last = ask.turns[-1] if ask.turns else None
     if last is not None and last.role == "assistant" and not any(isinstance(part, Call) for part in last.parts):
         bounds.refuse(last.at, "does not go on with a begun answer")
+
+
+def results_behind_calls(turns: Sequence[Turn]) -> list[Turn]:
+    """`turns` with the results of calls directly behind these, before what was said while the tools ran: only in Responses may that stand
+    in between.
+    """
+    found: list[Turn] = []
+    behind = 0
+    for turn in turns:
+        if turn.role != "assistant" and any(isinstance(part, Result) for part in turn.parts):
+            found.insert(behind, turn)
+            behind += 1
+        else:
+            found.append(turn)
+            behind = len(found) if turn.role == "assistant" else behind
+    return found
 
 
 _LATER = "<system>\n{}\n</system>"

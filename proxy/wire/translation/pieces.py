@@ -72,6 +72,12 @@ def new_call_id() -> str:
     return f"call_{os.urandom(12).hex()}"
 
 
+class CallEnd(Struct, frozen=True):
+    """All of a call has come, where the server's API says so."""
+
+    key: int
+
+
 class Finish(Struct, frozen=True):
     """Why it ends, in chat's words: ``stop``, ``length``, ``tool_calls``, ``content_filter``."""
 
@@ -92,7 +98,7 @@ class AnswerEnd(Struct, frozen=True):
 
 
 _Deltas = TextDelta | RefusalDelta | ThinkingDelta | CallDelta
-Piece = AnswerStart | _Deltas | Signature | CallStart | Finish | Usage | StreamError | AnswerEnd
+Piece = AnswerStart | _Deltas | Signature | CallStart | CallEnd | Finish | Usage | StreamError | AnswerEnd
 
 
 class AnswerReader(Protocol):
@@ -113,9 +119,9 @@ class AnswerWriter(Protocol):
 
 
 class InTurn:
-    """Puts the pieces of calls one call after another: chat may send those of several by turns, the other APIs do not.
+    """Puts the pieces of calls one call after another: chat may send those of several by turns, and so do some servers of other APIs.
 
-    From a call on, what is not of that call waits until the answer ends.
+    From a call on, what is not of that call waits until it ends, or the answer.
     """
 
     def __init__(self) -> None:
@@ -127,7 +133,14 @@ class InTurn:
         """The pieces whose turn it is."""
         if isinstance(piece, Finish | StreamError | AnswerEnd):
             yield from self._flush()
+        elif isinstance(piece, CallEnd) and piece.key == self._call:
+            waiting, self._waiting, self._call = self._waiting, [], None
+            for one in waiting:
+                yield from self.feed(one)
+            return
         elif self._call is None:
+            if isinstance(piece, CallEnd):
+                return
             self._call = piece.key if isinstance(piece, CallStart) else None
         elif not isinstance(piece, AnswerStart | Usage) and not (isinstance(piece, CallDelta) and piece.key == self._call):
             self._waiting.append(piece)
@@ -142,7 +155,7 @@ class InTurn:
             if isinstance(piece, CallDelta):
                 given.setdefault(piece.key, []).append(piece)
         for piece in waiting:
-            if not isinstance(piece, CallDelta):
+            if not isinstance(piece, CallDelta | CallEnd):
                 yield piece
             if isinstance(piece, CallStart):
                 yield from given.pop(piece.key, ())

@@ -10,11 +10,12 @@ from typing import Any
 
 import orjson
 
+from proxy.config.settings import Api
 from proxy.exchange import Usage
 from proxy.wire.answers import GOOD, number, usage_in
-from proxy.wire.bodies import objects_of
+from proxy.wire.bodies import object_of, objects_of
 from proxy.wire.responses import events
-from proxy.wire.responses.output import ECHOED_FIELDS, finish_reason, usage_object
+from proxy.wire.responses.output import ECHOED_FIELDS, finish_reason, streamed_places, usage_object
 from proxy.wire.responses.shapes import ITEMS
 from proxy.wire.translation import pieces
 from proxy.wire.translation.chat_answers import error_of
@@ -38,6 +39,8 @@ class ResponsesReader:
         self._thoughts: set[tuple[int, ...]] = set()
         self._has_input: dict[int, bool] = {}
         """The calls that have begun, by their item, and whether any of their arguments have come."""
+        self._items: dict[int, Mapping[str, Any]] = {}
+        """The items that have begun, by position."""
         self._finished_items: set[int] = set()
         """The items that have ended, or are told whole."""
         self._refusals: set[tuple[int, ...]] = set()
@@ -45,7 +48,8 @@ class ResponsesReader:
 
     def payload(self, payload: Mapping[str, Any]) -> Iterator[pieces.Piece]:
         """The pieces of an event."""
-        kind, index = words(payload.get("type")), number(payload, "output_index")
+        kind = words(payload.get("type"))
+        index = self._position(kind, payload)
         if kind in events.BEGINS and not self._has_begun:
             yield self._begin(events.response_of(payload))
         elif kind == events.ITEM and isinstance(payload.get("item"), Mapping):
@@ -68,6 +72,15 @@ class ResponsesReader:
         elif kind == "error":
             yield error_of(payload)
 
+    def _position(self, kind: str, payload: Mapping[str, Any]) -> int:
+        """Of the item that an event is about; some servers give its name alone, or nothing."""
+        if isinstance(given := payload.get("output_index"), int):
+            return given
+        item = object_of(payload.get("item"))
+        names = [name for name in (payload.get("item_id"), item.get("id"), item.get("call_id")) if name]
+        known = (at for at, one in self._items.items() if one.get("id") in names or one.get("call_id") in names)
+        return len(self._items) if kind == events.ITEM else next(known, max(len(self._items) - 1, 0))
+
     def _begin(self, response: Mapping[str, Any]) -> pieces.AnswerStart:
         self._has_begun = True
         return pieces.AnswerStart(words(response.get("id")), words(response.get("model")))
@@ -84,7 +97,7 @@ class ResponsesReader:
 
     def _item(self, index: int, item: Mapping[str, Any]) -> Iterator[pieces.Piece]:
         """An item begins."""
-        kind = words(item.get("type"))
+        kind, self._items[index] = words(item.get("type")), item
         if kind in events.CALLS:
             self._has_input[index] = False
             yield pieces.CallStart(index, words(item.get("call_id")), words(item.get("name")), custom=kind == "custom_tool_call")
@@ -93,13 +106,15 @@ class ResponsesReader:
 
     def _item_done(self, index: int, item: Mapping[str, Any]) -> Iterator[pieces.Piece]:
         """An item has ended: what no delta has told of it comes now, for some servers tell a text at its end alone."""
-        kind = words(item.get("type"))
+        kind, self._items[index] = words(item.get("type")), item
         self._finished_items.add(index)
         yield from self._unstreamed(index, item)
         if kind == "reasoning" and (seal := words(item.get("encrypted_content"))):
             yield pieces.Signature("responses", seal)
         elif kind in events.CALLS and self._has_input.get(index) is False:
             yield pieces.CallDelta(index, words(item.get(events.CALLS[kind][1])) or ("{}" if kind == "function_call" else ""))
+        if kind in events.CALLS:
+            yield pieces.CallEnd(index)
 
     def _unstreamed(self, index: int, item: Mapping[str, Any]) -> Iterator[pieces.Piece]:
         for position, part in enumerate(objects_of(item.get("content")) if item.get("type") == "message" else ()):
@@ -114,7 +129,8 @@ class ResponsesReader:
                 yield self._thinking_delta((index, position), words(part.get("text")))
 
     def _end(self, response: Mapping[str, Any]) -> Iterator[pieces.Piece]:
-        for index, item in enumerate(objects_of(response.get("output"))):
+        output = objects_of(response.get("output"))
+        for index, item in zip(streamed_places(self._items, output), output, strict=True):
             if index not in self._finished_items and words(item.get("type")) in ("message", "reasoning", *events.CALLS):
                 if index not in self._has_input:
                     yield from self._item(index, item)
@@ -131,12 +147,14 @@ class ResponsesReader:
 class ResponsesWriter:
     """Implements `proxy.wire.translation.pieces.AnswerWriter`."""
 
-    def __init__(self, created: int, asked: Mapping[str, Any], identity: str) -> None:
+    def __init__(self, created: int, asked: Mapping[str, Any], identity: str, origin: Api) -> None:
         """`created` in seconds since the epoch; `asked` are the fields of the client's request, of which the response repeats some.
         `identity` names the response: a client goes on from it by that alone, so nobody else may guess it, and no server repeat it.
+        `origin` is the server's API, to which thoughts without a signature go back.
         """
+        self._origin = origin
         self._created, self._request, self._id = created, asked, f"resp_{identity}"
-        self._spaces = spaces_of(asked.get("tools"))
+        self._spaces = spaces_of(asked)
         self._number = 0
         self._head: Payload = {}
         self._output: list[Payload] = []
@@ -310,7 +328,7 @@ class ResponsesWriter:
             yield from self._part_done(index)
         elif item["type"] == "reasoning":
             yield from self._summary_done(index)
-            item.setdefault("encrypted_content", wrap("chat", ""))
+            item.setdefault("encrypted_content", wrap(self._origin, ""))
         else:
             kind, name = events.CALLS[item["type"]]
             item[name] = "".join(self._parts_text) or ("{}" if name == "arguments" else "")

@@ -6,20 +6,22 @@ messages: no other server knows it. Reference: https://platform.openai.com/docs/
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from msgspec import structs
 
 from proxy.ports.upstream import Past
 from proxy.wire.bodies import unexpected
-from proxy.wire.responses.items import item_type
+from proxy.wire.responses.items import TOOLS_ITEM, item_type
 from proxy.wire.translation import fields, neutral
 from proxy.wire.translation.chat_requests import CACHE_OPTIONS, CACHES, EFFORTS, MARKS, read_turns
-from proxy.wire.translation.neutral import fitting, objects, of_result, parts_of, string, text_of, unwrap, with_failure, wrap
+from proxy.wire.translation.neutral import fitting, object_schema, objects, of_result, parts_of, string, text_of, unwrap, with_failure, wrap
 
+MIN_TOKENS = 16
+"""Of an answer, the least that the API takes as its limit; agents look whether a model is there with a limit of 1."""
 FIELDS: tuple[fields.Field, ...] = (
-    fields.Field("max_output_tokens", "max_tokens"),
+    fields.Field("max_output_tokens", "max_tokens", write=fields.no_less_than(MIN_TOKENS), note="16 at least, as the API wants"),
     fields.Field("temperature", "temperature"),
     fields.Field("top_p", "top_p"),
     fields.Field("text.format", "form", nothing=({"type": "text"},), read=fields.openai_form, write=fields.to_responses_form),
@@ -67,7 +69,7 @@ def read(body: Mapping[str, Any], bounds: neutral.Bounds, past: Past) -> neutral
     if body.get("previous_response_id") is not None:
         ask.turns += read_turns(list(past.messages or ()), bounds, "previous_response_id")
     ask.turns += _read_input(body.get("input"), past, bounds)
-    ask.tools = [one for at, tool in objects(body.get("tools") or [], "tools") for one in _read_tools(at, tool, bounds)]
+    ask.tools = [one for at, tool in _offered_tools(body) for one in _read_tools(at, tool, bounds)]
     fields.read_fields(ask, body, FIELDS, _ELSEWHERE, bounds)
     return ask
 
@@ -113,6 +115,9 @@ def _read_item(at: str, item: Mapping[str, Any], bounds: neutral.Bounds) -> tupl
         return "user", [neutral.Result(string(item, "call_id", at), content, at)]
     if kind == "reasoning":
         return "assistant", _read_reasoning(at, item)
+    if kind == TOOLS_ITEM:
+        bounds.others(item, (*_ABOUT, "role", "tools"), at)
+        return "", []
     bounds.refuse(f"{at}.type", f"has no item {kind!r}")
     return "", []
 
@@ -150,20 +155,29 @@ def _read_part(at: str, part: Mapping[str, Any], bounds: neutral.Bounds) -> neut
     return None
 
 
+def _offered_tools(body: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The tools of a request and those that items of its input offer, each with its place; of one name, the last.
+    Raises `InvalidRequest`."""
+    found = {}
+    items = objects(body["input"], "input") if isinstance(body.get("input"), list) else ()
+    offers = [("tools", body), *((f"{at}.tools", item) for at, item in items if item_type(item) == TOOLS_ITEM)]
+    for at, tool in (one for where, offer in offers for one in objects(offer.get("tools") or [], where)):
+        found[str(tool.get("type")), str(tool.get("name", at))] = at, tool
+    yield from found.values()
+
+
 def _read_tools(at: str, tool: Mapping[str, Any], bounds: neutral.Bounds) -> list[neutral.Tool]:
     """One, or those of a namespace under its name, with what is said of it."""
     if tool.get("type") != "namespace":
         return [_read_tool(at, tool, bounds)]
     bounds.others(tool, ("type", "name", "description", "tools"), at)
-    name, about = string(tool, "name", at), tool.get("description")
-    inner = [_read_tool(where, one, bounds) for where, one in objects(tool.get("tools"), f"{at}.tools")]
-    return [
-        structs.replace(
-            one, name=name + NAMESPACE + one.name, description="\n\n".join(said for said in (about, one.description) if said) or None
-        )
-        for one in inner
-        if one.name
-    ]
+    space, about = string(tool, "name", at), tool.get("description")
+    found = []
+    for one in (_read_tool(where, inner, bounds) for where, inner in objects(tool.get("tools"), f"{at}.tools")):
+        name, said = space + NAMESPACE + one.name, "\n\n".join(text for text in (about, one.description) if text) or None
+        custom = None if one.custom is None else {**one.custom, "name": name, **({"description": said} if said else {})}
+        found += [structs.replace(one, name=name, description=said, custom=custom)] if one.name else []
+    return found
 
 
 def flat_name(item: Mapping[str, Any], name: str) -> str:
@@ -172,11 +186,11 @@ def flat_name(item: Mapping[str, Any], name: str) -> str:
     return f"{space}{NAMESPACE}{name}" if isinstance(space, str) and space else name
 
 
-def spaces_of(tools: object) -> dict[str, tuple[str, str]]:
-    """The namespace and name of each tool that stands in one, by the name that it has where there are none."""
+def spaces_of(body: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+    """The namespace and name of each tool of a request that stands in one, by the name that it has where there are none."""
     found = {}
-    for tool in tools if isinstance(tools, list) else ():
-        if isinstance(tool, Mapping) and tool.get("type") == "namespace":
+    for _, tool in _offered_tools(body):
+        if tool.get("type") == "namespace":
             for one in tool.get("tools") or ():
                 found[flat_name({"namespace": tool["name"]}, str(one.get("name")))] = (str(tool["name"]), str(one.get("name")))
     return found
@@ -261,10 +275,14 @@ def _write_result(result: neutral.Result, custom: Collection[str], bounds: neutr
 
 
 def _write_thought(thought: neutral.ThinkingPart, bounds: neutral.Bounds) -> list[dict[str, Any]]:
+    """A server that encrypts nothing gets its words back, under a name, which such servers want."""
     kind, data = unwrap(thought.signature) or ("", "")
-    if kind != "responses" or not data:
+    if kind != "responses":
         bounds.refuse(thought.at, "cannot read what another API's model has thought")
         return []
+    if not data:
+        content = [{"type": "reasoning_text", "text": thought.text}]
+        return [{"type": "reasoning", "id": fitting(thought.text, "rs_", 0), "summary": [], "content": content}] if thought.text else []
     summary = [{"type": "summary_text", "text": thought.text}] if thought.text else []
     return [{"type": "reasoning", "summary": summary, "encrypted_content": data}]
 
@@ -272,8 +290,7 @@ def _write_thought(thought: neutral.ThinkingPart, bounds: neutral.Bounds) -> lis
 def _write_tool(tool: neutral.Tool) -> dict[str, Any]:
     if tool.custom is not None:
         return {"type": "custom", **_flat_grammar(tool.custom)}
-    parameters = tool.parameters if tool.parameters is not None else {"type": "object", "properties": {}}
-    said = {"description": tool.description, "parameters": parameters}
+    said = {"description": tool.description, "parameters": object_schema({} if tool.parameters is None else tool.parameters)}
     return {"type": "function", "name": tool.name, "strict": tool.strict is True} | {k: v for k, v in said.items() if v is not None}
 
 

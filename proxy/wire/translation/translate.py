@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, get_args
 
 import orjson
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from proxy.config.settings import Api
 from proxy.errors import UpstreamUnreachable
@@ -27,12 +27,13 @@ from proxy.wire.translation import chat_requests, gemini_requests, messages_requ
 from proxy.wire.translation.chat_answers import ChatReader, ChatWriter
 from proxy.wire.translation.gemini_answers import GeminiReader, GeminiWriter
 from proxy.wire.translation.messages_answers import MessagesReader, MessagesWriter
-from proxy.wire.translation.neutral import Bounds, NeutralRequest
+from proxy.wire.translation.neutral import Bounds, NeutralRequest, results_behind_calls, shorten_names
 from proxy.wire.translation.pieces import (
     AnswerEnd,
     AnswerReader,
     AnswerStart,
     AnswerWriter,
+    CallStart,
     Finish,
     Halves,
     InTurn,
@@ -52,6 +53,8 @@ TITLES: Mapping[Api, str] = {
     "messages": "Messages",
     "gemini": "Gemini's generateContent",
 }
+_LONGEST_NAME: Mapping[Api, int] = {"chat": 64, "responses": 64, "messages": 128, "gemini": 128}
+"""Of a tool, in characters."""
 BYTES_PER_TOKEN = 4
 """Of a request's body, about."""
 _PAYLOADS: Mapping[Api, Callable[[Mapping[str, Any]], Iterable[dict[str, Any]]]] = {
@@ -97,12 +100,14 @@ class Exchange:
         self._splitter = EventSplitter()
         self._reader: AnswerReader = _READERS[server.api]()
         self._writer: AnswerWriter | None = None
-        self._in_turn = InTurn() if server.api == "chat" and client != "chat" else None
+        self._in_turn = InTurn() if client != "chat" else None
         self._is_finished = self._is_closed = False
         self._halves = Halves()
         self._problem: UpstreamUnreachable | None = None
         """What ends a stream of which there was still something to tell."""
         self._request_bytes = 0
+        self._names: dict[str, str] = {}
+        """The client's names of tools that have another before the server, by that."""
 
     def request(self, body: bytes, past: Past) -> bytes:
         """The server's body; what it only names of its conversation stands in `past`.
@@ -118,6 +123,13 @@ class Exchange:
 
     def _written(self, ask: NeutralRequest, bounds: Bounds) -> dict[str, Any]:
         server = self._server
+        if not ask.tools:  # nothing to choose among: some servers let nobody say so
+            choice = ask.settings.get("tool_choice")
+            skipped = ("parallel", *(["tool_choice"] if choice is not None and choice.value.mode == "none" else []))
+            ask.settings = {name: setting for name, setting in ask.settings.items() if name not in skipped}
+        self._names = shorten_names(ask, _LONGEST_NAME[server.api])
+        if server.api != "responses":
+            ask.turns = results_behind_calls(ask.turns)
         if server.api == "messages":
             return messages_requests.write(ask, bounds, limit=server.limit_of(ask.model))
         if server.api == "responses":
@@ -131,11 +143,11 @@ class Exchange:
             if self._client == "chat":
                 self._writer = ChatWriter(self._created, usage=self._usage)
             elif self._client == "responses":
-                self._writer = ResponsesWriter(self._created, self._fields, self._identity)
+                self._writer = ResponsesWriter(self._created, self._fields, self._identity, self._server.api)
             elif self._client == "gemini":
                 self._writer = GeminiWriter()
             else:
-                self._writer = MessagesWriter(self._request_bytes // BYTES_PER_TOKEN)
+                self._writer = MessagesWriter(self._request_bytes // BYTES_PER_TOKEN, self._server.api)
         return self._writer
 
     def answer(self, body: bytes) -> bytes:
@@ -211,6 +223,8 @@ class Exchange:
         return begun + self._write(self._writer_or_new(), piece)
 
     def _write(self, writer: AnswerWriter, piece: Piece) -> bytes:
+        if isinstance(piece, CallStart) and piece.name in self._names:
+            piece = structs.replace(piece, name=self._names[piece.name])
         if self._in_turn is None:
             return writer.feed(piece)
         return b"".join(writer.feed(one) for one in self._in_turn.feed(piece))

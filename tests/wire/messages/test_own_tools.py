@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.wire.messages.dialect import MessagesFilter
-from tests.messages import THINKING, message, payloads, read, streamed, text, use
+from tests.messages import THINKING, event, message, payloads, read, streamed, text, use
 
 OWN = "groundwire_find_tools"
 MINE = use(OWN, {"q": "boat"}, "toolu_0")
@@ -64,6 +64,17 @@ def test_the_turn_is_what_the_next_request_carries() -> None:
     turn, found = calls.messages(calls.turn.calls, ["A boat."])
     assert ([THINKING, text("Let me look.")], {"q": "boat"}) == (turn["content"], calls.turn.calls[0].parsed)
     assert {"role": "tool", "tool_call_id": "toolu_0", "content": "A boat."} == found
+
+
+def test_what_the_provider_has_compacted_goes_back_whole() -> None:
+    deltas = [{"content": None}, {"content": "Boats "}, {"content": "were asked for.", "encrypted_content": "Eq+/="}]
+    begun = {"type": "compaction", "content": None, "encrypted_content": None}
+    events: list[dict[str, Any]] = [{"type": "content_block_start", "index": 0, "content_block": begun}]
+    events += [{"type": "content_block_delta", "index": 0, "delta": {"type": "compaction_delta", **delta}} for delta in deltas]
+    own = [{**payload, **({"index": 1} if "index" in payload else {})} for payload in payloads(b"".join(streamed(MINE)))]
+    calls, _ = filtering([*map(event, [own[0], *events, {"type": "content_block_stop", "index": 0}, *own[1:]])])
+    turn, _ = calls.messages(calls.turn.calls, ["A boat."])
+    assert [{"type": "compaction", "content": "Boats were asked for.", "encrypted_content": "Eq+/="}] == turn["content"]
 
 
 def test_a_body_leaves_without_own_calls_and_with_the_usage_of_all() -> None:

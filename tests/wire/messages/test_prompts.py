@@ -201,11 +201,37 @@ def test_results_that_the_proxy_adds_are_one_turn_of_the_users() -> None:
     assert {"role": "user", "content": [result("R", "t1"), result("R", "t2")]} == answered
 
 
-def test_a_made_turn_of_calls_without_thinking_is_asked_on_without_it() -> None:
-    exchange = exchange_of({**ASK, "thinking": {"type": "enabled", "budget_tokens": 2000}})
+ENABLED = {"type": "enabled", "budget_tokens": 2000}
+CLEARS_THOUGHTS, CLEARS_RESULTS = {"type": "clear_thinking_20251015", "keep": "all"}, {"type": "clear_tool_uses_20250919"}
+
+
+def with_a_made_turn_of_calls(**more: Any) -> Any:
+    exchange = exchange_of({**ASK, **more})
     call = {"id": "t1", "type": "function", "function": {"name": "a", "arguments": "{}"}}
     exchange.messages = [*exchange.messages, {"role": "assistant", "content": None, "tool_calls": [call]}]
-    assert "thinking" not in sent(exchange)
+    return sent(exchange)
+
+
+def test_a_made_turn_of_calls_without_thinking_is_asked_on_without_it() -> None:
+    assert "thinking" not in with_a_made_turn_of_calls(thinking=ENABLED)
+
+
+@pytest.mark.parametrize(
+    ("edits", "left"),
+    [
+        ([CLEARS_THOUGHTS], None),
+        ([CLEARS_THOUGHTS, CLEARS_RESULTS], {"edits": [CLEARS_RESULTS]}),
+        ([CLEARS_RESULTS], {"edits": [CLEARS_RESULTS]}),
+    ],
+)
+def test_where_the_model_is_not_to_think_no_edit_of_thoughts_is_asked_for(edits: Any, left: Any) -> None:
+    assert left == with_a_made_turn_of_calls(thinking=ENABLED, context_management={"edits": edits}).get("context_management")
+
+
+def test_a_model_that_decides_itself_when_to_think_goes_on_so() -> None:
+    asked = {"thinking": {"type": "adaptive"}, "context_management": {"edits": [CLEARS_THOUGHTS]}}
+    found = with_a_made_turn_of_calls(**asked)
+    assert asked == {name: found[name] for name in asked}
 
 
 # ---- tools ----

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,6 +13,7 @@ from proxy.errors import UpstreamTimeout
 from proxy.exchange import Answer
 from proxy.wire.dialect import Changes, changes_of
 from proxy.wire.messages.dialect import MessagesDialect
+from proxy.wire.messages.events import to_whole
 from proxy.wire.messages.stream import MessagesStream
 from tests.messages import THINKING, event, message, payloads, read, streamed, text, use
 
@@ -104,6 +106,28 @@ def test_usage_is_that_of_the_start_with_what_the_end_tells() -> None:
     usage = stream.answer.usage
     assert usage is not None
     assert (13, 3, 4) == (usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens)
+
+
+@pytest.mark.parametrize(
+    ("told", "counted"),
+    [
+        ({"input_tokens": 0, "output_tokens": 3}, (13, 3)),
+        ({"input_tokens": 0, "cache_read_input_tokens": 0, "output_tokens": 3}, (13, 3)),
+        ({"input_tokens": 20, "output_tokens": 3}, (24, 3)),
+        ({"input_tokens": 0, "cache_read_input_tokens": 25, "output_tokens": 3}, (25, 3)),
+        ({"output_tokens": 0}, (13, 0)),
+    ],
+)
+def test_an_end_with_zeros_for_the_prompt_says_nothing_of_it(told: dict[str, int], counted: tuple[int, int]) -> None:
+    *events, _, stop = streamed(text("At noon."))
+    end = {"type": "message_delta", "delta": {"stop_reason": "end_turn", "stop_sequence": None}, "usage": told}
+    stream, _ = streaming([*events, event(end), stop])
+    usage = stream.answer.usage
+    assert usage is not None
+    assert counted == (usage.prompt_tokens, usage.completion_tokens)
+    whole = to_whole(payloads(b"".join([*events, event(end), stop])), marked=False)
+    assert whole is not None
+    assert counted[0] == sum(whole["usage"][name] for name in ("input_tokens", "cache_read_input_tokens"))
 
 
 def test_changed_arguments_stand_in_the_calls_first_delta() -> None:

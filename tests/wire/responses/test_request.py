@@ -165,6 +165,16 @@ def test_functions_and_custom_tools_are_known_by_name_and_others_stay() -> None:
     assert [*tools[1:], {"type": "function", "strict": False, "name": "find", "parameters": {}}] == rendered(exchange)["tools"]
 
 
+def test_tools_that_an_item_offers_leave_as_they_came_and_may_be_called() -> None:
+    space = {"type": "namespace", "name": "files", "tools": [{"type": "function", "name": "read", "parameters": {}}]}
+    item = {"type": "additional_tools", "role": "developer", "tools": [{"type": "custom", "name": "exec"}, space]}
+    exchange = of_items(item, user("Hi"))
+    bounds = DIALECT.recogniser(exchange, b"{}").reading.bounds
+    assert [True, True, False] == [bounds.offers("exec", "custom"), bounds.offers("read"), bounds.offers("write")]
+    exchange.messages = [*exchange.messages, user("Go on.")]
+    assert [item, user("Hi"), user("Go on.")] == rendered(exchange)["input"]
+
+
 def test_the_extension_is_read_and_stripped() -> None:
     body = {"model": "m", "input": [{**user("Q"), "groundwire": {"timestamp": 5}}], "groundwire": {"context": [{"content": "P"}]}}
     exchange = exchange_of(body)

@@ -190,6 +190,25 @@ def test_an_unknown_event_survives_in_its_place() -> None:
     assert [5] == [i for i, one in enumerate(decoded(sent)) if one["type"] == "response.sparkle.added"]
 
 
+def reordered(*output: Item, renames: bool) -> list[bytes]:
+    """A stream whose end has its items the other way round, perhaps with other ids."""
+    *told, last = decoded(b"".join(events(*output)))
+    items = [{**item, **{name: f"{item[name]}_2" for name in ("id", "call_id") if renames and name in item}} for item in reversed(output)]
+    return [encode(one) for one in (*told, {**last, "response": {**last["response"], "output": items}})]
+
+
+@pytest.mark.parametrize("renames", [False, True])
+def test_items_that_the_end_orders_anew_are_the_same_items(renames: bool) -> None:
+    chunks = reordered(text_item("One. Two."), reasoning_item(), call_item("a", "{}"), renames=renames)
+    stream, _ = read(chunks)
+    choice = stream.answer.choices[0]
+    assert ("One. Two.", "Hm.", 1, "") == (choice.text, choice.reasoning, len(choice.tool_calls), stream.unreadable)
+    assert b"".join(chunks) == left(chunks)
+    sent = decoded(changed(chunks, lambda answer: answer.with_text(0, "One.")))
+    assert ["function_call", "reasoning", "message"] == [item["type"] for item in sent[-1]["response"]["output"]]
+    assert "One." == sent[-1]["response"]["output"][2]["content"][0]["text"]
+
+
 def test_a_servers_end_mark_stays_behind_the_end() -> None:
     chunks = [*events(text_item("One.")), b"data: [DONE]\n\n"]
     assert b"".join(chunks) == left(chunks)

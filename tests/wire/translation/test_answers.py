@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
-from itertools import permutations
+from itertools import permutations, zip_longest
 from typing import Any
 
 import pytest
@@ -189,6 +189,15 @@ def test_a_streamed_answer_is_the_whole_one(client: Api, server: Api, kind: str)
     assert gist(client, json.loads(begun(client, server).answer(json.dumps(answer).encode()))) == gist(client, told)
 
 
+@pytest.mark.parametrize("client", ["chat", "messages", "gemini"])
+def test_items_that_the_servers_end_orders_anew_are_told_once(client: Api) -> None:
+    *events, last = responses_api.decoded(streamed("responses", WHOLE["calls"]["responses"]))
+    last["response"]["output"].reverse()
+    found = begun(client, "responses")
+    told = found.feed(b"".join(map(responses_api.encode, [*events, last]))) + found.finish()
+    assert gist("responses", WHOLE["calls"]["responses"]) == gist(client, read(client, told))
+
+
 @given(st.data())
 def test_a_stream_split_anywhere_is_the_same_stream(data: st.DataObject) -> None:
     client, server = data.draw(st.sampled_from(PAIRS))
@@ -247,6 +256,22 @@ def test_an_error_in_mid_stream_is_told_in_the_clients_words(client: Api, server
     assert "too busy" == TOLD[client](told)
 
 
+@pytest.mark.parametrize("client", ["chat", "responses", "messages"])
+def test_a_full_window_in_mid_stream_is_told_as_the_clients_api_tells_it(client: Api) -> None:
+    """Codex knows the code, Claude Code the words: either then shortens its conversation."""
+    server: Api = "responses" if client == "messages" else "messages"
+    long = {"code": "context_length_exceeded", "message": "Your input exceeds the context window of this model."}
+    failed = responses_api.encode({"type": "response.failed", "response": {**responses_api.response(status="failed"), "error": long}})
+    refused = messages.event({"type": "error", "error": {"type": "invalid_request_error", "message": "prompt is too long: 9 tokens"}})
+    told = begun(client, server).feed(failed if server == "responses" else refused)
+    if client == "messages":
+        error = {"type": "invalid_request_error", "message": f"prompt is too long: {long['message']}"}
+        assert error == messages.payloads(told)[-1]["error"]
+    else:
+        last = chat_chunks(told)[-1] if client == "chat" else responses_api.decoded(told)[-1]["response"]
+        assert "context_length_exceeded" == last["error"]["code"]
+
+
 def test_a_failed_response_is_an_error() -> None:
     failed = {**responses_api.response(status="failed"), "error": {"code": "server_error", "message": "too busy"}}
     with pytest.raises(UpstreamUnreachable, match="too busy"):
@@ -289,6 +314,41 @@ def test_calls_whose_arguments_come_by_turns_lose_none(client: Api) -> None:
     told = found.feed(stream) + found.finish()
     calls = gist(client, {**read(client, told), "model": "m", "usage": chat_usage(client)})["calls"]
     assert [("call_0", "f", {"a": 1}), ("call_1", "f", {"b": 2})] == calls
+
+
+def by_turns(server: Api) -> list[bytes]:
+    """The events of an answer whose two calls come by turns, as some gateways write them, and words behind."""
+    calls = WHOLE["calls"][server]
+    if server == "responses":
+        row, first, second = responses_api.events(*calls["output"][1:], responses_api.text_item(TEXT)), 5, 5
+    else:
+        row, first, second = messages.streamed(*calls["content"][1:], messages.text(TEXT)), 5, 3
+    end = 2 + first + second
+    mixed = [one for pair in zip_longest(row[2 : 2 + first], row[2 + first : end], fillvalue=b"") for one in pair]
+    return [*row[:2], *mixed, *row[end:]]
+
+
+@pytest.mark.parametrize(
+    ("client", "server"),
+    [("messages", "responses"), ("gemini", "responses"), ("responses", "messages"), ("gemini", "messages")],
+)
+def test_calls_that_a_server_tells_by_turns_lose_nothing_and_what_follows_does_not_wait(client: Api, server: Api) -> None:
+    found, events = begun(client, server), by_turns(server)
+    told = found.feed(b"".join(events[:-2]))
+    assert b"noo" in told
+    told += found.feed(b"".join(events[-2:])) + found.finish()
+    assert [(name, json.loads(given)) for name, given, _ in CALLS] == [call[1:] for call in gist(client, read(client, told))["calls"]]
+
+
+def test_items_whose_events_give_no_positions_are_told_apart() -> None:
+    """As llama.cpp sends them; its calls have no names of their own either."""
+    events = [json.loads(one.partition(b"data: ")[2]) for one in responses_api.events(*WHOLE["calls"]["responses"]["output"])]
+    for one in events:
+        one.pop("output_index", None)
+        if one.get("item", {}).get("type") == "function_call":
+            del one["item"]["id"]
+    told = begun("messages", "responses").feed(b"".join(map(responses_api.encode, events)))
+    assert gist("responses", WHOLE["calls"]["responses"]) == gist("messages", read("messages", told))
 
 
 @given(st.data())
@@ -336,15 +396,50 @@ def chat_usage(client: Api) -> dict[str, Any]:
     return responses_api.USAGE if client == "responses" else messages.USAGE
 
 
+def asked_on(client: Api, server: Api, answer: Mapping[str, Any]) -> dict[str, Any]:
+    """The next turn's request, with what the client was told of the server's answer."""
+    told = json.loads(begun(client, server).answer(json.dumps(answer).encode()))
+    body = between(client, server, client)
+    if client == "messages":
+        body["messages"] = [{"role": "assistant", "content": told["content"]}, {"role": "user", "content": "And?"}]
+    else:
+        body["input"] = [*told["output"], {"role": "user", "content": "And?"}]
+    found: dict[str, Any] = json.loads(exchange(client, server).request(json.dumps(body).encode(), Past()))
+    return found
+
+
 @pytest.mark.parametrize("client", ["responses", "messages"])
 def test_a_thought_that_goes_back_goes_to_where_it_came_from(client: Api) -> None:
-    answer = json.loads(begun(client, "chat").answer(json.dumps(WHOLE["thinking"]["chat"]).encode()))
-    if client == "messages":
-        body = {**AGENT[client], "messages": [{"role": "assistant", "content": answer["content"]}, {"role": "user", "content": "And?"}]}
-    else:
-        body = {**AGENT[client], "input": [*answer["output"], {"role": "user", "content": "And?"}]}
-    found = json.loads(exchange(client, "chat").request(json.dumps(body).encode(), Past()))
+    found = asked_on(client, "chat", WHOLE["thinking"]["chat"])
     assert ("At noon.", "Hm.") == tuple(found["messages"][-2][name] for name in ("content", "reasoning_content"))
+
+
+PLAIN_THOUGHT = {"id": "rs_1", "type": "reasoning", "summary": [], "content": [{"type": "reasoning_text", "text": "Hm."}]}
+
+
+def test_a_thought_that_its_server_has_not_signed_goes_back_to_it() -> None:
+    answer = messages.message({"type": "thinking", "thinking": "Hm."}, messages.text("At noon."))
+    found = asked_on("responses", "messages", answer)["messages"][-2]["content"]
+    assert [{"type": "thinking", "thinking": "Hm.", "signature": ""}, messages.text("At noon.")] == found
+
+
+def test_a_thought_that_its_server_has_not_encrypted_goes_back_to_it_as_words() -> None:
+    answer = responses_api.response(PLAIN_THOUGHT, responses_api.text_item("At noon."))
+    thought, said = asked_on("messages", "responses", answer)["input"][-3:-1]
+    assert ({**PLAIN_THOUGHT, "id": thought["id"]}, "rs_") == (thought, thought["id"][:3])
+    assert "At noon." == said["content"][0]["text"]
+
+
+@pytest.mark.parametrize("client", ["responses", "messages"])
+def test_thoughts_of_geminis_do_not_keep_a_client_from_going_on(client: Api) -> None:
+    found = asked_on(client, "gemini", WHOLE["thinking"]["gemini"])["contents"]
+    assert [[gemini.text("At noon.")]] == [turn["parts"] for turn in found if turn["role"] == "model"]
+
+
+def test_a_thought_in_several_parts_is_one_block_with_its_signature() -> None:
+    thought = {**responses_api.reasoning_item(), "summary": [{"type": "summary_text", "text": text} for text in ("Hm.", "So.")]}
+    answer = json.loads(begun("messages", "responses").answer(json.dumps(responses_api.response(thought)).encode()))
+    assert [{"type": "thinking", "thinking": "Hm.\n\nSo.", "signature": "groundwire:responses:gAAAB=="}] == answer["content"]
 
 
 def test_anthropics_thoughts_go_back_with_their_signatures() -> None:
@@ -362,6 +457,22 @@ def test_a_call_of_a_tool_in_a_namespace_names_it() -> None:
     answer = chat_api.whole(None, tool_calls=[chat_api.call("files__read")])
     (call,) = json.loads(found.answer(json.dumps(answer).encode()))["output"]
     assert ("files", "read") == (call["namespace"], call["name"])
+
+
+def test_a_call_of_a_free_tool_in_a_namespace_that_an_item_offers_names_it() -> None:
+    space = {"type": "namespace", "name": "functions", "tools": [{"type": "custom", "name": "exec"}]}
+    found = exchange("responses", "chat")
+    item = {"type": "additional_tools", "role": "developer", "tools": [space]}
+    found.request(json.dumps({"model": "m", "input": [item, {"role": "user", "content": "Go"}]}).encode(), Past())
+    call = {"id": "call_1", "type": "custom", "custom": {"name": "functions__exec", "input": "ls"}}
+    told = json.loads(found.answer(json.dumps(chat_api.whole(None, "tool_calls", tool_calls=[call])).encode()))["output"][0]
+    assert ("custom_tool_call", "functions", "exec", "ls") == tuple(told[name] for name in ("type", "namespace", "name", "input"))
+
+
+@pytest.mark.parametrize(("client", "end"), [("messages", "end_turn"), ("responses", "completed"), ("gemini", "STOP")])
+def test_an_end_for_calls_without_any_call_is_a_plain_end(client: Api, end: str) -> None:
+    told = json.loads(begun(client, "chat").answer(json.dumps(chat_api.whole("I look.", "tool_calls", tool_calls=[])).encode()))
+    assert end == (told["candidates"][0]["finishReason"] if client == "gemini" else told.get("stop_reason") or told["status"])
 
 
 def test_the_stop_sequence_is_named_where_the_server_names_it() -> None:

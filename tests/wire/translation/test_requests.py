@@ -65,11 +65,37 @@ def test_the_limit_has_the_name_that_the_server_knows(newest: bool, name: str) -
     assert 100 == asked("messages", "chat", messages(QUESTION), newest=newest)[name]
 
 
+@pytest.mark.parametrize(("limit", "sent"), [(1, 16), (16, 16), (17, 17), (0, 0)])
+def test_a_limit_that_responses_does_not_take_is_the_least_that_it_takes(limit: int, sent: int) -> None:
+    assert sent == asked("messages", "responses", {**messages(QUESTION), "max_tokens": limit})["max_output_tokens"]
+
+
+@pytest.mark.parametrize(
+    ("given", "sent"),
+    [
+        ({"temperature": 0.2, "top_p": 1}, {"temperature": 0.2}),
+        ({"temperature": 1.0, "top_p": 0.9}, {"top_p": 0.9}),
+        ({"temperature": 1, "top_p": 1}, {"temperature": 1}),
+        ({"temperature": 0.2, "top_p": 0.9}, {"temperature": 0.2, "top_p": 0.9}),
+        ({"top_p": 1}, {"top_p": 1}),
+    ],
+)
+def test_of_temperature_and_top_p_messages_gets_the_one_that_says_something(given: dict[str, Any], sent: dict[str, Any]) -> None:
+    found = asked("chat", "messages", chat(QUESTION, **given))
+    assert sent == {name: found[name] for name in ("temperature", "top_p") if name in found}
+
+
 def test_instructions_and_what_the_developer_says_are_the_system_prompt() -> None:
     body = responses({"role": "developer", "content": "Cite."}, said("Hi"), instructions="Be brief.")
     found = asked("responses", "messages", body)
     assert [{"type": "text", "text": "Be brief."}, {"type": "text", "text": "Cite."}] == found["system"]
     assert [{"role": "user", "content": "Hi"}] == found["messages"]
+
+
+def test_a_system_prompt_without_a_word_is_none_before_messages() -> None:
+    assert "system" not in asked("chat", "messages", chat({"role": "system", "content": " \n"}, QUESTION))
+    parts = [{"type": "text", "text": text} for text in ("Be brief.", "\n\n")]
+    assert "Be brief." == asked("chat", "messages", chat({"role": "system", "content": parts}, QUESTION))["system"]
 
 
 def test_what_the_system_says_in_between_stays_there() -> None:
@@ -135,6 +161,23 @@ def test_a_users_name_that_is_too_long_is_hashed() -> None:
 
 
 @pytest.mark.parametrize(
+    ("given", "sent"),
+    [
+        ({"type": "object", "additionalProperties": False}, {"type": "object", "properties": {}, "additionalProperties": False}),
+        ({}, {"type": "object", "properties": {}}),
+        ({"properties": {"a": {}}}, {"type": "object", "properties": {"a": {}}}),
+        ({"type": ["object", "null"]}, {"type": ["object", "null"]}),
+    ],
+)
+def test_a_schema_says_that_it_is_of_an_object_and_of_which_properties(given: dict[str, Any], sent: dict[str, Any]) -> None:
+    mine = messages(QUESTION, tools=[{"name": "read", "input_schema": given}])
+    theirs = chat(QUESTION, tools=[{"type": "function", "function": {"name": "read", "parameters": given}}])
+    assert sent == asked("messages", "chat", mine)["tools"][0]["function"]["parameters"]
+    assert sent == asked("messages", "responses", mine)["tools"][0]["parameters"]
+    assert sent == asked("chat", "messages", theirs)["tools"][0]["input_schema"]
+
+
+@pytest.mark.parametrize(
     ("choice", "chats", "responses_"),
     [
         ({"type": "auto"}, None, None),
@@ -188,6 +231,24 @@ def test_tools_of_a_namespace_have_its_name_where_there_are_none() -> None:
     found = asked("responses", "chat", responses(said("Hi"), call, output, tools=[space]))
     assert [("files__read", "Of files.\n\nTo read.")] == [(t["function"]["name"], t["function"]["description"]) for t in found["tools"]]
     assert "files__read" == found["messages"][1]["tool_calls"][0]["function"]["name"]
+
+
+def test_tools_that_an_item_offers_are_the_requests() -> None:
+    space = {"type": "namespace", "name": "functions", "tools": [{"type": "custom", "name": "exec", "description": "To run."}]}
+    item = {"type": "additional_tools", "role": "developer", "tools": [space, *AGENT["responses"]["tools"]]}
+    body = responses(item, said("Hi"), tools=[{"type": "function", "name": "read", "description": "Not any more."}])
+    found = asked("responses", "chat", body)
+    assert [("read", "To read."), ("functions__exec", "To run.")] == [
+        (tool[tool["type"]]["name"], tool[tool["type"]]["description"]) for tool in found["tools"]
+    ]
+    assert [{"role": "user", "content": "Hi"}] == found["messages"]
+
+
+@pytest.mark.parametrize("server", ["chat", "responses"])
+def test_nothing_is_chosen_where_there_are_no_tools(server: Api) -> None:
+    found = asked("messages", server, messages(QUESTION, tools=[], tool_choice={"type": "none", "disable_parallel_tool_use": True}))
+    assert not {"tools", "tool_choice", "parallel_tool_calls"} & found.keys()
+    assert "required" == asked("messages", server, messages(QUESTION, tool_choice={"type": "any"}))["tool_choice"]
 
 
 def test_what_codex_sends_is_served_by_chat() -> None:

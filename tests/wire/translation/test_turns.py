@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from proxy.ports.upstream import Past
 from proxy.wire.bodies import exact
 from proxy.wire.translation.neutral import Call, Result, Text, Turn, fit_template
+from tests import gemini, responses_api
 from tests.wire.translation import chat_api
 from tests.wire.translation.pairs import asked, chat, exchange, messages, responses, said
 
@@ -73,6 +75,25 @@ def test_results_stay_directly_behind_their_calls() -> None:
         Turn("user", [*PARTS["user"]], ""),
     ]
     assert [[type(part).__name__ for part in turn.parts] for turn in fit_template(turns)] == [["Text", "Call"], ["Result", "Text"]]
+
+
+CALLS = [{"type": "function_call", "call_id": f"call_{i}", "name": "read", "arguments": "{}"} for i in (1, 2)]
+OUTPUTS = [{"type": "function_call_output", "call_id": f"call_{i}", "output": f"r{i}"} for i in (1, 2)]
+STEERED = responses(said("go"), *CALLS, OUTPUTS[0], said("not that", "developer"), said("faster"), OUTPUTS[1], said("done?"))
+
+
+@pytest.mark.parametrize("newest", [False, True])
+def test_what_was_said_while_tools_ran_stands_behind_their_results_before_chat(newest: bool) -> None:
+    found = asked("responses", "chat", STEERED, newest=newest)
+    assert ["user", "assistant", "tool", "tool"] == roles(found)[:4]
+    assert ["r1", "r2"] == [one["content"] for one in found["messages"][2:4]]
+    assert all(text in json.dumps(found["messages"][4:]) for text in ("not that", "faster", "done?"))
+
+
+def test_what_was_said_while_tools_ran_stands_behind_their_results_before_messages() -> None:
+    body = responses(said("go"), *CALLS, OUTPUTS[0], said("faster"), OUTPUTS[1])
+    kinds = [block["type"] for block in asked("responses", "messages", body)["messages"][2]["content"]]
+    assert ["tool_result", "tool_result", "text"] == kinds
 
 
 @pytest.mark.parametrize(
@@ -153,3 +174,38 @@ def test_message_start_estimates_the_prompts_tokens() -> None:
     translating.request(json.dumps(messages({"role": "user", "content": "word " * 400})).encode(), None)  # type: ignore[arg-type]
     first = _payloads(translating.feed(chat_api.chunk({"role": "assistant", "content": "Hi"})))[0]
     assert 450 < first["message"]["usage"]["input_tokens"] < 700
+
+
+def test_before_messages_results_stand_in_front_of_what_the_user_says_with_them() -> None:
+    contents = [
+        gemini.said(gemini.text("go")),
+        gemini.said(gemini.call("read", {}, "call_1"), role="model"),
+        gemini.said(gemini.text("Hurry."), gemini.result({"output": "At noon."}, "read", "call_1")),
+    ]
+    found = asked("gemini", "messages", {"model": "m", "contents": contents})["messages"][-1]["content"]
+    assert ["tool_result", "text"] == [block["type"] for block in found]
+
+
+@pytest.mark.parametrize("server", ["chat", "responses"])
+def test_a_tools_name_that_is_too_long_is_another_before_the_server_and_the_clients_own_in_the_answer(server: Any) -> None:
+    names = [f"mcp__{'library' * 8}__search_{what}" for what in ("books", "maps")]
+    used = {"role": "assistant", "content": [{"type": "tool_use", "id": "toolu_1", "name": names[0], "input": {}}]}
+    result = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "None."}]}
+    tools = [{"name": name, "input_schema": {"type": "object", "properties": {}}} for name in (*names, "read")]
+    found = exchange("messages", server)
+    asking = messages(TURN, used, result, tools=tools, tool_choice={"type": "tool", "name": names[0]})
+    body = json.loads(found.request(json.dumps(asking).encode(), Past()))
+    sent = [tool["function"]["name"] if server == "chat" else tool["name"] for tool in body["tools"]]
+    assert (3, "read", True) == (len(set(sent)), sent[2], all(len(name) <= 64 for name in sent))
+    assert 3 == json.dumps(body).count(sent[0])  # the tool, its call, and the choice
+    answer: dict[str, Any] = chat_api.whole("", tool_calls=[chat_api.call(sent[1], "{}")])
+    if server == "responses":
+        answer = responses_api.response(responses_api.call_item(sent[1], "{}"))
+    block = json.loads(found.answer(json.dumps(answer).encode()))["content"][-1]
+    assert ("tool_use", names[1]) == (block["type"], block["name"])
+
+
+def test_a_long_name_is_left_to_a_server_that_takes_it() -> None:
+    name = "n" * 70
+    tool = {"type": "function", "function": {"name": name, "parameters": {"type": "object", "properties": {}}}}
+    assert name == asked("chat", "messages", chat(TURN, tools=[tool]))["tools"][0]["name"]
