@@ -253,6 +253,21 @@ def test_parallel_tool_call_deltas_are_put_together_by_index() -> None:
     assert stream.done
 
 
+def test_a_call_whose_deltas_have_ids_of_their_own_is_one_call() -> None:
+    deltas = [
+        {"index": 0, "id": "a", "type": "function", "function": {"name": "f", "arguments": ""}},
+        {"index": 0, "id": "b", "type": "function", "function": {"name": None, "arguments": '{"x": '}},
+        {"index": 0, "id": "c", "function": {"arguments": "1}"}},
+        {"index": 0, "id": "d", "function": {"arguments": ""}},
+        {"index": 0, "id": "e", "type": "function", "function": {"name": "f", "arguments": '{"x": 2}'}},
+    ]
+    stream = DIALECT.stream()
+    for delta in deltas:
+        stream.feed(chunk({"tool_calls": [delta]}))
+    calls = stream.answer.choices[0].tool_calls
+    assert [("a", "f", '{"x": 1}'), ("e", "f", '{"x": 2}')] == [(c.id, c.name, c.arguments) for c in calls]
+
+
 @given(st.data())
 def test_a_stream_cut_anywhere_gives_the_same_answer(data: st.DataObject) -> None:
     whole = b"".join([*TOOL_STREAM[:-1], chunk({"content": "Größe 漢"}, index=1), chunk({}, "stop", index=1), TOOL_STREAM[-1]])
