@@ -174,6 +174,7 @@ class Gate:
     async def _read(self) -> None:
         async for chunk in self._d.reply.chunks():
             await self._take_all(self._stream.feed(chunk))
+        await self._d.reply.close()  # a check may need its place
         await self._take_all(self._stream.finish())
 
     async def _take_all(self, pieces: Sequence[StreamPiece]) -> None:

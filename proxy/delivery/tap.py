@@ -119,6 +119,7 @@ async def deliver_body(d: Delivery) -> None:
     exchange = d.exchange
     body = await read_whole(d.reply, d.max_bytes)
     last_byte = time.perf_counter()
+    await d.reply.close()  # a check may need its place
     try:
         exchange.upstream_answer = exchange.answer = await run_in_thread_if_large(len(body), d.dialect.parse_answer, body)
     except ValueError as error:
@@ -207,6 +208,7 @@ async def deliver_tap(d: Delivery) -> None:
         return
     finally:
         d.exchange.upstream_answer = d.exchange.answer = stream.answer
+    await d.reply.close()  # a check may need its place
     if not await end_broken(d, stream):
         await d.leaving()
         await d.responder.end(b"" if stream.done or ended else stream.end())
@@ -229,6 +231,7 @@ async def _tap_with_verdict(d: Delivery, stream: AnswerStream) -> bool:
         else:
             await d.responder.write(piece.raw)
     d.exchange.upstream_answer = d.exchange.answer = stream.answer
+    await d.reply.close()
     if not stream.complete and not stream.done:
         return False
     await _check(d)

@@ -403,3 +403,29 @@ async def test_under_tap_a_whole_answer_leaves_although_its_check_ends_in_an_err
         got = await proxy.post()
         record = await proxy.record(got)
     assert (200, completion()["choices"], "block") == (got.status, got.json["choices"], record["outcome"])
+
+
+# ---- places at the upstream ----
+
+
+class Second(Stage):
+    """Asks the upstream that has just answered."""
+
+    name = "second"
+
+    async def on_answer(self, exchange: Exchange) -> Verdict:
+        await self.ports.chat.complete("main", "gpt-4o", [{"role": "user", "content": "Is it so?"}], timeout_s=2.0)
+        return Verdict("second", "pass")
+
+
+@pytest.mark.parametrize("inline", ["0", "1"])
+@pytest.mark.parametrize("streams", [True, False])
+@pytest.mark.parametrize("stages", [("hold", "second"), ("gate", "censor", "second"), ("tap", "second")])
+async def test_a_check_may_ask_the_upstream_whose_only_place_the_answer_had(
+    start: Start, stages: tuple[str, ...], streams: bool, inline: str
+) -> None:
+    answers = stream(streamed(["Hi."])) if streams else reply(completion("Hi.")), reply(completion("It is."))
+    options = "max_concurrency: 1, max_queue: 0, retries: {attempts: 0}"
+    async with start(*answers, policy=policy(*stages), stages=(*ALL, Second), upstream_options=options) as proxy:
+        got = await proxy.post({**CHAT, "stream": streams}, x_groundwire_inline=inline)
+        assert ["pass"] == await proxy.stage_outcomes(got, "second")
