@@ -184,8 +184,8 @@ class Admission:
         self._every, self._key, self._id, self._upstream = every, key, exchange_id, upstream
         self._lease: Lease | None = None
         self._refused = False
-        self.asked = False
-        """Whether an upstream was asked."""
+        self.asked = self.ended = False
+        """Whether an upstream was asked, and whether the request was settled."""
         self._model, self._input_tokens = "", 0
         self.usage: Usage | None = None
         """Of an answer that no dialect read, where it says so."""
@@ -280,6 +280,7 @@ class Admission:
 
     def end(self, finished: Finished, replies: Sequence[Reply]) -> None:
         """It is over."""
+        self.ended = True
         usage, known = self._taken(finished, replies)
         model = finished.exchange.original.model if finished.exchange is not None else finished.model or self._model
         self._model = model or self._model

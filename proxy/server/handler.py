@@ -324,10 +324,14 @@ class Handler(ABC):
         finally:
             self.room.release()
             self._s.recorder.open.remove(self.id)
-            if self._admission is not None:
-                self._admission.end(self._finished(), self._replies)
+            self._settle()
             if (error := self._error) is not None:  # its traceback's frames know this handler: the collector stops all to free a large body
                 error.__traceback__ = error.__context__ = error.__cause__ = None
+
+    def _settle(self) -> None:
+        """What the request took is known: of its key's limits it holds nothing any more. Once is enough."""
+        if self._admission is not None and not self._admission.ended:
+            self._admission.end(self._finished(), self._replies)
 
     async def _conclude(self) -> None:
         exchange, pipeline = self.exchange, self._policy.pipeline

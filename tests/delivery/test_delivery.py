@@ -383,6 +383,12 @@ async def test_a_tapped_answer_leaves_after_a_while_and_the_record_has_what_its_
     assert completion()["choices"] == got.json["choices"]
 
 
+async def test_a_tapped_stream_with_its_verdict_is_checked_once(start: Start) -> None:
+    async with start(stream(streamed(["Hi."])), policy=policy("tap", "score"), stages=ALL) as proxy:
+        got = await proxy.post(STREAM, x_groundwire_inline="1")
+        assert ["pass"] == await proxy.stage_outcomes(got, "score")
+
+
 async def test_a_tapped_stream_begins_although_a_check_of_the_request_still_runs(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tap, "PATIENCE_S", 0.05)
     async with start(stream(streamed(["Hi"])), policy="name: p\ndelivery: tap\nstages: [slow]\n", stages=[Slow]) as proxy:

@@ -8,7 +8,10 @@ from typing import Any
 import pytest
 
 from proxy.app import App
+from proxy.delivery import tap
+from proxy.exchange import Exchange, Verdict
 from proxy.limits.counter import CounterAway, Standing, Subject
+from proxy.ports.stage import Stage
 from proxy.testing import completion, reply, stream, streamed
 from tests.conftest import CHAT, Start
 
@@ -156,6 +159,36 @@ async def test_so_many_at_a_time_and_a_place_is_free_when_an_answer_has_ended(st
             more.set()
             await first.read()
         assert [200] * 5 == [(await proxy.post(**BEARER)).status for _ in range(5)]  # at once: no answer's end is refused its next question
+
+
+class Slow(Stage):
+    """Looks at an answer until the test says so."""
+
+    name = "slow"
+    read_only = True
+    go: asyncio.Event
+
+    async def on_answer(self, exchange: Exchange) -> Verdict:
+        await type(self).go.wait()
+        return Verdict("slow", "pass")
+
+
+@pytest.mark.parametrize("streams", [True, False])
+@pytest.mark.parametrize("shadow", ["", "enforce: false\n"])
+async def test_a_place_is_free_when_an_answer_has_left_though_it_is_still_checked(
+    shadow: str, streams: bool, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tap, "PATIENCE_S", 0.05)
+    Slow.go = asyncio.Event()
+    policy = f"name: p\ndelivery: tap\n{shadow}stages: [slow: {{timeout_ms: 60000}}]\n"
+    answer = stream(streamed(["Hi."])) if streams else reply(completion(usage=USAGE))
+    async with start(answer, policy=policy, stages=[Slow], config=keys("{concurrent: 1, tpm: 10000}")) as proxy:
+        body = {**CHAT, "stream": streams, "max_tokens": 50}
+        assert [200, 200] == [(await proxy.post(body, **BEARER)).status for _ in range(2)]
+        found = await standing(proxy.app)
+        Slow.go.set()
+    assert (2, 0) == (found.requests, found.open)
+    assert 15 < found.tokens < 40  # what came, and not what was reserved
 
 
 async def test_a_client_that_leaves_gives_its_place_back_and_pays_for_what_came(start: Start) -> None:
