@@ -13,9 +13,11 @@ What a response says of a key's limits stands in the names of the API that its c
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
+from typing import Any
 
 from proxy.config.access import Clients
 from proxy.config.keys import KeySettings
@@ -82,8 +84,10 @@ _FIRST_OUTPUT_TOKENS = 1024
 """Reserved for a key and model of which no answer has been seen, where the client gives no limit."""
 _FADES = 0.98
 """What is usual follows the longest of some fifty answers: to reserve too much refuses late, too little overspends."""
-_BYTES_A_TOKEN = 4
-"""Of a body that no dialect reads: a guess, which the answer's own figures correct."""
+_BYTES_A_TOKEN, _TOKENS_A_FILE = 4, 1000
+"""Of a body that no dialect reads, and of a picture, sound or sealed thought in it: guesses, which the answer's own figures correct."""
+_ENCODED, _ENCODED_BYTES = re.compile(rb"(?:data:[^,]{1,100},)?[\w+/=-]+"), 2000
+"""What stands for a file: base64, and so long that it is no name."""
 _ON_ITS_WAY_TOKENS = 5
 """What a provider writes before it sees that nobody reads: at 100 tokens a second, 50 ms away."""
 _COUNTED_CHARS = 20_000
@@ -221,7 +225,7 @@ class Admission:
 
     async def admit_body(self, body: bytes, dialect: Dialect) -> None:
         """A body that no dialect reads, as of embeddings."""
-        fields = await run_in_thread_if_large(len(body), object_in, body)
+        fields, tokens = await run_in_thread_if_large(len(body), _look_at, body)
         model = fields.get("model") if fields is not None else None
         if self._key.models and body:
             if not isinstance(model, str):
@@ -229,8 +233,8 @@ class Admission:
             await run_in_thread_if_large(len(body), check_keys, body, "input")
         self._check_model(model if isinstance(model, str) else "")
         if subjects := self._every.ring.subjects(self._key):
-            self._input_tokens = len(body) // _BYTES_A_TOKEN
-            usual = self._every.usual.get((self._key.name, self._model)) or 0
+            self._input_tokens = tokens
+            usual = (self._every.usual.get((self._key.name, self._model)) or 0) if body else 0
             await self._reserve(subjects, (usual, usual), dialect)
 
     def _check_model(self, model: str) -> None:
@@ -336,6 +340,12 @@ class Admission:
 def _cut(needed: int, expected: int, limits: Sequence[int | None]) -> int:
     """`needed` and what is `expected` beside it, which is cut where both alone would pass a limit."""
     return max(needed, min([needed + expected, *(limit for limit in limits if limit is not None)]))
+
+
+def _look_at(body: bytes) -> tuple[dict[str, Any] | None, int]:
+    """A body's fields, if it is an object, and about how many tokens it has: the bytes of files are no words."""
+    files = [len(text) for text in body.split(b'"') if len(text) >= _ENCODED_BYTES and _ENCODED.fullmatch(text)]
+    return object_in(body), (len(body) - sum(files)) // _BYTES_A_TOKEN + _TOKENS_A_FILE * len(files)
 
 
 def _possible(usage: Usage) -> Usage:

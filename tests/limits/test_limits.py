@@ -259,6 +259,33 @@ async def test_what_passes_through_is_counted_too(start: Start) -> None:
     assert ([200, 200, 429], 200) == ([one.status for one in found], listed.status)
 
 
+async def test_a_picture_that_passes_through_is_no_hundred_thousand_tokens(start: Start) -> None:
+    picture = {"type": "input_image", "image_url": "data:image/png;base64," + "iVBORw0KGgo" * 40_000}
+    answer = {"object": "list", "data": [], "usage": {"prompt_tokens": 900, "total_tokens": 900}}
+    async with start(reply(answer), config=keys("{tpm: 5000}")) as proxy:
+        shown = await proxy.post({"model": "m", "input": [picture]}, "/v1/embeddings", **BEARER)
+        assert 900 == (await standing(proxy.app)).tokens
+        words = await proxy.post({"model": "m", "input": "word " * 40_000}, "/v1/embeddings", **BEARER)
+        numbers = await proxy.post({"model": "m", "input": list(range(10_000))}, "/v1/embeddings", **BEARER)
+    assert (200, 429, 429) == (shown.status, words.status, numbers.status)
+
+
+async def test_a_providers_count_of_tokens_takes_nothing(start: Start) -> None:
+    counted = {"object": "response.input_tokens", "input_tokens": 11}
+    async with start(reply(counted), config=keys("{rpm: 1, tpm: 100}")) as proxy:
+        found = [await proxy.post({**RESPONSES, "input": "word " * 500}, "/v1/responses/input_tokens", **BEARER) for _ in range(3)]
+        left = await standing(proxy.app)
+    assert ([200] * 3, 0, 0) == ([one.status for one in found], left.requests, left.tokens)
+
+
+async def test_what_makes_something_is_settled_by_its_answer(start: Start) -> None:
+    answer = {"id": "resp_1", "object": "response.compaction", "output": [], "usage": {"input_tokens": 700, "output_tokens": 30}}
+    async with start(reply(answer), config=keys("{tpm: 10000}")) as proxy:
+        found = await proxy.post({**RESPONSES, "input": "word " * 1000}, "/v1/responses/compact", **BEARER)
+        left = await standing(proxy.app)
+    assert (200, 730) == (found.status, left.tokens)
+
+
 class Away:
     """A counter that nobody reaches."""
 
