@@ -75,7 +75,7 @@ class ChatStream(AnswerStream):
     def _chunk(self, raw: bytes, chunk: dict[str, Any]) -> list[StreamPiece]:
         if isinstance(chunk.get("error"), dict):
             self.error = chunk["error"]
-        if not self._head:
+        if not self._head.get("id"):  # Azure's first chunk, which tells of the prompt's filter alone, has empty names
             self._head = {k: chunk[k] for k in ("id", "object", "created", "model", "system_fingerprint") if k in chunk}
         if isinstance(chunk.get("usage"), dict):
             self.usage, self._usage = chunk["usage"], usage_in("chat", chunk["usage"])

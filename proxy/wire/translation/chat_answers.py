@@ -21,6 +21,8 @@ from proxy.wire.upstream_errors import TYPES, Failure, failure_of, instead_of_an
 
 _GAP = "\n\n"
 """Between two texts that another API keeps apart."""
+_BEGINS = ("id", "choices", "usage")
+"""A chunk with none of these, as Azure's first, which tells of its filter alone, does not know the answer's name."""
 
 
 class ChatReader:
@@ -37,7 +39,7 @@ class ChatReader:
         if instead_of_answer("chat", chunk) is not None:
             yield error_of(chunk)
             return
-        if not self._has_begun:
+        if not self._has_begun and any(chunk.get(name) for name in _BEGINS):
             self._has_begun = True
             yield pieces.AnswerStart(words(chunk.get("id")), words(chunk.get("model")))
         for choice in objects_of(chunk.get("choices")):
