@@ -110,7 +110,7 @@ class OpenAISettings(_Upstream, frozen=True, kw_only=True, tag="openai"):
     """Any OpenAI-compatible server, spoken to byte for byte."""
 
     base_url: str
-    """Up to and with ``/v1``."""
+    """Up to and with ``/v1``; a query behind it (``?api-version=``) goes with each call."""
     api_key: str = ""
     """The key, ``forward`` for the client's own ``Authorization``, or empty for none."""
     model_prefix: str = ""
@@ -407,10 +407,11 @@ _ROOTS = {
 
 def _suggested_url(base_url: str) -> str | None:
     """What was meant where a base URL cannot work: it ends in an operation, has its version twice, or lacks the ``/v1`` of its server."""
-    bare = _TWICE.sub(r"\1", _OPERATION.sub("", base_url))
+    url, mark, query = base_url.partition("?")
+    bare = _TWICE.sub(r"\1", _OPERATION.sub("", url))
     if (behind := _ROOTS.get(bare.rstrip("/"))) is not None:
-        return bare.rstrip("/") + behind
-    return bare if bare != base_url else None
+        return bare.rstrip("/") + behind + mark + query
+    return bare + mark + query if bare != url else None
 
 
 def _of_keys(settings: Settings) -> _Found:

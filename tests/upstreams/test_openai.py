@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import pytest
+from msgspec import structs
 
 from proxy.config.settings import OpenAISettings, Retries, Timeouts
 from proxy.errors import UpstreamTimeout, UpstreamUnreachable
@@ -275,6 +276,15 @@ async def test_a_compressed_error_arrives_decoded(start: Start) -> None:
     async with start(reply(gzip.compress(plain), 429, {"content-encoding": "gzip"})) as proxy:
         got = await proxy.post(CHAT)
     assert (429, plain, "upstream_c") == (got.status, got.body, got.headers["x-groundwire-warnings"])
+
+
+async def test_a_query_of_the_base_url_goes_with_each_call() -> None:
+    async with ScriptedUpstream(reply(b"ok")) as server, opened(server.base_url + "/?api-version=2024-10-21") as upstream:
+        for path in ("/chat/completions", "/models?limit=2", "/chat/completions?api-version=preview"):
+            await said(upstream, structs.replace(CALL, path=path))
+    version = "api-version=2024-10-21"
+    paths = [f"/v1/chat/completions?{version}", f"/v1/models?limit=2&{version}", "/v1/chat/completions?api-version=preview"]
+    assert paths == [call.path for call in server.calls]
 
 
 async def test_a_compressed_answer_on_another_path_passes_as_it_is(start: Start) -> None:
