@@ -184,6 +184,35 @@ def test_a_count_that_is_missing_or_odd_is_nought() -> None:
     assert Usage(7, 0, 0) == DIALECT.parse_answer(json.dumps(completion("x", usage=usage)).encode()).usage
 
 
+def echoed(delta: dict[str, str], finish: str | None = None) -> bytes:
+    """A chunk as Foundry Local has it: the delta once more as a message."""
+    event = json.loads(chunk(delta, finish).removeprefix(b"data: "))
+    event["choices"][0]["message"] = delta
+    return b"data: " + json.dumps(event).encode() + b"\n\n"
+
+
+def test_what_is_said_once_more_as_a_message_is_read_and_goes_where_it_is_changed() -> None:
+    stream = DIALECT.stream(separate=True)
+    begun, text, end = [*stream.feed(echoed({"role": "assistant", "content": "A lie. "})), *stream.feed(echoed({"content": "So."}, "stop"))]
+    assert ("", "A lie. So.") == (stream.unreadable, stream.answer.choices[0].text)
+    assert b"lie" in stream.encode_outgoing(begun)
+    assert b"lie" not in stream.with_text(begun, "Removed. ")
+    assert ["So.", ""] == [text.text, end.text]
+    assert b"message" not in text.raw + end.raw
+    body = completion("A lie.")
+    body["choices"][0]["delta"] = body["choices"][0]["message"]
+    raw = json.dumps(body).encode()
+    before = DIALECT.parse_answer(raw)
+    assert ("", raw) == (before.unread, DIALECT.render_answer(raw, before, before, None))
+    assert b"lie" not in DIALECT.render_answer(raw, before, before.with_text(0, "Removed."), None)
+
+
+def test_a_message_that_says_more_than_the_delta_beside_it_is_not_read() -> None:
+    stream = DIALECT.stream()
+    stream.feed(echoed({"content": "So."}).replace(b'"message": {"content": "So."}', b'"message": {"content": "Not so."}'))
+    assert "text in message is not read" == stream.unreadable
+
+
 def test_a_role_beside_text_stays_with_it_in_one_piece() -> None:
     (piece,) = DIALECT.stream(separate=True).feed(chunk({"role": "assistant", "content": "Hi"}))
     assert ("Hi", {"role": "assistant", "content": "Hi"}) == (piece.text, piece.payload["choices"][0]["delta"])  # type: ignore[index]

@@ -224,9 +224,9 @@ def unread(choice: object, *, streamed: bool) -> str:
         return "choices"
     if choice.get("text"):
         return "text"
-    if _says(choice.get(other)):
-        return other
     message = choice.get(here)
+    if _says_more(choice.get(other), object_of(message)):
+        return other
     if not isinstance(message, dict):
         return here if message else ""
     if _has_strange_parts(message.get("content")):
@@ -237,8 +237,10 @@ def unread(choice: object, *, streamed: bool) -> str:
     return f"{here}.audio" if isinstance(audio, dict) and audio.get("transcript") else ""
 
 
-def _says(message: object) -> bool:
-    return isinstance(message, dict) and any(message.get(name) for name in ("content", "refusal", "audio", "text"))
+def _says_more(message: object, than: Mapping[str, Any]) -> bool:
+    """Whether it has words of its own: some servers say each delta once more as a message."""
+    words = [(name, message.get(name)) for name in ("content", "refusal", "audio", "text")] if isinstance(message, dict) else []
+    return any(said and said != than.get(name) for name, said in words)
 
 
 def _has_strange_parts(content: object) -> bool:
