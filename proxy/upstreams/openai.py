@@ -20,7 +20,7 @@ from proxy.config.settings import AnthropicSettings, GeminiSettings, OpenAISetti
 from proxy.errors import ConfigError, ProxyError, UpstreamTimeout, UpstreamUnreachable
 from proxy.ports.upstream import Call, Headers, Reply, header_of
 from proxy.wire.gemini.address import COUNT, GENERATE, KEY_HEADER, address_of, without_address, without_keys
-from proxy.wire.http.encodings import Decoder, Undecodable
+from proxy.wire.http.encodings import PLAIN, Decoder, Undecodable
 
 _KEY_HEADERS = frozenset(("authorization", "api-key", "x-api-key", KEY_HEADER, "cookie", "openai-organization", "openai-project"))
 """A client's, which would say whose account it is beside the operator's key."""
@@ -190,7 +190,7 @@ class _OpenAIReply:
         self._connection: http1.Connection | None = connection
         """None once all of the body was taken: then it may serve another call."""
         encoding = connection.encoding
-        self._decoder = Decoder(encoding) if decode and encoding and encoding.lower() != "identity" else None
+        self._decoder = Decoder(encoding) if decode and encoding.strip().lower() not in PLAIN else None
         self._decoded_pieces = _NOTHING
         self.status = connection.status
         self.headers: Headers = connection.headers

@@ -278,6 +278,12 @@ async def test_a_compressed_error_arrives_decoded(start: Start) -> None:
     assert (429, plain, "upstream_c") == (got.status, got.body, got.headers["x-groundwire-warnings"])
 
 
+@pytest.mark.parametrize("named", ["identity", "UTF-8", "none"])
+async def test_a_charset_in_place_of_an_encoding_is_none(named: str) -> None:
+    async with ScriptedUpstream(reply(b"{}", headers={"content-encoding": named})) as server, opened(server.base_url) as upstream:
+        assert b"{}" == await said(upstream)
+
+
 async def test_a_query_of_the_base_url_goes_with_each_call() -> None:
     async with ScriptedUpstream(reply(b"ok")) as server, opened(server.base_url + "/?api-version=2024-10-21") as upstream:
         for path in ("/chat/completions", "/models?limit=2", "/chat/completions?api-version=preview"):

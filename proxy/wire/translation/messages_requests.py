@@ -182,9 +182,8 @@ def write(ask: neutral.NeutralRequest, bounds: neutral.Bounds, *, limit: int | N
 def _split_system(turns: list[neutral.Turn]) -> tuple[list[dict[str, Any]], list[neutral.Turn]]:
     """The system's words in front of the conversation, which are a field of their own, and the rest."""
     begin = next((i for i, turn in enumerate(turns) if turn.role != "system"), len(turns))
-    return [{"type": "text", "text": part.text} for turn in turns[:begin] for part in turn.parts if isinstance(part, neutral.Text)], turns[
-        begin:
-    ]
+    texts = [part.text for turn in turns[:begin] for part in turn.parts if isinstance(part, neutral.Text) and part.text.strip()]
+    return [{"type": "text", "text": text} for text in texts], turns[begin:]
 
 
 def _write_turns(turns: list[neutral.Turn], bounds: neutral.Bounds) -> list[dict[str, Any]]:
@@ -253,6 +252,8 @@ def _write_tool(tool: neutral.Tool, bounds: neutral.Bounds) -> dict[str, Any]:
         bounds.refuse(tool.at, "has no custom tools")
     said = {"description": tool.description, "strict": tool.strict or None}
     schema = tool.parameters if isinstance(tool.parameters, Mapping) else {"type": "object", "properties": {}}
+    if "type" not in schema:  # as {}, for a function that takes nothing: the API wants it
+        schema = {"type": "object", **schema}
     return {"name": tool.name} | {name: value for name, value in said.items() if value is not None} | {"input_schema": schema}
 
 

@@ -72,6 +72,18 @@ def test_instructions_and_what_the_developer_says_are_the_system_prompt() -> Non
     assert [{"role": "user", "content": "Hi"}] == found["messages"]
 
 
+def test_a_system_message_without_a_word_is_left_out() -> None:
+    blank = {"role": "system", "content": [{"type": "text", "text": ""}]}
+    assert "system" not in asked("chat", "messages", chat(blank, {"role": "system", "content": " \n"}, QUESTION))
+    assert "Be brief." == asked("chat", "messages", chat(blank, {"role": "system", "content": "Be brief."}, QUESTION))["system"]
+
+
+@pytest.mark.parametrize("given", [{}, {"properties": {}}, {"properties": {}, "type": "object"}])
+def test_a_function_whose_schema_has_no_type_takes_an_object(given: dict[str, Any]) -> None:
+    tools = [{"type": "function", "function": {"name": "now", "parameters": given}}]
+    assert [{"name": "now", "input_schema": {"type": "object", **given}}] == asked("chat", "messages", chat(QUESTION, tools=tools))["tools"]
+
+
 def test_what_the_system_says_in_between_stays_there() -> None:
     body = chat(QUESTION, {"role": "assistant", "content": "At noon."}, {"role": "system", "content": "Now in verse."}, QUESTION)
     assert ["user", "assistant", "system", "user"] == [m["role"] for m in asked("chat", "messages", body)["messages"]]
