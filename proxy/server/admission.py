@@ -329,7 +329,7 @@ class Admission:
         output = sum(self._every.tokens.count_text(t, info) if len(t) <= _COUNTED_CHARS else len(t) // _BYTES_A_TOKEN for t in texts if t)
         output += _ON_ITS_WAY_TOKENS if finished.status == CLIENT_CLOSED_REQUEST and not whole else 0
         before = answer.usage or Usage(self._input_tokens or (exchange.facts.context.used_tokens if exchange.facts.context else 0), 0)
-        return Usage(before.prompt_tokens, max(before.completion_tokens, output), before.cached_tokens)
+        return Usage(before.prompt_tokens, max(before.completion_tokens, output), before.cached_tokens, before.written_tokens)
 
     def _learn(self, exchange: Exchange, usage: Usage, answer: Answer) -> None:
         """What answers of this key and model usually take, each choice."""
@@ -350,8 +350,8 @@ def _look_at(body: bytes) -> tuple[dict[str, Any] | None, int]:
 
 def _possible(usage: Usage) -> Usage:
     """What an upstream reports, as far as it can be true."""
-    prompt, completion, cached = (min(max(0, n), _MOST_TOKENS) for n in (usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens))
-    return Usage(prompt, completion, cached)
+    told = usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens, usage.written_tokens
+    return Usage(*(min(max(0, tokens), _MOST_TOKENS) for tokens in told))
 
 
 def without_upstreams(headers: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
