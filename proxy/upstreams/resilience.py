@@ -2,7 +2,8 @@
 
 Wraps any `Upstream`. A reply with a status that may pass (`RETRIED`) or a connection error is tried again after a pause
 (exponential backoff with full jitter, or the server's own ``retry-after``), then at the fallbacks in turn. A time-out goes to the
-fallbacks at once: the same server would keep the client waiting as long again. What still fails goes to the client unchanged. Backoff: M. Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015.
+fallbacks at once: the same server would keep the client waiting as long again. What still fails goes to the client unchanged. Backoff:
+M. Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015.
 """
 
 from __future__ import annotations
