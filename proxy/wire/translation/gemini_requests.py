@@ -102,6 +102,8 @@ _ELSEWHERE = ("model", "contents", "systemInstruction", "tools", "stream")
 _FORM = tuple(_CONFIG + name for name in ("responseMimeType", "responseSchema", "responseJsonSchema"))
 _WRITTEN_ELSEWHERE = ("form", "effort", "include_usage", "user")
 """``user`` has no counterpart, and says nothing to the answer."""
+_SAYS_TYPE = ("type", "$ref", "anyOf", "oneOf", "allOf")
+"""What a schema has that says of which type its value is; the API wants to know that a function takes an object."""
 _DECLARATION_FIELDS = ("name", "description", "parameters", "parametersJsonSchema", "response", "responseJsonSchema", "behavior")
 
 
@@ -313,5 +315,8 @@ def _write_data(part: neutral.Image | neutral.File) -> dict[str, Any]:
 def _write_tool(tool: neutral.Tool, bounds: neutral.Bounds) -> dict[str, Any]:
     if tool.custom is not None:
         bounds.refuse(tool.at, "has no custom tools")
-    said = {"description": tool.description, "parametersJsonSchema": tool.parameters}
+    schema = tool.parameters
+    if isinstance(schema, Mapping) and not any(name in schema for name in _SAYS_TYPE):  # as {}, for a function that takes nothing
+        schema = {"type": "object", **schema}
+    said = {"description": tool.description, "parametersJsonSchema": schema}
     return {"name": tool.name} | {name: value for name, value in said.items() if value is not None}

@@ -82,6 +82,15 @@ def test_a_system_message_without_a_word_is_left_out() -> None:
 def test_a_function_whose_schema_has_no_type_takes_an_object(given: dict[str, Any]) -> None:
     tools = [{"type": "function", "function": {"name": "now", "parameters": given}}]
     assert [{"name": "now", "input_schema": {"type": "object", **given}}] == asked("chat", "messages", chat(QUESTION, tools=tools))["tools"]
+    (declared,) = asked("chat", "gemini", chat(QUESTION, tools=tools))["tools"]
+    assert [{"name": "now", "parametersJsonSchema": {"type": "object", **given}}] == declared["functionDeclarations"]
+
+
+def test_a_function_whose_schema_is_elsewhere_stays_as_it_is() -> None:
+    schema = {"$ref": "#/$defs/place", "$defs": {"place": {"type": "object"}}}
+    tools = [{"type": "function", "function": {"name": "find", "parameters": schema}}]
+    (declared,) = asked("chat", "gemini", chat(QUESTION, tools=tools))["tools"]
+    assert schema == declared["functionDeclarations"][0]["parametersJsonSchema"]
 
 
 def test_what_the_system_says_in_between_stays_there() -> None:
