@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 
 from proxy.wire.bodies import object_of, unexpected
-from proxy.wire.gemini.contents import call_part, data_part, result_part, sign
+from proxy.wire.gemini.contents import FROM_GEMINI_3, call_part, data_part, result_part, sign
 from proxy.wire.gemini.fields import address, camel, got, json_schema, kind_of, objects, response_of, text_in
 from proxy.wire.gemini.requests import Calls, system_of
 from proxy.wire.translation import fields, neutral
@@ -274,7 +274,7 @@ def _write_turns(turns: Sequence[neutral.Turn], names: Mapping[str, str], bounds
             if isinstance(part, neutral.ThinkingPart):
                 seal = _own_signature(part, bounds)
                 continue
-            made = _write_part(part, names, bounds)
+            made = _write_part(part, names, bounds, model)
             if seal and made:
                 made[0]["thoughtSignature"], seal = seal, ""
             parts += made
@@ -293,7 +293,7 @@ def _own_signature(thought: neutral.ThinkingPart, bounds: neutral.Bounds) -> str
     return data if kind == "gemini" else ""
 
 
-def _write_part(part: neutral.Part, names: Mapping[str, str], bounds: neutral.Bounds) -> list[dict[str, Any]]:
+def _write_part(part: neutral.Part, names: Mapping[str, str], bounds: neutral.Bounds, model: str) -> list[dict[str, Any]]:
     if isinstance(part, neutral.Text | neutral.Refusal):
         return [{"text": part.text}] if part.text else []
     if isinstance(part, neutral.Call):
@@ -303,7 +303,8 @@ def _write_part(part: neutral.Part, names: Mapping[str, str], bounds: neutral.Bo
         text = "\n".join(one.text for one in content if isinstance(one, neutral.Text))
         said = response_of(text, "error" if part.failed else "")
         shown = [_write_data(one) for one in content if not isinstance(one, neutral.Text)]
-        return [result_part(part.id, names.get(part.id, "unknown"), said), *shown]
+        inside = [one for one in shown if "inlineData" in one] if FROM_GEMINI_3.match(model) else []
+        return [result_part(part.id, names.get(part.id, "unknown"), said, inside), *(one for one in shown if one not in inside)]
     return [_write_data(part)] if isinstance(part, neutral.Image | neutral.File) else []
 
 

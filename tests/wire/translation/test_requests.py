@@ -140,6 +140,18 @@ def test_a_picture_that_a_tool_gave_goes_where_results_have_pictures() -> None:
     assert shown == asked("chat", "responses", asked_for)["input"][-1]["output"]
 
 
+@pytest.mark.parametrize(("model", "inside"), [("gemini-2.5-pro", False), ("gemini-3-pro", True), ("models/gemini-flash-latest", True)])
+def test_a_picture_that_a_tool_gave_stands_in_its_response_from_gemini_3_on(model: str, inside: bool) -> None:
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG.partition(",")[2]}}
+    linked = {"type": "image", "source": {"type": "url", "url": "https://example.com/a.png"}}
+    result = {"type": "tool_result", "tool_use_id": "call_1", "content": [{"type": "text", "text": "See:"}, image, linked]}
+    body = {**messages(*AGENT["messages"]["messages"][:2], {"role": "user", "content": [result]}), "model": model}
+    response, *beside = asked("messages", "gemini", body)["contents"][-1]["parts"]
+    data = {"inlineData": {"mimeType": "image/png", "data": PNG.partition(",")[2]}}
+    link = {"fileData": {"mimeType": "image/png", "fileUri": "https://example.com/a.png"}}
+    assert ([data] if inside else None, [link] if inside else [data, link]) == (response["functionResponse"].get("parts"), beside)
+
+
 def test_an_id_that_the_server_would_refuse_is_replaced_in_the_call_and_its_result() -> None:
     call = {"id": "functions.read:0", "type": "function", "function": {"name": "read", "arguments": ""}}
     body = chat(QUESTION, {"role": "assistant", "tool_calls": [call]}, {"role": "tool", "tool_call_id": call["id"], "content": "x"})
