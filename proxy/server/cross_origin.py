@@ -7,6 +7,7 @@ the proxy's own for that route, which a page could not read otherwise. With ``co
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ from proxy.wire.http.asgi import RawHeaders, Receive, Scope, Send, whole_writer
 
 MAX_GRANTS = 1024
 _ALLOWS = "access-control-allow-origin"
+_VERSION = re.compile(r"/v1(?:beta|alpha)?/")
 
 
 class Grants:
@@ -58,7 +60,7 @@ Serve = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 def is_api(scope: Scope) -> bool:
     """Whether a request is for a route, and not for the operator's pages and paths."""
-    return "/v1/" in scope["path"] and not scope["path"].startswith("/groundwire/")
+    return _VERSION.search(scope["path"]) is not None and not scope["path"].startswith("/groundwire/")
 
 
 def readable_by(origins: Sequence[str], serve: Serve) -> Serve:
