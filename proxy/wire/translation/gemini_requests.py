@@ -29,6 +29,10 @@ _BUDGETS = {"none": 0, "minimal": 1024, "low": 1024, "medium": 8192}
 _MOST_BUDGET = 24_576
 """Tokens of thoughts, as Google's own OpenAI-compatible API has them (https://ai.google.dev/gemini-api/docs/openai#thinking)."""
 _BY_BUDGET = re.compile(r"(?:models/)?gemini-2\.5")
+_LEAST_OF_PRO = 128
+"""Tokens: Gemini 2.5 Pro always thinks."""
+_THINK_MINIMALLY = re.compile(r"(?:models/)?gemini-(?:3-flash|[^/]*flash-lite)")
+"""Models that have a level below low, which all others refuse (https://ai.google.dev/gemini-api/docs/thinking#thinking-levels)."""
 
 
 def _object(value: Any) -> Mapping[str, Any]:
@@ -257,10 +261,11 @@ def _form_and_effort(ask: neutral.NeutralRequest, bounds: neutral.Bounds) -> dic
         if effort.value not in EFFORTS:
             bounds.refuse(effort.at, f"knows {', '.join(EFFORTS)} alone")
         elif _BY_BUDGET.match(ask.model):
-            found["thinkingConfig"] = {"thinkingBudget": _BUDGETS.get(effort.value, _MOST_BUDGET)}
+            least = _LEAST_OF_PRO if "-pro" in ask.model else 0
+            found["thinkingConfig"] = {"thinkingBudget": max(least, _BUDGETS.get(effort.value, _MOST_BUDGET))}
         else:
             level = {"none": "MINIMAL", "xhigh": "HIGH", "max": "HIGH"}.get(effort.value, str(effort.value).upper())
-            found["thinkingConfig"] = {"thinkingLevel": level}
+            found["thinkingConfig"] = {"thinkingLevel": "LOW" if level == "MINIMAL" and not _THINK_MINIMALLY.match(ask.model) else level}
     return found
 
 

@@ -50,6 +50,25 @@ def test_a_call_that_no_signature_came_with_says_so_where_the_model_asks_for_one
     assert [signed, False] == ["thoughtSignature" in part for part in found["contents"][1]["parts"] if "functionCall" in part]
 
 
+@pytest.mark.parametrize(
+    ("model", "effort", "thinking"),
+    [
+        ("gemini-2.5-flash", "none", {"thinkingBudget": 0}),
+        ("gemini-2.5-pro", "none", {"thinkingBudget": 128}),
+        ("models/gemini-2.5-pro", "low", {"thinkingBudget": 1024}),
+        ("gemini-3-flash-preview", "none", {"thinkingLevel": "MINIMAL"}),
+        ("models/gemini-3.1-flash-lite", "minimal", {"thinkingLevel": "MINIMAL"}),
+        ("gemini-3.1-pro-preview", "minimal", {"thinkingLevel": "LOW"}),
+        ("gemini-3.8-flash", "none", {"thinkingLevel": "LOW"}),
+        ("gemini-flash-latest", "minimal", {"thinkingLevel": "LOW"}),
+        ("gemini-flash-latest", "xhigh", {"thinkingLevel": "HIGH"}),
+    ],
+)
+def test_a_model_of_gemini_is_asked_for_the_least_thought_that_it_has(model: str, effort: str, thinking: dict[str, Any]) -> None:
+    found = asked("chat", "gemini", {**chat(QUESTION, reasoning_effort=effort), "model": model})
+    assert thinking == found["generationConfig"]["thinkingConfig"]
+
+
 def test_a_chat_client_that_wants_usage_asks_nothing_more_of_messages() -> None:
     body = chat(QUESTION, stream=True, stream_options={"include_usage": True}, max_tokens=5)
     assert {"model": "m", "max_tokens": 5, "messages": [QUESTION], "stream": True} == asked("chat", "messages", body)
