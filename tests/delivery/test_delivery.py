@@ -189,6 +189,14 @@ async def test_the_gate_replaces_and_removes_sentences(start: Start) -> None:
     assert ["lie", "noise"] == [v["code"] for v in record["detail"]["verdicts"]]
 
 
+async def test_the_gate_loses_no_words_of_a_server_that_tells_an_end_with_each_delta(start: Start) -> None:
+    events = [chunk({"role": "assistant", "content": word}, "stop") for word in ("", "One. ", "A ", "LIE. ", "Two.")]
+    async with start(stream([*events, b"data: [DONE]\n\n"]), policy=policy("gate", "censor"), stages=ALL) as proxy:
+        got = await proxy.post(STREAM)
+    assert {0: "One. [removed] Two."} == said(got.body)
+    assert ["stop"] == finish(got.body)
+
+
 async def test_the_gate_ends_a_blocked_answer_as_content_filter(start: Start) -> None:
     events = streamed(["Good. ", "POISON. ", "More."])
     async with start(stream(events), policy=policy("gate", "censor"), stages=ALL) as proxy:

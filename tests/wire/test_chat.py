@@ -236,6 +236,15 @@ def test_only_the_changed_choice_is_written_anew() -> None:
     assert body == DIALECT.render_answer(body, before, before, None)
 
 
+@pytest.mark.parametrize("none", ["", "null", "None", "FINISH_REASON_UNSPECIFIED"])
+def test_a_finish_reason_in_words_that_say_none_is_none(none: str) -> None:
+    stream = DIALECT.stream()
+    stream.feed(chunk({"content": "One. "}, none))
+    assert (None, False) == (stream.answer.choices[0].finish_reason, stream.complete)
+    stream.feed(chunk({"content": "Two."}, "eos"))
+    assert ("One. Two.", "stop", True) == (stream.answer.choices[0].text, stream.answer.choices[0].finish_reason, stream.complete)
+
+
 def test_choices_that_are_none_stay_as_they_came() -> None:
     body = b'{"choices": [5, {"index": 1}, {"message": []}]}'
     before = DIALECT.parse_answer(body)

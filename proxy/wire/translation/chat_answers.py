@@ -93,7 +93,7 @@ def error_of(found: object) -> pieces.StreamError:
 
 
 class ChatWriter:
-    """Implements `proxy.wire.translation.pieces.AnswerWriter`."""
+    """Implements `proxy.wire.translation.pieces.AnswerWriter`: the end leaves last, as some servers of Gemini tell one with each chunk."""
 
     def __init__(self, created: int, *, usage: bool) -> None:
         """`created` in seconds since the epoch; `usage` is whether a stream's client asked for it."""
@@ -125,14 +125,16 @@ class ChatWriter:
         if isinstance(piece, Usage):
             self._usage = _usage(piece)
         elif isinstance(piece, pieces.Finish):
-            self._reason = "tool_calls" if self._calls and piece.reason == "stop" else piece.reason
-            return self._chunk({}, self._reason)
+            self._reason = piece.reason
         elif isinstance(piece, pieces.StreamError):
             return sse.encode(orjson.dumps(envelope(piece)))
         elif isinstance(piece, pieces.AnswerEnd):
             told = self._wants_usage and self._usage is not None
-            return (self._event([], usage=self._usage) if told else b"") + sse.DONE
+            return self._chunk({}, self._end()) + (self._event([], usage=self._usage) if told else b"") + sse.DONE
         return b""
+
+    def _end(self) -> str | None:
+        return "tool_calls" if self._calls and self._reason == "stop" else self._reason
 
     def _more(self, name: str, text: str) -> bytes:
         self._texts.setdefault(name, []).append(text)
@@ -161,7 +163,7 @@ class ChatWriter:
             "index": 0,
             "message": {**message, **({"tool_calls": calls} if calls else {})},
             "logprobs": None,
-            "finish_reason": self._reason,
+            "finish_reason": self._end(),
         }
         usage = {} if self._usage is None else {"usage": self._usage}
         return orjson.dumps({**self._head, "object": "chat.completion", "choices": [choice], **usage})
