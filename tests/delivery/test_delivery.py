@@ -419,6 +419,14 @@ async def test_under_tap_a_whole_answer_leaves_although_its_check_ends_in_an_err
     assert (200, completion()["choices"], "block") == (got.status, got.json["choices"], record["outcome"])
 
 
+@pytest.mark.parametrize("delivery", ["hold", "gate", "tap"])
+async def test_nginx_is_told_to_pass_a_stream_at_once(delivery: str, start: Start) -> None:
+    answers = stream(streamed(["Hi."])), reply(completion("Hi."), headers={"x-accel-buffering": "yes"})
+    async with start(*answers, policy=policy(delivery, "censor"), stages=ALL) as proxy:
+        found = [await proxy.post(body) for body in (STREAM, CHAT)]
+    assert ["no", None] == [got.headers.get("x-accel-buffering") for got in found]
+
+
 # ---- places at the upstream ----
 
 
