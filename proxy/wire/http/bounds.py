@@ -5,7 +5,7 @@ for a client to read. Here headers are counted as they come (431), headers and b
 what is written (the connection ends), and past its address's share of the connections (`connections`) a request is a 503, but for those
 that ask how the server is. RFC 9110 section 15.5, RFC 6585 section 5.
 
-httptools leaves the body of a request that asks for another protocol unread, as it would be of that. Java's clients ask for HTTP/2 (``h2c``)
+httptools leaves the body of a request that asks for another protocol unread, as if it were of that. Java's clients ask for HTTP/2 (``h2c``)
 with each first request; it is read anew as what it is otherwise (RFC 9110 section 7.8).
 """
 
