@@ -71,6 +71,15 @@ async def test_with_cors_a_page_may_ask_in_the_api_of_gemini(method: str, start:
     assert [] == calls
 
 
+@pytest.mark.parametrize(("config", "told"), [("", True), ("cors: {origins: ['*']}\n", False)])
+async def test_an_upstream_hears_of_a_page_where_it_has_to_answer_it(config: str, told: bool, start: Start) -> None:
+    """Ollama and Anthropic refuse what comes with an ``origin`` that they do not know."""
+    async with start(config=config) as proxy:
+        await proxy.post(CHAT, origin=PAGE)
+        await proxy.get("/v1/models", origin=PAGE)
+        assert [told, told] == ["origin" in call.headers for call in proxy.upstream.calls]
+
+
 async def test_a_page_may_read_the_scores(start: Start) -> None:
     async with start(config=f"cors: {{origins: ['{PAGE}']}}\n") as proxy:
         got = await proxy.post(CHAT, origin=PAGE)
