@@ -2,7 +2,8 @@
 
 Nothing is granted by default. A page's preflight carries no key and is passed on; what the upstream then allows is repeated on errors of
 the proxy's own for that route, which a page could not read otherwise. With ``cors:`` in config.yaml the proxy answers pages itself
-(`readable_by`, Starlette's middleware), and no upstream is told of them: some refuse what a page asks. Specification: https://fetch.spec.whatwg.org/#http-cors-protocol
+(`readable_by`, Starlette's middleware), and no upstream is told of them: some refuse what a page asks. Specification:
+https://fetch.spec.whatwg.org/#http-cors-protocol
 """
 
 from __future__ import annotations
