@@ -11,11 +11,11 @@ from contextlib import asynccontextmanager
 import pytest
 from msgspec import structs
 
-from proxy.config.settings import OpenAISettings, Retries, Timeouts
+from proxy.config.settings import GeminiSettings, OpenAISettings, Retries, Timeouts
 from proxy.errors import UpstreamTimeout, UpstreamUnreachable
-from proxy.ports.upstream import Call
+from proxy.ports.upstream import Call, header_of
 from proxy.testing import CountedNames, ReceivedCall, ScriptedUpstream, completion, hang, raw, reply, stream
-from proxy.upstreams.openai import OpenAIUpstream
+from proxy.upstreams.openai import GeminiUpstream, OpenAIUpstream
 from proxy.upstreams.resilience import Resilient, Slots
 from tests.conftest import CHAT, Start
 
@@ -276,6 +276,21 @@ async def test_a_compressed_error_arrives_decoded(start: Start) -> None:
     async with start(reply(gzip.compress(plain), 429, {"content-encoding": "gzip"})) as proxy:
         got = await proxy.post(CHAT)
     assert (429, plain, "upstream_c") == (got.status, got.body, got.headers["x-groundwire-warnings"])
+
+
+@pytest.mark.parametrize(
+    ("told", "headers", "expected"), [('"26.66s"', {}, "27"), ('"3s"', {"retry-after": "9"}, "9"), ("null", {}, ""), ('"soon"', {}, "")]
+)
+async def test_a_delay_that_google_tells_in_the_body_is_a_header(told: str, headers: dict[str, str], expected: str) -> None:
+    kind = '"@type": "type.googleapis.com/google.rpc.RetryInfo"'
+    body = f'{{"error": {{"code": 429, "details": [{{{kind}, "retryDelay": {told}}}]}}}}'.encode()
+    async with ScriptedUpstream(reply(body, 429, headers)) as server:
+        upstream = GeminiUpstream("google", GeminiSettings(base_url=server.base_url))
+        await upstream.start()
+        found = await upstream.send(CALL)
+        assert (429, expected, body) == (found.status, header_of(found.headers, "retry-after"), await found.read())
+        await found.close()
+        await upstream.stop()
 
 
 @pytest.mark.parametrize("named", ["identity", "UTF-8", "none"])
