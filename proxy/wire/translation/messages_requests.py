@@ -197,6 +197,8 @@ def _write_turns(turns: list[neutral.Turn], bounds: neutral.Bounds) -> list[dict
             found[-1]["content"] += blocks
         else:
             found.append({"role": turn.role, "content": blocks})
+    if found and found[-1]["role"] == "assistant" and (end := found[-1]["content"][-1])["type"] == "text":
+        end["text"] = end["text"].rstrip()  # the API wants a begun answer without it
     return [{**one, "content": _plain(one["content"])} for one in found]
 
 

@@ -97,6 +97,12 @@ def test_a_system_message_without_a_word_is_left_out() -> None:
     assert "Be brief." == asked("chat", "messages", chat(blank, {"role": "system", "content": "Be brief."}, QUESTION))["system"]
 
 
+def test_an_answer_that_the_client_has_begun_ends_in_a_word() -> None:
+    begun = {"role": "assistant", "content": "Once upon\n a time, \n"}
+    found = asked("chat", "messages", chat(QUESTION, begun, QUESTION, begun))["messages"]
+    assert [begun["content"], "Once upon\n a time,"] == [one["content"] for one in found if one["role"] == "assistant"]
+
+
 @pytest.mark.parametrize("given", [{}, {"properties": {}}, {"properties": {}, "type": "object"}])
 def test_a_function_whose_schema_has_no_type_takes_an_object(given: dict[str, Any]) -> None:
     tools = [{"type": "function", "function": {"name": "now", "parameters": given}}]
