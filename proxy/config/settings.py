@@ -89,7 +89,7 @@ class _Upstream(Section, frozen=True, kw_only=True, tag_field="kind"):
     retries: Retries = Retries()
     """See ``retries``."""
     fallback: tuple[str, ...] = ()
-    """Upstreams to try, in order, when this one cannot be had."""
+    """Upstreams to try, in order, when this one cannot be had, or does not answer in time."""
     max_concurrency: Positive = 256
     """Calls at a time in each worker, of which one party may have ``server.party_share``."""
     max_concurrency_everywhere: Count = 0
@@ -110,7 +110,7 @@ class OpenAISettings(_Upstream, frozen=True, kw_only=True, tag="openai"):
     """Any OpenAI-compatible server, spoken to byte for byte."""
 
     base_url: str
-    """Up to and with ``/v1``."""
+    """Up to and with ``/v1``; a query behind it (``?api-version=``) goes with each call."""
     api_key: str = ""
     """The key, ``forward`` for the client's own ``Authorization``, or empty for none."""
     model_prefix: str = ""
@@ -412,10 +412,11 @@ _ROOTS = {
 
 def _suggested_url(base_url: str) -> str | None:
     """What was meant where a base URL cannot work: it ends in an operation, has its version twice, or lacks the ``/v1`` of its server."""
-    bare = _TWICE.sub(r"\1", _OPERATION.sub("", base_url))
+    url, mark, query = base_url.partition("?")
+    bare = _TWICE.sub(r"\1", _OPERATION.sub("", url))
     if (behind := _ROOTS.get(bare.rstrip("/"))) is not None:
-        return bare.rstrip("/") + behind
-    return bare if bare != base_url else None
+        return bare.rstrip("/") + behind + mark + query
+    return bare + mark + query if bare != url else None
 
 
 def _of_keys(settings: Settings) -> _Found:

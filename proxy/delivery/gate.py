@@ -174,6 +174,7 @@ class Gate:
     async def _read(self) -> None:
         async for chunk in self._d.reply.chunks():
             await self._take_all(self._stream.feed(chunk))
+        await self._d.reply.close()  # a check may need its place
         await self._take_all(self._stream.finish())
 
     async def _take_all(self, pieces: Sequence[StreamPiece]) -> None:
@@ -188,7 +189,7 @@ class Gate:
         if piece.done:
             return
         if piece.choice is None:
-            if self._lines and (self._stream.error is not None or all(line.closed for line in self._lines.values())):
+            if self._lines and (self._stream.error is not None or all(line.ended for line in self._lines.values())):
                 self._ends.append(piece)  # an error leaves behind the text that came before it
             else:
                 await self.send(self._stream.encode_outgoing(piece))
@@ -197,7 +198,7 @@ class Gate:
         if line is None:
             line = self._lines[piece.choice] = _Line(piece.choice, self, self._stream)
         if piece.finish:
-            line.close()
+            line.end()
             self._ends.append(piece)
         elif piece.refusal and not piece.waits:  # judged with the whole answer: where the words of a refusal end nobody can tell before
             self._tail.append(piece)
@@ -250,8 +251,8 @@ class _Line:
         """Judged characters of the first held event, which waits whole because it cannot be cut."""
         self._splitter = SentenceSplitter()
         self._queue: asyncio.Queue[tuple[str, bool] | None] = asyncio.Queue()
-        self.closed = False
-        """Whether the choice has ended."""
+        self.ended = self._closed = False
+        """Whether the choice's end has come."""
         self.released: list[str] = []
         """What the client got."""
         self.worker = gate.start(self._work())
@@ -266,13 +267,21 @@ class _Line:
         for sentence in self._splitter.feed(piece.text):
             self._queue.put_nowait((sentence, False))
 
+    def end(self) -> None:
+        """The choice has ended: what is left is its last sentence. Some servers tell an end with each delta, and more follows."""
+        if not self.ended:
+            self.ended = True
+            self._flush()
+
+    def _flush(self) -> None:
+        if rest := self._splitter.flush():
+            self._queue.put_nowait((rest, True))
+
     def close(self) -> None:
-        """The choice has ended: what is left is its last sentence."""
-        if not self.closed:
-            self.closed = True
-            rest = self._splitter.flush()
-            if rest:
-                self._queue.put_nowait((rest, True))
+        """Nothing follows."""
+        if not self._closed:
+            self._closed = True
+            self._flush()
             self._queue.put_nowait(None)
 
     async def _work(self) -> None:

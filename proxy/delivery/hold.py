@@ -129,7 +129,6 @@ class _Hold:
     async def _ask(self) -> _Body | _Stream:
         """The upstream's next answer. Raises `AttemptFailed`, `ProxyError`."""
         d, exchange = self._d, self._exchange
-        await d.reply.close()  # it may hold the only place there is
         await d.pipeline.forward(exchange)
         self._note_processing()
         exchange.facts.retries = self._asked_at = self._asked_at + 1
@@ -176,15 +175,20 @@ Usage = Mapping[str, object]
 
 
 async def _read(reply: Reply, dialect: Dialect, max_bytes: int) -> _Body | _Stream:
-    """Read to the end. Raises `UpstreamUnreachable` (also when it is too long to hold, or broke off), `UpstreamTimeout`."""
+    """Read to the end, and give the connection up: a check of the answer, or another attempt, may need the only place there is.
+
+    Raises `UpstreamUnreachable` (also when it is too long to hold, or broke off), `UpstreamTimeout`.
+    """
     if not is_event_stream(reply.headers):
         body = await read_whole(reply, max_bytes)
+        await reply.close()
         return await run_in_thread_if_large(len(body), _Body, body, dialect)
     found, breather = _Stream(dialect), Breather()
     async for chunk in reply.chunks():
         await run_in_thread_if_large(len(chunk), found.add, chunk)
         limit(found.size, max_bytes)
         await breather.yield_if_due()
+    await reply.close()
     await run_in_thread_if_large(found.size, found.end)
     return found
 

@@ -59,6 +59,8 @@ class Delivery(Struct):
     """From then on, how long further attempts may take."""
     keep: Callable[[], Awaitable[None]] | None = None
     """Remembers the turn, where a client may go on from it by the answer's name alone."""
+    settle: Callable[[], None] | None = None
+    """Tells that the answer has left, and what it took is known, though its checks go on."""
 
     def headers(self, verdict: str) -> RawHeaders:
         """The response headers, the upstream's own among them."""
@@ -119,6 +121,7 @@ async def deliver_body(d: Delivery) -> None:
     exchange = d.exchange
     body = await read_whole(d.reply, d.max_bytes)
     last_byte = time.perf_counter()
+    await d.reply.close()  # a check may need its place
     try:
         exchange.upstream_answer = exchange.answer = await run_in_thread_if_large(len(body), d.dialect.parse_answer, body)
     except ValueError as error:
@@ -130,7 +133,7 @@ async def deliver_body(d: Delivery) -> None:
     if judged and not exchange.inline and not d.pipeline.enforces:  # shadow mode: nobody waits for what changes nothing
         await d.leaving()
         await d.responder.whole(d.reply.status, d.headers("pending"), body)
-        await _check(d)
+        await _check_afterwards(d)
         return
     if exchange.answer is None:
         await _leave(d, body, last_byte, d.verdict)
@@ -150,6 +153,8 @@ async def deliver_body(d: Delivery) -> None:
             await _leave(d, body, last_byte, d.verdict)
         else:  # nobody waits long for what changes nothing: the record will have it
             await _leave(d, body, last_byte, "pending")
+            if d.settle is not None:
+                d.settle()
         await checking
     finally:
         if not checking.done():  # the client has gone
@@ -162,6 +167,13 @@ async def _leave(d: Delivery, body: bytes, last_byte: float, verdict: str) -> No
     if d.keep is not None:
         await d.keep()
     await d.responder.whole(d.reply.status, d.headers(verdict), body)
+
+
+async def _check_afterwards(d: Delivery) -> None:
+    """Run the checks of an answer that has left: its client may ask the next question meanwhile."""
+    if d.settle is not None:
+        d.settle()
+    await _check(d)
 
 
 async def _check(d: Delivery) -> None:
@@ -207,10 +219,12 @@ async def deliver_tap(d: Delivery) -> None:
         return
     finally:
         d.exchange.upstream_answer = d.exchange.answer = stream.answer
+    await d.reply.close()  # a check may need its place
     if not await end_broken(d, stream):
         await d.leaving()
         await d.responder.end(b"" if stream.done or ended else stream.end())
-        await _check(d)
+        if not ended:
+            await _check_afterwards(d)
 
 
 async def _tap_with_verdict(d: Delivery, stream: AnswerStream) -> bool:
@@ -229,6 +243,7 @@ async def _tap_with_verdict(d: Delivery, stream: AnswerStream) -> bool:
         else:
             await d.responder.write(piece.raw)
     d.exchange.upstream_answer = d.exchange.answer = stream.answer
+    await d.reply.close()
     if not stream.complete and not stream.done:
         return False
     await _check(d)

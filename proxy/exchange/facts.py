@@ -137,6 +137,7 @@ class Attempts(Struct, eq=False):
             sum(usage.prompt_tokens for usage in found),
             sum(usage.completion_tokens for usage in found),
             sum(usage.cached_tokens for usage in found),
+            sum(usage.written_tokens for usage in found),
         )
 
 

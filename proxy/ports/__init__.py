@@ -63,13 +63,16 @@ class ModelInfo(Struct, frozen=True):
         read, write = self.cached_usd_per_token, max(self.input_usd_per_token or 0.0, self.written_usd_per_token or 0.0)
         return max(write / read - 1, 0.0) if read else 0.0
 
-    def cost_usd(self, prompt_tokens: int, completion_tokens: int, cached_tokens: int = 0) -> float | None:
-        """By the list of prices, `cached_tokens` being a part of the prompt's; None where a price is not known."""
+    def cost_usd(self, prompt_tokens: int, completion_tokens: int, cached_tokens: int = 0, written_tokens: int = 0) -> float | None:
+        """By the list of prices, `cached_tokens` and `written_tokens` being parts of the prompt's; None where a price is not known."""
         if self.input_usd_per_token is None or self.output_usd_per_token is None:
             return None
         cached_usd = self.input_usd_per_token if self.cached_usd_per_token is None else self.cached_usd_per_token
+        written_usd = max(self.input_usd_per_token, self.written_usd_per_token or 0.0)  # as `rewrite_ratio` has it
         cached = min(cached_tokens, prompt_tokens)
-        return (prompt_tokens - cached) * self.input_usd_per_token + cached * cached_usd + completion_tokens * self.output_usd_per_token
+        written = max(0, min(written_tokens, prompt_tokens - cached))
+        prompt_usd = (prompt_tokens - cached - written) * self.input_usd_per_token + cached * cached_usd + written * written_usd
+        return prompt_usd + completion_tokens * self.output_usd_per_token
 
 
 class TokenCounter(Protocol):

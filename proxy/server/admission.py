@@ -13,9 +13,11 @@ What a response says of a key's limits stands in the names of the API that its c
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
+from typing import Any
 
 from proxy.config.access import Clients
 from proxy.config.keys import KeySettings
@@ -82,8 +84,10 @@ _FIRST_OUTPUT_TOKENS = 1024
 """Reserved for a key and model of which no answer has been seen, where the client gives no limit."""
 _FADES = 0.98
 """What is usual follows the longest of some fifty answers: to reserve too much refuses late, too little overspends."""
-_BYTES_A_TOKEN = 4
-"""Of a body that no dialect reads: a guess, which the answer's own figures correct."""
+_BYTES_A_TOKEN, _TOKENS_A_FILE = 4, 1000
+"""Of a body that no dialect reads, and of a picture, sound or sealed thought in it: guesses, which the answer's own figures correct."""
+_ENCODED, _ENCODED_BYTES = re.compile(rb"(?:data:[^,]{1,100},)?[\w+/=-]+"), 2000
+"""What stands for a file: base64, and so long that it is no name."""
 _ON_ITS_WAY_TOKENS = 5
 """What a provider writes before it sees that nobody reads: at 100 tokens a second, 50 ms away."""
 _COUNTED_CHARS = 20_000
@@ -184,8 +188,8 @@ class Admission:
         self._every, self._key, self._id, self._upstream = every, key, exchange_id, upstream
         self._lease: Lease | None = None
         self._refused = False
-        self.asked = False
-        """Whether an upstream was asked."""
+        self.asked = self.ended = False
+        """Whether an upstream was asked, and whether the request was settled."""
         self._model, self._input_tokens = "", 0
         self.usage: Usage | None = None
         """Of an answer that no dialect read, where it says so."""
@@ -221,7 +225,7 @@ class Admission:
 
     async def admit_body(self, body: bytes, dialect: Dialect) -> None:
         """A body that no dialect reads, as of embeddings."""
-        fields = await run_in_thread_if_large(len(body), object_in, body)
+        fields, tokens = await run_in_thread_if_large(len(body), _look_at, body)
         model = fields.get("model") if fields is not None else None
         if self._key.models and body:
             if not isinstance(model, str):
@@ -229,8 +233,8 @@ class Admission:
             await run_in_thread_if_large(len(body), check_keys, body, "input")
         self._check_model(model if isinstance(model, str) else "")
         if subjects := self._every.ring.subjects(self._key):
-            self._input_tokens = len(body) // _BYTES_A_TOKEN
-            usual = self._every.usual.get((self._key.name, self._model)) or 0
+            self._input_tokens = tokens
+            usual = (self._every.usual.get((self._key.name, self._model)) or 0) if body else 0
             await self._reserve(subjects, (usual, usual), dialect)
 
     def _check_model(self, model: str) -> None:
@@ -280,6 +284,7 @@ class Admission:
 
     def end(self, finished: Finished, replies: Sequence[Reply]) -> None:
         """It is over."""
+        self.ended = True
         usage, known = self._taken(finished, replies)
         model = finished.exchange.original.model if finished.exchange is not None else finished.model or self._model
         self._model = model or self._model
@@ -324,7 +329,7 @@ class Admission:
         output = sum(self._every.tokens.count_text(t, info) if len(t) <= _COUNTED_CHARS else len(t) // _BYTES_A_TOKEN for t in texts if t)
         output += _ON_ITS_WAY_TOKENS if finished.status == CLIENT_CLOSED_REQUEST and not whole else 0
         before = answer.usage or Usage(self._input_tokens or (exchange.facts.context.used_tokens if exchange.facts.context else 0), 0)
-        return Usage(before.prompt_tokens, max(before.completion_tokens, output), before.cached_tokens)
+        return Usage(before.prompt_tokens, max(before.completion_tokens, output), before.cached_tokens, before.written_tokens)
 
     def _learn(self, exchange: Exchange, usage: Usage, answer: Answer) -> None:
         """What answers of this key and model usually take, each choice."""
@@ -337,10 +342,16 @@ def _cut(needed: int, expected: int, limits: Sequence[int | None]) -> int:
     return max(needed, min([needed + expected, *(limit for limit in limits if limit is not None)]))
 
 
+def _look_at(body: bytes) -> tuple[dict[str, Any] | None, int]:
+    """A body's fields, if it is an object, and about how many tokens it has: the bytes of files are no words."""
+    files = [len(text) for text in body.split(b'"') if len(text) >= _ENCODED_BYTES and _ENCODED.fullmatch(text)]
+    return object_in(body), (len(body) - sum(files)) // _BYTES_A_TOKEN + _TOKENS_A_FILE * len(files)
+
+
 def _possible(usage: Usage) -> Usage:
     """What an upstream reports, as far as it can be true."""
-    prompt, completion, cached = (min(max(0, n), _MOST_TOKENS) for n in (usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens))
-    return Usage(prompt, completion, cached)
+    told = usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens, usage.written_tokens
+    return Usage(*(min(max(0, tokens), _MOST_TOKENS) for tokens in told))
 
 
 def without_upstreams(headers: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:

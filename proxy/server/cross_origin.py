@@ -2,11 +2,13 @@
 
 Nothing is granted by default. A page's preflight carries no key and is passed on; what the upstream then allows is repeated on errors of
 the proxy's own for that route, which a page could not read otherwise. With ``cors:`` in config.yaml the proxy answers pages itself
-(`readable_by`, Starlette's middleware). Specification: https://fetch.spec.whatwg.org/#http-cors-protocol
+(`readable_by`, Starlette's middleware), and no upstream is told of them: some refuse what a page asks. Specification:
+https://fetch.spec.whatwg.org/#http-cors-protocol
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -16,7 +18,9 @@ from proxy.ports.upstream import Reply, header_of
 from proxy.wire.http.asgi import RawHeaders, Receive, Scope, Send, whole_writer
 
 MAX_GRANTS = 1024
+_ANSWERED = "groundwire.pages"
 _ALLOWS = "access-control-allow-origin"
+_VERSION = re.compile(r"/v1(?:beta|alpha)?/")
 
 
 class Grants:
@@ -53,12 +57,17 @@ def is_preflight(scope: Scope) -> bool:
     return scope["method"] == "OPTIONS" and any(name == b"access-control-request-method" for name, _ in scope["headers"])
 
 
+def is_answered(scope: Scope) -> bool:
+    """Whether the proxy answers pages itself."""
+    return _ANSWERED in scope
+
+
 Serve = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 def is_api(scope: Scope) -> bool:
     """Whether a request is for a route, and not for the operator's pages and paths."""
-    return "/v1/" in scope["path"] and not scope["path"].startswith("/groundwire/")
+    return _VERSION.search(scope["path"]) is not None and not scope["path"].startswith("/groundwire/")
 
 
 def readable_by(origins: Sequence[str], serve: Serve) -> Serve:
@@ -68,6 +77,6 @@ def readable_by(origins: Sequence[str], serve: Serve) -> Serve:
 
     async def in_pieces(scope: Scope, receive: Receive, send: Any) -> None:
         whole_writer(scope)  # taken out: what is written past `send` would lack the headers
-        await pages(scope, receive, send)
+        await pages({**scope, _ANSWERED: True}, receive, send)
 
     return in_pieces

@@ -33,7 +33,7 @@ from proxy.observe.tracing import trace_id_of
 from proxy.offloop import LARGE, run_in_thread_if_large
 from proxy.ports.upstream import OWN, Call, Reply
 from proxy.server.admission import Admission, without_upstreams
-from proxy.server.cross_origin import is_preflight, origin_of
+from proxy.server.cross_origin import is_answered, is_preflight, origin_of
 from proxy.server.routes import ActivePolicy, Route, Services
 from proxy.wire.decisions.asked import Billing
 from proxy.wire.dialect import Dialect
@@ -147,6 +147,8 @@ class Handler(ABC):
             raise WebSocketRefused(message, headers=(("upgrade", "HTTP/1.1"),))
         if problem := self._foreign():
             raise PolicyNotAllowed(f"without keys (keys:, or server.allow_anonymous, in config.yaml) {problem}")
+        if is_answered(self._scope):
+            headers.forwarded = [item for item in headers.forwarded if item[0] != "origin"]
         hints = parse_hints(headers.hints)
         self._client = (
             ANONYMOUS if self._scope["method"] == "OPTIONS" and is_preflight(self._scope) else await self._identified(headers.keys)
@@ -324,10 +326,14 @@ class Handler(ABC):
         finally:
             self.room.release()
             self._s.recorder.open.remove(self.id)
-            if self._admission is not None:
-                self._admission.end(self._finished(), self._replies)
+            self._settle()
             if (error := self._error) is not None:  # its traceback's frames know this handler: the collector stops all to free a large body
                 error.__traceback__ = error.__context__ = error.__cause__ = None
+
+    def _settle(self) -> None:
+        """What the request took is known: of its key's limits it holds nothing any more. Once is enough."""
+        if self._admission is not None and not self._admission.ended:
+            self._admission.end(self._finished(), self._replies)
 
     async def _conclude(self) -> None:
         exchange, pipeline = self.exchange, self._policy.pipeline

@@ -32,6 +32,8 @@ MAX_COUNT_BYTES = 2**20
 """Of an upstream's count, or its error instead."""
 KEPT = ("/responses/", "/conversations")
 """Paths whose bodies name what was made before."""
+_COUNTS_TOKENS = "/responses/input_tokens"
+"""A provider's count of tokens, which takes nothing of a key's limits; others are read here (`Passthrough._counting`)."""
 _OF_THE_BYTES = ("accept-encoding", "content-encoding", "content-length")
 _WITHOUT_BODY = ("GET", "HEAD", "OPTIONS", "TRACE")
 
@@ -91,7 +93,8 @@ class Passthrough(Handler):
         if has_body(self._scope):
             body = asgi.body_chunks(self._scope, self._receive, self._s.server.max_body_bytes)
         call = Call(self._scope["method"], self.path, forwarded, body, raw=True, party=self.party)
-        if self._admission is not None and call.method == "POST" and self._admission.reads and self._counting() is None:
+        counts = self._counting() is not None or self.path.partition("?")[0] == _COUNTS_TOKENS
+        if self._admission is not None and call.method == "POST" and self._admission.reads and not counts:
             call = await self._admit(call)
         if self.route.keeps_for_operator:
             call = await self._check_owner(call)
@@ -169,6 +172,9 @@ class Passthrough(Handler):
         self._before_ms = (time.perf_counter() - self._started) * 1000
         reply = await self._ask(structs.replace(call, headers=[*forwarded, ("accept-encoding", "identity")]))
         answer = await read_whole(reply, self._s.server.max_answer_bytes)
+        if self._admission is not None and self._admission.counts:
+            (end := AnswerEnd()).feed(answer)
+            self._admission.usage = end.usage
         if 200 <= reply.status < 300:
             if call.method == "POST":
                 await owners.add(upstream, await run_in_thread_if_large(len(answer), ids_of_body, answer), self._client)

@@ -178,6 +178,8 @@ HTTP = "proxy.wire.http.bounds:BoundedProtocol"
 """With the WebSocket protocol that it imports when a client wants one."""
 _WAIT_S = 1.0
 """For upstreams that have not answered when the server is up."""
+_IDLE_S = 75
+"""After which a client's connection without a request is closed: later than balancers close theirs (60 s), or they send on a closed one."""
 
 
 def effective_server(server: ServerSettings, host: str | None, port: int | None, workers: int | None) -> ServerSettings:
@@ -227,6 +229,7 @@ def run(
         ws_max_size=server.max_body_bytes,
         ws_per_message_deflate=False,
         proxy_headers=False,
+        timeout_keep_alive=_IDLE_S,
         timeout_graceful_shutdown=math.ceil(server.drain_s),
         http=HTTP,
     )

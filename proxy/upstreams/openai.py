@@ -7,7 +7,9 @@ measurement: ``python -m benchmarks.http_clients``.
 
 from __future__ import annotations
 
+import math
 import os
+import re
 from collections.abc import AsyncIterator, Iterator
 from urllib.parse import parse_qs, urlencode, urlsplit
 
@@ -18,9 +20,9 @@ from proxy import __version__
 from proxy.config.sections import MODEL, PATHS, decision_api
 from proxy.config.settings import AnthropicSettings, GeminiSettings, OpenAISettings
 from proxy.errors import ConfigError, ProxyError, UpstreamTimeout, UpstreamUnreachable
-from proxy.ports.upstream import Call, Headers, Reply, header_of
+from proxy.ports.upstream import BodyReply, Call, Headers, Reply, header_of, read_whole
 from proxy.wire.gemini.address import COUNT, GENERATE, KEY_HEADER, address_of, without_address, without_keys
-from proxy.wire.http.encodings import Decoder, Undecodable
+from proxy.wire.http.encodings import PLAIN, Decoder, Undecodable
 
 _KEY_HEADERS = frozenset(("authorization", "api-key", "x-api-key", KEY_HEADER, "cookie", "openai-organization", "openai-project"))
 """A client's, which would say whose account it is beside the operator's key."""
@@ -28,6 +30,8 @@ _FRAMING = frozenset(("host", "transfer-encoding", "expect"))
 """What the connection says for itself."""
 _REPEATABLE_METHODS = frozenset(("GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"))
 """Methods that may be sent once more over a new connection, when a kept one was closed before an answer (RFC 9110 section 9.2.2)."""
+_DELAY = re.compile(rb'"retryDelay"\s*:\s*"(\d{1,9}(?:\.\d{1,9})?)s"')
+_MOST_REFUSAL_BYTES = 2**20
 
 
 class OpenAIUpstream:
@@ -37,6 +41,7 @@ class OpenAIUpstream:
         self.name = name
         self._settings = settings
         self._where = urlsplit(settings.base_url).netloc.rpartition("@")[2]
+        self._is_google = (urlsplit(settings.base_url).hostname or "").endswith(".googleapis.com")
         own = [(k.lower(), v) for k, v in settings.headers.items()]
         self._host = header_of(own, "host")
         self._keep = not any(k == "connection" and "close" in v.lower() for k, v in own)
@@ -90,10 +95,11 @@ class OpenAIUpstream:
             connection.abort()
             raise _final(UpstreamUnreachable(f"upstream {self.name} ({self._where}): a proxy on the way asks for credentials"))
         try:
-            return _OpenAIReply(self, connection, decode=not call.raw)
+            reply = _OpenAIReply(self, connection, decode=not call.raw)
         except Undecodable as error:
             connection.abort()
             raise self.failure(error) from error
+        return await _with_delay(reply) if reply.status == 429 and self._is_google and not call.raw else reply
 
     def _refuse_redirect(self, connection: http1.Connection) -> UpstreamUnreachable:
         """A client that follows a redirect hands its request, and its key, to whoever it names, and shows an answer that nobody read."""
@@ -170,6 +176,19 @@ class OpenAIUpstream:
                 return UpstreamUnreachable(f"{who}: not a usable HTTP answer ({error})")
 
 
+async def _with_delay(reply: Reply) -> Reply:
+    """Google tells in a refusal's body alone when to ask again: retries, and clients of other APIs, look for it in a header."""
+    if header_of(reply.headers, "retry-after"):
+        return reply
+    try:
+        body = await read_whole(reply, _MOST_REFUSAL_BYTES)
+    finally:
+        await reply.close()
+    found = _DELAY.search(body)
+    told = [("retry-after", str(math.ceil(float(found[1]))))] if found else []
+    return BodyReply(reply.upstream, reply.status, [*reply.headers, *told], body)
+
+
 def _final(error: UpstreamUnreachable) -> UpstreamUnreachable:
     """An error after which the server, which has read the call, is not asked once more."""
     error.repeatable = False
@@ -190,7 +209,7 @@ class _OpenAIReply:
         self._connection: http1.Connection | None = connection
         """None once all of the body was taken: then it may serve another call."""
         encoding = connection.encoding
-        self._decoder = Decoder(encoding) if decode and encoding and encoding.lower() != "identity" else None
+        self._decoder = Decoder(encoding) if decode and encoding.strip().lower() not in PLAIN else None
         self._decoded_pieces = _NOTHING
         self.status = connection.status
         self.headers: Headers = connection.headers
@@ -287,6 +306,7 @@ class GeminiUpstream(OpenAIUpstream):
 
     def __init__(self, name: str, settings: GeminiSettings) -> None:
         super().__init__(name, settings)
+        self._is_google = True
         own = settings.api_key if settings.api_key != "forward" else ""
         bearer = ("authorization", f"Bearer {own}")
         self._own_headers = [(KEY_HEADER, own) if own and header == bearer else header for header in self._own_headers]

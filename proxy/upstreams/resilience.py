@@ -1,8 +1,9 @@
 """Keeps one upstream usable: a cap on concurrent calls, retries before the first byte, and fallbacks.
 
 Wraps any `Upstream`. A reply with a status that may pass (`RETRIED`) or a connection error is tried again after a pause
-(exponential backoff with full jitter, or the server's own ``retry-after``), then at the fallbacks in turn. What still fails goes to
-the client unchanged. Backoff: M. Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015.
+(exponential backoff with full jitter, or the server's own ``retry-after``), then at the fallbacks in turn. A time-out goes to the
+fallbacks at once: the same server would keep the client waiting as long again. What still fails goes to the client unchanged. Backoff:
+M. Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from proxy.config.settings import Retries
-from proxy.errors import Overloaded, ProxyError, UpstreamUnreachable
+from proxy.errors import Overloaded, ProxyError, UpstreamTimeout, UpstreamUnreachable
 from proxy.ledger import NOBODY, Ledger, Party, Share
 from proxy.ports import Counters, UpstreamFigures
 from proxy.ports.upstream import Call, Headers, Reply, Upstream, header_of
@@ -154,7 +155,7 @@ class Resilient:
         while True:
             try:
                 reply = await candidate._send(call)
-            except (UpstreamUnreachable, Overloaded) as error:
+            except (UpstreamUnreachable, UpstreamTimeout, Overloaded) as error:
                 following = _taking(call, waiting)
                 if following is None:
                     raise
@@ -218,9 +219,9 @@ class Resilient:
                     self._figures.broke(error.code)
                 else:
                     self._figures.failed(error.code)
+                error.attempts = attempt
                 if not isinstance(error, UpstreamUnreachable):
                     raise
-                error.attempts = attempt
                 if attempt > allowed or not error.repeatable:
                     raise
                 pause = 0.0 if attempt == 1 else backoff_s(attempt, self._retries)  # a kept-alive connection often just went stale

@@ -3,7 +3,7 @@
 Why an answer ends is told in chat's words, whatever its server calls it.
 ``stop``, ``length``, ``tool_calls`` and ``content_filter`` have many spellings (vLLM, TGI, Gemini, Mistral, Cohere, Bedrock, GLM, DeepSeek,
 Ollama); an end that is not known is told as what it is, and never as a good one. ``""``, which Ollama and others send with each chunk,
-is no end.
+is no end, nor is the word ``"null"``.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ _SPELLINGS: Mapping[str, str] = {
     " refusal safety sensitive spii",
 }
 _END_OF_SPELLING = {spelling: end for end, spellings in _SPELLINGS.items() for spelling in (end, *spellings.split())}
+_NO_ENDS = frozenset(("null", "none", "unspecified"))
 GOOD = frozenset(("stop", "tool_calls"))
 """Ends of an answer that is whole."""
 
@@ -36,7 +37,10 @@ def end_of(reason: object) -> str | None:
     """The end that a ``finish_reason`` or ``stop_reason`` tells; None where it tells none. 0.2 µs."""
     if not isinstance(reason, str) or not reason or reason.isspace():
         return None
-    return _END_OF_SPELLING.get(reason) or _END_OF_SPELLING.get(reason.lower().removeprefix("finish_reason_"), reason)
+    if (known := _END_OF_SPELLING.get(reason)) is not None:
+        return known
+    bare = reason.lower().removeprefix("finish_reason_")
+    return None if bare in _NO_ENDS else _END_OF_SPELLING.get(bare, reason)
 
 
 _OPENAI = "{0}_tokens_details.cached_tokens {0}_tokens_details.cache_write_tokens {1}_tokens_details.reasoning_tokens"

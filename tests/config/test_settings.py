@@ -91,6 +91,10 @@ def test_a_default_may_hold_an_address(tmp_path: Path) -> None:
             "upstreams.openai.base_url: expected it up to and with its version, and no further: did you mean 'http://x/v1'?",
         ),
         (
+            BASE.replace("http://x/v1", "http://x/v1/chat/completions?api-version=1"),
+            "upstreams.openai.base_url: expected it up to and with its version, and no further: did you mean 'http://x/v1?api-version=1'?",
+        ),
+        (
             BASE.replace("{kind: openai, base_url", "{kind: openai, bas_url"),
             "upstreams.openai: unknown key 'bas_url'; did you mean 'base_url'?",
         ),

@@ -189,6 +189,14 @@ async def test_the_gate_replaces_and_removes_sentences(start: Start) -> None:
     assert ["lie", "noise"] == [v["code"] for v in record["detail"]["verdicts"]]
 
 
+async def test_the_gate_loses_no_words_of_a_server_that_tells_an_end_with_each_delta(start: Start) -> None:
+    events = [chunk({"role": "assistant", "content": word}, "stop") for word in ("", "One. ", "A ", "LIE. ", "Two.")]
+    async with start(stream([*events, b"data: [DONE]\n\n"]), policy=policy("gate", "censor"), stages=ALL) as proxy:
+        got = await proxy.post(STREAM)
+    assert {0: "One. [removed] Two."} == said(got.body)
+    assert ["stop"] == finish(got.body)
+
+
 async def test_the_gate_ends_a_blocked_answer_as_content_filter(start: Start) -> None:
     events = streamed(["Good. ", "POISON. ", "More."])
     async with start(stream(events), policy=policy("gate", "censor"), stages=ALL) as proxy:
@@ -383,6 +391,12 @@ async def test_a_tapped_answer_leaves_after_a_while_and_the_record_has_what_its_
     assert completion()["choices"] == got.json["choices"]
 
 
+async def test_a_tapped_stream_with_its_verdict_is_checked_once(start: Start) -> None:
+    async with start(stream(streamed(["Hi."])), policy=policy("tap", "score"), stages=ALL) as proxy:
+        got = await proxy.post(STREAM, x_groundwire_inline="1")
+        assert ["pass"] == await proxy.stage_outcomes(got, "score")
+
+
 async def test_a_tapped_stream_begins_although_a_check_of_the_request_still_runs(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tap, "PATIENCE_S", 0.05)
     async with start(stream(streamed(["Hi"])), policy="name: p\ndelivery: tap\nstages: [slow]\n", stages=[Slow]) as proxy:
@@ -403,3 +417,37 @@ async def test_under_tap_a_whole_answer_leaves_although_its_check_ends_in_an_err
         got = await proxy.post()
         record = await proxy.record(got)
     assert (200, completion()["choices"], "block") == (got.status, got.json["choices"], record["outcome"])
+
+
+@pytest.mark.parametrize("delivery", ["hold", "gate", "tap"])
+async def test_nginx_is_told_to_pass_a_stream_at_once(delivery: str, start: Start) -> None:
+    answers = stream(streamed(["Hi."])), reply(completion("Hi."), headers={"x-accel-buffering": "yes"})
+    async with start(*answers, policy=policy(delivery, "censor"), stages=ALL) as proxy:
+        found = [await proxy.post(body) for body in (STREAM, CHAT)]
+    assert ["no", None] == [got.headers.get("x-accel-buffering") for got in found]
+
+
+# ---- places at the upstream ----
+
+
+class Second(Stage):
+    """Asks the upstream that has just answered."""
+
+    name = "second"
+
+    async def on_answer(self, exchange: Exchange) -> Verdict:
+        await self.ports.chat.complete("main", "gpt-4o", [{"role": "user", "content": "Is it so?"}], timeout_s=2.0)
+        return Verdict("second", "pass")
+
+
+@pytest.mark.parametrize("inline", ["0", "1"])
+@pytest.mark.parametrize("streams", [True, False])
+@pytest.mark.parametrize("stages", [("hold", "second"), ("gate", "censor", "second"), ("tap", "second")])
+async def test_a_check_may_ask_the_upstream_whose_only_place_the_answer_had(
+    start: Start, stages: tuple[str, ...], streams: bool, inline: str
+) -> None:
+    answers = stream(streamed(["Hi."])) if streams else reply(completion("Hi.")), reply(completion("It is."))
+    options = "max_concurrency: 1, max_queue: 0, retries: {attempts: 0}"
+    async with start(*answers, policy=policy(*stages), stages=(*ALL, Second), upstream_options=options) as proxy:
+        got = await proxy.post({**CHAT, "stream": streams}, x_groundwire_inline=inline)
+        assert ["pass"] == await proxy.stage_outcomes(got, "second")

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import AsyncMock
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -75,7 +76,7 @@ def delivered(events: list[bytes], checks: Checks) -> tuple[bytes, Exchange]:
 
     async def run() -> tuple[bytes, Exchange]:
         client, exchange = Sent(), make_exchange()
-        reply = SimpleNamespace(status=200, headers=(), chunks=chunks)
+        reply = SimpleNamespace(status=200, headers=(), chunks=chunks, close=AsyncMock())
         parts: Any = {"exchange": exchange, "pipeline": checks, "dialect": MessagesDialect(), "reply": reply, "responder": client}
         rest: Any = {"own_headers": lambda verdict: [], "inline": dict, "max_bytes": 10**6, "again": None}
         await deliver_gate(Delivery(**parts, **rest, asked_at=0.0, total_s=60.0))

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import AsyncMock
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -41,7 +42,7 @@ def delivered(chunks: list[bytes], checks: Checks) -> tuple[bytes, Exchange]:
         exchange=exchange,
         pipeline=checks,  # type: ignore[arg-type]
         dialect=ResponsesDialect(),
-        reply=SimpleNamespace(status=200, headers=[], chunks=coming),  # type: ignore[arg-type]
+        reply=SimpleNamespace(status=200, headers=[], chunks=coming, close=AsyncMock()),  # type: ignore[arg-type]
         responder=sent,  # type: ignore[arg-type]
         own_headers=lambda verdict: [],
         inline=dict,

@@ -8,7 +8,10 @@ from typing import Any
 import pytest
 
 from proxy.app import App
+from proxy.delivery import tap
+from proxy.exchange import Exchange, Verdict
 from proxy.limits.counter import CounterAway, Standing, Subject
+from proxy.ports.stage import Stage
 from proxy.testing import completion, reply, stream, streamed
 from tests.conftest import CHAT, Start
 
@@ -125,6 +128,19 @@ async def test_money_is_counted_by_the_list_of_prices_and_holds(start: Start) ->
     assert int(found[-1].headers["retry-after"]) <= 86_400
 
 
+async def test_what_a_provider_put_into_its_cache_costs_more(start: Start) -> None:
+    usage = {"input_tokens": 1000, "output_tokens": 10, "cache_creation_input_tokens": 100_000, "cache_read_input_tokens": 0}
+    said = {"content": [{"type": "text", "text": "Hi."}], "stop_reason": "end_turn", "stop_sequence": None, "usage": usage}
+    message = {"id": "msg_1", "type": "message", "role": "assistant", "model": "claude-sonnet-4-5", **said}
+    async with start(reply(message), config=keys("{usd_per_day: 5}")) as proxy:
+        assert 200 == (await proxy.post(MESSAGES, "/v1/messages", x_api_key=ANN)).status
+        spent = (await standing(proxy.app)).day_micro_usd
+        info = proxy.app.admissions.tokens.model("claude-sonnet-4-5")  # type: ignore[union-attr]
+    assert info.written_usd_per_token > info.input_usd_per_token  # type: ignore[operator]
+    usd = 1000 * info.input_usd_per_token + 100_000 * info.written_usd_per_token + 10 * info.output_usd_per_token  # type: ignore[operator]
+    assert spent == pytest.approx(usd * 1e6, abs=1)
+
+
 async def test_answers_that_are_suddenly_long_do_not_overspend(start: Start) -> None:
     def used(tokens: int) -> Any:
         return reply(completion(usage={"prompt_tokens": 8, "completion_tokens": tokens, "total_tokens": 8 + tokens}))
@@ -156,6 +172,36 @@ async def test_so_many_at_a_time_and_a_place_is_free_when_an_answer_has_ended(st
             more.set()
             await first.read()
         assert [200] * 5 == [(await proxy.post(**BEARER)).status for _ in range(5)]  # at once: no answer's end is refused its next question
+
+
+class Slow(Stage):
+    """Looks at an answer until the test says so."""
+
+    name = "slow"
+    read_only = True
+    go: asyncio.Event
+
+    async def on_answer(self, exchange: Exchange) -> Verdict:
+        await type(self).go.wait()
+        return Verdict("slow", "pass")
+
+
+@pytest.mark.parametrize("streams", [True, False])
+@pytest.mark.parametrize("shadow", ["", "enforce: false\n"])
+async def test_a_place_is_free_when_an_answer_has_left_though_it_is_still_checked(
+    shadow: str, streams: bool, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tap, "PATIENCE_S", 0.05)
+    Slow.go = asyncio.Event()
+    policy = f"name: p\ndelivery: tap\n{shadow}stages: [slow: {{timeout_ms: 60000}}]\n"
+    answer = stream(streamed(["Hi."])) if streams else reply(completion(usage=USAGE))
+    async with start(answer, policy=policy, stages=[Slow], config=keys("{concurrent: 1, tpm: 10000}")) as proxy:
+        body = {**CHAT, "stream": streams, "max_tokens": 50}
+        assert [200, 200] == [(await proxy.post(body, **BEARER)).status for _ in range(2)]
+        found = await standing(proxy.app)
+        Slow.go.set()
+    assert (2, 0) == (found.requests, found.open)
+    assert 15 < found.tokens < 40  # what came, and not what was reserved
 
 
 async def test_a_client_that_leaves_gives_its_place_back_and_pays_for_what_came(start: Start) -> None:
@@ -224,6 +270,33 @@ async def test_what_passes_through_is_counted_too(start: Start) -> None:
         listed = await proxy.get("/v1/models", **BEARER)
         assert 1400 == (await standing(proxy.app)).tokens
     assert ([200, 200, 429], 200) == ([one.status for one in found], listed.status)
+
+
+async def test_a_picture_that_passes_through_is_no_hundred_thousand_tokens(start: Start) -> None:
+    picture = {"type": "input_image", "image_url": "data:image/png;base64," + "iVBORw0KGgo" * 40_000}
+    answer = {"object": "list", "data": [], "usage": {"prompt_tokens": 900, "total_tokens": 900}}
+    async with start(reply(answer), config=keys("{tpm: 5000}")) as proxy:
+        shown = await proxy.post({"model": "m", "input": [picture]}, "/v1/embeddings", **BEARER)
+        assert 900 == (await standing(proxy.app)).tokens
+        words = await proxy.post({"model": "m", "input": "word " * 40_000}, "/v1/embeddings", **BEARER)
+        numbers = await proxy.post({"model": "m", "input": list(range(10_000))}, "/v1/embeddings", **BEARER)
+    assert (200, 429, 429) == (shown.status, words.status, numbers.status)
+
+
+async def test_a_providers_count_of_tokens_takes_nothing(start: Start) -> None:
+    counted = {"object": "response.input_tokens", "input_tokens": 11}
+    async with start(reply(counted), config=keys("{rpm: 1, tpm: 100}")) as proxy:
+        found = [await proxy.post({**RESPONSES, "input": "word " * 500}, "/v1/responses/input_tokens", **BEARER) for _ in range(3)]
+        left = await standing(proxy.app)
+    assert ([200] * 3, 0, 0) == ([one.status for one in found], left.requests, left.tokens)
+
+
+async def test_what_makes_something_is_settled_by_its_answer(start: Start) -> None:
+    answer = {"id": "resp_1", "object": "response.compaction", "output": [], "usage": {"input_tokens": 700, "output_tokens": 30}}
+    async with start(reply(answer), config=keys("{tpm: 10000}")) as proxy:
+        found = await proxy.post({**RESPONSES, "input": "word " * 1000}, "/v1/responses/compact", **BEARER)
+        left = await standing(proxy.app)
+    assert (200, 730) == (found.status, left.tokens)
 
 
 class Away:

@@ -60,6 +60,26 @@ async def test_with_cors_the_proxy_answers_pages_itself(origins: str, allowed: s
     assert ["POST", "POST"] == [call.method for call in calls]
 
 
+@pytest.mark.parametrize("method", ["generateContent", "streamGenerateContent?alt=sse"])
+async def test_with_cors_a_page_may_ask_in_the_api_of_gemini(method: str, start: Start) -> None:
+    path, body = f"/v1beta/models/gemini-2.5-flash:{method}", {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]}
+    async with start(config=KEYS + f"cors: {{origins: ['{PAGE}']}}\n") as proxy:
+        preflight = await proxy.request("OPTIONS", path, **PREFLIGHT)
+        refused = await proxy.post(body, path, origin=PAGE, x_goog_api_key="wrong")
+        calls = proxy.upstream.calls
+    assert [(200, PAGE), (401, PAGE)] == [(got.status, got.headers.get("access-control-allow-origin")) for got in (preflight, refused)]
+    assert [] == calls
+
+
+@pytest.mark.parametrize(("config", "told"), [("", True), ("cors: {origins: ['*']}\n", False)])
+async def test_an_upstream_hears_of_a_page_where_it_has_to_answer_it(config: str, told: bool, start: Start) -> None:
+    """Ollama and Anthropic refuse what comes with an ``origin`` that they do not know."""
+    async with start(config=config) as proxy:
+        await proxy.post(CHAT, origin=PAGE)
+        await proxy.get("/v1/models", origin=PAGE)
+        assert [told, told] == ["origin" in call.headers for call in proxy.upstream.calls]
+
+
 async def test_a_page_may_read_the_scores(start: Start) -> None:
     async with start(config=f"cors: {{origins: ['{PAGE}']}}\n") as proxy:
         got = await proxy.post(CHAT, origin=PAGE)

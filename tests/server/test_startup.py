@@ -10,6 +10,7 @@ import pytest
 
 from proxy.config.settings import ServerSettings, load_settings
 from proxy.errors import ConfigError
+from proxy.server import startup
 from proxy.server.start_page import start_page, welcome
 from proxy.server.startup import check_exposure, effective_server
 from tests.processes import write_config
@@ -23,6 +24,14 @@ def run(code: str, *arguments: str) -> str:
     )
     assert 0 == ended.returncode, ended.stderr
     return ended.stdout.strip()
+
+
+def test_an_idle_connection_outlives_a_balancers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[int] = []
+    monkeypatch.setattr(startup.GroundwireServer, "run", lambda self: found.append(self.config.timeout_keep_alive))
+    settings = load_settings(write_config(tmp_path, "http://127.0.0.1:9/v1"), {})
+    startup.run(settings, effective_server(settings.server, None, 0, None))
+    assert 60 < found[0] < 120
 
 
 LIBRARIES = (

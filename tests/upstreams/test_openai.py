@@ -9,12 +9,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import pytest
+from msgspec import structs
 
-from proxy.config.settings import OpenAISettings, Retries, Timeouts
+from proxy.config.settings import GeminiSettings, OpenAISettings, Retries, Timeouts
 from proxy.errors import UpstreamTimeout, UpstreamUnreachable
-from proxy.ports.upstream import Call
+from proxy.ports.upstream import Call, header_of
 from proxy.testing import CountedNames, ReceivedCall, ScriptedUpstream, completion, hang, raw, reply, stream
-from proxy.upstreams.openai import OpenAIUpstream
+from proxy.upstreams.openai import GeminiUpstream, OpenAIUpstream
 from proxy.upstreams.resilience import Resilient, Slots
 from tests.conftest import CHAT, Start
 
@@ -275,6 +276,36 @@ async def test_a_compressed_error_arrives_decoded(start: Start) -> None:
     async with start(reply(gzip.compress(plain), 429, {"content-encoding": "gzip"})) as proxy:
         got = await proxy.post(CHAT)
     assert (429, plain, "upstream_c") == (got.status, got.body, got.headers["x-groundwire-warnings"])
+
+
+@pytest.mark.parametrize(
+    ("told", "headers", "expected"), [('"26.66s"', {}, "27"), ('"3s"', {"retry-after": "9"}, "9"), ("null", {}, ""), ('"soon"', {}, "")]
+)
+async def test_a_delay_that_google_tells_in_the_body_is_a_header(told: str, headers: dict[str, str], expected: str) -> None:
+    kind = '"@type": "type.googleapis.com/google.rpc.RetryInfo"'
+    body = f'{{"error": {{"code": 429, "details": [{{{kind}, "retryDelay": {told}}}]}}}}'.encode()
+    async with ScriptedUpstream(reply(body, 429, headers)) as server:
+        upstream = GeminiUpstream("google", GeminiSettings(base_url=server.base_url))
+        await upstream.start()
+        found = await upstream.send(CALL)
+        assert (429, expected, body) == (found.status, header_of(found.headers, "retry-after"), await found.read())
+        await found.close()
+        await upstream.stop()
+
+
+@pytest.mark.parametrize("named", ["identity", "UTF-8", "none"])
+async def test_a_charset_in_place_of_an_encoding_is_none(named: str) -> None:
+    async with ScriptedUpstream(reply(b"{}", headers={"content-encoding": named})) as server, opened(server.base_url) as upstream:
+        assert b"{}" == await said(upstream)
+
+
+async def test_a_query_of_the_base_url_goes_with_each_call() -> None:
+    async with ScriptedUpstream(reply(b"ok")) as server, opened(server.base_url + "/?api-version=2024-10-21") as upstream:
+        for path in ("/chat/completions", "/models?limit=2", "/chat/completions?api-version=preview"):
+            await said(upstream, structs.replace(CALL, path=path))
+    version = "api-version=2024-10-21"
+    paths = [f"/v1/chat/completions?{version}", f"/v1/models?limit=2&{version}", "/v1/chat/completions?api-version=preview"]
+    assert paths == [call.path for call in server.calls]
 
 
 async def test_a_compressed_answer_on_another_path_passes_as_it_is(start: Start) -> None:

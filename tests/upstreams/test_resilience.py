@@ -249,6 +249,12 @@ async def test_a_full_queue_goes_to_the_fallback() -> None:
     assert (200, "b") == (reply.status, reply.upstream)
 
 
+async def test_a_time_out_goes_to_the_fallback_at_once() -> None:
+    first, others = FakeUpstream("a", UpstreamTimeout("slow")), {"b": resilient(FakeUpstream("b", FakeReply(200)))}
+    reply = await resilient(first, fallback=("b",)).send(CALL, others)
+    assert (200, "b", 2, 1) == (reply.status, reply.upstream, reply.attempts, len(first.calls))
+
+
 async def test_places_are_given_back_along_the_chain() -> None:
     slots_a, slots_b = Slots(1, 0), Slots(1, 0)
     others = {"b": resilient(FakeUpstream("b", FakeReply(200)), slots=slots_b)}

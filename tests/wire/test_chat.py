@@ -184,6 +184,35 @@ def test_a_count_that_is_missing_or_odd_is_nought() -> None:
     assert Usage(7, 0, 0) == DIALECT.parse_answer(json.dumps(completion("x", usage=usage)).encode()).usage
 
 
+def echoed(delta: dict[str, str], finish: str | None = None) -> bytes:
+    """A chunk as Foundry Local has it: the delta once more as a message."""
+    event = json.loads(chunk(delta, finish).removeprefix(b"data: "))
+    event["choices"][0]["message"] = delta
+    return b"data: " + json.dumps(event).encode() + b"\n\n"
+
+
+def test_what_is_said_once_more_as_a_message_is_read_and_goes_where_it_is_changed() -> None:
+    stream = DIALECT.stream(separate=True)
+    begun, text, end = [*stream.feed(echoed({"role": "assistant", "content": "A lie. "})), *stream.feed(echoed({"content": "So."}, "stop"))]
+    assert ("", "A lie. So.") == (stream.unreadable, stream.answer.choices[0].text)
+    assert b"lie" in stream.encode_outgoing(begun)
+    assert b"lie" not in stream.with_text(begun, "Removed. ")
+    assert ["So.", ""] == [text.text, end.text]
+    assert b"message" not in text.raw + end.raw
+    body = completion("A lie.")
+    body["choices"][0]["delta"] = body["choices"][0]["message"]
+    raw = json.dumps(body).encode()
+    before = DIALECT.parse_answer(raw)
+    assert ("", raw) == (before.unread, DIALECT.render_answer(raw, before, before, None))
+    assert b"lie" not in DIALECT.render_answer(raw, before, before.with_text(0, "Removed."), None)
+
+
+def test_a_message_that_says_more_than_the_delta_beside_it_is_not_read() -> None:
+    stream = DIALECT.stream()
+    stream.feed(echoed({"content": "So."}).replace(b'"message": {"content": "So."}', b'"message": {"content": "Not so."}'))
+    assert "text in message is not read" == stream.unreadable
+
+
 def test_a_role_beside_text_stays_with_it_in_one_piece() -> None:
     (piece,) = DIALECT.stream(separate=True).feed(chunk({"role": "assistant", "content": "Hi"}))
     assert ("Hi", {"role": "assistant", "content": "Hi"}) == (piece.text, piece.payload["choices"][0]["delta"])  # type: ignore[index]
@@ -205,6 +234,15 @@ def test_only_the_changed_choice_is_written_anew() -> None:
     assert rendered["choices"][0]["logprobs"] is None
     assert second == rendered["choices"][1]
     assert body == DIALECT.render_answer(body, before, before, None)
+
+
+@pytest.mark.parametrize("none", ["", "null", "None", "FINISH_REASON_UNSPECIFIED"])
+def test_a_finish_reason_in_words_that_say_none_is_none(none: str) -> None:
+    stream = DIALECT.stream()
+    stream.feed(chunk({"content": "One. "}, none))
+    assert (None, False) == (stream.answer.choices[0].finish_reason, stream.complete)
+    stream.feed(chunk({"content": "Two."}, "eos"))
+    assert ("One. Two.", "stop", True) == (stream.answer.choices[0].text, stream.answer.choices[0].finish_reason, stream.complete)
 
 
 def test_choices_that_are_none_stay_as_they_came() -> None:
@@ -251,6 +289,21 @@ def test_parallel_tool_call_deltas_are_put_together_by_index() -> None:
     assert 5 == stream.answer.usage.prompt_tokens
     assert stream.complete
     assert stream.done
+
+
+def test_a_call_whose_deltas_have_ids_of_their_own_is_one_call() -> None:
+    deltas = [
+        {"index": 0, "id": "a", "type": "function", "function": {"name": "f", "arguments": ""}},
+        {"index": 0, "id": "b", "type": "function", "function": {"name": None, "arguments": '{"x": '}},
+        {"index": 0, "id": "c", "function": {"arguments": "1}"}},
+        {"index": 0, "id": "d", "function": {"arguments": ""}},
+        {"index": 0, "id": "e", "type": "function", "function": {"name": "f", "arguments": '{"x": 2}'}},
+    ]
+    stream = DIALECT.stream()
+    for delta in deltas:
+        stream.feed(chunk({"tool_calls": [delta]}))
+    calls = stream.answer.choices[0].tool_calls
+    assert [("a", "f", '{"x": 1}'), ("e", "f", '{"x": 2}')] == [(c.id, c.name, c.arguments) for c in calls]
 
 
 @given(st.data())

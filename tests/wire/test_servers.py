@@ -12,6 +12,7 @@ from proxy.config.settings import Api
 from proxy.ports.upstream import Past
 from proxy.testing import reply, stream
 from proxy.wire.chat.completions import ChatDialect
+from proxy.wire.chat.forms import to_whole
 from proxy.wire.dialect import Dialect
 from proxy.wire.messages.dialect import MessagesDialect
 from proxy.wire.responses.dialect import ResponsesDialect
@@ -89,6 +90,19 @@ async def test_no_byte_of_it_changes_for_a_client_of_chat(server: str, start: St
     assert (200, one.answer, one.answer) == (query.status, whole.body, query.body)
     end = b"" if b"[DONE]" in one.events else b"data: [DONE]\n\n"
     assert one.events + end == streamed.body
+
+
+def test_azures_first_chunk_which_has_no_name_gives_the_answer_none() -> None:
+    events, name = SERVERS["azure"].events, ("chatcmpl-B9", "chat.completion.chunk", "gpt-4o-2024-11-20")
+    reader = DIALECTS["chat"].stream()
+    reader.feed(events)
+    block = json.loads(reader.encode_block([0]).removeprefix(b"data: "))
+    assert (name[2], name) == (reader.answer.model, (block["id"], block["object"], block["model"]))
+    payloads = [json.loads(line[6:]) for line in events.splitlines() if line.startswith(b"data: {")]
+    whole = to_whole(payloads, marked=True) or {}
+    assert (name[0], name[2]) == (whole["id"], whole["model"])
+    begun = json.loads(translated(SERVERS["azure"], "messages", streams=True).split(b"\n\n")[0].partition(b"data: ")[2])
+    assert ("message_start", name[2]) == (begun["type"], begun["message"]["model"])
 
 
 async def test_an_openrouter_error_is_one_whole_and_in_mid_stream(start: Start) -> None:

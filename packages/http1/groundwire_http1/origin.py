@@ -25,10 +25,12 @@ class Origin:
 
     def __init__(self, base_url: str, host_header: str = "", *, proxy: str = "none", environment: Mapping[str, str] | None = None) -> None:
         """`host_header` is sent instead of the URL's own host; `proxy` is a URL, ``none``, or empty for the one of the `environment`.
+        A query of the URL (``?api-version=``) goes with each request, but for the parameters that the request has itself.
 
         Raises `BadProxy`, and `ValueError` for a URL that is none.
         """
-        self._base = base_url.rstrip("/")
+        base, _, query = base_url.partition("?")
+        self._base, self._query = base.rstrip("/"), [pair for pair in query.split("&") if pair]
         url = URL(self._base, encoded=True)
         if not url.raw_host:
             raise ValueError("a URL without a host")
@@ -68,7 +70,7 @@ class Origin:
 
     def _start(self, method: str, path: str) -> str:
         """The request line and what is the same for every request."""
-        url = URL(self._base + path, encoded=True)
+        url = URL(self._base + (self._with_query(path) if self._query else path), encoded=True)
         target = url.raw_path_qs
         if self.proxy is not None and not self.tls:
             target = f"http://{url.host_port_subcomponent}{target}"
@@ -78,3 +80,10 @@ class Origin:
         if "?" not in path and len(self._starts) < _MAX_STARTS:
             self._starts[method, path] = start
         return start
+
+    def _with_query(self, path: str) -> str:
+        """`path` with the base URL's parameters behind its own."""
+        own = path.partition("?")[2]
+        names = {pair.partition("=")[0] for pair in own.split("&")}
+        more = [pair for pair in self._query if pair.partition("=")[0] not in names]
+        return path + ("&" if "?" in path else "?") * bool(more) + "&".join(more)

@@ -27,6 +27,10 @@ _NEXT_ADDRESS_S = 0.25
 """RFC 8305 section 5."""
 _ADDRESSES_S = 5.0
 """For how long a look-up serves: a burst of connections."""
+_SIGNS_OF_LIFE = (("TCP_KEEPIDLE", 60), ("TCP_KEEPALIVE", 60), ("TCP_KEEPINTVL", 60), ("TCP_KEEPCNT", 5))
+"""Seconds, and how many go unanswered: what translates addresses on the way forgets a silent connection (GCP after 120 s, AWS after 350 s),
+and an answer that takes longer would be waited for in vain. The second is macOS's name for the first.
+"""
 
 
 @functools.cache
@@ -43,6 +47,13 @@ def turned(addresses: Sequence[Any], by: int) -> list[Any]:
     for address in addresses:
         families.setdefault(address[0], []).append(address)
     return [one for same in families.values() for one in same[by % len(same) :] + same[: by % len(same)]]
+
+
+def _keep_known(sock: socket.socket) -> None:
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _SIGNS_OF_LIFE:
+        if hasattr(socket, name):
+            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 class Pool:
@@ -92,6 +103,7 @@ class Pool:
 
     async def _connect(self) -> Connection:
         sock = await start_connection(turned(await self._looked_up(), self._turn()), happy_eyeballs_delay=_NEXT_ADDRESS_S, interleave=1)
+        _keep_known(sock)
         if self.origin.proxy is not None and self._tls is not None:
             try:
                 await tunnel(sock, self.origin.proxy, self.origin.host, self.origin.port)

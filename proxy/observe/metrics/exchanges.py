@@ -118,7 +118,7 @@ class Exchanges:
             count.value += number
         if answered:
             info, (cost, unpriced) = self._info(model, label), counts[6:]
-            usd = info.cost_usd(*tokens) if info is not None else None
+            usd = info.cost_usd(*tokens, usage.written_tokens) if info is not None else None
             cost.value += usd or 0.0
             unpriced.value += usd is None
 

@@ -359,4 +359,5 @@ def _change_choice(choice: dict[str, Any], texts: Mapping[str, str], arguments: 
         name = "function" if index < len(places) else "function_call"
         holder[name] = {**holder[name], "arguments": new}
     logprobs = {"logprobs": None} if texts and "logprobs" in choice else {}  # they belong to the words that were replaced
-    return {**choice, "message": message, **logprobs}
+    rest = {name: value for name, value in choice.items() if name != "delta"}  # where a server has one, it says the message once more
+    return {**rest, "message": message, **logprobs}

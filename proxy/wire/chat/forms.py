@@ -65,7 +65,7 @@ def to_whole(payloads: Iterable[Mapping[str, Any]], *, marked: bool) -> dict[str
     usage: Any = None
     found: dict[int, _Choice] = {}
     for chunk in payloads:
-        head |= {name: chunk[name] for name in _HEAD if name not in head and chunk.get(name) is not None}
+        head |= {name: chunk[name] for name in _HEAD if not head.get(name) and chunk.get(name) is not None}
         usage = chunk.get("usage") or usage
         for choice in chunk.get("choices") or ():
             if isinstance(choice, dict):

@@ -1,7 +1,8 @@
 """A choice, and its message, out of deltas or as it came whole.
 
 Providers want back what they sent beside the call (reasoning, a signature), so unknown fields are kept. Deltas come in many dialects:
-a name in pieces or again with every delta, an index that is missing or the same for every call, a whole call in one delta.
+a name in pieces or again with every delta, an index that is missing or the same for every call, an id that is another with each delta, a
+whole call in one delta.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class CallParts:
     def absorb(self, delta: Mapping[str, Any]) -> None:
         """Add a delta."""
         if isinstance(delta.get("id"), str) and delta["id"]:
-            self.id = delta["id"]
+            self.id = self.id or delta["id"]
         function = delta.get("function")
         if isinstance(function, dict):
             name, arguments = function.get("name"), function.get("arguments")
@@ -47,6 +48,12 @@ class CallParts:
         if isinstance(custom := delta.get("custom"), dict):
             self.inputs = [*(self.inputs or ()), text_field(custom, "input")]
         self.fields |= {k: v for k, v in delta.items() if k not in ("id", "index", "function") and v is not None}
+
+    def goes_on(self, function: object) -> bool:
+        """Whether a delta with another id is still this call's: some servers give each delta an id of its own."""
+        if not isinstance(function, dict) or function.get("name") or "arguments" not in function:
+            return False
+        return not function["arguments"] or not self.is_whole
 
     @property
     def is_whole(self) -> bool:
@@ -86,7 +93,8 @@ class Calls:
         elif self.parts and not position:
             last = self.parts[-1]
             known = None if names and last.arguments and not identity and not legacy else last
-        if known is None or (identity and known.id and identity != known.id):
+        other = known is not None and identity and known.id and identity != known.id
+        if known is None or (other and not (isinstance(index, int) and known.goes_on(function))):
             known = self._begin(index if isinstance(index, int) else len(self.parts), legacy)
         return known
 
@@ -270,9 +278,9 @@ def unread(choice: object, *, streamed: bool) -> str:
         return "choices"
     if choice.get("text"):
         return "text"
-    if _says(choice.get(other)):
-        return other
     message = choice.get(here)
+    if _says_more(choice.get(other), object_of(message)):
+        return other
     if not isinstance(message, dict):
         return here if message else ""
     if _has_strange_parts(message.get("content")):
@@ -283,8 +291,10 @@ def unread(choice: object, *, streamed: bool) -> str:
     return f"{here}.audio" if isinstance(audio, dict) and audio.get("transcript") else ""
 
 
-def _says(message: object) -> bool:
-    return isinstance(message, dict) and any(message.get(name) for name in ("content", "refusal", "audio", "text"))
+def _says_more(message: object, than: Mapping[str, Any]) -> bool:
+    """Whether it has words of its own: some servers say each delta once more as a message."""
+    words = [(name, message.get(name)) for name in ("content", "refusal", "audio", "text")] if isinstance(message, dict) else []
+    return any(said and said != than.get(name) for name, said in words)
 
 
 def _has_strange_parts(content: object) -> bool:

@@ -75,7 +75,7 @@ class ChatStream(AnswerStream):
     def _chunk(self, raw: bytes, chunk: dict[str, Any]) -> list[StreamPiece]:
         if isinstance(chunk.get("error"), dict):
             self.error = chunk["error"]
-        if not self._head:
+        if not self._head.get("id"):  # Azure's first chunk, which tells of the prompt's filter alone, has empty names
             self._head = {k: chunk[k] for k in ("id", "object", "created", "model", "system_fingerprint") if k in chunk}
         if isinstance(chunk.get("usage"), dict):
             self.usage, self._usage = chunk["usage"], usage_in("chat", chunk["usage"])
@@ -121,6 +121,7 @@ class ChatStream(AnswerStream):
         """`piece` as an event that says `text` instead."""
         chunk: dict[str, Any] = dict(piece.payload or {})
         choice = dict(chunk["choices"][0])
+        choice.pop("message", None)  # the same once more
         choice["delta"] = {**(choice.get("delta") or {}), "content": text}
         if "logprobs" in choice and text != piece.text:  # they belong to the words that were replaced
             choice["logprobs"] = None
@@ -153,6 +154,7 @@ class ChatStream(AnswerStream):
         """`piece` as an event that refuses with `text` instead."""
         chunk: dict[str, Any] = dict(piece.payload or {})
         choice = {**chunk["choices"][0], "delta": {**chunk["choices"][0]["delta"], "refusal": text}}
+        choice.pop("message", None)
         if "logprobs" in choice:
             choice["logprobs"] = None
         return sse.encode(orjson.dumps({**chunk, "choices": [choice]}))
@@ -194,6 +196,7 @@ def _parts(choice: dict[str, Any]) -> list[dict[str, Any]]:
     if has_text + has_others + ends <= 1:
         return [choice]
     plain = {**choice, "finish_reason": None}
+    plain.pop("message", None)  # says the delta once more, where a server has one
     bare = {**plain, "logprobs": None} if "logprobs" in plain else plain
     parts = [{**bare, "delta": others}] if has_others else []
     if has_text:

@@ -25,8 +25,8 @@ from proxy.wire.translation.neutral import split_data_url
 _SYSTEM_ROLES = ("system", "developer")
 _OWN_CALL_ID = re.compile(CALL_PREFIX + r"\d+_\d+|gw\d{7}")
 """Of a call to which its server gave none: nobody but this proxy knows it."""
-_MODELS_WITH_SIGNATURES = re.compile(r"(?:models/)?gemini-(?![12])")
-"""Models that take no call without a signature: from Gemini 3 on."""
+FROM_GEMINI_3 = re.compile(r"(?:models/)?gemini-(?![12])")
+"""Models that take no call without a signature, and have what a function shows inside its response."""
 _EARLIER = {"text": "[Earlier messages are not shown.]"}
 """The user's, where an answer of the model's has become the first content: the API wants the user to begin."""
 NO_SIGNATURE = "skip_thought_signature_validator"
@@ -232,14 +232,14 @@ def call_of(call: Mapping[str, Any]) -> dict[str, Any]:
 def sign(parts: Sequence[dict[str, Any]], model: str) -> None:
     """Have the first call of a turn say that it has no signature, where none has one and the `model` asks for it."""
     calls = [part for part in parts if "functionCall" in part]
-    if calls and _MODELS_WITH_SIGNATURES.match(model) and not any("thoughtSignature" in part for part in parts):
+    if calls and FROM_GEMINI_3.match(model) and not any("thoughtSignature" in part for part in parts):
         calls[0]["thoughtSignature"] = NO_SIGNATURE
 
 
-def result_part(identity: str, name: str, response: Mapping[str, Any]) -> dict[str, Any]:
-    """A part with a function's response."""
+def result_part(identity: str, name: str, response: Mapping[str, Any], shown: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
+    """A part with a function's response, and the data `shown` in it."""
     own = {} if not identity or _OWN_CALL_ID.fullmatch(identity) else {"id": identity}
-    return {"functionResponse": {**own, "name": name, "response": response}}
+    return {"functionResponse": {**own, "name": name, "response": response} | ({"parts": list(shown)} if shown else {})}
 
 
 def data_part(url: str, kind: str = "image/jpeg") -> dict[str, Any]:

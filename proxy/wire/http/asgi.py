@@ -29,6 +29,8 @@ _WATCH_AFTER_S = 0.05
 
 
 _EVENT_ENDS = (b"\n\n", b"\r\n\r\n", b"\r\r")
+_PASS_AT_ONCE = (b"x-accel-buffering", b"no")
+"""Nginx, and what is made of it, holds a response back until some kilobytes have come, unless it is told so."""
 
 
 class ClientGone(Exception):
@@ -182,6 +184,8 @@ class Responder:
             return
         if self.before is not None:
             await self.before.wait()
+        if any(name == b"content-type" and value.lower().startswith(b"text/event-stream") for name, value in headers):
+            headers = [*headers, _PASS_AT_ONCE]
         self.started, self.status = True, status
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
 

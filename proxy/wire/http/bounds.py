@@ -4,16 +4,21 @@ uvicorn collects a request's line and headers whatever their size, waits for the
 for a client to read. Here headers are counted as they come (431), headers and bodies have to make progress (408), so does the reading of
 what is written (the connection ends), and past its address's share of the connections (`connections`) a request is a 503, but for those
 that ask how the server is. RFC 9110 section 15.5, RFC 6585 section 5.
+
+httptools leaves the body of a request that asks for another protocol unread, as if it were of that. Java's clients ask for HTTP/2 (``h2c``)
+with each first request; it is read anew as what it is otherwise (RFC 9110 section 7.8).
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from functools import partial
 from http import HTTPStatus
 from typing import Any, Protocol
 
+import httptools
 import orjson
 from uvicorn._types import ASGI3Application
 from uvicorn.config import Config
@@ -64,6 +69,8 @@ class BoundedProtocol(WatchesReader, HttpToolsProtocol):
         self._waiting: asyncio.TimerHandle | None = None
         self._refused = False
         """Whether nothing more is read of it as HTTP."""
+        self._fed, self._anew = b"", False
+        """What the parser has, and whether it has a request that is to be read anew."""
         ledger, self._all = _accounts(app_state)
         self._watch_reader(ledger)
         self.party = NOBODY
@@ -108,6 +115,16 @@ class BoundedProtocol(WatchesReader, HttpToolsProtocol):
 
     def _unsupported_upgrade_warning(self) -> None:
         """The answer over HTTP has a line of its own."""
+        error = sys.exc_info()[1]
+        if not self._anew or not isinstance(error, httptools.HttpParserUpgrade):
+            return
+        self._anew = False
+        line = b"%s %s HTTP/%s" % (self.parser.get_method(), self.url, self.parser.get_http_version().encode())
+        headers = [name + b": " + value for name, value in self.headers if name != b"upgrade"]
+        behind = self._fed[error.args[0] :]
+        self.parser = httptools.HttpRequestParser(self)
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn's own
+        self._feed(b"\r\n".join([line, *headers, b"", behind]))
 
     def handle_websocket_upgrade(self) -> None:
         """From here on it is a WebSocket."""
@@ -156,10 +173,15 @@ class BoundedProtocol(WatchesReader, HttpToolsProtocol):
 
     def _feed(self, data: bytes) -> None:
         if not self._refused and not self.transport.is_closing():
+            self._fed = data
             super().data_received(data)
+            self._fed = b""
 
     def on_headers_complete(self) -> None:
         """A body may follow."""
+        if self.parser.should_upgrade() and self.parser.get_method() != b"CONNECT" and self._get_upgrade() != b"websocket":
+            self._anew = True
+            return
         self._in_headers, self._body_bytes = False, 0
         if self._waiting is not None:
             self._stop_waiting()
@@ -189,6 +211,8 @@ class BoundedProtocol(WatchesReader, HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """The request is whole; another may follow on the connection."""
+        if self._anew:
+            return
         self._in_headers, self._header_bytes = True, 0
         if self._waiting is not None:
             self._stop_waiting()

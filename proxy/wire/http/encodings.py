@@ -22,6 +22,8 @@ MOST_ENCODINGS = 2
 """Of one body, one inside the other."""
 ENCODINGS = ("gzip", "deflate", "br", "zstd")
 _NAMES = {"x-gzip": "gzip"}
+PLAIN = frozenset(("", "identity", "none", "utf-8", "utf8"))
+"""What a server says of a body that stands as it is; some say its charset there."""
 
 
 class Undecodable(Exception):

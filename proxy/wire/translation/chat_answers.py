@@ -21,6 +21,8 @@ from proxy.wire.upstream_errors import Failure, code_of, failure_of, instead_of_
 
 _GAP = "\n\n"
 """Between two texts that another API keeps apart."""
+_BEGINS = ("id", "choices", "usage")
+"""A chunk with none of these, as Azure's first, which tells of its filter alone, does not know the answer's name."""
 
 
 class ChatReader:
@@ -37,7 +39,7 @@ class ChatReader:
         if instead_of_answer("chat", chunk) is not None:
             yield error_of(chunk)
             return
-        if not self._has_begun:
+        if not self._has_begun and any(chunk.get(name) for name in _BEGINS):
             self._has_begun = True
             yield pieces.AnswerStart(words(chunk.get("id")), words(chunk.get("model")))
         for choice in objects_of(chunk.get("choices")):
@@ -91,7 +93,7 @@ def error_of(found: object) -> pieces.StreamError:
 
 
 class ChatWriter:
-    """Implements `proxy.wire.translation.pieces.AnswerWriter`."""
+    """Implements `proxy.wire.translation.pieces.AnswerWriter`: the end leaves last, as some servers of Gemini tell one with each chunk."""
 
     def __init__(self, created: int, *, usage: bool) -> None:
         """`created` in seconds since the epoch; `usage` is whether a stream's client asked for it."""
@@ -123,14 +125,16 @@ class ChatWriter:
         if isinstance(piece, Usage):
             self._usage = _usage(piece)
         elif isinstance(piece, pieces.Finish):
-            self._reason = ("tool_calls" if self._calls else "stop") if piece.reason in GOOD else piece.reason
-            return self._chunk({}, self._reason)
+            self._reason = piece.reason
         elif isinstance(piece, pieces.StreamError):
             return sse.encode(orjson.dumps(envelope(piece)))
         elif isinstance(piece, pieces.AnswerEnd):
             told = self._wants_usage and self._usage is not None
-            return (self._event([], usage=self._usage) if told else b"") + sse.DONE
+            return self._chunk({}, self._end()) + (self._event([], usage=self._usage) if told else b"") + sse.DONE
         return b""
+
+    def _end(self) -> str | None:
+        return ("tool_calls" if self._calls else "stop") if self._reason in GOOD else self._reason
 
     def _more(self, name: str, text: str) -> bytes:
         self._texts.setdefault(name, []).append(text)
@@ -159,7 +163,7 @@ class ChatWriter:
             "index": 0,
             "message": {**message, **({"tool_calls": calls} if calls else {})},
             "logprobs": None,
-            "finish_reason": self._reason,
+            "finish_reason": self._end(),
         }
         usage = {} if self._usage is None else {"usage": self._usage}
         return orjson.dumps({**self._head, "object": "chat.completion", "choices": [choice], **usage})

@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 
 from proxy.wire.bodies import object_of, unexpected
-from proxy.wire.gemini.contents import call_part, data_part, result_part, sign
+from proxy.wire.gemini.contents import FROM_GEMINI_3, call_part, data_part, result_part, sign
 from proxy.wire.gemini.fields import address, camel, got, json_schema, kind_of, objects, response_of, text_in
 from proxy.wire.gemini.requests import Calls, system_of
 from proxy.wire.translation import fields, neutral
@@ -29,6 +29,10 @@ _BUDGETS = {"none": 0, "minimal": 1024, "low": 1024, "medium": 8192}
 _MOST_BUDGET = 24_576
 """Tokens of thoughts, as Google's own OpenAI-compatible API has them (https://ai.google.dev/gemini-api/docs/openai#thinking)."""
 _BY_BUDGET = re.compile(r"(?:models/)?gemini-2\.5")
+_LEAST_OF_PRO = 128
+"""Tokens: Gemini 2.5 Pro always thinks."""
+_THINK_MINIMALLY = re.compile(r"(?:models/)?gemini-(?:3-flash|[^/]*flash-lite)")
+"""Models that have a level below low, which all others refuse (https://ai.google.dev/gemini-api/docs/thinking#thinking-levels)."""
 
 
 def _object(value: Any) -> Mapping[str, Any]:
@@ -102,6 +106,8 @@ _ELSEWHERE = ("model", "contents", "systemInstruction", "tools", "stream")
 _FORM = tuple(_CONFIG + name for name in ("responseMimeType", "responseSchema", "responseJsonSchema"))
 _WRITTEN_ELSEWHERE = ("form", "effort", "include_usage", "user")
 """``user`` has no counterpart, and says nothing to the answer."""
+_SAYS_TYPE = ("type", "$ref", "anyOf", "oneOf", "allOf")
+"""What a schema has that says of which type its value is; the API wants to know that a function takes an object."""
 _DECLARATION_FIELDS = ("name", "description", "parameters", "parametersJsonSchema", "response", "responseJsonSchema", "behavior")
 
 
@@ -255,10 +261,11 @@ def _form_and_effort(ask: neutral.NeutralRequest, bounds: neutral.Bounds) -> dic
         if effort.value not in EFFORTS:
             bounds.refuse(effort.at, f"knows {', '.join(EFFORTS)} alone")
         elif _BY_BUDGET.match(ask.model):
-            found["thinkingConfig"] = {"thinkingBudget": _BUDGETS.get(effort.value, _MOST_BUDGET)}
+            least = _LEAST_OF_PRO if "-pro" in ask.model else 0
+            found["thinkingConfig"] = {"thinkingBudget": max(least, _BUDGETS.get(effort.value, _MOST_BUDGET))}
         else:
             level = {"none": "MINIMAL", "xhigh": "HIGH", "max": "HIGH"}.get(effort.value, str(effort.value).upper())
-            found["thinkingConfig"] = {"thinkingLevel": level}
+            found["thinkingConfig"] = {"thinkingLevel": "LOW" if level == "MINIMAL" and not _THINK_MINIMALLY.match(ask.model) else level}
     return found
 
 
@@ -272,7 +279,7 @@ def _write_turns(turns: Sequence[neutral.Turn], names: Mapping[str, str], bounds
             if isinstance(part, neutral.ThinkingPart):
                 seal = _own_signature(part, bounds)
                 continue
-            made = _write_part(part, names, bounds)
+            made = _write_part(part, names, bounds, model)
             if seal and made:
                 made[0]["thoughtSignature"], seal = seal, ""
             parts += made
@@ -291,7 +298,7 @@ def _own_signature(thought: neutral.ThinkingPart, bounds: neutral.Bounds) -> str
     return data if kind == "gemini" else ""
 
 
-def _write_part(part: neutral.Part, names: Mapping[str, str], bounds: neutral.Bounds) -> list[dict[str, Any]]:
+def _write_part(part: neutral.Part, names: Mapping[str, str], bounds: neutral.Bounds, model: str) -> list[dict[str, Any]]:
     if isinstance(part, neutral.Text | neutral.Refusal):
         return [{"text": part.text}] if part.text else []
     if isinstance(part, neutral.Call):
@@ -301,7 +308,8 @@ def _write_part(part: neutral.Part, names: Mapping[str, str], bounds: neutral.Bo
         text = "\n".join(one.text for one in content if isinstance(one, neutral.Text))
         said = response_of(text, "error" if part.failed else "")
         shown = [_write_data(one) for one in content if not isinstance(one, neutral.Text)]
-        return [result_part(part.id, names.get(part.id, "unknown"), said), *shown]
+        inside = [one for one in shown if "inlineData" in one] if FROM_GEMINI_3.match(model) else []
+        return [result_part(part.id, names.get(part.id, "unknown"), said, inside), *(one for one in shown if one not in inside)]
     return [_write_data(part)] if isinstance(part, neutral.Image | neutral.File) else []
 
 
@@ -313,5 +321,8 @@ def _write_data(part: neutral.Image | neutral.File) -> dict[str, Any]:
 def _write_tool(tool: neutral.Tool, bounds: neutral.Bounds) -> dict[str, Any]:
     if tool.custom is not None:
         bounds.refuse(tool.at, "has no custom tools")
-    said = {"description": tool.description, "parametersJsonSchema": tool.parameters}
+    schema = tool.parameters
+    if isinstance(schema, Mapping) and not any(name in schema for name in _SAYS_TYPE):  # as {}, for a function that takes nothing
+        schema = {"type": "object", **schema}
+    said = {"description": tool.description, "parametersJsonSchema": schema}
     return {"name": tool.name} | {name: value for name, value in said.items() if value is not None}

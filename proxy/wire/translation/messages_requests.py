@@ -186,8 +186,8 @@ def write(ask: neutral.NeutralRequest, bounds: neutral.Bounds, *, limit: int | N
 def _split_system(turns: list[neutral.Turn]) -> tuple[list[dict[str, Any]], list[neutral.Turn]]:
     """The system's words in front of the conversation, which are a field of their own, and the rest."""
     begin = next((i for i, turn in enumerate(turns) if turn.role != "system"), len(turns))
-    texts = [part.text for turn in turns[:begin] for part in turn.parts if isinstance(part, neutral.Text)]
-    return [{"type": "text", "text": text} for text in texts if text.strip()], turns[begin:]
+    texts = [part.text for turn in turns[:begin] for part in turn.parts if isinstance(part, neutral.Text) and part.text.strip()]
+    return [{"type": "text", "text": text} for text in texts], turns[begin:]
 
 
 def _write_turns(turns: list[neutral.Turn], bounds: neutral.Bounds) -> list[dict[str, Any]]:
@@ -201,6 +201,8 @@ def _write_turns(turns: list[neutral.Turn], bounds: neutral.Bounds) -> list[dict
             found[-1]["content"] += blocks
         else:
             found.append({"role": turn.role, "content": blocks})
+    if found and found[-1]["role"] == "assistant" and (end := found[-1]["content"][-1])["type"] == "text":
+        end["text"] = end["text"].rstrip()  # the API wants a begun answer without it
     return [{**one, "content": _plain(sorted(one["content"], key=lambda block: block["type"] != "tool_result"))} for one in found]
 
 

@@ -31,6 +31,15 @@ async def _silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
     await reader.read()
 
 
+async def test_a_connection_that_is_silent_for_long_stays_known_to_what_lies_between() -> None:
+    async with saying(OK) as server:
+        pool, connection = await connected(server.url)
+        sock = connection._transport.get_extra_info("socket")
+        assert 1 == sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        assert 60 == sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE)
+        await pool.close()
+
+
 # ---- kept connections ----
 
 

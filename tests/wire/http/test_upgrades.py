@@ -13,7 +13,7 @@ import pytest
 from proxy.server import sockets
 from proxy.testing import completion, reply, stream
 from proxy.wire.http import upgrades
-from tests.conftest import Running, Start
+from tests.conftest import CHAT, Running, Start
 from tests.responses_api import events, text_item
 from tests.wire.http.test_bounds import Streams, connected, status_of
 
@@ -102,6 +102,27 @@ async def test_what_is_no_handshake_gets_an_answer_over_http(sent: bytes, status
         writer.write(sent)
         assert status == await status_of(reader)
     assert [] == proxy.upstream.calls
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+@pytest.mark.parametrize("size", [1, 100, 10_000])
+async def test_who_asks_for_http_2_on_the_way_is_answered_over_http_1(size: int, chunked: bool, start: Start) -> None:
+    """As Java's own client does with each first request."""
+    body = json.dumps(CHAT).encode()
+    asks = ["connection: Upgrade, HTTP2-Settings", "http2-settings: AAEAAEAAAAIAAAABAAMAAABkAAQBAAAAAAUAAEAA", "upgrade: h2c"]
+    length = "transfer-encoding: chunked" if chunked else f"content-length: {len(body)}"
+    lines = ["POST /v1/chat/completions HTTP/1.1", "host: 127.0.0.1", *asks, length, "content-type: application/json"]
+    sent = ("\r\n".join(lines) + "\r\n\r\n").encode() + (b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body) if chunked else body)
+    async with start(reply(completion()), reply(completion())) as proxy, connected(proxy) as (reader, writer):
+        for _ in range(2):  # the connection goes on
+            for begin in range(0, len(sent), size):
+                writer.write(sent[begin : begin + size])
+                await writer.drain()
+            assert 200 == await status_of(reader)
+            headers = (await reader.readuntil(b"\r\n\r\n")).decode()
+            await reader.readexactly(int(headers.partition("content-length: ")[2].partition("\r\n")[0]))
+    assert [body, body] == [call.body for call in proxy.upstream.calls]
+    assert not {"upgrade", "http2-settings"} & {name for call in proxy.upstream.calls for name in call.headers}
 
 
 async def test_a_handshake_of_odd_bytes_leaves_nothing_behind(start: Start) -> None:

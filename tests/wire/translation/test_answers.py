@@ -285,6 +285,20 @@ def test_a_stream_without_its_end_mark_ends_all_the_same(client: Api) -> None:
     assert gist("chat", WHOLE["text"]["chat"]) == gist(client, read(client, found.feed(stream) + found.finish()))
 
 
+@pytest.mark.parametrize("client", ["chat", "responses", "messages"])
+def test_an_end_that_a_gemini_server_tells_with_each_chunk_is_told_once(client: Api) -> None:
+    answer = WHOLE["calls"]["gemini"]
+    (candidate,) = answer["candidates"]
+    found, told = begun(client, "gemini"), b""
+    for few in ([], *([part] for part in candidate["content"]["parts"])):
+        told += found.feed(gemini.event({**answer, "candidates": [{**candidate, "content": {"role": "model", "parts": few}}]}))
+    told += found.finish()
+    assert gist("gemini", answer) == gist(client, read(client, told))
+    if client == "chat":
+        ends = [choice["finish_reason"] for one in chat_chunks(told.removesuffix(b"data: [DONE]\n\n")) for choice in one["choices"]]
+        assert ([None] * (len(ends) - 1), "tool_calls") == (ends[:-1], ends[-1])
+
+
 def test_a_refusal_is_a_refusal_in_each() -> None:
     answer = chat_api.whole(None, refusal="I can't.")
     told = json.loads(begun("messages", "chat").answer(json.dumps(answer).encode()))

@@ -50,6 +50,25 @@ def test_a_call_that_no_signature_came_with_says_so_where_the_model_asks_for_one
     assert [signed, False] == ["thoughtSignature" in part for part in found["contents"][1]["parts"] if "functionCall" in part]
 
 
+@pytest.mark.parametrize(
+    ("model", "effort", "thinking"),
+    [
+        ("gemini-2.5-flash", "none", {"thinkingBudget": 0}),
+        ("gemini-2.5-pro", "none", {"thinkingBudget": 128}),
+        ("models/gemini-2.5-pro", "low", {"thinkingBudget": 1024}),
+        ("gemini-3-flash-preview", "none", {"thinkingLevel": "MINIMAL"}),
+        ("models/gemini-3.1-flash-lite", "minimal", {"thinkingLevel": "MINIMAL"}),
+        ("gemini-3.1-pro-preview", "minimal", {"thinkingLevel": "LOW"}),
+        ("gemini-3.8-flash", "none", {"thinkingLevel": "LOW"}),
+        ("gemini-flash-latest", "minimal", {"thinkingLevel": "LOW"}),
+        ("gemini-flash-latest", "xhigh", {"thinkingLevel": "HIGH"}),
+    ],
+)
+def test_a_model_of_gemini_is_asked_for_the_least_thought_that_it_has(model: str, effort: str, thinking: dict[str, Any]) -> None:
+    found = asked("chat", "gemini", {**chat(QUESTION, reasoning_effort=effort), "model": model})
+    assert thinking == found["generationConfig"]["thinkingConfig"]
+
+
 def test_a_chat_client_that_wants_usage_asks_nothing_more_of_messages() -> None:
     body = chat(QUESTION, stream=True, stream_options={"include_usage": True}, max_tokens=5)
     assert {"model": "m", "max_tokens": 5, "messages": [QUESTION], "stream": True} == asked("chat", "messages", body)
@@ -98,6 +117,34 @@ def test_a_system_prompt_without_a_word_is_none_before_messages() -> None:
     assert "Be brief." == asked("chat", "messages", chat({"role": "system", "content": parts}, QUESTION))["system"]
 
 
+def test_a_system_message_without_a_word_is_left_out() -> None:
+    blank = {"role": "system", "content": [{"type": "text", "text": ""}]}
+    assert "system" not in asked("chat", "messages", chat(blank, {"role": "system", "content": " \n"}, QUESTION))
+    assert "Be brief." == asked("chat", "messages", chat(blank, {"role": "system", "content": "Be brief."}, QUESTION))["system"]
+
+
+def test_an_answer_that_the_client_has_begun_ends_in_a_word() -> None:
+    begun = {"role": "assistant", "content": "Once upon\n a time, \n"}
+    found = asked("chat", "messages", chat(QUESTION, begun, QUESTION, begun))["messages"]
+    assert [begun["content"], "Once upon\n a time,"] == [one["content"] for one in found if one["role"] == "assistant"]
+
+
+@pytest.mark.parametrize("given", [{}, {"properties": {}}, {"properties": {}, "type": "object"}])
+def test_a_function_whose_schema_has_no_type_takes_an_object(given: dict[str, Any]) -> None:
+    tools = [{"type": "function", "function": {"name": "now", "parameters": given}}]
+    whole = {"type": "object", "properties": {}, **given}
+    assert [{"name": "now", "input_schema": whole}] == asked("chat", "messages", chat(QUESTION, tools=tools))["tools"]
+    (declared,) = asked("chat", "gemini", chat(QUESTION, tools=tools))["tools"]
+    assert [{"name": "now", "parametersJsonSchema": {"type": "object", **given}}] == declared["functionDeclarations"]
+
+
+def test_a_function_whose_schema_is_elsewhere_stays_as_it_is() -> None:
+    schema = {"$ref": "#/$defs/place", "$defs": {"place": {"type": "object"}}}
+    tools = [{"type": "function", "function": {"name": "find", "parameters": schema}}]
+    (declared,) = asked("chat", "gemini", chat(QUESTION, tools=tools))["tools"]
+    assert schema == declared["functionDeclarations"][0]["parametersJsonSchema"]
+
+
 def test_what_the_system_says_in_between_stays_there() -> None:
     body = chat(QUESTION, {"role": "assistant", "content": "At noon."}, {"role": "system", "content": "Now in verse."}, QUESTION)
     assert ["user", "assistant", "system", "user"] == [m["role"] for m in asked("chat", "messages", body)["messages"]]
@@ -143,6 +190,18 @@ def test_a_picture_that_a_tool_gave_goes_where_results_have_pictures() -> None:
     call = {"id": "call_1", "type": "function", "function": {"name": "read", "arguments": "{}"}}
     asked_for = chat(QUESTION, {"role": "assistant", "tool_calls": [call]}, {"role": "tool", "tool_call_id": "call_1", "content": told})
     assert shown == asked("chat", "responses", asked_for)["input"][-1]["output"]
+
+
+@pytest.mark.parametrize(("model", "inside"), [("gemini-2.5-pro", False), ("gemini-3-pro", True), ("models/gemini-flash-latest", True)])
+def test_a_picture_that_a_tool_gave_stands_in_its_response_from_gemini_3_on(model: str, inside: bool) -> None:
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG.partition(",")[2]}}
+    linked = {"type": "image", "source": {"type": "url", "url": "https://example.com/a.png"}}
+    result = {"type": "tool_result", "tool_use_id": "call_1", "content": [{"type": "text", "text": "See:"}, image, linked]}
+    body = {**messages(*AGENT["messages"]["messages"][:2], {"role": "user", "content": [result]}), "model": model}
+    response, *beside = asked("messages", "gemini", body)["contents"][-1]["parts"]
+    data = {"inlineData": {"mimeType": "image/png", "data": PNG.partition(",")[2]}}
+    link = {"fileData": {"mimeType": "image/png", "fileUri": "https://example.com/a.png"}}
+    assert ([data] if inside else None, [link] if inside else [data, link]) == (response["functionResponse"].get("parts"), beside)
 
 
 def test_an_id_that_the_server_would_refuse_is_replaced_in_the_call_and_its_result() -> None:
