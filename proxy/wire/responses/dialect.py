@@ -313,6 +313,7 @@ def _with_history(request: Request, history: History) -> Request:
         tools=old.tools,
     )
     last = (history.held[-1].name.removeprefix(RESPONSE) if history.held else "") if unsent else None
+    more = orjson.dumps(past)
     return replace(
         request,
         messages=tuple(reading.messages),
@@ -320,6 +321,8 @@ def _with_history(request: Request, history: History) -> Request:
         held_whole=history.whole,
         message_hints=reading.hints,
         wire=_Wire(wire.body, wire.fields, reading, last),
+        size=request.size + len(more),
+        quick_size=request.quick_size + bodies.reading(more),
     )
 
 

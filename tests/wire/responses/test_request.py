@@ -14,6 +14,7 @@ from proxy.context.conversation import problems
 from proxy.context.edits import with_spans
 from proxy.errors import InvalidRequest
 from proxy.exchange import Exchange, Message, Prompt
+from proxy.exchange.histories import History, PastTurn
 from proxy.testing import make_exchange
 from proxy.wire.responses.dialect import ResponsesDialect
 from proxy.wire.responses.rendering import OUTPUT_ITEMS
@@ -272,3 +273,13 @@ def test_what_a_shell_said_is_read_and_edited_in_its_place() -> None:
     exchange.messages = [*exchange.messages[:2], with_spans(exchange.messages[2], [(5, 11, "")])]
     expected = {"stdout": "Fine.\nwarning", "stderr": "", "outcome": outcome}
     assert [user("Q"), call, {**said, "output": [expected]}] == rendered(exchange)["input"]
+
+
+def test_what_is_remembered_counts_as_much_as_what_is_sent() -> None:
+    """How long a request's checks may take, and what goes to a thread, hangs on the whole conversation."""
+    request = DIALECT.parse_request(orjson.dumps({"model": "m", "input": "And then?", "previous_response_id": "resp_1"}))
+    assert request.with_history is not None
+    past = PastTurn("response:resp_1", ({"role": "user", "content": "word " * 20_000}, {"role": "assistant", "content": "Yes."}))
+    joined = request.with_history(History((past,), whole=True))
+    assert (3, True) == (len(joined.messages), joined.size - request.size > 100_000)
+    assert joined.quick_size > request.quick_size
