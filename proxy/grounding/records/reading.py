@@ -38,6 +38,8 @@ _IS_VALUE = re.compile(r"[\[(]?[-+]?\d[\d.,:/]*[a-z%]{0,3}[\])]?$|\d{4}-\d\d")
 _PROSE = re.compile(r"[^\W\d]{2}[\"')\]]?[.!?;](?:\s+[^\W\d_a-z]|$)")
 _FIELD = re.compile(r"\"[^\"]*\"|\[[^\]]*\]|\S+")
 _NUMBERED_LINES = re.compile(r"\s*?(\d+)\t[^\n]*\n\s*?(\d+)\t")
+_MAPPING = re.compile(r"[ \t]*(?:-[ \t]+)?(?:(?P<name>[^\s:{}#-][^:{}]{0,60}):[ \t]+)?\{(?P<inside>[^{}]{3,400})\}[ \t]*,?[ \t]*(?:#.*)?")
+_BETWEEN_COMMAS = re.compile(r"(?:[^,\"]|\"[^\"]*\")+")
 _cache: LRU[tuple[Table, ...]] = LRU(2_000_000, lambda tables: 500 + 200 * sum(len(table.rows) for table in tables))
 
 
@@ -64,7 +66,7 @@ def _read(text: str) -> Iterator[Table]:
     rest: list[Line] = []
     i = 0
     while i < len(lines):
-        found = read_json(text, lines, i) or _delimited_at(lines, i) or _aligned_at(lines, i)
+        found = read_json(text, lines, i) or _mappings_at(lines, i) or _delimited_at(lines, i) or _aligned_at(lines, i)
         if found is None:
             rest.append(lines[i])
             i += 1
@@ -88,6 +90,21 @@ def _title(lines: Sequence[Line], i: int) -> str:
 
 
 # ---- tables in lines ----
+
+
+def _mappings_at(lines: Sequence[Line], i: int) -> tuple[list[Table], int] | None:
+    """YAML's mappings in braces, one a line from a line on, each under its name or as an item: "monday: {early: Ruiz, late: Okafor}"."""
+    rows: list[dict[str, str]] = []
+    places: list[tuple[int, int]] = []
+    for line, start in each(lines[i : i + MAX_ROWS]):
+        match = _MAPPING.fullmatch(line)
+        pairs = [pair.partition(": ") for pair in _BETWEEN_COMMAS.findall(match["inside"])] if match is not None else []
+        if match is None or not all(mark for _, mark, _ in pairs):
+            break
+        values = {key.strip(" \t\"'"): value.strip(" \t\"'") for key, _, value in pairs[:MAX_COLUMNS]}
+        rows.append({"": match["name"].strip(" \t\"'"), **values} if match["name"] else values)
+        places.append((start, start + len(line)))
+    return ([table_of(rows, places, "")], i + len(rows)) if len(rows) > 1 else None
 
 
 def _delimited_at(lines: Sequence[Line], i: int) -> tuple[list[Table], int] | None:

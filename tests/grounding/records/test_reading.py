@@ -105,3 +105,25 @@ def test_reading_costs_no_more_than_the_length() -> None:
 
 def test_a_file_with_numbered_lines_is_no_table() -> None:
     assert () == read("     8\tname = str\n     9\tsize = int\n    10\tprice = float\n")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "eggs:\n  wren: {clutch: 6, nest: hedge}\n  rook: {clutch: 4, nest: 'elm, high'}\n",
+        'wren: {clutch: 6, nest: hedge},\nrook: {"clutch": 4, nest: "elm, high"}  # two of them',
+    ],
+)
+def test_mappings_in_braces_are_rows_by_name(text: str) -> None:
+    """No table between commas, whose first line would name its columns."""
+    text = text.replace("'elm, high'", '"elm, high"')
+    assert [{"": "wren", "clutch": "6", "nest": "hedge"}, {"": "rook", "clutch": "4", "nest": "elm, high"}] == rows(text)
+
+
+def test_items_that_are_mappings_in_braces_are_rows() -> None:
+    assert [{"bird": "wren", "eggs": "6"}, {"bird": "rook", "eggs": "4"}] == rows("- {bird: wren, eggs: 6}\n- {bird: rook, eggs: 4}\n")
+
+
+@pytest.mark.parametrize("text", ["x: {}\ny: {}", "css { color: red; }\np { margin: 0 }"])
+def test_braces_of_code_are_no_rows(text: str) -> None:
+    assert not any("" in row for row in map(dict, rows(text) if read(text) else []))
