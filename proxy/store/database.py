@@ -31,8 +31,6 @@ from proxy.store.schema import Revision, current_revision, upgrade
 
 log = logging.getLogger(__name__)
 
-_LOOK_EVERY_S = 0.02
-"""An exchange asks the store up to seven times, and a call of the system costs as much as a short query."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.25, 10.0
 _MIGRATION_TIMEOUT_S = 600.0
 _MIGRATION_LOCK = 0x67726F756E647772
@@ -86,8 +84,6 @@ class Database:
         """Why not, in words for an operator; empty while it is available."""
         self._path = drivers.file_path(self._url) if self.is_sqlite else None
         self._identity: drivers.FileIdentity | None = None
-        self._look_at = 0.0
-        """When it is looked again whether the file is still that one."""
         self._engine: AsyncEngine | None = None
         self._single: AsyncEngine | None = None
         """The same connections, for statements that stand alone: with PostgreSQL each is a trip, where a transaction is three."""
@@ -278,10 +274,8 @@ class Database:
         """The engine, if the store is available; what goes wrong with it is raised as ours."""
         if not self.available or self._engine is None:
             raise StoreUnavailable(f"the store is not available: {self.problem}")
-        if self._path is not None and (now := time.monotonic()) >= self._look_at:
-            if drivers.file_identity(self._path) != self._identity:
-                raise self._lost(f"the file {self._path} is gone or was replaced")
-            self._look_at = now + _LOOK_EVERY_S
+        if self._path is not None and drivers.file_identity(self._path) != self._identity:
+            raise self._lost(f"the file {self._path} is gone or was replaced")
         try:
             async with AwakeTimeout(limit_s):
                 yield self._single or self._engine if alone else self._engine

@@ -20,7 +20,7 @@ from proxy.wire import bodies, sse
 from proxy.wire.answers import add_usage, end_of, usage_in
 from proxy.wire.bodies import as_raw, object_in, object_of, raw_fields, raw_items
 from proxy.wire.chat.forms import own_answer, own_body, own_events
-from proxy.wire.chat.message import CallParts, ChoiceParts, MessageParts, call_entries, delta_of, unread
+from proxy.wire.chat.message import CallParts, ChoiceParts, MessageParts, call_entries, delta_of, says_more, unread
 from proxy.wire.chat.shapes import ChatShapes
 from proxy.wire.chat.stream import ChatStream
 from proxy.wire.dialect import Changes, Dialect
@@ -359,5 +359,7 @@ def _change_choice(choice: dict[str, Any], texts: Mapping[str, str], arguments: 
         name = "function" if index < len(places) else "function_call"
         holder[name] = {**holder[name], "arguments": new}
     logprobs = {"logprobs": None} if texts and "logprobs" in choice else {}  # they belong to the words that were replaced
-    rest = {name: value for name, value in choice.items() if name != "delta"}  # where a server has one, it says the message once more
+    rest = (
+        choice if says_more(choice.get("delta"), object_of(given)) else {name: value for name, value in choice.items() if name != "delta"}
+    )
     return {**rest, "message": message, **logprobs}

@@ -279,7 +279,7 @@ def unread(choice: object, *, streamed: bool) -> str:
     if choice.get("text"):
         return "text"
     message = choice.get(here)
-    if _says_more(choice.get(other), object_of(message)):
+    if says_more(choice.get(other), object_of(message)):
         return other
     if not isinstance(message, dict):
         return here if message else ""
@@ -291,7 +291,7 @@ def unread(choice: object, *, streamed: bool) -> str:
     return f"{here}.audio" if isinstance(audio, dict) and audio.get("transcript") else ""
 
 
-def _says_more(message: object, than: Mapping[str, Any]) -> bool:
+def says_more(message: object, than: Mapping[str, Any]) -> bool:
     """Whether it has words of its own: some servers say each delta once more as a message."""
     words = [(name, message.get(name)) for name in ("content", "refusal", "audio", "text")] if isinstance(message, dict) else []
     return any(said and said != than.get(name) for name, said in words)
