@@ -21,7 +21,7 @@ from proxy.exchange import Answer, Choice, Exchange, Request, ToolCall, Verdict
 from proxy.language.detection import language
 from proxy.language.json.fingerprint import identifier
 from proxy.language.lru import LRU, key_of
-from proxy.offloop import SENTENCES, run_in_thread_if_large
+from proxy.offloop import LARGE, SENTENCES, run_in_thread_if_large
 from proxy.ports import Ports
 from proxy.ports.failures import Failure, FailureEvent, FailureRecord, SignalType
 from proxy.ports.stage import Action, Positive, Share, Stage, StageHeader, StageOptions, count_text
@@ -283,7 +283,8 @@ class Reflection(Stage[ReflectionOptions]):
     async def on_done(self, exchange: Exchange) -> None:
         """Remember what only the answer showed, and what was told."""
         events = self._pop_injected(exchange)
-        said = sum(len(choice.text) for choice in exchange.answer.choices) if exchange.answer is not None else 0
+        choices = exchange.answer.choices if exchange.answer is not None else ()
+        said = sum(LARGE if choice.tool_calls else len(choice.text) for choice in choices)  # a call is held against its schema
         size = SENTENCES * (exchange.original.size + said)
         events += [
             event

@@ -359,7 +359,7 @@ def _change_choice(choice: dict[str, Any], texts: Mapping[str, str], arguments: 
         name = "function" if index < len(places) else "function_call"
         holder[name] = {**holder[name], "arguments": new}
     logprobs = {"logprobs": None} if texts and "logprobs" in choice else {}  # they belong to the words that were replaced
-    rest = (
-        choice if says_more(choice.get("delta"), object_of(given)) else {name: value for name, value in choice.items() if name != "delta"}
-    )
-    return {**rest, "message": message, **logprobs}
+    changed = {**choice, "message": message, **logprobs}
+    if not says_more(choice.get("delta"), object_of(given)):  # where a server has one, it is the message once more
+        changed.pop("delta", None)
+    return changed
