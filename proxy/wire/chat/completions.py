@@ -20,7 +20,7 @@ from proxy.wire import bodies, sse
 from proxy.wire.answers import add_usage, end_of, usage_in
 from proxy.wire.bodies import as_raw, object_in, object_of, raw_fields, raw_items
 from proxy.wire.chat.forms import own_answer, own_body, own_events
-from proxy.wire.chat.message import CallParts, ChoiceParts, MessageParts, call_entries, delta_of, says_more, unread
+from proxy.wire.chat.message import CallParts, ChoiceParts, MessageParts, call_entries, delta_of, repeats, unread
 from proxy.wire.chat.shapes import ChatShapes
 from proxy.wire.chat.stream import ChatStream
 from proxy.wire.dialect import Changes, Dialect
@@ -360,6 +360,6 @@ def _change_choice(choice: dict[str, Any], texts: Mapping[str, str], arguments: 
         holder[name] = {**holder[name], "arguments": new}
     logprobs = {"logprobs": None} if texts and "logprobs" in choice else {}  # they belong to the words that were replaced
     changed = {**choice, "message": message, **logprobs}
-    if not says_more(choice.get("delta"), object_of(given)):  # where a server has one, it is the message once more
+    if repeats(choice.get("delta"), object_of(given)):  # as some servers have it
         changed.pop("delta", None)
     return changed

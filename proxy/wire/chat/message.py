@@ -279,7 +279,7 @@ def unread(choice: object, *, streamed: bool) -> str:
     if choice.get("text"):
         return "text"
     message = choice.get(here)
-    if says_more(choice.get(other), object_of(message)):
+    if _says_more(choice.get(other), object_of(message)):
         return other
     if not isinstance(message, dict):
         return here if message else ""
@@ -291,10 +291,19 @@ def unread(choice: object, *, streamed: bool) -> str:
     return f"{here}.audio" if isinstance(audio, dict) and audio.get("transcript") else ""
 
 
-def says_more(message: object, than: Mapping[str, Any]) -> bool:
+def _says_more(message: object, than: Mapping[str, Any]) -> bool:
     """Whether it has words of its own: some servers say each delta once more as a message."""
-    words = [(name, message.get(name)) for name in ("content", "refusal", "audio", "text")] if isinstance(message, dict) else []
-    return any(said and said != than.get(name) for name, said in words)
+    return any(said != than.get(name) for name, said in _words(message))
+
+
+def repeats(message: object, other: Mapping[str, Any]) -> bool:
+    """Whether it has words, and the other's alone."""
+    return bool(_words(message)) and not _says_more(message, other)
+
+
+def _words(message: object) -> list[tuple[str, Any]]:
+    said = [(name, message.get(name)) for name in ("content", "refusal", "audio", "text")] if isinstance(message, dict) else []
+    return [(name, words) for name, words in said if words]
 
 
 def _has_strange_parts(content: object) -> bool:

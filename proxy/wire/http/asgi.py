@@ -184,7 +184,8 @@ class Responder:
             return
         if self.before is not None:
             await self.before.wait()
-        if any(name == b"content-type" and value.lower().startswith(b"text/event-stream") for name, value in headers):
+        said = dict(headers)
+        if said.get(b"content-type", b"").lower().startswith(b"text/event-stream") and b"content-length" not in said:
             headers = [*headers, _PASS_AT_ONCE]
         self.started, self.status = True, status
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
