@@ -25,6 +25,7 @@ from proxy.ports import Quarantine, QuarantineItem
 from proxy.ports.review import POLICY
 from proxy.ports.tool_servers import PREFIX, ServerResult, ServerTool
 from proxy.upstreams.mcp import McpConnection
+from proxy.wire.bodies import object_of
 
 if TYPE_CHECKING:
     from mcp.types import Tool as ListedTool
@@ -215,13 +216,15 @@ def accepted_schema(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     OpenAI's wants `properties` and what an array is of, and neither takes a choice between schemas at the top: their properties stand
     beside the schema's own, and which of them go together is the server's to say, which looks at each call itself.
     """
-    schema = schema if (completed := _completed(schema)) == schema else completed
-    own = _mapping(schema.get("properties"))
+    completed = _completed(schema)
+    if completed != schema:
+        schema = completed
+    own = object_of(schema.get("properties"))
     if own is schema.get("properties") and not _REFUSED_AT_TOP.intersection(schema):
         return schema
     found: dict[str, list[Any]] = {}
     for branch in (branch for key in _CHOICES if isinstance(schema.get(key), list) for branch in schema[key]):
-        for name, one in _mapping(_referred(branch, schema).get("properties")).items():
+        for name, one in object_of(_referred(branch, schema).get("properties")).items():
             found.setdefault(name, []).append(one)
     joined = {name: _any_of(ones) for name, ones in found.items()}
     kept = {key: value for key, value in schema.items() if key not in _REFUSED_AT_TOP}
@@ -256,12 +259,8 @@ def _any_of(schemas: Sequence[Any]) -> Any:
 
 def _referred(branch: Any, schema: Mapping[str, Any]) -> Mapping[str, Any]:
     """One of several schemas, which may stand among the definitions of the whole."""
-    of, _, name = str(_mapping(branch).get("$ref", "")).removeprefix("#/").partition("/")
-    return _mapping(_mapping(schema.get(of)).get(name)) if name else _mapping(branch)
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
+    of, _, name = str(object_of(branch).get("$ref", "")).removeprefix("#/").partition("/")
+    return object_of(object_of(schema.get(of)).get(name)) if name else object_of(branch)
 
 
 def _hash(value: Any) -> str:
