@@ -156,7 +156,7 @@ def answered(exchange: Exchange) -> None:
 
 def state(exchange: Exchange) -> dict[str, Any]:
     """All that an exchange holds, but for what is measured."""
-    names = set(exchange.__struct_fields__) - {"timings", "marks", "running", "attempts", "work"}
+    names = set(exchange.__struct_fields__) - {"timings", "marks", "running", "attempts", "work", "memo"}
     return {name: repr(getattr(exchange, name)) for name in names} | {"attempts": repr(list(exchange.attempts))}
 
 

@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache, partial
 from typing import Any, Literal
 
 import orjson
 from msgspec import Struct
 
-from proxy.exchange import Evidence, Message
+from proxy.exchange import Evidence, Exchange, Message
+from proxy.language.lru import LRU
 from proxy.language.text import text_of
 
 Kind = Literal["system", "user", "assistant", "tools", "other"]
@@ -67,6 +68,12 @@ def answered_calls(messages: Sequence[Message]) -> dict[int, Mapping[str, Any]]:
     return found
 
 
+def answered_calls_of(exchange: Exchange) -> Mapping[int, Mapping[str, Any]]:
+    """`answered_calls` of its conversation."""
+    given = (exchange.conversation,)
+    return exchange.once("answered calls", given, partial(answered_calls, *given))
+
+
 def called_ids(message: Message) -> list[str]:
     """Ids of the tool calls of an assistant message."""
     return [call["id"] for call in calls_of(message) if isinstance(call.get("id"), str)]
@@ -89,24 +96,81 @@ def problems(messages: Sequence[Message]) -> list[str]:
     return found
 
 
+class _KnownPrefix(Struct, frozen=True):
+    """A conversation that was read on an earlier turn."""
+
+    digest: hashlib.blake2b
+    """Of all of it; only copied."""
+    hashes: tuple[str, ...]
+    """Of every beginning of it, nothing and all of it among them."""
+
+
+class _Prefixes:
+    """Hashes of every beginning of a conversation. What came on an earlier turn is known by hashes of its texts, and not read again."""
+
+    def __init__(self, data_of: Callable[[Message], bytes]) -> None:
+        """`data_of` is what of a message goes into the hashes."""
+        self._data_of = data_of
+        self._known: LRU[_KnownPrefix] = LRU(MAX_KNOWN_HASHES, lambda known: len(known.hashes))
+
+    def of(self, seed: bytes, messages: Sequence[Message], digest_size: int) -> tuple[str, ...]:
+        """One hash more than there are messages: that of nothing, of the first message, of the first two, …"""
+        key, keys = hash((seed, digest_size)), list[int]()
+        for message in messages:
+            keys.append(key := hash((key, _message_key(message))))
+        there = ((i, known) for i in range(len(keys), 0, -1) if (known := self._known.get(keys[i - 1])) is not None)
+        start, known = next(there, (0, None))
+        digest = hashlib.blake2b(seed, digest_size=digest_size) if known is None else known.digest.copy()
+        found = [digest.hexdigest()] if known is None else [*known.hashes]
+        for message in messages[start:]:
+            digest.update(self._data_of(message))
+            found.append(digest.hexdigest())
+        if start < len(keys):
+            self._known.put(keys[-1], _KnownPrefix(digest, tuple(found)))
+        return tuple(found)
+
+
+MAX_KNOWN_HASHES = 60_000
+"""Of all conversations together: some 5 MB."""
+_PLAIN_FIELDS = frozenset(("role", "content", "tool_call_id", "name"))
+
+
+def _message_key(message: Message) -> int:
+    """The same for a message that says the same; texts are known by their hash (`proxy.language.lru`)."""
+    said = without_passing_fields(message)
+    if isinstance(content := said.get("content"), str) and _PLAIN_FIELDS.issuperset(said):
+        about = (said.get("role"), said.get("tool_call_id"), said.get("name"))
+        if all(one is None or isinstance(one, str) for one in about):
+            return hash((content, len(content), *about, len(said)))
+    return hash(orjson.dumps(said, option=orjson.OPT_SORT_KEYS))
+
+
+def _whole(message: Message) -> bytes:
+    data = orjson.dumps(without_passing_fields(message), option=orjson.OPT_SORT_KEYS)
+    return len(data).to_bytes(8, "big") + data
+
+
+def _turn(message: Message) -> bytes:
+    return _SYSTEM_STANDS if message.get("role") in _SYSTEM else _whole(message)
+
+
+_SYSTEM = ("system", "developer")
+_SYSTEM_STANDS = (6).to_bytes(8, "big") + b"system"
+_of_messages, _of_turns = _Prefixes(_whole), _Prefixes(_turn)
+
+
 def prefix_hashes(messages: Sequence[Message], ends: Sequence[int], *, turns_only: bool = False) -> dict[int, str]:
-    """For each position in `ends` (ascending) a hash of all messages before it: the same prefix has the same hash everywhere.
+    """For each position in `ends` a hash of all messages before it: the same prefix has the same hash everywhere.
 
     With `turns_only`, of system messages only that they stand there: many agents write a clock, or a counter, anew into theirs.
     """
-    digest = hashlib.blake2b(digest_size=16)
-    found: dict[int, str] = {}
-    wanted = iter(sorted(set(ends)))
-    end = next(wanted, None)
-    for i, message in enumerate([*messages, None]):
-        while end is not None and end == i:
-            found[end] = digest.copy().hexdigest()
-            end = next(wanted, None)
-        if message is not None:
-            moves = turns_only and message.get("role") in ("system", "developer")
-            data = b"system" if moves else orjson.dumps(without_passing_fields(message), option=orjson.OPT_SORT_KEYS)
-            digest.update(len(data).to_bytes(8, "big") + data)
-    return found
+    if turns_only:
+        messages = [_ANY_SYSTEM if message.get("role") in _SYSTEM else message for message in messages]
+    found = (_of_turns if turns_only else _of_messages).of(b"", messages, 16)
+    return {end: found[end] for end in sorted(set(ends))}
+
+
+_ANY_SYSTEM: Message = {"role": "system"}
 
 
 _CACHE_MARKS = frozenset(("cache_control", "prompt_cache_breakpoint"))
@@ -250,7 +314,6 @@ MAX_BEGINNINGS = 64
 
 STEADY_SENTENCES, STEADY_CHARS = 3, 20_000
 _SHORTEST_SENTENCE = 12
-_SYSTEM = ("system", "developer")
 _HEADER_LINE = re.compile(r"\s{0,8}x-[a-z-]{1,60}:", re.I)
 """``x-anthropic-billing-header: …; cch=…``, which Claude Code puts first."""
 _SENTENCE_END = re.compile(r"(?<=[.!?;。！？]) {1,4}")
@@ -284,24 +347,26 @@ class Beginnings(Struct, frozen=True):
 
 def beginnings_of(client: str, route: str, messages: Sequence[Message]) -> Beginnings:
     """Linear in the messages' size."""
-    digest = hashlib.blake2b(f"{client}\0{route}\0".encode("utf-8", "surrogateescape"), digest_size=12)
-    opening, found = opening_of(client, route, messages), list[str]()
+    seed, opening = f"{client}\0{route}\0".encode("utf-8", "surrogateescape"), opening_of(client, route, messages)
     turns = [message for message in messages if message.get("role") not in _SYSTEM]
-    for i, message in enumerate(turns):
-        if message.get("role") == "assistant" and i and turns[i - 1].get("role") != "assistant":
-            found.append(digest.hexdigest() if found else _first(digest, opening))
-        said = without_passing_fields(message)
-        digest.update(orjson.dumps([said.get(name) for name in ("role", "content", "tool_calls", "tool_call_id", "function_call")]))
-    found.append(digest.hexdigest() if found else _first(digest, opening))
+    hashes = _of_talk.of(seed, turns, 12)
+    ends = [i for i, message in enumerate(turns) if i and message.get("role") == "assistant" != turns[i - 1].get("role")]
+    ends.append(len(turns))
+    first = hashlib.blake2b(seed, digest_size=12)  # two conversations that open with the same words under other rules are two
+    for message in turns[: ends[0]]:
+        first.update(_talk(message))
+    first.update(opening.encode())
+    found = [first.hexdigest(), *(hashes[end] for end in ends[1:])]
     kept = tuple(reversed(found[-MAX_BEGINNINGS:]))
     return Beginnings(kept, opening, whole=len(kept) == len(found))
 
 
-def _first(digest: hashlib.blake2b, opening: str) -> str:
-    """Of what stands before the assistant's first word: two conversations that open with the same words under other rules are two."""
-    own = digest.copy()
-    own.update(opening.encode())
-    return own.hexdigest()
+def _talk(message: Message) -> bytes:
+    said = without_passing_fields(message)
+    return orjson.dumps([said.get(name) for name in ("role", "content", "tool_calls", "tool_call_id", "function_call")])
+
+
+_of_talk = _Prefixes(_talk)
 
 
 def opening_of(client: str, route: str, messages: Sequence[Message]) -> str:

@@ -11,6 +11,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal
 
 from msgspec import Struct, field
@@ -74,16 +75,20 @@ def content_hash(text: str, kind: str = "") -> str:
 
 def pieces_of(exchange: Exchange, kinds: Sequence[PieceKind] = KINDS) -> list[ContextPiece]:
     """The pieces of these kinds, in the conversation's order; then the passages of ``groundwire.context``."""
+    given = exchange.evidence, exchange.passages, exchange.conversation
+    return [piece for piece in exchange.once("pieces", given, partial(_every_piece, exchange)) if piece.kind in kinds]
+
+
+def _every_piece(exchange: Exchange) -> list[ContextPiece]:
     found: list[ContextPiece] = []
     inside: dict[int, list[Evidence]] = {}
     for evidence in exchange.evidence:
         if evidence.message_index is not None and evidence.kind in ("passage", "tool_result"):
             inside.setdefault(evidence.message_index, []).append(evidence)
     for i, message in enumerate(each(exchange.conversation)):
-        if i in inside or _KIND_OF.get(str(message.get("role"))) in kinds:
-            found += _of_message(exchange, i, message, inside.get(i, ()))
+        found += _of_message(exchange, i, message, inside.get(i, ()))
     found += [_passage(evidence) for evidence in exchange.passages if evidence.message_index is None]
-    return [piece for piece in found if piece.kind in kinds and piece.text.strip()]
+    return [piece for piece in found if piece.text.strip()]
 
 
 def _of_message(exchange: Exchange, i: int, message: Message, passages: Sequence[Evidence]) -> Iterator[ContextPiece]:
@@ -170,10 +175,11 @@ _MEMORY_HEADING = re.compile(
 )
 
 
-def memories_in(text: str) -> list[tuple[int, int]]:
+@by_text(8192)
+def memories_in(text: str) -> tuple[tuple[int, int], ...]:
     """Where memories stand in a message's text."""
     headed = ":" in text or "# " in text  # as every heading is
-    return list(_inside_tags(text)) or ([match.span("body") for match in _MEMORY_HEADING.finditer(text)] if headed else [])
+    return tuple(_inside_tags(text)) or (tuple(match.span("body") for match in _MEMORY_HEADING.finditer(text)) if headed else ())
 
 
 def _inside_tags(text: str) -> Iterator[tuple[int, int]]:
@@ -209,9 +215,9 @@ def _tokens(exchange: Exchange, messages: Sequence[Message], count: Callable[[st
         role, text = message.get("role"), text_of(message.get("content"))
         tool = result_name(message, names) if role in ("tool", "function") else ""
         if MEMORY_SOURCE.search(sources.get(id(message), "")) or MEMORY_SOURCE.search(tool):
-            spans = [(0, len(text))]
+            spans: Sequence[tuple[int, int]] = [(0, len(text))]
         else:
-            spans = memories_in(text) if role in ("system", "developer", "user", "assistant") else []
+            spans = memories_in(text) if role in ("system", "developer", "user", "assistant") else ()
         name = "system_instructions" if role in ("system", "developer") else "current_query" if i == last else "conversation_history"
         found[name] += sum(count(text[start:end]) for start, end in spans)
     return found

@@ -21,6 +21,7 @@ from msgspec import Struct
 from proxy.context.passages.blocks import INTRODUCTION, marked_blocks
 from proxy.exchange import Message
 from proxy.language.detection import language
+from proxy.language.lru import LRU
 from proxy.language.patterns import LazyPattern
 from proxy.language.text import split_sentences, text_of
 from proxy.language.words import INSTRUCTION_OBJECTS, INSTRUCTIONS, OPENERS, POINTERS, THANKS, content_words, words
@@ -121,7 +122,21 @@ def find_question(messages: Sequence[Message]) -> Question:
 
 def question_among(newest_first: Iterable[Message]) -> Question:
     """The question of a conversation with these messages of the user."""
-    asked = filter(words, map(bare_text, islice(newest_first, MAX_BACK)))
+    texts = [*map(bare_text, islice(newest_first, MAX_BACK))]
+    key = tuple((hash(text), len(text)) for text in texts)
+    found = _known.get(key)
+    if found is None:
+        found = _question_in(texts)
+        _known.put(key, found)
+    return found
+
+
+_known: LRU[Question] = LRU(256)
+"""By the user's texts: an agent asks the model many times for one question."""
+
+
+def _question_in(texts: Sequence[str]) -> Question:
+    asked = filter(words, texts)
     text = next(asked, "")
     said, content = words(text), content_words(text)
     if not said:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from functools import partial
-from operator import attrgetter
+from operator import attrgetter, is_not
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 
 from msgspec import Struct, field
@@ -295,6 +295,8 @@ class Exchange(Struct):
     """Every run of a hook, in the order of their ends; None where nobody asks for them (they are what a trace is made of)."""
     work: Allowance = field(default_factory=partial(Allowance, CHECKS_CPU_S))
     """Processor time that its stages may take, all together."""
+    memo: dict[str, tuple[tuple[object, ...], Any]] = field(default_factory=dict)
+    """See `once`."""
     running: list[Snapshot] = field(default_factory=list)
     """Of each hook that runs now: under gate, the sentences of several choices are judged at once, and tools called meanwhile."""
 
@@ -313,6 +315,14 @@ class Exchange(Struct):
     judgements = _Part["dict[int, Sequence[Judgement]]"]("findings", "judgements")
     retry = _Part["Sequence[Message] | None"]("findings", "retry")
     deliver = _Part["int | None"]("findings", "deliver")
+
+    def once(self, what: str, given: tuple[object, ...], work: Callable[[], T]) -> T:
+        """What `work`, named by `what`, makes of the same `given` objects: made once for all stages. Nobody may change it."""
+        known = self.memo.get(what)
+        if known is None or len(known[0]) != len(given) or any(map(is_not, known[0], given)):
+            self.memo[what] = known = given, work()
+        made: T = known[1]
+        return made
 
     def begin(self, *, beside: bool = False) -> Snapshot:
         """A stage's hook runs from now on, until `end`; `beside` what is no hook and changes the exchange, too."""

@@ -287,12 +287,15 @@ def whole_characters(text: str) -> str:
     return text
 
 
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
+
+
 def fold(text: str) -> str:
     """Lower case without diacritics: "Zürich" and "Zurich" are one."""
     text = text.casefold()
     if text.isascii():
         return text
-    bare = "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
+    bare = _NOT_ASCII.sub(lambda found: "".join(c for c in found[0] if not unicodedata.combining(c)), unicodedata.normalize("NFKD", text))
     return unicodedata.normalize("NFC", bare)  # Korean syllables were taken apart too
 
 

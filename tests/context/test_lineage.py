@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
+import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from proxy.context.conversation import beginnings_of, opening_of, prefix_hashes, steady, without_passing_fields
+from proxy.exchange import Message
 
 RULES = "You are a coding agent.\nWork carefully and test what you change."
 
@@ -108,3 +114,34 @@ def test_clients_and_routes_are_apart() -> None:
 def test_only_sentences_that_stay_are_steady() -> None:
     text = "x-a-b: 1\nToday is Monday the first. You are kind to everybody. Ok.\nIt is 3 o'clock.\nSay what you know. Be brief, please."
     assert steady(text) == ("You are kind to everybody.", "Say what you know.", "Be brief, please.")
+
+
+def _plainly(messages: Sequence[Message], end: int, *, turns_only: bool) -> str:
+    digest = hashlib.blake2b(digest_size=16)
+    for message in messages[:end]:
+        moves = turns_only and message.get("role") in ("system", "developer")
+        data = b"system" if moves else orjson.dumps(without_passing_fields(message), option=orjson.OPT_SORT_KEYS)
+        digest.update(len(data).to_bytes(8, "big") + data)
+    return digest.hexdigest()
+
+
+CALLS = [{"id": "c", "function": {"name": "f", "arguments": "{}"}}]
+MESSAGE = st.fixed_dictionaries(
+    {"role": st.sampled_from(["system", "user", "assistant", "tool"])},
+    optional={
+        "content": st.one_of(st.none(), st.sampled_from(["a", "b", "ü", ""]), st.just([{"type": "text", "text": "a"}])),
+        "tool_calls": st.just(CALLS),
+        "tool_call_id": st.sampled_from(["c", None, 1]),
+        "name": st.sampled_from(["n", None, 1, True]),
+        "cache_control": st.just({"type": "ephemeral"}),
+    },
+)
+
+
+@given(st.lists(st.lists(MESSAGE, max_size=3), max_size=5), st.booleans())
+def test_what_is_known_of_a_conversation_changes_no_hash_of_a_longer_one(parts: list[list[Message]], turns_only: bool) -> None:
+    messages: list[Message] = []
+    for turn in parts:
+        messages = [*map(dict, messages), *turn]
+        ends = range(len(messages) + 1)
+        assert prefix_hashes(messages, ends, turns_only=turns_only) == {end: _plainly(messages, end, turns_only=turns_only) for end in ends}

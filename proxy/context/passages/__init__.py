@@ -4,6 +4,13 @@
 block that Groundwire itself writes, and reads again exactly as it was.
 """
 
-from proxy.context.passages.finding import RETRIEVAL_TOOLS, find_passages, is_retrieval_tool, result_passages, retrieval_results
+from proxy.context.passages.finding import (
+    RETRIEVAL_TOOLS,
+    find_passages,
+    is_retrieval_tool,
+    passages_of,
+    result_passages,
+    retrieval_results,
+)
 
-__all__ = ["RETRIEVAL_TOOLS", "find_passages", "is_retrieval_tool", "result_passages", "retrieval_results"]
+__all__ = ["RETRIEVAL_TOOLS", "find_passages", "is_retrieval_tool", "passages_of", "result_passages", "retrieval_results"]

@@ -13,16 +13,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 
 from msgspec.structs import replace
 
 from proxy.context.passages.context_block import PassageBlock, number_in, passages_start, read_written
+from proxy.language.lru import LRU
 from proxy.language.patterns import LazyPattern
 
 _COVER = "\0"
-_SHORT = 4096
-"""Up to so many characters a text's blocks are remembered: a conversation comes again with every turn."""
+MAX_KNOWN_CHARS = 4_000_000
+"""Of passages that are remembered, with what it takes to name their texts."""
 _INSTRUCTING = ("system", "developer")
 
 
@@ -37,12 +37,16 @@ def find_blocks(text: str, role: str = "user") -> list[PassageBlock]:
 
 def marked_blocks(text: str, role: str = "user") -> list[PassageBlock]:
     """The same with the places for passages that have none in them."""
-    return list(_marked_once(text, role)) if len(text) <= _SHORT else _find_marked(text, role)
+    key = hash(text), len(text), role
+    found = _known.get(key)
+    if found is None:
+        found = tuple(_find_marked(text, role))
+        _known.put(key, found)
+    return [*found]
 
 
-@lru_cache(maxsize=4096)
-def _marked_once(text: str, role: str) -> tuple[PassageBlock, ...]:
-    return tuple(_find_marked(text, role))
+_known: LRU[tuple[PassageBlock, ...]] = LRU(MAX_KNOWN_CHARS, lambda found: 128 + sum(128 + len(block.content) for block in found))
+"""By text, with its role: a conversation comes again with every turn."""
 
 
 def _find_marked(text: str, role: str) -> list[PassageBlock]:

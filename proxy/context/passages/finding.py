@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import translate
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from msgspec import Struct
@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from proxy.context.conversation import named_calls
 from proxy.context.passages.blocks import find_blocks
-from proxy.exchange import Evidence, Message
+from proxy.exchange import Evidence, Exchange, Message
 from proxy.language.dates import seconds_of
 from proxy.language.json.strings import parse_json
 from proxy.language.patterns import LazyPattern
@@ -62,7 +62,19 @@ MAX_ERROR_CHARS = 400
 
 class _Call(Struct, frozen=True):
     name: str
-    source: str
+    arguments: str = ""
+
+    @property
+    def source(self) -> str:
+        """Where its result comes from, by its arguments."""
+        value = parse_json(self.arguments)
+        return _first(value, ARGUMENT_KEYS) if isinstance(value, Mapping) else ""
+
+
+def passages_of(exchange: Exchange) -> list[Evidence]:
+    """The passages in the client's messages, as `find_passages` finds them."""
+    given = exchange.original.messages, exchange.retrieval_tools
+    return exchange.once("passages", given, partial(find_passages, *given))
 
 
 def find_passages(messages: Sequence[Message], retrieval_tools: Sequence[str] = RETRIEVAL_TOOLS) -> list[Evidence]:
@@ -151,19 +163,14 @@ def result_passages(text: str, source: str = "") -> list[Evidence]:
 
 def _calls(message: Message) -> dict[str, _Call]:
     """The tools that an assistant message calls, by the call's id."""
-    return {id_ or f"function {name}": _Call(name, _argument(arguments)) for id_, name, arguments in named_calls(message)}
+    return {id_ or f"function {name}": _Call(name, arguments) for id_, name, arguments in named_calls(message)}
 
 
 def _call_of(message: Message, calls: Mapping[str, _Call]) -> _Call:
     name = message.get("name")
     name = name if isinstance(name, str) else ""
     key = f"function {name}" if message.get("role") == "function" else message.get("tool_call_id")
-    return calls.get(key, _Call(name, "")) if isinstance(key, str) else _Call(name, "")
-
-
-def _argument(arguments: str) -> str:
-    value = parse_json(arguments)
-    return _first(value, ARGUMENT_KEYS) if isinstance(value, Mapping) else ""
+    return calls.get(key, _Call(name)) if isinstance(key, str) else _Call(name)
 
 
 # ---- JSON results ----

@@ -6,14 +6,14 @@ In: messages in OpenAI's chat form, the legacy ``function_call`` among them. Out
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from proxy.context.conversation import named_calls
-from proxy.exchange import Message
+from proxy.exchange import Exchange, Message
 from proxy.language.json.fingerprint import action_key, fingerprint
 from proxy.language.lru import by_text
 from proxy.language.text import text_of
@@ -112,6 +112,11 @@ def read_turns(messages: Sequence[Message]) -> list[AgentTurn]:
                 calls.append(CalledTool(id_, tool, arguments, i, result, seen[key]))
             turns.append(AgentTurn("assistant", i, text_of(message.get("content")), tuple(calls)))
     return turns
+
+
+def turns_of(exchange: Exchange, messages: Sequence[Message]) -> list[AgentTurn]:
+    """`read_turns`, of `messages` of an exchange that several stages read."""
+    return exchange.once("turns", (messages,), partial(read_turns, messages))
 
 
 def calls_in(turns: Iterable[AgentTurn]) -> list[CalledTool]:

@@ -12,7 +12,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
@@ -86,6 +86,10 @@ class Selection(Struct, frozen=True):
 
 def question_of(exchange: Exchange) -> str:
     """The last user message without the passages in it; its end, where it is long."""
+    return exchange.once("question", (exchange.conversation, exchange.evidence), partial(_question, exchange))
+
+
+def _question(exchange: Exchange) -> str:
     for message in reversed(exchange.conversation):
         if message.get("role") == "user":
             text = text_of(message.get("content"))
@@ -114,6 +118,11 @@ def gather(exchange: Exchange) -> list[Evidence]:
 
     No text comes twice: what is left of a message around its passages is an evidence of its own.
     """
+    given = exchange.conversation, exchange.messages, exchange.passages, exchange.evidence
+    return exchange.once("evidence", given, partial(_gather, exchange))
+
+
+def _gather(exchange: Exchange) -> list[Evidence]:
     messages = exchange.conversation
     said = [text_of(message.get("content")) for message in messages]
     places: dict[int, InOrder] = {}

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from msgspec import Struct
@@ -25,7 +26,7 @@ from proxy.grounding.clashes.kinds import Origin, Statement, TextPiece
 from proxy.grounding.clashes.reading import Read, is_staged, read_piece
 from proxy.language.dates import seconds_of
 from proxy.language.json.strings import strings_of
-from proxy.language.lru import LRU, key_of
+from proxy.language.lru import LRU
 from proxy.language.text import text_of
 from proxy.offloop import each, run_in_thread_if_large
 from proxy.stages.clash.options import Part
@@ -44,6 +45,8 @@ _KINDS: dict[Part, tuple[PieceKind, ...]] = {
     "tool_results": ("tool_result",),
     "passages": ("passage",),
 }
+_Key = tuple[Origin, int, int]
+"""Of what was read of a text: whose it is, its hash and its length."""
 _ORIGINS: dict[PieceKind, Part] = {"user": "user", "system": "system", "tool_result": "tool_results", "passage": "passages"}
 
 
@@ -89,7 +92,7 @@ class Context:
         pieces = self._pieces(exchange)
         return self._state(exchange, pieces, self._each(pieces))
 
-    def _state(self, exchange: Exchange, pieces: Sequence[tuple[ContextPiece, Origin]], read: Mapping[bytes, Read]) -> ContextStatements:
+    def _state(self, exchange: Exchange, pieces: Sequence[tuple[ContextPiece, Origin]], read: Mapping[_Key, Read]) -> ContextStatements:
         last = last_user(exchange.conversation)
         plain = any(statement.declares for some in read.values() for statement in some.statements)
         staged = self._staged_from(exchange) if plain else None
@@ -106,9 +109,9 @@ class Context:
                 found.append(PlacedStatement(replace(statement, earnest=earnest, **place), piece, said[statement.hash], locked))
         return ContextStatements(tuple(found), skipped)
 
-    def _each(self, pieces: Sequence[tuple[ContextPiece, Origin]]) -> dict[bytes, Read]:
+    def _each(self, pieces: Sequence[tuple[ContextPiece, Origin]]) -> dict[_Key, Read]:
         """What each piece states, by its key, in their order, so that a longer conversation reads the same of its beginning."""
-        found: dict[bytes, Read] = {}
+        found: dict[_Key, Read] = {}
         left = MAX_READ_OF_ALL
         for piece, origin in each(pieces):
             if (key := _key(piece, origin)) not in found:
@@ -117,7 +120,7 @@ class Context:
         return found
 
     def _one(self, piece: ContextPiece, origin: Origin, limit: int | None) -> Read:
-        key = key_of(origin, piece.text, str(limit))
+        key = (*_key(piece, origin), limit)
         kept = self._cache.get(key)
         if kept is None:
             kept = read_piece(TextPiece(piece.text, origin), limit=limit)
@@ -136,7 +139,7 @@ class Context:
         if role not in ("user", "system", "developer"):
             return False
         text = text_of(message.get("content"))
-        key = key_of("staged", str(role), text)
+        key = role, hash(text), len(text)
         found = self._staged_texts.get(key)
         if found is None:
             found = is_staged(text) if role == "user" else is_staged(text[:MAX_TASK_CHARS], of_user=False)
@@ -154,8 +157,8 @@ class Context:
         return found
 
 
-def _key(piece: ContextPiece, origin: Origin) -> bytes:
-    return key_of(origin, piece.text)
+def _key(piece: ContextPiece, origin: Origin) -> _Key:
+    return origin, hash(piece.text), len(piece.text)
 
 
 def _tool(exchange: Exchange, piece: ContextPiece, names: dict[str, str]) -> str:
@@ -166,7 +169,7 @@ def _tool(exchange: Exchange, piece: ContextPiece, names: dict[str, str]) -> str
 
 def _parts(piece: ContextPiece, tool: str) -> Iterator[tuple[ContextPiece, Origin]]:
     """A piece, or its marked memories and what is around them."""
-    if MEMORY_SOURCE.search(piece.source) or MEMORY_SOURCE.search(tool):
+    if (piece.source or tool) and (_remembers(piece.source) or _remembers(tool)):
         for part in _records(piece):
             yield part, "memory"
         return
@@ -179,6 +182,11 @@ def _parts(piece: ContextPiece, tool: str) -> Iterator[tuple[ContextPiece, Origi
             at = end
     if piece.text[at:].strip():
         yield (_cut(piece, at, len(piece.text)) if at else piece), piece.kind
+
+
+@lru_cache(maxsize=2048)
+def _remembers(source: str) -> bool:
+    return MEMORY_SOURCE.search(source) is not None
 
 
 def _records(piece: ContextPiece) -> Iterator[ContextPiece]:

@@ -16,7 +16,7 @@ from proxy.context.faithful import admits_ignorance
 from proxy.context.tool_results.error_kinds import ToolFailure, classify, names_kind
 from proxy.context.tool_results.result_text import is_sentence
 from proxy.context.tool_results.results import RetrievalScore, read_result, score_in, score_of, threshold_in
-from proxy.context.tool_results.turns import CalledTool, calls_in, read_turns
+from proxy.context.tool_results.turns import CalledTool, calls_in, turns_of
 from proxy.exchange import QUIET, Exchange, Tool, Unanswered
 from proxy.language.json.conformance import Violation, check_call, check_response
 from proxy.language.json.fingerprint import described, fingerprint, identifier
@@ -272,7 +272,7 @@ def _call_violations(exchange: Exchange) -> list[Failure]:
     answer = exchange.answer
     if answer is None or exchange.upstream_answer is None or not any(choice.tool_calls for choice in answer.choices):
         return []
-    before = calls_in(read_turns(exchange.conversation))
+    before = calls_in(turns_of(exchange, exchange.conversation))
     found = []
     for call in (call for choice in answer.choices for call in choice.tool_calls):
         violation = check_call(call.name, call.arguments, call.id, exchange.original.tools)

@@ -123,10 +123,9 @@ class FailureHistory(Struct, frozen=True, dict=True):
 
 
 def read_conversation(
-    messages: Sequence[Message], tools: Sequence[Tool], retrieves: Callable[[str], bool], *, min_score: float = 0.0, corrects: bool = True
+    turns: Sequence[AgentTurn], tools: Sequence[Tool], retrieves: Callable[[str], bool], *, min_score: float = 0.0, corrects: bool = True
 ) -> Reading:
     """`retrieves` tells by its name whether a tool searches. What users object to is read where `corrects`."""
-    turns = read_turns(messages)
     names = [name for tool in tools if (name := tool_name(tool))]
     return Reading(turns, outcomes(calls_in(turns), tools, retrieves, min_score), corrections(turns, names) if corrects else ())
 
@@ -150,7 +149,7 @@ def warm() -> None:
     said: list[Message] = [{"role": "assistant", "content": None, "tool_calls": [call]}]
     messages = [*said, {"role": "tool", "tool_call_id": "1", "content": "Error: the request timed out after 30 s"}]
     messages += [*said, {"role": "tool", "tool_call_id": "1", "content": '{"results": []}'}, {"role": "user", "content": "No, look again."}]
-    history_of(read_conversation(messages, (), lambda tool: True), (), lambda tool: True)
+    history_of(read_conversation(read_turns(messages), (), lambda tool: True), (), lambda tool: True)
 
 
 def _violations(turns: Sequence[AgentTurn], found: Outcomes, tools: Sequence[Tool]) -> dict[str, Failure]:

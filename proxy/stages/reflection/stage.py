@@ -15,7 +15,7 @@ from msgspec import Meta, Struct
 
 from proxy.context.conversation import last_user_text
 from proxy.context.passages import is_retrieval_tool
-from proxy.context.tool_results.turns import CalledTool, ToolResult
+from proxy.context.tool_results.turns import CalledTool, ToolResult, turns_of
 from proxy.errors import PolicyBlocked, StoreUnavailable
 from proxy.exchange import Answer, Choice, Exchange, Request, ToolCall, Verdict
 from proxy.language.detection import language
@@ -199,7 +199,8 @@ class Reflection(Stage[ReflectionOptions]):
             return is_retrieval_tool(tool, patterns)
 
         def read() -> Reading:
-            return read_conversation(exchange.conversation, tools, retrieves, min_score=self.options.min_score, corrects=corrects)
+            turns = turns_of(exchange, exchange.conversation)
+            return read_conversation(turns, tools, retrieves, min_score=self.options.min_score, corrects=corrects)
 
         def made(reading: Reading) -> FailureHistory:
             found = history_of(reading, tools, retrieves)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from proxy.context.conversation import last_user
-from proxy.context.passages import find_passages, retrieval_results
+from proxy.context.passages import passages_of, retrieval_results
 from proxy.context.passages.blocks import marked_blocks
 from proxy.context.passages.finding import is_empty_json, is_empty_text
 from proxy.exchange import Evidence, Exchange, Message
@@ -64,7 +64,7 @@ def holds_text(passage: str) -> bool:
 
 def _client_passages(exchange: Exchange) -> list[Evidence]:
     """The passages of the request, before any stage took some away."""
-    found = (*exchange.original.passages, *find_passages(exchange.original.messages, exchange.retrieval_tools))
+    found = (*exchange.original.passages, *passages_of(exchange))
     return [p for p in found if holds_text(p.content)]
 
 

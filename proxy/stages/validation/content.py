@@ -18,7 +18,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from proxy.context.conversation import answered_calls
+from proxy.context.conversation import answered_calls_of
 from proxy.context.pieces import ContextPiece, pieces_of
 from proxy.context.question import Question, question_among
 from proxy.exchange import Evidence, Exchange, Message, tool_name
@@ -196,7 +196,7 @@ class _Reader:
 
     def __init__(self, exchange: Exchange, options: ValidationOptions) -> None:
         self._messages, self._options = exchange.conversation, options
-        self._starts, self._calls = turn_starts(self._messages), answered_calls(self._messages)
+        self._starts, self._calls = turn_starts(self._messages), answered_calls_of(exchange)
         self._users = [i for i, message in enumerate(self._messages) if message.get("role") == "user"]
         self._questions: dict[int, Question] = {}
         self.last = self._starts[-1]

@@ -14,12 +14,17 @@ from itertools import combinations, groupby, permutations
 
 from msgspec import Struct
 
+from proxy.context.tool_results.names import changes
+from proxy.context.tool_results.turns import CalledTool
 from proxy.language.dates import Date, date_agrees, read_dates, read_times
 from proxy.language.lru import by_text
 from proxy.language.quantities import MONEY, Quantity, read_quantities
 from proxy.language.text import fold
+from proxy.stages.work_claims.calls import command_of
 from proxy.stages.work_claims.statements import AccountSentence, expression, file_names, split_clauses
 
+MAX_TEXT_CHARS = 60_000
+"""Of one message or one call's arguments, where figures are looked for."""
 SMALLEST = 10
 """Of whole numbers without a unit: smaller ones are counted from what is there."""
 MAX_COMBINED = 60
@@ -49,11 +54,22 @@ class Shown(Struct, frozen=True, dict=True):
 
     texts: Sequence[str]
     """Everything: messages, arguments, results."""
-    results: Sequence[str]
-    outcomes: Sequence[str]
-    """Of the results, those of calls that did something."""
-    commands: bool = False
-    """Whether commands were run."""
+    calls: Sequence[CalledTool]
+
+    @cached_property
+    def commands(self) -> bool:
+        """Whether commands were run."""
+        return any(command_of(call) for call in self.calls)
+
+    @cached_property
+    def results(self) -> list[str]:
+        """What the calls returned."""
+        return [call.result_text[:MAX_TEXT_CHARS] for call in self.calls]
+
+    @cached_property
+    def outcomes(self) -> list[str]:
+        """Of the results, those of calls that did something."""
+        return [text for text, call in zip(self.results, self.calls, strict=True) if command_of(call) or changes(call.tool)]
 
     @cached_property
     def numbers(self) -> frozenset[float]:

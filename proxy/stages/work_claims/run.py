@@ -12,8 +12,8 @@ from functools import cached_property
 
 from msgspec import Struct
 
-from proxy.context.tool_results.names import changes, reads, words_of_name
-from proxy.context.tool_results.turns import AgentTurn, CalledTool, calls_in, read_turns
+from proxy.context.tool_results.names import reads, words_of_name
+from proxy.context.tool_results.turns import AgentTurn, CalledTool, calls_in, turns_of
 from proxy.exchange import Exchange, tool_name
 from proxy.language.text import fold, text_of
 from proxy.stages.work_claims.calls import (
@@ -33,12 +33,10 @@ from proxy.stages.work_claims.calls import (
     result_of,
     says_done,
 )
-from proxy.stages.work_claims.figures import Shown
+from proxy.stages.work_claims.figures import MAX_TEXT_CHARS, Shown
 from proxy.stages.work_claims.statements import Work, is_own_look, is_summary, tells_of, works
 
 SYSTEM = ("system", "developer")
-MAX_TEXT_CHARS = 60_000
-"""Of one message or one call's arguments, where figures are looked for."""
 
 
 class Run(Struct, frozen=True, dict=True):
@@ -83,9 +81,14 @@ class Run(Struct, frozen=True, dict=True):
         return any(looks_elsewhere(call) and result_of(call) != "failed" for call in self.calls)
 
     @cached_property
+    def shown(self) -> Shown:
+        """What it shows of figures."""
+        return Shown(self.texts, self.calls)
+
+    @property
     def shell(self) -> bool:
         """Whether a command was run."""
-        return any(command_of(call) for call in self.calls)
+        return self.shown.commands
 
     @cached_property
     def _attempts(self) -> dict[str, list[Attempt]]:
@@ -155,7 +158,7 @@ class Run(Struct, frozen=True, dict=True):
 
 def run_of(exchange: Exchange) -> Run:
     """Of the conversation as the client sent it."""
-    request, turns = exchange.original, read_turns(exchange.original.messages)
+    request, turns = exchange.original, turns_of(exchange, exchange.original.messages)
     calls, said = calls_in(turns), [turn for turn in turns if turn.role == "user"]
     systems = tuple(text_of(message.get("content")) for message in request.messages if message.get("role") in SYSTEM)
     unseen = bool(request.unseen_items) or (bool(request.goes_on_from) and not request.held_whole)
@@ -167,14 +170,6 @@ def run_of(exchange: Exchange) -> Run:
     texts = tuple(text[:MAX_TEXT_CHARS] for text in (*spoken, *called))
     tools = frozenset((*names, *(call.tool for call in calls)))
     return Run(calls, tools, said, whole, _ends_unseen(exchange), bool(names), texts, systems)
-
-
-def shown_by(run: Run) -> Shown:
-    """What the run shows of figures."""
-    results = [call.result_text[:MAX_TEXT_CHARS] for call in run.calls]
-    return Shown(
-        run.texts, results, [call.result_text[:MAX_TEXT_CHARS] for call in run.calls if command_of(call) or changes(call.tool)], run.shell
-    )
 
 
 def _ends_unseen(exchange: Exchange) -> bool:

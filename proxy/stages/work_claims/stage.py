@@ -20,7 +20,7 @@ from proxy.ports.stage import Action, Stage, StageOptions
 from proxy.stages.work_claims.asking import SupportCheck, finding_of, support_checks
 from proxy.stages.work_claims.deciding import Finding, judged
 from proxy.stages.work_claims.figures import unshown
-from proxy.stages.work_claims.run import Run, run_of, shown_by
+from proxy.stages.work_claims.run import Run, run_of
 from proxy.stages.work_claims.statements import AccountSentence, account_of, speaks_of_trouble, statements_of
 from proxy.stages.work_claims.traces import beside, unmended, unreported, untraced, unwritten
 
@@ -122,12 +122,12 @@ def _read(exchange: Exchange, texts: Sequence[Choice], *, every: bool) -> tuple[
 
 def _of_sentences(answer: str, told: Sequence[AccountSentence], run: Run, known: set[str]) -> list[Finding]:
     """What speaks against sentences that no kind of work was found in: one finding each."""
-    shown, found = shown_by(run), list[Finding]()
+    found: list[Finding] = []
     for sentence in told:
         if sentence.text in known:
             continue
         finding = untraced(sentence, run) or unreported(sentence, run) or unwritten(sentence, run) or beside(sentence, answer, run)
-        if finding is None and run.whole and not run.unseen_end and (figure := unshown(sentence, shown)) is not None:
+        if finding is None and run.whole and not run.unseen_end and (figure := unshown(sentence, run.shown)) is not None:
             finding = Finding("figure", sentence.text, sentence.text, "contradicted", f"{figure} stands nowhere in the run")
         if finding is not None:
             found.append(finding)

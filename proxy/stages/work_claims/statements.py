@@ -17,6 +17,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from proxy.language.json.strings import looks_json
+from proxy.language.lru import by_text
 from proxy.language.number_words import word_value
 from proxy.language.patterns import LazyPattern
 from proxy.language.text import fold, is_negated, split_sentences
@@ -201,6 +202,7 @@ def tells_of(work: Work, text: str) -> bool:
     return any((work.topic is not None and mentions(work, clause)) or next(_forms(work, clause), None) is not None for clause in clauses)
 
 
+@by_text(2048)
 def is_summary(text: str) -> bool:
     """Whether a message stands for a conversation before it."""
     return _open("summary").search(fold(text[:2000])) is not None
@@ -225,7 +227,8 @@ def was_done_before(work: Work, result: str) -> bool:
 def statements_of(answer: str) -> list[WorkStatement]:
     """All of an answer's statements of work done, in order."""
     text = answer[-MAX_CHARS:]
-    spoken_of = [work for work in works().values() if mentions(work, fold(text))]
+    folded_text = fold(text)
+    spoken_of = [work for work in works().values() if mentions(work, folded_text)]
     if not spoken_of or looks_json(answer):
         return []
     sentences = list(_sentences(text))

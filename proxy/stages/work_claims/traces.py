@@ -85,11 +85,13 @@ def unreported(sentence: AccountSentence, run: Run) -> Finding | None:
 
 def unwritten(sentence: AccountSentence, run: Run) -> Finding | None:
     """A text that is said to be written, where the edits are all there and none has it."""
-    if not run.whole or run.writes_elsewhere or not run.files or file_names(sentence.text):
+    if not run.whole or file_names(sentence.text):
         return None
     for clause in map(fold, split_clauses(sentence.text)):
         if expression("open", "clause").search(clause) or not expression("open", "made").search(clause):
             continue
+        if run.writes_elsewhere or not run.files:
+            return None
         for name, said, shown in _table("artefact"):
             edits = [call for call in run.calls if paths_of(call)]
             if said.search(clause) and not any(shown.search(_text_of(call)) for call in edits):
@@ -115,10 +117,13 @@ def beside(sentence: AccountSentence, answer: str, run: Run) -> Finding | None:
 
 def unmended(sentences: Sequence[AccountSentence], run: Run) -> Finding | None:
     """Of an account that admits no trouble: the sentence that tells of a step whose last call failed, more than of any that did not."""
-    steps = [(i, call) for i, call in enumerate(run.calls) if not _only_looks(call)]
-    failed = next(((i, call) for i, call in reversed(steps) if result_of(call) == "failed"), None)
-    if failed is None or run.unseen_end or not run.whole:
+    if run.unseen_end or not run.whole:
         return None
+    numbered = [*enumerate(run.calls)]
+    failed = next(((i, call) for i, call in reversed(numbered) if result_of(call) == "failed" and not _only_looks(call)), None)
+    if failed is None:
+        return None
+    steps = [(i, call) for i, call in numbered if not _only_looks(call)]
     later = [call for i, call in steps if i > failed[0]]
     if any(call.tool == failed[1].tool and not command_of(call) for call in later) or any(hides(works()["deploy"], call) for call in later):
         return None

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from proxy.context.tool_results.turns import read_turns
 from proxy.exchange import Message, Tool
 from proxy.stages.reflection.history import FailureHistory, history_of, read_conversation
 
@@ -67,4 +68,4 @@ def read_history(
     messages: Sequence[Message], tools: Sequence[Tool], retrieves: Callable[[str], bool], *, stall_after: int
 ) -> FailureHistory:
     """What a conversation shows, by rules alone."""
-    return history_of(read_conversation(messages, tools, retrieves), tools, retrieves, stall_after=stall_after)
+    return history_of(read_conversation(read_turns(messages), tools, retrieves), tools, retrieves, stall_after=stall_after)

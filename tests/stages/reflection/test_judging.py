@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from proxy.context.tool_results.turns import read_turns
 from proxy.stages.reflection.history import MAX_JUDGED, FailureHistory, Reading, ask_judge, history_of, read_conversation
 from proxy.testing import ScriptedJudge
 from tests.stages.reflection.talk import NOT_FOUND, TIMED_OUT, TOOLS, Talk
@@ -14,7 +15,7 @@ SORRY = "The warehouse did not answer."
 
 
 def read(talk: Talk) -> Reading:
-    return read_conversation(talk.messages, TOOLS, lambda name: False)
+    return read_conversation(read_turns(talk.messages), TOOLS, lambda name: False)
 
 
 def history(reading: Reading) -> FailureHistory:
