@@ -15,6 +15,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
+from proxy.context.conversation import unread_size
 from proxy.context.passages import RETRIEVAL_TOOLS, passages_of
 from proxy.errors import INTERRUPTIONS, Overloaded, PolicyBlocked, ProxyError
 from proxy.exchange import CHECKS_CPU_S, QUIET, Evidence, Exchange, HookMark, Request, Sentence, Verdict, tool_name
@@ -138,7 +139,7 @@ class Pipeline:
         """
         exchange.retrieval_tools = self._retrieval_tools
         if any(stage.reads_passages and not stage.is_left_out(exchange) for stage in self.stages):
-            found = await run_in_thread_if_large(exchange.original.size, passages_of, exchange)
+            found = await run_in_thread_if_large(unread_size(exchange), passages_of, exchange)
             exchange.evidence = (*exchange.evidence, *found)
             exchange.passages = (*exchange.original.passages, *found)
         if self._request:

@@ -17,9 +17,10 @@ from typing import Any, Literal
 import orjson
 from msgspec import Struct
 
-from proxy.exchange import Evidence, Exchange, Message
+from proxy.exchange import Evidence, Exchange, Message, Request
 from proxy.language.lru import LRU
 from proxy.language.text import text_of
+from proxy.offloop import LARGE
 
 Kind = Literal["system", "user", "assistant", "tools", "other"]
 
@@ -137,11 +138,12 @@ _PLAIN_FIELDS = frozenset(("role", "content", "tool_call_id", "name"))
 
 def _message_key(message: Message) -> int:
     """The same for a message that says the same; texts are known by their hash (`proxy.language.lru`)."""
-    said = without_passing_fields(message)
-    if isinstance(content := said.get("content"), str) and _PLAIN_FIELDS.issuperset(said):
-        about = (said.get("role"), said.get("tool_call_id"), said.get("name"))
-        if all(one is None or isinstance(one, str) for one in about):
-            return hash((content, len(content), *about, len(said)))
+    plain = message.get("content").__class__ is str and _PLAIN_FIELDS.issuperset(message)
+    said = message if plain else without_passing_fields(message)
+    if plain or (said.get("content").__class__ is str and _PLAIN_FIELDS.issuperset(said)):
+        role, id_, name = said.get("role"), said.get("tool_call_id"), said.get("name")
+        if role.__class__ is str and (id_ is None or id_.__class__ is str) and (name is None or name.__class__ is str):
+            return hash((said["content"], role, id_, name, len(said)))
     return hash(orjson.dumps(said, option=orjson.OPT_SORT_KEYS))
 
 
@@ -171,6 +173,29 @@ def prefix_hashes(messages: Sequence[Message], ends: Sequence[int], *, turns_onl
 
 
 _ANY_SYSTEM: Message = {"role": "system"}
+
+
+MAX_KNOWN_TEXTS = 20_000
+_known_texts: LRU[bool] = LRU(MAX_KNOWN_TEXTS)
+"""Hashes of texts of messages that came before."""
+
+
+def unread_size(exchange: Exchange) -> int:
+    """As `Request.size`, for a pass that remembers by its hash what it read of a text: texts that this process has read do not count."""
+    given = (exchange.original,)
+    return exchange.once("unread size", given, partial(_unread_size, *given))
+
+
+def _unread_size(request: Request) -> int:
+    if request.quick_size >= LARGE:
+        return request.size
+    unread = 0
+    for message in request.messages:
+        text = text_of(message.get("content"))
+        if _known_texts.get(key := hash(text)) is None:
+            unread += len(text)
+            _known_texts.put(key, True)
+    return max(request.quick_size, unread)
 
 
 _CACHE_MARKS = frozenset(("cache_control", "prompt_cache_breakpoint"))

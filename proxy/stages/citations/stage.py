@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 from msgspec.structs import replace
 
+from proxy.context.conversation import unread_size
 from proxy.context.faithful import detect_context_ignoring
 from proxy.exchange import Choice, Exchange, Outcome, Sentence, Verdict
 from proxy.exchange.judgements import faithfulness
@@ -193,7 +194,7 @@ class Citations(SentenceStage[CitationsOptions]):
             self.release(exchange)  # another answer to another prompt, where it was asked for again
         said = [exchange.marked.get(choice.index, choice.text) for choice in exchange.answer.choices]
         marked = exchange.knowledge is not None or any(_MARK.search(text) for text in said)
-        if not marked and not await run_in_thread_if_large(exchange.original.size, may_have_context, exchange):
+        if not marked and not await run_in_thread_if_large(unread_size(exchange), may_have_context, exchange):
             return self._summed_up(exchange, (), False, self._nothing(exchange))
         case = await self._case(exchange)
         found: dict[int, list[JudgedStatement]] = {}
@@ -219,7 +220,7 @@ class Citations(SentenceStage[CitationsOptions]):
 
     async def _case(self, exchange: Exchange) -> Case:
         if exchange.id not in self._cases:
-            self._cases[exchange.id] = await run_in_thread_if_large(exchange.original.size, self._make_case, exchange)
+            self._cases[exchange.id] = await run_in_thread_if_large(unread_size(exchange), self._make_case, exchange)
         return self._cases[exchange.id]
 
     def _make_case(self, exchange: Exchange) -> Case:

@@ -15,6 +15,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from proxy.context.conversation import unread_size
 from proxy.errors import ModelUnavailable
 from proxy.exchange import Exchange, FactCheck
 from proxy.exchange.judgements import UNKNOWN_LANGUAGE, Claim, Judgement
@@ -202,8 +203,8 @@ class ClaimJudge:
 
     async def prepare(self, exchange: Exchange, case: ClaimCase) -> Ground:
         """The evidence of an exchange, and how it is to be judged by."""
-        size = exchange.original.size
-        evidence = await run_in_thread_if_large(size + sum(len(one.content) for one in exchange.evidence), gather, exchange)
+        size = unread_size(exchange)
+        evidence = await run_in_thread_if_large(size, gather, exchange)
         question = await run_in_thread_if_large(size, question_of, exchange)
         base = await run_in_thread_if_large(sum(len(one.content) for one in evidence), EvidenceBase, evidence)
         scope = await run_in_thread_if_large(size, base.scope, question)

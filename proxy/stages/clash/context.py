@@ -18,7 +18,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from proxy.context.conversation import called_names, last_user
+from proxy.context.conversation import called_names, last_user, unread_size
 from proxy.context.passages.finding import TIME_KEYS
 from proxy.context.pieces import MEMORY_SOURCE, ContextPiece, PieceKind, memories_in, pieces_of
 from proxy.exchange import Exchange, Message
@@ -86,7 +86,7 @@ class Context:
 
     async def stated(self, exchange: Exchange) -> ContextStatements:
         """What the parts that are compared state."""
-        return await run_in_thread_if_large(exchange.original.size, self._read, exchange)
+        return await run_in_thread_if_large(unread_size(exchange), self._read, exchange)
 
     def _read(self, exchange: Exchange) -> ContextStatements:
         pieces = self._pieces(exchange)

@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from proxy.context.conversation import last_user, named_calls
+from proxy.context.conversation import last_user, named_calls, unread_size
 from proxy.context.faithful import LANGUAGES, build_context_block, readable, texts, wrap_with_context_faithful_prompt
 from proxy.context.passages import is_retrieval_tool
 from proxy.exchange import Evidence, Exchange, Message, Sentence, Verdict, tool_name
@@ -182,7 +182,7 @@ class Faithful(SentenceStage[FaithfulOptions]):
 
     async def _hide(self, exchange: Exchange) -> None:
         """Note what is to be taken out of the answer: what these rules ask for, and the client does not."""
-        citations, rating = await run_in_thread_if_large(exchange.original.size, self._own_marks, exchange)
+        citations, rating = await run_in_thread_if_large(unread_size(exchange), self._own_marks, exchange)
         if citations or rating:
             self._marks_of_exchange[exchange.id] = _HiddenMarks(citations=citations, rating=rating)
 
@@ -195,7 +195,7 @@ class Faithful(SentenceStage[FaithfulOptions]):
 
     async def on_request(self, exchange: Exchange) -> Verdict | None:
         """Add the rules and the passages, each once."""
-        options, size, before = self.options, exchange.original.size, exchange.messages
+        options, size, before = self.options, unread_size(exchange), exchange.messages
         grounds = await run_in_thread_if_large(size, grounds_of, exchange)
         wanted = {"passages": ("passages",), "retrieval": ("passages", "retrieval_tool"), "always": ()}[options.when]
         if wanted and not any(ground in wanted for ground in grounds):

@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from proxy.context.conversation import answered_calls_of
+from proxy.context.conversation import answered_calls_of, unread_size
 from proxy.context.edits import Edit, apply_edits, with_spans
 from proxy.context.passages import is_retrieval_tool
 from proxy.context.pieces import ContextPiece, PieceKind, content_hash, pieces_of
@@ -121,7 +121,7 @@ class Poisoning(Stage[PoisoningOptions]):
 
     async def on_request(self, exchange: Exchange) -> Verdict | None:
         """Treat every piece of the context by what is known of it, or is found now."""
-        pieces = await run_in_thread_if_large(exchange.original.size, pieces_of, exchange, _EVERY_KIND)
+        pieces = await run_in_thread_if_large(unread_size(exchange), pieces_of, exchange, _EVERY_KIND)
         outcome = Outcome(pieces=len(pieces))
         calls = await run_in_thread_if_large(exchange.original.quick_size, answered_calls_of, exchange)
         tools = {i: tool_name(call) for i, call in calls.items()}

@@ -19,6 +19,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta, Struct
 
+from proxy.context.conversation import unread_size
 from proxy.context.faithful_texts import no_answer
 from proxy.context.question import Question, find_question
 from proxy.exchange import Answer, Choice, Evidence, Exchange, Outcome, Verdict
@@ -155,7 +156,7 @@ class Relevance(Stage[RelevanceOptions]):
 
     async def on_request(self, exchange: Exchange) -> Verdict | None:
         """Judge the passages; answer or warn."""
-        size = exchange.original.size
+        size = unread_size(exchange)
         usable = await run_in_thread_if_large(size, retrieval.usable, exchange)
         nothing = "" if usable else await run_in_thread_if_large(size, retrieval.nothing_found, exchange)
         if not usable and not nothing:
@@ -257,7 +258,7 @@ class Relevance(Stage[RelevanceOptions]):
         """Why an answer in the model's stead might be wrong; "" where it cannot be."""
         if not question.plain:
             return question.unresolved if question.asks else "it asks for no fact"
-        if await run_in_thread_if_large(exchange.original.size, retrieval.is_for_another_question, exchange):
+        if await run_in_thread_if_large(unread_size(exchange), retrieval.is_for_another_question, exchange):
             return "nothing was retrieved for this question"
         if finding.judgement is None and not finding.nothing:
             if _ABBREVIATION.fullmatch(question.readings[-1]):
@@ -266,7 +267,7 @@ class Relevance(Stage[RelevanceOptions]):
                 return "not plainly off"
             if not question.defines and any(passage.coverage > _MIN_SHARED for passage in finding.ranked):
                 return "a passage shares words with the question"
-        rest = await run_in_thread_if_large(exchange.original.size, retrieval.rest_of_talk, exchange)
+        rest = await run_in_thread_if_large(unread_size(exchange), retrieval.rest_of_talk, exchange)
         limit = self.options.min if question.defines else self._warn_below(question)
         if rest and not self._is_off((await self._embed(question, rest)).probability, limit):
             return "the answer may stand elsewhere in the conversation"

@@ -18,7 +18,7 @@ from contextlib import suppress
 
 from msgspec.structs import replace
 
-from proxy.context.conversation import prefix_hashes
+from proxy.context.conversation import prefix_hashes, unread_size
 from proxy.context.edits import apply_edits
 from proxy.errors import ModelUnavailable, StoreUnavailable
 from proxy.exchange import Evidence, Exchange, FactCheck, Request, Verdict
@@ -89,7 +89,7 @@ class Validation(Stage[ValidationOptions]):
 
     async def on_request(self, exchange: Exchange) -> Verdict | None:
         """Measure what is new, act on it, repeat what was done on earlier turns."""
-        size = exchange.original.size
+        size = unread_size(exchange)
         found = await run_in_thread_if_large(size, newcomers, exchange, self.options, older=self.options.changes_context)
         if not found:
             return None
@@ -128,7 +128,7 @@ class Validation(Stage[ValidationOptions]):
     async def _decide(self, exchange: Exchange, found: Sequence[Newcomer], seen: Mapping[str, float]) -> list[QualityDecision]:
         """Turn by turn, as they came: what was left out on one is no context for the next."""
         until = time.perf_counter() + self.options.timeout_ms * _DEADLINE / 1000
-        size, by_turn = exchange.original.size, dict[int, list[Newcomer]]()
+        size, by_turn = unread_size(exchange), dict[int, list[Newcomer]]()
         for newcomer in found:
             by_turn.setdefault(newcomer.turn, []).append(newcomer)
         turns = sorted(by_turn)

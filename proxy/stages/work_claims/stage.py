@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from proxy.context.conversation import unread_size
 from proxy.context.tool_results.turns import CalledTool, ToolResult
 from proxy.exchange import Choice, Exchange, Verdict
 from proxy.grounding.judging.questions import work_question
@@ -76,7 +77,7 @@ class WorkClaims(Stage[WorkClaimsOptions]):
         if not texts or not any(message.get("role") in ("tool", "function") for message in exchange.original.messages):
             return None
         session = self.ports.judge.session(exchange, self.name)
-        size = exchange.original.size + sum(len(choice.text) for choice in texts) * SENTENCES
+        size = unread_size(exchange) + sum(len(choice.text) for choice in texts) * SENTENCES
         run, statements, found = await run_in_thread_if_large(size, _read, exchange, texts, every=session is not None)
         if session is not None and run is not None:
             found = await self._asked(session, run, texts, found)
