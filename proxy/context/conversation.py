@@ -175,6 +175,16 @@ def prefix_hashes(messages: Sequence[Message], ends: Sequence[int], *, turns_onl
 _ANY_SYSTEM: Message = {"role": "system"}
 
 
+def turn_hashes(exchange: Exchange) -> tuple[str, ...]:
+    """`prefix_hashes` of its conversation's turns alone: of the first none, one, two, … messages."""
+    messages = exchange.conversation
+    return exchange.once("turn hashes", (messages,), partial(_turn_hashes, messages))
+
+
+def _turn_hashes(messages: Sequence[Message]) -> tuple[str, ...]:
+    return tuple(prefix_hashes(messages, range(len(messages) + 1), turns_only=True).values())
+
+
 MAX_KNOWN_TEXTS = 20_000
 _known_texts: LRU[bool] = LRU(MAX_KNOWN_TEXTS)
 """Hashes of texts of messages that came before."""

@@ -6,7 +6,6 @@ not kept: 64 bits that nobody outside of the process can foresee (SipHash with i
 
 from __future__ import annotations
 
-import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from functools import wraps
@@ -61,13 +60,9 @@ class LRU(Generic[T]):
         self._free += self._sizes.pop(key, 1)
 
 
-def key_of(*parts: str) -> bytes:
-    """A name for `parts` in a memory; where one ends and the next begins is part of it."""
-    digest = hashlib.blake2b(digest_size=16)
-    for part in parts:
-        data = part.encode("utf-8", "surrogatepass")
-        digest.update(b"%d:" % len(data) + data)
-    return digest.digest()
+def key_of(*parts: str) -> int:
+    """A name for `parts` in a memory of this process; where one ends and the next begins is part of it."""
+    return hash(parts)
 
 
 P = ParamSpec("P")

@@ -53,11 +53,11 @@ class TurnJob(Generic[T, R]):
 
     __slots__ = ("future", "item", "key", "queue", "wanted")
 
-    def __init__(self, key: bytes, item: T, queue: Queue[T, R], future: asyncio.Future[R]) -> None:
+    def __init__(self, key: int, item: T, queue: Queue[T, R], future: asyncio.Future[R]) -> None:
         self.key, self.item, self.queue, self.future, self.wanted = key, item, queue, future, 0
 
 
-Queue: TypeAlias = OrderedDict[bytes, TurnJob[T, R]]
+Queue: TypeAlias = OrderedDict[int, TurnJob[T, R]]
 
 
 class SharedTurns(ABC, Generic[M, T, R]):
@@ -71,7 +71,7 @@ class SharedTurns(ABC, Generic[M, T, R]):
         self._make, self._cache, self._title, self._slice_items = make, cache, title, slice_items
         self._log = logging.getLogger(f"groundwire.{room}")
         self._model: M | None = None
-        self._jobs: dict[bytes, TurnJob[T, R]] = {}
+        self._jobs: dict[int, TurnJob[T, R]] = {}
         self._thread = ThreadPoolExecutor(MAX_LANES, thread_name_prefix=room, initializer=step_back)
         self._runners: set[asyncio.Task[None]] = set()
         self._reading_lock = threading.Lock()
@@ -117,7 +117,7 @@ class SharedTurns(ABC, Generic[M, T, R]):
     # ---- what a subclass says ----
 
     @abstractmethod
-    def _prepared(self, item: T) -> tuple[bytes, T]:
+    def _prepared(self, item: T) -> tuple[int, T]:
         """The key of an item, and what the model gets to read of it."""
 
     @abstractmethod
@@ -151,14 +151,14 @@ class SharedTurns(ABC, Generic[M, T, R]):
                 await asyncio.sleep(0)  # thousands of hits in the cache are no reason to hold the loop
         return results
 
-    async def _results_of_slice(self, items: list[tuple[bytes, T]], queue: Queue[T, R]) -> list[R]:
+    async def _results_of_slice(self, items: list[tuple[int, T]], queue: Queue[T, R]) -> list[R]:
         found = {key: known for key, _ in items if (known := self._cache.get(key)) is not None}
         missing = {key: item for key, item in items if key not in found}
         if missing:
             found |= await self._computed(missing, queue)
         return [found[key] for key, _ in items]
 
-    async def _computed(self, items: dict[bytes, T], queue: Queue[T, R]) -> dict[bytes, R]:
+    async def _computed(self, items: dict[int, T], queue: Queue[T, R]) -> dict[int, R]:
         """Wait for these items; if the caller leaves, what nobody else waits for leaves the queue."""
         if self._stopped:
             raise ModelUnavailable("the server is stopping")
@@ -173,7 +173,7 @@ class SharedTurns(ABC, Generic[M, T, R]):
             for job in jobs:
                 self._release(job)
 
-    def _job(self, key: bytes, item: T, queue: Queue[T, R]) -> TurnJob[T, R]:
+    def _job(self, key: int, item: T, queue: Queue[T, R]) -> TurnJob[T, R]:
         """The computation of `item`: the one under way, or a new one."""
         job = self._jobs.get(key)
         if job is None:

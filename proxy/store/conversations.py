@@ -41,7 +41,7 @@ class DatabaseLineages:
 
     async def run_of(self, beginnings: Beginnings, *, client: str, route: str) -> str:
         """The run of a conversation; from now on its present end belongs to it. Raises `StoreUnavailable`."""
-        keys = {self._memory.key(client, route, hash_): hash_ for hash_ in beginnings.hashes}
+        keys = self._memory.keys(beginnings.hashes, client, route)
         for _ in range(_TRIES):
             known = {keys[row.id]: (row.content.decode(), row.link) for row in await self._memory.read(list(keys))}
             found = await self._take(beginnings, known, client, route)

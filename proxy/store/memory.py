@@ -14,7 +14,7 @@ import hashlib
 import json
 import re
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -28,7 +28,7 @@ from proxy.offloop import run_in_thread_if_large
 from proxy.ports import Compaction, ScratchpadItem, ToolRun
 from proxy.store.database import Database
 from proxy.store.listing import Listed
-from proxy.store.tables import clean, key_of, scratchpad
+from proxy.store.tables import clean, key_of, keys_of, scratchpad
 from proxy.store.tables import memory as table
 
 _ID_CHARS = 32
@@ -135,6 +135,11 @@ class Memory:
     def key(self, *about: str) -> str:
         """Of a row."""
         return f"{self.kind}:{key_of(*about)}"
+
+    def keys(self, names: Iterable[str], *about: str) -> dict[str, str]:
+        """`key` of each name with what they are all about before it: the name by its key."""
+        key = keys_of(*about)
+        return {f"{self.kind}:{key(name)}": name for name in names}
 
     async def read(self, keys: Sequence[str], last: str = "", *, mark: bool = True) -> list[MemoryRow]:
         """The rows that there are of these keys, marked as used; `last` ends each query. Raises `StoreUnavailable`."""
@@ -245,7 +250,7 @@ class DatabaseCompactions:
         return _compaction(compaction.covers, (await self._memory.read([key]))[0])
 
     def _keys(self, client: str, covers: Sequence[str]) -> dict[str, str]:
-        return {self._memory.key(client, hash_): hash_ for hash_ in covers}
+        return self._memory.keys(covers, client)
 
     async def _mark_archived(self, row: MemoryRow) -> None:
         ids = sorted(reference_ids(row.content.decode("utf-8", "surrogatepass")))

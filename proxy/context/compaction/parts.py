@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proxy.context.archive import READ_ARCHIVE, read_archive_tool
-from proxy.context.conversation import MessageBlock, blocks_of, called_names, evidence_of, prefix_hashes
+from proxy.context.conversation import MessageBlock, blocks_of, called_names, evidence_of, turn_hashes
 from proxy.context.pieces import PREFERENCES, with_preferences
 from proxy.errors import StoreUnavailable
 from proxy.exchange import ContextUse, Evidence, Exchange, Message, Tool, tool_name
@@ -292,10 +292,9 @@ def _unsent_evidence(exchange: Exchange, parts: Sequence[Part]) -> list[Evidence
 
 def _hashes(exchange: Exchange) -> dict[int, str]:
     """For each block border a hash of what is before it, for this client's policy and model."""
-    messages = exchange.conversation
+    hashes = turn_hashes(exchange)
     scope = "\0".join((exchange.policy, exchange.model, *sorted(exchange.skip & SHARING_STAGES)))
-    found = prefix_hashes(messages, [block.end for block in blocks_of(messages)], turns_only=True)
-    return {end: _hash(f"{scope}\0{digest}") for end, digest in found.items()}
+    return {block.end: _hash(f"{scope}\0{hashes[block.end]}") for block in blocks_of(exchange.conversation)}
 
 
 def _hash(text: str) -> str:

@@ -374,5 +374,5 @@ def _bounded(question: JudgeQuestion) -> JudgeQuestion:
     return replace(question, statement=question.statement[:MAX_STATEMENT_CHARS], evidence=tuple(evidence))
 
 
-def _key(client: str, question: JudgeQuestion) -> bytes:
+def _key(client: str, question: JudgeQuestion) -> int:
     return key_of(client, question.purpose, question.language, question.statement, *question.evidence)

@@ -11,7 +11,6 @@ two cores, the event loop wakes up late by 1 to 4 ms at p99 (`benchmarks/embeddi
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -20,7 +19,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 import numpy as np
 
 from proxy.errors import ModelUnavailable
-from proxy.language.lru import LRU
+from proxy.language.lru import LRU, key_of
 from proxy.language.text import whole_characters
 from proxy.models.turns import Queue, SharedTurns, TurnJob, parts
 
@@ -118,7 +117,7 @@ class BatchingEmbedder(SharedTurns[Encoder, Texts, "Rows"]):
 
     async def unknown(self, texts: Sequence[str]) -> int:
         """Implements `proxy.ports.Embedder`."""
-        missing: set[bytes] = set()
+        missing: set[int] = set()
         for some in parts(texts, SLICE):
             keys = {self._prepared((text,))[0] for text in some}
             missing |= {key for key in keys if self._cache.get(key) is None}
@@ -132,7 +131,7 @@ class BatchingEmbedder(SharedTurns[Encoder, Texts, "Rows"]):
         given = [whole_characters(text[: self._max_chars]) for text in texts]
         return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: self._loaded().rough(given))
 
-    def _prepared(self, item: Texts) -> tuple[bytes, Texts]:
+    def _prepared(self, item: Texts) -> tuple[int, Texts]:
         texts = tuple(whole_characters(text[: self._max_chars]) for text in item)
         return key_of(*texts), texts
 
@@ -140,7 +139,7 @@ class BatchingEmbedder(SharedTurns[Encoder, Texts, "Rows"]):
         if waiting + items > self._max_waiting:
             raise ModelUnavailable(f"{waiting} texts wait for the embedding model already; give the server more workers or cores")
 
-    def _job(self, key: bytes, item: Texts, queue: Queue[Texts, Rows]) -> TurnJob[Texts, Rows]:
+    def _job(self, key: int, item: Texts, queue: Queue[Texts, Rows]) -> TurnJob[Texts, Rows]:
         """The one under way is made urgent if this caller is."""
         job = super()._job(key, item, queue)
         if queue is self._urgent and job.queue is self._bulk:
@@ -191,12 +190,6 @@ def _by_length(jobs: Sequence[TurnJob[Texts, Rows]], most_chars: int) -> Iterato
 def vector_cache(max_bytes: int) -> LRU[Rows]:
     """Vectors by the hash of their text; bounded by what they take, not by their number."""
     return LRU(max_bytes, lambda rows: rows.nbytes + OVERHEAD_BYTES)
-
-
-def key_of(*texts: str) -> bytes:
-    """The name in the cache of a text, or of several that are embedded together."""
-    each = [hashlib.blake2b(text.encode(), digest_size=16).digest() for text in texts]
-    return each[0] if len(each) == 1 else hashlib.blake2b(b"".join(each), digest_size=16).digest()
 
 
 def unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -51,6 +51,7 @@ INLINE_ITEMS = 100
 MAX_PARTS = 2000
 """Of a message's content, each counted as itself."""
 
+_SHORT_CHARS = 40
 _SYSTEM = ("system", "developer")
 _REASONING = re.compile(r"(ft:)?(o\d|gpt-5)")
 _UNCOVERED_MODELS = re.compile(r"audio|search|realtime|deep-research|gpt-oss|instruct|0301|codex|gpt-5-chat|embedding")
@@ -118,6 +119,7 @@ class _Prompt:
         self.reasoning = _REASONING.match(base) is not None
         self.exact = model.exact and not _UNCOVERED_MODELS.search(base)
         self.called: dict[str, str] = {}
+        self.short: dict[str, TextCount] = {}
         self.guessed_tokens = 0
 
     def is_large(self) -> bool:
@@ -287,7 +289,11 @@ class _Prompt:
 
     def text(self, text: str) -> int:
         """Tokens of text that the prompt holds as it is."""
-        return self.add(self.encodings.count(text, self.encoding)) if text else 0
+        if len(text) > _SHORT_CHARS:
+            return self.add(self.encodings.count(text, self.encoding))
+        if (count := self.short.get(text)) is None:  # a role, a tool's name: it comes with every other message
+            count = self.short[text] = self.encodings.count(text, self.encoding)
+        return self.add(count)
 
     def anything(self, value: Any) -> int:
         """Tokens of a value that should be text; by its JSON, and not exact, if it is something else."""

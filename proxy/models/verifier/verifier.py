@@ -75,7 +75,7 @@ class BatchingVerifier(SharedTurns[PairModel, ClaimPair, Judged]):
         """Implements `proxy.ports.Verifier`."""
         return [answer for (answer,) in await self._results(pairs, self._queue)]
 
-    def _prepared(self, item: ClaimPair) -> tuple[bytes, ClaimPair]:
+    def _prepared(self, item: ClaimPair) -> tuple[int, ClaimPair]:
         pair = _valid(item)
         return key_of(pair.language, pair.claim, pair.evidence), pair
 

@@ -87,7 +87,7 @@ class Finder:
             return ClashDetector()
         return ClashDetector(self._verifier, embedder=self._embedder, judge=judge)
 
-    def _key(self, exchange: Exchange, pair: Pair) -> bytes:
+    def _key(self, exchange: Exchange, pair: Pair) -> int:
         return key_of(exchange.client, exchange.policy, self._verifier.name, pair.older.hash, pair.newer.hash)
 
     def _in_context(self, exchange: Exchange, ledger: Ledger, clash: StatementClash, said: Sequence[ConversationText]) -> StatementClash:

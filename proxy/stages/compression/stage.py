@@ -18,7 +18,7 @@ from msgspec import UNSET, UnsetType
 
 from proxy.context.archive import READ_ARCHIVE, answer_from_archive, offer_archive
 from proxy.context.compaction.parts import CompactedPrompt, prompt_use, recall, send, store
-from proxy.context.conversation import prefix_hashes
+from proxy.context.conversation import turn_hashes
 from proxy.context.summaries.summariser import Summariser
 from proxy.errors import StoreUnavailable
 from proxy.exchange import CompressionResult as Report
@@ -272,12 +272,10 @@ class Compression(Stage[CompressionOptions]):
         messages, now = exchange.conversation, exchange.received_at
         if "trim" not in self.options.strategies:
             return [None] * len(messages)
-        digests = await run_in_thread_if_large(
-            exchange.original.quick_size, prefix_hashes, messages, range(1, len(messages) + 1), turns_only=True
-        )
+        _, *digests = await run_in_thread_if_large(exchange.original.quick_size, turn_hashes, exchange)
         run = f"{exchange.route}\0{exchange.run_id}"
         try:
-            seen = await self.ports.first_seen.times(run, list(digests.values()), now, client=exchange.client)
+            seen = await self.ports.first_seen.times(run, digests, now, client=exchange.client)
         except StoreUnavailable:
             seen = None
         return await run_in_thread_if_large(len(messages), message_ages, exchange.original.message_hints, seen, len(messages), now)

@@ -360,5 +360,5 @@ def _scene(exchange: Exchange) -> dict[str, Any]:
     return {**where, "step_id": exchange.step_id, "record_id": exchange.id}
 
 
-def _key(owner: tuple[str, str], event: FailureEvent) -> bytes:
+def _key(owner: tuple[str, str], event: FailureEvent) -> int:
     return key_of(*owner, event.kind, event.fingerprint, event.cause)

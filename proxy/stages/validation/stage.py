@@ -233,7 +233,7 @@ async def _version(knowledge: FactCheck | None) -> str:
     return ""
 
 
-def _keys(exchange: Exchange, newcomers: Sequence[Newcomer], *known: str) -> list[bytes]:
+def _keys(exchange: Exchange, newcomers: Sequence[Newcomer], *known: str) -> list[int]:
     """For each a name for all that its quality follows from, but the policy."""
     found = []
     for one in newcomers:
