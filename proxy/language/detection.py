@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from proxy.language.lru import by_text
 from proxy.language.text import whole_characters
 
 MAX_CHARS = 600
@@ -28,15 +29,21 @@ _CAPITAL, _LETTER = re.compile("[A-Z]"), re.compile("[A-Za-z]")
 
 def language(text: str, default: str = "en", min_probability: float = MIN_PROBABILITY) -> str:
     """ISO 639-1 code of `text`'s language; `default` when it is too short to tell, or the best finding is less probable than asked for."""
-    sample = _NOT_WORDS.sub(" ", text[: 4 * MAX_CHARS]).strip()[:MAX_CHARS]
+    code, probability = _likeliest(text[: 4 * MAX_CHARS])
+    return code if code and probability >= min_probability else default
+
+
+@by_text(4096)
+def _likeliest(text: str) -> tuple[str, float]:
+    sample = _NOT_WORDS.sub(" ", text).strip()[:MAX_CHARS]
     sample = whole_characters(sample)
     if not any(c.isalpha() for c in sample):
-        return default
+        return "", 0.0
     labels, probabilities = _model().predict(sample.lower() if _is_shouted(sample) else sample, k=5)
     for label, probability in sorted(zip(labels, probabilities, strict=True), key=lambda found: -min(found[1], 1.0)):
         if (code := str(label).removeprefix("__label__")) in LANGUAGES:
-            return code if probability >= min_probability else default
-    return default
+            return code, float(probability)
+    return "", 0.0
 
 
 def load() -> None:

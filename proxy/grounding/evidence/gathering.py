@@ -276,8 +276,12 @@ class EvidenceBase:
         if len(words) < MIN_LITERAL_WORDS:
             return None
         rare = max(words, key=len)  # a look for it costs a tenth of what it takes to cut a piece into words
-        folded = ((i, sentence.casefold()) for i, sentence in enumerate(self.sentences))
-        return next((i for i, sentence in folded if rare in sentence and _WORDS.findall(sentence) == words), None)
+        there = (i for i, sentence in enumerate(self._folded) if rare in sentence and _WORDS.findall(sentence) == words)
+        return next(there, None)
+
+    @cached_property
+    def _folded(self) -> list[str]:
+        return [sentence.casefold() for sentence in self.sentences]
 
     def position_of(self, evidence: int, offset: int) -> int | None:
         """The position of the piece of an evidence in which a character stands, or of the one before."""
