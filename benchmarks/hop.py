@@ -1,8 +1,9 @@
-"""What does a request cost the proxy under an empty policy, as a multiple of what it costs a bare pass-through (`benchmarks.floor`)?
+"""What does a request cost the proxy, as a multiple of what it costs a bare pass-through (`benchmarks.floor`)?
 
-    python -m benchmarks.hop                      # half a minute: small, 204 KB of plain words, 204 KB as an agent sends them
+    python -m benchmarks.hop                      # half a minute, under an empty policy: small, 204 KB of plain words, of an agent's
     python -m benchmarks.hop --sizes              # an agent's bodies of 5 KB to 2 MB
-    python -m benchmarks.hop --check              # fails where calls have risen by more than 15%, CPU by half, above the committed ones
+    python -m benchmarks.hop --check              # fails where calls have risen by more than 15%, CPU by half, above the committed ones;
+                                                  # the same for an agent's body under `default` and `agent`
     python -m benchmarks.hop --repeat 8           # how far the figures scatter
     python -m benchmarks.hop --policy default     # under a shipped policy, the same conversation again and again
 
@@ -62,6 +63,8 @@ TURNS = {"small": (36, 64), "large": (24, 16), "agent": (24, 16)}
 """By kind of body: how many turns, and requests in each."""
 SIZES = {"agent, 5 KB": (24, 48), "agent, 50 KB": (24, 32), "agent, 200 KB with an image": (16, 16), "agent, 2 MB": (12, 8)}
 """Further ones, as agents send them: measured where they are asked for."""
+CHECKED = {"default": ("small", "agent"), "agent": ("small", "agent")}
+"""Shipped policies whose figures are committed, too, with the bodies that are sent. A request's work in threads is CPU, and no calls."""
 COUNTED = 64
 TRIES = 3
 """A check fails only on what is too dear in each of so many measurements; calls are counted in so many turns."""
@@ -223,6 +226,7 @@ def neighbours() -> Iterator[None]:
 
 async def measure(turns: dict[str, tuple[int, int]], policy: str = "") -> Figures:
     """Both figures, by kind of body."""
+    begins = f"{policy}, " if policy else ""
     async with AsyncExitStack() as stack:
         stack.enter_context(neighbours())
         hop = Hop(Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hop-"))), stack, policy)
@@ -235,8 +239,16 @@ async def measure(turns: dict[str, tuple[int, int]], policy: str = "") -> Figure
             for what, one in (("us", await cpu_us(hop, kind, number, requests)), ("calls", await calls(hop, kind))):
                 floor, proxy = one["floor"] - one["direct"], one["proxy"] - one["direct"]
                 figures |= {f"floor_{what}": round(floor, 1), f"proxy_{what}": round(proxy, 1), f"ratio_{what}": round(proxy / floor, 4)}
-            found[kind] = figures
+            found[begins + kind] = figures
         return found
+
+
+def measure_all() -> Figures:
+    """What is committed: under an empty policy, then under those of `CHECKED`."""
+    found = logged(lambda: measure(TURNS))
+    for policy, kinds in CHECKED.items():
+        found |= logged(lambda policy=policy, kinds=kinds: measure({kind: TURNS[kind] for kind in kinds}, policy))  # type: ignore[misc]
+    return found
 
 
 def show(found: Figures, before: Figures) -> None:
@@ -299,8 +311,9 @@ def main() -> int:
     before = committed()
     problems: set[str] | None = None
     for _ in range(TRIES if given.check else given.repeat):
-        found = logged(lambda: measure(SIZES if given.sizes else {kind: TURNS[kind] for kind in given.bodies}, given.policy))
-        show(found, {} if given.policy else before)
+        turns = SIZES if given.sizes else {kind: TURNS[kind] for kind in given.bodies}
+        found = measure_all() if given.check else logged(lambda turns=turns: measure(turns, given.policy))  # type: ignore[misc]
+        show(found, before)
         dear = lost(found, before) if given.check else {}
         problems = set(dear) if problems is None else problems & set(dear)
         if given.check and not problems:

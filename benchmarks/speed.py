@@ -134,7 +134,7 @@ def main() -> int:
     given = parse()
     before: dict[str, Any] = json.loads(OUTPUT.read_text()) if OUTPUT.exists() else {}
     print(f"machine: {platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, Python {platform.python_version()}")
-    one = hop.logged(lambda: hop.measure(hop.TURNS))
+    one = hop.measure_all()
     hop.show(one, before.get("hop", {}))
     try:
         found = servers(given.rounds, given.seconds)
