@@ -6,6 +6,7 @@
                                                   # the same for an agent's body under `default` and `agent`
     python -m benchmarks.hop --repeat 8           # how far the figures scatter
     python -m benchmarks.hop --policy default     # under a shipped policy, the same conversation again and again
+    python -m benchmarks.hop --policy default --growing  # one more step with each request, as an agent sends them
 
 For a machine that does other things, too. Stub, client, floor and proxy stand in one process on one event loop and are asked in short
 turns, one after the other, over loopback; what the client and the stub cost is measured as well (*direct*) and taken off. Two figures:
@@ -36,7 +37,7 @@ from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar
 
 import uvicorn
 import uvloop
@@ -65,10 +66,13 @@ SIZES = {"agent, 5 KB": (24, 48), "agent, 50 KB": (24, 32), "agent, 200 KB with 
 """Further ones, as agents send them: measured where they are asked for."""
 CHECKED = {"default": ("small", "agent"), "agent": ("small", "agent")}
 """Shipped policies whose figures are committed, too, with the bodies that are sent. A request's work in threads is CPU, and no calls."""
+SETTLED_S = 0.15
+"""After a request of a growing run: its record is written, what was to be learnt of it is learnt."""
 COUNTED = 64
 TRIES = 3
 """A check fails only on what is too dear in each of so many measurements; calls are counted in so many turns."""
 _NEIGHBOUR = "import os\nparent = os.getppid()\nmemory = bytes(8 << 20)\nwhile os.getppid() == parent:\n    bytearray(memory)"
+T = TypeVar("T")
 Figures = dict[str, dict[str, float]]
 """By kind of body: microseconds and calls a request of the floor and of the proxy, and their ratios."""
 
@@ -159,10 +163,16 @@ class Hop:
 
     async def turn(self, name: str, kind: str, requests: int, begun: Callable[[], None], ended: Callable[[], None]) -> None:
         """So many requests, and what is left to be done for them."""
+        await self.ask(name, BODIES[kind](), requests, begun, ended)
+
+    async def ask(
+        self, name: str, body: bytes, requests: int, begun: Callable[[], None], ended: Callable[[], None], connections: int = CONNECTIONS
+    ) -> None:
+        """The same body so often."""
         loop = asyncio.get_running_loop()
-        request = request_bytes(systems.PATH, BODIES[kind](), "sk-benchmark", {})
+        request = request_bytes(systems.PATH, body, "sk-benchmark", {})
         left, done = [requests, 0], loop.create_future()
-        clients = [_Client(request, left, done) for _ in range(CONNECTIONS)]
+        clients = [_Client(request, left, done) for _ in range(connections)]
         for client in clients:
             await loop.create_connection(lambda client=client: client, "127.0.0.1", self.ports[name])  # type: ignore[misc]
         begun()
@@ -207,6 +217,42 @@ async def calls(hop: Hop, kind: str) -> dict[str, float]:
         await hop.turn(name, kind, COUNTED, lambda count=count: sys.setprofile(count), lambda: sys.setprofile(None))  # type: ignore[misc]
         found[name].append(counted[0] / COUNTED)
     return {name: min(counts) for name, counts in found.items()}
+
+
+async def growing_ms(policy: str) -> list[tuple[int, float]]:
+    """Of each request of an agent's run, in order: by how many bytes it is longer than the one before, and milliseconds of CPU."""
+    async with AsyncExitStack() as stack:
+        hop = Hop(Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hop-"))), stack, policy)
+        await hop.start()
+        await hop.ask("proxy", BODIES["small"](), COUNTED, gc.collect, lambda: None)
+        whole = json.loads(BODIES["agent"]())
+        found, before = list[tuple[int, float]](), 0
+        for end in range(1, len(whole["messages"]) + 1):
+            if whole["messages"][end - 1]["role"] not in ("user", "tool"):
+                continue
+            body, clock = (
+                json.dumps({**whole, "messages": whole["messages"][:end]}, ensure_ascii=False, separators=(",", ":")).encode(),
+                list[float](),
+            )
+
+            def read(clock: list[float] = clock) -> None:
+                clock.append(time.process_time())
+
+            await hop.ask("proxy", body, 1, read, lambda: None, connections=1)
+            await asyncio.sleep(SETTLED_S)
+            read()
+            found.append((len(body) - before, 1e3 * (clock[1] - clock[0])))
+            before = len(body)
+        return found
+
+
+def show_growing(found: list[tuple[int, float]], policy: str) -> None:
+    """The second half of the run."""
+    late = found[len(found) // 2 :]
+    new, cpu = sorted(size for size, _ in late), sorted(ms for _, ms in late)
+    middle = len(late) // 2
+    print(f"{policy or 'an empty policy'}: {len(late)} requests of a growing run, each {new[middle]:,} bytes longer (median):")
+    print(f"CPU of a request, median {cpu[middle]:.1f} ms, quarters {cpu[middle // 2]:.1f} and {cpu[middle + middle // 2]:.1f}")
 
 
 @contextmanager
@@ -279,7 +325,7 @@ def committed() -> Figures:
     return found
 
 
-def logged(work: Callable[[], Coroutine[Any, Any, Figures]]) -> Figures:
+def logged(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """Run it on uvloop, as both servers run, with a log that is written as a server writes it: formatted, to a file."""
     root = logging.getLogger()
     level = root.level
@@ -301,6 +347,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     either.add_argument("--check", action="store_true", help="fail where a figure is too far above the committed one")
     either.add_argument("--sizes", action="store_true", help="an agent's bodies of 5 KB to 2 MB, in place of `--bodies`")
     either.add_argument("--policy", default="", choices=sorted(path.stem for path in POLICIES.glob("*.yaml")), help="a shipped one")
+    options.add_argument("--growing", action="store_true", help="one more step of an agent's run with each request, in place of `--bodies`")
     options.add_argument("--repeat", type=int, default=1, help="measure so often, each time anew")
     options.add_argument("--bodies", nargs="+", choices=list(TURNS), default=list(TURNS))
     return options.parse_args(arguments)
@@ -308,6 +355,9 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 
 def main() -> int:
     given = parse()
+    if given.growing:
+        show_growing(logged(lambda: growing_ms(given.policy)), given.policy)
+        return 0
     before = committed()
     problems: set[str] | None = None
     for _ in range(TRIES if given.check else given.repeat):

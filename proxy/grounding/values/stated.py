@@ -20,6 +20,7 @@ from proxy.grounding.evidence.retrieval import NUMERAL
 from proxy.grounding.values.arithmetic import MAX_OPERANDS, day_of, is_derived
 from proxy.grounding.values.consistency import date_is_stated, says_nothing
 from proxy.language.dates import Date, Time, date_agrees, tells_days_by_others
+from proxy.language.lru import LRU, by_text
 from proxy.language.names import Name, NameWords, bare, missing_name, name_words, read_names
 from proxy.language.patterns import LazyPattern, phrases
 from proxy.language.quantities import Quantities, Quantity, agrees, read_quantities
@@ -90,12 +91,20 @@ class StatedValues:
     @cached_property
     def text(self) -> str:
         """One text, its parts apart."""
-        return "\n\n".join(self.texts)
+        return _APART.join(self.texts)
 
     @cached_property
     def quantities(self) -> Quantities:
-        """Its numbers, dates and times."""
-        return read_quantities(self.text, any_language=True)
+        """Its numbers, dates and times, with their places in `text`."""
+        found, at = list[Quantities](), 0
+        for text in each(self.texts):
+            found.append(_moved(_quantities_of(text), at))
+            at += len(text) + len(_APART)
+        return Quantities(
+            tuple(number for read in found for number in read.numbers),
+            tuple(date for read in found for date in read.dates),
+            tuple(time for read in found for time in read.times),
+        )
 
     @cached_property
     def numerals(self) -> frozenset[str]:
@@ -110,12 +119,12 @@ class StatedValues:
     @cached_property
     def tells_days_by_others(self) -> bool:
         """Whether it names a day by another: "the Thursday before"."""
-        return tells_days_by_others(self.text)
+        return any(map(_tells_days_by_others, each(self.texts)))
 
     @cached_property
     def month_stems(self) -> frozenset[str]:
         """The months that it names, or writes as numbers."""
-        named = {fold(match[0])[:3] for match in ANY_MONTH.finditer(self.text)}
+        named = {stem for text in each(self.texts) for stem in _named_months(text)}
         numbers = {m for date in self.quantities.dates for _, m, _ in date.readings if m is not None}
         return frozenset(named | {stem for m in numbers for stem in _STEMS[m]})
 
@@ -123,6 +132,39 @@ class StatedValues:
     def names(self) -> NameWords:
         """The words that names are looked up in."""
         return name_words(self.text)
+
+
+MAX_KNOWN_VALUES = 40_000
+"""Of all texts together: some 12 MB."""
+_APART = "\n\n"
+_known: LRU[Quantities] = LRU(MAX_KNOWN_VALUES, lambda read: 4 + len(read.numbers) + len(read.dates) + len(read.times))
+
+
+def _quantities_of(text: str) -> Quantities:
+    """What it states; the evidence of a conversation comes again with every turn."""
+    key = hash(text), len(text)
+    found = _known.get(key)
+    if found is None:
+        found = read_quantities(text, any_language=True)
+        _known.put(key, found)
+    return found
+
+
+def _moved(read: Quantities, by: int) -> Quantities:
+    """The same, so many characters further on."""
+    return Quantities(
+        tuple(replace(one, start=one.start + by, end=one.end + by) for one in read.numbers),
+        tuple(replace(one, start=one.start + by, end=one.end + by) for one in read.dates),
+        tuple(replace(one, start=one.start + by, end=one.end + by) for one in read.times),
+    )
+
+
+_tells_days_by_others = by_text(4096)(tells_days_by_others)
+
+
+@by_text(4096)
+def _named_months(text: str) -> frozenset[str]:
+    return frozenset(fold(match[0])[:3] for match in ANY_MONTH.finditer(text))
 
 
 class Value(Struct, frozen=True):

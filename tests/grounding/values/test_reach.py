@@ -68,3 +68,24 @@ def test_a_month_of_a_year_is_read_as_machines_write_it() -> None:
     claim = "The last oil change was in March 2026."
     text = "last oil change 2026-03, sold 2026-06-30"
     assert [] == may_differ(claim, read_quantities(claim, "en"), [text], StatedValues([text]), "en")
+
+
+def test_values_of_several_texts_are_known_by_their_places_in_all_of_them() -> None:
+    texts = [
+        "Two nights from 3 May 2024, check-in at 14:30.",
+        "",
+        "Das Zimmer kostet 120 €, der Parkplatz 15 €.",
+        "Two nights from 3 May 2024.",
+    ]
+    for _ in range(2):  # read, then remembered
+        said = StatedValues(texts)
+        found = said.quantities
+        assert found == read_quantities("\n\n".join(texts), any_language=True)
+        assert [said.text[one.start : one.end] for one in found.numbers] == [one.text for one in found.numbers]
+        assert [said.text[one.start : one.end] for one in found.dates] == [one.text for one in found.dates]
+        assert said.month_stems == {"may", "mai"}
+
+
+def test_a_day_told_by_another_is_seen_in_any_of_the_texts() -> None:
+    assert StatedValues(["The meeting is on 3 May.", "We met the Thursday before."]).tells_days_by_others
+    assert not StatedValues(["The meeting is on 3 May.", "We met then."]).tells_days_by_others
