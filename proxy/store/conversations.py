@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import orjson
-from sqlalchemy import and_, delete, literal, literal_column, select
+from sqlalchemy import TextClause, delete, literal, literal_column, select, text
 
 from proxy.context.conversation import Beginnings, branch_of
 from proxy.errors import StoreUnavailable
@@ -83,17 +84,10 @@ class DatabaseLineages:
         row = self._memory.row
         key, before = self._memory.key(client, route, end), self._memory.key(client, route, after) if after else ""
         rows = [row(key, client, run.encode()), *([row(before, client, run.encode(), end)] if after else [])]
-        insert = self._memory.database.insert(table).values(rows)
-        goes_on = and_(table.c.link == "", insert.excluded.link != "")
-        changed = {column: insert.excluded[column] for column in ("link", "used_at")}
-        about = clean(client)
-        without = [
-            ~select(quarantine.c.id).where(quarantine.c.client == about).exists(),  # a decision of another run may be for all of them
-            ~select(clashes.c.id).where(clashes.c.client == about, clashes.c.run_id == clean(run)).exists(),
-        ]
-        noted = insert.on_conflict_do_update(index_elements=["id"], set_=changed, where=goes_on).returning(table.c.id, *without)
+        noted = _noting(len(rows))
+        values = {f"{column}_{n}": value for n, row in enumerate(rows) for column, value in row.items()}
         async with self._memory.database.writing(alone=True) as connection:
-            found = (await connection.execute(noted)).all()
+            found = (await connection.execute(noted, {**values, "about": clean(client), "run": clean(run)})).all()
         done = {row[0] for row in found}
         if key in done:
             names = [name for name, none in zip(("quarantine", "clashes"), found[0][1:], strict=True) if none]
@@ -102,6 +96,24 @@ class DatabaseLineages:
             await self._memory.database.execute(delete(table).where(table.c.id == key, table.c.link == ""), alone=True)
             return None
         return run if key in done else None
+
+
+@cache
+def _noting(rows: int) -> TextClause:
+    """Keeps so many rows, links those that have no link yet, and tells of which tables the run has nothing: of the quarantine nothing of
+    the client's, as a decision of another run may be for all of them.
+
+    In words, as SQLAlchemy takes a millisecond to compile a statement that has an ON CONFLICT, each time anew.
+    """
+    names = [column.name for column in table.columns]
+    values = ", ".join(f"({', '.join(f':{name}_{n}' for name in names)})" for n in range(rows))
+    return text(
+        f"INSERT INTO {table.name} ({', '.join(names)}) VALUES {values} "  # noqa: S608 - our own names
+        "ON CONFLICT (id) DO UPDATE SET link = excluded.link, used_at = excluded.used_at "
+        f"WHERE {table.name}.link = '' AND excluded.link <> '' "
+        f"RETURNING id, NOT EXISTS (SELECT 1 FROM {quarantine.name} WHERE client = :about), "
+        f"NOT EXISTS (SELECT 1 FROM {clashes.name} WHERE client = :about AND run_id = :run)"
+    )
 
 
 class DatabaseHistories:
