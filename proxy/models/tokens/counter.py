@@ -45,7 +45,7 @@ PARALLEL_CALLS = "multi_tool_use.parallel"
 """Several calls at once are one call of this, in OpenAI's rendering."""
 INLINE_CHARACTERS = 20_000
 """Uncounted tools up to this length are counted on the event loop (a few milliseconds), more in a thread."""
-INLINE_ITEMS = 100
+INLINE_ITEMS = 500
 """Messages and tools: one costs 5 to 20 µs, however little it says."""
 
 MAX_PARTS = 2000
