@@ -14,6 +14,7 @@ import asyncio
 import ctypes
 import functools
 import gc
+import math
 import os
 import signal
 import sys
@@ -39,6 +40,8 @@ SLICE_S = 0.005
 """Longest time that one exchange has the event loop for itself."""
 _LOOK_S = 0.01
 """How often work in a thread looks at its processor time, which takes a call of the system."""
+_MARK_S, _SHORT_S = 0.001, 0.0001
+"""How often work on the loop does, and how long may be taken for processor time without a look."""
 
 
 SWITCH_S = 0.001
@@ -66,10 +69,29 @@ class _TooLong(BaseException):
 
 
 class _ThreadWork(threading.local):
-    """Of one thread."""
+    """Of one thread. To ask for its processor time takes a call of the system, as long as many a piece of work."""
 
     work: _Work | None = None
     """What runs in it now."""
+    asked_at = -math.inf
+    """When its processor time was asked for last (`time.perf_counter`)."""
+    cpu_s = 0.0
+    """What it was then."""
+
+    def begin(self, now: float) -> None:
+        """A piece of work begins: from when on `spent_s` may count is known to a thousandth of a second."""
+        if now - self.asked_at > _MARK_S:
+            self.asked_at, self.cpu_s = now, time.thread_time()
+
+    def spent_s(self, began: float) -> float:
+        """Processor time since `began`, never less than it was: of what is short the time that has passed, and of what is longer at most
+        what the thread has computed since it was asked last, so that nobody pays for a process that stood still.
+        """
+        now = time.perf_counter()
+        if now - began > _SHORT_S:
+            before, self.asked_at, self.cpu_s = self.cpu_s, now, time.thread_time()
+            return min(now - began, self.cpu_s - before)
+        return now - began
 
 
 _here = _ThreadWork()
@@ -88,9 +110,10 @@ class Allowance(Struct):
 
     def spend(self, seconds: float) -> None:
         """So much was taken."""
-        self.spent_s += seconds
-        if self.whole is not None:
-            self.whole.spend(seconds)
+        part: Allowance | None = self
+        while part is not None:
+            part.spent_s += seconds
+            part = part.whole
 
     def over(self, more_s: float = 0.0) -> bool:
         """Whether it is used up, with `more_s` that is being taken now."""
@@ -101,14 +124,19 @@ _allowance: ContextVar[Allowance | None] = ContextVar("allowance", default=None)
 """Of the exchange that this task works for."""
 
 
-@contextmanager
-def allowed(allowance: Allowance) -> Iterator[None]:
+class allowed:
     """What `run_in_thread_if_large` does within, and in tasks that are begun within, is taken from `allowance`."""
-    token = _allowance.set(allowance)
-    try:
-        yield
-    finally:
-        _allowance.reset(token)
+
+    __slots__ = ("_allowance", "_token")
+
+    def __init__(self, allowance: Allowance) -> None:
+        self._allowance = allowance
+
+    def __enter__(self) -> None:
+        self._token = _allowance.set(self._allowance)
+
+    def __exit__(self, *_: object) -> None:
+        _allowance.reset(self._token)
 
 
 class _Work(Struct):
@@ -116,9 +144,10 @@ class _Work(Struct):
 
     allowance: Allowance | None
     on_loop: bool
-    over: bool = False
     look_at: float = 0.0
     began: float = 0.0
+    """On the event loop by `time.perf_counter`, in a thread by its processor time."""
+    over: bool = False
 
     def run(self, work: Callable[[], T]) -> T:
         """What `work` returns, in a thread; its processor time is taken from the allowance."""
@@ -153,8 +182,10 @@ async def run_in_thread_if_large(size: int, work: Callable[P, T], *args: P.args,
     """
     allowance = _allowance.get()
     if size < LARGE:
-        before, piece = _here.work, _Work(allowance, on_loop=True, look_at=time.perf_counter() + SLICE_S)
-        _here.work, piece.began = piece, time.thread_time() if allowance is not None else 0.0
+        before, now = _here.work, time.perf_counter()
+        _here.work = piece = _Work(allowance, True, now + SLICE_S, now)
+        if allowance is not None:
+            _here.begin(now)
         try:
             return work(*args, **kwargs)
         except _TooLong:
@@ -162,7 +193,7 @@ async def run_in_thread_if_large(size: int, work: Callable[P, T], *args: P.args,
         finally:
             _here.work = before
             if allowance is not None:
-                allowance.spend(time.thread_time() - piece.began)
+                allowance.spend(_here.spent_s(piece.began))
     piece = _Work(allowance, on_loop=False)
     try:
         return await asyncio.to_thread(piece.run, partial(work, *args, **kwargs))
@@ -192,7 +223,9 @@ def uncounted() -> Iterator[None]:
         yield
     finally:
         if (work := _here.work) is not None:
-            work.began += time.thread_time() - began
+            took = time.thread_time() - began
+            work.began += took
+            _here.cpu_s += took
 
 
 def each(items: Iterable[T]) -> Iterator[T]:
