@@ -40,8 +40,8 @@ SLICE_S = 0.005
 """Longest time that one exchange has the event loop for itself."""
 _LOOK_S = 0.01
 """How often work in a thread looks at its processor time, which takes a call of the system."""
-_MARK_S, _SHORT_S = 0.001, 0.0001
-"""How often work on the loop does, and how long may be taken for processor time without a look."""
+_ASK_EVERY_S, _SHORT_S = 0.001, 0.0001
+"""How often the event loop's thread does, and how long a piece of work is taken for processor time without a look."""
 
 
 SWITCH_S = 0.001
@@ -74,24 +74,14 @@ class _ThreadWork(threading.local):
     work: _Work | None = None
     """What runs in it now."""
     asked_at = -math.inf
-    """When its processor time was asked for last (`time.perf_counter`)."""
+    """When that was done last (`time.perf_counter`)."""
     cpu_s = 0.0
     """What it was then."""
 
-    def begin(self, now: float) -> None:
-        """A piece of work begins: from when on `spent_s` may count is known to a thousandth of a second."""
-        if now - self.asked_at > _MARK_S:
-            self.asked_at, self.cpu_s = now, time.thread_time()
-
-    def spent_s(self, began: float) -> float:
-        """Processor time since `began`, never less than it was: of what is short the time that has passed, and of what is longer at most
-        what the thread has computed since it was asked last, so that nobody pays for a process that stood still.
-        """
-        now = time.perf_counter()
-        if now - began > _SHORT_S:
-            before, self.asked_at, self.cpu_s = self.cpu_s, now, time.thread_time()
-            return min(now - began, self.cpu_s - before)
-        return now - began
+    def ask(self, now: float) -> float:
+        """What it has taken since it was asked last."""
+        before, self.asked_at, self.cpu_s = self.cpu_s, now, time.thread_time()
+        return self.cpu_s - before
 
 
 _here = _ThreadWork()
@@ -184,8 +174,8 @@ async def run_in_thread_if_large(size: int, work: Callable[P, T], *args: P.args,
     if size < LARGE:
         before, now = _here.work, time.perf_counter()
         _here.work = piece = _Work(allowance, True, now + SLICE_S, now)
-        if allowance is not None:
-            _here.begin(now)
+        if allowance is not None and now - _here.asked_at > _ASK_EVERY_S:
+            _here.ask(now)
         try:
             return work(*args, **kwargs)
         except _TooLong:
@@ -193,7 +183,9 @@ async def run_in_thread_if_large(size: int, work: Callable[P, T], *args: P.args,
         finally:
             _here.work = before
             if allowance is not None:
-                allowance.spend(_here.spent_s(piece.began))
+                took = (now := time.perf_counter()) - piece.began
+                # Nobody pays for a process that stood still: of what is long, at most what the thread has taken since it was asked.
+                allowance.spend(took if took < _SHORT_S else min(took, _here.ask(now)))
     piece = _Work(allowance, on_loop=False)
     try:
         return await asyncio.to_thread(piece.run, partial(work, *args, **kwargs))

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from types import TracebackType, coroutine
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
@@ -96,9 +96,11 @@ async def done_within(seconds: float, work: Awaitable[T]) -> T:
         try:
             waits_for = steps.send(None)
         except StopIteration as end:
-            return cast(T, end.value)
+            found: T = end.value
+            return found
         async with asyncio.timeout_at(until):
-            return cast(T, await _go_on(steps, waits_for))
+            found = await _go_on(steps, waits_for)
+            return found
     finally:
         _UNTIL.reset(token)
 
