@@ -99,8 +99,7 @@ async def done_within(seconds: float, work: Awaitable[T]) -> T:
             found: T = end.value
             return found
         async with asyncio.timeout_at(until):
-            found = await _go_on(steps, waits_for)
-            return found
+            return await _go_on(steps, waits_for)
     finally:
         _UNTIL.reset(token)
 
