@@ -40,8 +40,8 @@ SLICE_S = 0.005
 """Longest time that one exchange has the event loop for itself."""
 _LOOK_S = 0.01
 """How often work in a thread looks at its processor time, which takes a call of the system."""
-_ASK_EVERY_S, _SHORT_S = 0.001, 0.0001
-"""How often the event loop's thread does, and how long a piece of work is taken for processor time without a look."""
+_SHORT_S = 0.0001
+"""How long a piece of work on the event loop may take to be charged by the clock, without a look."""
 
 
 SWITCH_S = 0.001
@@ -174,7 +174,7 @@ async def run_in_thread_if_large(size: int, work: Callable[P, T], *args: P.args,
     if size < LARGE:
         before, now = _here.work, time.perf_counter()
         _here.work = piece = _Work(allowance, True, now + SLICE_S, now)
-        if allowance is not None and now - _here.asked_at > _ASK_EVERY_S:
+        if allowance is not None and now - _here.asked_at > SLICE_S:
             _here.ask(now)
         try:
             return work(*args, **kwargs)
