@@ -234,15 +234,15 @@ def may_hold_secrets(encoded: bytes) -> bool:
 
 
 def _holds_long_token(lower: bytes) -> bool:
-    words = lower.translate(_TOKEN_BYTES)
-    if _LONG_TOKEN in words:
-        for hint in _LONG_HINTS:
-            at = lower.find(hint)
-            while at >= 0:
-                if words.startswith(_TAIL, at + len(hint)):
-                    return True
-                at = lower.find(hint, at + 1)
-    return False
+    """Whether a long word has a hint with `_TAIL` behind it."""
+    words, found, end = lower.translate(_TOKEN_BYTES), list[bytes](), 0
+    while (start := words.find(_LONG_TOKEN, end)) >= 0:
+        start = words.rfind(b" ", end, start) + 1 or end
+        end = words.find(b" ", start)
+        end = len(words) if end < 0 else end
+        found.append(lower[start : end - len(_TAIL)])
+    tokens = b" ".join(found)
+    return any(map(tokens.__contains__, _LONG_HINTS))
 
 
 def _may_hold_numbers(encoded: bytes) -> bool:
