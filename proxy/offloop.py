@@ -110,23 +110,18 @@ class Allowance(Struct):
         return self.spent_s + more_s > self.limit_s or (self.whole is not None and self.whole.over(more_s))
 
 
-_allowance: ContextVar[Allowance | None] = ContextVar("allowance", default=None)
-"""Of the exchange that this task works for."""
+ALLOWANCE: ContextVar[Allowance | None] = ContextVar("allowance", default=None)
+"""Of the exchange that this task works for; set it by `allowed`, or where that is one call too many."""
 
 
-class allowed:
+@contextmanager
+def allowed(allowance: Allowance) -> Iterator[None]:
     """What `run_in_thread_if_large` does within, and in tasks that are begun within, is taken from `allowance`."""
-
-    __slots__ = ("_allowance", "_token")
-
-    def __init__(self, allowance: Allowance) -> None:
-        self._allowance = allowance
-
-    def __enter__(self) -> None:
-        self._token = _allowance.set(self._allowance)
-
-    def __exit__(self, *_: object) -> None:
-        _allowance.reset(self._token)
+    token = ALLOWANCE.set(allowance)
+    try:
+        yield
+    finally:
+        ALLOWANCE.reset(token)
 
 
 class _Work(Struct):
@@ -170,7 +165,7 @@ async def run_in_thread_if_large(size: int, work: Callable[P, T], *args: P.args,
     It must not touch what belongs to the loop, and must not mind being begun twice. Raises `OverBudget` where the exchange's processor
     time is used up.
     """
-    allowance = _allowance.get()
+    allowance = ALLOWANCE.get()
     if size < LARGE:
         before, now = _here.work, time.perf_counter()
         _here.work = piece = _Work(allowance, True, now + SLICE_S, now)

@@ -20,7 +20,7 @@ from proxy.errors import INTERRUPTIONS, Overloaded, PolicyBlocked, ProxyError
 from proxy.exchange import CHECKS_CPU_S, QUIET, Evidence, Exchange, HookMark, Request, Sentence, Verdict, tool_name
 from proxy.exchange.verdicts import UNCHECKED
 from proxy.language.text import replaced
-from proxy.offloop import LARGE, OverBudget, allowed, run_in_thread_if_large
+from proxy.offloop import LARGE, OverBudget, run_in_thread_if_large
 from proxy.own_calls import Hook, OwnCalls
 from proxy.ports.deadline import done_within
 from proxy.ports.stage import SentenceStage, Stage, can_answer_tools, overrides
@@ -191,7 +191,7 @@ class Pipeline:
             if stage.is_left_out(exchange):
                 continue
             try:
-                await done_within(stage.options.timeout_ms / 1000, hook(exchange))
+                await done_within(stage.options.timeout_ms / 1000, None, hook(exchange))
             except Exception as error:  # nobody waits for it any more
                 log.error("%s: stage %s (done) failed", exchange.id, stage.name, exc_info=error)
 
@@ -248,8 +248,7 @@ class Pipeline:
         try:
             if phase == "sentence" and exchange.work.over():
                 raise OverBudget
-            with allowed(stage.allowance(exchange)):
-                verdict = await done_within(stage.options.timeout_ms / 1000, hook(exchange))
+            verdict = await done_within(stage.options.timeout_ms / 1000, stage.allowance(exchange), hook(exchange))
             if verdict is not None and verdict.outcome == "error":
                 verdict = self._excuse_loading(stage, verdict, started)
             if verdict is not None and phase in ("sentence", "answer") and verdict.scope == "request":
@@ -268,8 +267,8 @@ class Pipeline:
             verdict = self._excuse_loading(stage, self._failure(stage, phase, exchange, error), started)
         finally:
             exchange.end(before)
-            key, ended = f"{stage.name}.{phase}", time.perf_counter()
-            exchange.timings[key] = exchange.timings.get(key, 0.0) + (ended - started) * 1000
+            key, ended, timings = f"{stage.name}.{phase}", time.perf_counter(), exchange.timings
+            timings[key] = (ended - started) * 1000 + (timings[key] if key in timings else 0.0)
             if exchange.marks is not None:
                 exchange.marks.append(HookMark(stage.name, phase, started, ended, verdict))
         if exchange.retry is not None and not exchange.attempts.possible:

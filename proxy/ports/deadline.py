@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from proxy.errors import StoreUnavailable
+from proxy.offloop import ALLOWANCE, Allowance
 from proxy.ports import Ports
 
 T = TypeVar("T")
@@ -87,10 +88,12 @@ async def within(seconds: float | None) -> AsyncIterator[None]:
         _UNTIL.reset(token)
 
 
-async def done_within(seconds: float, work: Awaitable[T]) -> T:
-    """What `work` gives, done `within` so many seconds. It gets a timer where it has to wait: most hooks of stages never do."""
+async def done_within(seconds: float, allowance: Allowance | None, work: Awaitable[T]) -> T:
+    """What `work` gives, done `within` so many seconds, its processor time taken from `allowance`. It gets a timer where it has to wait:
+    most hooks of stages never do. Raises `TimeoutError`.
+    """
     until, before = asyncio.get_running_loop().time() + seconds, _UNTIL.get()
-    token = _UNTIL.set(until if until < before else before)
+    deadline, spending = _UNTIL.set(until if until < before else before), ALLOWANCE.set(allowance)
     try:
         steps: Any = work.__await__()
         try:
@@ -101,7 +104,8 @@ async def done_within(seconds: float, work: Awaitable[T]) -> T:
         async with asyncio.timeout_at(until):
             return await _go_on(steps, waits_for)
     finally:
-        _UNTIL.reset(token)
+        _UNTIL.reset(deadline)
+        ALLOWANCE.reset(spending)
 
 
 @coroutine
