@@ -267,8 +267,8 @@ class Pipeline:
             verdict = self._excuse_loading(stage, self._failure(stage, phase, exchange, error), started)
         finally:
             exchange.end(before)
-            key, ended, timings = f"{stage.name}.{phase}", time.perf_counter(), exchange.timings
-            timings[key] = (ended - started) * 1000 + (timings[key] if key in timings else 0.0)
+            key, ended = f"{stage.name}.{phase}", time.perf_counter()
+            exchange.timings[key] = exchange.timings.get(key, 0.0) + (ended - started) * 1000
             if exchange.marks is not None:
                 exchange.marks.append(HookMark(stage.name, phase, started, ended, verdict))
         if exchange.retry is not None and not exchange.attempts.possible:

@@ -42,6 +42,9 @@ _SENTENCES = frozenset(
     )
 )
 """Of this program's own, where they stand for a code."""
+_MOST_NAMES = 500
+_names = set[str]()
+"""The first that looked like one, to be known again: the stages' own are few."""
 _NUMBERS = frozenset((type(None), bool, int, float))
 _DEEPEST = 50
 
@@ -91,7 +94,7 @@ def without_words(value: Any, *, code: bool = False, depth: int = 0) -> Any:
     depth += 1
     if isinstance(value, dict | Mapping):
         return {
-            key if type(key) is str and _NAME.fullmatch(key) else _field(key, number): item
+            key if type(key) is str and key in _names else _field(key, number): item
             if type(item) in _NUMBERS or (key == "version" and isinstance(item, str) and _VERSION.fullmatch(item))
             else without_words(item, code=key in _CODES and not isinstance(item, dict | Mapping), depth=depth)
             for number, (key, item) in enumerate(value.items(), 1)
@@ -105,4 +108,8 @@ def without_words(value: Any, *, code: bool = False, depth: int = 0) -> Any:
 
 def _field(key: Any, number: int) -> str:
     name = str(key)
-    return name if _NAME.fullmatch(name) else str(number)
+    if not _NAME.fullmatch(name):
+        return str(number)
+    if len(_names) < _MOST_NAMES:
+        _names.add(name)
+    return name
