@@ -14,6 +14,7 @@ import asyncio
 import ctypes
 import functools
 import gc
+import math
 import os
 import signal
 import sys
@@ -39,6 +40,8 @@ SLICE_S = 0.005
 """Longest time that one exchange has the event loop for itself."""
 _LOOK_S = 0.01
 """How often work in a thread looks at its processor time, which takes a call of the system."""
+_SHORT_S = 0.0001
+"""How long a piece of work on the event loop may take to be charged by the clock, without a look."""
 
 
 SWITCH_S = 0.001
@@ -66,10 +69,19 @@ class _TooLong(BaseException):
 
 
 class _ThreadWork(threading.local):
-    """Of one thread."""
+    """Of one thread. To ask for its processor time takes a call of the system, as long as many a piece of work."""
 
     work: _Work | None = None
     """What runs in it now."""
+    asked_at = -math.inf
+    """When that was done last (`time.perf_counter`)."""
+    cpu_s = 0.0
+    """What it was then."""
+
+    def ask(self, now: float) -> float:
+        """What it has taken since it was asked last."""
+        before, self.asked_at, self.cpu_s = self.cpu_s, now, time.thread_time()
+        return self.cpu_s - before
 
 
 _here = _ThreadWork()
@@ -88,27 +100,28 @@ class Allowance(Struct):
 
     def spend(self, seconds: float) -> None:
         """So much was taken."""
-        self.spent_s += seconds
-        if self.whole is not None:
-            self.whole.spend(seconds)
+        part: Allowance | None = self
+        while part is not None:
+            part.spent_s += seconds
+            part = part.whole
 
     def over(self, more_s: float = 0.0) -> bool:
         """Whether it is used up, with `more_s` that is being taken now."""
         return self.spent_s + more_s > self.limit_s or (self.whole is not None and self.whole.over(more_s))
 
 
-_allowance: ContextVar[Allowance | None] = ContextVar("allowance", default=None)
-"""Of the exchange that this task works for."""
+ALLOWANCE: ContextVar[Allowance | None] = ContextVar("allowance", default=None)
+"""Of the exchange that this task works for; set it by `allowed`, or where that is one call too many."""
 
 
 @contextmanager
 def allowed(allowance: Allowance) -> Iterator[None]:
     """What `run_in_thread_if_large` does within, and in tasks that are begun within, is taken from `allowance`."""
-    token = _allowance.set(allowance)
+    token = ALLOWANCE.set(allowance)
     try:
         yield
     finally:
-        _allowance.reset(token)
+        ALLOWANCE.reset(token)
 
 
 class _Work(Struct):
@@ -116,9 +129,10 @@ class _Work(Struct):
 
     allowance: Allowance | None
     on_loop: bool
-    over: bool = False
     look_at: float = 0.0
     began: float = 0.0
+    """On the event loop by `time.perf_counter`, in a thread by its processor time."""
+    over: bool = False
 
     def run(self, work: Callable[[], T]) -> T:
         """What `work` returns, in a thread; its processor time is taken from the allowance."""
@@ -151,10 +165,12 @@ async def run_in_thread_if_large(size: int, work: Callable[P, T], *args: P.args,
     It must not touch what belongs to the loop, and must not mind being begun twice. Raises `OverBudget` where the exchange's processor
     time is used up.
     """
-    allowance = _allowance.get()
+    allowance = ALLOWANCE.get()
     if size < LARGE:
-        before, piece = _here.work, _Work(allowance, on_loop=True, look_at=time.perf_counter() + SLICE_S)
-        _here.work, piece.began = piece, time.thread_time() if allowance is not None else 0.0
+        before, now = _here.work, time.perf_counter()
+        _here.work = piece = _Work(allowance, True, now + SLICE_S, now)
+        if allowance is not None and now - _here.asked_at > SLICE_S:
+            _here.ask(now)
         try:
             return work(*args, **kwargs)
         except _TooLong:
@@ -162,7 +178,9 @@ async def run_in_thread_if_large(size: int, work: Callable[P, T], *args: P.args,
         finally:
             _here.work = before
             if allowance is not None:
-                allowance.spend(time.thread_time() - piece.began)
+                took = (now := time.perf_counter()) - piece.began
+                # Nobody pays for a process that stood still: of what is long, at most what the thread has taken since it was asked.
+                allowance.spend(took if took < _SHORT_S else min(took, _here.ask(now)))
     piece = _Work(allowance, on_loop=False)
     try:
         return await asyncio.to_thread(piece.run, partial(work, *args, **kwargs))
@@ -192,7 +210,9 @@ def uncounted() -> Iterator[None]:
         yield
     finally:
         if (work := _here.work) is not None:
-            work.began += time.thread_time() - began
+            took = time.thread_time() - began
+            work.began += took
+            _here.cpu_s += took
 
 
 def each(items: Iterable[T]) -> Iterator[T]:
@@ -201,7 +221,8 @@ def each(items: Iterable[T]) -> Iterator[T]:
         yield from items
         return
     for item in items:
-        work.check()
+        if work.over or time.perf_counter() >= work.look_at:
+            work.check()
         yield item
 
 

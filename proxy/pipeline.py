@@ -21,9 +21,9 @@ from proxy.errors import INTERRUPTIONS, Overloaded, PolicyBlocked, ProxyError
 from proxy.exchange import CHECKS_CPU_S, QUIET, Evidence, Exchange, HookMark, Request, Sentence, Verdict, tool_name
 from proxy.exchange.verdicts import UNCHECKED
 from proxy.language.text import replaced
-from proxy.offloop import LARGE, OverBudget, allowed, run_in_thread_if_large
+from proxy.offloop import LARGE, OverBudget, run_in_thread_if_large
 from proxy.own_calls import Hook, OwnCalls
-from proxy.ports.deadline import within
+from proxy.ports.deadline import done_within
 from proxy.ports.stage import SentenceStage, Stage, can_answer_tools, overrides
 
 log = logging.getLogger("groundwire.pipeline")
@@ -192,8 +192,7 @@ class Pipeline:
             if stage.is_left_out(exchange):
                 continue
             try:
-                async with within(stage.options.timeout_ms / 1000):
-                    await hook(exchange)
+                await done_within(stage.options.timeout_ms / 1000, None, hook(exchange))
             except Exception as error:  # nobody waits for it any more
                 log.error("%s: stage %s (done) failed", exchange.id, stage.name, exc_info=error)
 
@@ -250,9 +249,7 @@ class Pipeline:
         try:
             if phase == "sentence" and exchange.work.over():
                 raise OverBudget
-            with allowed(stage.allowance(exchange)):
-                async with within(stage.options.timeout_ms / 1000):
-                    verdict = await hook(exchange)
+            verdict = await done_within(stage.options.timeout_ms / 1000, stage.allowance(exchange), hook(exchange))
             if verdict is not None and verdict.outcome == "error":
                 verdict = self._excuse_loading(stage, verdict, started)
             if verdict is not None and phase in ("sentence", "answer") and verdict.scope == "request":

@@ -200,6 +200,22 @@ async def test_waiting_takes_no_processor_time() -> None:
     assert not whole.over()
 
 
+async def test_standing_still_on_the_event_loop_takes_next_to_no_processor_time() -> None:
+    whole = Allowance(10)
+    with allowed(whole):
+        await run_in_thread_if_large(0, busy, 0.002, [])
+        await run_in_thread_if_large(0, time.sleep, 0.05)
+    assert 0.002 <= whole.spent_s < 0.04
+
+
+async def test_many_short_pieces_are_charged_for_what_they_take() -> None:
+    whole, began = Allowance(10), time.thread_time()
+    with allowed(whole):
+        for _ in range(2000):
+            await run_in_thread_if_large(0, sum, range(300))
+    assert 0.4 * (time.thread_time() - began) < whole.spent_s
+
+
 # ---- the garbage collector ----
 
 

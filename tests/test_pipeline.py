@@ -7,6 +7,7 @@ from proxy.errors import ContextLengthExceeded, Overloaded, PolicyBlocked
 from proxy.exchange import Answer, Choice, Evidence, Exchange, Sentence, ToolCall, Verdict
 from proxy.offloop import LARGE, check, run_in_thread_if_large
 from proxy.pipeline import Pipeline
+from proxy.ports.deadline import left_s
 from proxy.ports.stage import SentenceStage, Stage, StageOptions
 from proxy.testing import make_exchange, make_ports
 
@@ -50,6 +51,26 @@ async def test_a_stage_past_its_time_budget_is_an_error() -> None:
     exchange = make_exchange()
     await Pipeline([stage_of(options=StageOptions(timeout_ms=1), on_request=slow)]).request(exchange)
     assert ["check_timeout"] == exchange.warnings
+
+
+async def test_a_hook_that_waits_again_and_again_knows_of_its_end_and_has_one() -> None:
+    left: list[float] = []
+
+    async def waits(stage: object, exchange: object) -> None:
+        try:
+            while True:
+                left.append(left_s())
+                await asyncio.sleep(0.001)
+        finally:
+            await asyncio.sleep(0)  # what it has to put in order is still done
+            left.append(-1.0)
+
+    exchange = make_exchange()
+    await Pipeline([stage_of(options=StageOptions(timeout_ms=30), on_request=waits)]).request(exchange)
+    assert ["check_timeout"] == [verdict.code for verdict in exchange.verdicts]
+    assert 0.03 >= left[0] > left[1]
+    assert -1.0 == left[-1]
+    assert left_s() == float("inf")
 
 
 @pytest.mark.parametrize(("reading", "warning"), [(True, "unchecked_model_loading"), (False, "check_timeout")])

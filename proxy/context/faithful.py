@@ -12,12 +12,12 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from proxy.context.faithful_texts import ADMISSIONS, GUIDANCE, RATINGS, TEXTS, Texts
+from proxy.context.faithful_texts import ADMISSIONS, ADMISSIONS_IN_CHINESE, GUIDANCE, RATINGS, TEXTS, Texts
 from proxy.context.passages.context_block import WORDS, number_in, write_block
 from proxy.exchange import Evidence
 from proxy.language.patterns import LazyPattern
 from proxy.language.text import stretches
-from proxy.offloop import check
+from proxy.offloop import check, each
 
 __all__ = [
     "CONTEXT_FAITHFUL_GUIDANCE",
@@ -174,7 +174,15 @@ _LAST_WORD = re.compile(
     r"[*_)\]]{0,4}\.?\s*$"
 )
 """A rating in capitals that stands alone at an answer's end; "The river is HIGH." is a statement."""
+_RATED_WORD_PARTS = ("onf", "vertrauen", "zuver", "cherhe", "certeza")
+"""One in each `_RATED_WORD`, in lower case, without a letter that stands for others where case is ignored."""
 _ADMISSION = LazyPattern("|".join(f"(?:{phrase})" for phrase in ADMISSIONS))
+_ADMISSION_IN_CHINESE = LazyPattern(ADMISSIONS_IN_CHINESE)
+_PHRASE = re.compile(r"[^.!?\n]+")
+_NEGATION = LazyPattern(
+    r"\b(?:no(?:t|r|thing)?\b|never|cannot|unable|lack|insufficient|nicht|kein|unzureichend|pas\b|aucun|ni\b|rien\b)|n't\b"
+)
+"""Within each phrase of `ADMISSIONS`, in what `_PHRASE` matches: to look for it takes a tenth of the time."""
 
 
 def extract_citations(response: str, *, numbered: bool = False) -> list[dict[str, Any]]:
@@ -237,7 +245,9 @@ def extract_confidence(response: str) -> str | None:
     """The answer's own rating, HIGH, MEDIUM or LOW: the last one that it gives; None without one."""
     if not isinstance(response, str):
         return None
-    said = [m["rating"].lower() for m in _each(_CONFIDENCE, response)] or [m["rating"].lower() for m in _each(_RATING_LINE, response)]
+    said, patterns = list[str](), (_CONFIDENCE, _RATING_LINE) if any(map(response.lower().__contains__, _RATED_WORD_PARTS)) else ()
+    for pattern in patterns:
+        said = said or [m["rating"].lower() for m in _each(pattern, response)]
     if not said and (last := _LAST_WORD.search(response[-_LAST_CHARS:])) is not None:
         said = [last["rating"].lower()]
     return next((rating for rating, words in RATINGS.items() if said and said[-1] in words + _INFLECTED_RATINGS[rating]), None)
@@ -250,7 +260,17 @@ _INFLECTED_RATINGS = {"HIGH": ("hohe", "hohes"), "MEDIUM": ("mittlere", "mittler
 
 def admits_ignorance(response: str) -> bool:
     """Whether `response` says that it does not know, or that the context does not say."""
-    return isinstance(response, str) and next(_each(_ADMISSION, response.lower().replace("’", "'")), None) is not None
+    if not isinstance(response, str):
+        return False
+    text = response.lower().replace("’", "'")
+    if not text.isascii() and next(_each(_ADMISSION_IN_CHINESE, text), None) is not None:
+        return True
+    for start, end in stretches(text):
+        for phrase in each(_PHRASE.finditer(text, start, end)):
+            span = phrase.span()
+            if _NEGATION.search(text, *span) is not None and _ADMISSION.search(text, *span) is not None:
+                return True
+    return False
 
 
 def _each(pattern: LazyPattern, text: str) -> Iterator[re.Match[str]]:

@@ -133,10 +133,9 @@ ADMISSIONS = (
     rf"\b(?:pas|aucune?|ni)\b{_GAP}\b(?:dans|par)\b{_GAP}\b{_FR_PLACE}\b",
     rf"\b{_FR_PLACE}\b{_GAP}\b(?:ne |n')(?:l'|le |la |les |en |y )?{_FR_SAYS}\b[^.!?\n]{{0,30}}?\b(?:pas|aucune?|rien)\b",
     r"\b(?:aucune|pas (?:assez|suffisamment) d[e']) ?(?:information|donnée|mention|indication|précision)s?\b",
-    # Chinese
-    r"(?:上下文|文档|资料|知识库|段落)[^。！？\n]{0,30}(?:没有|未|不)|(?:我)?不知道|无法(?:回答|确定)",
 )
-"""An answer that says it does not know, or that what was asked is not in the context. Lower case, straight apostrophes."""
+"""An answer that says it does not know, or that the context does not say: within a sentence, in lower case, with straight apostrophes."""
+ADMISSIONS_IN_CHINESE = r"(?:上下文|文档|资料|知识库|段落)[^。！？\n]{0,30}(?:没有|未|不)|(?:我)?不知道|无法(?:回答|确定)"
 
 
 NO_ANSWER = {code: texts.no_answer for code, texts in TEXTS.items()}

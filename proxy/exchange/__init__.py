@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from copy import copy
 from functools import partial
 from operator import attrgetter, is_not
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
@@ -209,8 +208,8 @@ class Findings(Struct):
 
     def copy(self) -> Findings:
         """The same, which nothing that is done to these changes."""
-        facts = copy(self.facts)
-        return Findings(self.answer, self.verdicts[:], facts, self.changes[:], self.judgements.copy(), self.retry, self.deliver)
+        facts, judgements = replace(self.facts), {**self.judgements}
+        return Findings(self.answer, self.verdicts[:], facts, self.changes[:], judgements, self.retry, self.deliver)
 
 
 class Snapshot(Struct, eq=False):
@@ -326,7 +325,7 @@ class Exchange(Struct):
 
     def begin(self, *, beside: bool = False) -> Snapshot:
         """A stage's hook runs from now on, until `end`; `beside` what is no hook and changes the exchange, too."""
-        marked = {choice: len(text) for choice, text in self.marked.items()}
+        marked = {choice: len(text) for choice, text in self.marked.items()} if self.marked else {}
         snapshot = Snapshot(self.prompt, self.findings.copy(), marked, beside or bool(self.running))
         for other in self.running:
             other.shared = True

@@ -82,7 +82,7 @@ def worst_outcome(verdicts: Sequence[Verdict]) -> Outcome:
     A check of the request never makes an answer ``pass``: only a stage that judged every statement of it does (`Scope`). Where other
     checks of the answer held and its statements were not judged, it is ``unsure``.
     """
-    worst: Outcome = max((verdict.outcome for verdict in verdicts), key=OUTCOMES.index, default="unchecked")
+    worst: Outcome = max({verdict.outcome for verdict in verdicts}, key=OUTCOMES.index, default="unchecked")
     if worst not in QUIET:
         return worst
     of_answer = {(verdict.scope, verdict.outcome) for verdict in verdicts if verdict.scope != "request"}

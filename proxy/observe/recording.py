@@ -318,7 +318,7 @@ def _own_detail(finished: Finished, *, bodies: bool, keys: str = "") -> RecordDe
     own: dict[str, Any] = {"overhead_ms": overhead_ms, "error": told, "attempts": attempts, "asked_in": finished.asked_in, "keys": keys}
     made = _detail(exchange, kind, **own, **texts)
     for verdict in made.verdicts:
-        if isinstance(claims := verdict.detail.get("claims"), list):
+        if "claims" in verdict.detail and isinstance(claims := verdict.detail["claims"], list):
             verdict.detail["claims"] = placed_claims(claims, exchange, delivered=finished.status < 400)
     return made
 

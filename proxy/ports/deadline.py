@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
-from types import TracebackType
+from types import TracebackType, coroutine
 from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
 from proxy.errors import StoreUnavailable
+from proxy.offloop import ALLOWANCE, Allowance
 from proxy.ports import Ports
 
 T = TypeVar("T")
@@ -85,6 +86,41 @@ async def within(seconds: float | None) -> AsyncIterator[None]:
             yield
     finally:
         _UNTIL.reset(token)
+
+
+async def done_within(seconds: float, allowance: Allowance | None, work: Awaitable[T]) -> T:
+    """What `work` gives, done `within` so many seconds, its processor time taken from `allowance`. It gets a timer where it has to wait:
+    most hooks of stages never do. Raises `TimeoutError`.
+    """
+    until, before = asyncio.get_running_loop().time() + seconds, _UNTIL.get()
+    deadline, spending = _UNTIL.set(until if until < before else before), ALLOWANCE.set(allowance)
+    try:
+        steps: Any = work.__await__()
+        try:
+            waits_for = steps.send(None)
+        except StopIteration as end:
+            found: T = end.value
+            return found
+        async with asyncio.timeout_at(until):
+            return await _go_on(steps, waits_for)
+    finally:
+        _UNTIL.reset(deadline)
+        ALLOWANCE.reset(spending)
+
+
+@coroutine
+def _go_on(steps: Any, waits_for: object) -> Generator[Any, Any, Any]:
+    """As ``yield from``, of what has begun and `waits_for` something."""
+    try:
+        while True:
+            try:
+                came = yield waits_for
+            except BaseException as error:
+                waits_for = steps.throw(error)
+            else:
+                waits_for = steps.send(came)
+    except StopIteration as end:
+        return end.value
 
 
 def left_s() -> float:

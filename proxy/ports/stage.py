@@ -158,10 +158,14 @@ class Stage(Generic[OptionsT]):
         """
         if not self.checks:
             return Allowance(math.inf)
-        answered = sum(len(choice.text) for choice in exchange.answer.choices) if exchange.answer is not None else 0
-        share = 1 + (exchange.original.size + answered) / LARGE
-        exchange.work.limit_s = max(exchange.work.limit_s, CHECKS_CPU_S * share)
-        return exchange.work.part(self.options.cpu_ms / 1000 * share)
+        size, work = exchange.original.size, exchange.work
+        if exchange.answer is not None:
+            for choice in exchange.answer.choices:
+                size += len(choice.text)
+        share = 1 + size / LARGE
+        if work.limit_s < CHECKS_CPU_S * share:
+            work.limit_s = CHECKS_CPU_S * share
+        return work.part(self.options.cpu_ms / 1000 * share)
 
     def warm(self) -> None:
         """Read and compile what the first request would wait for: of every stage, the model that tells languages. Called in a thread when

@@ -33,11 +33,15 @@ _HINTS = (
 _TOKEN_BYTES = bytes(ord("x") if chr(byte) in "_-" or (byte < 128 and chr(byte).isalnum()) else ord(" ") for byte in range(256))
 _LONG_TOKEN = b"x" * 19
 """The shortest match of the patterns that are one word: ``sk-`` or ``hf_`` and 16 characters. A float has 18 digits in a row at most."""
+_TAIL = b"x" * 16
+"""What stands behind the hint in each of them: names as ``work_claims`` have a hint in them, too."""
 _LONG_HINTS = tuple(
     hint.encode() for hint in _HINTS[: _HINTS.index("private key")] + _HINTS[_HINTS.index("://") + 1 : _HINTS.index("pi_key")]
 )
-_SHORT_HINTS = (b"bearer", b"eyj", b"key", b"://", b"passw", b"passphrase", b"secret", b"authorization", b"credential")
-"""In every JSON text of ours that another pattern would change. "token" is not among them: each record counts tokens."""
+_SHORT_HINTS = (b"bearer", b"eyj", b"key", b"://", b"passw", b"passphrase", b"pwd", b"secret", b"authorization", b"credential", b"cookie")
+"""In every JSON text of ours that another pattern would change, but for "token": each record counts tokens."""
+_NAMED_TOKEN = re.compile(rb"token[_-]{0,40}[\\\"' nrt]{0,40}[:=]")
+"""A name that ends in it, in lower case, also within JSON in JSON; numbers of tokens are named ``tokens``."""
 
 _KEY = re.compile(r"(?<![A-Za-z0-9])((?:sk|pk|rk)[-_])([A-Za-z0-9_-]{16,})", re.ASCII)
 _PREFIXED = re.compile(
@@ -226,9 +230,19 @@ def may_hold_secrets(encoded: bytes) -> bool:
     if b"@" in encoded or b"+" in encoded or _may_hold_numbers(encoded):
         return True
     lower = encoded.lower()
-    if _LONG_TOKEN in encoded.translate(_TOKEN_BYTES) and any(map(lower.__contains__, _LONG_HINTS)):
-        return True
-    return any(map(lower.__contains__, _SHORT_HINTS))
+    return _holds_long_token(lower) or any(map(lower.__contains__, _SHORT_HINTS)) or _NAMED_TOKEN.search(lower) is not None
+
+
+def _holds_long_token(lower: bytes) -> bool:
+    """Whether a long word has a hint with `_TAIL` behind it."""
+    words, found, end = lower.translate(_TOKEN_BYTES), list[bytes](), 0
+    while (start := words.find(_LONG_TOKEN, end)) >= 0:
+        start = words.rfind(b" ", end, start) + 1 or end
+        end = words.find(b" ", start)
+        end = len(words) if end < 0 else end
+        found.append(lower[start : end - len(_TAIL)])
+    tokens = b" ".join(found)
+    return any(map(tokens.__contains__, _LONG_HINTS))
 
 
 def _may_hold_numbers(encoded: bytes) -> bool:

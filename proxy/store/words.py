@@ -27,13 +27,13 @@ _CODES = frozenset(
     for word in words.split()
 )
 """Fields whose value may be a code."""
-_CODE = re.compile(r"(?!.*[0-9]{5})[A-Za-z_][A-Za-z0-9_.:/-]{0,63}", re.ASCII)
-"""No space, no ``@``, and too few digits in a row for a number of anybody's."""
+_CODE = re.compile(r"[A-Za-z_]{1,64}|(?!.*[0-9]{5})[A-Za-z_][A-Za-z0-9_.:/-]{0,63}", re.ASCII)
+"""No space, no ``@``, and too few digits in a row for a number of anybody's; most have none, which is soon seen."""
 _ID = re.compile(r"[a-z]{2,5}_[0-9a-f]{32}", re.ASCII)
 """As `proxy.store.tables.key_of` makes them."""
 _VERSION = re.compile(r"(?=.*[a-f])[0-9a-f]{16}", re.ASCII)
 """Of a knowledge base, under ``version``; with a letter, as a card has 16 digits."""
-_NAME = re.compile(r"(?!.*[0-9]{5})[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,63}", re.ASCII)
+_NAME = re.compile(r"[A-Za-z_]{1,64}|(?!.*[0-9]{5})[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,63}", re.ASCII)
 _SENTENCES = frozenset(
     (
         *("no context", "no text", "a model is being read", "the model's window is not known", "may be worked out of what was said"),
@@ -42,6 +42,10 @@ _SENTENCES = frozenset(
     )
 )
 """Of this program's own, where they stand for a code."""
+_MOST_NAMES = 500
+_names = set[str]()
+"""The first that looked like one, to be known again: the stages' own are few."""
+_NUMBERS = frozenset((type(None), bool, int, float))
 _DEEPEST = 50
 
 
@@ -79,27 +83,33 @@ def code_or_nothing(text: str) -> str:
 
 def without_words(value: Any, *, code: bool = False, depth: int = 0) -> Any:
     """A copy of JSON-like `value`; `code` says that it stands where a code may."""
-    if value is None or isinstance(value, bool | int | float):
+    if type(value) in _NUMBERS:
         return value
     if isinstance(value, str):
         return value if _ID.fullmatch(value) else code_or_nothing(value) if code else ""
+    if isinstance(value, bool | int | float):
+        return value
     if depth >= _DEEPEST:
         return None
-    if isinstance(value, Mapping):
-        items = enumerate(value.items(), 1)
+    depth += 1
+    if isinstance(value, dict | Mapping):
         return {
-            _field(key, number): item
-            if key == "version" and isinstance(item, str) and _VERSION.fullmatch(item)
-            else without_words(item, code=key in _CODES and not isinstance(item, Mapping), depth=depth + 1)
-            for number, (key, item) in items
+            key if type(key) is str and key in _names else _field(key, number): item
+            if type(item) in _NUMBERS or (key == "version" and isinstance(item, str) and _VERSION.fullmatch(item))
+            else without_words(item, code=key in _CODES and not isinstance(item, dict | Mapping), depth=depth)
+            for number, (key, item) in enumerate(value.items(), 1)
         }
     if isinstance(value, list | tuple | set | frozenset):
-        return [without_words(item, code=code, depth=depth + 1) for item in value]
+        return [without_words(item, code=code, depth=depth) for item in value]
     if isinstance(value, msgspec.Struct):
-        return without_words(msgspec.structs.asdict(value), depth=depth + 1)
+        return without_words(msgspec.structs.asdict(value), depth=depth)
     return ""
 
 
 def _field(key: Any, number: int) -> str:
     name = str(key)
-    return name if _NAME.fullmatch(name) else str(number)
+    if not _NAME.fullmatch(name):
+        return str(number)
+    if len(_names) < _MOST_NAMES:
+        _names.add(name)
+    return name

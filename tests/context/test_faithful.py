@@ -1,7 +1,8 @@
+import re
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from proxy.context.faithful import (
@@ -17,6 +18,7 @@ from proxy.context.faithful import (
     texts,
     wrap_with_context_faithful_prompt,
 )
+from proxy.context.faithful_texts import ADMISSIONS
 from proxy.exchange import Evidence
 from tests.cost import below
 
@@ -283,6 +285,13 @@ def test_admissions(response: str) -> None:
 )
 def test_an_ordinary_no_is_no_admission(response: str) -> None:
     assert not admits_ignorance(response)
+
+
+@given(st.sampled_from(ADMISSIONS).flatmap(lambda phrase: st.from_regex(phrase, alphabet=st.characters(max_codepoint=255))))
+def test_every_phrase_is_found_that_is_listed(said: str) -> None:
+    said = said.lower()
+    assume(any(re.search(phrase, said) for phrase in ADMISSIONS))
+    assert admits_ignorance(said)
 
 
 LONG = "The tower was built between 1887 and 1889 by the company of Gustave Eiffel."

@@ -234,6 +234,19 @@ def test_scores_and_ids_are_no_reason_to_read_a_record() -> None:
     assert not may_hold_secrets(msgspec.json.encode(told))
 
 
+@pytest.mark.parametrize("name", ["token", "refresh_token", "clientToken", "token_", "TOKEN", "pwd", "Cookie"])
+def test_what_is_secret_by_its_name_alone_is_a_reason_to_read_a_record(name: str) -> None:
+    told = {"verdicts": [{"detail": {name: "summer"}}], "said": f'{{"{name}" : "summer1"}}, {name}\t= summer2'}
+    encoded = msgspec.json.encode(told)
+    assert msgspec.json.encode(mask(told)) == mask_json(encoded)
+    assert b'summer"' not in mask_json(encoded)
+
+
+def test_numbers_of_tokens_and_names_of_stages_are_no_reason_to_read_a_record() -> None:
+    told = {"used_tokens": 45, "code": "unchecked_no_context", "timings_ms": {"work_claims.answer": 0.1}, "stage": "work_claims"}
+    assert not may_hold_secrets(msgspec.json.encode(told))
+
+
 def test_figures_behind_a_phone_number_do_not_hide_it() -> None:
     assert mask_text("call +49 171 5550123 2026 11 28") == f"call {MASK} 2026 11 28"
 

@@ -67,15 +67,15 @@ class Count:
 class Spread:
     """A histogram: how many values are in each of its buckets, the last of which has no upper edge, and their sum."""
 
-    __slots__ = ("_edges", "counts", "total")
+    __slots__ = ("counts", "edges", "total")
 
     def __init__(self, edges: tuple[float, ...]) -> None:
-        self._edges = edges
+        self.edges = edges
         self.counts, self.total = [0] * (len(edges) + 1), 0.0
 
     def observe(self, value: float) -> None:
         """Count `value`."""
-        self.counts[bisect_left(self._edges, value)] += 1
+        self.counts[bisect_left(self.edges, value)] += 1
         self.total += value
 
 

@@ -7,6 +7,7 @@ of counting each between two requests (``python -m benchmarks.metrics``). Calls 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 
 from proxy.exchange import QUIET, Facts, JudgeUse, Usage, Verdict
@@ -103,7 +104,9 @@ class Exchanges:
                 spread = known[key]
                 if spread is None:
                     continue
-            spread.observe(ms / 1000)
+            seconds = ms / 1000
+            spread.counts[bisect_left(spread.edges, seconds)] += 1  # `observe`, two dozen times an exchange
+            spread.total += seconds
             judged = True
         return timings.get("after_ms", 0.0), judged
 
