@@ -122,6 +122,9 @@ class Reflection(Stage[ReflectionOptions]):
         self._injected_events: LRU[list[FailureEvent]] = LRU(MAX_EXCHANGES)
         """By exchange: what is to be remembered of its guidance when the answer has left."""
 
+        self._unfailing: LRU[bool] = LRU(MAX_EXCHANGES)
+        """Exchanges of whose run the store knew no failure when they began."""
+
     def warm(self) -> None:
         """And compile what reads a conversation."""
         super().warm()
@@ -181,6 +184,8 @@ class Reflection(Stage[ReflectionOptions]):
         fingerprints = list(dict.fromkeys([*shown, *situation.fingerprints]))
         subjects = list(dict.fromkeys([*situation.recent_tools, "", *situation.tools]))[:SUBJECTS]
         found = await self._apply_and_find(exchange, events, fingerprints, subjects)
+        if len(found) < CANDIDATES and not any(record.run_id == exchange.run_id for record in found):
+            self._unfailing.put(exchange.id, True)
         found = [record for record in found if record.signal_type in self.options.signals]
         own = [record for record in found if record.run_id == exchange.run_id]
         over = [*history.resolved(own), *superseded(own)]
@@ -292,12 +297,15 @@ class Reflection(Stage[ReflectionOptions]):
             for event in await run_in_thread_if_large(size, failures.answer_events, exchange, self.options.min_score)
             if self._counts(event.failure)
         ]
-        if self.read_only and not events and key_of(*_owner(exchange)) not in self._failing_runs:
+        failing = key_of(*_owner(exchange)) in self._failing_runs
+        if self.read_only and not events and not failing:
             return
-        found = await self.ports.failures.relevant(
-            client=exchange.client, run_id=exchange.run_id, fingerprints=(), subjects=("", exchange.upstream), limit=CANDIDATES
-        )
-        await self._apply(exchange, [*events, *failures.resolved_by_answer(found, events, exchange)])
+        if failing or self._unfailing.get(exchange.id) is None:
+            found = await self.ports.failures.relevant(
+                client=exchange.client, run_id=exchange.run_id, fingerprints=(), subjects=("", exchange.upstream), limit=CANDIDATES
+            )
+            events += failures.resolved_by_answer(found, events, exchange)
+        await self._apply(exchange, events)
 
     async def on_failed(self, exchange: Exchange) -> None:
         """Remember that there was no answer, and why."""
