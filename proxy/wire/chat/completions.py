@@ -120,7 +120,7 @@ class ChatFilter(OwnToolFilter):
             self._head = self._head or {key: new[key] for key in ("id", "created") if key in new}
             text = delta_of(choice).get("content")
             self._last = text[-1] if isinstance(text, str) and text else self._last
-        return event.raw if new is chunk and event.raw else sse.encode(orjson.dumps(new))
+        return event.raw if new is chunk and event.raw else sse.encode_json(new)
 
     def _continue_chunk(self, chunk: Fields) -> Fields:
         """A later answer's chunk as one of the stream that has begun; its first text stands apart from the text before."""
@@ -203,7 +203,7 @@ class ChatFilter(OwnToolFilter):
     def encode_failure(self, status: int, body: bytes) -> bytes:
         """An event with the error."""
         error = (object_in(body) or {}).get("error") if is_own("chat", body) else envelope("chat", failure_in(body), status)["error"]
-        return sse.encode(orjson.dumps({"error": error}))
+        return sse.encode_json({"error": error})
 
 
 def _renumber(raw: msgspec.Raw, item: AnswerItem) -> msgspec.Raw:

@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-import orjson
 from msgspec.structs import replace
 
 from proxy.exchange import Answer, Choice, Exchange, Usage
@@ -27,7 +26,7 @@ _WANTS_USAGE = re.compile(rb'"include_usage"\s*:\s*true')
 def to_events(completion: Mapping[str, Any], asked: bytes) -> bytes:
     """The chunks of a completion; `asked` is the request's body. Raises `ValueError` for what is none."""
     chunks = chunks_of(completion, apart=_WANTS_USAGE.search(asked) is not None)
-    return b"".join(sse.encode(orjson.dumps(chunk)) for chunk in chunks) + sse.DONE
+    return b"".join(sse.encode_json(chunk) for chunk in chunks) + sse.DONE
 
 
 def chunks_of(completion: Mapping[str, Any], *, apart: bool = False) -> list[dict[str, Any]]:
@@ -142,7 +141,7 @@ def own_events(exchange: Exchange, answer: Answer, verdict: Mapping[str, object]
         chunks.append({**head, "choices": [], "usage": _usage(answer)})
     if verdict is not None:
         chunks.append({**head, "choices": [], "groundwire": verdict})
-    return b"".join(sse.encode(orjson.dumps(chunk)) for chunk in chunks) + sse.DONE
+    return b"".join(sse.encode_json(chunk) for chunk in chunks) + sse.DONE
 
 
 def _deltas(answer: Answer) -> Iterator[dict[str, Any]]:

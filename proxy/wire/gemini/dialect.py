@@ -26,7 +26,7 @@ from proxy.wire.gemini.answers import USAGE, GeminiShapes, call_in, candidates_o
 from proxy.wire.gemini.contents import Contents, sign
 from proxy.wire.gemini.fields import field_spelling, is_text, new_call_id, raw_objects
 from proxy.wire.gemini.requests import GeminiWire, function_of, read_request
-from proxy.wire.gemini.stream import WITHHELD, GeminiStream, encode
+from proxy.wire.gemini.stream import WITHHELD, GeminiStream
 from proxy.wire.own_tools import AnswerEvent, AnswerItem, Fields, OwnToolFilter
 from proxy.wire.requests import withhold
 from proxy.wire.shapes import answer_bounds
@@ -112,7 +112,7 @@ class GeminiFilter(OwnToolFilter):
                 parts[first] = {**parts[first], "text": _GAP + parts[first]["text"]}
                 new = _with(new, candidate, parts)
             self._parted, self._last = True, texts[-1][-1]
-        return event.raw if new is payload and event.raw else encode(new)
+        return event.raw if new is payload and event.raw else sse.encode_json(new)
 
     def _read_whole(self, fields: Fields) -> bool:
         candidate = next(iter(candidates_of(fields)), None)
@@ -164,7 +164,7 @@ class GeminiFilter(OwnToolFilter):
     def encode_failure(self, status: int, body: bytes) -> bytes:
         """An event with the error."""
         own = object_in(body) if is_own("gemini", body) else None
-        return encode(own or envelope("gemini", failure_in(body), status))
+        return sse.encode_json(own or envelope("gemini", failure_in(body), status))
 
 
 def _signature_fields(signature: str) -> dict[str, Any]:
@@ -207,7 +207,7 @@ class GeminiDialect(Dialect):
             content = {"parts": [], "role": "model"}
             made = {"candidates": [{"content": content, "finishReason": "SAFETY", "finishMessage": error.message or WITHHELD, "index": 0}]}
         made[answers.USAGE] = {"promptTokenCount": 0, "totalTokenCount": 0}
-        return ("text/event-stream; charset=utf-8", encode(made)) if streams else ("application/json", orjson.dumps(made))
+        return ("text/event-stream; charset=utf-8", sse.encode_json(made)) if streams else ("application/json", orjson.dumps(made))
 
     def parse_request(self, body: bytes) -> Request:
         """Raises `InvalidRequest`: not JSON, not an object, or a field of the wrong type."""
@@ -265,7 +265,7 @@ class GeminiDialect(Dialect):
     def own_events(self, exchange: Exchange, answer: Answer, verdict: Mapping[str, object] | None) -> bytes:
         """The answer as one event."""
         body = answers.own_body(exchange, answer)
-        return encode(body if verdict is None else {**body, bodies.EXTENSION: verdict})
+        return sse.encode_json(body if verdict is None else {**body, bodies.EXTENSION: verdict})
 
     def recogniser(self, exchange: Exchange, body: bytes) -> GeminiShapes:
         """What was asked for is in the `body` as it was sent."""

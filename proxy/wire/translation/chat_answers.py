@@ -127,7 +127,7 @@ class ChatWriter:
         elif isinstance(piece, pieces.Finish):
             self._reason = piece.reason
         elif isinstance(piece, pieces.StreamError):
-            return sse.encode(orjson.dumps(envelope(piece)))
+            return sse.encode_json(envelope(piece))
         elif isinstance(piece, pieces.AnswerEnd):
             told = self._wants_usage and self._usage is not None
             return self._chunk({}, self._end()) + (self._event([], usage=self._usage) if told else b"") + sse.DONE
@@ -153,7 +153,7 @@ class ChatWriter:
         return self._event([{"index": 0, "delta": delta, "finish_reason": reason}])
 
     def _event(self, choices: list[dict[str, Any]], **more: object) -> bytes:
-        return sse.encode(orjson.dumps({**self._head, "object": "chat.completion.chunk", "choices": choices, **more}))
+        return sse.encode_json({**self._head, "object": "chat.completion.chunk", "choices": choices, **more})
 
     def whole(self) -> bytes:
         """The completion."""

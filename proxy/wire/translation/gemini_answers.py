@@ -16,7 +16,7 @@ from proxy.wire.answers import end_of, number, usage_in
 from proxy.wire.gemini.answers import USAGE, block_reason, call_in, candidates_of, parts_of, to_whole, usage_written
 from proxy.wire.gemini.contents import call_part
 from proxy.wire.gemini.fields import arguments_of, kind_of
-from proxy.wire.gemini.stream import encode
+from proxy.wire.sse import encode_json
 from proxy.wire.translation import pieces
 from proxy.wire.translation.chat_answers import error_of
 from proxy.wire.translation.gemini_requests import SIGNED, signature
@@ -96,7 +96,7 @@ class GeminiWriter:
             out.append(self._chunk(end, **{USAGE: usage_written(self._usage)}))
         elif isinstance(piece, pieces.StreamError):
             status = _STATUSES.get(piece.code, 500)
-            out.append(encode(envelope("gemini", Failure(piece.message, piece.code), status)))
+            out.append(encode_json(envelope("gemini", Failure(piece.message, piece.code), status)))
         return b"".join(out)
 
     def _parts(self, piece: pieces.Piece) -> Iterator[dict[str, Any]]:
@@ -130,7 +130,7 @@ class GeminiWriter:
 
     def _chunk(self, candidate: Mapping[str, Any], **more: Any) -> bytes:
         self._chunks.append({"candidates": [candidate], **more, **self._head})
-        return encode(self._chunks[-1])
+        return encode_json(self._chunks[-1])
 
     def whole(self) -> bytes:
         """The answer."""
