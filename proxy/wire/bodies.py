@@ -188,6 +188,11 @@ def is_number(value: object) -> bool:
     return type(value) in _NUMBERS  # which a boolean is not among
 
 
+def present(**fields: Any) -> dict[str, Any]:
+    """Those of the fields that are not None."""
+    return {name: value for name, value in fields.items() if value is not None}
+
+
 def as_raw(value: object) -> msgspec.Raw:
     """A value as the bytes of its JSON; what is `msgspec.Raw` in it stays as it is."""
     return msgspec.Raw(msgspec.json.encode(value))
@@ -256,6 +261,15 @@ def exact(text: bytes | str) -> Any:
         return json.loads(data, parse_int=_integer)
     except RecursionError as error:
         raise ValueError("nested too deep") from error
+
+
+def exact_object(text: str) -> dict[str, Any] | None:
+    """The object that is this JSON, as `exact` reads it; None for what is none."""
+    try:
+        found = exact(text)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def _integer(digits: str) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import orjson
 
-from proxy.wire.bodies import exact, object_at, raw_items, unexpected
+from proxy.wire.bodies import exact_object, object_at, raw_items, unexpected
 
 CALL_PREFIX = "call_"
 """Of the id of a call that the client gave none."""
@@ -91,23 +91,9 @@ def text_in(response: object) -> tuple[str, str]:
 
 def response_of(text: str, name: str = "") -> dict[str, Any]:
     """A function's response that says `text`."""
-    if not name and text.lstrip().startswith("{"):
-        try:
-            found = exact(text)
-        except ValueError:
-            found = None
-        if isinstance(found, dict):
-            return found
+    if not name and text.lstrip().startswith("{") and (found := exact_object(text)) is not None:
+        return found
     return {name or "output": text}
-
-
-def arguments_of(text: str) -> dict[str, Any]:
-    """A call's arguments as the object that the API wants; {} for what is none."""
-    try:
-        found = exact(text or "{}")
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def json_schema(schema: Any) -> Any:

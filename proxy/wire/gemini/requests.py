@@ -198,8 +198,8 @@ def function_of(declared: Mapping[str, Any]) -> Tool:
     """The tool that an item of ``functionDeclarations`` is."""
     schema = got(declared, "parametersJsonSchema")
     schema = json_schema(declared.get("parameters")) if schema is None else schema
-    function = {"name": declared.get("name"), "description": declared.get("description"), "parameters": schema}
-    return {"type": "function", "function": {key: value for key, value in function.items() if value is not None}}
+    function = bodies.present(name=declared.get("name"), description=declared.get("description"), parameters=schema)
+    return {"type": "function", "function": function}
 
 
 _SAMPLING = {"temperature": "temperature", "topP": "top_p", "seed": "seed", "frequencyPenalty": "frequency_penalty"}

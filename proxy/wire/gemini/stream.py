@@ -16,7 +16,7 @@ from proxy.errors import ProxyError
 from proxy.exchange import Answer
 from proxy.wire import sse
 from proxy.wire.answers import end_of, number
-from proxy.wire.bodies import object_in
+from proxy.wire.bodies import exact_object, object_in
 from proxy.wire.dialect import Changes, ChunkStream, StreamPiece
 from proxy.wire.gemini.answers import (
     USAGE,
@@ -30,7 +30,7 @@ from proxy.wire.gemini.answers import (
     relocate_citations,
     unread,
 )
-from proxy.wire.gemini.fields import arguments_of, is_text
+from proxy.wire.gemini.fields import is_text
 from proxy.wire.upstream_errors import error_event, gemini_envelope
 
 _HEAD = ("modelVersion", "responseId")
@@ -186,7 +186,7 @@ class GeminiStream(ChunkStream):
             if call_in(part) is not None:
                 place = calls[index] = calls.get(index, -1) + 1
                 if place in arguments:
-                    part = {**part, "functionCall": {**part["functionCall"], "args": arguments_of(arguments[place])}}
+                    part = {**part, "functionCall": {**part["functionCall"], "args": exact_object(arguments[place]) or {}}}
             made.append(part)
         payload["candidates"] = [{**candidate, "content": {**candidate["content"], "parts": made}}]
         return replace(piece, raw=sse.encode_json(payload), payload=payload)

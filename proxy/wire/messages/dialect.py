@@ -22,12 +22,12 @@ from proxy.errors import ProxyError
 from proxy.exchange import Answer, Exchange, Message, Request, Tool, ToolCall
 from proxy.wire import sse
 from proxy.wire.answers import add_usage, end_of
-from proxy.wire.bodies import as_raw, encode_raw, entries_of, object_of, raw_items, typed_object_in
+from proxy.wire.bodies import as_raw, encode_raw, entries_of, exact_object, object_of, present, raw_items, typed_object_in
 from proxy.wire.dialect import Changes, Dialect, TokenCounting
 from proxy.wire.messages import answers, events
 from proxy.wire.messages.events import payloads_of
 from proxy.wire.messages.items import Conversation, Item
-from proxy.wire.messages.requests import THINKING, MessagesWire, input_of, read_request
+from proxy.wire.messages.requests import THINKING, MessagesWire, read_request
 from proxy.wire.messages.shapes import MessagesShapes
 from proxy.wire.messages.stream import MessagesStream
 from proxy.wire.own_tools import AnswerEvent, AnswerItem, Fields, OwnToolFilter
@@ -136,7 +136,7 @@ def _whole_block(block: Mapping[str, Any]) -> Fields:
     """A block that has been put together, as a request carries it."""
     made = {key: value for key, value in block.items() if value is not None or block.get("type") in THINKING}
     if isinstance(made.get("input"), str):
-        made["input"] = input_of(made["input"])
+        made["input"] = exact_object(made["input"]) or {}
     return made
 
 
@@ -176,9 +176,8 @@ class MessagesDialect(Dialect):
         function = tool.get("function")
         if not isinstance(function, Mapping):
             return tool
-        described = {"name": function.get("name"), "description": function.get("description")}
         schema = function.get("parameters") or {"type": "object", "properties": {}}
-        return {key: value for key, value in described.items() if value is not None} | {"input_schema": schema}
+        return present(name=function.get("name"), description=function.get("description"), input_schema=schema)
 
     def parse_answer(self, body: bytes) -> Answer:
         """Raises `ValueError` when the body is no message."""

@@ -193,9 +193,8 @@ def _tool(item: Mapping[str, Any]) -> Tool:
     """The client's own tools are functions; those that the provider defines stay as they are."""
     if item.get("type") not in (None, "custom"):
         return item
-    function = {"name": item.get("name"), "description": item.get("description"), "parameters": item.get("input_schema")}
-    deferred = {"defer_loading": True} if item.get("defer_loading") is True else {}
-    return {"type": "function", "function": {key: value for key, value in function.items() if value is not None}, **deferred}
+    function = bodies.present(name=item.get("name"), description=item.get("description"), parameters=item.get("input_schema"))
+    return {"type": "function", "function": function} | ({"defer_loading": True} if item.get("defer_loading") is True else {})
 
 
 Block = Mapping[str, Any]
@@ -238,15 +237,6 @@ def block_of(part: Block, before: Block | None) -> dict[str, Any] | None:
 def without_mark(block: Block) -> dict[str, Any]:
     """`block` as the stages see it: without what it tells the provider's cache."""
     return {key: value for key, value in block.items() if key != "cache_control"}
-
-
-def input_of(arguments: str) -> Any:
-    """A call's arguments as the object that the API wants; {} for what is none."""
-    try:
-        found = bodies.exact(arguments)
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _document(block: Block) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from proxy.wire.bodies import unexpected
+from proxy.wire.bodies import present, unexpected
 from proxy.wire.translation import fields, neutral
 from proxy.wire.translation.neutral import (
     fit_template,
@@ -16,10 +16,10 @@ from proxy.wire.translation.neutral import (
     object_schema,
     objects,
     of_result,
+    own_thought,
     parts_of,
     string,
     text_of,
-    unwrap,
     with_failure,
 )
 
@@ -87,10 +87,9 @@ def read_turns(messages: object, bounds: neutral.Bounds, where: str = "messages"
 def _read_message(at: str, message: Mapping[str, Any], bounds: neutral.Bounds) -> list[neutral.Turn]:
     role = message.get("role")
     bounds.others(message, ("role", "content", "refusal", "tool_calls", "tool_call_id", "annotations", *_THOUGHTS), at)
+    parts = parts_of(message.get("content"), f"{at}.content", _read_part, bounds)
     if role == "tool":
-        content = of_result(_read_content(f"{at}.content", message.get("content"), bounds), bounds)
-        return [neutral.Turn("user", [neutral.Result(string(message, "tool_call_id", at), content, at)], at)]
-    parts = _read_content(f"{at}.content", message.get("content"), bounds)
+        return [neutral.Turn("user", [neutral.Result(string(message, "tool_call_id", at), of_result(parts, bounds), at)], at)]
     if role == "assistant":
         if isinstance(message.get("refusal"), str) and message["refusal"]:
             parts.append(neutral.Refusal(message["refusal"], f"{at}.refusal"))
@@ -104,10 +103,6 @@ def _read_message(at: str, message: Mapping[str, Any], bounds: neutral.Bounds) -
 
 _THOUGHTS = ("reasoning_content", "reasoning")
 """What servers of open models say of their reasoning in an answer, and clients may bring back: no model reads it again."""
-
-
-def _read_content(at: str, content: object, bounds: neutral.Bounds) -> list[neutral.Part]:
-    return parts_of(content, at, lambda where, part: _read_part(where, part, bounds))
 
 
 def _read_part(at: str, part: Mapping[str, Any], bounds: neutral.Bounds) -> neutral.Part | None:
@@ -178,19 +173,10 @@ def _write_turn(turn: neutral.Turn, bounds: neutral.Bounds) -> list[dict[str, An
 def _write_assistant(parts: Sequence[neutral.Part], bounds: neutral.Bounds) -> dict[str, Any]:
     message: dict[str, Any] = {"role": "assistant", "content": _write_content(parts, bounds) or None}
     refusals = "".join(part.text for part in parts if isinstance(part, neutral.Refusal))
-    thoughts = "".join(part.text for part in parts if isinstance(part, neutral.ThinkingPart) and _is_of_chat(part, bounds))
+    thoughts = "".join(part.text for part in parts if isinstance(part, neutral.ThinkingPart) and own_thought(part, bounds, "chat"))
     calls = [_write_call(part) for part in parts if isinstance(part, neutral.Call)]
     said = {"refusal": refusals, "reasoning_content": thoughts, "tool_calls": calls}
     return message | {name: value for name, value in said.items() if value}
-
-
-def _is_of_chat(thought: neutral.ThinkingPart, bounds: neutral.Bounds) -> bool:
-    """Whether it came from a server of this API."""
-    found = unwrap(thought.signature)
-    if found is not None and found[0] == "chat":
-        return True
-    bounds.refuse(thought.at, "cannot read what another API's model has thought")
-    return False
 
 
 def _write_content(parts: Sequence[neutral.Part], bounds: neutral.Bounds) -> Any:
@@ -215,7 +201,7 @@ def _write_part(part: neutral.Part, bounds: neutral.Bounds) -> dict[str, Any] | 
 
 def _write_call(call: neutral.Call) -> dict[str, Any]:
     kind, name = ("custom", "input") if call.custom else ("function", "arguments")
-    return {"id": _call_id(call.id), "type": kind, kind: {"name": call.name, name: call.arguments}}
+    return {"id": fitting(call.id, "call_", _CALL_ID_CHARS), "type": kind, kind: {"name": call.name, name: call.arguments}}
 
 
 def _write_result(result: neutral.Result, bounds: neutral.Bounds) -> dict[str, Any]:
@@ -226,15 +212,11 @@ def _write_result(result: neutral.Result, bounds: neutral.Bounds) -> dict[str, A
         else:
             bounds.refuse(part.at, "takes text alone as the result of a call")
     content: Any = texts[0] if len(texts) == 1 else [{"type": "text", "text": text} for text in texts] or ""
-    return {"role": "tool", "tool_call_id": _call_id(result.id), "content": content}
-
-
-def _call_id(identity: str) -> str:
-    return fitting(identity, "call_", _CALL_ID_CHARS)
+    return {"role": "tool", "tool_call_id": fitting(result.id, "call_", _CALL_ID_CHARS), "content": content}
 
 
 def _write_tool(tool: neutral.Tool) -> dict[str, Any]:
     if tool.custom is not None:
         return {"type": "custom", "custom": dict(tool.custom)}
-    said = {"description": tool.description, "parameters": object_schema(tool.parameters), "strict": tool.strict or None}
-    return {"type": "function", "function": {"name": tool.name} | {name: value for name, value in said.items() if value is not None}}
+    said = present(description=tool.description, parameters=object_schema(tool.parameters), strict=tool.strict or None)
+    return {"type": "function", "function": {"name": tool.name, **said}}

@@ -13,9 +13,10 @@ import orjson
 from proxy.errors import ContextLengthExceeded
 from proxy.exchange import Usage
 from proxy.wire.answers import end_of, number, usage_in
+from proxy.wire.bodies import exact_object
 from proxy.wire.gemini.answers import USAGE, block_reason, call_in, candidates_of, parts_of, to_whole, usage_written
 from proxy.wire.gemini.contents import call_part
-from proxy.wire.gemini.fields import arguments_of, kind_of
+from proxy.wire.gemini.fields import kind_of
 from proxy.wire.sse import encode_json
 from proxy.wire.translation import pieces
 from proxy.wire.translation.chat_answers import error_of
@@ -104,7 +105,7 @@ class GeminiWriter:
             self._inputs.append(piece.text)
             return
         if self._call is not None and not isinstance(piece, Usage):
-            yield call_part(self._call.id, self._call.name, arguments_of("".join(self._inputs)))
+            yield call_part(self._call.id, self._call.name, exact_object("".join(self._inputs)) or {})
             self._call, self._inputs = None, []
         if isinstance(piece, pieces.AnswerStart):
             self._head = {"modelVersion": piece.model} | ({"responseId": piece.id} if piece.id else {})

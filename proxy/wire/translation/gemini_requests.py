@@ -14,13 +14,13 @@ from typing import Any
 
 import orjson
 
-from proxy.wire.bodies import object_of, unexpected
+from proxy.wire.bodies import object_at, object_of, present
 from proxy.wire.gemini.contents import FROM_GEMINI_3, call_part, data_part, result_part, sign
 from proxy.wire.gemini.fields import address, camel, got, json_schema, kind_of, objects, response_of, text_in
 from proxy.wire.gemini.requests import Calls, system_of
 from proxy.wire.translation import fields, neutral
 from proxy.wire.translation.chat_requests import EFFORTS
-from proxy.wire.translation.neutral import arguments_of, fit_template, opened_by_user, split_data_url, unwrap, with_failure
+from proxy.wire.translation.neutral import arguments_of, fit_template, opened_by_user, own_thought, split_data_url, unwrap, with_failure
 
 SIGNED = "(signed)"
 """The words of a part that carries another API's signature alone: clients take parts without words out of a conversation."""
@@ -174,9 +174,8 @@ class _Reader:
         if kind not in ("functionCall", "functionResponse", "inlineData", "fileData"):
             self._bounds.refuse(f"{at}.{kind}", "has no such part")
             return None
-        if not isinstance(given, Mapping):
-            raise unexpected(f"{at}.{kind}", "an object", given)
         where = f"{at}.{kind}"
+        given = object_at(given, where)
         if kind == "functionCall":
             arguments = orjson.dumps(given.get("args") if given.get("args") is not None else {}).decode()
             return neutral.Call(self._calls.call(given, place), neutral.string(given, "name", where), arguments, f"{where}.args")
@@ -277,7 +276,7 @@ def _write_turns(turns: Sequence[neutral.Turn], names: Mapping[str, str], bounds
         seal = ""
         for part in turn.parts:
             if isinstance(part, neutral.ThinkingPart):
-                seal = _own_signature(part, bounds)
+                seal = (own_thought(part, bounds, "gemini") or ("", ""))[1]
                 continue
             made = _write_part(part, names, bounds, model)
             if seal and made:
@@ -289,13 +288,6 @@ def _write_turns(turns: Sequence[neutral.Turn], names: Mapping[str, str], bounds
         elif parts:
             found.append({"role": role, "parts": parts})
     return found
-
-
-def _own_signature(thought: neutral.ThinkingPart, bounds: neutral.Bounds) -> str:
-    kind, data = unwrap(thought.signature) or ("", "")
-    if kind != "gemini":
-        bounds.refuse(thought.at, "cannot read what another API's model has thought")
-    return data if kind == "gemini" else ""
 
 
 def _write_part(part: neutral.Part, names: Mapping[str, str], bounds: neutral.Bounds, model: str) -> list[dict[str, Any]]:
@@ -324,5 +316,4 @@ def _write_tool(tool: neutral.Tool, bounds: neutral.Bounds) -> dict[str, Any]:
     schema = tool.parameters
     if isinstance(schema, Mapping) and not any(name in schema for name in _SAYS_TYPE):  # as {}, for a function that takes nothing
         schema = {"type": "object", **schema}
-    said = {"description": tool.description, "parametersJsonSchema": schema}
-    return {"name": tool.name} | {name: value for name, value in said.items() if value is not None}
+    return {"name": tool.name, **present(description=tool.description, parametersJsonSchema=schema)}

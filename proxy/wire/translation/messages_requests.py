@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from proxy.wire.bodies import unexpected
+from proxy.wire.bodies import object_at, present
 from proxy.wire.translation import fields, neutral
 from proxy.wire.translation.chat_requests import CACHES
 from proxy.wire.translation.neutral import (
@@ -21,6 +21,7 @@ from proxy.wire.translation.neutral import (
     objects,
     of_result,
     opened_by_user,
+    own_thought,
     parts_of,
     split_data_url,
     string,
@@ -80,7 +81,7 @@ MAX_TOKENS = 4096
 def read(body: Mapping[str, Any], bounds: neutral.Bounds) -> neutral.NeutralRequest:
     """Raises `InvalidRequest` with the field that is malformed, or has no counterpart."""
     ask = neutral.NeutralRequest(string(body, "model", ""), stream=body.get("stream") is True)
-    if system := [part for part in _read_content("system", body.get("system"), bounds) if not _is_billing(part)]:
+    if system := [part for part in parts_of(body.get("system"), "system", _read_block, bounds) if not _is_billing(part)]:
         ask.turns.append(neutral.Turn("system", system, "system"))
     ask.turns += [turn for at, item in objects(body.get("messages"), "messages") if (turn := _read_item(at, item, bounds)) is not None]
     neutral.refuse_prefill(ask, bounds)
@@ -102,11 +103,7 @@ def _read_item(at: str, item: Mapping[str, Any], bounds: neutral.Bounds) -> neut
     if role not in ("user", "assistant", "system"):
         bounds.refuse(f"{at}.role")
         return None
-    return neutral.Turn(str(role), _read_content(f"{at}.content", item.get("content"), bounds), at)
-
-
-def _read_content(at: str, content: object, bounds: neutral.Bounds) -> list[neutral.Part]:
-    return parts_of(content, at, lambda where, block: _read_block(where, block, bounds))
+    return neutral.Turn(str(role), parts_of(item.get("content"), f"{at}.content", _read_block, bounds), at)
 
 
 def _read_block(at: str, block: Mapping[str, Any], bounds: neutral.Bounds) -> neutral.Part | None:
@@ -120,7 +117,7 @@ def _read_block(at: str, block: Mapping[str, Any], bounds: neutral.Bounds) -> ne
         return neutral.Call(string(block, "id", at), string(block, "name", at), arguments, f"{at}.input")
     if kind == "tool_result":
         bounds.others(block, ("type", "tool_use_id", "content", "is_error", _MARK), at)
-        shown = of_result(_read_content(f"{at}.content", block.get("content"), bounds), bounds)
+        shown = of_result(parts_of(block.get("content"), f"{at}.content", _read_block, bounds), bounds)
         return neutral.Result(string(block, "tool_use_id", at), shown, at, block.get("is_error") is True)
     if kind == "thinking":
         return neutral.ThinkingPart(string(block, "thinking", at), _wrap_signature(block.get("signature"), "messages"), at)
@@ -137,9 +134,7 @@ def _wrap_signature(given: object, kind: str) -> str:
 
 
 def _read_source(at: str, block: Mapping[str, Any], bounds: neutral.Bounds) -> neutral.Part | None:
-    source, image = block.get("source"), block.get("type") == "image"
-    if not isinstance(source, Mapping):
-        raise unexpected(f"{at}.source", "an object", source)
+    source, image = object_at(block.get("source"), f"{at}.source"), block.get("type") == "image"
     bounds.others(block, ("type", "source", "title", _MARK), at)
     kind = source.get("type")
     if kind == "base64" and (image or source.get("media_type") == "application/pdf"):
@@ -229,13 +224,10 @@ def _write_result(result: neutral.Result, bounds: neutral.Bounds) -> dict[str, A
 
 
 def _write_thought(thought: neutral.ThinkingPart, bounds: neutral.Bounds) -> dict[str, Any] | None:
-    kind, data = unwrap(thought.signature) or ("", "")
+    kind, data = own_thought(thought, bounds, "messages", "redacted") or ("", "")
     if kind == "messages":
         return {"type": "thinking", "thinking": thought.text, "signature": data}
-    if kind == "redacted":
-        return {"type": "redacted_thinking", "data": data}
-    bounds.refuse(thought.at, "cannot read what another API's model has thought")
-    return None
+    return {"type": "redacted_thinking", "data": data} if kind else None
 
 
 def _write_source(part: neutral.Image | neutral.File, bounds: neutral.Bounds) -> dict[str, Any] | None:
@@ -256,9 +248,8 @@ def _write_source(part: neutral.Image | neutral.File, bounds: neutral.Bounds) ->
 def _write_tool(tool: neutral.Tool, bounds: neutral.Bounds) -> dict[str, Any]:
     if tool.custom is not None:
         bounds.refuse(tool.at, "has no custom tools")
-    said = {"description": tool.description, "strict": tool.strict or None}
     schema = object_schema(tool.parameters if isinstance(tool.parameters, Mapping) else {})
-    return {"name": tool.name} | {name: value for name, value in said.items() if value is not None} | {"input_schema": schema}
+    return {"name": tool.name, **present(description=tool.description, strict=tool.strict or None), "input_schema": schema}
 
 
 def _id(identity: str) -> str:

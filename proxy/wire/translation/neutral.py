@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct, field, structs
 
 from proxy.errors import InvalidRequest
-from proxy.wire.bodies import exact, object_at, unexpected
+from proxy.wire.bodies import exact_object, object_at, unexpected
 
 _INDEX = re.compile(r"\[\d+\]")
 
@@ -172,13 +172,13 @@ def objects(value: object, at: str) -> Iterator[tuple[str, dict[str, Any]]]:
         yield f"{at}[{i}]", object_at(item, f"{at}[{i}]")
 
 
-def parts_of(content: object, at: str, read: Callable[[str, dict[str, Any]], Part | None]) -> list[Part]:
+def parts_of(content: object, at: str, read: Callable[[str, dict[str, Any], Bounds], Part | None], bounds: Bounds) -> list[Part]:
     """Of a message's content, or a result's: none, a text, or a list of which `read` reads each. Raises `InvalidRequest`."""
     if content is None:
         return []
     if isinstance(content, str):
         return [Text(content, at)] if content else []
-    return [part for where, given in objects(content, at) if (part := read(where, given)) is not None]
+    return [part for where, given in objects(content, at) if (part := read(where, given, bounds)) is not None]
 
 
 def of_result(parts: Sequence[Part], bounds: Bounds) -> tuple[Text | Image | File, ...]:
@@ -204,11 +204,8 @@ def text_of(part: Mapping[str, Any], at: str, name: str = "text") -> Text:
 
 def arguments_of(call: Call, bounds: Bounds) -> dict[str, Any]:
     """A call's arguments as an object."""
-    try:
-        found = exact(call.arguments or "{}")
-    except ValueError:
-        found = None
-    if isinstance(found, dict) and not call.custom:
+    found = exact_object(call.arguments or "{}")
+    if found is not None and not call.custom:
         return found
     bounds.refuse(call.at, "knows calls with a JSON object alone")
     return {}
@@ -245,6 +242,15 @@ def unwrap(seal: object) -> tuple[str, str] | None:
     text = seal if isinstance(seal, str) and seal.startswith(_SIGNATURE_PREFIX) else ""
     kind, parted, data = text.removeprefix(_SIGNATURE_PREFIX).partition(":")
     return (kind, data) if parted else None
+
+
+def own_thought(thought: ThinkingPart, bounds: Bounds, *kinds: str) -> tuple[str, str] | None:
+    """What came with a thought, for the API that has seals of these kinds; any other is refused."""
+    found = unwrap(thought.signature)
+    if found is not None and found[0] in kinds:
+        return found
+    bounds.refuse(thought.at, "cannot read what another API's model has thought")
+    return None
 
 
 def fitting(identity: str, prefix: str, longest: int, allowed: re.Pattern[str] | None = None) -> str:

@@ -51,17 +51,19 @@ class ResponsesReader:
         kind = words(payload.get("type"))
         index = self._position(kind, payload)
         if kind in events.BEGINS and not self._has_begun:
-            yield self._begin(events.response_of(payload))
+            response, self._has_begun = events.response_of(payload), True
+            yield pieces.AnswerStart(words(response.get("id")), words(response.get("model")))
         elif kind == events.ITEM and isinstance(payload.get("item"), Mapping):
             yield from self._item(index, payload["item"])
         elif kind == events.TEXT:
-            yield self._text_delta((index, number(payload, "content_index")), words(payload.get("delta")))
+            place: tuple[int, ...] = index, number(payload, "content_index")
+            yield pieces.TextDelta(words(payload.get("delta")), _is_another(self._texts, place))
         elif kind == events.REFUSAL:
             self._refusals.add((index, number(payload, "content_index")))
             yield pieces.RefusalDelta(words(payload.get("delta")))
         elif kind in events.THOUGHTS:
             place = (index, number(payload, "summary_index"), number(payload, "content_index"))
-            yield self._thinking_delta(place, words(payload.get("delta")))
+            yield pieces.ThinkingDelta(words(payload.get("delta")), _is_another(self._thoughts, place))
         elif kind in _CALL_DELTAS and index in self._has_input and payload.get("delta"):
             self._has_input[index] = True
             yield pieces.CallDelta(index, words(payload["delta"]))
@@ -80,20 +82,6 @@ class ResponsesReader:
         names = [name for name in (payload.get("item_id"), item.get("id"), item.get("call_id")) if name]
         known = (at for at, one in self._items.items() if one.get("id") in names or one.get("call_id") in names)
         return len(self._items) if kind == events.ITEM else next(known, max(len(self._items) - 1, 0))
-
-    def _begin(self, response: Mapping[str, Any]) -> pieces.AnswerStart:
-        self._has_begun = True
-        return pieces.AnswerStart(words(response.get("id")), words(response.get("model")))
-
-    def _text_delta(self, place: tuple[int, ...], text: str) -> pieces.TextDelta:
-        apart = bool(self._texts) and place not in self._texts
-        self._texts.add(place)
-        return pieces.TextDelta(text, apart)
-
-    def _thinking_delta(self, place: tuple[int, ...], text: str) -> pieces.ThinkingDelta:
-        apart = bool(self._thoughts) and place not in self._thoughts
-        self._thoughts.add(place)
-        return pieces.ThinkingDelta(text, apart)
 
     def _item(self, index: int, item: Mapping[str, Any]) -> Iterator[pieces.Piece]:
         """An item begins."""
@@ -123,10 +111,10 @@ class ResponsesReader:
                 self._refusals.add(place)
                 yield pieces.RefusalDelta(words(part.get("refusal")))
             elif part.get("type") == "output_text" and place not in self._texts and words(part.get("text")):
-                yield self._text_delta(place, words(part.get("text")))
+                yield pieces.TextDelta(words(part.get("text")), _is_another(self._texts, place))
         if item.get("type") == "reasoning" and not any(place[0] == index for place in self._thoughts):
             for position, part in enumerate([*objects_of(item.get("summary")), *objects_of(item.get("content"))]):
-                yield self._thinking_delta((index, position), words(part.get("text")))
+                yield pieces.ThinkingDelta(words(part.get("text")), _is_another(self._thoughts, (index, position)))
 
     def _end(self, response: Mapping[str, Any]) -> Iterator[pieces.Piece]:
         output = objects_of(response.get("output"))
@@ -142,6 +130,13 @@ class ResponsesReader:
         if (usage := usage_in("responses", response.get("usage"))) is not None:
             yield usage
         yield pieces.AnswerEnd()
+
+
+def _is_another(begun: set[tuple[int, ...]], place: tuple[int, ...]) -> bool:
+    """Whether what stands at a place begins there behind others, which it is then among."""
+    another = bool(begun) and place not in begun
+    begun.add(place)
+    return another
 
 
 class ResponsesWriter:

@@ -12,11 +12,23 @@ from typing import Any
 from msgspec import structs
 
 from proxy.ports.upstream import Past
-from proxy.wire.bodies import unexpected
+from proxy.wire.bodies import present, unexpected
 from proxy.wire.responses.items import TOOLS_ITEM, item_type
 from proxy.wire.translation import fields, neutral
 from proxy.wire.translation.chat_requests import CACHE_OPTIONS, CACHES, EFFORTS, MARKS, read_turns
-from proxy.wire.translation.neutral import fitting, object_schema, objects, of_result, parts_of, string, text_of, unwrap, with_failure, wrap
+from proxy.wire.translation.neutral import (
+    fitting,
+    object_schema,
+    objects,
+    of_result,
+    own_thought,
+    parts_of,
+    string,
+    text_of,
+    unwrap,
+    with_failure,
+    wrap,
+)
 
 MIN_TOKENS = 16
 """Of an answer, the least that the API takes as its limit; agents look whether a model is there with a limit of 1."""
@@ -99,7 +111,7 @@ def _read_item(at: str, item: Mapping[str, Any], bounds: neutral.Bounds) -> tupl
             bounds.refuse(f"{at}.role")
             return "", []
         bounds.others(item, (*_ABOUT, "role", "content", "phase"), at)
-        return str(role), _read_content(f"{at}.content", item.get("content"), bounds)
+        return str(role), parts_of(item.get("content"), f"{at}.content", _read_part, bounds)
     if kind in ("function_call", "custom_tool_call"):
         bounds.others(item, (*_ABOUT, "call_id", "name", "namespace", "arguments", "input"), at)
         custom = kind == "custom_tool_call"
@@ -111,7 +123,7 @@ def _read_item(at: str, item: Mapping[str, Any], bounds: neutral.Bounds) -> tupl
         ]
     if kind in ("function_call_output", "custom_tool_call_output"):
         bounds.others(item, (*_ABOUT, "call_id", "name", "namespace", "output"), at)
-        content = of_result(_read_content(f"{at}.output", item.get("output"), bounds), bounds)
+        content = of_result(parts_of(item.get("output"), f"{at}.output", _read_part, bounds), bounds)
         return "user", [neutral.Result(string(item, "call_id", at), content, at)]
     if kind == "reasoning":
         return "assistant", _read_reasoning(at, item)
@@ -129,10 +141,6 @@ def _read_reasoning(at: str, item: Mapping[str, Any]) -> list[neutral.Part]:
     own = str(seal) if unwrap(seal) is not None else wrap("responses", str(seal or ""))
     text = "\n\n".join(text for text in said if isinstance(text, str))
     return [neutral.ThinkingPart(text, own, at)] if text or seal else []
-
-
-def _read_content(at: str, content: object, bounds: neutral.Bounds) -> list[neutral.Part]:
-    return parts_of(content, at, lambda where, part: _read_part(where, part, bounds))
 
 
 def _read_part(at: str, part: Mapping[str, Any], bounds: neutral.Bounds) -> neutral.Part | None:
@@ -262,7 +270,7 @@ def _write_part(
 
 def _write_call(call: neutral.Call) -> dict[str, Any]:
     kind, name = ("custom_tool_call", "input") if call.custom else ("function_call", "arguments")
-    return {"type": kind, "call_id": _call_id(call.id), "name": call.name, name: call.arguments}
+    return {"type": kind, "call_id": fitting(call.id, "call_", _CALL_ID_CHARS), "name": call.name, name: call.arguments}
 
 
 def _write_result(result: neutral.Result, custom: Collection[str], bounds: neutral.Bounds) -> dict[str, Any]:
@@ -271,34 +279,29 @@ def _write_result(result: neutral.Result, custom: Collection[str], bounds: neutr
     plain = not shown or (len(shown) == 1 and shown[0]["type"] == "input_text")
     output: Any = (shown[0]["text"] if shown else "") if plain else shown
     kind = "custom_tool_call_output" if result.id in custom else "function_call_output"
-    return {"type": kind, "call_id": _call_id(result.id), "output": output}
+    return {"type": kind, "call_id": fitting(result.id, "call_", _CALL_ID_CHARS), "output": output}
 
 
 def _write_thought(thought: neutral.ThinkingPart, bounds: neutral.Bounds) -> list[dict[str, Any]]:
     """A server that encrypts nothing gets its words back, under a name, which such servers want."""
-    kind, data = unwrap(thought.signature) or ("", "")
-    if kind != "responses":
-        bounds.refuse(thought.at, "cannot read what another API's model has thought")
+    seal = own_thought(thought, bounds, "responses")
+    if seal is None:
         return []
-    if not data:
+    if not seal[1]:
         content = [{"type": "reasoning_text", "text": thought.text}]
         return [{"type": "reasoning", "id": fitting(thought.text, "rs_", 0), "summary": [], "content": content}] if thought.text else []
     summary = [{"type": "summary_text", "text": thought.text}] if thought.text else []
-    return [{"type": "reasoning", "summary": summary, "encrypted_content": data}]
+    return [{"type": "reasoning", "summary": summary, "encrypted_content": seal[1]}]
 
 
 def _write_tool(tool: neutral.Tool) -> dict[str, Any]:
     if tool.custom is not None:
         return {"type": "custom", **_flat_grammar(tool.custom)}
-    said = {"description": tool.description, "parameters": object_schema({} if tool.parameters is None else tool.parameters)}
-    return {"type": "function", "name": tool.name, "strict": tool.strict is True} | {k: v for k, v in said.items() if v is not None}
+    said = present(description=tool.description, parameters=object_schema({} if tool.parameters is None else tool.parameters))
+    return {"type": "function", "name": tool.name, "strict": tool.strict is True, **said}
 
 
 def _flat_grammar(described: Mapping[str, Any]) -> dict[str, Any]:
     given = described.get("format")
     inner = given.get("grammar") if isinstance(given, Mapping) else None
     return {**described, "format": {"type": "grammar", **inner}} if isinstance(inner, Mapping) else dict(described)
-
-
-def _call_id(identity: str) -> str:
-    return fitting(identity, "call_", _CALL_ID_CHARS)
