@@ -17,8 +17,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from functools import partial
 from typing import Protocol
 
-from msgspec import Struct
-
 from proxy.config.settings import Retries
 from proxy.errors import Overloaded, ProxyError, UpstreamTimeout, UpstreamUnreachable
 from proxy.ledger import NOBODY, Ledger, Party, Share
@@ -102,14 +100,6 @@ class SharedPlaces(Protocol):
         """One of `most`; what it returns gives it back. Waits for it. Raises `Overloaded` past `wait_s`."""
 
 
-class Everywhere(Struct, frozen=True):
-    """That an upstream's calls are bounded over all processes, too."""
-
-    places: SharedPlaces
-    most: int
-    wait_s: float
-
-
 class Resilient:
     """An upstream with its retries, fallbacks and cap."""
 
@@ -123,9 +113,9 @@ class Resilient:
         total_s: float = 1800.0,
         figures: UpstreamFigures | None = None,
         takes: Callable[[Call], bool] = lambda call: True,
-        everywhere: Everywhere | None = None,
+        everywhere: Callable[[], Awaitable[Callable[[], None]]] | None = None,
     ) -> None:
-        """`takes` tells whether a call can be put to its server at all."""
+        """`takes` tells whether a call can be put to its server at all; `everywhere` takes one of its places over all processes."""
         self.upstream = upstream
         self.name = upstream.name
         self.fallback = fallback
@@ -191,7 +181,7 @@ class Resilient:
             if self._everywhere is None:
                 return partial(self._slots.release, party)
             try:
-                give_back = await self._everywhere.places.take(self.name, self._everywhere.most, self._everywhere.wait_s)
+                give_back = await self._everywhere()
             except BaseException:
                 self._slots.release(party)
                 raise

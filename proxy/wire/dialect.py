@@ -87,7 +87,7 @@ class AnswerStream(Protocol):
     _problem: str
     _strange: int
     """Events that are none of the API's."""
-    _events = ""
+    _events: str = ""
     """What those of the API are called."""
 
     def __init__(self) -> None:
@@ -157,8 +157,8 @@ class ChunkStream(AnswerStream, Protocol):
     """One whose events are chunks: each is an answer with some of what its choices say. With `separate`, one that does several things
     becomes a piece for each."""
 
-    usage_field = "usage"
-    choices_field = "choices"
+    usage_field: str = "usage"
+    choices_field: str = "choices"
     _separate: bool
 
     def __init__(self, *, separate: bool = False) -> None:
