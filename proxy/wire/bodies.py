@@ -126,6 +126,13 @@ def object_at(value: object, at: str) -> dict[str, Any]:
     return value
 
 
+def string_at(value: object, at: str) -> str:
+    """What stands at `at`. Raises `InvalidRequest` when it is no string."""
+    if not isinstance(value, str):
+        raise unexpected(at, "a string", value)
+    return value
+
+
 def objects_at(value: object, at: str) -> list[dict[str, Any]]:
     """A list of objects, which may be missing. Raises `InvalidRequest`."""
     if value is None:
@@ -244,6 +251,14 @@ def kind_of(value: object) -> str:
         return "null"
     names = ((bool, "a boolean"), (int | float, "a number"), (str, "a string"), (list, "a list"), (dict, "an object"))
     return next(name for kind, name in names if isinstance(value, kind))
+
+
+def listing(body: bytes, field: str, name: str) -> dict[str, Any]:
+    """An answer's fields. Raises `ValueError` where there is no list in `field`, without which it is not what goes by the `name`."""
+    fields = orjson.loads(body)
+    if not isinstance(fields, dict) or not isinstance(fields.get(field), list):
+        raise ValueError(f"not {name}")
+    return fields
 
 
 _BIG = re.compile(rb"[0-9]{19}")

@@ -258,9 +258,7 @@ class ChatDialect(Dialect):
 
     def parse_answer(self, body: bytes) -> Answer:
         """Raises `ValueError` when the body is not a chat completion."""
-        fields = orjson.loads(body)
-        if not isinstance(fields, dict) or not isinstance(fields.get("choices"), list):
-            raise ValueError("not a chat completion")
+        fields = bodies.listing(body, "choices", "a chat completion")
         choices: list[Choice] = []
         missed = ""
         for position, raw in enumerate(fields["choices"]):
@@ -322,9 +320,7 @@ class _Wire(Wire):
 def _messages(fields: dict[str, Any]) -> tuple[tuple[Message, ...], dict[int, Mapping[str, Any]]]:
     messages, hints = bodies.messages_of(fields), dict[int, Mapping[str, Any]]()
     for i, message in enumerate(messages if not _are_plain(messages) else ()):
-        role = bodies.object_at(message, f"messages[{i}]").get("role")
-        if not isinstance(role, str):
-            raise bodies.unexpected(f"messages[{i}].role", "a string", role)
+        bodies.string_at(bodies.object_at(message, f"messages[{i}]").get("role"), f"messages[{i}].role")
         if bodies.EXTENSION in message:
             hints[i] = bodies.hint_of(message, f"messages[{i}]")
             del message[bodies.EXTENSION]

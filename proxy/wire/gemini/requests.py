@@ -107,8 +107,8 @@ class _Reader:
     def item(self, i: int, item: Mapping[str, Any], at: str) -> None:
         """An item of ``contents``, or ``systemInstruction``."""
         role = item.get("role")
-        if role is not None and not isinstance(role, str):
-            raise bodies.unexpected(f"{at}.role", "a string", role)
+        if role is not None:
+            bodies.string_at(role, f"{at}.role")
         parts = objects(item.get("parts"), f"{at}.parts")
         self._wire.sizes[i] = len(parts)
         begin = len(self.messages)
@@ -146,10 +146,9 @@ class _Reader:
         says.setdefault("tool_calls", []).append(call)
 
     def _result(self, given: Mapping[str, Any], place: Place, at: str) -> None:
-        if not isinstance(given.get("name"), str):
-            raise bodies.unexpected(f"{at}.functionResponse.name", "a string", given.get("name"))
+        name = bodies.string_at(given.get("name"), f"{at}.functionResponse.name")
         text, _ = text_in(given.get("response"))
-        message = {"role": "tool", "tool_call_id": self._calls.result(given, place), "name": given["name"], "content": text}
+        message = {"role": "tool", "tool_call_id": self._calls.result(given, place), "name": name, "content": text}
         self._wire.places_of_message[id(message)] = [place]
         self.messages.append(message)
 

@@ -22,7 +22,7 @@ from proxy.errors import ProxyError
 from proxy.exchange import Answer, Exchange, Message, Request, Tool, ToolCall
 from proxy.wire import sse
 from proxy.wire.answers import add_usage, end_of
-from proxy.wire.bodies import as_raw, encode_raw, entries_of, exact_object, object_of, present, raw_items, typed_object_in
+from proxy.wire.bodies import as_raw, encode_raw, entries_of, exact_object, listing, object_of, present, raw_items, typed_object_in
 from proxy.wire.dialect import Changes, Dialect, TokenCounting
 from proxy.wire.messages import answers, events
 from proxy.wire.messages.events import payloads_of
@@ -181,10 +181,7 @@ class MessagesDialect(Dialect):
 
     def parse_answer(self, body: bytes) -> Answer:
         """Raises `ValueError` when the body is no message."""
-        fields = orjson.loads(body)
-        if not isinstance(fields, dict) or not isinstance(fields.get("content"), list):
-            raise ValueError("not a message")
-        return MessagesStream.whole(fields)
+        return MessagesStream.whole(listing(body, "content", "a message"))
 
     def _change(self, raw: dict[str, msgspec.Raw], changes: Changes) -> None:
         blocks = answers.changed_blocks(raw_items(raw["content"]), changes.texts.get(0), changes.arguments.get(0, {}))

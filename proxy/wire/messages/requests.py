@@ -98,9 +98,7 @@ class _Reader:
         """``messages[i]``"""
         at = f"messages[{i}]"
         fields = bodies.object_at(item, at)
-        role, content = fields.get("role"), fields.get("content")
-        if not isinstance(role, str):
-            raise bodies.unexpected(f"{at}.role", "a string", role)
+        role, content = bodies.string_at(fields.get("role"), f"{at}.role"), fields.get("content")
         begin = len(self.messages)
         about = {key: value for key, value in fields.items() if key not in _ITEM} if len(fields) > 2 else {}
         if isinstance(content, str):
@@ -185,8 +183,7 @@ def _check(blocks: Sequence[Any], at: str) -> None:
     for number, block in enumerate(blocks):
         kind = bodies.object_at(block, f"{at}[{number}]").get("type")
         for name in _REQUIRED_FIELDS.get(kind, _TYPE) if isinstance(kind, str) else _TYPE:
-            if not isinstance(block.get(name), str):
-                raise bodies.unexpected(f"{at}[{number}].{name}", "a string", block.get(name))
+            bodies.string_at(block.get(name), f"{at}[{number}].{name}")
 
 
 def _tool(item: Mapping[str, Any]) -> Tool:

@@ -224,7 +224,7 @@ class ResponsesDialect(Dialect):
 
     def parse_answer(self, body: bytes) -> Answer:
         """Raises `ValueError` when the body is not a response."""
-        return ResponsesStream.whole(_response(body))
+        return ResponsesStream.whole(bodies.listing(body, "output", "a response"))
 
     def _change(self, raw: dict[str, msgspec.Raw], changes: Changes) -> None:
         change(raw, changes)
@@ -365,13 +365,6 @@ def _set_input(raw: dict[str, msgspec.Raw], reading: Reading, exchange: Exchange
 def _is_plain(messages: Sequence[Mapping[str, Any]]) -> bool:
     """Whether the last message can be a string again."""
     return messages[-1].get("role") == "user" and isinstance(messages[-1].get("content"), str)
-
-
-def _response(body: bytes) -> dict[str, Any]:
-    found = orjson.loads(body)
-    if not isinstance(found, dict) or not isinstance(found.get("output"), list):
-        raise ValueError("not a response")
-    return found
 
 
 def output_requirements_of(params: Mapping[str, Any]) -> OutputRequirements:

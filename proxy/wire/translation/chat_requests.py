@@ -26,6 +26,8 @@ from proxy.wire.translation.neutral import (
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 CACHES = "a hint to the provider's cache"
 CACHE_OPTIONS = (
+    fields.Field("prompt_cache_key", note=CACHES),
+    fields.Field("prompt_cache_retention", note=CACHES),
     fields.Field("prompt_cache_options.mode", note=CACHES),
     fields.Field("prompt_cache_options.ttl", note=CACHES),
     fields.Field("prompt_cache_options.comparison_response_id", note="asks how the cache was used"),
@@ -48,8 +50,6 @@ FIELDS: tuple[fields.Field, ...] = (
     fields.Field("metadata", "metadata", nothing=({},)),
     fields.Field("service_tier", "service_tier", nothing=("auto",)),
     fields.Field("store", "store", nothing=(False,)),
-    fields.Field("prompt_cache_key", note=CACHES),
-    fields.Field("prompt_cache_retention", note=CACHES),
     *CACHE_OPTIONS,
     fields.Field("stream_options.include_usage", "include_usage", nothing=(False,), note="the answer's writer goes by it"),
     fields.Field("stream_options.include_obfuscation", note="pads a stream"),

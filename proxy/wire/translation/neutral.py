@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct, field, structs
 
 from proxy.errors import InvalidRequest
-from proxy.wire.bodies import exact_object, object_at, unexpected
+from proxy.wire.bodies import exact_object, object_at, string_at, unexpected
 
 _INDEX = re.compile(r"\[\d+\]")
 
@@ -191,10 +191,7 @@ def of_result(parts: Sequence[Part], bounds: Bounds) -> tuple[Text | Image | Fil
 
 def string(given: Mapping[str, Any], name: str, at: str) -> str:
     """A field that must be a string. Raises `InvalidRequest`."""
-    value = given.get(name)
-    if not isinstance(value, str):
-        raise unexpected(f"{at}.{name}" if at else name, "a string", value)
-    return value
+    return string_at(given.get(name), f"{at}.{name}" if at else name)
 
 
 def text_of(part: Mapping[str, Any], at: str, name: str = "text") -> Text:

@@ -12,10 +12,10 @@ from typing import Any
 from msgspec import structs
 
 from proxy.ports.upstream import Past
-from proxy.wire.bodies import present, unexpected
+from proxy.wire.bodies import present, string_at
 from proxy.wire.responses.items import TOOLS_ITEM, item_type
 from proxy.wire.translation import fields, neutral
-from proxy.wire.translation.chat_requests import CACHE_OPTIONS, CACHES, EFFORTS, MARKS, read_turns
+from proxy.wire.translation.chat_requests import CACHE_OPTIONS, EFFORTS, MARKS, read_turns
 from proxy.wire.translation.neutral import (
     fitting,
     object_schema,
@@ -54,8 +54,6 @@ FIELDS: tuple[fields.Field, ...] = (
     fields.Field("top_logprobs", "logprobs_of_parts", nothing=(0,)),
     fields.Field("truncation", "truncation", nothing=("disabled",)),
     fields.Field("background", "background", nothing=(False,)),
-    fields.Field("prompt_cache_key", note=CACHES),
-    fields.Field("prompt_cache_retention", note=CACHES),
     *CACHE_OPTIONS,
     fields.Field("prompt_cache_options.prewarm", "prewarm", nothing=(False,)),
     fields.Field("client_metadata", note="tells the provider of the client"),
@@ -155,9 +153,7 @@ def _read_part(at: str, part: Mapping[str, Any], bounds: neutral.Bounds) -> neut
         return neutral.Image(string(part, "image_url", at), at, str(part.get("detail") or "auto"))
     if kind == "input_file":
         bounds.others(part, ("type", "file_data", "file_url", "filename", *MARKS), at)
-        url = part.get("file_data") or part.get("file_url")
-        if not isinstance(url, str):
-            raise unexpected(f"{at}.file_data", "a string", url)
+        url = string_at(part.get("file_data") or part.get("file_url"), f"{at}.file_data")
         return neutral.File(url, at, str(part.get("filename") or ""))
     bounds.refuse(f"{at}.type", f"has no {kind!r}")
     return None
