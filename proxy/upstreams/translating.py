@@ -281,7 +281,7 @@ class Translating:
 
     def takes(self, call: Call) -> bool:
         """Whether its server's API has a form for all that a call says; of those in its own API that is for the server to say."""
-        client = self._client(call)
+        client = self._translated.get(call.path.partition("?")[0]) if call.method == "POST" else None
         if call.path in DECISION_PATHS:
             return self._decides != ""
         if self._decides == "only":
@@ -292,10 +292,6 @@ class Translating:
         except InvalidRequest:
             return False
         return True
-
-    def _client(self, call: Call) -> Api | None:
-        """The API that is to be translated; None where there is nothing to translate."""
-        return self._translated.get(call.path.partition("?")[0]) if call.method == "POST" else None
 
     def send(self, call: Call) -> Coroutine[Any, Any, Reply]:
         """Make the call. Raises `InvalidRequest` for what cannot be translated, `UpstreamUnreachable`, `UpstreamTimeout`."""

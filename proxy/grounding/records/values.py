@@ -120,7 +120,7 @@ def _cell(statement: Statement, table: Table, q: Quantity, row: Row, column: int
     found = table.number(row, column) or _none(row, column)
     value = row.values.get(column, "")
     if found is not None or table.columns[column].name or len(value) > MAX_LINE_CHARS:
-        return _fitting(q, found)
+        return found if found is not None and (not q.dimension or not found.dimension or q.dimension == found.dimension) else None
     noun = next(iter(tokens(statement.text[q.end : q.end + MAX_NOUN_CHARS])), "")
     same = [
         n
@@ -129,10 +129,6 @@ def _cell(statement: Statement, table: Table, q: Quantity, row: Row, column: int
         or (not q.dimension and noun and alike(noun, next(iter(tokens(value[n.end : n.end + MAX_NOUN_CHARS])), "")))
     ]
     return same[0] if len(same) == 1 else None
-
-
-def _fitting(q: Quantity, cell: Quantity | None) -> Quantity | None:
-    return cell if cell is not None and (not q.dimension or not cell.dimension or q.dimension == cell.dimension) else None
 
 
 def _absolute(q: Quantity) -> Quantity:

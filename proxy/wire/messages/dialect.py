@@ -246,7 +246,7 @@ def _mark(tool: msgspec.Raw) -> Any:
 def _set_messages(fields: dict[str, msgspec.Raw], wire: MessagesWire, before: Sequence[Message], after: Sequence[Message]) -> None:
     conversation = Conversation(wire, fields, before, after)
     items, rules = conversation.items, conversation.rules
-    if items and items[0].role == "assistant" and _first_role(wire) == "user":
+    if items and items[0].role == "assistant" and wire.groups[0][0].get("role") in ("tool", "user"):
         items.insert(0, Item("user", [as_raw({"type": "text", "text": _EARLIER})]))
     spoken = next((item for item in reversed(items) if item.role == "user"), None)
     if conversation.system is None:
@@ -262,10 +262,6 @@ def _set_messages(fields: dict[str, msgspec.Raw], wire: MessagesWire, before: Se
     if "thinking" in fields and _lacks_thinking(items, wire):
         del fields["thinking"]
         _drop_edits_of_thinking(fields)
-
-
-def _first_role(wire: MessagesWire) -> str:
-    return str(wire.groups[0][0].get("role") if wire.groups[0][0].get("role") != "tool" else "user")
 
 
 def _with_rules(system: msgspec.Raw | None, rules: Sequence[str]) -> msgspec.Raw:

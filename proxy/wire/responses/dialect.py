@@ -348,7 +348,8 @@ def _set_input(raw: dict[str, msgspec.Raw], reading: Reading, exchange: Exchange
         messages = messages[1 + max((i for i, message in enumerate(messages) if OUTPUT_ITEMS in message), default=-1) :]
     rendering = Rendering(reading, bodies.raw_items(given) if given.startswith(b"[") else [])
     items = rendering.items(messages)
-    if given.startswith(b'"') and len(items) == 1 and _is_plain(messages):
+    last = messages[-1] if messages else {}
+    if given.startswith(b'"') and len(items) == 1 and last.get("role") == "user" and isinstance(last.get("content"), str):
         if messages[-1] is not exchange.original.messages[-1]:
             raw["input"] = bodies.encode_raw(messages[-1]["content"])
     elif items or given:
@@ -360,11 +361,6 @@ def _set_input(raw: dict[str, msgspec.Raw], reading: Reading, exchange: Exchange
         raw.pop("instructions")
     elif rendering.instructions != reading.messages[instructed]["content"]:
         raw["instructions"] = bodies.encode_raw(rendering.instructions)
-
-
-def _is_plain(messages: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether the last message can be a string again."""
-    return messages[-1].get("role") == "user" and isinstance(messages[-1].get("content"), str)
 
 
 def output_requirements_of(params: Mapping[str, Any]) -> OutputRequirements:

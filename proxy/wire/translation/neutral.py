@@ -325,7 +325,7 @@ def fit_template(turns: Sequence[Turn]) -> list[Turn]:
     found = [_join_turns(turns[:begin])] if begin else []
     for turn in turns[begin:]:
         said = _as_user(turn) if turn.role == "system" else turn
-        if found and found[-1].role == said.role and not _answers_calls(said):
+        if found and found[-1].role == said.role and not any(isinstance(part, Result) for part in said.parts):
             found[-1] = _join_turns([found[-1], said])
         else:
             found.append(said)
@@ -335,11 +335,6 @@ def fit_template(turns: Sequence[Turn]) -> list[Turn]:
 def _as_user(turn: Turn) -> Turn:
     text = "\n\n".join(part.text for part in turn.parts if isinstance(part, Text))
     return Turn("user", [Text(_LATER.format(text), turn.at)], turn.at)
-
-
-def _answers_calls(turn: Turn) -> bool:
-    """Whether it begins with results, which stand directly behind their calls."""
-    return any(isinstance(part, Result) for part in turn.parts)
 
 
 def _join_turns(turns: Sequence[Turn]) -> Turn:
@@ -357,10 +352,6 @@ def _join_turns(turns: Sequence[Turn]) -> Turn:
 
 def opened_by_user(turns: Sequence[Turn]) -> list[Turn]:
     """`turns` with a user's first, and none of a user's without a word."""
-    blank = [turn.role == "user" and not any(_says(part) for part in turn.parts) for turn in turns]
+    blank = [turn.role == "user" and not any(not isinstance(part, Text) or part.text.strip() for part in turn.parts) for turn in turns]
     filled = [Turn("user", [Text(BLANK, turn.at)], turn.at) if empty else turn for turn, empty in zip(turns, blank, strict=True)]
     return [Turn("user", [Text(ASSISTANT_OPENING, "")], ""), *filled] if filled and filled[0].role == "assistant" else filled
-
-
-def _says(part: Part) -> bool:
-    return not isinstance(part, Text) or bool(part.text.strip())
