@@ -21,7 +21,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from proxy.cli.admin_client import AdminClient, ServerAway, ServerRefused, admin_key, server_url
-from proxy.cli.terminal import Terminal, cut, harmless
+from proxy.cli.terminal import Terminal, cut, harmless, refused
 from proxy.config.settings import Settings
 from proxy.errors import ConfigError
 from proxy.exchange import OUTCOMES, ContextUse, Facts
@@ -244,8 +244,7 @@ def tail(settings: Callable[[], Settings], *, url: str | None, filters: TailFilt
     try:
         Tail(RecordList(client), terminal, filters, as_json=as_json, first=first).run()
     except ServerRefused as error:
-        _say(str(error))
-        return 2
+        return refused(harmless(str(error)))
     return 0
 
 
