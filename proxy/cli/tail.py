@@ -104,35 +104,24 @@ class Follower:
 
         Raises `ServerAway`, `ServerRefused`; what it had read until then is told by a later look.
         """
-        begun = self._monotonic()
-        if self._seen is None:
-            return self._first(first, begun)
-        deep = begun >= self._deep_at
+        begun, seen = self._monotonic(), self._seen
+        deep = seen is None or begun >= self._deep_at
+        shown, last = list[Record](), ""
+        if seen is None:  # what is there already is seen; what comes while this takes a look is told
+            newest = self._source.page(1)[0]
+            shown = [*reversed(self._source.page(min(first, _DEEP_PAGE), None, self._filters)[0])] if first else []
+            seen = {str(record["id"]): _came(record) for record in (*newest, *shown)}
+            last, self._newest = max((record["id"] for record in newest), default=""), max(seen.values(), default=0.0)
         new: dict[str, float] = {}
         told: dict[str, Record] = {}
-        for page in self._unseen(_DEEP_PAGE if deep else _PAGE, self._seen, whole=deep):
+        for page in self._unseen(_DEEP_PAGE if deep else _PAGE, seen, whole=deep):
             new |= {record["id"]: _came(record) for record in page}
-            told |= {record["id"]: record for record in page if self._filters.take(record)}
-        self._seen |= new
+            told |= {record["id"]: record for record in page if record["id"] > last and self._filters.take(record)}
+        self._seen = seen | new
         self._newest = max([self._newest, *new.values()])
         if deep:
             self._rest(begun)
-        return sorted(told.values(), key=_ended)
-
-    def _first(self, number: int, begun: float) -> list[Record]:
-        """See what is there already; what comes while this takes a look is told."""
-        newest = self._source.page(1)[0]
-        first = self._source.page(min(number, _DEEP_PAGE), None, self._filters)[0] if number else ()
-        seen = {str(record["id"]): _came(record) for record in (*newest, *first)}
-        last, late = max((record["id"] for record in newest), default=""), list[Record]()
-        self._newest = max(seen.values(), default=0.0)
-        for page in self._unseen(_DEEP_PAGE, seen, whole=True):
-            late += [record for record in page if record["id"] > last and self._filters.take(record)]
-            seen |= {str(record["id"]): _came(record) for record in page}
-        self._seen = seen
-        self._newest = max([self._newest, *seen.values()])
-        self._rest(begun)
-        return [*reversed(first), *sorted(late, key=_ended)]
+        return [*shown, *sorted(told.values(), key=_ended)]
 
     def _unseen(self, limit: int, seen: Mapping[str, float], *, whole: bool) -> Iterator[list[Record]]:
         """What is not in `seen`, page by page: until a page has nothing new, or the `whole` of what is not too old."""
