@@ -157,13 +157,9 @@ class Resilient:
                     reply.attempts = tries
                     return reply
                 await reply.close()
-            self._next(candidate)
+            self._counters.count("upstream.fallback_count")
+            candidate._figures.fell_back()
             candidate = following
-
-    def _next(self, failed: Resilient) -> None:
-        """A fallback's turn has come."""
-        self._counters.count("upstream.fallback_count")
-        failed._figures.fell_back()
 
     async def _send(self, call: Call) -> Reply:
         release = await self._place(call.party)

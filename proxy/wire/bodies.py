@@ -41,7 +41,8 @@ def load(body: bytes, integers: Callable[[bytes], Any] = orjson.loads) -> dict[s
         raise InvalidRequest(f"the body is not valid JSON: {error}") from error
     if not isinstance(fields, dict):
         raise InvalidRequest(f"the body must be a JSON object, not {kind_of(fields)}")
-    _check_depth(body, fields)
+    if len(body) > 2 * _DEPTH and _is_deep(fields):  # orjson reads 1,024 levels and writes 254
+        raise InvalidRequest(f"the body is nested more than {_DEPTH} levels deep")
     return fields
 
 
@@ -67,12 +68,6 @@ def count_up_to(body: bytes, mark: bytes, most: int) -> int:
             break
         found += count_up_to(body[start : start + _COUNTED_BYTES], mark, most - found)
     return found
-
-
-def _check_depth(body: bytes, fields: dict[str, Any]) -> None:
-    """Raises `InvalidRequest` for what is read but could not be written again: orjson reads 1,024 levels and writes 254."""
-    if len(body) > 2 * _DEPTH and _is_deep(fields):
-        raise InvalidRequest(f"the body is nested more than {_DEPTH} levels deep")
 
 
 def _is_deep(fields: dict[str, Any]) -> bool:

@@ -186,7 +186,7 @@ def form_body(fields: Mapping[str, str], kind: type[Any]) -> Any:
     return converted({name: fields[name] for name in kind.__struct_fields__ if fields.get(name, "").strip()}, kind)
 
 
-def converted(given: Mapping[str, Any], kind: type[Any]) -> Any:
+def converted(given: Mapping[Any, Any], kind: type[Any]) -> Any:
     """A form's values as the `kind` takes them. Raises `InvalidRequest`."""
     try:
         return msgspec.convert(given, kind, strict=False)

@@ -157,11 +157,12 @@ def _read_tool(at: str, tool: Mapping[str, Any], bounds: neutral.Bounds) -> neut
 
 def write(ask: neutral.NeutralRequest, bounds: neutral.Bounds, *, limit: int | None = None) -> dict[str, Any]:
     """The body; `limit` is the longest answer of the model, in tokens, if it is known. Raises `InvalidRequest`."""
-    system, turns = _split_system(ask.turns)
     body: dict[str, Any] = {"model": ask.model, "max_tokens": limit or MAX_TOKENS}
-    if system:
-        body["system"] = system[0]["text"] if len(system) == 1 else system
-    body["messages"] = _write_turns(opened_by_user(turns), bounds)
+    begin = next((i for i, turn in enumerate(ask.turns) if turn.role != "system"), len(ask.turns))
+    words = [part.text for turn in ask.turns[:begin] for part in turn.parts if isinstance(part, neutral.Text) and part.text.strip()]
+    if words:
+        body["system"] = _plain([{"type": "text", "text": text} for text in words])
+    body["messages"] = _write_turns(opened_by_user(ask.turns[begin:]), bounds)
     if ask.tools:
         body["tools"] = [_write_tool(tool, bounds) for tool in ask.tools if tool.name]
     effort = ask.settings.get("effort")
@@ -176,13 +177,6 @@ def write(ask: neutral.NeutralRequest, bounds: neutral.Bounds, *, limit: int | N
     if parallel is not None and ask.tools and (choice := body.setdefault("tool_choice", fields.to_messages_choice(neutral.Choice("auto")))):
         body["tool_choice"] = choice if choice["type"] == "none" else {**choice, "disable_parallel_tool_use": not parallel.value}
     return body | ({"stream": True} if ask.stream else {})
-
-
-def _split_system(turns: list[neutral.Turn]) -> tuple[list[dict[str, Any]], list[neutral.Turn]]:
-    """The system's words in front of the conversation, which are a field of their own, and the rest."""
-    begin = next((i for i, turn in enumerate(turns) if turn.role != "system"), len(turns))
-    texts = [part.text for turn in turns[:begin] for part in turn.parts if isinstance(part, neutral.Text) and part.text.strip()]
-    return [{"type": "text", "text": text} for text in texts], turns[begin:]
 
 
 def _write_turns(turns: list[neutral.Turn], bounds: neutral.Bounds) -> list[dict[str, Any]]:
@@ -211,23 +205,15 @@ def _write_part(part: neutral.Part, bounds: neutral.Bounds) -> dict[str, Any] | 
     if isinstance(part, neutral.Call):
         return {"type": "tool_use", "id": _id(part.id), "name": part.name, "input": arguments_of(part, bounds)}
     if isinstance(part, neutral.Result):
-        return _write_result(part, bounds)
+        blocks = [block for one in part.content if (block := _write_part(one, bounds)) is not None]
+        failed = {"is_error": True} if part.failed else {}
+        return {"type": "tool_result", "tool_use_id": _id(part.id), "content": _plain(blocks) if blocks else "", **failed}
     if isinstance(part, neutral.ThinkingPart):
-        return _write_thought(part, bounds)
+        kind, data = own_thought(part, bounds, "messages", "redacted") or ("", "")
+        if kind == "messages":
+            return {"type": "thinking", "thinking": part.text, "signature": data}
+        return {"type": "redacted_thinking", "data": data} if kind else None
     return _write_source(part, bounds)
-
-
-def _write_result(result: neutral.Result, bounds: neutral.Bounds) -> dict[str, Any]:
-    blocks = [block for part in result.content if (block := _write_part(part, bounds)) is not None]
-    failed = {"is_error": True} if result.failed else {}
-    return {"type": "tool_result", "tool_use_id": _id(result.id), "content": _plain(blocks) if blocks else "", **failed}
-
-
-def _write_thought(thought: neutral.ThinkingPart, bounds: neutral.Bounds) -> dict[str, Any] | None:
-    kind, data = own_thought(thought, bounds, "messages", "redacted") or ("", "")
-    if kind == "messages":
-        return {"type": "thinking", "thinking": thought.text, "signature": data}
-    return {"type": "redacted_thinking", "data": data} if kind else None
 
 
 def _write_source(part: neutral.Image | neutral.File, bounds: neutral.Bounds) -> dict[str, Any] | None:

@@ -171,7 +171,8 @@ class ResponsesWriter:
 
     def _payloads(self, piece: pieces.Piece) -> Iterator[Payload]:
         if isinstance(piece, pieces.AnswerStart):
-            self._begin(piece)
+            echoed = {name: given if (given := self._request.get(name)) is not None else value for name, value in ECHOED_FIELDS.items()}
+            self._head = {"id": self._id, "object": "response", "created_at": self._created, "model": piece.model, **echoed}
             for kind in events.BEGINS[:2]:
                 yield {"type": kind, "response": self._response_fields("in_progress")}
         elif isinstance(piece, pieces.TextDelta | pieces.RefusalDelta):
@@ -198,10 +199,6 @@ class ResponsesWriter:
             status = "completed" if self._finish.reason in GOOD else "incomplete"
             self._response = self._response_fields(status)
             yield {"type": f"response.{status}", "response": self._response}
-
-    def _begin(self, piece: pieces.AnswerStart) -> None:
-        echoed = {name: self._request[name] if self._request.get(name) is not None else value for name, value in ECHOED_FIELDS.items()}
-        self._head = {"id": self._id, "object": "response", "created_at": self._created, "model": piece.model, **echoed}
 
     def _response_fields(self, status: str) -> Payload:
         reason = _INCOMPLETE.get(self._finish.reason, self._finish.reason) if status == "incomplete" else None

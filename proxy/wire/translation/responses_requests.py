@@ -237,7 +237,9 @@ def _write_turn(turn: neutral.Turn, custom: Collection[str], bounds: neutral.Bou
     items: list[dict[str, Any]] = []
     for part in turn.parts:
         if isinstance(part, neutral.Call):
-            items.append(_write_call(part))
+            kind, name = ("custom_tool_call", "input") if part.custom else ("function_call", "arguments")
+            call_id = fitting(part.id, "call_", _CALL_ID_CHARS)
+            items.append({"type": kind, "call_id": call_id, "name": part.name, name: part.arguments})
         elif isinstance(part, neutral.Result):
             items.append(_write_result(part, custom, bounds))
         elif isinstance(part, neutral.ThinkingPart):
@@ -262,11 +264,6 @@ def _write_part(
     where = "file_data" if part.url.startswith("data:") else "file_url"
     named = {"filename": part.name or "file.pdf"} if where == "file_data" else {}
     return {"type": "input_file", where: part.url, **named}
-
-
-def _write_call(call: neutral.Call) -> dict[str, Any]:
-    kind, name = ("custom_tool_call", "input") if call.custom else ("function_call", "arguments")
-    return {"type": kind, "call_id": fitting(call.id, "call_", _CALL_ID_CHARS), "name": call.name, name: call.arguments}
 
 
 def _write_result(result: neutral.Result, custom: Collection[str], bounds: neutral.Bounds) -> dict[str, Any]:
