@@ -349,11 +349,8 @@ def _shown(text: str, most: int = 80) -> str:
 
 def _number(mapping: Mapping[str, Any], name: str) -> float | None:
     found = mapping.get(name)
-    return (
-        float(found)
-        if isinstance(found, int | float) and not isinstance(found, bool) and abs(found) < 1e15 and math.isfinite(found)
-        else None
-    )
+    is_number = isinstance(found, int | float) and not isinstance(found, bool)
+    return float(found) if is_number and abs(found) < 1e15 and math.isfinite(found) else None
 
 
 def _whole(mapping: Mapping[str, Any], name: str) -> int | None:

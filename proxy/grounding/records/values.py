@@ -168,12 +168,9 @@ def _of_a_size(value: _Value, cell: Any) -> bool:
     """Whether two numbers may be told of one thing: 84 is no other value of 0.01."""
     if not isinstance(cell, Quantity) or value.number is None or not cell.values[0] or not value.number.values[0]:
         return True
-    share = (
-        abs(value.number.base_values()[0] / cell.base_values()[0])
-        if value.dimension == cell.dimension
-        else abs(value.number.values[0] / cell.values[0])
-    )
-    return 1 / MAX_RATIO <= share <= MAX_RATIO
+    alike = value.dimension == cell.dimension
+    said, has = (number.base_values()[0] if alike else number.values[0] for number in (value.number, cell))
+    return 1 / MAX_RATIO <= abs(said / has) <= MAX_RATIO
 
 
 def _wrong_column(

@@ -150,11 +150,9 @@ def with_changes(candidate: Mapping[str, Any], text: str | None, arguments: Mapp
     content = candidate.get("content")
     about = content if isinstance(content, dict) else {"role": "model"}
     found = {**candidate, "content": {**about, "parts": made}}
-    return (
-        relocate_citations(found, before, text, PartStarts(parts).starts, PartStarts(made).starts)
-        if changed and text is not None
-        else found
-    )
+    if not changed or text is None:
+        return found
+    return relocate_citations(found, before, text, PartStarts(parts).starts, PartStarts(made).starts)
 
 
 def relocate_citations(
