@@ -349,8 +349,9 @@ def _shown(text: str, most: int = 80) -> str:
 
 def _number(mapping: Mapping[str, Any], name: str) -> float | None:
     found = mapping.get(name)
-    is_number = isinstance(found, int | float) and not isinstance(found, bool)
-    return float(found) if is_number and abs(found) < 1e15 and math.isfinite(found) else None
+    if not isinstance(found, int | float) or isinstance(found, bool):
+        return None
+    return float(found) if abs(found) < 1e15 and math.isfinite(found) else None
 
 
 def _whole(mapping: Mapping[str, Any], name: str) -> int | None:

@@ -22,7 +22,6 @@ from proxy.wire.translation import pieces
 from proxy.wire.translation.chat_answers import error_of
 from proxy.wire.translation.gemini_requests import SIGNED, signature
 from proxy.wire.translation.neutral import wrap
-from proxy.wire.translation.pieces import new_call_id, words
 from proxy.wire.upstream_errors import Failure, envelope
 
 _REASONS: Mapping[str, str] = {"stop": "STOP", "tool_calls": "STOP", "length": "MAX_TOKENS", "content_filter": "SAFETY"}
@@ -49,7 +48,7 @@ class GeminiReader:
             return
         if not self._has_begun:
             self._has_begun = True
-            yield pieces.AnswerStart(words(payload.get("responseId")), words(payload.get("modelVersion")))
+            yield pieces.AnswerStart(pieces.words(payload.get("responseId")), pieces.words(payload.get("modelVersion")))
         candidate = next((one for one in candidates_of(payload) if number(one, "index") == 0), {})
         for part in parts_of(candidate):
             yield from self._part(part)
@@ -61,15 +60,15 @@ class GeminiReader:
             yield pieces.Finish("content_filter")
 
     def _part(self, part: Mapping[str, Any]) -> Iterator[pieces.Piece]:
-        kind, seal = kind_of(part), words(part.get("thoughtSignature"))
+        kind, seal = kind_of(part), pieces.words(part.get("thoughtSignature"))
         if seal and kind == "functionCall":  # elsewhere the API does without
             yield pieces.Signature("gemini", seal)
         if kind == "text":
-            text = words(part.get("text"))
+            text = pieces.words(part.get("text"))
             yield pieces.ThinkingDelta(text) if part.get("thought") is True else pieces.TextDelta(text)
         elif (call := call_in(part)) is not None:
             key, self._calls = self._calls, self._calls + 1
-            yield pieces.CallStart(key, words(call.get("id")) or new_call_id(), words(call.get("name")))
+            yield pieces.CallStart(key, pieces.words(call.get("id")) or pieces.new_call_id(), pieces.words(call.get("name")))
             yield pieces.CallDelta(key, orjson.dumps(call.get("args") or {}).decode())
             yield pieces.CallEnd(key)
         elif kind:

@@ -24,24 +24,11 @@ from proxy.wire.gemini.address import GENERATE
 from proxy.wire.messages import events as messages_events
 from proxy.wire.responses import events as responses_events
 from proxy.wire.sse import Event, EventSplitter
-from proxy.wire.translation import chat_requests, gemini_requests, messages_requests, responses_requests
+from proxy.wire.translation import chat_requests, gemini_requests, messages_requests, pieces, responses_requests
 from proxy.wire.translation.chat_answers import ChatReader, ChatWriter
 from proxy.wire.translation.gemini_answers import GeminiReader, GeminiWriter
 from proxy.wire.translation.messages_answers import MessagesReader, MessagesWriter
 from proxy.wire.translation.neutral import Bounds, NeutralRequest, results_behind_calls, shorten_names
-from proxy.wire.translation.pieces import (
-    AnswerEnd,
-    AnswerReader,
-    AnswerStart,
-    AnswerWriter,
-    CallStart,
-    Finish,
-    Halves,
-    InTurn,
-    Piece,
-    StreamError,
-    payload_of,
-)
 from proxy.wire.translation.responses_answers import ResponsesReader, ResponsesWriter
 from proxy.wire.upstream_errors import envelope, failure_in, is_own
 
@@ -59,7 +46,7 @@ _LONGEST_NAME: Mapping[Api, int] = {"chat": 64, "responses": 64, "messages": 128
 BYTES_PER_TOKEN = 4
 """Of a request's body, about."""
 _READ = {"chat": chat_requests.read, "messages": messages_requests.read, "gemini": gemini_requests.read}
-_READERS: Mapping[Api, Callable[[], AnswerReader]] = {
+_READERS: Mapping[Api, Callable[[], pieces.AnswerReader]] = {
     "chat": ChatReader,
     "responses": ResponsesReader,
     "messages": MessagesReader,
@@ -114,10 +101,10 @@ class Exchange:
         self._fields: dict[str, Any] = {}
         self._usage = False
         self._splitter = EventSplitter()
-        self._reader: AnswerReader = _READERS[server.api]()
-        self._in_turn = InTurn() if client != "chat" else None
+        self._reader: pieces.AnswerReader = _READERS[server.api]()
+        self._in_turn = pieces.InTurn() if client != "chat" else None
         self._has_begun = self._is_finished = self._is_closed = False
-        self._halves = Halves()
+        self._halves = pieces.Halves()
         self._problem: UpstreamUnreachable | None = None
         """What ends a stream of which there was still something to tell."""
         self._request_bytes = 0
@@ -155,7 +142,7 @@ class Exchange:
         return chat_requests.write(ask, bounds, newest=server.newest)
 
     @cached_property
-    def _writer(self) -> AnswerWriter:
+    def _writer(self) -> pieces.AnswerWriter:
         match self._client:
             case "chat":
                 return ChatWriter(self._created, usage=self._usage)
@@ -172,29 +159,29 @@ class Exchange:
             if not isinstance(fields, dict):
                 raise ValueError("not an object")
             for piece in self._pieces_of(fields):
-                if isinstance(piece, StreamError):
+                if isinstance(piece, pieces.StreamError):
                     raise UpstreamUnreachable(f"upstream {self._server.name} failed: {piece.message}")
                 self._write(piece)
         except ValueError as error:
             raise self._unreadable(error) from error
         return self._writer.whole()
 
-    def _pieces_of(self, fields: Mapping[str, Any]) -> Iterator[Piece]:
+    def _pieces_of(self, fields: Mapping[str, Any]) -> Iterator[pieces.Piece]:
         """Of a whole answer."""
         closed = False
         if not (payloads := [*FORMS[self._server.api].payloads(fields)]):
             raise ValueError("it says nothing")
         for payload in payloads:
             for piece in self._reader.payload(payload):
-                closed = closed or isinstance(piece, AnswerEnd)
+                closed = closed or isinstance(piece, pieces.AnswerEnd)
                 yield piece
         if not closed:
-            yield AnswerEnd()
+            yield pieces.AnswerEnd()
 
-    def _pieces(self, event: Event) -> Iterator[Piece]:
+    def _pieces(self, event: Event) -> Iterator[pieces.Piece]:
         if event.done:
-            yield AnswerEnd()
-        elif (payload := payload_of(event)) is not None:
+            yield pieces.AnswerEnd()
+        elif (payload := pieces.payload_of(event)) is not None:
             yield from self._reader.payload(payload)
 
     def feed(self, chunk: bytes) -> bytes:
@@ -221,22 +208,22 @@ class Exchange:
             left = b"".join(self._put(piece) for piece in self._pieces(last)) if last is not None else b""
         except ValueError:
             left = b""
-        return left + (self._put(AnswerEnd()) if self._is_finished else b"")
+        return left + (self._put(pieces.AnswerEnd()) if self._is_finished else b"")
 
-    def _put(self, piece: Piece) -> bytes:
+    def _put(self, piece: pieces.Piece) -> bytes:
         if self._is_closed:
             return b""
-        if isinstance(piece, AnswerEnd) and not self._is_finished:  # its end mark is there, and no reason
-            return self._put(Finish("stop")) + self._put(piece)
+        if isinstance(piece, pieces.AnswerEnd) and not self._is_finished:  # its end mark is there, and no reason
+            return self._put(pieces.Finish("stop")) + self._put(piece)
         piece = self._halves.mend(piece)
-        begun = b"" if self._has_begun or isinstance(piece, AnswerStart) else self._writer.feed(AnswerStart("", ""))
+        begun = b"" if self._has_begun or isinstance(piece, pieces.AnswerStart) else self._writer.feed(pieces.AnswerStart("", ""))
         self._has_begun = True
-        self._is_finished = self._is_finished or isinstance(piece, Finish)
-        self._is_closed = isinstance(piece, AnswerEnd | StreamError)
+        self._is_finished = self._is_finished or isinstance(piece, pieces.Finish)
+        self._is_closed = isinstance(piece, pieces.AnswerEnd | pieces.StreamError)
         return begun + self._write(piece)
 
-    def _write(self, piece: Piece) -> bytes:
-        if isinstance(piece, CallStart) and piece.name in self._names:
+    def _write(self, piece: pieces.Piece) -> bytes:
+        if isinstance(piece, pieces.CallStart) and piece.name in self._names:
             piece = structs.replace(piece, name=self._names[piece.name])
         if self._in_turn is None:
             return self._writer.feed(piece)
