@@ -18,7 +18,6 @@ from proxy.errors import ProxyError
 from proxy.exchange import Answer, Exchange, Message, Request, Tool, ToolCall, tool_name
 from proxy.wire import bodies, sse
 from proxy.wire.answers import add_usage, end_of, number
-from proxy.wire.bodies import as_raw, object_in, raw_fields
 from proxy.wire.dialect import Changes, Dialect, TokenCounting
 from proxy.wire.gemini import answers
 from proxy.wire.gemini.address import COUNT, GENERATE, KEY_HEADER, with_address
@@ -54,7 +53,7 @@ class GeminiFilter(OwnToolFilter):
         """The second: a call that stays here has the signature of all."""
 
     def _read(self, event: sse.Event) -> AnswerEvent:
-        payload = object_in(event.data or b"")
+        payload = bodies.object_in(event.data or b"")
         if payload is None:
             return AnswerEvent(event.raw)
         self._failed = self._failed or isinstance(payload.get("error"), dict)
@@ -125,15 +124,15 @@ class GeminiFilter(OwnToolFilter):
 
     def _strip(self, raw: dict[str, msgspec.Raw]) -> None:
         first, *others = raw_objects(raw["candidates"])
-        candidate = raw_fields(first)
-        content = raw_fields(candidate["content"])
+        candidate = bodies.raw_fields(first)
+        content = bodies.raw_fields(candidate["content"])
         owners, kept = iter(self._called), []
         for piece, part in zip(raw_objects(content["parts"]), self._parts, strict=True):
             is_call = call_in(part) is not None
             if not is_call or not next(owners).own:
-                kept.append(as_raw(part) if is_call and self._seals else piece)
-        candidate["content"] = as_raw({**content, "parts": kept})
-        raw["candidates"] = as_raw([as_raw(candidate), *others])
+                kept.append(bodies.as_raw(part) if is_call and self._seals else piece)
+        candidate["content"] = bodies.as_raw({**content, "parts": kept})
+        raw["candidates"] = bodies.as_raw([bodies.as_raw(candidate), *others])
 
     def _items(self) -> Collection[AnswerItem]:
         return self._called
@@ -163,7 +162,7 @@ class GeminiFilter(OwnToolFilter):
 
     def encode_failure(self, status: int, body: bytes) -> bytes:
         """An event with the error."""
-        own = object_in(body) if is_own("gemini", body) else None
+        own = bodies.object_in(body) if is_own("gemini", body) else None
         return sse.encode_json(own or envelope("gemini", failure_in(body), status))
 
 

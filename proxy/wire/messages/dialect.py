@@ -25,7 +25,6 @@ from proxy.wire.answers import add_usage, end_of
 from proxy.wire.bodies import as_raw, encode_raw, entries_of, exact_object, listing, object_of, present, raw_items, typed_object_in
 from proxy.wire.dialect import Changes, Dialect, TokenCounting
 from proxy.wire.messages import answers, events
-from proxy.wire.messages.events import payloads_of
 from proxy.wire.messages.items import Conversation, Item
 from proxy.wire.messages.requests import THINKING, MessagesWire, read_request
 from proxy.wire.messages.shapes import MessagesShapes
@@ -195,7 +194,7 @@ class MessagesDialect(Dialect):
         """The message's events."""
         message = answers.own_message(exchange, answer)
         usage = {"output_tokens": message["usage"]["output_tokens"]}
-        return b"".join(events.encode(payload) for payload in payloads_of(message, usage)) + events.stop(verdict)
+        return b"".join(events.encode(payload) for payload in events.payloads_of(message, usage)) + events.stop(verdict)
 
     def recogniser(self, exchange: Exchange, body: bytes) -> MessagesShapes:
         """What was asked for is in the `body` as it was sent."""

@@ -23,13 +23,11 @@ from proxy.exchange.answers import OutputRequirements
 from proxy.exchange.histories import CONVERSATION, RESPONSE, History
 from proxy.wire import bodies, sse
 from proxy.wire.answers import add_usage
-from proxy.wire.bodies import as_raw, raw_items, typed_object_in
 from proxy.wire.chat.forms import own_answer
 from proxy.wire.dialect import Changes, Dialect
 from proxy.wire.own_tools import AnswerEvent, AnswerItem, Fields, OwnToolFilter, legible
 from proxy.wire.requests import Wire, request_of, with_format
 from proxy.wire.responses import events
-from proxy.wire.responses.events import index_of, response_of, to_events
 from proxy.wire.responses.items import Origin, Reading, chat_call, is_call, read
 from proxy.wire.responses.output import change, join_texts, own_id, own_response, streamed_places, texts_of
 from proxy.wire.responses.rendering import OUTPUT_ITEMS, Rendering
@@ -64,7 +62,7 @@ class ResponsesFilter(OwnToolFilter):
         self._by_position, self._output, self._places = {}, {}, []
 
     def _read(self, event: sse.Event) -> AnswerEvent:
-        data = typed_object_in(event.data or b"") if not event.done else None
+        data = bodies.typed_object_in(event.data or b"") if not event.done else None
         if data is None:
             return AnswerEvent(event.raw, kind="ends" if event.done else "says")
         kind = data["type"]
@@ -72,10 +70,10 @@ class ResponsesFilter(OwnToolFilter):
             self._has_id = event.raw.startswith(b"event:")
             return AnswerEvent(event.raw, data, kind="begins")
         if kind in events.ENDS:
-            self._read_response(response_of(data))
+            self._read_response(events.response_of(data))
             self._settle()
         self._failed = self._failed or kind in ("error", "response.failed")
-        items = [self._item(index_of(data), data.get("item"))] if "output_index" in data else ()
+        items = [self._item(events.index_of(data), data.get("item"))] if "output_index" in data else ()
         return AnswerEvent(event.raw, data, items, "ends" if kind in events.ENDS else "says")
 
     def _item(self, position: int, given: object) -> AnswerItem:
@@ -116,8 +114,8 @@ class ResponsesFilter(OwnToolFilter):
         if event.items and event.items[0].place != data["output_index"]:
             new = {**new, "output_index": event.items[0].place}
         if event.kind == "ends":
-            response = self._join_response(response_of(data))
-            new = new if response == response_of(data) else {**new, "response": response}
+            response = self._join_response(events.response_of(data))
+            new = new if response == events.response_of(data) else {**new, "response": response}
         number = data.get("sequence_number")
         if isinstance(number, int):
             self._next = number if self._next is None else self._next
@@ -146,7 +144,7 @@ class ResponsesFilter(OwnToolFilter):
         return False
 
     def _strip(self, raw: dict[str, msgspec.Raw]) -> None:
-        raw["output"] = as_raw([item for i, item in enumerate(raw_items(raw["output"])) if not self._is_own(i)])
+        raw["output"] = bodies.as_raw([item for i, item in enumerate(bodies.raw_items(raw["output"])) if not self._is_own(i)])
 
     def _items(self) -> Collection[AnswerItem]:
         return self._by_position.values()
@@ -240,7 +238,7 @@ class ResponsesDialect(Dialect):
     def own_events(self, exchange: Exchange, answer: Answer, verdict: Mapping[str, object] | None) -> bytes:
         """The response's events, one after another as the API sends them."""
         response = own_response(exchange, answer)
-        return to_events(response if verdict is None else {**response, bodies.EXTENSION: verdict}, b"")
+        return events.to_events(response if verdict is None else {**response, bodies.EXTENSION: verdict}, b"")
 
     def recogniser(self, exchange: Exchange, body: bytes) -> ResponsesShapes:
         """What was asked for is in the `body` as it was sent."""
