@@ -265,19 +265,11 @@ class Translating:
         `decides` whether it may have decision models, or nothing else.
         """
         self.inner = upstream
-        self.name, self.catalogue_name = upstream.name, upstream.catalogue_name
+        self.name, self.catalogue_name, self.start, self.stop = upstream.name, upstream.catalogue_name, upstream.start, upstream.stop
         self._speaks = tuple(speaks)
         self._server = Server(upstream.name, self._speaks[0], newest, limit_of, dropped)
         self._max_bytes, self._decides = max_bytes, decides
         self._translated = {path: _APIS[path] for path in translated_paths(self._speaks)}
-
-    async def start(self) -> None:
-        """Raises `ConfigError`."""
-        await self.inner.start()
-
-    async def stop(self) -> None:
-        """Close it."""
-        await self.inner.stop()
 
     def takes(self, call: Call) -> bool:
         """Whether its server's API has a form for all that a call says; of those in its own API that is for the server to say."""
