@@ -128,12 +128,12 @@ def string_at(value: object, at: str) -> str:
     return value
 
 
-def objects_at(value: object, at: str) -> list[dict[str, Any]]:
+def objects_at(value: object, at: str, expected: str = "a list") -> list[dict[str, Any]]:
     """A list of objects, which may be missing. Raises `InvalidRequest`."""
     if value is None:
         return []
     if not isinstance(value, list):
-        raise unexpected(at, "a list", value)
+        raise unexpected(at, expected, value)
     return [object_at(item, f"{at}[{i}]") for i, item in enumerate(value)]
 
 

@@ -38,11 +38,8 @@ class GeminiFilter(OwnToolFilter):
     """Of one candidate: own tools are never offered where several are asked for. A call is whole in the part that makes it."""
 
     usage_field = USAGE
-
-    def __init__(self, *, whole: bool, stored: bool = True) -> None:
-        self._last = ""
-        """The last character of text that left."""
-        super().__init__(whole=whole, stored=stored)
+    _last = ""
+    """The last character of text that left."""
 
     def _reset(self) -> None:
         self._parts: list[Fields] = []
