@@ -141,18 +141,19 @@ class Resilient:
         return self._send(call)
 
     async def _with_fallbacks(self, call: Call, others: Mapping[str, Resilient]) -> Reply:
-        candidate, waiting, tries = self, [others[name] for name in self.fallback], 0
+        waiting = (one for one in [others[name] for name in self.fallback] if one._takes(call))
+        candidate, tries = self, 0
         while True:
             try:
                 reply = await candidate._send(call)
             except (UpstreamUnreachable, UpstreamTimeout, Overloaded) as error:
-                following = _taking(call, waiting)
+                following = next(waiting, None)
                 if following is None:
                     raise
                 tries += error.attempts
             else:
                 tries += reply.attempts
-                following = _taking(call, waiting) if reply.status in RETRIED else None
+                following = next(waiting, None) if reply.status in RETRIED else None
                 if following is None:
                     reply.attempts = tries
                     return reply
@@ -232,15 +233,6 @@ def _is_repeatable(reply: Reply) -> bool:
         return False
     said = header_of(reply.headers, "x-should-retry").strip().lower()
     return said == "true" or (reply.status in RETRIED and said != "false")
-
-
-def _taking(call: Call, waiting: list[Resilient]) -> Resilient | None:
-    """The next of those `waiting` that can take the call; they leave the list."""
-    while waiting:
-        candidate = waiting.pop(0)
-        if candidate._takes(call):
-            return candidate
-    return None
 
 
 def backoff_s(attempt: int, retries: Retries) -> float:
